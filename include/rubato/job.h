@@ -1,0 +1,111 @@
+/* rubato/job.h - a training job: its workers, its shards, and how far the workers may drift apart.
+ *
+ * A job owns tables (rubato/table.h) and runs one function on every worker. A worker has a clock;
+ * it calls rbt_clock() whenever it has finished a unit of work. Reads wait, if they must, until
+ * the slowest worker is near enough; nothing else ever waits:
+ *
+ *     static rbt_status work(rbt_worker *worker, void *argument)
+ *     {
+ *         rbt_table *table = argument;
+ *         const float one = 1.0F;
+ *         rbt_status st = rbt_add(worker, table, 7, &one);
+ *         return st != RBT_OK ? st : rbt_clock(worker);
+ *     }
+ *
+ *     struct rbt_job_options options = {.struct_size = sizeof options, .workers = 4};
+ *     rbt_job *job = NULL;
+ *     rbt_table *table = NULL;
+ *     rbt_status st = rbt_job_open(&options, &job);
+ *     if (st == RBT_OK) {
+ *         st = rbt_table_open(job, "weights", NULL, &table);
+ *     }
+ *     if (st == RBT_OK) {
+ *         st = rbt_job_run(job, work, table);
+ *     }
+ *     rbt_job_close(job);
+ *
+ * Threads: a job may be used by any thread; a worker only by the function that was given it. */
+#ifndef RUBATO_JOB_H
+#define RUBATO_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rbt_job rbt_job;
+typedef struct rbt_worker rbt_worker; /* lives as long as the call of its function */
+
+/* A zero means the default, so that `{.struct_size = sizeof options}` is a complete job. */
+struct rbt_job_options {
+    size_t struct_size;      /* sizeof this struct, so that it can grow */
+    uint32_t workers;        /* how many run the function; default: one per core; at most 1024 */
+    uint32_t shards;         /* how many parts the tables are cut into; default: 1; at most 256 */
+    const char *consistency; /* of tables that name none: "bsp", "ssp:S", "essp:S" or "asp", see
+                                rubato/table.h; default: "essp:2" */
+    const char *name_space;  /* where tables without "/" in their name live; default: "main" */
+};
+
+/* What a worker runs. When it returns, the worker has left: nobody waits for it any more. */
+typedef rbt_status (*rbt_worker_function)(rbt_worker *worker, void *argument);
+
+/* Opens a job in this process. On success stores a job that the caller closes.
+ * Fails with RBT_E_INVALID (a count too large, an unrecognized consistency) and RBT_E_NOMEM. */
+RBT_API RBT_MUST_USE rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job);
+
+/* Runs `function(worker, argument)` once per worker, each on a thread of its own, and waits for all
+ * of them. Returns RBT_OK, or the status and message of the first worker (by number) that failed.
+ * May be called again: tables keep their rows, clocks start again at 0. */
+RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function,
+                                            void *argument);
+
+/* Ends the job and frees its tables. Accepts NULL. Must not be called while the job runs. */
+RBT_API void rbt_job_close(rbt_job *job);
+
+/* What the job has done so far, summed over workers; consistent when no worker is running. */
+struct rbt_job_stats {
+    uint64_t updates;        /* update messages that shards applied */
+    uint64_t reads;          /* rows and sets read by workers */
+    uint64_t reads_waited;   /* how many of them had to wait for another worker */
+    uint64_t fetches;        /* how many went to a shard; the rest were served by a cache */
+    uint64_t duplicates;     /* messages dropped because they had been applied before */
+    double wait_seconds;     /* time spent waiting, summed over workers */
+    double lag_mean;         /* clocks that a read was behind its worker, on average */
+    int64_t lag_max;         /* and at most */
+    uint64_t bytes_sent;     /* keys and values from workers to shards */
+    uint64_t bytes_received; /* and back */
+    uint64_t rows;           /* rows that exist in all tables */
+};
+
+RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);
+
+/* The job that the worker works for, which of its workers it is (from 0), and how many there are.
+ */
+RBT_API rbt_job *rbt_worker_job(const rbt_worker *worker);
+RBT_API uint32_t rbt_worker_index(const rbt_worker *worker);
+RBT_API uint32_t rbt_worker_count(const rbt_worker *worker);
+
+/* How many clocks the worker has completed; the smallest such number among the workers of this
+ * process that have not left; and the smallest in the whole job, as the shards know it. */
+RBT_API int64_t rbt_worker_clock(const rbt_worker *worker);
+RBT_API int64_t rbt_worker_process_clock(const rbt_worker *worker);
+RBT_API int64_t rbt_worker_shard_clock(const rbt_worker *worker);
+
+/* Ends the worker's current clock: its updates are sent, stamped with that clock. Never waits.
+ * Fails with RBT_E_NOMEM; the clock has then not ended and the call may be repeated. */
+RBT_API RBT_MUST_USE rbt_status rbt_clock(rbt_worker *worker);
+
+/* Leaves early: sends what is pending, and from then on no read of others waits for this worker.
+ * It may still read, and must not update. Its function returning does the same. */
+RBT_API RBT_MUST_USE rbt_status rbt_leave(rbt_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

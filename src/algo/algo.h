@@ -1,0 +1,111 @@
+/* algo/algo.h - what a ready-to-run algorithm looks like to the command line.
+ *
+ * An algorithm has a name, a table of options, and functions to train, predict and evaluate. It is
+ * written on the public API alone and never prints: progress goes to an observer, results into a
+ * summary, failures into a status. */
+#ifndef RUBATO_ALGO_ALGO_H
+#define RUBATO_ALGO_ALGO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rubato/rubato.h>
+
+#include "algo/model.h"
+#include "base/option.h"
+#include "data/examples.h"
+
+/* Named figures in the order in which they are shown: "logloss", "accuracy", "auc", "rmse", ... */
+enum { RBT_METRICS_MAX = 16 };
+struct rbt_metrics {
+    const char *names[RBT_METRICS_MAX]; /* constant strings */
+    double values[RBT_METRICS_MAX];
+    size_t count;
+};
+
+/* The options of every `train` (cli.md); filled in by the command line. */
+struct rbt_train_options {
+    struct rbt_option_list data;
+    struct rbt_option_list eval;
+    int32_t format; /* enum rbt_format */
+    bool is_zero_based;
+    int64_t label_column;
+    int64_t epochs; /* 0: the algorithm's default */
+    int64_t clocks_per_epoch;
+    int64_t workers; /* 0: one per core */
+    int64_t servers;
+    const char *consistency;
+    const char *rule; /* only "add" for now */
+    int64_t seed;
+    const char *model; /* path, or NULL */
+    double target;     /* NaN: none */
+    int64_t patience;  /* 0: none */
+};
+
+/* Said about once per epoch, when all workers' figures for it are in. */
+struct rbt_train_event {
+    double t;     /* seconds since training began */
+    double epoch; /* passes completed */
+    int64_t clock;
+    uint64_t examples; /* processed so far, all workers */
+    double objective;  /* training objective per example, with regularisation: mean over the pass of
+                          the loss just before each step, or exact in the last event */
+    struct rbt_metrics eval; /* on the evaluation data; count 0 without */
+    double lag_mean;
+    int64_t lag_max;
+    uint64_t bytes;
+};
+
+struct rbt_observer {
+    void *context;
+    void (*on_loaded)(void *context, double load_seconds, uint64_t examples, uint64_t parameters);
+    void (*on_event)(void *context, const struct rbt_train_event *event);
+    bool (*is_interrupted)(void *context); /* polled at least once per clock by every worker */
+};
+
+struct rbt_train_summary {
+    double objective; /* exact, on the whole training data, with the final model */
+    struct rbt_metrics eval;
+    double seconds; /* training only */
+    double load_seconds;
+    uint64_t examples;
+    double examples_per_s;
+    double epochs;
+    int64_t clocks;
+    struct rbt_job_stats stats;
+    uint64_t digest;
+    bool is_interrupted; /* stopped early by the observer; no model was written */
+};
+
+/* Where predict and evaluate read from and write to. */
+struct rbt_predict_options {
+    struct rbt_option_list data;
+    int32_t format;
+    bool is_zero_based;
+    int64_t label_column;
+    FILE *out; /* one value per line */
+};
+
+struct rbt_algo {
+    const char *name;     /* "linear" */
+    const char *summary;  /* one line for `rubato train --list` */
+    const char *examples; /* two command lines for --help */
+    enum rbt_model_kind model_kind;
+    const struct rbt_option *options;
+    size_t option_count;
+    size_t config_size; /* of the struct that options write into */
+    /* May fail with RBT_E_INVALID when options contradict each other. Writes the model file itself,
+     * atomically, unless interrupted. */
+    rbt_status (*train)(const struct rbt_train_options *options, const void *config,
+                        const struct rbt_observer *observer, struct rbt_train_summary *summary);
+    rbt_status (*predict)(const struct rbt_model *model, const struct rbt_predict_options *options);
+    rbt_status (*evaluate)(const struct rbt_model *model, const struct rbt_predict_options *options,
+                           struct rbt_metrics *metrics);
+};
+
+/* All algorithms, ends with NULL. */
+const struct rbt_algo *const *rbt_algo_all(void);
+
+#endif

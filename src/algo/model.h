@@ -1,0 +1,56 @@
+/* algo/model.h - model files: what training leaves behind.
+ *
+ * A model is a kind, a list of named settings, and named arrays of rows (keys and values). The file
+ * is written to a temporary name and renamed when it is complete and on disk, so there is never
+ * half a model; it carries a checksum. The reader survives any bytes (it is fuzzed). */
+#ifndef RUBATO_ALGO_MODEL_H
+#define RUBATO_ALGO_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/rubato.h>
+
+enum rbt_model_kind {
+    RBT_MODEL_LINEAR = 1,
+    RBT_MODEL_MF = 2,
+};
+
+enum { RBT_MODEL_SETTINGS_MAX = 32, RBT_MODEL_ARRAYS_MAX = 8, RBT_MODEL_NAME_MAX = 32 };
+
+struct rbt_model_setting {
+    char name[RBT_MODEL_NAME_MAX];
+    double value;
+};
+
+struct rbt_model_array {
+    char name[RBT_MODEL_NAME_MAX];
+    uint32_t width;
+    size_t count;
+    uint64_t *keys; /* increasing */
+    float *values;  /* count * width */
+};
+
+struct rbt_model {
+    enum rbt_model_kind kind;
+    struct rbt_model_setting settings[RBT_MODEL_SETTINGS_MAX];
+    size_t setting_count;
+    struct rbt_model_array arrays[RBT_MODEL_ARRAYS_MAX];
+    size_t array_count;
+};
+
+/* The name of a kind as users know it: "linear", "mf". */
+const char *rbt_model_kind_name(enum rbt_model_kind kind);
+
+RBT_MUST_USE rbt_status rbt_model_write(const struct rbt_model *model, const char *path);
+RBT_MUST_USE rbt_status rbt_model_read(const char *path, struct rbt_model *model);
+
+/* Decodes a file that is in memory; what rbt_model_read() does after reading. */
+RBT_MUST_USE rbt_status rbt_model_decode(const uint8_t *bytes, size_t size,
+                                         struct rbt_model *model);
+void rbt_model_free(struct rbt_model *model);
+
+/* Value of a setting, or `fallback`. */
+double rbt_model_setting(const struct rbt_model *model, const char *name, double fallback);
+
+#endif

@@ -1,0 +1,81 @@
+/* base/thread.c - a team of threads that does one thing and ends. */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+struct member {
+    pthread_t thread;
+    rbt_status (*function)(void *argument, uint32_t index);
+    void *argument;
+    uint32_t index;
+    rbt_status status;
+    struct rbt_error_record error;
+};
+
+uint32_t rbt_thread_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        return 1;
+    }
+    const int count = CPU_COUNT(&set);
+    return count < 1 ? 1 : (uint32_t)count;
+}
+
+static void *run_member(void *argument)
+{
+    struct member *member = argument;
+    member->status = member->function(member->argument, member->index);
+    if (member->status != RBT_OK) {
+        rbt_error_save(&member->error);
+    }
+    return NULL;
+}
+
+/* Starts the members; returns how many run. */
+static uint32_t start_members(struct member *members, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const int error = pthread_create(&members[i].thread, NULL, run_member, &members[i]);
+        if (error != 0) {
+            errno = error;
+            return i;
+        }
+    }
+    return count;
+}
+
+rbt_status rbt_thread_run(uint32_t count, rbt_status (*function)(void *argument, uint32_t index),
+                          void *argument)
+{
+    struct member *members = rbt_calloc(count, sizeof *members);
+    if (members == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate %u threads", count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        members[i].function = function;
+        members[i].argument = argument;
+        members[i].index = i;
+    }
+    const uint32_t started = start_members(members, count);
+    rbt_status st = RBT_OK;
+    if (started < count) {
+        st = rbt_fail(RBT_E_IO, "could not start thread %u of %u", started + 1, count);
+    }
+    for (uint32_t i = 0; i < started; i++) {
+        const int error = pthread_join(members[i].thread, NULL);
+        RBT_ASSERT(error == 0);
+        if (members[i].status != RBT_OK && st == RBT_OK) {
+            st = members[i].status;
+            rbt_error_restore(&members[i].error);
+        }
+    }
+    rbt_free(members);
+    return st;
+}

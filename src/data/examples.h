@@ -1,0 +1,95 @@
+/* data/examples.h - what data files become in memory: examples with sparse features, or ratings.
+ *
+ * Both are read once, whole, by several threads, and are not changed afterwards. */
+#ifndef RUBATO_DATA_EXAMPLES_H
+#define RUBATO_DATA_EXAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+enum rbt_format {
+    RBT_FORMAT_AUTO,    /* by the file's name and first lines */
+    RBT_FORMAT_LIBSVM,  /* label key:value ..., keys from 1 and increasing */
+    RBT_FORMAT_CSV,     /* numbers; column `label_column` is the label; a header line is skipped */
+    RBT_FORMAT_RATINGS, /* user item rating [anything], separated by comma, tab, blank or :: */
+};
+
+struct rbt_data_options {
+    const char *const *paths; /* files, directories, globs, or "-" for standard input */
+    size_t path_count;
+    enum rbt_format format;
+    uint32_t threads;      /* that parse; 0: one per core */
+    bool is_zero_based;    /* LIBSVM keys start at 0 */
+    int64_t label_column;  /* of CSV, from 0; -1 is the last */
+    bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
+};
+
+/* Example i has label labels[i] and the features keys[k], values[k], k = offsets[i] ..
+ * offsets[i+1]-1, keys increasing. Values are finite. */
+struct rbt_examples {
+    size_t count;
+    uint64_t *offsets; /* count + 1 */
+    float *labels;
+    uint64_t *keys; /* for CSV the column number, from 1, of values that are not 0 */
+    float *values;
+};
+
+/* Rating k: users[k] gave items[k] the rating values[k]. */
+struct rbt_ratings {
+    size_t count;
+    uint64_t *users;
+    uint64_t *items;
+    float *values;
+};
+
+/* Read all files in the order given. On success the caller frees the result; on failure nothing is
+ * left behind. Fail with RBT_E_DATA and `cannot read "FILE", line N: what is wrong`, RBT_E_NOTFOUND
+ * or RBT_E_IO for files that cannot be opened or read, RBT_E_INVALID for a format that does not
+ * fit, RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_examples_read(const struct rbt_data_options *options,
+                                          struct rbt_examples *examples);
+RBT_MUST_USE rbt_status rbt_ratings_read(const struct rbt_data_options *options,
+                                         struct rbt_ratings *ratings);
+void rbt_examples_free(struct rbt_examples *examples);
+void rbt_ratings_free(struct rbt_ratings *ratings);
+
+/* What worker `index` of `count` works on: its share of a random order of the examples that depends
+ * on `seed` alone, shares differing by at most one example, laid out one after the other with its
+ * keys replaced by positions in the sorted list of keys that occur in the share. */
+struct rbt_share {
+    size_t count;
+    uint64_t *offsets; /* count + 1 */
+    float *labels;
+    uint32_t *indices; /* positions in `keys` */
+    float *values;
+    uint64_t *keys; /* sorted, unique */
+    size_t key_count;
+};
+
+RBT_MUST_USE rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed,
+                                       uint32_t index, uint32_t count, struct rbt_share *share);
+void rbt_share_free(struct rbt_share *share);
+
+/* The same for ratings. Users are spread over the workers, so that a user's ratings are all in one
+ * share and shares have about equally many ratings; within the share the order is random. */
+struct rbt_rating_share {
+    size_t count;
+    uint32_t *users; /* positions in user_keys */
+    uint32_t *items; /* positions in item_keys */
+    float *values;
+    uint64_t *user_keys; /* sorted, unique */
+    size_t user_count;
+    uint64_t *item_keys;
+    size_t item_count;
+};
+
+RBT_MUST_USE rbt_status rbt_rating_share_take(const struct rbt_ratings *ratings, uint64_t seed,
+                                              uint32_t index, uint32_t count,
+                                              struct rbt_rating_share *share);
+void rbt_rating_share_free(struct rbt_rating_share *share);
+
+#endif
