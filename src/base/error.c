@@ -8,6 +8,19 @@
 
 static _Thread_local struct rbt_error_record last;
 
+/* Adds ": " and `text` to the message, which has `length` characters, as far as there is room. */
+static void append(size_t length, const char *text)
+{
+    const char *const parts[] = {": ", text};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t room = sizeof last.message - 1 - length;
+        const size_t size = strnlen(parts[i], room);
+        memcpy(last.message + length, parts[i], size);
+        length += size;
+    }
+    last.message[length] = '\0';
+}
+
 rbt_status rbt_fail(rbt_status status, const char *format, ...)
 {
     const int error = errno; /* before vsnprintf can change it */
@@ -18,8 +31,7 @@ rbt_status rbt_fail(rbt_status status, const char *format, ...)
     last.hint[0] = '\0';
     if (status == RBT_E_IO && error != 0 && length >= 0 && (size_t)length < sizeof last.message) {
         char text[128];
-        snprintf(last.message + length, sizeof last.message - (size_t)length, ": %s",
-                 strerror_r(error, text, sizeof text));
+        append((size_t)length, strerror_r(error, text, sizeof text));
     }
     return status;
 }
@@ -33,7 +45,7 @@ rbt_status rbt_fail_in(rbt_status status, const char *format, ...)
     const int length = vsnprintf(last.message, sizeof last.message, format, args);
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof last.message) {
-        snprintf(last.message + length, sizeof last.message - (size_t)length, ": %s", inner);
+        append((size_t)length, inner);
     }
     return status;
 }
