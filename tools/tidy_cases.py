@@ -104,6 +104,8 @@ CASES = [
     ("prefix", {PLAIN: module("base", "plain").replace("rbt_plain_one", "plain_one")}),
     ("undeclared", {PLAIN: module("base", "plain").replace("rbt_plain_one", "rbt_plain_two")}),
     ("no prefix", {PLAIN: module("base", "plain").replace("int rbt_plain_one", "static int one")}),
+    ("no prefix", {PLAIN: module("base", "plain").replace(
+        "int rbt_plain_one", "#define INLINE static inline\nINLINE int one")}),
     ("assertions", {GATE: module("core", "gate")}),
     ("unused", {"src/base/extra.c": module("base", "extra").replace("extra.h", "plain.h")}),
     ("unused", {"src/base/extra.h": header("base", "extra")}),

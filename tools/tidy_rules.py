@@ -102,12 +102,12 @@ def blank(match):
 class Function:
     """One function definition: name, parameters, and where its body starts and ends."""
 
-    def __init__(self, signature, line, start, end):
+    def __init__(self, signature, line, start, end, static_words):
         self.signature = " ".join(signature.split())
         plain = re.sub(r"__attribute__\s*\(\(.*?\)\)", "", self.signature)
         found = re.search(r"(\w+)\s*\(", plain)
         self.name = found[1] if found else ""
-        self.is_static = re.search(r"\bstatic\b", plain) is not None
+        self.is_static = not static_words.isdisjoint(re.findall(r"\w+", plain))
         self.line = line  # of the signature
         self.lines = end - start + 1  # from "{" to "}"
 
@@ -135,6 +135,7 @@ class Source:
 
     def find_functions(self):
         lines = self.code_lines
+        static_words = {"static", *re.findall(r"^#define (\w+)[^\n]*\bstatic\b", self.code, re.M)}
         start = None
         for i, line in enumerate(lines):
             if line == "{":
@@ -144,7 +145,8 @@ class Source:
                 while first > 0 and lines[first - 1].strip() and not re.search(
                         r"[;}]\s*$|^\s*#", lines[first - 1]):
                     first -= 1
-                yield Function("\n".join(lines[first:start]), first + 1, start + 1, i + 1)
+                yield Function("\n".join(lines[first:start]), first + 1, start + 1, i + 1,
+                               static_words)
                 start = None
 
     def includes(self):
@@ -413,13 +415,12 @@ def check_unused(sources):
             if not any(way in included for way in ways):
                 yield complain(s.name, 1, "unused", "nothing includes it; include or delete it")
         else:
-            stem = s.stem
-            if s.folder and stem.endswith("_test"):
-                tested = re.search(r"tested = \[(.*?)\]", text, re.S)
-                is_built = tested and f"'{stem.removesuffix('_test')}'" in tested[1]
-            else:
-                is_built = f"'{stem}'" in text
-            if not is_built and not re.search(r"['/]" + re.escape(stem) + r"(\.c)?'", everything):
+            tested = re.search(r"tested = \[(.*?)\]", text, re.S)
+            if s.folder and s.is_test and tested:
+                text = tested[1]
+            short = re.sub(r"^fuzz_|_(test|fuzz)$", "", s.stem)  # as in: name + '_test.c'
+            is_built = f"'{s.stem}'" in text or (short != s.stem and f"'{short}'" in text)
+            if not is_built and not re.search(r"['/]" + re.escape(s.stem) + r"\.c'", everything):
                 yield complain(s.name, 1, "unused",
                                f"nothing builds it; add it to {folder}/meson.build")
 
