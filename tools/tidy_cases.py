@@ -107,6 +107,9 @@ CASES = [
     ("no prefix", {PLAIN: module("base", "plain").replace(
         "int rbt_plain_one", "#define INLINE static inline\nINLINE int one")}),
     ("assertions", {GATE: module("core", "gate")}),
+    ("readme", {"src/base/README.md": "| `assert.c` | assertions |\n"}),
+    ("readme", {"src/core/README.md": "| `gate.c` | waits |\n| `other.c` | is not there |\n"}),
+    ("no readme", {"src/core/README.md": "| `gate.c` | waits |\n"}),
     ("unused", {"src/base/extra.c": module("base", "extra").replace("extra.h", "plain.h")}),
     ("unused", {"src/base/extra.h": header("base", "extra")}),
     ("unused", {"src/base/plain_test.c": "/* base/plain_test.c - a test. */\nint main(void)\n{\n"

@@ -425,6 +425,24 @@ def check_unused(sources):
                                f"nothing builds it; add it to {folder}/meson.build")
 
 
+def check_readmes(sources):
+    """A folder's README has a table row for each module (`name.c`, or `name.h` if that is all)."""
+    for readme in sources:
+        found = re.fullmatch(r"src/(\w+)/README\.md", readme.name)
+        if not found:
+            continue
+        files = {s.name.split("/")[-1] for s in sources
+                 if s.folder == found[1] and s.is_c and not s.is_test}
+        modules = {f for f in files if f.endswith(".c") or f[:-1] + "c" not in files}
+        rows = {m[1]: i for i, line in enumerate(readme.lines, 1)
+                if (m := re.match(r"\| `(\w+\.[ch])`", line))}
+        for name in sorted(modules - rows.keys()):
+            yield complain(readme.name, 1, "readme", f"nothing about {name}; add a row for it")
+        for name in sorted(rows.keys() - modules):
+            yield complain(readme.name, rows[name], "readme",
+                           f"there is no module {name}; delete the row")
+
+
 FILE_RULES = [check_layout, check_length, check_words, check_litter, check_head, check_guard,
               check_parameters, check_includes, check_calls]
-TREE_RULES = [check_prefix, check_assertions, check_unused]
+TREE_RULES = [check_prefix, check_assertions, check_unused, check_readmes]
