@@ -107,6 +107,9 @@ CASES = [
     ("no prefix", {PLAIN: module("base", "plain").replace(
         "int rbt_plain_one", "#define INLINE static inline\nINLINE int one")}),
     ("assertions", {GATE: module("core", "gate")}),
+    ("link", {"docs/a.md": "See [b](b.md).\n"}),
+    ("link", {"docs/a.md": "See `src/core/other.c`.\n"}),
+    ("no link", {"docs/a.md": "See [c](../src/core/gate.c), `src/core/gate.h`.\n"}),
     ("readme", {"src/base/README.md": "| `assert.c` | assertions |\n"}),
     ("readme", {"src/core/README.md": "| `gate.c` | waits |\n| `other.c` | is not there |\n"}),
     ("no readme", {"src/core/README.md": "| `gate.c` | waits |\n"}),

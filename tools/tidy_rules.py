@@ -443,6 +443,24 @@ def check_readmes(sources):
                            f"there is no module {name}; delete the row")
 
 
+def check_links(sources):
+    """What a document points at is there: links, and paths of sources in backquotes."""
+    names = {s.name for s in sources}
+    pattern = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)"
+                         r"|`((?:src|docs|include|test|tools|examples|bench)/[\w/-]+\.\w+)`")
+    for s in sources:
+        if not s.name.endswith(".md"):
+            continue
+        folder = s.name.rsplit("/", 1)[0] + "/" if "/" in s.name else ""
+        for i, line in enumerate(s.lines, 1):
+            for link, path in pattern.findall(line):
+                target = re.sub(r"[^/]+/\.\./", "", folder + link) if link else path
+                is_there = target in names or any(n.startswith(target + "/") for n in names)
+                if not is_there:
+                    yield complain(s.name, i, "link", f"there is no {target}; correct the path")
+
+
 FILE_RULES = [check_layout, check_length, check_words, check_litter, check_head, check_guard,
               check_parameters, check_includes, check_calls]
-TREE_RULES = [check_prefix, check_assertions, check_unused, check_readmes]
+TREE_RULES = [check_prefix, check_assertions, check_unused, check_readmes,
+              check_links]
