@@ -107,6 +107,8 @@ CASES = [
     ("no prefix", {PLAIN: module("base", "plain").replace(
         "int rbt_plain_one", "#define INLINE static inline\nINLINE int one")}),
     ("assertions", {GATE: module("core", "gate")}),
+    ("snippet", {"docs/a.md": "<!-- src/core/gate.c -->\n```c\nint x;\n```\n"}),
+    ("no snippet", {"docs/a.md": f"<!-- {PLAIN} -->\n```c\n{GOOD[PLAIN]}```\n"}),
     ("link", {"docs/a.md": "See [b](b.md).\n"}),
     ("link", {"docs/a.md": "See `src/core/other.c`.\n"}),
     ("no link", {"docs/a.md": "See [c](../src/core/gate.c), `src/core/gate.h`.\n"}),

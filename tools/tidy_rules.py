@@ -460,7 +460,18 @@ def check_links(sources):
                     yield complain(s.name, i, "link", f"there is no {target}; correct the path")
 
 
+def check_snippets(sources):
+    """A C block below <!-- a file's name --> is that file, so that documents show what is tested."""
+    texts = {s.name: s.text for s in sources}
+    for s in sources:
+        if s.name.endswith(".md"):
+            for found in re.finditer(r"<!-- (\S+\.c) -->\n```c\n(.*?)```", s.text, re.S):
+                if texts.get(found[1]) != found[2]:
+                    yield complain(s.name, s.text.count("\n", 0, found.start()) + 1, "snippet",
+                                   f"the text is not that of {found[1]}; copy the file again")
+
+
 FILE_RULES = [check_layout, check_length, check_words, check_litter, check_head, check_guard,
               check_parameters, check_includes, check_calls]
 TREE_RULES = [check_prefix, check_assertions, check_unused, check_readmes,
-              check_links]
+              check_links, check_snippets]
