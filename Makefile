@@ -47,6 +47,7 @@ install: ## installs the program, the library and the headers under PREFIX
 	@tools/deps build
 	@tools/build --prefix "$(abspath $(PREFIX))"
 	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
 	@echo "installed rubato under $(DESTDIR)$(abspath $(PREFIX))"
 
 clean: ## removes everything that was built

@@ -461,7 +461,7 @@ def check_links(sources):
 
 
 def check_snippets(sources):
-    """A C block below <!-- a file's name --> is that file, so that documents show what is tested."""
+    """A C block below <!-- a file's name --> is that file: documents show what is tested."""
     texts = {s.name: s.text for s in sources}
     for s in sources:
         if s.name.endswith(".md"):
