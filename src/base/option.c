@@ -477,7 +477,8 @@ rbt_status rbt_option_parse(const struct rbt_option_command *command, int argc, 
 /* What stands for the value in the help: the unit, the choices, or a letter. */
 static const char *placeholder(const struct rbt_option *option)
 {
-    if (option->unit != NULL) {
+    const bool is_number = option->type == RBT_OPTION_INT || option->type == RBT_OPTION_REAL;
+    if (option->unit != NULL && !is_number) {
         return option->unit;
     }
     switch (option->type) {
@@ -518,28 +519,55 @@ static void print_wrapped(FILE *out, const char *text)
     fputc('\n', out);
 }
 
+/* The right half: what it is for, the choices, and the default with its unit. */
+static void describe(const struct rbt_option *option, char *text, size_t size)
+{
+    int used = snprintf(text, size, "%s", option->help != NULL ? option->help : "");
+    if (option->type == RBT_OPTION_CHOICE && (size_t)used < size) {
+        char choices[256];
+        describe_choices(option, choices, sizeof choices);
+        used += snprintf(text + used, size - (size_t)used, " One of %s.", choices);
+    }
+    const bool has_default = option->value != NULL && strcmp(option->value, "nan") != 0 &&
+                             option->type != RBT_OPTION_FLAG;
+    if (has_default && (size_t)used < size) {
+        const bool has_unit = option->unit != NULL && islower((unsigned char)option->unit[0]);
+        snprintf(text + used, size - (size_t)used, " [%s%s%s]", option->value, has_unit ? " " : "",
+                 has_unit ? option->unit : "");
+    }
+}
+
+/* The left half. A flag that is on by default shows how to turn it off. */
+static int describe_name(const struct rbt_option *option, char *text, size_t size)
+{
+    bool is_on = false;
+    const struct source source = {
+        .kind = "default of", .name = option->name, .text = option->value};
+    if (option->type == RBT_OPTION_FLAG && option->value != NULL) {
+        const rbt_status st = store_flag(&source, &is_on);
+        RBT_ASSERT(st == RBT_OK); /* a default in a table is wrong */
+    }
+    const char *value = placeholder(option);
+    return snprintf(text, size, "  --%s%s%s%s", is_on ? "[no-]" : "", option->name,
+                    value[0] != '\0' ? " " : "", value);
+}
+
 void rbt_option_help(FILE *out, const struct rbt_option_table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
-        const struct rbt_option *option = &table->options[i];
         char left[128];
-        int length = snprintf(left, sizeof left, "  --%s %s", option->name, placeholder(option));
+        char right[1024];
+        const int length = describe_name(&table->options[i], left, sizeof left);
+        describe(&table->options[i], right, sizeof right);
+        if (right[0] == '\0') {
+            fprintf(out, "%s\n", left);
+            continue;
+        }
         if (length + 2 > HELP_COLUMN) {
             fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
         } else {
             fprintf(out, "%-*s", HELP_COLUMN, left);
         }
-        char help[1024];
-        size_t used =
-            (size_t)snprintf(help, sizeof help, "%s", option->help != NULL ? option->help : "");
-        if (option->type == RBT_OPTION_CHOICE && used < sizeof help) {
-            char choices[256];
-            describe_choices(option, choices, sizeof choices);
-            used += (size_t)snprintf(help + used, sizeof help - used, " One of %s.", choices);
-        }
-        if (option->value != NULL && strcmp(option->value, "nan") != 0 && used < sizeof help) {
-            snprintf(help + used, sizeof help - used, " [%s]", option->value);
-        }
-        print_wrapped(out, help);
+        print_wrapped(out, right);
     }
 }

@@ -104,7 +104,7 @@ static void set_dot(struct canvas *canvas, int x, int y, size_t curve)
     RBT_ASSERT(column >= 0 && column < canvas->columns && row >= 0 && row < canvas->rows);
     const size_t place = (size_t)(row * canvas->columns + column);
     canvas->dots[place] |= bits[y % canvas->dots_y][x % canvas->dots_x];
-    canvas->owner[place] = (uint8_t)curve;
+    canvas->owner[place] = (uint8_t)curve; /* fewer than 256 */
 }
 
 /* Joins two dots; as many steps as the longer side has dots. */

@@ -10,12 +10,14 @@ enum {
     RBT_CHART_CURVES_MAX = 64,
     RBT_CHART_TICKS_MAX = 16,
     RBT_CHART_NAME_MAX = 96,
-    RBT_CHART_COLOURS = 8, /* curves beyond that repeat them */
+    RBT_CHART_COLOURS = 8, /* beyond that they are repeated */
 };
 
 /* Points in the order in which they are joined; all finite. */
 struct rbt_chart_curve {
     char name[RBT_CHART_NAME_MAX];
+    size_t colour; /* which one; curves of the same run have the same */
+    size_t dash;   /* which pattern of dashes, in pictures; 0 is none */
     double *x;
     double *y;
     size_t count;

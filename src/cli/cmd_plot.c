@@ -106,11 +106,14 @@ static void name_curve(char *name, const char *path, const char *y)
 
 /* Adds the curve of one column; points that are not numbers are left out. */
 static rbt_status add_curve(struct rbt_chart *chart, const struct rbt_run *run, int x_column,
-                            const char *y, bool has_several)
+                            const struct y_list *list, size_t index)
 {
+    const char *y = list->names[index];
     const int y_column = rbt_runs_column(run, y);
     struct rbt_chart_curve *curve = &chart->curves[chart->curve_count];
-    name_curve(curve->name, run->path, has_several ? y : NULL);
+    name_curve(curve->name, run->path, list->count > 1 ? y : NULL);
+    curve->colour = chart->curve_count / list->count;
+    curve->dash = index;
     curve->x = rbt_calloc(run->row_count, sizeof *curve->x);
     curve->y = rbt_calloc(run->row_count, sizeof *curve->y);
     chart->curve_count++;
@@ -143,7 +146,7 @@ static rbt_status add_run(struct rbt_chart *chart, const char *path, const struc
         if (chart->curve_count == RBT_CHART_CURVES_MAX) {
             st = rbt_fail(RBT_E_INVALID, "more than %d curves", RBT_CHART_CURVES_MAX);
         } else {
-            st = add_curve(chart, &run, x_columns[config->x], list->names[i], list->count > 1);
+            st = add_curve(chart, &run, x_columns[config->x], list, i);
         }
     }
     rbt_runs_free(&run);
@@ -201,15 +204,21 @@ static rbt_status plot(const struct config *config, const struct rbt_option_argu
     if (st != RBT_OK) {
         return st;
     }
-    char title[256];
-    snprintf(title, sizeof title, "%s by %s", config->y, x_names[config->x]);
+    char names[Y_MAX * (RBT_RUNS_NAME_MAX + 2)] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                 list.names[i]);
+    }
+    char title[sizeof names + 32];
+    snprintf(title, sizeof title, "%s by %s", names, x_names[config->x]);
     struct rbt_chart *chart = rbt_calloc(1, sizeof *chart);
     if (chart == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a chart");
     }
     chart->title = config->title != NULL ? config->title : title;
     chart->x.label = x_labels[config->x];
-    chart->y.label = config->y;
+    chart->y.label = names;
     for (size_t i = 0; st == RBT_OK && i < arguments->count; i++) {
         st = add_run(chart, arguments->values[i], config, &list);
     }

@@ -47,8 +47,9 @@ static void write_commands(const struct rbt_chart *chart, FILE *out)
     for (size_t i = 0; i < chart->curve_count; i++) {
         fprintf(out,
                 "%s'-' with linespoints linewidth 2 pointtype 7 pointsize 0.5 linecolor '%s' "
-                "title ",
-                i > 0 ? ", " : "", rbt_svg_colour(i));
+                "dashtype %zu title ",
+                i > 0 ? ", " : "", rbt_svg_colour(chart->curves[i].colour),
+                chart->curves[i].dash + 1);
         write_quoted(out, chart->curves[i].name);
     }
     fputc('\n', out);

@@ -18,7 +18,11 @@ rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log)
     if (path == NULL) {
         return RBT_OK;
     }
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    log->is_new = fd >= 0;
+    if (fd < 0 && errno == EEXIST) {
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+    }
     if (fd >= 0) {
         log->file = fdopen(fd, "w");
     }
@@ -35,12 +39,15 @@ rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log)
 rbt_status rbt_runlog_close(struct rbt_runlog *log)
 {
     rbt_json_deinit(&log->json);
-    if (log->file != NULL && fclose(log->file) != 0) {
-        log->file = NULL;
-        return rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
+    if (log->file == NULL) {
+        return RBT_OK;
     }
+    if (log->is_new && !log->is_started) {
+        (void)unlink(log->path); /* at worst an empty file stays */
+    }
+    const int result = fclose(log->file);
     log->file = NULL;
-    return RBT_OK;
+    return result == 0 ? RBT_OK : rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
 }
 
 /* Ends the object and prints it. */
@@ -108,6 +115,7 @@ rbt_status rbt_runlog_start(struct rbt_runlog *log, const struct rbt_runlog_star
         ftruncate(fileno(log->file), 0) != 0) {
         return rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
     }
+    log->is_started = true;
     char now[32] = "";
     struct tm parts;
     const time_t seconds = time(NULL);

@@ -17,11 +17,13 @@
 struct rbt_runlog {
     FILE *file; /* NULL: there is no log, and nothing below does anything */
     const char *path;
+    bool is_new;     /* the file was not there before */
+    bool is_started; /* the start event is written; nothing else comes before it */
     struct rbt_json json;
 };
 
-/* Opens the file without touching what it holds; `path` NULL makes an empty object. The first line
- * written replaces the old content. */
+/* Opens the file without touching what it holds; `path` NULL makes an empty object. The start event
+ * replaces the old content; without one the file is left, or removed again, as it was. */
 RBT_MUST_USE rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log);
 RBT_MUST_USE rbt_status rbt_runlog_close(struct rbt_runlog *log);
 

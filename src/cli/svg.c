@@ -11,7 +11,7 @@
  *     +--------------------------------------------+
  *       LEFT                            legend_width
  *
- * Curves differ in colour and, from the ninth on, in their dashes. Everything is plain shapes and
+ * Curves differ in colour and dashes. Everything is plain shapes and
  * text, without scripts or style sheets, so that every viewer shows the same. */
 #include "cli/svg.h"
 
@@ -128,12 +128,12 @@ static void write_labels(const struct rbt_chart *chart, const struct frame *fram
     fputs("</text>\n", out);
 }
 
-static const char *dashes(size_t i)
+static const char *dashes(const struct rbt_chart_curve *curve)
 {
     static const char *const patterns[] = {"", " stroke-dasharray=\"7 4\"",
                                            " stroke-dasharray=\"2 3\"",
                                            " stroke-dasharray=\"9 3 2 3\""};
-    return patterns[i / RBT_CHART_COLOURS % 4];
+    return patterns[(curve->dash + curve->colour / RBT_CHART_COLOURS) % 4];
 }
 
 static void write_curve(const struct rbt_chart *chart, const struct frame *frame, size_t index,
@@ -143,29 +143,31 @@ static void write_curve(const struct rbt_chart *chart, const struct frame *frame
     fprintf(out,
             "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-linejoin=\"round\" "
             "stroke-linecap=\"round\"%s points=\"",
-            rbt_svg_colour(index), dashes(index));
+            rbt_svg_colour(curve->colour), dashes(curve));
     for (size_t i = 0; i < curve->count; i++) {
         fprintf(out, "%s%.2f,%.2f", i > 0 ? " " : "", place_x(frame, chart, curve->x[i]),
                 place_y(frame, chart, curve->y[i]));
     }
     fputs("\"/>\n", out);
     for (size_t i = 0; curve->count <= POINTS_SHOWN && i < curve->count; i++) {
-        fprintf(out, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"2.6\" fill=\"%s\"/>\n",
+        fprintf(out, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"2.6\" stroke=\"none\" fill=\"%s\"/>\n",
                 place_x(frame, chart, curve->x[i]), place_y(frame, chart, curve->y[i]),
-                rbt_svg_colour(index));
+                rbt_svg_colour(curve->colour));
     }
 }
 
 static void write_legend(const struct rbt_chart *chart, double left, FILE *out)
 {
     for (size_t i = 0; i < chart->curve_count; i++) {
+        const struct rbt_chart_curve *curve = &chart->curves[i];
         const double y = TOP + 8 + (double)i * LEGEND_LINE;
         fprintf(out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
                 "stroke-width=\"3\"%s/>\n<text x=\"%.1f\" y=\"%.1f\" font-size=\"13\" "
                 "fill=\"#1f2933\">",
-                left, y, left + 22, y, rbt_svg_colour(i), dashes(i), left + 30, y + 4.5);
-        write_escaped(out, chart->curves[i].name);
+                left, y, left + 22, y, rbt_svg_colour(curve->colour), dashes(curve), left + 30,
+                y + 4.5);
+        write_escaped(out, curve->name);
         fputs("</text>\n", out);
     }
 }
@@ -193,7 +195,8 @@ void rbt_svg_write(const struct rbt_chart *chart, FILE *out)
                                 .height = height - TOP - BOTTOM};
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
-            "viewBox=\"0 0 %d %.0f\" font-family=\"Inter, 'Helvetica Neue', 'DejaVu Sans', Arial, "
+            "viewBox=\"0 0 %d %.0f\" stroke=\"none\" font-family=\"Inter, 'Helvetica Neue', "
+            "'DejaVu Sans', Arial, "
             "sans-serif\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
             WIDTH, height, WIDTH, height);
     write_labels(chart, &frame, out);

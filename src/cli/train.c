@@ -22,6 +22,7 @@
 enum { STALENESS_MAX = 1000000 };
 
 struct run {
+    const struct rbt_train_request *request;
     atomic_bool is_stopped; /* a log line could not be written */
     double began;           /* when training began, on our clock */
     pthread_mutex_t mutex;  /* guards all below while training */
@@ -115,12 +116,7 @@ static rbt_status check_outputs(const struct rbt_train_request *request)
 
 rbt_status rbt_train_check(const struct rbt_train_request *request)
 {
-    const struct rbt_train_options *options = &request->options;
-    rbt_status st = check_consistency(options->consistency);
-    if (st == RBT_OK && options->rule != NULL && strcmp(options->rule, "add") != 0) {
-        st = rbt_fail(RBT_E_INVALID, "unrecognized rule \"%s\"", options->rule);
-        st = rbt_fail_hint(st, "This version has one rule, \"add\".");
-    }
+    rbt_status st = check_consistency(request->options.consistency);
     st = st != RBT_OK ? st : check_inputs(request);
     return st != RBT_OK ? st : check_outputs(request);
 }
@@ -135,11 +131,21 @@ static void note_log(struct run *run, rbt_status st)
     }
 }
 
+/* The start event waits until the algorithm has accepted its options and data, so that a mistake
+ * on the command line does not cost the log of the last run. */
+static void start_log(struct run *run)
+{
+    if (!run->log.is_started) {
+        note_log(run, rbt_runlog_start(&run->log, &run->request->start));
+    }
+}
+
 static void on_loaded(void *context, double load_seconds, uint64_t examples, uint64_t parameters)
 {
     struct run *run = context;
     pthread_mutex_lock(&run->mutex);
     run->began = rbt_clock_seconds();
+    start_log(run);
     rbt_progress_loaded(&run->progress, load_seconds, examples, parameters);
     pthread_mutex_unlock(&run->mutex);
 }
@@ -171,6 +177,11 @@ static rbt_status tell_interrupted(const struct rbt_train_request *request, cons
                     request->options.model != NULL ? "; no model was written" : "");
 }
 
+static const char *status_name(rbt_status st)
+{
+    return st == RBT_OK ? "ok" : st == RBT_E_INTERRUPTED ? "interrupted" : "failed";
+}
+
 /* The last line of the log; the thread's error record is that of `st` afterwards. */
 static rbt_status end_log(struct run *run, rbt_status st, const struct rbt_train_summary *summary)
 {
@@ -179,19 +190,22 @@ static rbt_status end_log(struct run *run, rbt_status st, const struct rbt_train
     const bool has_figures = st == RBT_OK || summary->is_interrupted;
     const struct rbt_runlog_end end = {.t = has_figures ? summary->seconds
                                                         : rbt_clock_seconds() - run->began,
-                                       .status = st == RBT_OK              ? "ok"
-                                                 : st == RBT_E_INTERRUPTED ? "interrupted"
-                                                                           : "failed",
+                                       .status = status_name(st),
                                        .error = st == RBT_OK ? NULL : record.message,
                                        .summary = has_figures ? summary : NULL};
-    rbt_status log_st = rbt_runlog_end(&run->log, &end);
-    const rbt_status close_st = rbt_runlog_close(&run->log);
-    log_st = log_st != RBT_OK ? log_st : close_st;
+    if (st != RBT_E_INVALID && run->log_status == RBT_OK) {
+        start_log(run);
+        note_log(run, rbt_runlog_end(&run->log, &end));
+    }
+    note_log(run, rbt_runlog_close(&run->log));
     if (st != RBT_OK) {
         rbt_error_restore(&record); /* the first failure is the one to tell */
         return st;
     }
-    return log_st;
+    if (run->log_status != RBT_OK) {
+        rbt_error_restore(&run->log_error);
+    }
+    return run->log_status;
 }
 
 static rbt_status report(const struct rbt_train_request *request,
@@ -230,7 +244,7 @@ static rbt_status train(const struct rbt_train_request *request, struct run *run
 
 rbt_status rbt_train_run(const struct rbt_train_request *request)
 {
-    struct run run = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct run run = {.request = request, .mutex = PTHREAD_MUTEX_INITIALIZER};
     struct rbt_train_summary summary = {0};
     rbt_status st = rbt_runlog_open(request->log, &run.log);
     if (st != RBT_OK) {
@@ -239,8 +253,7 @@ rbt_status rbt_train_run(const struct rbt_train_request *request)
     run.began = rbt_clock_seconds();
     rbt_progress_init(&run.progress, request->err, (enum rbt_progress_mode)request->progress,
                       (double)request->options.epochs);
-    st = rbt_runlog_start(&run.log, &request->start);
-    st = st != RBT_OK ? st : train(request, &run, &summary);
+    st = train(request, &run, &summary);
     st = end_log(&run, st, &summary);
     pthread_mutex_destroy(&run.mutex);
     return st == RBT_OK ? report(request, &summary) : st;

@@ -22,12 +22,16 @@
 static struct {
     int64_t signal_at; /* epoch in which Ctrl-C is pressed; 0: never */
     rbt_status status; /* returned at the end */
+    bool is_refused;   /* returned at once */
 } plan;
 
 static rbt_status fake_train(const struct rbt_train_options *options, const void *config,
                              const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     (void)config;
+    if (plan.is_refused) {
+        return rbt_fail(plan.status, "planned trouble");
+    }
     observer->on_loaded(observer->context, 0.5, 100, 10);
     for (int64_t epoch = 1; epoch <= options->epochs && !summary->is_interrupted; epoch++) {
         struct rbt_train_event event = {.t = (double)epoch,
@@ -83,6 +87,7 @@ static int set_up(void **state)
     f->request.options.target = NAN;
     plan.signal_at = 0;
     plan.status = RBT_OK;
+    plan.is_refused = false;
     *state = f;
     return 0;
 }
@@ -150,6 +155,23 @@ static void a_failure_is_told_and_logged(void **state)
     assert_non_null(strstr(log_text(f), "\"status\":\"failed\",\"error\":\"planned trouble\"}"));
 }
 
+static void wrong_usage_leaves_the_last_log_alone(void **state)
+{
+    struct fixture *f = *state;
+    f->request.log = f->log;
+    plan.is_refused = true;
+    plan.status = RBT_E_INVALID;
+    assert_fails(rbt_train_run(&f->request), RBT_E_INVALID, "planned trouble");
+    assert_int_equal(access(f->log, F_OK), -1); /* no empty file, either */
+    plan.status = RBT_OK;
+    plan.is_refused = false;
+    assert_ok(rbt_train_run(&f->request));
+    plan.is_refused = true;
+    plan.status = RBT_E_INVALID;
+    assert_fails(rbt_train_run(&f->request), RBT_E_INVALID, "planned trouble");
+    assert_non_null(strstr(log_text(f), "\"status\":\"ok\""));
+}
+
 static void a_log_that_cannot_be_written_fails_the_run(void **state)
 {
     struct fixture *f = *state;
@@ -197,9 +219,6 @@ static void contradictions_are_found_before_anything_starts(void **state)
                      "needs bsp, ssp:S, essp:S or asp");
     }
     options->consistency = "asp";
-    options->rule = "sgd";
-    assert_fails(rbt_train_check(&f->request), RBT_E_INVALID, "unrecognized rule \"sgd\"");
-    options->rule = "add";
     options->model = f->folder;
     assert_fails(rbt_train_check(&f->request), RBT_E_IO, "Is a directory");
     options->model = "/dev/null";
@@ -220,6 +239,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_is_logged_from_start_to_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ctrl_c_ends_the_run_and_the_log, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failure_is_told_and_logged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_usage_leaves_the_last_log_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_log_that_cannot_be_written_fails_the_run, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(progress_is_shown_when_asked_for, set_up, tear_down),
