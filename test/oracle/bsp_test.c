@@ -34,9 +34,8 @@ static int64_t delta_of(int64_t value, uint32_t worker, int64_t clock, int place
 /* Small and large, so that the order of additions changes the last bits. */
 static float real_delta_of(float value, uint32_t worker, int64_t clock)
 {
-    const float tiny = (float)(1 + (int)(worker * 7 + (uint32_t)clock) % 5) * 1.0e-3F;
-    const float large = worker % 2 == 0 ? 4096.0F / 3.0F : -4095.0F / 3.0F;
-    return large + tiny * (1.0F + sinf(value));
+    static const float scale[] = {0.1F, 0.37F, -0.23F, 1000.0F / 3.0F};
+    return scale[worker % 4] * (1.0F + 0.1F * sinf(value + (float)clock));
 }
 
 static void run_serially(uint32_t workers, int64_t table[ROWS][WIDTH])
