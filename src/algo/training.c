@@ -297,9 +297,9 @@ static rbt_status run_worker(rbt_worker *worker, void *argument)
         /* The others should not work on for nothing. The first failure is the one to report. */
         struct rbt_error_record record;
         rbt_error_save(&record);
-        if (ask_to_stop(run, worker, FAILED) == RBT_OK) {
-            (void)rbt_clock(worker);
-        }
+        rbt_status told = ask_to_stop(run, worker, FAILED);
+        told = told == RBT_OK ? rbt_clock(worker) : told;
+        (void)told;
         rbt_error_restore(&record);
     }
     run->training->task->end(run->training->context, worker);
