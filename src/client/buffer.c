@@ -81,8 +81,7 @@ static rbt_status set_keys(struct rbt_buffer *buffer, struct rbt_update *update,
         update->keys = keys;
         return RBT_OK;
     }
-    return update->keys != NULL ? RBT_OK
-                                : rbt_keylist_create(buffer->shard_count, false, &update->keys);
+    return update->keys != NULL ? RBT_OK : rbt_keylist_create(buffer->shard_count, &update->keys);
 }
 
 rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence, struct rbt_keylist *keys,

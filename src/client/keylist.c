@@ -23,7 +23,7 @@ uint32_t rbt_keylist_shard(uint64_t key, uint32_t shard_count)
     return (uint32_t)(((rbt_hash_key(key) >> 32) * shard_count) >> 32);
 }
 
-rbt_status rbt_keylist_create(uint32_t shard_count, bool has_slots, struct rbt_keylist **list)
+rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list)
 {
     RBT_ASSERT(shard_count > 0);
     struct rbt_keylist *l = rbt_calloc(1, sizeof *l);
@@ -32,7 +32,6 @@ rbt_status rbt_keylist_create(uint32_t shard_count, bool has_slots, struct rbt_k
     }
     l->references = 1;
     l->shard_count = shard_count;
-    l->has_slots = has_slots;
     l->begins = rbt_calloc((size_t)shard_count + 1, sizeof *l->begins);
     l->slots_complete = rbt_calloc(shard_count, sizeof *l->slots_complete);
     if (l->begins == NULL || l->slots_complete == NULL) {
@@ -66,9 +65,9 @@ static rbt_status make_room(struct rbt_keylist *list, size_t count)
     rbt_free(list->positions);
     list->capacity = 0;
     list->keys = rbt_calloc(count, sizeof *list->keys);
-    list->slots = list->has_slots ? rbt_calloc(count, sizeof *list->slots) : NULL;
+    list->slots = rbt_calloc(count, sizeof *list->slots);
     list->positions = list->shard_count > 1 ? rbt_calloc(count, sizeof *list->positions) : NULL;
-    if (list->keys == NULL || (list->has_slots && list->slots == NULL) ||
+    if (list->keys == NULL || list->slots == NULL ||
         (list->shard_count > 1 && list->positions == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of %zu keys", count);
     }
@@ -114,9 +113,7 @@ rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, si
     if (count > 0) {
         memcpy(list->keys, keys, count * sizeof *keys);
     }
-    if (list->has_slots) {
-        memset(list->slots, 0xff, count * sizeof *list->slots); /* RBT_SLOT_NONE */
-    }
+    memset(list->slots, 0xff, count * sizeof *list->slots); /* RBT_SLOT_NONE */
     memset(list->slots_complete, 0, list->shard_count * sizeof *list->slots_complete);
     deal_out(list);
     return RBT_OK;
@@ -130,6 +127,5 @@ struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shar
                               .keys = list->keys,
                               .positions = list->positions == NULL ? NULL : list->positions + begin,
                               .slots = list->slots,
-                              .slots_complete =
-                                  list->has_slots ? &list->slots_complete[shard] : NULL};
+                              .slots_complete = &list->slots_complete[shard]};
 }

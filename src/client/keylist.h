@@ -2,7 +2,6 @@
 #ifndef RUBATO_CLIENT_KEYLIST_H
 #define RUBATO_CLIENT_KEYLIST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,14 +19,12 @@ struct rbt_keylist {
     uint64_t *keys;           /* strictly increasing */
     uint32_t *positions;      /* grouped by shard, increasing within; NULL for one shard */
     size_t *begins;           /* shard_count + 1: where each shard's positions begin */
-    bool has_slots;           /* whether it is used often enough to remember where rows are */
     uint32_t *slots;          /* where shards found the rows, by position */
     uint64_t *slots_complete; /* shard_count, see core/batch.h */
 };
 
 /* An empty list with one reference. */
-RBT_MUST_USE rbt_status rbt_keylist_create(uint32_t shard_count, bool has_slots,
-                                           struct rbt_keylist **list);
+RBT_MUST_USE rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list);
 void rbt_keylist_unref(struct rbt_keylist *list);
 
 /* Replaces the keys; memory is used again if it is large enough. On failure the list is empty. */

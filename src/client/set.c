@@ -74,7 +74,7 @@ static rbt_status check_list(const rbt_table *table, const uint64_t *keys, size_
 static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
 {
     const rbt_table *table = set->portion->table;
-    rbt_status st = rbt_keylist_create(set->worker->job->shard_count, true, &set->keys);
+    rbt_status st = rbt_keylist_create(set->worker->job->shard_count, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
     if (st != RBT_OK) {
         return st;
@@ -107,7 +107,10 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, keys, count);
-    if (st == RBT_OK && (flags & RBT_SET_IN_PLACE) != 0 && table->kind.merge != RBT_MERGE_ADD) {
+    if (st == RBT_OK && flags != RBT_SET_DELTAS && flags != RBT_SET_IN_PLACE) {
+        st = rbt_fail(RBT_E_INVALID, "unrecognized flags %d of a working set", (int)flags);
+    }
+    if (st == RBT_OK && flags == RBT_SET_IN_PLACE && table->kind.merge != RBT_MERGE_ADD) {
         st =
             rbt_fail(RBT_E_INVALID,
                      "table \"%s\" does not add: its sets cannot be changed in place", table->name);
@@ -122,7 +125,7 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
     }
     s->worker = worker;
     s->portion = portion;
-    s->is_in_place = (flags & RBT_SET_IN_PLACE) != 0;
+    s->is_in_place = flags == RBT_SET_IN_PLACE;
     s->clock = -1;
     st = fill_set(s, keys, count);
     if (st != RBT_OK) {

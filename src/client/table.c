@@ -51,8 +51,6 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "sparse rows start empty";
     } else if (o->layout == RBT_SPARSE && o->state_width > 0) {
         wrong = "sparse rows have no state";
-    } else if (o->overlay == RBT_OVERLAY_PROCESS && o->cache != RBT_CACHE_PROCESS) {
-        wrong = "overlay PROCESS needs the process cache and no other";
     } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
         wrong = "a dense row has at most 2^30 elements";
     }
@@ -74,10 +72,11 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
         memcpy(options, given, given->struct_size);
     }
     options->width = options->width == 0 ? 1 : options->width;
-    if (options->overlay == RBT_OVERLAY_PROCESS && options->cache == RBT_CACHE_WORKER) {
-        options->cache = RBT_CACHE_PROCESS; /* the default of this overlay */
+    const rbt_status st = check_options(name, options);
+    if (options->overlay == RBT_OVERLAY_PROCESS) {
+        options->cache = RBT_CACHE_PROCESS; /* where the process's updates are seen */
     }
-    return check_options(name, options);
+    return st;
 }
 
 /* "weights" becomes "main/weights". */
@@ -193,6 +192,15 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->state_width == present->state_width;
 }
 
+/* Whether the table has this consistency; not asking for one is always right. */
+static bool has_consistency(const rbt_table *table, const char *text)
+{
+    struct rbt_consistency wanted;
+    return text == NULL ||
+           (rbt_consistency_parse(text, &wanted) == RBT_OK && wanted.is_eager == table->is_eager &&
+            wanted.staleness == rbt_table_staleness(table));
+}
+
 static rbt_status find_or_make(rbt_job *job, const char *name,
                                const struct rbt_table_options *options, rbt_table **table)
 {
@@ -200,7 +208,8 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
         if (strcmp(job->tables[i]->name, name) != 0) {
             continue;
         }
-        if (!is_same(options, &job->tables[i]->options)) {
+        if (!is_same(options, &job->tables[i]->options) ||
+            !has_consistency(job->tables[i], options->consistency)) {
             return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
                             name);
         }

@@ -54,7 +54,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                                     .is_sparse = rows.is_sparse};
     rbt_status st = rbt_rowcache_init(&p->rows, &rows);
     if (st == RBT_OK) {
-        st = rbt_keylist_create(worker->job->shard_count, false, &p->list);
+        st = rbt_keylist_create(worker->job->shard_count, &p->list);
     }
     if (st != RBT_OK) {
         rbt_worker_free_portion(p);

@@ -207,7 +207,7 @@ static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
 }
 
 rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
-                         const struct rbt_bin_id *id, const struct rbt_batch *batch)
+                         const struct rbt_bin_id *id, const struct rbt_batch *batch, size_t missing)
 {
     RBT_ASSERT(id->clock >= 0);
     rbt_status st = grow(bins);
@@ -221,10 +221,11 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
         return rbt_fail(RBT_E_NOMEM, "could not hold an update of %zu rows", batch->count);
     }
     bin->id = *id;
+    bin->missing = missing;
     bin->is_packed = m.is_packed;
     copy_batch(bin, schema, batch);
     insert(bins, bin);
-    bins->rows += batch->count;
+    bins->missing += missing;
     bins->elements += schema->layout == RBT_SPARSE ? m.elements : 0;
     return RBT_OK;
 }
@@ -242,7 +243,7 @@ static void drop(struct rbt_bins *bins, size_t at)
     struct rbt_bin *bin = bins->held[at];
     bins->count--;
     memmove(bins->held + at, bins->held + at + 1, (bins->count - at) * sizeof(struct rbt_bin *));
-    bins->rows -= bin->batch.count;
+    bins->missing -= bin->missing;
     if (bin->batch.offsets != NULL && !bin->is_packed) {
         bins->elements -= bin->batch.offsets[bin->batch.count];
     }

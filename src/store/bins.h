@@ -26,6 +26,7 @@ struct rbt_bin_id {
 struct rbt_bin {
     struct rbt_bin_id id;
     struct rbt_batch batch; /* into the arrays below; positions NULL */
+    size_t missing;         /* rows that it will create, at most */
     uint64_t *keys;
     char *values;
     uint32_t *offsets;
@@ -44,7 +45,7 @@ struct rbt_bins {
     size_t capacity;
     struct rbt_bin **spare; /* bins to be used again */
     size_t spare_count;
-    size_t rows;     /* in all held bins */
+    size_t missing;  /* rows that all held bins will create, at most */
     size_t elements; /* of sparse rows in all held bins */
 };
 
@@ -53,9 +54,10 @@ void rbt_bins_deinit(struct rbt_bins *bins);
 /* Negative, zero or positive as a comes before, is, or comes after b. */
 int rbt_bins_compare(const struct rbt_bin_id *a, const struct rbt_bin_id *b);
 
-/* Keeps a copy of the batch. */
+/* Keeps a copy of the batch, of whose rows `missing` do not exist. */
 RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
-                                      const struct rbt_bin_id *id, const struct rbt_batch *batch);
+                                      const struct rbt_bin_id *id, const struct rbt_batch *batch,
+                                      size_t missing);
 
 /* Forgets the bins with this id. */
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id);

@@ -207,6 +207,34 @@ void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
     }
 }
 
+/* Whether merging the batch's row at `position` into a row that does not exist creates it. */
+static bool creates(const rbt_row_store *rows, const struct rbt_batch *batch, size_t position)
+{
+    if (rows->schema.layout == RBT_SPARSE) {
+        return true;
+    }
+    const char *update = (const char *)batch->values + position * rows->row_size;
+    return !rbt_merge_is_neutral(rows->schema.kind, update, rows->schema.width);
+}
+
+size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(batch->slots != NULL);
+    RBT_ASSERT(batch->slots_complete != NULL);
+    size_t missing = 0;
+    uint32_t slots[WAVE];
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        find_slots(rows, batch, begin, count, slots);
+        for (size_t i = 0; i < count; i++) {
+            missing += slots[i] == RBT_SLOT_NONE &&
+                       creates(rows, batch, rbt_batch_position(batch, begin + i));
+        }
+    }
+    *batch->slots_complete = rows->count + 1;
+    return missing;
+}
+
 /* Adds a row with its initial values; returns its slot. */
 static uint32_t create_row(rbt_row_store *rows, uint64_t key)
 {
@@ -232,8 +260,7 @@ static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, s
             continue;
         }
         const size_t position = rbt_batch_position(batch, begin + i);
-        const char *update = (const char *)batch->values + position * rows->row_size;
-        if (rbt_merge_is_neutral(rows->schema.kind, update, rows->schema.width)) {
+        if (!creates(rows, batch, position)) {
             continue;
         }
         slots[i] = create_row(rows, batch->keys[position]);

@@ -42,6 +42,8 @@ struct table {
     uint64_t *applied;   /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
     void *scratch; /* one row, for bins that are packed */
+    size_t arriving_elements;
+    size_t arriving; /* rows that the message being stepped will create, at most */
 };
 
 struct rbt_shard {
@@ -191,6 +193,18 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
     return event->marker > clock ? event->marker : clock;
 }
 
+static size_t count_elements(const struct rbt_batch *batch)
+{
+    RBT_ASSERT(batch->offsets != NULL);
+    size_t count = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        RBT_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
+        count += batch->offsets[position + 1] - batch->offsets[position];
+    }
+    return count;
+}
+
 /* Does all that can fail for one batch: makes room, or a held copy. */
 static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
                           const struct rbt_batch *batch)
@@ -199,12 +213,17 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
-    rbt_status st = rbt_rows_reserve(table->rows, table->bins.rows + batch->count); /* (3) */
+    const size_t missing = rbt_rows_find(table->rows, batch);
+    table->arriving += missing;
+    rbt_status st = rbt_rows_reserve(table->rows, table->bins.missing + table->arriving); /* (3) */
     if (st == RBT_OK && table->schema.layout == RBT_SPARSE) {
-        st = rbt_rows_reserve_elements(table->rows, batch, table->bins.elements);
+        const size_t waiting = table->bins.elements + table->arriving_elements;
+        st = rbt_rows_reserve_elements(table->rows, batch, waiting);
+        table->arriving_elements += count_elements(batch);
     }
     if (st == RBT_OK && !may_show(table, &id, clock, floor)) {
-        st = rbt_bins_hold(&table->bins, &table->schema, &id, batch);
+        st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+        table->arriving -= missing; /* counted by the bins from now on */
     }
     return st;
 }
@@ -251,6 +270,11 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
         event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
     shard->duplicates += is_known;
     const size_t batch_count = is_known ? 0 : event->batch_count;
+    for (size_t i = 0; i < batch_count; i++) {
+        struct table *table = table_at(shard, event->batches[i].table);
+        table->arriving = 0;
+        table->arriving_elements = 0;
+    }
     for (size_t i = 0; i < batch_count; i++) {
         out->status = prepare(shard, event, &event->batches[i]);
         if (out->status != RBT_OK) {
