@@ -101,8 +101,9 @@ struct rbt_range {
 };
 #define RBT_RANGE_ALL ((struct rbt_range){0, UINT64_MAX})
 
-/* All rows that exist in the range, waiting for `staleness`; the caller frees them with
- * rbt_rows_free(). Dense tables only. */
+/* All rows that exist in the range, as the shards show them, waiting for `staleness`; own updates
+ * that the shards do not show yet are not laid on top. The caller frees them with rbt_rows_free().
+ * Dense tables only. */
 RBT_API RBT_MUST_USE rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table,
                                                struct rbt_range range, int64_t staleness,
                                                struct rbt_rows *rows);

@@ -66,7 +66,7 @@ typedef enum rbt_init {
 /* Which updates a read shows besides those that the shards have made visible. */
 typedef enum rbt_overlay {
     RBT_OVERLAY_OWN,     /* the worker's own, always */
-    RBT_OVERLAY_PROCESS, /* those of all workers of this process, at once */
+    RBT_OVERLAY_PROCESS, /* those of all workers of this process, at once; implies CACHE_PROCESS */
     RBT_OVERLAY_NONE,    /* none: a worker sees its updates when the shards have applied them */
     RBT_OVERLAY_REPLICA, /* the worker's own until the next fetch replaces the copy */
 } rbt_overlay;

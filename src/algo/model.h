@@ -50,7 +50,18 @@ RBT_MUST_USE rbt_status rbt_model_decode(const uint8_t *bytes, size_t size,
                                          struct rbt_model *model);
 void rbt_model_free(struct rbt_model *model);
 
-/* Value of a setting, or `fallback`. */
+/* The file as bytes, which the caller frees with rbt_free(). */
+RBT_MUST_USE rbt_status rbt_model_encode(const struct rbt_model *model, uint8_t **bytes,
+                                         size_t *size);
+
+/* Value of a setting, or `fallback`; adds a setting. */
 double rbt_model_setting(const struct rbt_model *model, const char *name, double fallback);
+void rbt_model_set(struct rbt_model *model, const char *name, double value);
+
+/* The array of that name, or NULL. */
+const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model, const char *name);
+
+/* Hash of all keys and values, array by array. */
+uint64_t rbt_model_digest(const struct rbt_model *model);
 
 #endif

@@ -4,12 +4,20 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 
+/* Members begin when all of them exist, or not at all: they may wait for each other. */
+struct team {
+    pthread_mutex_t mutex; /* held while members are being started; guards is_complete */
+    bool is_complete;
+};
+
 struct member {
+    struct team *team;
     pthread_t thread;
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
@@ -31,6 +39,12 @@ uint32_t rbt_thread_cores(void)
 static void *run_member(void *argument)
 {
     struct member *member = argument;
+    (void)pthread_mutex_lock(&member->team->mutex); /* cannot fail: it is ours and not held by us */
+    const bool is_complete = member->team->is_complete;
+    (void)pthread_mutex_unlock(&member->team->mutex);
+    if (!is_complete) {
+        return NULL;
+    }
     member->status = member->function(member->argument, member->index);
     if (member->status != RBT_OK) {
         rbt_error_save(&member->error);
@@ -54,16 +68,21 @@ static uint32_t start_members(struct member *members, uint32_t count)
 rbt_status rbt_thread_run(uint32_t count, rbt_status (*function)(void *argument, uint32_t index),
                           void *argument)
 {
+    struct team team = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct member *members = rbt_calloc(count, sizeof *members);
     if (members == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate %u threads", count);
     }
     for (uint32_t i = 0; i < count; i++) {
+        members[i].team = &team;
         members[i].function = function;
         members[i].argument = argument;
         members[i].index = i;
     }
+    (void)pthread_mutex_lock(&team.mutex);
     const uint32_t started = start_members(members, count);
+    team.is_complete = started == count;
+    (void)pthread_mutex_unlock(&team.mutex);
     rbt_status st = RBT_OK;
     if (started < count) {
         st = rbt_fail(RBT_E_IO, "could not start thread %u of %u", started + 1, count);

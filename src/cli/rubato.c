@@ -1,9 +1,98 @@
 /* cli/rubato.c - main: finds the subcommand. */
-#include <rubato/rubato.h>
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
-int main(void)
+#include <rubato/version.h>
+
+#include "base/option.h"
+#include "cli/command.h"
+#include "cli/complain.h"
+
+struct command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char *const *argv);
+};
+
+static const struct command commands[] = {
+    {"train", "train a model", rbt_cmd_train},
+    {"predict", "score examples with a model", rbt_cmd_predict},
+    {"eval", "measure a model on labelled data", rbt_cmd_eval},
+    {"gen", "generate data with a known truth", rbt_cmd_gen},
+    {"plot", "draw the curves of runs", rbt_cmd_plot},
+    {"info", "say what a model or a log holds", rbt_cmd_info},
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static int print_help(void)
 {
-    puts("rubato " RBT_VERSION);
-    return 0;
+    puts("Usage: rubato COMMAND [options]\n\n"
+         "Rubato trains models on shared parameters that may be a little stale.\n\n"
+         "Commands:");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+    }
+    puts("\n\"rubato COMMAND --help\" shows the options of a command, \"rubato --version\" the\n"
+         "version.\n\n"
+         "Examples:\n"
+         "  rubato gen sparse --out train.svm\n"
+         "  rubato train linear --data train.svm --model first.model");
+    return RBT_EXIT_OK;
+}
+
+static int refuse(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = commands[i].name;
+    }
+    const char *guess = rbt_option_guess(name, names, COMMAND_COUNT);
+    char hint[128] = "See \"rubato --help\".";
+    if (guess != NULL) {
+        snprintf(hint, sizeof hint, "Did you mean \"%s\"? See \"rubato --help\".", guess);
+    }
+    return rbt_complain(stderr, RBT_EXIT_USAGE, hint, "unrecognized %s \"%s\"",
+                        name[0] == '-' ? "option" : "command", name);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato --help\".",
+                            "which command? None was given");
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+        (strcmp(name, "help") == 0 && argc == 2)) {
+        return print_help();
+    }
+    if (strcmp(name, "--version") == 0) {
+        puts("rubato " RBT_VERSION);
+        return RBT_EXIT_OK;
+    }
+    char help[] = "--help";
+    char *const help_argv[] = {argc > 3 ? argv[3] : help, help};
+    const bool is_help = strcmp(name, "help") == 0;
+    name = is_help ? argv[2] : name;
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return is_help ? commands[i].run(argc > 3 ? 2 : 1, help_argv)
+                           : commands[i].run(argc - 2, argv + 2);
+        }
+    }
+    return refuse(name);
+}
+
+int main(int argc, char **argv)
+{
+    const int code = dispatch(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return code != RBT_EXIT_OK
+                   ? code
+                   : rbt_complain(stderr, RBT_EXIT_FAILED, NULL,
+                                  "could not write to standard output: %s", strerror(errno));
+    }
+    return code;
 }

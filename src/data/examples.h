@@ -34,7 +34,8 @@ struct rbt_examples {
     size_t count;
     uint64_t *offsets; /* count + 1 */
     float *labels;
-    uint64_t *keys; /* for CSV the column number, from 1, of values that are not 0 */
+    uint64_t *keys; /* for CSV the number of the column in the file, from 1 and with the label's, of
+                       values that are not 0 */
     float *values;
 };
 
@@ -54,6 +55,14 @@ RBT_MUST_USE rbt_status rbt_examples_read(const struct rbt_data_options *options
                                           struct rbt_examples *examples);
 RBT_MUST_USE rbt_status rbt_ratings_read(const struct rbt_data_options *options,
                                          struct rbt_ratings *ratings);
+/* The same for one text in memory; paths are not looked at. */
+struct rbt_text; /* data/lines.h */
+RBT_MUST_USE rbt_status rbt_examples_parse(const struct rbt_data_options *options,
+                                           const struct rbt_text *text,
+                                           struct rbt_examples *examples);
+RBT_MUST_USE rbt_status rbt_ratings_parse(const struct rbt_data_options *options,
+                                          const struct rbt_text *text, struct rbt_ratings *ratings);
+
 void rbt_examples_free(struct rbt_examples *examples);
 void rbt_ratings_free(struct rbt_ratings *ratings);
 

@@ -1,0 +1,59 @@
+# The front door. The build itself is in meson.build; the longer steps are scripts in tools/.
+#
+#     make demo      trains a model and shows its curve
+#     make test      runs every test
+#     make help      lists the rest
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+BUILD := build
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: build demo test check bench tidy install clean help
+
+build: ## builds the library and the program in build/
+	@tools/deps build
+	@tools/build
+	@echo "built $(BUILD)/rubato, $(BUILD)/librubato.so and $(BUILD)/librubato.a"
+
+demo: ## trains a model on generated data and shows its evaluation and its curve
+	@tools/deps build
+	@tools/build
+	@tools/demo
+
+test: ## builds, then runs every test
+	@tools/deps build test
+	@tools/build
+	@tools/test $(BUILD)
+
+check: ## tidy, sanitizers, fuzz targets and the tools' own checks: what CI runs after the tests
+	@tools/deps build test check
+	@tools/check
+
+bench: ## measures this machine, the core against it, and training against liblinear
+	@tools/deps build bench
+	@tools/build
+	@tools/bench
+
+tidy: ## checks layout, names, includes and spelling of the source
+	@tools/deps build check
+	@tools/tidy
+
+install: ## installs the program, the library and the headers under PREFIX
+	@tools/deps build
+	@tools/build --prefix "$(abspath $(PREFIX))"
+	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
+	@echo "installed rubato under $(DESTDIR)$(abspath $(PREFIX))"
+
+clean: ## removes everything that was built
+	@rm -rf build build-asan build-tsan build-fuzz
+	@echo "removed build, build-asan, build-tsan and build-fuzz"
+
+help: ## lists the targets
+	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do \
+	    printf 'make %-9s %s\n' "$$name" "$$text"; done

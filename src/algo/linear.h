@@ -1,0 +1,26 @@
+/* algo/linear.h - `rubato train linear`. */
+#ifndef RUBATO_ALGO_LINEAR_H
+#define RUBATO_ALGO_LINEAR_H
+
+#include "algo/algo.h"
+
+extern const struct rbt_algo rbt_linear;
+
+/* What the options of `train linear` write into. */
+struct rbt_linear_config {
+    int32_t loss; /* enum rbt_loss */
+    double l1;
+    double l2;
+    int32_t l1_method; /* proximal, truncate */
+    double theta;      /* truncation leaves larger weights alone */
+    double lr;
+    int32_t schedule; /* enum rbt_schedule */
+    double decay;
+    int32_t scale; /* features, none */
+    int64_t batch;
+    int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
+    bool has_bias;
+    int32_t combine; /* enum rbt_combine */
+};
+
+#endif

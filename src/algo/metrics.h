@@ -1,0 +1,36 @@
+/* algo/metrics.h - how good predictions are. Threads: none. */
+#ifndef RUBATO_ALGO_METRICS_H
+#define RUBATO_ALGO_METRICS_H
+
+#include <stddef.h>
+
+#include <rubato/status.h>
+
+#include "algo/algo.h"
+
+/* Adds a figure; `name` is a constant string. */
+void rbt_metrics_add(struct rbt_metrics *metrics, const char *name, double value);
+
+/* The figure of that name, or `fallback`. */
+double rbt_metrics_get(const struct rbt_metrics *metrics, const char *name, double fallback);
+
+/* Means over n > 0 predictions; margins are w'x + b, labels -1 or +1:
+ *     logloss    log(1 + exp(-y m))
+ *     hinge      max(0, 1 - y m)
+ *     accuracy   1 if y m > 0, or m is 0 and y is +1
+ *     rmse       root of the mean of (m - y)^2 */
+double rbt_metrics_logloss(const float *margins, const float *labels, size_t n);
+double rbt_metrics_hinge(const float *margins, const float *labels, size_t n);
+double rbt_metrics_accuracy(const float *margins, const float *labels, size_t n);
+double rbt_metrics_rmse(const float *predictions, const float *labels, size_t n);
+
+/* Area under the ROC curve: the chance that a random positive example has a larger margin than a
+ * random negative one, ties counting one half. Exact, by sorting. 0.5 if there is only one class.
+ * Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_metrics_auc(const float *margins, const float *labels, size_t n,
+                                        double *auc);
+
+/* How many values are not zero. */
+size_t rbt_metrics_nonzeros(const float *values, size_t n);
+
+#endif

@@ -1,0 +1,478 @@
+/* algo/mf.c - matrix factorisation of ratings by stochastic gradient descent.
+ *
+ * Minimises, over factors p_u and q_i of the given rank and biases bu_u and bi_i, the mean over all
+ * ratings r of user u and item i of
+ *
+ *     e^2 + l2 (||p_u||^2 + ||q_i||^2 + bu_u^2 + bi_i^2),   e = r - mean - bu_u - bi_i - p_u'q_i
+ *
+ * where mean is that of all ratings. With --no-bias mean and biases are zero.
+ *
+ * A user's ratings are all with one worker, so users move freely; items are shared, and their moves
+ * are averaged by how many ratings of the item each worker has (replica.h). Factors start at random
+ * values that depend on the key and the seed alone, so every layout of the job starts alike.
+ *
+ * Defaults were chosen on MovieLens 100K (u1, rank 16): test RMSE 0.930 after 20 epochs. */
+#include "algo/mf.h"
+
+#include <string.h>
+
+#include "algo/mf_model.h"
+#include "algo/replica.h"
+#include "algo/training.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/thread.h"
+#include "math/choose.h"
+
+enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step size changes */
+
+static const double init_deviation = 0.1;
+
+struct mf_worker {
+    struct rbt_rating_share share;
+    uint32_t *user_counts; /* ratings of each user in the share */
+    uint32_t *item_counts;
+    struct rbt_replica users;
+    struct rbt_replica items;
+    struct rbt_replica user_biases;
+    struct rbt_replica item_biases;
+    struct rbt_mf_sums sums; /* of the final model, over this worker's part of the ratings */
+};
+
+struct mf {
+    const struct rbt_mf_config *config;
+    struct rbt_training_rate rate;
+    uint64_t seed;
+    struct rbt_ratings ratings;
+    struct rbt_ratings eval;
+    double mean;
+    uint32_t worker_count;
+    struct mf_worker *workers;
+    rbt_table *users;
+    rbt_table *items;
+    rbt_table *user_biases;
+    rbt_table *item_biases;
+    rbt_table *usage;           /* of items */
+    const rbt_mf_model *scorer; /* being measured */
+};
+
+static rbt_status open_tables(void *context, rbt_job *job)
+{
+    struct mf *mf = context;
+    struct rbt_table_options factors = {.struct_size = sizeof factors,
+                                        .type = RBT_F32,
+                                        .width = (uint32_t)mf->config->rank,
+                                        .init = RBT_INIT_NORMAL,
+                                        .b = init_deviation,
+                                        .seed = mf->seed};
+    const struct rbt_table_options floats = {.struct_size = sizeof floats, .type = RBT_F32};
+    const struct rbt_table_options usage = {
+        .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
+    rbt_status st = rbt_table_open(job, "users", &factors, &mf->users);
+    factors.seed = rbt_hash_key(mf->seed + 1); /* user 7 and item 7 must not start alike */
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "items", &factors, &mf->items);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "user_bias", &floats, &mf->user_biases);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "item_bias", &floats, &mf->item_biases);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "usage", &usage, &mf->usage);
+    }
+    return st;
+}
+
+static rbt_status no_memory(void)
+{
+    return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its ratings");
+}
+
+static rbt_status begin(void *context, rbt_worker *worker)
+{
+    struct mf *mf = context;
+    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    rbt_status st = rbt_rating_share_take(&mf->ratings, mf->seed, rbt_worker_index(worker),
+                                          mf->worker_count, &w->share);
+    if (st != RBT_OK) {
+        return st;
+    }
+    w->user_counts = rbt_calloc(w->share.user_count, sizeof *w->user_counts);
+    w->item_counts = rbt_calloc(w->share.item_count, sizeof *w->item_counts);
+    double *usage = rbt_calloc(w->share.item_count * RBT_USAGE_WIDTH, sizeof *usage);
+    if (w->user_counts == NULL || w->item_counts == NULL || usage == NULL) {
+        rbt_free(usage);
+        return no_memory();
+    }
+    for (size_t k = 0; k < w->share.count; k++) {
+        w->user_counts[w->share.users[k]]++;
+        w->item_counts[w->share.items[k]]++;
+    }
+    for (size_t i = 0; i < w->share.item_count; i++) {
+        usage[i * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] = (double)w->item_counts[i];
+    }
+    const struct rbt_replica_rows rows = {mf->usage, w->share.item_keys, w->share.item_count};
+    st = rbt_replica_add_usage(worker, &rows, usage);
+    rbt_free(usage);
+    return st;
+}
+
+/* Items move by the worker's share n_pi / n_i of their ratings. */
+static rbt_status tune_items(const struct mf *mf, rbt_worker *worker, struct mf_worker *w)
+{
+    const struct rbt_replica_rows rows = {mf->usage, w->share.item_keys, w->share.item_count};
+    double *all = rbt_calloc(rows.count * RBT_USAGE_WIDTH, sizeof *all);
+    float *shares = rbt_calloc(rows.count, sizeof *shares);
+    rbt_status st =
+        all == NULL || shares == NULL ? no_memory() : rbt_replica_get_usage(worker, &rows, all);
+    if (st == RBT_OK && mf->config->combine == RBT_COMBINE_MEAN) {
+        for (size_t i = 0; i < rows.count; i++) {
+            const double n = all[i * RBT_USAGE_WIDTH + RBT_USAGE_COUNT];
+            shares[i] = (float)((double)w->item_counts[i] / n);
+        }
+        st = rbt_replica_tune(&w->items, shares, NULL);
+        if (st == RBT_OK) {
+            st = rbt_replica_tune(&w->item_biases, shares, NULL);
+        }
+    }
+    rbt_free(shares);
+    rbt_free(all);
+    return st;
+}
+
+static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint64_t *count)
+{
+    struct rbt_rows rows = {0};
+    const rbt_status st = rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, 0, &rows);
+    if (st != RBT_OK) {
+        return st;
+    }
+    uint64_t total = rows.count;
+    rbt_rows_free(&rows);
+    for (uint32_t p = 0; p < mf->worker_count; p++) {
+        total += mf->workers[p].share.user_count; /* all shares are taken: the pull has waited */
+    }
+    *count = total * (uint64_t)(mf->config->rank + (mf->config->has_bias ? 1 : 0));
+    return RBT_OK;
+}
+
+static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
+{
+    struct mf *mf = context;
+    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    const struct rbt_rating_share *share = &w->share;
+    const struct {
+        struct rbt_replica_rows rows;
+        struct rbt_replica *replica;
+    } all[] = {{{mf->users, share->user_keys, share->user_count}, &w->users},
+               {{mf->items, share->item_keys, share->item_count}, &w->items},
+               {{mf->user_biases, share->user_keys, share->user_count}, &w->user_biases},
+               {{mf->item_biases, share->item_keys, share->item_count}, &w->item_biases}};
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && st == RBT_OK; i++) {
+        st = rbt_replica_open(worker, &all[i].rows, all[i].replica);
+    }
+    if (st == RBT_OK) {
+        st = tune_items(mf, worker, w);
+    }
+    if (st == RBT_OK && rbt_worker_index(worker) == 0) {
+        st = count_parameters(mf, worker, parameters);
+    }
+    return st;
+}
+
+static void end(void *context, rbt_worker *worker)
+{
+    struct mf *mf = context;
+    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    rbt_replica_close(&w->item_biases);
+    rbt_replica_close(&w->user_biases);
+    rbt_replica_close(&w->items);
+    rbt_replica_close(&w->users);
+}
+
+/* The replicas that the configuration uses; the biases come last. */
+static size_t replicas_of(const struct mf *mf, struct mf_worker *w, struct rbt_replica *all[4])
+{
+    all[0] = &w->users;
+    all[1] = &w->items;
+    all[2] = &w->user_biases;
+    all[3] = &w->item_biases;
+    return mf->config->has_bias ? 4 : 2;
+}
+
+static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
+                       struct rbt_training_figures *figures)
+{
+    struct mf *mf = context;
+    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    struct rbt_replica *all[4];
+    const size_t replica_count = replicas_of(mf, w, all);
+    for (size_t i = 0; i < replica_count; i++) {
+        const rbt_status st = rbt_replica_pull(all[i]);
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    const size_t count = w->share.count;
+    const size_t first = count * (size_t)chunk->index / (size_t)chunk->count;
+    const size_t last = count * (size_t)(chunk->index + 1) / (size_t)chunk->count;
+    const size_t stride = count / RUNS_PER_EPOCH + 1;
+    struct rbt_mf_run run = {.users = w->share.users,
+                             .items = w->share.items,
+                             .values = w->share.values,
+                             .user_factors = w->users.values,
+                             .item_factors = w->items.values,
+                             .rank = (size_t)mf->config->rank,
+                             .user_biases = mf->config->has_bias ? w->user_biases.values : NULL,
+                             .item_biases = mf->config->has_bias ? w->item_biases.values : NULL,
+                             .mean = (float)mf->mean,
+                             .l2 = (float)mf->config->l2};
+    for (run.begin = first; run.begin < last; run.begin = run.end) {
+        const double passes = (double)chunk->epoch + (double)run.begin / (double)count;
+        run.end = last - run.begin < stride ? last : run.begin + stride;
+        run.eta = (float)rbt_training_rate_at(&mf->rate, passes);
+        figures->loss += rbt_choose_kernels()->mf(&run);
+    }
+    figures->count += last - first;
+    return RBT_OK;
+}
+
+static rbt_status push(void *context, rbt_worker *worker)
+{
+    struct mf *mf = context;
+    struct rbt_replica *all[4];
+    const size_t count = replicas_of(mf, &mf->workers[rbt_worker_index(worker)], all);
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; i < count && st == RBT_OK; i++) {
+        st = rbt_replica_push(all[i]);
+    }
+    return st;
+}
+
+/* Sum over rows of counts[i] * ||row i||^2. */
+static double weighted_size(const struct rbt_replica *replica, const uint32_t *counts)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < replica->count; i++) {
+        const float *row = replica->values + i * replica->width;
+        sum += (double)counts[i] * rbt_choose_kernels()->norm2_squared(row, replica->width);
+    }
+    return sum;
+}
+
+/* A rating's penalty is that of its user and its item, so rows count as often as they are rated. */
+static double penalty(void *context, rbt_worker *worker)
+{
+    const struct mf *mf = context;
+    const struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    double sum =
+        weighted_size(&w->users, w->user_counts) + weighted_size(&w->items, w->item_counts);
+    if (mf->config->has_bias) {
+        sum += weighted_size(&w->user_biases, w->user_counts);
+        sum += weighted_size(&w->item_biases, w->item_counts);
+    }
+    return mf->config->l2 * sum / (double)mf->ratings.count;
+}
+
+static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
+                          struct rbt_model *model)
+{
+    const struct mf *mf = context;
+    rbt_table *const tables[] = {mf->users, mf->items, mf->user_biases, mf->item_biases};
+    const size_t count = mf->config->has_bias ? 4 : 2;
+    model->kind = RBT_MODEL_MF;
+    rbt_model_set(model, "rank", (double)mf->config->rank);
+    rbt_model_set(model, "l2", mf->config->l2);
+    rbt_model_set(model, "mean", mf->mean);
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; i < count && st == RBT_OK; i++) {
+        st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
+        model->array_count += st == RBT_OK ? 1 : 0;
+    }
+    return st;
+}
+
+/* A worker's part of the ratings, in file order. */
+static rbt_status measure(void *argument, uint32_t index)
+{
+    struct mf *mf = argument;
+    const size_t first = mf->ratings.count * index / mf->worker_count;
+    const size_t last = mf->ratings.count * (index + 1) / mf->worker_count;
+    mf->workers[index].sums = rbt_mf_model_sums(mf->scorer, &mf->ratings, first, last);
+    return RBT_OK;
+}
+
+static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
+{
+    struct mf *mf = context;
+    rbt_mf_model *scorer = NULL;
+    rbt_status st = rbt_mf_model_open(model, &scorer);
+    if (st != RBT_OK) {
+        return st;
+    }
+    mf->scorer = scorer;
+    st = rbt_thread_run(mf->worker_count, measure, mf);
+    double sum = 0.0;
+    for (uint32_t p = 0; p < mf->worker_count; p++) {
+        sum += mf->workers[p].sums.errors + mf->config->l2 * mf->workers[p].sums.sizes;
+    }
+    if (st == RBT_OK) {
+        *objective = sum / (double)mf->ratings.count;
+    }
+    mf->scorer = NULL;
+    rbt_mf_model_close(scorer);
+    return st;
+}
+
+static rbt_status evaluate(void *context, const struct rbt_model *model,
+                           struct rbt_metrics *metrics)
+{
+    const struct mf *mf = context;
+    return rbt_mf_model_measure(model, &mf->eval, metrics);
+}
+
+static const struct rbt_training_task task = {.open = open_tables,
+                                              .begin = begin,
+                                              .ready = ready,
+                                              .work = work,
+                                              .push = push,
+                                              .penalty = penalty,
+                                              .end = end,
+                                              .collect = collect,
+                                              .objective = objective,
+                                              .evaluate = evaluate};
+
+static rbt_status read_data(struct mf *mf, const struct rbt_train_options *options)
+{
+    struct rbt_data_options data = {.paths = options->data.values,
+                                    .path_count = options->data.count,
+                                    .format = options->format == RBT_FORMAT_AUTO
+                                                  ? RBT_FORMAT_RATINGS
+                                                  : (enum rbt_format)options->format};
+    rbt_status st = rbt_ratings_read(&data, &mf->ratings);
+    if (st == RBT_OK && mf->ratings.count == 0) {
+        st = rbt_fail(RBT_E_DATA, "the training data has no ratings");
+    }
+    if (st == RBT_OK && options->eval.count > 0) {
+        data.paths = options->eval.values;
+        data.path_count = options->eval.count;
+        st = rbt_ratings_read(&data, &mf->eval);
+    }
+    if (st == RBT_OK && mf->config->has_bias) {
+        double sum = 0.0;
+        for (size_t k = 0; k < mf->ratings.count; k++) {
+            sum += (double)mf->ratings.values[k];
+        }
+        mf->mean = sum / (double)mf->ratings.count;
+    }
+    return st;
+}
+
+static void free_data(struct mf *mf)
+{
+    for (uint32_t p = 0; mf->workers != NULL && p < mf->worker_count; p++) {
+        rbt_free(mf->workers[p].item_counts);
+        rbt_free(mf->workers[p].user_counts);
+        rbt_rating_share_free(&mf->workers[p].share);
+    }
+    rbt_free(mf->workers);
+    rbt_ratings_free(&mf->eval);
+    rbt_ratings_free(&mf->ratings);
+}
+
+static rbt_status train(const struct rbt_train_options *options, const void *settings,
+                        const struct rbt_observer *observer, struct rbt_train_summary *summary)
+{
+    const struct rbt_mf_config *config = settings;
+    struct mf mf = {.config = config,
+                    .rate = {(enum rbt_schedule)config->schedule, config->lr, config->decay},
+                    .seed = (uint64_t)options->seed,
+                    .worker_count = rbt_training_workers(options)};
+    struct rbt_training training = {.options = options,
+                                    .observer = observer,
+                                    .task = &task,
+                                    .context = &mf,
+                                    .workers = mf.worker_count,
+                                    .epochs =
+                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
+                                    .started = rbt_clock_seconds(),
+                                    .has_eval = options->eval.count > 0};
+    mf.workers = rbt_calloc(mf.worker_count, sizeof *mf.workers);
+    rbt_status st = mf.workers == NULL ? no_memory() : read_data(&mf, options);
+    if (st == RBT_OK) {
+        training.examples = mf.ratings.count;
+        st = rbt_training_run(&training, summary);
+    }
+    free_data(&mf);
+    return st;
+}
+
+#define AT(field) offsetof(struct rbt_mf_config, field)
+static const struct rbt_option mf_options[] = {
+    {.name = "rank",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 65536,
+     .value = "16",
+     .offset = AT(rank),
+     .help = "Factors per user and item. Multiples of 8 are fastest."},
+    {.name = "l2",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "0.1",
+     .offset = AT(l2),
+     .help = "Weight of the squared factors and biases of each rating."},
+    {.name = "lr",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "0.08",
+     .offset = AT(lr),
+     .help = "Step size at the start."},
+    {.name = "schedule",
+     .type = RBT_OPTION_CHOICE,
+     .choices = rbt_training_schedules,
+     .value = "decay",
+     .offset = AT(schedule),
+     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t)."},
+    {.name = "decay",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "0.3",
+     .offset = AT(decay),
+     .help = "How fast the step size falls, per pass."},
+    {.name = "bias",
+     .type = RBT_OPTION_FLAG,
+     .value = "true",
+     .offset = AT(has_bias),
+     .help = "Learn how high each user rates and each item is rated, around the mean rating."},
+    {.name = "combine",
+     .type = RBT_OPTION_CHOICE,
+     .choices = rbt_training_combines,
+     .value = "mean",
+     .offset = AT(combine),
+     .help = "What becomes of the moves of several workers on an item: their mean, weighted by "
+             "how many of its ratings each has, or their sum."},
+};
+#undef AT
+
+const struct rbt_algo rbt_mf = {
+    .name = "mf",
+    .summary = "Matrix factorisation of ratings: who would like what.",
+    .examples = "  rubato train mf --data ratings.csv --rank 32 --model m.rbt\n"
+                "  rubato train mf --data u1.base --eval u1.test --format ratings\n",
+    .model_kind = RBT_MODEL_MF,
+    .options = mf_options,
+    .option_count = sizeof mf_options / sizeof mf_options[0],
+    .config_size = sizeof(struct rbt_mf_config),
+    .train = train,
+    .predict = rbt_mf_model_predict,
+    .evaluate = rbt_mf_model_evaluate,
+};

@@ -1,0 +1,395 @@
+/* algo/training.c - what every algorithm's training has in common. */
+#include "algo/training.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+/* Elements of the row of an epoch in the table of figures. */
+enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
+
+/* Elements of row 0 of the control table; whoever adds to one makes everybody leave. */
+enum { GOAL_REACHED, INTERRUPTED, FAILED, CONTROL_WIDTH };
+
+const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
+const char *const rbt_training_combines[] = {"mean", "sum", NULL};
+
+struct run {
+    const struct rbt_training *training;
+    int64_t clocks_per_epoch;
+    rbt_table *figures;
+    rbt_table *control;
+    uint64_t *processed; /* examples, per worker; each writes its own */
+    /* The rest is written by worker 0 and read when all have left. */
+    double load_seconds;
+    double began;
+    double seconds;
+    int64_t clocks;
+    int64_t epochs_reported;
+    double objective_min;
+    int64_t evaluations_since;
+    bool is_interrupted;
+    struct rbt_model model;
+};
+
+uint32_t rbt_training_workers(const struct rbt_train_options *options)
+{
+    return options->workers > 0 ? (uint32_t)options->workers : rbt_thread_cores();
+}
+
+double rbt_training_rate_at(const struct rbt_training_rate *rate, double passes)
+{
+    switch (rate->schedule) {
+    case RBT_SCHEDULE_CONSTANT:
+        return rate->lr;
+    case RBT_SCHEDULE_SQRT:
+        return rate->lr / sqrt(1.0 + rate->decay * passes);
+    case RBT_SCHEDULE_DECAY:
+        return rate->lr / (1.0 + rate->decay * passes);
+    }
+    RBT_UNREACHABLE();
+}
+
+static uint64_t processed_sum(const struct run *run)
+{
+    uint64_t sum = 0;
+    for (uint32_t p = 0; p < run->training->workers; p++) {
+        /* relaxed: a figure for people while others run, exact when they have left */
+        sum += __atomic_load_n(&run->processed[p], __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+static void tell(const struct run *run, rbt_job *job, struct rbt_train_event *event)
+{
+    struct rbt_job_stats stats;
+    const struct rbt_observer *observer = run->training->observer;
+    rbt_job_stats(job, &stats);
+    event->examples = processed_sum(run);
+    event->lag_mean = stats.lag_mean;
+    event->lag_max = stats.lag_max;
+    event->bytes = stats.bytes_sent + stats.bytes_received;
+    if (observer->on_event != NULL) {
+        observer->on_event(observer->context, event);
+    }
+}
+
+static rbt_status ask_to_stop(const struct run *run, rbt_worker *worker, uint32_t why)
+{
+    const int64_t one = 1;
+    return rbt_add_at(worker, run->control, 0, why, &one);
+}
+
+/* Whether the objective has reached the target, or has not improved for long enough. */
+static bool is_goal_reached(struct run *run, double objective)
+{
+    const struct rbt_train_options *options = run->training->options;
+    if (objective < run->objective_min) {
+        run->objective_min = objective;
+        run->evaluations_since = 0;
+    } else {
+        run->evaluations_since++;
+    }
+    return objective <= options->target ||
+           (options->patience > 0 && run->evaluations_since >= options->patience);
+}
+
+static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_metrics *metrics)
+{
+    const struct rbt_training *training = run->training;
+    struct rbt_model model = {0};
+    const int64_t staleness = rbt_table_staleness(run->figures);
+    rbt_status st = training->task->collect(training->context, worker, staleness, &model);
+    if (st == RBT_OK) {
+        st = training->task->evaluate(training->context, &model, metrics);
+    }
+    rbt_model_free(&model);
+    return st;
+}
+
+/* Worker 0: reports epochs whose figures are complete, but not the last one, which is reported with
+ * exact figures at the end. `staleness` 0 waits for all, RBT_STALENESS_ANY for nobody. */
+static rbt_status report(struct run *run, rbt_worker *worker, int64_t staleness)
+{
+    const struct rbt_training *training = run->training;
+    while (run->epochs_reported + 1 < training->epochs) {
+        const uint64_t epoch = (uint64_t)run->epochs_reported;
+        const int64_t clock = rbt_worker_clock(worker) - 1;
+        if ((run->epochs_reported + 1) * run->clocks_per_epoch > clock) {
+            return RBT_OK; /* not even the worker itself has finished it */
+        }
+        double row[FIGURES_WIDTH];
+        rbt_status st = staleness == 0 ? rbt_get_within(worker, run->figures, epoch, 0, row)
+                                       : rbt_get(worker, run->figures, epoch, row);
+        if (st != RBT_OK) {
+            return st;
+        }
+        if (row[COUNT] < (double)training->examples) {
+            return RBT_OK; /* some are behind; if they have left early, it never comes */
+        }
+        run->epochs_reported++;
+        struct rbt_train_event event = {.t = rbt_clock_seconds() - run->began,
+                                        .epoch = (double)run->epochs_reported,
+                                        .clock = clock,
+                                        .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
+        if (training->has_eval) {
+            st = evaluate_now(run, worker, &event.eval);
+        }
+        if (st == RBT_OK && is_goal_reached(run, event.objective)) {
+            st = ask_to_stop(run, worker, GOAL_REACHED);
+        }
+        if (st != RBT_OK) {
+            return st;
+        }
+        tell(run, rbt_worker_job(worker), &event);
+    }
+    return RBT_OK;
+}
+
+/* Before the first clock of training: shares are taken, usage is known. */
+static rbt_status prepare(struct run *run, rbt_worker *worker)
+{
+    const struct rbt_training *training = run->training;
+    uint64_t parameters = 0;
+    rbt_status st = training->task->begin(training->context, worker);
+    if (st == RBT_OK) {
+        st = rbt_clock(worker);
+    }
+    if (st == RBT_OK) {
+        st = training->task->ready(training->context, worker, &parameters);
+    }
+    if (st == RBT_OK && rbt_worker_index(worker) == 0) {
+        const struct rbt_observer *observer = training->observer;
+        run->began = rbt_clock_seconds();
+        run->load_seconds = run->began - training->started;
+        if (observer->on_loaded != NULL) {
+            observer->on_loaded(observer->context, run->load_seconds, training->examples,
+                                parameters);
+        }
+    }
+    return st;
+}
+
+/* The loss must be a number; if it is not, nothing of this clock is sent. */
+static rbt_status check(double loss, const struct rbt_training_chunk *chunk)
+{
+    if (isfinite(loss)) {
+        return RBT_OK;
+    }
+    const rbt_status st =
+        rbt_fail(RBT_E_DATA, "training diverged in epoch %lld: the loss is %s",
+                 (long long)chunk->epoch + 1, isnan(loss) ? "not a number" : "infinite");
+    return rbt_fail_hint(st, "Try a smaller step size, --lr.");
+}
+
+/* One clock of training. */
+static rbt_status work(struct run *run, rbt_worker *worker, const struct rbt_training_chunk *chunk,
+                       struct rbt_training_figures *figures)
+{
+    const struct rbt_training *training = run->training;
+    const uint64_t count_before = figures->count;
+    rbt_status st = training->task->work(training->context, worker, chunk, figures);
+    if (st == RBT_OK) {
+        st = check(figures->loss, chunk);
+    }
+    if (st == RBT_OK && chunk->index + 1 == chunk->count) {
+        const double row[FIGURES_WIDTH] = {[LOSS] = figures->loss,
+                                           [COUNT] = (double)figures->count,
+                                           [PENALTY] =
+                                               training->task->penalty(training->context, worker)};
+        st = check(row[PENALTY], chunk);
+        if (st == RBT_OK) {
+            st = rbt_add(worker, run->figures, (uint64_t)chunk->epoch, row);
+        }
+    }
+    if (st == RBT_OK) {
+        st = training->task->push(training->context, worker);
+    }
+    uint64_t *processed = &run->processed[rbt_worker_index(worker)];
+    __atomic_store_n(processed, *processed + figures->count - count_before, __ATOMIC_RELAXED);
+    return st;
+}
+
+/* Reads what others have asked for, after saying whether the user wants to stop. */
+static rbt_status should_stop(struct run *run, rbt_worker *worker, bool *is_over)
+{
+    const struct rbt_observer *observer = run->training->observer;
+    rbt_status st = RBT_OK;
+    if (observer->is_interrupted != NULL && observer->is_interrupted(observer->context)) {
+        st = ask_to_stop(run, worker, INTERRUPTED);
+    }
+    int64_t control[CONTROL_WIDTH] = {0};
+    if (st == RBT_OK) {
+        st = rbt_get(worker, run->control, 0, control);
+    }
+    if (st == RBT_OK) {
+        *is_over = control[GOAL_REACHED] + control[INTERRUPTED] + control[FAILED] > 0;
+        if (rbt_worker_index(worker) == 0) {
+            run->is_interrupted = control[INTERRUPTED] > 0;
+        }
+    }
+    return st;
+}
+
+/* All epochs, until somebody asks to stop. */
+static rbt_status train(struct run *run, rbt_worker *worker)
+{
+    const int64_t clocks = run->training->epochs * run->clocks_per_epoch;
+    struct rbt_training_figures figures = {0};
+    for (int64_t clock = 0; clock < clocks; clock++) {
+        bool is_over = false;
+        rbt_status st = should_stop(run, worker, &is_over);
+        if (st != RBT_OK || is_over) {
+            return st;
+        }
+        const struct rbt_training_chunk chunk = {.epoch = clock / run->clocks_per_epoch,
+                                                 .index = clock % run->clocks_per_epoch,
+                                                 .count = run->clocks_per_epoch};
+        if (chunk.index == 0) {
+            figures = (struct rbt_training_figures){0};
+        }
+        st = work(run, worker, &chunk, &figures);
+        if (st == RBT_OK) {
+            st = rbt_clock(worker);
+        }
+        if (st == RBT_OK && rbt_worker_index(worker) == 0) {
+            run->clocks = clock + 1;
+            st = report(run, worker, RBT_STALENESS_ANY);
+        }
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    return RBT_OK;
+}
+
+/* Worker 0, after its last clock: waits for the others and takes the model. */
+static rbt_status finish(struct run *run, rbt_worker *worker)
+{
+    double row[FIGURES_WIDTH];
+    rbt_status st = rbt_get_within(worker, run->figures, 0, 0, row); /* waits; that is all */
+    run->seconds = rbt_clock_seconds() - run->began;
+    if (st == RBT_OK) {
+        st = report(run, worker, 0);
+    }
+    if (st == RBT_OK) {
+        st = run->training->task->collect(run->training->context, worker, 0, &run->model);
+    }
+    return st;
+}
+
+static rbt_status run_worker(rbt_worker *worker, void *argument)
+{
+    struct run *run = argument;
+    rbt_status st = prepare(run, worker);
+    if (st == RBT_OK) {
+        st = train(run, worker);
+    }
+    if (st == RBT_OK && rbt_worker_index(worker) == 0) {
+        st = finish(run, worker);
+    }
+    if (st != RBT_OK) {
+        /* The others should not work on for nothing. The first failure is the one to report. */
+        struct rbt_error_record record;
+        rbt_error_save(&record);
+        rbt_status told = ask_to_stop(run, worker, FAILED);
+        told = told == RBT_OK ? rbt_clock(worker) : told;
+        (void)told;
+        rbt_error_restore(&record);
+    }
+    run->training->task->end(run->training->context, worker);
+    return st;
+}
+
+static rbt_status open_tables(struct run *run, rbt_job *job)
+{
+    const struct rbt_table_options figures = {
+        .struct_size = sizeof figures, .type = RBT_F64, .width = FIGURES_WIDTH};
+    const struct rbt_table_options control = {
+        .struct_size = sizeof control, .type = RBT_I64, .width = CONTROL_WIDTH};
+    rbt_status st = rbt_table_open(job, "figures", &figures, &run->figures);
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "control", &control, &run->control);
+    }
+    if (st == RBT_OK) {
+        st = run->training->task->open(run->training->context, job);
+    }
+    return st;
+}
+
+/* Measures the final model, says so, and writes it. */
+static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summary *summary)
+{
+    const struct rbt_training *training = run->training;
+    const double epochs = (double)run->clocks / (double)run->clocks_per_epoch;
+    *summary = (struct rbt_train_summary){.seconds = run->seconds,
+                                          .load_seconds = run->load_seconds,
+                                          .examples = processed_sum(run),
+                                          .epochs = epochs,
+                                          .clocks = run->clocks,
+                                          .digest = rbt_model_digest(&run->model),
+                                          .is_interrupted = run->is_interrupted};
+    summary->examples_per_s = run->seconds > 0 ? (double)summary->examples / run->seconds : 0.0;
+    rbt_job_stats(job, &summary->stats);
+    rbt_status st = training->task->objective(training->context, &run->model, &summary->objective);
+    if (st == RBT_OK && training->has_eval) {
+        st = training->task->evaluate(training->context, &run->model, &summary->eval);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_train_event event = {.t = run->seconds,
+                                    .epoch = epochs,
+                                    .clock = run->clocks,
+                                    .objective = summary->objective,
+                                    .eval = summary->eval};
+    tell(run, job, &event);
+    if (training->options->model != NULL && !run->is_interrupted) {
+        st = rbt_model_write(&run->model, training->options->model);
+    }
+    return st;
+}
+
+rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_train_summary *summary)
+{
+    const struct rbt_train_options *options = training->options;
+    RBT_ASSERT(training->workers >= 1);
+    RBT_ASSERT(training->epochs >= 1);
+    if (options->rule != NULL && strcmp(options->rule, "add") != 0) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "rule \"%s\" is not available", options->rule);
+        return rbt_fail_hint(st, "The only rule so far is \"add\".");
+    }
+    struct run run = {.training = training,
+                      .clocks_per_epoch =
+                          options->clocks_per_epoch > 0 ? options->clocks_per_epoch : 1,
+                      .objective_min = INFINITY};
+    const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
+                                                .workers = training->workers,
+                                                .shards = (uint32_t)options->servers,
+                                                .consistency = options->consistency};
+    rbt_job *job = NULL;
+    rbt_status st = rbt_job_open(&job_options, &job);
+    if (st != RBT_OK) {
+        return st;
+    }
+    run.processed = rbt_calloc(training->workers, sizeof *run.processed);
+    st = run.processed == NULL
+             ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)
+             : open_tables(&run, job);
+    if (st == RBT_OK) {
+        st = rbt_job_run(job, run_worker, &run);
+    }
+    if (st == RBT_OK) {
+        st = conclude(&run, job, summary);
+    }
+    rbt_model_free(&run.model);
+    rbt_free(run.processed);
+    rbt_job_close(job);
+    return st;
+}

@@ -1,0 +1,88 @@
+/* cli/apply.c - what `predict` and `eval` share: a model file, data, and who can bring them
+ * together. */
+#include "cli/apply.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/names.h"
+
+#define AT(field) offsetof(struct rbt_apply, field)
+
+static const struct rbt_option apply_options[] = {
+    {.name = "data",
+     .type = RBT_OPTION_LIST,
+     .help = "Examples: files, directories, globs, \"-\" for standard input; may be compressed "
+             "(.zst, .gz, .xz).",
+     .offset = AT(options.data)},
+    {.name = "format",
+     .type = RBT_OPTION_CHOICE,
+     .value = "auto",
+     .choices = rbt_names_format,
+     .help = "Format of the data; auto looks at the name and the first lines.",
+     .offset = AT(options.format)},
+    {.name = "zero-based",
+     .type = RBT_OPTION_FLAG,
+     .help = "Features of libsvm files start at 0 instead of 1.",
+     .offset = AT(options.is_zero_based)},
+    {.name = "label-column",
+     .type = RBT_OPTION_INT,
+     .min = -1,
+     .max = 1000000,
+     .value = "-1",
+     .help = "Column of csv files that holds the label, from 0; -1 is the last.",
+     .offset = AT(options.label_column)},
+};
+
+static struct rbt_option_table own_table(struct rbt_apply *apply)
+{
+    return (struct rbt_option_table){apply_options, sizeof apply_options / sizeof apply_options[0],
+                                     apply};
+}
+
+rbt_status rbt_apply_parse(struct rbt_apply *apply, const char *name,
+                           const struct rbt_option_table *extra, int argc, char *const *argv)
+{
+    const struct rbt_option_table tables[] = {own_table(apply), *extra};
+    const struct rbt_option_command command = {
+        .name = name, .tables = tables, .table_count = 2, .positional_max = 1};
+    rbt_status st = rbt_option_parse(&command, argc, argv, &apply->arguments);
+    if (st != RBT_OK || apply->arguments.wants_help) {
+        return st;
+    }
+    if (apply->arguments.count == 0) {
+        st = rbt_fail(RBT_E_INVALID, "the model file is missing");
+        return rbt_fail_hint(st, "The model comes first: %s MODEL --data FILE.", name);
+    }
+    if (apply->options.data.count == 0) {
+        st = rbt_fail(RBT_E_INVALID, "option \"--data\" is missing");
+        return rbt_fail_hint(st, "Name the examples: %s MODEL --data FILE.", name);
+    }
+    apply->path = apply->arguments.values[0];
+    return RBT_OK;
+}
+
+void rbt_apply_help(struct rbt_apply *apply)
+{
+    const struct rbt_option_table table = own_table(apply);
+    rbt_option_help(stdout, &table);
+}
+
+rbt_status rbt_apply_open(struct rbt_apply *apply)
+{
+    const rbt_status st = rbt_model_read(apply->path, &apply->model);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (const struct rbt_algo *const *algo = rbt_algo_all(); *algo != NULL; algo++) {
+        if ((*algo)->model_kind == apply->model.kind) {
+            apply->algo = *algo;
+            return RBT_OK;
+        }
+    }
+    const unsigned kind = (unsigned)apply->model.kind;
+    rbt_model_free(&apply->model);
+    return rbt_fail(RBT_E_DATA, "cannot read \"%s\": no algorithm has models of kind %u",
+                    apply->path, kind);
+}

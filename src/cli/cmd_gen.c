@@ -1,0 +1,250 @@
+/* cli/cmd_gen.c - `rubato gen KIND --out F`: data sets with a known truth, from a seed.
+ *
+ * Each kind has its own options; what they are turned into is in data/generate.h. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/option.h"
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "data/generate.h"
+
+struct config {
+    const char *out;
+    int64_t seed;
+    int64_t examples;
+    int64_t features;
+    int64_t nonzeros;
+    int64_t users;
+    int64_t items;
+    int64_t ratings;
+    int64_t rank;
+    double power;
+    double noise;
+};
+
+#define AT(field) offsetof(struct config, field)
+
+static const struct rbt_option sparse_options[] = {
+    {.name = "examples",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e12,
+     .value = "10k",
+     .help = "Lines of the file.",
+     .offset = AT(examples)},
+    {.name = "features",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e12,
+     .value = "10k",
+     .help = "Different features, numbered from 1.",
+     .offset = AT(features)},
+    {.name = "nonzeros",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e6,
+     .value = "20",
+     .help = "Features of an example.",
+     .offset = AT(nonzeros)},
+    {.name = "power",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 10,
+     .value = "1.1",
+     .help = "How steeply frequency falls from feature to feature; 0: all alike.",
+     .offset = AT(power)},
+    {.name = "noise",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 0.5,
+     .value = "0.05",
+     .help = "Share of labels that are turned around.",
+     .offset = AT(noise)},
+};
+
+static const struct rbt_option ratings_options[] = {
+    {.name = "users",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e9,
+     .value = "1k",
+     .help = "Users, numbered from 1.",
+     .offset = AT(users)},
+    {.name = "items",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e9,
+     .value = "1k",
+     .help = "Items, numbered from 1.",
+     .offset = AT(items)},
+    {.name = "ratings",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e12,
+     .value = "50k",
+     .help = "Lines of the file.",
+     .offset = AT(ratings)},
+    {.name = "rank",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1024,
+     .value = "8",
+     .help = "Length of the factors that the ratings are made from.",
+     .offset = AT(rank)},
+    {.name = "noise",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 100,
+     .value = "0.1",
+     .help = "Standard deviation of what is added to each rating.",
+     .offset = AT(noise)},
+};
+
+static const struct rbt_option common_options[] = {
+    {.name = "out",
+     .type = RBT_OPTION_TEXT,
+     .unit = "FILE",
+     .help = "Where to write; the truth goes beside it (FILE.truth).",
+     .offset = AT(out)},
+    {.name = "seed",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 9.3e18,
+     .value = "1",
+     .help = "Same seed, same bytes.",
+     .offset = AT(seed)},
+};
+
+static rbt_status gen_sparse(const struct config *config)
+{
+    const struct rbt_generate_sparse options = {.path = config->out,
+                                                .seed = (uint64_t)config->seed,
+                                                .examples = (uint64_t)config->examples,
+                                                .features = (uint64_t)config->features,
+                                                .nonzeros = (uint64_t)config->nonzeros,
+                                                .power = config->power,
+                                                .noise = config->noise};
+    if (config->nonzeros > config->features) {
+        return rbt_fail(RBT_E_INVALID, "--nonzeros %lld is more than --features %lld",
+                        (long long)config->nonzeros, (long long)config->features);
+    }
+    return rbt_generate_sparse(&options);
+}
+
+static rbt_status gen_ratings(const struct config *config)
+{
+    const struct rbt_generate_ratings options = {.path = config->out,
+                                                 .seed = (uint64_t)config->seed,
+                                                 .users = (uint64_t)config->users,
+                                                 .items = (uint64_t)config->items,
+                                                 .ratings = (uint64_t)config->ratings,
+                                                 .rank = (uint64_t)config->rank,
+                                                 .noise = config->noise};
+    if (config->ratings > config->users * config->items) {
+        return rbt_fail(RBT_E_INVALID, "--ratings %lld is more than --users times --items",
+                        (long long)config->ratings);
+    }
+    return rbt_generate_ratings(&options);
+}
+
+struct kind {
+    const char *name;
+    const char *summary;
+    const struct rbt_option *options;
+    size_t option_count;
+    rbt_status (*run)(const struct config *config);
+};
+
+static const struct kind kinds[] = {
+    {"sparse", "sparse examples with two classes, in libsvm's format", sparse_options,
+     sizeof sparse_options / sizeof sparse_options[0], gen_sparse},
+    {"ratings", "ratings of items by users, made from factors", ratings_options,
+     sizeof ratings_options / sizeof ratings_options[0], gen_ratings},
+};
+
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0], COMMON_COUNT = 2 };
+
+/* Help of all kinds, or of one. */
+static void print_help(const struct kind *only)
+{
+    struct config config;
+    printf("Usage: rubato gen %s --out FILE [options]\n\n"
+           "Generates a data set from a seed, and beside it the truth it was made from.\n\n",
+           only != NULL ? only->name : "KIND");
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (only == NULL || only == &kinds[i]) {
+            const struct rbt_option_table table = {kinds[i].options, kinds[i].option_count,
+                                                   &config};
+            printf("%s: %s\n", kinds[i].name, kinds[i].summary);
+            rbt_option_help(stdout, &table);
+            puts("");
+        }
+    }
+    const struct rbt_option_table common = {common_options, COMMON_COUNT, &config};
+    puts("every kind:");
+    rbt_option_help(stdout, &common);
+    puts("\nExamples:\n"
+         "  rubato gen sparse --examples 1M --features 100k --out train.svm\n"
+         "  rubato gen ratings --users 10k --items 2k --ratings 1M --out ratings.csv");
+}
+
+static const struct kind *find_kind(const char *name)
+{
+    const char *names[KIND_COUNT];
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+        names[i] = kinds[i].name;
+    }
+    const char *guess = rbt_option_guess(name, names, KIND_COUNT);
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognized kind of data \"%s\"", name);
+    if (guess != NULL) {
+        (void)rbt_fail_hint(st, "Did you mean \"%s\"? See \"rubato gen --help\".", guess);
+    } else {
+        (void)rbt_fail_hint(st, "See \"rubato gen --help\".");
+    }
+    return NULL;
+}
+
+static rbt_status run_kind(const struct kind *kind, int argc, char *const *argv)
+{
+    struct config config = {0};
+    const struct rbt_option_table tables[] = {{kind->options, kind->option_count, &config},
+                                              {common_options, COMMON_COUNT, &config}};
+    char name[64];
+    snprintf(name, sizeof name, "rubato gen %s", kind->name);
+    const struct rbt_option_command command = {.name = name, .tables = tables, .table_count = 2};
+    struct rbt_option_arguments arguments;
+    rbt_status st = rbt_option_parse(&command, argc, argv, &arguments);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (arguments.wants_help) {
+        print_help(kind);
+        return RBT_OK;
+    }
+    if (config.out == NULL) {
+        st = rbt_fail(RBT_E_INVALID, "option \"--out\" is missing");
+        return rbt_fail_hint(st, "Say where to write: %s --out FILE.", name);
+    }
+    return kind->run(&config);
+}
+
+int rbt_cmd_gen(int argc, char *const *argv)
+{
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        print_help(NULL);
+        return RBT_EXIT_OK;
+    }
+    if (argc == 0 || argv[0][0] == '-') {
+        return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato gen --help\".",
+                            "the kind of data must come first");
+    }
+    const struct kind *kind = find_kind(argv[0]);
+    const rbt_status st = kind == NULL ? RBT_E_INVALID : run_kind(kind, argc - 1, argv + 1);
+    return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);
+}

@@ -1,0 +1,62 @@
+/* cli/cmd_predict.c - `rubato predict MODEL --data F`: scores examples, one value per line. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/apply.h"
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/output.h"
+
+static const struct rbt_option predict_options[] = {
+    {.name = "out",
+     .type = RBT_OPTION_TEXT,
+     .unit = "FILE",
+     .help = "Write the values there instead of standard output.",
+     .offset = offsetof(struct rbt_apply, out)},
+};
+
+static void print_help(struct rbt_apply *apply, const struct rbt_option_table *own)
+{
+    puts("Usage: rubato predict MODEL --data FILE... [options]\n\n"
+         "Scores examples with a model, one value per line in the order of the data.\n");
+    rbt_apply_help(apply);
+    rbt_option_help(stdout, own);
+    puts("\nExamples:\n"
+         "  rubato predict ads.model --data test.svm --out scores.txt\n"
+         "  zcat today.svm.gz | rubato predict ads.model --data - --format libsvm | head");
+}
+
+/* Predicts into a file that appears only when it is complete. */
+static rbt_status predict(struct rbt_apply *apply)
+{
+    struct rbt_output output;
+    rbt_status st = rbt_output_open(apply->out, &output);
+    if (st != RBT_OK) {
+        return st;
+    }
+    apply->options.out = output.file;
+    st = apply->algo->predict(&apply->model, &apply->options);
+    if (st != RBT_OK) {
+        rbt_output_drop(&output);
+        return st;
+    }
+    return rbt_output_close(&output);
+}
+
+int rbt_cmd_predict(int argc, char *const *argv)
+{
+    struct rbt_apply apply = {0};
+    const struct rbt_option_table own = {predict_options, 1, &apply};
+    rbt_status st = rbt_apply_parse(&apply, "rubato predict", &own, argc, argv);
+    if (st == RBT_OK && apply.arguments.wants_help) {
+        print_help(&apply, &own);
+        return RBT_EXIT_OK;
+    }
+    st = st != RBT_OK ? st : rbt_apply_open(&apply);
+    if (st == RBT_OK) {
+        st = predict(&apply);
+        rbt_model_free(&apply.model);
+    }
+    return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);
+}

@@ -1,0 +1,127 @@
+/* cli/gnuplot.c - charts as PNG files, drawn by gnuplot.
+ *
+ * gnuplot gets its commands and the points through a pipe and writes the picture to its standard
+ * output, which is the file: no names of files have to be quoted, and no temporary ones are left.
+ */
+#include "cli/gnuplot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/svg.h"
+
+extern char **environ;
+
+/* A text in double quotes. */
+static void write_quoted(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') {
+            fputc('\\', out);
+        }
+        fputc((unsigned char)*text < 0x20 ? '?' : *text, out);
+    }
+    fputc('"', out);
+}
+
+static void write_commands(const struct rbt_chart *chart, FILE *out)
+{
+    fputs("set terminal pngcairo size 1200,680 font 'sans,13' noenhanced\n"
+          "set grid linecolor '#e4e7eb' linetype 1\nset border 3 linecolor '#7b8794'\n"
+          "set tics nomirror out\nset key outside right top\nset title ",
+          out);
+    write_quoted(out, chart->title);
+    fputs("\nset xlabel ", out);
+    write_quoted(out, chart->x.label);
+    fputs("\nset ylabel ", out);
+    write_quoted(out, chart->y.label);
+    fprintf(out, "\nset xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\nplot ", chart->x.low,
+            chart->x.high, chart->y.low, chart->y.high);
+    for (size_t i = 0; i < chart->curve_count; i++) {
+        fprintf(out,
+                "%s'-' with linespoints linewidth 2 pointtype 7 pointsize 0.5 linecolor '%s' "
+                "dashtype %zu title ",
+                i > 0 ? ", " : "", rbt_svg_colour(chart->curves[i].colour),
+                chart->curves[i].dash + 1);
+        write_quoted(out, chart->curves[i].name);
+    }
+    fputc('\n', out);
+    for (size_t i = 0; i < chart->curve_count; i++) {
+        const struct rbt_chart_curve *curve = &chart->curves[i];
+        for (size_t k = 0; k < curve->count; k++) {
+            fprintf(out, "%.17g %.17g\n", curve->x[k], curve->y[k]);
+        }
+        fputs("e\n", out);
+    }
+}
+
+/* Starts gnuplot with its input from `input`, its output to `output` and its complaints dropped. */
+static int spawn(int input, int output, pid_t *pid)
+{
+    char name[] = "gnuplot";
+    char *const argv[] = {name, NULL};
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        return error;
+    }
+    error = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    error = error != 0 ? error
+                       : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+                                                          O_WRONLY, 0);
+    error = error != 0 ? error : posix_spawnp(pid, name, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* Feeds a running gnuplot and waits for its end. Takes the descriptor. */
+static rbt_status feed(const struct rbt_chart *chart, int fd, pid_t pid)
+{
+    void (*const old)(int) = signal(SIGPIPE, SIG_IGN); /* gnuplot may end early */
+    FILE *pipe_file = fdopen(fd, "w");
+    if (pipe_file == NULL) {
+        (void)close(fd); /* gnuplot sees the end of its input and stops */
+    } else {
+        write_commands(chart, pipe_file);
+        (void)fclose(pipe_file); /* whether it understood shows in its exit code */
+    }
+    int code = 0;
+    while (waitpid(pid, &code, 0) < 0) { /* ends: only a signal can interrupt the wait */
+        if (errno != EINTR) {
+            code = -1;
+            break;
+        }
+    }
+    signal(SIGPIPE, old);
+    if (pipe_file == NULL || code != 0) {
+        errno = 0;
+        return rbt_fail(RBT_E_IO, "gnuplot did not draw the chart");
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_gnuplot_write(const struct rbt_chart *chart, FILE *out)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return rbt_fail(RBT_E_IO, "could not create a pipe");
+    }
+    pid_t pid = 0;
+    const int error = spawn(ends[0], fileno(out), &pid);
+    (void)close(ends[0]); /* gnuplot has its own copy */
+    if (error != 0) {
+        (void)close(ends[1]); /* nobody listens */
+        errno = error;
+        return error == ENOENT ? rbt_fail(RBT_E_NOTFOUND, "gnuplot is not installed")
+                               : rbt_fail(RBT_E_IO, "could not start gnuplot");
+    }
+    return feed(chart, ends[1], pid);
+}

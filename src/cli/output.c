@@ -1,0 +1,144 @@
+/* cli/output.c - files that are there whole or not at all.
+ *
+ * The check before a long run tries what the real write will do: it creates a temporary file in the
+ * same directory and removes it. Asking for permissions instead would be wrong for root, for
+ * read-only file systems and for full quotas. */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+/* A new file beside `path`. On success the caller owns the name. */
+static int create_beside(const char *path, char **name)
+{
+    struct rbt_text_buffer text = {0};
+    rbt_text_add(&text, "%s.XXXXXX", path);
+    if (text.has_failed) {
+        errno = ENOMEM;
+        return -1;
+    }
+    const int fd = mkostemp(text.data, O_CLOEXEC);
+    if (fd < 0) {
+        const int error = errno;
+        rbt_text_deinit(&text);
+        errno = error;
+        return -1;
+    }
+    const mode_t mask = umask(0);
+    umask(mask);
+    (void)fchmod(fd, 0666 & ~mask); /* mkostemp's 0600 is only safer; going on is fine */
+    *name = text.data;
+    return fd;
+}
+
+static rbt_status open_beside(const char *path, struct rbt_output *output)
+{
+    const int fd = create_beside(path, &output->temporary);
+    if (fd < 0) {
+        return rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
+    }
+    output->file = fdopen(fd, "w");
+    if (output->file == NULL) {
+        (void)close(fd); /* nothing was written */
+        return rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_output_open(const char *path, struct rbt_output *output)
+{
+    *output = (struct rbt_output){0};
+    if (path == NULL || strcmp(path, "-") == 0) {
+        output->file = stdout;
+        return RBT_OK;
+    }
+    struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode)) {
+        errno = EISDIR;
+        return rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
+    }
+    rbt_status st = RBT_OK;
+    output->path = rbt_strdup(path);
+    if (output->path == NULL) {
+        st = rbt_fail(RBT_E_NOMEM, "could not allocate a path");
+    } else if (exists && !S_ISREG(info.st_mode)) {
+        output->file = fopen(path, "we");
+        st = output->file != NULL ? RBT_OK : rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
+    } else {
+        st = open_beside(path, output);
+    }
+    if (st != RBT_OK) {
+        rbt_output_drop(output);
+    }
+    return st;
+}
+
+void rbt_output_drop(struct rbt_output *output)
+{
+    if (output->file != NULL && output->file != stdout) {
+        (void)fclose(output->file); /* it is thrown away */
+    }
+    if (output->temporary != NULL) {
+        (void)unlink(output->temporary); /* at worst a temporary file stays */
+    }
+    rbt_free(output->temporary);
+    rbt_free(output->path);
+    *output = (struct rbt_output){0};
+}
+
+rbt_status rbt_output_close(struct rbt_output *output)
+{
+    const char *path = output->path != NULL ? output->path : "standard output";
+    errno = 0;
+    if (fflush(output->file) != 0 || ferror(output->file)) {
+        const rbt_status st = rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
+        rbt_output_drop(output);
+        return st;
+    }
+    rbt_status st = RBT_OK;
+    if (output->temporary != NULL && rename(output->temporary, output->path) != 0) {
+        st = rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
+    } else {
+        rbt_free(output->temporary);
+        output->temporary = NULL; /* it has its final name now */
+    }
+    rbt_output_drop(output);
+    return st;
+}
+
+rbt_status rbt_output_check(const char *path, const char *kind)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        errno = S_ISDIR(info.st_mode) ? EISDIR : 0;
+        return errno != 0 ? rbt_fail(RBT_E_IO, "could not write %s \"%s\"", kind, path)
+                          : rbt_fail(RBT_E_IO, "could not write %s \"%s\": not a regular file",
+                                     kind, path);
+    }
+    char *name = NULL;
+    const int fd = create_beside(path, &name);
+    if (fd < 0) {
+        return rbt_fail(RBT_E_IO, "could not write %s \"%s\"", kind, path);
+    }
+    (void)close(fd); /* it is empty and goes away */
+    (void)unlink(name);
+    rbt_free(name);
+    return RBT_OK;
+}
+
+bool rbt_output_is_same(const char *a, const char *b)
+{
+    struct stat first;
+    struct stat second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}

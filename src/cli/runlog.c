@@ -1,0 +1,178 @@
+/* cli/runlog.c - the log of a run (--log): one JSON object per line. */
+#include "cli/runlog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rubato/version.h>
+
+#include "base/error.h"
+#include "cli/summary.h"
+
+rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log)
+{
+    *log = (struct rbt_runlog){.path = path};
+    if (path == NULL) {
+        return RBT_OK;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    log->is_new = fd >= 0;
+    if (fd < 0 && errno == EEXIST) {
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+    }
+    if (fd >= 0) {
+        log->file = fdopen(fd, "w");
+    }
+    if (log->file == NULL) {
+        const rbt_status st = rbt_fail(RBT_E_IO, "could not write log \"%s\"", path);
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        return st;
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_runlog_close(struct rbt_runlog *log)
+{
+    rbt_json_deinit(&log->json);
+    if (log->file == NULL) {
+        return RBT_OK;
+    }
+    if (log->is_new && !log->is_started) {
+        (void)unlink(log->path); /* at worst an empty file stays */
+    }
+    const int result = fclose(log->file);
+    log->file = NULL;
+    return result == 0 ? RBT_OK : rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
+}
+
+/* Ends the object and prints it. */
+static rbt_status print(struct rbt_runlog *log)
+{
+    rbt_json_end(&log->json, '}');
+    const rbt_status st = rbt_json_print(&log->json, log->file);
+    if (st == RBT_E_IO) {
+        return rbt_fail(st, "could not write log \"%s\"", log->path);
+    }
+    return st;
+}
+
+static void add_option(struct rbt_json *json, const struct rbt_option *option, const void *config)
+{
+    const void *value = (const char *)config + option->offset;
+    const struct rbt_option_list *list = NULL;
+    switch (option->type) {
+    case RBT_OPTION_INT:
+        rbt_json_int(json, option->name, *(const int64_t *)value);
+        return;
+    case RBT_OPTION_REAL:
+        rbt_json_real(json, option->name, *(const double *)value);
+        return;
+    case RBT_OPTION_TEXT:
+        rbt_json_text(json, option->name, *(const char *const *)value);
+        return;
+    case RBT_OPTION_FLAG:
+        rbt_json_flag(json, option->name, *(const bool *)value);
+        return;
+    case RBT_OPTION_CHOICE:
+        rbt_json_text(json, option->name, option->choices[*(const int32_t *)value]);
+        return;
+    case RBT_OPTION_LIST:
+        list = value;
+        rbt_json_begin(json, option->name, '[');
+        for (size_t i = 0; i < list->count; i++) {
+            rbt_json_text(json, NULL, list->values[i]);
+        }
+        rbt_json_end(json, ']');
+        return;
+    }
+}
+
+static void add_config(struct rbt_json *json, const struct rbt_runlog_start *start)
+{
+    rbt_json_begin(json, "config", '{');
+    rbt_json_text(json, "algo", start->algo);
+    for (size_t t = 0; t < start->table_count; t++) {
+        const struct rbt_option_table *table = &start->tables[t];
+        for (size_t i = 0; i < table->count; i++) {
+            add_option(json, &table->options[i], table->config);
+        }
+    }
+    rbt_json_end(json, '}');
+}
+
+rbt_status rbt_runlog_start(struct rbt_runlog *log, const struct rbt_runlog_start *start)
+{
+    if (log->file == NULL) {
+        return RBT_OK;
+    }
+    struct stat info;
+    if (fstat(fileno(log->file), &info) == 0 && S_ISREG(info.st_mode) &&
+        ftruncate(fileno(log->file), 0) != 0) {
+        return rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
+    }
+    log->is_started = true;
+    char now[32] = "";
+    struct tm parts;
+    const time_t seconds = time(NULL);
+    if (gmtime_r(&seconds, &parts) != NULL) {
+        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    struct rbt_json *json = &log->json;
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "event", "start");
+    rbt_json_text(json, "time", now);
+    rbt_json_text(json, "version", RBT_VERSION);
+    rbt_json_begin(json, "argv", '[');
+    rbt_json_text(json, NULL, "rubato");
+    rbt_json_text(json, NULL, "train");
+    for (int i = 0; i < start->argc; i++) {
+        rbt_json_text(json, NULL, start->argv[i]);
+    }
+    rbt_json_end(json, ']');
+    add_config(json, start);
+    return print(log);
+}
+
+rbt_status rbt_runlog_eval(struct rbt_runlog *log, const struct rbt_train_event *event)
+{
+    if (log->file == NULL) {
+        return RBT_OK;
+    }
+    struct rbt_json *json = &log->json;
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "event", "eval");
+    rbt_json_real(json, "t", event->t);
+    rbt_json_real(json, "epoch", event->epoch);
+    rbt_json_int(json, "clock", event->clock);
+    rbt_json_count(json, "examples", event->examples);
+    rbt_json_real(json, "objective", event->objective);
+    rbt_summary_metrics(json, "eval", &event->eval);
+    rbt_json_real(json, "lag_mean", event->lag_mean);
+    rbt_json_int(json, "lag_max", event->lag_max);
+    rbt_json_count(json, "bytes", event->bytes);
+    return print(log);
+}
+
+rbt_status rbt_runlog_end(struct rbt_runlog *log, const struct rbt_runlog_end *end)
+{
+    if (log->file == NULL) {
+        return RBT_OK;
+    }
+    struct rbt_json *json = &log->json;
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "event", "end");
+    rbt_json_real(json, "t", end->t);
+    rbt_json_text(json, "status", end->status);
+    if (end->error != NULL) {
+        rbt_json_text(json, "error", end->error);
+    }
+    if (end->summary != NULL) {
+        rbt_summary_json(json, "summary", end->summary);
+    }
+    return print(log);
+}

@@ -1,0 +1,31 @@
+/* cli/summary.h - the figures of a training run, for people and for programs. */
+#ifndef RUBATO_CLI_SUMMARY_H
+#define RUBATO_CLI_SUMMARY_H
+
+#include <stdio.h>
+
+#include "algo/algo.h"
+#include "cli/json.h"
+
+/* The values of --summary, in the order of its choices. */
+enum rbt_summary_format {
+    RBT_SUMMARY_TEXT,
+    RBT_SUMMARY_JSON,
+};
+
+/* Adds the metrics as an object: {"logloss":0.4,"auc":0.9}. */
+void rbt_summary_metrics(struct rbt_json *json, const char *name,
+                         const struct rbt_metrics *metrics);
+
+/* Adds the summary as an object with the fields of cli.md. */
+void rbt_summary_json(struct rbt_json *json, const char *name,
+                      const struct rbt_train_summary *summary);
+
+/* Prints a block of aligned lines. `model` is where the model was written, or NULL. */
+void rbt_summary_text(FILE *out, const char *algo, const char *model,
+                      const struct rbt_train_summary *summary);
+
+/* Most memory that this process has had, in millions of bytes. */
+double rbt_summary_peak_rss_mb(void);
+
+#endif

@@ -1,0 +1,85 @@
+/* client/buffer.h - a worker's own updates of one table, from the moment they are made until the
+ * shards have made them visible.
+ *
+ * Reads show them on top of what the shards return: whatever a copy of a row does not contain yet
+ * is added from here, so that a refill never loses own writes. */
+#ifndef RUBATO_CLIENT_BUFFER_H
+#define RUBATO_CLIENT_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "client/keylist.h"
+#include "math/merge.h"
+#include "math/sparse_row.h"
+
+/* Updates of some rows, all in one message. */
+struct rbt_update {
+    struct rbt_update *next;
+    uint64_t sequence; /* of the message */
+    int64_t clock;
+    bool is_sent;
+    struct rbt_keylist *keys;
+    char *values;      /* dense rows, or the values of elements */
+    size_t values_max; /* bytes */
+    uint32_t *offsets; /* sparse rows: count + 1; NULL for dense */
+    uint32_t *elements;
+    size_t offsets_max;
+    size_t elements_max;
+};
+
+struct rbt_buffer {
+    struct rbt_merge_kind kind;
+    uint32_t width;
+    uint32_t shard_count;
+    bool is_sparse;
+    struct rbt_update *first; /* in the order in which they were made */
+    struct rbt_update *last;
+    struct rbt_update *spare; /* to be used again */
+    size_t unsent_count;
+    uint64_t dropped; /* highest sequence that was dropped because it is visible */
+};
+
+/* Where rows are to be completed: dense rows of a key list, or one sparse row. */
+struct rbt_buffer_target {
+    struct rbt_keylist *keys;
+    char *values;
+    struct rbt_sparse_row *sparse; /* with `keys` of one key; room for everything is made */
+};
+
+void rbt_buffer_deinit(struct rbt_buffer *buffer);
+
+/* A new last update, not sent, for message `sequence`. Its values have room for `bytes`; contents
+ * are undefined. With `keys` it shares that list, else it gets an empty one of its own. */
+RBT_MUST_USE rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence,
+                                          struct rbt_keylist *keys, size_t bytes,
+                                          struct rbt_update **update);
+
+/* Takes back the last update. */
+void rbt_buffer_take_back(struct rbt_buffer *buffer);
+
+/* The unsent update that shares this list of keys, or NULL. */
+struct rbt_update *rbt_buffer_find_unsent(const struct rbt_buffer *buffer,
+                                          const struct rbt_keylist *keys);
+
+/* Room for the elements of a sparse update. */
+RBT_MUST_USE rbt_status rbt_buffer_reserve_elements(struct rbt_update *update, size_t rows,
+                                                    size_t elements);
+
+/* The rows of an update that belong to a shard. */
+struct rbt_batch rbt_buffer_batch(const struct rbt_update *update, uint32_t table, uint32_t shard);
+
+/* Drops sent updates of clocks < `visible`: the shards show them to everybody. */
+void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t visible);
+
+/* Merges into the target all updates above `applied` whose rows `shard` owns. Fails only for sparse
+ * targets, with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_buffer_overlay(const struct rbt_buffer *buffer, uint32_t shard,
+                                           uint64_t applied,
+                                           const struct rbt_buffer_target *target);
+
+#endif

@@ -1,0 +1,205 @@
+/* client/client.h - what the parts of the client library share: jobs, tables, workers. */
+#ifndef RUBATO_CLIENT_CLIENT_H
+#define RUBATO_CLIENT_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/rubato.h>
+
+#include "client/buffer.h"
+#include "client/driver.h"
+#include "client/rowcache.h"
+#include "core/task.h"
+#include "math/initial.h"
+#include "math/merge.h"
+
+enum {
+    RBT_CLIENT_WORKERS_MAX = 1024,
+    RBT_CLIENT_SHARDS_MAX = 256,
+    RBT_CLIENT_TABLES_MAX = 4096,
+    RBT_CLIENT_NAME_MAX = 256,
+};
+
+/* "essp:2", taken apart. */
+struct rbt_consistency {
+    int64_t staleness; /* RBT_STALENESS_ANY: no bound */
+    bool is_eager;
+};
+RBT_MUST_USE rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out);
+
+struct rbt_table {
+    rbt_job *job;
+    char name[RBT_CLIENT_NAME_MAX]; /* with its namespace */
+    uint32_t id;
+    struct rbt_table_options options; /* strings are NULL; defaults filled in */
+    struct rbt_merge_kind kind;
+    struct rbt_initial initial;
+    size_t element_size;
+    size_t row_size; /* of a dense row */
+    bool is_eager;
+    /* Relaxed: a read that starts while the bound changes may obey either. */
+    atomic_int_least64_t staleness;
+
+    pthread_mutex_t mutex; /* rank PROCESS; guards the cache and, with overlay PROCESS, the buffers
+                              of all workers for this table */
+    struct rbt_rowcache process; /* when the table has a process cache */
+};
+
+void rbt_table_free(rbt_table *table);
+
+/* Empties the table's process cache. */
+RBT_MUST_USE rbt_status rbt_table_reset(rbt_table *table);
+
+/* What one worker has of one table. */
+struct rbt_portion {
+    rbt_table *table;
+    struct rbt_buffer buffer; /* own updates that the shards have not made visible */
+    struct rbt_rowcache rows; /* rows read or updated one at a time */
+    struct rbt_keylist *list; /* scratch: keys of a single row or of a list used once */
+    uint64_t push_count;      /* pushes of sets and lists, which rows and other sets must notice */
+    bool is_recording;
+    uint64_t *recorded;
+    size_t recorded_count;
+    size_t recorded_max;
+};
+
+/* Counted by the worker alone, read by anybody: relaxed loads and stores. */
+struct rbt_worker_stats {
+    atomic_uint_least64_t reads;
+    atomic_uint_least64_t reads_waited;
+    atomic_uint_least64_t fetches;
+    atomic_uint_least64_t wait_ns;
+    atomic_uint_least64_t lag_sum;
+    atomic_uint_least64_t lag_max;
+    atomic_uint_least64_t bytes_sent;
+    atomic_uint_least64_t bytes_received;
+};
+
+/* What an open ticket is to do. */
+struct rbt_ticket_work {
+    rbt_set *set;
+    bool is_pull;
+};
+
+struct rbt_worker {
+    rbt_job *job;
+    uint32_t index;
+    atomic_int_least64_t clock; /* written by the worker; relaxed */
+    atomic_bool has_left;
+    bool must_repeat;              /* rbt_clock() failed after some shards had the message */
+    bool has_waited;               /* during the fetch under way */
+    uint64_t sequence;             /* of the next message to the shards; from 1 */
+    struct rbt_portion **portions; /* by table id; made on first use */
+    uint32_t portion_count;        /* one past the highest table id used */
+    struct rbt_batch *batches;     /* for messages; batch_max of them */
+    size_t batch_max;
+    struct rbt_task_list tasks;
+    struct rbt_ticket_work *work; /* what each open ticket is to do, RBT_TASK_OPEN_MAX */
+    uint64_t *applied;            /* one per worker, for overlay PROCESS */
+    struct rbt_worker_stats *stats;
+};
+
+struct rbt_job {
+    uint32_t worker_count;
+    uint32_t shard_count;
+    char name_space[RBT_CLIENT_NAME_MAX];
+    struct rbt_consistency consistency;
+    rbt_driver *driver;
+    rbt_worker_function function; /* of the run under way */
+    void *argument;
+    struct rbt_worker *workers;     /* of the run under way; worker_count */
+    struct rbt_worker_stats *stats; /* worker_count; over all runs */
+
+    pthread_mutex_t mutex; /* rank JOB; guards tables */
+    rbt_table **tables;    /* RBT_CLIENT_TABLES_MAX */
+    uint32_t table_count;
+};
+
+/* Adds to a counter that only the calling worker writes. */
+static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)
+{
+    const uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, old + n, memory_order_relaxed);
+}
+
+static inline int64_t rbt_client_clock(const rbt_worker *worker)
+{
+    return atomic_load_explicit(&worker->clock, memory_order_relaxed);
+}
+
+/* The worker's portion of the table, made on first use. */
+RBT_MUST_USE rbt_status rbt_worker_portion(rbt_worker *worker, rbt_table *table,
+                                           struct rbt_portion **portion);
+
+void rbt_worker_free_portion(struct rbt_portion *portion);
+
+/* Tells the shards that nobody need wait for this worker, dropping what is pending. */
+void rbt_worker_retire(rbt_worker *worker);
+
+/* The smallest clock that a read with this staleness needs from everybody. */
+int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness);
+
+/* Steps a shard for the worker and counts what it cost. */
+rbt_status rbt_worker_step(rbt_worker *worker, uint32_t shard, const struct rbt_shard_event *event,
+                           int64_t *floor);
+
+/* Notes a read that saw everything of clocks < `clock`. */
+void rbt_worker_note_read(rbt_worker *worker, int64_t clock);
+
+/* The same for reads and updates of a table: staleness checked, worker still there. */
+RBT_MUST_USE rbt_status rbt_worker_may_update(const rbt_worker *worker);
+RBT_MUST_USE rbt_status rbt_worker_check_staleness(int64_t staleness);
+
+/* Sends the table's updates to the shards now, without ending the clock. */
+RBT_MUST_USE rbt_status rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion);
+
+/* Turns rows updated one at a time into an update in the buffer. */
+RBT_MUST_USE rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion);
+
+/* Locks and unlocks what the portion shares with other workers, if anything. */
+void rbt_worker_lock(const struct rbt_portion *portion);
+void rbt_worker_unlock(const struct rbt_portion *portion);
+
+/* Adds to the target's rows that `shard` owns the updates that the table's overlay asks for and
+ * that a copy with these `applied` sequences lacks. applied[0] is the worker's own, or with overlay
+ * PROCESS there is one per worker. */
+RBT_MUST_USE rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion,
+                                           uint32_t shard, const uint64_t *applied,
+                                           const struct rbt_buffer_target *target);
+
+/* What is to be fetched, and how fresh it must be. */
+struct rbt_fetch {
+    struct rbt_buffer_target target;
+    int64_t need;
+    uint64_t *applied; /* the sequences that the rows contain, of applied_count workers */
+    uint32_t applied_first;
+    uint32_t applied_count;
+    bool has_overlay; /* lay the overlay on top */
+};
+
+/* Pulls the rows of one shard. The caller holds the locks that the overlay needs; the gate must
+ * then be open already. `clock` is how fresh the rows are. */
+RBT_MUST_USE rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portion,
+                                               uint32_t shard, const struct rbt_fetch *fetch,
+                                               int64_t *clock);
+
+/* Waits until the shard has everything of clocks < need. */
+RBT_MUST_USE rbt_status rbt_worker_wait_for(rbt_worker *worker, const struct rbt_portion *portion,
+                                            uint32_t shard, int64_t need);
+
+/* Counts a fetch, and whether it had to wait. */
+void rbt_worker_note_fetch(rbt_worker *worker);
+
+/* Pulls rows straight into a target: every shard, then the overlay. */
+RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
+                                         int64_t need, const struct rbt_buffer_target *target,
+                                         int64_t *clock);
+
+/* Does what tickets can do without waiting. */
+void rbt_ticket_poll(rbt_worker *worker);
+
+#endif

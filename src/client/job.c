@@ -1,0 +1,210 @@
+/* client/job.c - opening, running and closing a job. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "client/client.h"
+
+static const char default_consistency[] = "essp:2";
+static const char default_space[] = "main";
+
+static rbt_status check_counts(const struct rbt_job_options *options)
+{
+    if (options->workers > RBT_CLIENT_WORKERS_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d workers, not %u",
+                        RBT_CLIENT_WORKERS_MAX, options->workers);
+    }
+    if (options->shards > RBT_CLIENT_SHARDS_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d shards, not %u", RBT_CLIENT_SHARDS_MAX,
+                        options->shards);
+    }
+    if (options->name_space != NULL &&
+        (options->name_space[0] == '\0' || strchr(options->name_space, '/') != NULL ||
+         strlen(options->name_space) >= RBT_CLIENT_NAME_MAX / 2)) {
+        return rbt_fail(RBT_E_INVALID, "\"%s\" cannot be a namespace", options->name_space);
+    }
+    return RBT_OK;
+}
+
+static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
+{
+    job->worker_count = options->workers == 0 ? rbt_thread_cores() : options->workers;
+    job->shard_count = options->shards == 0 ? 1 : options->shards;
+    snprintf(job->name_space, sizeof job->name_space, "%s",
+             options->name_space == NULL ? default_space : options->name_space);
+    rbt_status st = rbt_consistency_parse(options->consistency == NULL ? default_consistency
+                                                                       : options->consistency,
+                                          &job->consistency);
+    if (st != RBT_OK) {
+        return st;
+    }
+    job->stats = rbt_calloc(job->worker_count, sizeof *job->stats);
+    job->tables = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(rbt_table *));
+    if (job->stats == NULL || job->tables == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a job of %u workers", job->worker_count);
+    }
+    const struct rbt_driver_options driver = {.worker_count = job->worker_count,
+                                              .shard_count = job->shard_count,
+                                              .table_max = RBT_CLIENT_TABLES_MAX};
+    return rbt_local_open(&driver, &job->driver);
+}
+
+rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
+{
+    struct rbt_job_options complete = {.struct_size = sizeof complete};
+    if (options != NULL) {
+        if (options->struct_size < sizeof options->struct_size ||
+            options->struct_size > sizeof complete) {
+            return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
+                            options->struct_size);
+        }
+        memcpy(&complete, options, options->struct_size);
+    }
+    rbt_status st = check_counts(&complete);
+    rbt_job *j = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *j);
+    if (j == NULL) {
+        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "could not allocate a job");
+    }
+    const int error = pthread_mutex_init(&j->mutex, NULL);
+    RBT_ASSERT(error == 0);
+    st = fill_job(j, &complete);
+    if (st != RBT_OK) {
+        rbt_job_close(j);
+        return st;
+    }
+    *job = j;
+    return RBT_OK;
+}
+
+void rbt_job_close(rbt_job *job)
+{
+    if (job == NULL) {
+        return;
+    }
+    RBT_ASSERT(job->workers == NULL); /* not while it runs */
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        rbt_table_free(job->tables[i]);
+    }
+    if (job->driver != NULL) {
+        job->driver->ops->close(job->driver);
+    }
+    rbt_free(job->tables);
+    rbt_free(job->stats);
+    (void)pthread_mutex_destroy(&job->mutex); /* nobody holds it */
+    rbt_free(job);
+}
+
+static void free_worker(rbt_worker *worker)
+{
+    for (uint32_t i = 0; worker->portions != NULL && i < worker->portion_count; i++) {
+        rbt_worker_free_portion(worker->portions[i]);
+    }
+    rbt_free(worker->portions);
+    rbt_free(worker->batches);
+    rbt_free(worker->work);
+    rbt_free(worker->applied);
+}
+
+static void free_workers(rbt_job *job)
+{
+    for (uint32_t i = 0; job->workers != NULL && i < job->worker_count; i++) {
+        free_worker(&job->workers[i]);
+    }
+    rbt_free(job->workers);
+    job->workers = NULL;
+}
+
+static rbt_status make_workers(rbt_job *job)
+{
+    job->workers = rbt_calloc(job->worker_count, sizeof *job->workers);
+    for (uint32_t i = 0; job->workers != NULL && i < job->worker_count; i++) {
+        rbt_worker *worker = &job->workers[i];
+        worker->job = job;
+        worker->index = i;
+        worker->sequence = 1;
+        worker->stats = &job->stats[i];
+        rbt_task_init(&worker->tasks);
+        worker->portions = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(struct rbt_portion *));
+        worker->work = rbt_calloc(RBT_TASK_OPEN_MAX, sizeof *worker->work);
+        worker->applied = rbt_calloc(job->worker_count, sizeof *worker->applied);
+        if (worker->portions == NULL || worker->work == NULL || worker->applied == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "could not allocate worker %u", i);
+        }
+    }
+    return job->workers != NULL ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not allocate workers");
+}
+
+/* What each thread runs: the user's function, then the worker leaves, whatever happened. */
+static rbt_status run_worker(void *argument, uint32_t index)
+{
+    rbt_job *job = argument;
+    rbt_worker *worker = &job->workers[index];
+    rbt_status st = job->function(worker, job->argument);
+    if (st == RBT_OK) {
+        st = rbt_leave(worker);
+    }
+    rbt_worker_retire(worker);
+    return st;
+}
+
+/* Clocks back to 0; rows stay. */
+static rbt_status reset(rbt_job *job)
+{
+    for (uint32_t shard = 0; shard < job->shard_count; shard++) {
+        const struct rbt_shard_event event = {.kind = RBT_SHARD_RESET};
+        struct rbt_driver_reply reply = {0};
+        job->driver->ops->step(job->driver, shard, &event, &reply);
+        RBT_ASSERT(reply.status == RBT_OK);
+    }
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
+        st = rbt_table_reset(job->tables[i]);
+    }
+    return st;
+}
+
+rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argument)
+{
+    if (job->workers != NULL) {
+        return rbt_fail(RBT_E_BUSY, "the job is running already");
+    }
+    rbt_status st = reset(job);
+    st = st != RBT_OK ? st : make_workers(job);
+    if (st == RBT_OK) {
+        job->function = function;
+        job->argument = argument;
+        st = job->driver->ops->run(job->driver, run_worker, job);
+    }
+    free_workers(job);
+    return st;
+}
+
+static uint64_t load(const atomic_uint_least64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
+{
+    *stats = (struct rbt_job_stats){0};
+    uint64_t lag_sum = 0;
+    uint64_t wait_ns = 0;
+    for (uint32_t i = 0; i < job->worker_count; i++) {
+        const struct rbt_worker_stats *worker = &job->stats[i];
+        stats->reads += load(&worker->reads);
+        stats->reads_waited += load(&worker->reads_waited);
+        stats->fetches += load(&worker->fetches);
+        stats->bytes_sent += load(&worker->bytes_sent);
+        stats->bytes_received += load(&worker->bytes_received);
+        lag_sum += load(&worker->lag_sum);
+        wait_ns += load(&worker->wait_ns);
+        const int64_t lag_max = (int64_t)load(&worker->lag_max);
+        stats->lag_max = lag_max > stats->lag_max ? lag_max : stats->lag_max;
+    }
+    stats->wait_seconds = (double)wait_ns * 1e-9;
+    stats->lag_mean = stats->reads == 0 ? 0.0 : (double)lag_sum / (double)stats->reads;
+    job->driver->ops->stats(job->driver, stats);
+}

@@ -1,0 +1,131 @@
+/* client/keylist.c - keys and where they live.
+ *
+ * With several shards the positions of the keys are sorted by shard once, so that each message to a
+ * shard is a slice. The shards' answer to "where is this row" is remembered per position: later
+ * pulls and pushes look nothing up.
+ *
+ * Threads: a list belongs to one worker. Memory: in create and assign only. */
+#include "client/keylist.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+uint32_t rbt_keylist_shard(uint64_t key, uint32_t shard_count)
+{
+    if (shard_count == 1) {
+        return 0;
+    }
+    /* The high 32 bits of the hash, scaled: all shards get equally long pieces of the hash. */
+    return (uint32_t)(((rbt_hash_key(key) >> 32) * shard_count) >> 32);
+}
+
+rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list)
+{
+    RBT_ASSERT(shard_count > 0);
+    struct rbt_keylist *l = rbt_calloc(1, sizeof *l);
+    if (l == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");
+    }
+    l->references = 1;
+    l->shard_count = shard_count;
+    l->begins = rbt_calloc((size_t)shard_count + 1, sizeof *l->begins);
+    l->slots_complete = rbt_calloc(shard_count, sizeof *l->slots_complete);
+    if (l->begins == NULL || l->slots_complete == NULL) {
+        rbt_keylist_unref(l);
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");
+    }
+    *list = l;
+    return RBT_OK;
+}
+
+void rbt_keylist_unref(struct rbt_keylist *list)
+{
+    if (list == NULL || --list->references > 0) {
+        return;
+    }
+    rbt_free(list->keys);
+    rbt_free(list->positions);
+    rbt_free(list->begins);
+    rbt_free(list->slots);
+    rbt_free(list->slots_complete);
+    rbt_free(list);
+}
+
+static rbt_status make_room(struct rbt_keylist *list, size_t count)
+{
+    if (count <= list->capacity && list->keys != NULL) {
+        return RBT_OK;
+    }
+    rbt_free(list->keys);
+    rbt_free(list->slots);
+    rbt_free(list->positions);
+    list->capacity = 0;
+    list->keys = rbt_calloc(count, sizeof *list->keys);
+    list->slots = rbt_calloc(count, sizeof *list->slots);
+    list->positions = list->shard_count > 1 ? rbt_calloc(count, sizeof *list->positions) : NULL;
+    if (list->keys == NULL || list->slots == NULL ||
+        (list->shard_count > 1 && list->positions == NULL)) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a list of %zu keys", count);
+    }
+    list->capacity = count;
+    return RBT_OK;
+}
+
+/* A counting sort of the positions by shard; stable, so that positions increase within a shard. */
+static void deal_out(struct rbt_keylist *list)
+{
+    size_t *begins = list->begins;
+    memset(begins, 0, ((size_t)list->shard_count + 1) * sizeof *begins);
+    for (size_t i = 0; i < list->count; i++) {
+        begins[rbt_keylist_shard(list->keys[i], list->shard_count) + 1]++;
+    }
+    for (uint32_t shard = 0; shard < list->shard_count; shard++) {
+        begins[shard + 1] += begins[shard];
+    }
+    if (list->shard_count == 1) {
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) { /* leaves begins[s] at the end of shard s */
+        const uint32_t shard = rbt_keylist_shard(list->keys[i], list->shard_count);
+        list->positions[begins[shard]++] = (uint32_t)i;
+    }
+    memmove(begins + 1, begins, list->shard_count * sizeof *begins);
+    begins[0] = 0;
+    RBT_ASSERT(begins[list->shard_count] == list->count);
+}
+
+rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, size_t count)
+{
+    list->count = 0;
+    if (count > UINT32_MAX - 1) {
+        return rbt_fail(RBT_E_INVALID, "a list holds at most %u keys, not %zu", UINT32_MAX - 1,
+                        count);
+    }
+    rbt_status st = make_room(list, count);
+    if (st != RBT_OK) {
+        return st;
+    }
+    list->count = count;
+    if (count > 0) {
+        memcpy(list->keys, keys, count * sizeof *keys);
+    }
+    memset(list->slots, 0xff, count * sizeof *list->slots); /* RBT_SLOT_NONE */
+    memset(list->slots_complete, 0, list->shard_count * sizeof *list->slots_complete);
+    deal_out(list);
+    return RBT_OK;
+}
+
+struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shard)
+{
+    RBT_ASSERT(shard < list->shard_count);
+    const size_t begin = list->begins[shard];
+    return (struct rbt_batch){.count = list->begins[shard + 1] - begin,
+                              .keys = list->keys,
+                              .positions = list->positions == NULL ? NULL : list->positions + begin,
+                              .slots = list->slots,
+                              .slots_complete = &list->slots_complete[shard]};
+}

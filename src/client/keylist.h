@@ -1,0 +1,40 @@
+/* client/keylist.h - a sorted list of keys, dealt out to shards once. */
+#ifndef RUBATO_CLIENT_KEYLIST_H
+#define RUBATO_CLIENT_KEYLIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "core/batch.h"
+
+/* Shared by a set and by those of its updates that are still under way. */
+struct rbt_keylist {
+    size_t references;
+    size_t count;
+    size_t capacity;
+    uint32_t shard_count;
+    uint64_t *keys;           /* strictly increasing */
+    uint32_t *positions;      /* grouped by shard, increasing within; NULL for one shard */
+    size_t *begins;           /* shard_count + 1: where each shard's positions begin */
+    uint32_t *slots;          /* where shards found the rows, by position */
+    uint64_t *slots_complete; /* shard_count, see core/batch.h */
+};
+
+/* An empty list with one reference. */
+RBT_MUST_USE rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list);
+void rbt_keylist_unref(struct rbt_keylist *list);
+
+/* Replaces the keys; memory is used again if it is large enough. On failure the list is empty. */
+RBT_MUST_USE rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys,
+                                           size_t count);
+
+/* The rows of one shard as a batch; values are the caller's to fill in. */
+struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shard);
+
+/* The shard that owns a key, of `shard_count`. */
+uint32_t rbt_keylist_shard(uint64_t key, uint32_t shard_count);
+
+#endif

@@ -1,0 +1,414 @@
+/* client/read.c - rows one at a time: rbt_get() and its relatives.
+ *
+ * A read looks into the worker's cache, then into the process's, then asks the shard, as the table
+ * says. A copy is good enough if
+ *
+ *     it contains all clocks < c - s (its clock is >= c - s), and
+ *     an eager table has nothing newer (the shard's floor has not moved past the copy), and
+ *     it contains the worker's own updates.
+ *
+ * Without a bound a row is fetched once per clock.
+ *
+ * Threads: a worker's own; the process cache is guarded by its table's mutex, which is never held
+ * while waiting. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "client/client.h"
+
+static bool has_process_cache(const rbt_table *table)
+{
+    return table->options.cache == RBT_CACHE_PROCESS || table->options.cache == RBT_CACHE_BOTH;
+}
+
+static bool has_worker_cache(const rbt_table *table)
+{
+    return table->options.cache == RBT_CACHE_WORKER || table->options.cache == RBT_CACHE_BOTH;
+}
+
+/* Whether a copy is fresh enough, own updates aside. */
+static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
+                     const struct rbt_rowcache_row *row, int64_t staleness)
+{
+    if (row->clock < 0) {
+        return false;
+    }
+    if (staleness == RBT_STALENESS_ANY) {
+        return row->fetched_at >= rbt_client_clock(worker);
+    }
+    if (row->clock < rbt_worker_need(worker, staleness)) {
+        return false;
+    }
+    rbt_driver *driver = worker->job->driver;
+    return !table->is_eager ||
+           driver->ops->floor(driver, rbt_keylist_shard(row->key, worker->job->shard_count)) <=
+               row->clock;
+}
+
+static void note_copy(const rbt_worker *worker, const struct rbt_portion *portion,
+                      struct rbt_rowcache_row *row, int64_t clock)
+{
+    row->clock = clock;
+    row->fetched_at = rbt_client_clock(worker);
+    row->push_seen = portion->push_count;
+}
+
+/* Where a row of a cache is to be written. */
+static struct rbt_buffer_target target_of(struct rbt_rowcache *cache, uint32_t row,
+                                          struct rbt_keylist *keys)
+{
+    return (struct rbt_buffer_target){
+        .keys = keys,
+        .values = cache->is_sparse ? NULL : rbt_rowcache_values(cache, row),
+        .sparse = cache->is_sparse ? &cache->sparse_values[row] : NULL};
+}
+
+/* --- The process cache ----------------------------------------------------------------------- */
+
+/* Fetches the row into the process cache; its mutex is held and the gate is open. */
+static rbt_status refill_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
+                                 int64_t need)
+{
+    struct rbt_rowcache *cache = &portion->table->process;
+    const uint32_t shard = rbt_keylist_shard(cache->rows[row].key, worker->job->shard_count);
+    const struct rbt_fetch fetch = {.target = target_of(cache, row, portion->list),
+                                    .need = need,
+                                    .applied = cache->applied + (size_t)row * cache->worker_count,
+                                    .applied_count = cache->worker_count,
+                                    .has_overlay =
+                                        portion->table->options.overlay == RBT_OVERLAY_PROCESS};
+    int64_t clock = 0;
+    const rbt_status st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &clock);
+    if (st == RBT_OK) {
+        note_copy(worker, portion, &cache->rows[row], clock);
+    } else {
+        cache->rows[row].clock = -1;
+    }
+    rbt_worker_note_fetch(worker);
+    return st;
+}
+
+/* Whether the process's copy will do for this worker. */
+static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row,
+                      int64_t staleness)
+{
+    const struct rbt_rowcache *cache = &portion->table->process;
+    const bool sees_own = portion->table->options.overlay != RBT_OVERLAY_OWN ||
+                          cache->applied[(size_t)row * cache->worker_count + worker->index] >=
+                              portion->buffer.dropped;
+    return sees_own && is_fresh(worker, portion->table, &cache->rows[row], staleness);
+}
+
+static void lock(rbt_table *table)
+{
+    const int error = pthread_mutex_lock(&table->mutex);
+    RBT_ASSERT(error == 0);
+}
+
+static void unlock(rbt_table *table)
+{
+    const int error = pthread_mutex_unlock(&table->mutex);
+    RBT_ASSERT(error == 0);
+}
+
+/* Copies the process's row into the worker's and lays the worker's own updates on top. */
+static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
+                                    uint32_t to)
+{
+    struct rbt_rowcache *cache = &portion->table->process;
+    struct rbt_rowcache *own = &portion->rows;
+    const struct rbt_buffer_target target = target_of(own, to, portion->list);
+    rbt_status st = RBT_OK;
+    if (cache->is_sparse) {
+        const struct rbt_sparse_view row = rbt_sparse_row_peek(&cache->sparse_values[from]);
+        rbt_sparse_row_clear(target.sparse);
+        st = rbt_sparse_row_reserve(target.sparse, cache->kind.type, row.count);
+        if (st == RBT_OK) {
+            rbt_sparse_row_merge(target.sparse, cache->kind, row);
+        }
+    } else {
+        memcpy(target.values, rbt_rowcache_values(cache, from), cache->row_size);
+    }
+    if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_OWN) {
+        const uint32_t shard = rbt_keylist_shard(own->rows[to].key, worker->job->shard_count);
+        const uint64_t *applied =
+            cache->applied + (size_t)from * cache->worker_count + worker->index;
+        st = rbt_worker_overlay(worker, portion, shard, applied, &target);
+    }
+    if (st == RBT_OK) {
+        note_copy(worker, portion, &own->rows[to], cache->rows[from].clock);
+    }
+    return st;
+}
+
+/* Reads through the process cache into row `to` of the worker's. */
+static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
+                               int64_t staleness)
+{
+    rbt_table *table = portion->table;
+    const uint64_t key = portion->rows.rows[to].key;
+    uint32_t from = 0;
+    lock(table);
+    rbt_status st = rbt_rowcache_add(&table->process, key, &from);
+    const bool is_good = st == RBT_OK && is_usable(worker, portion, from, staleness);
+    if (is_good) {
+        st = copy_from_process(worker, portion, from, to);
+    }
+    unlock(table);
+    if (st != RBT_OK || is_good) {
+        return st;
+    }
+    const int64_t need = rbt_worker_need(worker, staleness);
+    const uint32_t shard = rbt_keylist_shard(key, worker->job->shard_count);
+    st = rbt_worker_wait_for(worker, portion, shard, need);
+    if (st != RBT_OK) {
+        return st;
+    }
+    lock(table);
+    st = refill_process(worker, portion, from, need);
+    if (st == RBT_OK) {
+        st = copy_from_process(worker, portion, from, to);
+    }
+    unlock(table);
+    return st;
+}
+
+/* --- Reading --------------------------------------------------------------------------------- */
+
+/* Remembers a key while the table's accesses are recorded. */
+static rbt_status record(struct rbt_portion *portion, uint64_t key)
+{
+    if (portion->recorded_count == portion->recorded_max) {
+        const size_t max = portion->recorded_max == 0 ? 1024 : portion->recorded_max * 2;
+        uint64_t *recorded = rbt_realloc(portion->recorded, max, sizeof *recorded);
+        if (recorded == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "could not record %zu keys", max);
+        }
+        portion->recorded = recorded;
+        portion->recorded_max = max;
+    }
+    portion->recorded[portion->recorded_count++] = key;
+    return RBT_OK;
+}
+
+/* Brings the worker's copy of a row up to date. */
+static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
+                          int64_t staleness)
+{
+    struct rbt_rowcache *cache = &portion->rows;
+    const uint64_t key = cache->rows[row].key;
+    rbt_status st = rbt_keylist_assign(portion->list, &key, 1);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (has_process_cache(portion->table)) {
+        return read_process(worker, portion, row, staleness);
+    }
+    const struct rbt_buffer_target target = target_of(cache, row, portion->list);
+    int64_t clock = 0;
+    st = rbt_worker_fetch(worker, portion, rbt_worker_need(worker, staleness), &target, &clock);
+    if (st == RBT_OK) {
+        note_copy(worker, portion, &cache->rows[row], clock);
+    } else {
+        cache->rows[row].clock = -1;
+    }
+    return st;
+}
+
+/* The number of the row in the worker's cache, fresh enough to be read. */
+static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint64_t key,
+                           int64_t staleness, uint32_t *row)
+{
+    struct rbt_rowcache *cache = &portion->rows;
+    rbt_status st = rbt_worker_check_staleness(staleness);
+    if (st == RBT_OK) {
+        rbt_worker_lock(portion); /* others look through the cache for updates */
+        st = rbt_rowcache_add(cache, key, row);
+        rbt_worker_unlock(portion);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_rowcache_row *info = &cache->rows[*row];
+    const bool is_hit = has_worker_cache(portion->table) &&
+                        info->push_seen == portion->push_count &&
+                        is_fresh(worker, portion->table, info, staleness);
+    if (!is_hit) {
+        st = refresh(worker, portion, *row, staleness);
+    }
+    if (st == RBT_OK) {
+        rbt_worker_note_read(worker, cache->rows[*row].clock);
+    }
+    return st;
+}
+
+rbt_status rbt_get_within(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
+                          void *values)
+{
+    if (table->options.layout != RBT_DENSE) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows; use rbt_get_sparse()",
+                        table->name);
+    }
+    struct rbt_portion *portion = NULL;
+    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (portion->is_recording) {
+        rbt_initial_values(&table->initial, key, values);
+        return record(portion, key);
+    }
+    uint32_t row = 0;
+    st = read_row(worker, portion, key, staleness, &row);
+    if (st == RBT_OK) {
+        memcpy(values, rbt_rowcache_values(&portion->rows, row), table->row_size);
+    }
+    return st;
+}
+
+rbt_status rbt_get(rbt_worker *worker, rbt_table *table, uint64_t key, void *values)
+{
+    return rbt_get_within(worker, table, key, rbt_table_staleness(table), values);
+}
+
+/* Copies the elements that are not zero. */
+static rbt_status copy_elements(const rbt_table *table, const struct rbt_sparse_row *row,
+                                struct rbt_elements *elements)
+{
+    static const char zero[8];
+    const size_t size = table->element_size;
+    size_t count = 0;
+    for (uint32_t i = 0; i < row->count; i++) {
+        const char *value = row->values + i * size;
+        if (memcmp(value, zero, size) == 0) {
+            continue;
+        }
+        if (count < elements->capacity) {
+            elements->index[count] = row->index[i];
+            memcpy((char *)elements->values + count * size, value, size);
+        }
+        count++;
+    }
+    elements->count = count;
+    if (count > elements->capacity) {
+        return rbt_fail(RBT_E_BUSY, "the row has %zu elements; there is room for %zu", count,
+                        elements->capacity);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
+                          struct rbt_elements *elements)
+{
+    if (table->options.layout != RBT_SPARSE) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has dense rows; use rbt_get()", table->name);
+    }
+    struct rbt_portion *portion = NULL;
+    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (portion->is_recording) {
+        elements->count = 0;
+        return record(portion, key);
+    }
+    uint32_t row = 0;
+    st = read_row(worker, portion, key, rbt_table_staleness(table), &row);
+    return st != RBT_OK ? st : copy_elements(table, &portion->rows.sparse_values[row], elements);
+}
+
+void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
+                       struct rbt_freshness *freshness)
+{
+    const struct rbt_portion *portion = worker->portions[table->id];
+    const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_rowcache_find(&portion->rows, key);
+    freshness->clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
+    freshness->staleness = rbt_client_clock(worker) - freshness->clock;
+}
+
+/* --- Updating -------------------------------------------------------------------------------- */
+
+/* Shows an update in the copies that must show it. */
+static rbt_status write_through(struct rbt_portion *portion, uint32_t row,
+                                const struct rbt_rowcache_change *change)
+{
+    rbt_table *table = portion->table;
+    rbt_status st = RBT_OK;
+    const bool is_own =
+        table->options.overlay == RBT_OVERLAY_OWN || table->options.overlay == RBT_OVERLAY_REPLICA;
+    if (is_own && portion->rows.rows[row].clock >= 0) {
+        st = rbt_rowcache_write_through(&portion->rows, row, change);
+    }
+    if (table->options.overlay == RBT_OVERLAY_PROCESS) {
+        const uint32_t shared = rbt_rowcache_find(&table->process, portion->rows.rows[row].key);
+        if (shared != RBT_MAP_NONE && table->process.rows[shared].clock >= 0) {
+            st = rbt_rowcache_write_through(&table->process, shared, change);
+        }
+    }
+    return st;
+}
+
+static rbt_status update(rbt_worker *worker, rbt_table *table, uint64_t key,
+                         const struct rbt_rowcache_change *change)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = rbt_worker_may_update(worker);
+    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (portion->is_recording) {
+        return record(portion, key);
+    }
+    uint32_t row = 0;
+    rbt_worker_lock(portion);
+    st = rbt_rowcache_add(&portion->rows, key, &row);
+    st = st != RBT_OK ? st : rbt_rowcache_update(&portion->rows, row, change);
+    if (st == RBT_OK && write_through(portion, row, change) != RBT_OK) {
+        /* The update itself is safe; a copy that lacks it is worth nothing and is fetched anew. */
+        portion->rows.rows[row].clock = -1;
+        rbt_rowcache_forget(&table->process);
+    }
+    rbt_worker_unlock(portion);
+    return st;
+}
+
+rbt_status rbt_add(rbt_worker *worker, rbt_table *table, uint64_t key, const void *deltas)
+{
+    if (table->options.layout != RBT_DENSE) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows; use rbt_add_elements()",
+                        table->name);
+    }
+    const struct rbt_rowcache_change change = {.deltas = deltas, .count = table->options.width};
+    return update(worker, table, key, &change);
+}
+
+rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table, uint64_t key, uint32_t element,
+                      const void *delta)
+{
+    if (element >= table->options.width) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has elements 0 to %u, not %u", table->name,
+                        table->options.width - 1, element);
+    }
+    const struct rbt_rowcache_change change = {.index = &element, .deltas = delta, .count = 1};
+    return update(worker, table, key, &change);
+}
+
+rbt_status rbt_add_elements(rbt_worker *worker, rbt_table *table, uint64_t key,
+                            const struct rbt_elements *elements)
+{
+    for (size_t i = 0; i < elements->count; i++) {
+        if (elements->index[i] >= table->options.width ||
+            (i > 0 && elements->index[i] <= elements->index[i - 1])) {
+            return rbt_fail(RBT_E_INVALID,
+                            "element %u of table \"%s\" is out of range or out of order",
+                            elements->index[i], table->name);
+        }
+    }
+    const struct rbt_rowcache_change change = {
+        .index = elements->index, .deltas = elements->values, .count = elements->count};
+    return update(worker, table, key, &change);
+}

@@ -1,0 +1,559 @@
+/* client/set.c - working sets, lists of keys, ranges.
+ *
+ * A set owns three arrays, all made when it is created: values, which the caller works on; deltas,
+ * where it puts its updates; and, when a later look at the last pull is needed, base: what the pull
+ * returned, plus what has been pushed since. Base is needed to find out what was changed in place,
+ * and to serve a pull without a fetch while the copy is fresh enough.
+ *
+ * A push does not copy: the deltas array becomes the update's, and the update's old array the next
+ * deltas.
+ *
+ * Threads: a set belongs to its worker. Memory: none in pull and push, once updates have been
+ * around long enough to be used again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "client/client.h"
+#include "client/set.h"
+
+size_t rbt_keys_find(const uint64_t *keys, size_t count, uint64_t key)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (keys[middle] < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < count && keys[low] == key ? low : SIZE_MAX;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+size_t rbt_keys_sort(uint64_t *keys, size_t count)
+{
+    if (count == 0) {
+        return 0;
+    }
+    qsort(keys, count, sizeof *keys, compare_keys);
+    size_t kept = 1;
+    for (size_t i = 1; i < count; i++) {
+        if (keys[i] != keys[kept - 1]) {
+            keys[kept++] = keys[i];
+        }
+    }
+    return kept;
+}
+
+static rbt_status check_list(const rbt_table *table, const uint64_t *keys, size_t count)
+{
+    if (table->options.layout != RBT_DENSE) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows, which are read one by one",
+                        table->name);
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (keys[i] <= keys[i - 1]) {
+            return rbt_fail(RBT_E_INVALID, "key number %zu of %zu does not increase; sort the list",
+                            i, count);
+        }
+    }
+    return RBT_OK;
+}
+
+static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
+{
+    const rbt_table *table = set->portion->table;
+    rbt_status st = rbt_keylist_create(set->worker->job->shard_count, &set->keys);
+    st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
+    if (st != RBT_OK) {
+        return st;
+    }
+    set->elements = count * table->options.width;
+    set->bytes = count * table->row_size;
+    set->values = rbt_calloc(set->bytes, 1);
+    const bool has_base = set->is_in_place || !table->is_eager;
+    set->base = has_base ? rbt_calloc(set->bytes, 1) : NULL;
+    set->deltas = set->is_in_place ? NULL : rbt_calloc(set->bytes, 1);
+    set->deltas_max = set->bytes;
+    if (set->values == NULL || (has_base && set->base == NULL) ||
+        (!set->is_in_place && set->deltas == NULL)) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a working set of %zu rows", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        rbt_initial_values(&table->initial, keys[i], set->values + i * table->row_size);
+    }
+    if (has_base) {
+        memcpy(set->base, set->values, set->bytes);
+    }
+    if (!set->is_in_place) {
+        rbt_merge_clear(table->kind, set->deltas, set->elements);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *keys, size_t count,
+                          rbt_set_flags flags, rbt_set **set)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = check_list(table, keys, count);
+    if (st == RBT_OK && flags != RBT_SET_DELTAS && flags != RBT_SET_IN_PLACE) {
+        st = rbt_fail(RBT_E_INVALID, "unrecognized flags %d of a working set", (int)flags);
+    }
+    if (st == RBT_OK && flags == RBT_SET_IN_PLACE && table->kind.merge != RBT_MERGE_ADD) {
+        st =
+            rbt_fail(RBT_E_INVALID,
+                     "table \"%s\" does not add: its sets cannot be changed in place", table->name);
+    }
+    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    rbt_set *s = rbt_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a working set");
+    }
+    s->worker = worker;
+    s->portion = portion;
+    s->is_in_place = flags == RBT_SET_IN_PLACE;
+    s->clock = -1;
+    st = fill_set(s, keys, count);
+    if (st != RBT_OK) {
+        rbt_set_destroy(s);
+        return st;
+    }
+    *set = s;
+    return RBT_OK;
+}
+
+void rbt_set_destroy(rbt_set *set)
+{
+    if (set == NULL) {
+        return;
+    }
+    rbt_free(set->deltas);
+    rbt_free(set->base);
+    rbt_free(set->values);
+    rbt_keylist_unref(set->keys);
+    rbt_free(set);
+}
+
+size_t rbt_set_count(const rbt_set *set)
+{
+    return set->keys->count;
+}
+
+const uint64_t *rbt_set_keys(const rbt_set *set)
+{
+    return set->keys->keys;
+}
+
+void *rbt_set_values(rbt_set *set)
+{
+    return set->values;
+}
+
+void *rbt_set_deltas(rbt_set *set)
+{
+    return set->deltas;
+}
+
+int64_t rbt_set_clock(const rbt_set *set)
+{
+    return set->clock;
+}
+
+/* --- Pulling --------------------------------------------------------------------------------- */
+
+/* Whether what the set has will do: only tables that are not eager reuse old values. */
+static bool is_hit(const rbt_set *set, int64_t staleness)
+{
+    return set->base != NULL && !set->portion->table->is_eager && set->clock >= 0 &&
+           set->push_seen == set->portion->push_count && staleness != RBT_STALENESS_ANY &&
+           set->clock >= rbt_worker_need(set->worker, staleness);
+}
+
+rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
+{
+    rbt_status st = rbt_worker_check_staleness(staleness);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (is_hit(set, staleness)) {
+        memcpy(set->values, set->base, set->bytes);
+        rbt_worker_note_read(set->worker, set->clock);
+        return RBT_OK;
+    }
+    const struct rbt_buffer_target target = {.keys = set->keys, .values = set->values};
+    int64_t clock = 0;
+    st = rbt_worker_fetch(set->worker, set->portion, rbt_worker_need(set->worker, staleness),
+                          &target, &clock);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (set->base != NULL) {
+        memcpy(set->base, set->values, set->bytes);
+    }
+    set->clock = clock;
+    set->push_seen = set->portion->push_count;
+    rbt_worker_note_read(set->worker, clock);
+    return RBT_OK;
+}
+
+rbt_status rbt_set_pull(rbt_set *set)
+{
+    return rbt_set_pull_within(set, rbt_table_staleness(set->portion->table));
+}
+
+/* --- Pushing --------------------------------------------------------------------------------- */
+
+static bool shows_own(const rbt_table *table)
+{
+    return table->options.overlay != RBT_OVERLAY_NONE;
+}
+
+/* Everybody else who keeps copies of this table must look again; and the updates go out at once if
+ * others may see them before the clock ends. */
+static rbt_status note_push(rbt_worker *worker, struct rbt_portion *portion)
+{
+    rbt_table *table = portion->table;
+    portion->push_count++;
+    if (table->options.overlay == RBT_OVERLAY_PROCESS) {
+        rbt_worker_lock(portion);
+        rbt_rowcache_forget(&table->process);
+        rbt_worker_unlock(portion);
+    }
+    return table->options.partial == RBT_PARTIAL_SHOW ? rbt_worker_send(worker, portion) : RBT_OK;
+}
+
+/* After changes have become an update: they are part of the copy, unless the table shows none. */
+static void settle_changes(rbt_set *set)
+{
+    if (shows_own(set->portion->table)) {
+        memcpy(set->base, set->values, set->bytes);
+    } else {
+        memcpy(set->values, set->base, set->bytes);
+    }
+}
+
+/* Puts what was changed in place into `deltas` and makes it the new base. */
+static void take_changes(rbt_set *set, char *deltas)
+{
+    const rbt_table *table = set->portion->table;
+    memcpy(deltas, set->values, set->bytes);
+    rbt_merge_subtract(table->kind.type, deltas, set->base, set->elements);
+    settle_changes(set);
+}
+
+/* A new update out of the set's changes or deltas. */
+static rbt_status append_update(rbt_set *set)
+{
+    const rbt_table *table = set->portion->table;
+    struct rbt_update *update = NULL;
+    rbt_status st = rbt_buffer_append(&set->portion->buffer, set->worker->sequence, set->keys,
+                                      set->bytes, &update);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (set->is_in_place) {
+        take_changes(set, update->values);
+        return RBT_OK;
+    }
+    char *deltas = set->deltas; /* both arrays have room for set->bytes or more */
+    const size_t deltas_max = set->deltas_max;
+    set->deltas = update->values;
+    set->deltas_max = update->values_max;
+    update->values = deltas;
+    update->values_max = deltas_max;
+    rbt_merge_clear(table->kind, set->deltas, set->elements);
+    if (set->base != NULL && shows_own(table)) {
+        rbt_merge_apply(table->kind, set->base, update->values, set->elements);
+    }
+    return RBT_OK;
+}
+
+/* Adds to an update of the same clock that has not been sent. */
+static void extend_update(rbt_set *set, struct rbt_update *update)
+{
+    const rbt_table *table = set->portion->table;
+    if (set->is_in_place) { /* update += values - base, without a third array */
+        rbt_merge_apply(table->kind, update->values, set->values, set->elements);
+        rbt_merge_subtract(table->kind.type, update->values, set->base, set->elements);
+        settle_changes(set);
+        return;
+    }
+    rbt_merge_apply(table->kind, update->values, set->deltas, set->elements);
+    if (set->base != NULL && shows_own(table)) {
+        rbt_merge_apply(table->kind, set->base, set->deltas, set->elements);
+    }
+    rbt_merge_clear(table->kind, set->deltas, set->elements);
+}
+
+rbt_status rbt_set_push(rbt_set *set)
+{
+    struct rbt_portion *portion = set->portion;
+    rbt_status st = rbt_worker_may_update(set->worker);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const bool is_current = set->push_seen == portion->push_count;
+    rbt_worker_lock(portion);
+    struct rbt_update *unsent = rbt_buffer_find_unsent(&portion->buffer, set->keys);
+    if (unsent != NULL) {
+        extend_update(set, unsent);
+    } else {
+        st = append_update(set);
+    }
+    rbt_worker_unlock(portion);
+    if (st == RBT_OK) {
+        st = note_push(set->worker, portion);
+    }
+    if (is_current) {
+        set->push_seen = portion->push_count; /* its own push is in its base */
+    }
+    return st;
+}
+
+rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
+{
+    const rbt_table *table = set->portion->table;
+    rbt_status st = rbt_worker_may_update(set->worker);
+    size_t first = 0;
+    while (first < set->keys->count && set->keys->keys[first] < range.first) {
+        first++;
+    }
+    size_t last = first;
+    while (last < set->keys->count && set->keys->keys[last] <= range.last) {
+        last++;
+    }
+    if (st != RBT_OK || first == last) {
+        return st;
+    }
+    const size_t begin = first * table->row_size;
+    const size_t bytes = (last - first) * table->row_size;
+    const size_t elements = (last - first) * table->options.width;
+    const struct rbt_rows rows = {.keys = set->keys->keys + first,
+                                  .values =
+                                      set->is_in_place ? set->values + begin : set->deltas + begin,
+                                  .count = last - first};
+    if (set->is_in_place) { /* values become the changes for a moment */
+        rbt_merge_subtract(table->kind.type, set->values + begin, set->base + begin, elements);
+    }
+    st = rbt_push(set->worker, set->portion->table, &rows);
+    if (set->is_in_place) {
+        const bool keeps = st != RBT_OK || shows_own(table);
+        if (keeps) {
+            rbt_merge_apply(table->kind, set->values + begin, set->base + begin, elements);
+        } else {
+            memcpy(set->values + begin, set->base + begin, bytes);
+        }
+        if (st == RBT_OK && keeps) {
+            memcpy(set->base + begin, set->values + begin, bytes);
+        }
+    } else if (st == RBT_OK) {
+        rbt_merge_clear(table->kind, set->deltas + begin, elements);
+    }
+    return st;
+}
+
+/* --- Lists and ranges ------------------------------------------------------------------------ */
+
+rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = check_list(table, rows->keys, rows->count);
+    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, rows->keys, rows->count);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_buffer_target target = {.keys = portion->list, .values = rows->values};
+    const int64_t need = rbt_worker_need(worker, rbt_table_staleness(table));
+    int64_t clock = 0;
+    st = rbt_worker_fetch(worker, portion, need, &target, &clock);
+    if (st == RBT_OK) {
+        rbt_worker_note_read(worker, clock);
+    }
+    return st;
+}
+
+rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = check_list(table, rows->keys, rows->count);
+    st = st != RBT_OK ? st : rbt_worker_may_update(worker);
+    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const size_t bytes = rows->count * table->row_size;
+    struct rbt_update *update = NULL;
+    rbt_worker_lock(portion);
+    st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL, bytes, &update);
+    if (st == RBT_OK) {
+        st = rbt_keylist_assign(update->keys, rows->keys, rows->count);
+        if (st != RBT_OK) {
+            rbt_buffer_take_back(&portion->buffer);
+        } else if (bytes > 0) {
+            memcpy(update->values, rows->values, bytes);
+        }
+    }
+    rbt_worker_unlock(portion);
+    return st != RBT_OK ? st : note_push(worker, portion);
+}
+
+void rbt_rows_free(struct rbt_rows *rows)
+{
+    rbt_free(rows->keys);
+    rbt_free(rows->values);
+    *rows = (struct rbt_rows){0};
+}
+
+/* Scans one shard behind what is in `rows` already; `capacity` rows fit. Returns in `count` how
+ * many the shard has. */
+static rbt_status scan_shard(rbt_worker *worker, uint32_t shard, struct rbt_shard_event *event,
+                             const struct rbt_rows *rows, size_t capacity)
+{
+    const rbt_table *table = worker->job->tables[event->table];
+    event->scan->keys = rows->keys == NULL ? NULL : rows->keys + rows->count;
+    event->scan->values =
+        rows->values == NULL ? NULL : (char *)rows->values + rows->count * table->row_size;
+    event->scan->capacity = capacity - rows->count;
+    int64_t floor = 0;
+    return rbt_worker_step(worker, shard, event, &floor);
+}
+
+struct order {
+    const uint64_t *keys;
+};
+
+static int compare_positions(const void *a, const void *b, void *context)
+{
+    const struct order *order = context;
+    const uint64_t x = order->keys[*(const size_t *)a];
+    const uint64_t y = order->keys[*(const size_t *)b];
+    return x < y ? -1 : x > y;
+}
+
+/* Puts the rows in order of key. */
+static rbt_status sort_rows(const rbt_table *table, struct rbt_rows *rows)
+{
+    size_t *order = rbt_calloc(rows->count, sizeof *order);
+    struct rbt_rows sorted = {.keys = rbt_calloc(rows->count, sizeof *rows->keys),
+                              .values = rbt_calloc(rows->count, table->row_size),
+                              .count = rows->count};
+    if (order == NULL || sorted.keys == NULL || sorted.values == NULL) {
+        rbt_free(order);
+        rbt_rows_free(&sorted);
+        return rbt_fail(RBT_E_NOMEM, "could not sort %zu rows", rows->count);
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        order[i] = i;
+    }
+    struct order context = {rows->keys};
+    qsort_r(order, rows->count, sizeof *order, compare_positions, &context);
+    for (size_t i = 0; i < rows->count; i++) {
+        sorted.keys[i] = rows->keys[order[i]];
+        memcpy((char *)sorted.values + i * table->row_size,
+               (const char *)rows->values + order[i] * table->row_size, table->row_size);
+    }
+    rbt_free(order);
+    rbt_rows_free(rows);
+    *rows = sorted;
+    return RBT_OK;
+}
+
+/* Collects the rows of all shards, unsorted; makes room as it learns how many there are. */
+static rbt_status collect(rbt_worker *worker, struct rbt_shard_event *event, struct rbt_rows *rows)
+{
+    const rbt_table *table = worker->job->tables[event->table];
+    size_t capacity = 0;
+    rbt_status st = RBT_OK;
+    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count;) {
+        st = scan_shard(worker, shard, event, rows, capacity);
+        const size_t needed = rows->count + event->scan->count;
+        if (st != RBT_OK || needed <= capacity) {
+            rows->count = needed;
+            shard++;
+            continue;
+        }
+        capacity = needed + needed / 8; /* some more: the shard may grow while we allocate */
+        uint64_t *keys = rbt_realloc(rows->keys, capacity, sizeof *keys);
+        rows->keys = keys == NULL ? rows->keys : keys;
+        void *values = rbt_realloc(rows->values, capacity, table->row_size);
+        rows->values = values == NULL ? rows->values : values;
+        if (keys == NULL || values == NULL) {
+            st = rbt_fail(RBT_E_NOMEM, "could not allocate %zu rows", capacity);
+        }
+    }
+    return st;
+}
+
+rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range range,
+                          int64_t staleness, struct rbt_rows *rows)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = check_list(table, NULL, 0);
+    st = st != RBT_OK ? st : rbt_worker_check_staleness(staleness);
+    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (range.first > range.last) {
+        return rbt_fail(RBT_E_INVALID, "the range ends before it begins");
+    }
+    struct rbt_shard_scan scan = {.range = range};
+    struct rbt_shard_event event = {.kind = RBT_SHARD_SCAN,
+                                    .worker = worker->index,
+                                    .table = table->id,
+                                    .need = rbt_worker_need(worker, staleness),
+                                    .request = worker->index,
+                                    .scan = &scan};
+    struct rbt_rows found = {0};
+    st = collect(worker, &event, &found);
+    st = st != RBT_OK ? st : sort_rows(table, &found);
+    if (st != RBT_OK) {
+        rbt_rows_free(&found);
+        return st;
+    }
+    *rows = found;
+    return RBT_OK;
+}
+
+/* --- Recording ------------------------------------------------------------------------------- */
+
+rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    if (st == RBT_OK) {
+        portion->is_recording = true;
+        portion->recorded_count = 0;
+    }
+    return st;
+}
+
+rbt_status rbt_record_end(rbt_worker *worker, rbt_table *table, rbt_set_flags flags, rbt_set **set)
+{
+    struct rbt_portion *portion = NULL;
+    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    if (st == RBT_OK && !portion->is_recording) {
+        st = rbt_fail(RBT_E_INVALID, "table \"%s\" is not being recorded", table->name);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    portion->is_recording = false;
+    const size_t count = rbt_keys_sort(portion->recorded, portion->recorded_count);
+    return rbt_set_create(worker, table, portion->recorded, count, flags, set);
+}

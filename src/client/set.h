@@ -1,0 +1,29 @@
+/* client/set.h - the inside of a working set, for tickets. */
+#ifndef RUBATO_CLIENT_SET_H
+#define RUBATO_CLIENT_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/set.h>
+
+#include "client/client.h"
+#include "client/keylist.h"
+
+struct rbt_set {
+    rbt_worker *worker;
+    struct rbt_portion *portion;
+    struct rbt_keylist *keys;
+    bool is_in_place;
+    size_t elements; /* in each array */
+    size_t bytes;
+    char *values;
+    char *base;         /* values as of the last pull plus what was pushed since, or NULL */
+    char *deltas;       /* NULL in place */
+    size_t deltas_max;  /* room in deltas, bytes */
+    int64_t clock;      /* all updates of clocks < clock were in the last pull */
+    uint64_t push_seen; /* the portion's push_count that base accounts for */
+};
+
+#endif

@@ -1,0 +1,280 @@
+/* client/table.c - opening tables: names, defaults, and what cannot be combined. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "client/client.h"
+
+rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
+{
+    static const char expected[] = "bsp, ssp:S, essp:S or asp, where S is a number of clocks";
+    if (strcmp(text, "bsp") == 0) {
+        *out = (struct rbt_consistency){.staleness = 0};
+        return RBT_OK;
+    }
+    if (strcmp(text, "asp") == 0) {
+        *out = (struct rbt_consistency){.staleness = RBT_STALENESS_ANY, .is_eager = true};
+        return RBT_OK;
+    }
+    const bool is_eager = text[0] == 'e';
+    const char *rest = text + is_eager;
+    if (strncmp(rest, "ssp:", 4) != 0 || rest[4] < '0' || rest[4] > '9') {
+        return rbt_fail(RBT_E_INVALID, "unrecognized consistency \"%s\"; expected %s", text,
+                        expected);
+    }
+    char *end = NULL;
+    errno = 0;
+    const long long staleness = strtoll(rest + 4, &end, 10);
+    if (errno != 0 || *end != '\0' || staleness > 1000000) {
+        return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to 1000000", text);
+    }
+    *out = (struct rbt_consistency){.staleness = staleness, .is_eager = is_eager};
+    return RBT_OK;
+}
+
+/* What cannot be combined, in the order in which a user would notice. */
+static rbt_status check_options(const char *name, const struct rbt_table_options *o)
+{
+    const bool is_real = o->type == RBT_F32 || o->type == RBT_F64;
+    const char *wrong = NULL;
+    if (o->type > RBT_I64 || o->layout > RBT_SPARSE || o->merge > RBT_MERGE_OR ||
+        o->init > RBT_INIT_NORMAL || o->overlay > RBT_OVERLAY_REPLICA ||
+        o->cache > RBT_CACHE_NONE || o->partial > RBT_PARTIAL_SHOW) {
+        wrong = "an option has a value that is not in its list";
+    } else if (o->merge == RBT_MERGE_OR && is_real) {
+        wrong = "a bitwise or needs integers";
+    } else if (o->layout == RBT_SPARSE && o->init != RBT_INIT_ZERO) {
+        wrong = "sparse rows start empty";
+    } else if (o->layout == RBT_SPARSE && o->state_width > 0) {
+        wrong = "sparse rows have no state";
+    } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
+        wrong = "a dense row has at most 2^30 elements";
+    }
+    return wrong == NULL ? RBT_OK : rbt_fail(RBT_E_INVALID, "table \"%s\": %s", name, wrong);
+}
+
+/* The caller's options with defaults filled in; newer fields than we know must be zero. */
+static rbt_status complete_options(const char *name, const struct rbt_table_options *given,
+                                   struct rbt_table_options *options)
+{
+    *options = (struct rbt_table_options){.struct_size = sizeof *options};
+    if (given != NULL) {
+        if (given->struct_size < offsetof(struct rbt_table_options, type) ||
+            given->struct_size > sizeof *options) {
+            return rbt_fail(RBT_E_INVALID,
+                            "table \"%s\": struct_size is %zu; set it to sizeof options", name,
+                            given->struct_size);
+        }
+        memcpy(options, given, given->struct_size);
+    }
+    options->width = options->width == 0 ? 1 : options->width;
+    const rbt_status st = check_options(name, options);
+    if (options->overlay == RBT_OVERLAY_PROCESS) {
+        options->cache = RBT_CACHE_PROCESS; /* where the process's updates are seen */
+    }
+    return st;
+}
+
+/* "weights" becomes "main/weights". */
+static rbt_status full_name(const rbt_job *job, const char *name, char *full)
+{
+    const bool has_space = strchr(name, '/') != NULL;
+    const int length = has_space
+                           ? snprintf(full, RBT_CLIENT_NAME_MAX, "%s", name)
+                           : snprintf(full, RBT_CLIENT_NAME_MAX, "%s/%s", job->name_space, name);
+    if (name[0] == '\0' || length < 0 || length >= RBT_CLIENT_NAME_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a table's name has 1 to %d characters with its namespace",
+                        RBT_CLIENT_NAME_MAX - 1);
+    }
+    return RBT_OK;
+}
+
+static rbt_status tell_shards(rbt_table *table, int64_t staleness)
+{
+    const struct rbt_table_options *o = &table->options;
+    const struct rbt_shard_table schema = {.type = o->type,
+                                           .layout = o->layout,
+                                           .width = o->width,
+                                           .state_width = o->state_width,
+                                           .merge = o->merge,
+                                           .init = o->init,
+                                           .a = o->a,
+                                           .b = o->b,
+                                           .seed = o->seed,
+                                           .partial = o->partial,
+                                           .staleness = staleness,
+                                           .rows_expected =
+                                               o->rows_expected / table->job->shard_count};
+    const struct rbt_shard_event event = {
+        .kind = RBT_SHARD_TABLE, .table = table->id, .schema = &schema};
+    rbt_driver *driver = table->job->driver;
+    for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
+        struct rbt_driver_reply reply = {0};
+        driver->ops->step(driver, shard, &event, &reply);
+        if (reply.status != RBT_OK) {
+            return reply.status;
+        }
+    }
+    return RBT_OK;
+}
+
+void rbt_table_free(rbt_table *table)
+{
+    if (table == NULL) {
+        return;
+    }
+    rbt_rowcache_deinit(&table->process);
+    (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
+    rbt_free(table);
+}
+
+rbt_status rbt_table_reset(rbt_table *table)
+{
+    const struct rbt_rowcache_options process = {.kind = table->kind,
+                                                 .width = table->options.width,
+                                                 .is_sparse = table->options.layout == RBT_SPARSE,
+                                                 .worker_count = table->job->worker_count};
+    rbt_rowcache_deinit(&table->process);
+    return rbt_rowcache_init(&table->process, &process);
+}
+
+static rbt_status make_table(rbt_job *job, const char *name,
+                             const struct rbt_table_options *options, rbt_table **table)
+{
+    struct rbt_consistency consistency = job->consistency;
+    rbt_status st = options->consistency == NULL
+                        ? RBT_OK
+                        : rbt_consistency_parse(options->consistency, &consistency);
+    if (st == RBT_OK && options->partial == RBT_PARTIAL_SHOW && consistency.staleness == 0) {
+        st = rbt_fail(RBT_E_INVALID,
+                      "table \"%s\": with staleness 0 partial clocks cannot be shown", name);
+    }
+    rbt_table *t = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *t);
+    if (t == NULL) {
+        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name);
+    }
+    const int error = pthread_mutex_init(&t->mutex, NULL);
+    RBT_ASSERT(error == 0);
+    t->job = job;
+    memcpy(t->name, name, strlen(name) + 1);
+    t->id = job->table_count;
+    t->options = *options;
+    t->options.consistency = NULL;
+    t->kind = (struct rbt_merge_kind){options->type, options->merge};
+    t->initial = (struct rbt_initial){options->type, options->init, options->width,
+                                      options->a,    options->b,    options->seed};
+    t->element_size = rbt_merge_size(options->type);
+    t->row_size = options->width * t->element_size;
+    t->is_eager = consistency.is_eager;
+    atomic_init(&t->staleness, consistency.staleness);
+    st = rbt_table_reset(t);
+    st = st != RBT_OK ? st : tell_shards(t, consistency.staleness);
+    if (st != RBT_OK) {
+        rbt_table_free(t);
+        return st;
+    }
+    *table = t;
+    return RBT_OK;
+}
+
+/* Whether somebody who asks for `wanted` may have a table made with `present`. */
+static bool is_same(const struct rbt_table_options *wanted, const struct rbt_table_options *present)
+{
+    return wanted->type == present->type && wanted->layout == present->layout &&
+           wanted->width == present->width && wanted->merge == present->merge &&
+           wanted->init == present->init && wanted->a == present->a && wanted->b == present->b &&
+           wanted->seed == present->seed && wanted->overlay == present->overlay &&
+           wanted->cache == present->cache && wanted->partial == present->partial &&
+           wanted->state_width == present->state_width;
+}
+
+/* Whether the table has this consistency; not asking for one is always right. */
+static bool has_consistency(const rbt_table *table, const char *text)
+{
+    struct rbt_consistency wanted;
+    return text == NULL ||
+           (rbt_consistency_parse(text, &wanted) == RBT_OK && wanted.is_eager == table->is_eager &&
+            wanted.staleness == rbt_table_staleness(table));
+}
+
+static rbt_status find_or_make(rbt_job *job, const char *name,
+                               const struct rbt_table_options *options, rbt_table **table)
+{
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        if (strcmp(job->tables[i]->name, name) != 0) {
+            continue;
+        }
+        if (!is_same(options, &job->tables[i]->options) ||
+            !has_consistency(job->tables[i], options->consistency)) {
+            return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
+                            name);
+        }
+        *table = job->tables[i];
+        return RBT_OK;
+    }
+    if (job->table_count == RBT_CLIENT_TABLES_MAX) {
+        return rbt_fail(RBT_E_BUSY, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
+    }
+    const rbt_status st = make_table(job, name, options, table);
+    if (st == RBT_OK) {
+        job->tables[job->table_count++] = *table;
+    }
+    return st;
+}
+
+rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table_options *options,
+                          rbt_table **table)
+{
+    char full[RBT_CLIENT_NAME_MAX];
+    struct rbt_table_options complete;
+    rbt_status st = full_name(job, name, full);
+    st = st != RBT_OK ? st : complete_options(full, options, &complete);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const int locked = pthread_mutex_lock(&job->mutex);
+    RBT_ASSERT(locked == 0);
+    st = find_or_make(job, full, &complete, table);
+    const int unlocked = pthread_mutex_unlock(&job->mutex);
+    RBT_ASSERT(unlocked == 0);
+    return st;
+}
+
+const char *rbt_table_name(const rbt_table *table)
+{
+    return table->name;
+}
+
+uint32_t rbt_table_width(const rbt_table *table)
+{
+    return table->options.width;
+}
+
+rbt_type rbt_table_type(const rbt_table *table)
+{
+    return table->options.type;
+}
+
+int64_t rbt_table_staleness(const rbt_table *table)
+{
+    return atomic_load_explicit(&table->staleness, memory_order_relaxed);
+}
+
+rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
+{
+    rbt_status st = rbt_worker_check_staleness(staleness);
+    if (st == RBT_OK && staleness == 0 && table->options.partial == RBT_PARTIAL_SHOW) {
+        st = rbt_fail(RBT_E_INVALID,
+                      "table \"%s\": with staleness 0 partial clocks cannot be shown", table->name);
+    }
+    /* The shards first: a worker that knows the larger bound may rely on what they show. */
+    st = st != RBT_OK ? st : tell_shards(table, staleness);
+    if (st == RBT_OK) {
+        atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
+    }
+    return st;
+}

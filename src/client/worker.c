@@ -1,0 +1,635 @@
+/* client/worker.c - a worker: its clock, its messages to the shards, and what its reads see.
+ *
+ * Updates gather in one buffer per table. rbt_clock() sends them all in one message per shard, with
+ * the marker that ends the clock; it waits for nobody. A message keeps its number until every shard
+ * has it, so repeating a failed rbt_clock() applies nothing twice.
+ *
+ * Reads fetch rows from their shards and then add what the table's overlay asks for out of the
+ * buffers: updates whose number is above what the shard says is visible in its rows.
+ *
+ * Threads: a worker belongs to one thread. With overlay PROCESS its buffers are read by the others,
+ * under the table's mutex, which is therefore held whenever they change. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "client/client.h"
+
+static bool is_shared(const rbt_table *table)
+{
+    return table->options.overlay == RBT_OVERLAY_PROCESS;
+}
+
+void rbt_worker_lock(const struct rbt_portion *portion)
+{
+    if (is_shared(portion->table)) {
+        const int error = pthread_mutex_lock(&portion->table->mutex);
+        RBT_ASSERT(error == 0);
+    }
+}
+
+void rbt_worker_unlock(const struct rbt_portion *portion)
+{
+    if (is_shared(portion->table)) {
+        const int error = pthread_mutex_unlock(&portion->table->mutex);
+        RBT_ASSERT(error == 0);
+    }
+}
+
+static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
+{
+    struct rbt_portion *p = rbt_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a worker's part of table \"%s\"",
+                        table->name);
+    }
+    const struct rbt_rowcache_options rows = {.kind = table->kind,
+                                              .width = table->options.width,
+                                              .is_sparse = table->options.layout == RBT_SPARSE};
+    p->table = table;
+    p->buffer = (struct rbt_buffer){.kind = table->kind,
+                                    .width = table->options.width,
+                                    .shard_count = worker->job->shard_count,
+                                    .is_sparse = rows.is_sparse};
+    rbt_status st = rbt_rowcache_init(&p->rows, &rows);
+    if (st == RBT_OK) {
+        st = rbt_keylist_create(worker->job->shard_count, &p->list);
+    }
+    if (st != RBT_OK) {
+        rbt_worker_free_portion(p);
+        return st;
+    }
+    rbt_worker_lock(p); /* others look at it from now on */
+    worker->portions[table->id] = p;
+    rbt_worker_unlock(p);
+    if (table->id >= worker->portion_count) {
+        worker->portion_count = table->id + 1;
+    }
+    *portion = p;
+    return RBT_OK;
+}
+
+void rbt_worker_free_portion(struct rbt_portion *portion)
+{
+    if (portion == NULL) {
+        return;
+    }
+    rbt_keylist_unref(portion->list);
+    rbt_rowcache_deinit(&portion->rows);
+    rbt_buffer_deinit(&portion->buffer);
+    rbt_free(portion->recorded);
+    rbt_free(portion);
+}
+
+rbt_status rbt_worker_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
+{
+    if (table->job != worker->job) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" belongs to another job", table->name);
+    }
+    *portion = worker->portions[table->id];
+    return *portion != NULL ? RBT_OK : make_portion(worker, table, portion);
+}
+
+rbt_job *rbt_worker_job(const rbt_worker *worker)
+{
+    return worker->job;
+}
+
+uint32_t rbt_worker_index(const rbt_worker *worker)
+{
+    return worker->index;
+}
+
+uint32_t rbt_worker_count(const rbt_worker *worker)
+{
+    return worker->job->worker_count;
+}
+
+int64_t rbt_worker_clock(const rbt_worker *worker)
+{
+    return rbt_client_clock(worker);
+}
+
+int64_t rbt_worker_process_clock(const rbt_worker *worker)
+{
+    int64_t min = RBT_CLOCK_GONE;
+    for (uint32_t i = 0; i < worker->job->worker_count; i++) {
+        const rbt_worker *other = &worker->job->workers[i];
+        if (!atomic_load_explicit(&other->has_left, memory_order_relaxed)) {
+            const int64_t clock = rbt_client_clock(other);
+            min = clock < min ? clock : min;
+        }
+    }
+    return min == RBT_CLOCK_GONE ? rbt_client_clock(worker) : min;
+}
+
+/* The smallest floor of all shards. */
+static int64_t shards_floor(const rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    int64_t min = RBT_CLOCK_GONE;
+    for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
+        const int64_t floor = driver->ops->floor(driver, shard);
+        min = floor < min ? floor : min;
+    }
+    return min;
+}
+
+int64_t rbt_worker_shard_clock(const rbt_worker *worker)
+{
+    const int64_t floor = shards_floor(worker);
+    return floor == RBT_CLOCK_GONE ? rbt_client_clock(worker) : floor;
+}
+
+int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
+{
+    RBT_ASSERT(staleness >= RBT_STALENESS_ANY);
+    return staleness == RBT_STALENESS_ANY ? RBT_CLOCK_ANY : rbt_client_clock(worker) - staleness;
+}
+
+rbt_status rbt_worker_check_staleness(int64_t staleness)
+{
+    if (staleness < RBT_STALENESS_ANY) {
+        return rbt_fail(RBT_E_INVALID,
+                        "staleness is a number of clocks or RBT_STALENESS_ANY, not %lld",
+                        (long long)staleness);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_worker_may_update(const rbt_worker *worker)
+{
+    if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
+        return rbt_fail(RBT_E_CLOSED, "worker %u has left and cannot update any more",
+                        worker->index);
+    }
+    if (worker->must_repeat) {
+        return rbt_fail(RBT_E_BUSY, "the last rbt_clock() of worker %u failed; repeat it first",
+                        worker->index);
+    }
+    return RBT_OK;
+}
+
+void rbt_worker_note_read(rbt_worker *worker, int64_t clock)
+{
+    struct rbt_worker_stats *stats = worker->stats;
+    const int64_t lag = rbt_client_clock(worker) - clock;
+    rbt_client_count(&stats->reads, 1);
+    if (lag > 0) {
+        rbt_client_count(&stats->lag_sum, (uint64_t)lag);
+        if ((uint64_t)lag > atomic_load_explicit(&stats->lag_max, memory_order_relaxed)) {
+            atomic_store_explicit(&stats->lag_max, (uint64_t)lag, memory_order_relaxed);
+        }
+    }
+}
+
+static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < event->batch_count; i++) {
+        const struct rbt_batch *batch = &event->batches[i];
+        const rbt_table *table = worker->job->tables[batch->table];
+        const uint64_t rows = batch->count * sizeof *batch->keys;
+        if (batch->offsets == NULL) {
+            bytes += rows + batch->count * table->row_size;
+            continue;
+        }
+        bytes += rows;
+        for (size_t k = 0; k < batch->count; k++) {
+            const size_t at = rbt_batch_position(batch, k);
+            bytes += (batch->offsets[at + 1] - batch->offsets[at]) *
+                     (sizeof *batch->elements + table->element_size);
+        }
+    }
+    rbt_client_count(event->kind == RBT_SHARD_PUSH ? &worker->stats->bytes_sent
+                                                   : &worker->stats->bytes_received,
+                     bytes);
+}
+
+rbt_status rbt_worker_step(rbt_worker *worker, uint32_t shard, const struct rbt_shard_event *event,
+                           int64_t *floor)
+{
+    rbt_driver *driver = worker->job->driver;
+    struct rbt_driver_reply reply = {0};
+    driver->ops->step(driver, shard, event, &reply);
+    if (reply.had_to_wait) {
+        worker->has_waited = true;
+        rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply.waited);
+    }
+    if (reply.status == RBT_OK) {
+        count_bytes(worker, event);
+        *floor = reply.floor;
+    }
+    return reply.status;
+}
+
+/* --- Sending --------------------------------------------------------------------------------- */
+
+/* Copies the elements of dirty sparse rows, in order of key, into the update. */
+static rbt_status pack_sparse(const struct rbt_rowcache *rows, struct rbt_update *update)
+{
+    const size_t size = rbt_merge_size(rows->kind.type);
+    size_t total = 0;
+    for (size_t i = 0; i < rows->dirty_count; i++) {
+        total += rows->sparse_deltas[rows->dirty[i]].count;
+    }
+    RBT_ASSERT(update->values_max >= total * size);
+    rbt_status st = rbt_buffer_reserve_elements(update, rows->dirty_count, total);
+    if (st != RBT_OK) {
+        return st;
+    }
+    uint32_t at = 0;
+    for (size_t i = 0; i < rows->dirty_count; i++) {
+        const struct rbt_sparse_view row =
+            rbt_sparse_row_peek(&rows->sparse_deltas[rows->dirty[i]]);
+        update->offsets[i] = at;
+        memcpy(update->elements + at, row.index, row.count * sizeof *row.index);
+        memcpy(update->values + at * size, row.values, row.count * size);
+        at += (uint32_t)row.count;
+    }
+    update->offsets[rows->dirty_count] = at;
+    return RBT_OK;
+}
+
+/* Bytes of values that the dirty rows need. */
+static size_t dirty_bytes(const struct rbt_rowcache *rows)
+{
+    size_t elements = rows->is_sparse ? 0 : rows->dirty_count * rows->width;
+    for (size_t i = 0; rows->is_sparse && i < rows->dirty_count; i++) {
+        elements += rows->sparse_deltas[rows->dirty[i]].count;
+    }
+    return elements * rbt_merge_size(rows->kind.type);
+}
+
+static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
+{
+    struct rbt_rowcache *rows = &portion->rows;
+    struct rbt_update *update = NULL;
+    rbt_rowcache_sort_dirty(rows);
+    rbt_status st =
+        rbt_buffer_append(&portion->buffer, worker->sequence, NULL, dirty_bytes(rows), &update);
+    if (st != RBT_OK) {
+        return st;
+    }
+    st = rbt_keylist_assign(update->keys, rows->sorted, rows->dirty_count);
+    if (st == RBT_OK && rows->is_sparse) {
+        st = pack_sparse(rows, update);
+    }
+    if (st != RBT_OK) {
+        rbt_buffer_take_back(&portion->buffer);
+        return st;
+    }
+    for (size_t i = 0; !rows->is_sparse && i < rows->dirty_count; i++) {
+        memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, rows->dirty[i]),
+               rows->row_size);
+    }
+    rbt_rowcache_clean(rows);
+    return RBT_OK;
+}
+
+rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion)
+{
+    if (portion->rows.dirty_count == 0) {
+        return RBT_OK;
+    }
+    rbt_worker_lock(portion);
+    const rbt_status st = flush(worker, portion);
+    rbt_worker_unlock(portion);
+    return st;
+}
+
+static rbt_status fit_batches(rbt_worker *worker, size_t count)
+{
+    if (count <= worker->batch_max) {
+        return RBT_OK;
+    }
+    struct rbt_batch *batches = rbt_realloc(worker->batches, count * 2, sizeof *batches);
+    if (batches == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a message of %zu updates", count);
+    }
+    worker->batches = batches;
+    worker->batch_max = count * 2;
+    return RBT_OK;
+}
+
+/* Adds the portion's unsent updates for one shard to the worker's batches. */
+static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, uint32_t shard,
+                         size_t *count)
+{
+    if (portion == NULL || portion->buffer.unsent_count == 0) {
+        return RBT_OK;
+    }
+    rbt_status st = fit_batches(worker, *count + portion->buffer.unsent_count);
+    for (const struct rbt_update *u = portion->buffer.first; st == RBT_OK && u != NULL;
+         u = u->next) {
+        if (!u->is_sent) {
+            worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
+        }
+    }
+    return st;
+}
+
+/* Clocks < this are visible to everybody once all shards have reached `floor`. */
+static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t floor)
+{
+    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    const bool is_bounded = staleness != RBT_STALENESS_ANY && floor != RBT_CLOCK_GONE;
+    const int64_t limit = is_bounded ? floor + staleness : completed;
+    return limit < completed ? limit : completed;
+}
+
+/* Notes that the unsent updates have been sent, and drops what is visible by now. */
+static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t completed,
+                   int64_t floor)
+{
+    if (portion == NULL || portion->buffer.first == NULL) {
+        return;
+    }
+    rbt_worker_lock(portion);
+    for (struct rbt_update *u = portion->buffer.first; u != NULL; u = u->next) {
+        if (!u->is_sent) {
+            u->is_sent = true;
+            u->sequence = worker->sequence;
+            u->clock = rbt_client_clock(worker);
+        }
+    }
+    portion->buffer.unsent_count = 0;
+    rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, floor));
+    rbt_worker_unlock(portion);
+}
+
+rbt_status rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
+{
+    int64_t min = RBT_CLOCK_GONE;
+    rbt_status st = RBT_OK;
+    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
+        size_t count = 0;
+        int64_t floor = 0;
+        st = gather(worker, portion, shard, &count);
+        const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
+                                              .worker = worker->index,
+                                              .sequence = worker->sequence,
+                                              .range = RBT_RANGE_ALL,
+                                              .clock = rbt_client_clock(worker),
+                                              .marker = RBT_MARKER_NONE,
+                                              .batches = worker->batches,
+                                              .batch_count = count};
+        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &floor);
+        min = floor < min ? floor : min;
+    }
+    worker->must_repeat = st != RBT_OK;
+    if (st == RBT_OK) {
+        settle(worker, portion, rbt_client_clock(worker), min);
+        worker->sequence++;
+    }
+    return st;
+}
+
+/* One message per shard with everything that is unsent and the marker. */
+static rbt_status send_all(rbt_worker *worker, int64_t *floor_min)
+{
+    const int64_t clock = rbt_client_clock(worker);
+    rbt_status st = RBT_OK;
+    *floor_min = RBT_CLOCK_GONE;
+    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
+        size_t count = 0;
+        int64_t floor = 0;
+        for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
+            st = gather(worker, worker->portions[i], shard, &count);
+        }
+        const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
+                                              .worker = worker->index,
+                                              .sequence = worker->sequence,
+                                              .range = RBT_RANGE_ALL,
+                                              .clock = clock,
+                                              .marker = clock + 1,
+                                              .batches = worker->batches,
+                                              .batch_count = count};
+        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &floor);
+        *floor_min = floor < *floor_min ? floor : *floor_min;
+    }
+    return st;
+}
+
+rbt_status rbt_clock(rbt_worker *worker)
+{
+    if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
+        return rbt_fail(RBT_E_CLOSED, "worker %u has left; its clock stands still", worker->index);
+    }
+    rbt_ticket_poll(worker);
+    const int64_t clock = rbt_client_clock(worker);
+    int64_t floor = 0;
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && !worker->must_repeat && i < worker->portion_count; i++) {
+        if (worker->portions[i] != NULL) {
+            st = rbt_worker_flush_rows(worker, worker->portions[i]);
+        }
+    }
+    if (st == RBT_OK) {
+        st = send_all(worker, &floor);
+        worker->must_repeat = st != RBT_OK;
+    }
+    if (st != RBT_OK) {
+        return rbt_fail_in(st, "worker %u could not end clock %lld", worker->index,
+                           (long long)clock);
+    }
+    for (uint32_t i = 0; i < worker->portion_count; i++) {
+        settle(worker, worker->portions[i], clock + 1, floor);
+    }
+    worker->sequence++;
+    atomic_store_explicit(&worker->clock, clock + 1, memory_order_relaxed);
+    return RBT_OK;
+}
+
+static bool has_pending(const rbt_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->portion_count; i++) {
+        const struct rbt_portion *portion = worker->portions[i];
+        if (portion != NULL &&
+            (portion->buffer.unsent_count > 0 || portion->rows.dirty_count > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tells the shards that nobody need wait for this worker. Cannot fail. */
+void rbt_worker_retire(rbt_worker *worker)
+{
+    if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
+        return;
+    }
+    atomic_store_explicit(&worker->has_left, true, memory_order_relaxed);
+    for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
+        const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = worker->index};
+        int64_t floor = 0;
+        const rbt_status st = rbt_worker_step(worker, shard, &event, &floor);
+        RBT_ASSERT(st == RBT_OK); /* a LEAVE needs no memory */
+    }
+}
+
+rbt_status rbt_leave(rbt_worker *worker)
+{
+    if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
+        return RBT_OK;
+    }
+    rbt_ticket_poll(worker);
+    rbt_status st = has_pending(worker) ? rbt_clock(worker) : RBT_OK;
+    if (st == RBT_OK) {
+        rbt_worker_retire(worker);
+    }
+    return st;
+}
+
+/* --- Fetching -------------------------------------------------------------------------------- */
+
+/* Adds rows that a worker has updated but not flushed to a target of many rows. */
+static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
+                               uint32_t shard_count, const struct rbt_buffer_target *target)
+{
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < rows->dirty_count; i++) {
+        const uint32_t row = rows->dirty[i];
+        const uint64_t key = rows->rows[row].key;
+        const size_t at = rbt_keys_find(target->keys->keys, target->keys->count, key);
+        if (at != SIZE_MAX && rbt_keylist_shard(key, shard_count) == shard) {
+            st = rbt_rowcache_overlay(rows, row, target->values + at * rows->row_size,
+                                      target->sparse);
+        }
+    }
+    return st;
+}
+
+rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
+                              const uint64_t *applied, const struct rbt_buffer_target *target)
+{
+    const rbt_job *job = worker->job;
+    switch (portion->table->options.overlay) {
+    case RBT_OVERLAY_NONE:
+    case RBT_OVERLAY_REPLICA:
+        return RBT_OK;
+    case RBT_OVERLAY_OWN: {
+        const rbt_status st = rbt_buffer_overlay(&portion->buffer, shard, applied[0], target);
+        return st != RBT_OK ? st : overlay_open(&portion->rows, shard, job->shard_count, target);
+    }
+    case RBT_OVERLAY_PROCESS:
+        break;
+    }
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < job->worker_count; i++) {
+        struct rbt_portion *other = job->workers[i].portions[portion->table->id];
+        if (other != NULL) {
+            st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
+            st = st != RBT_OK ? st : overlay_open(&other->rows, shard, job->shard_count, target);
+        }
+    }
+    return st;
+}
+
+/* Collects the elements of a sparse row while the shard is being stepped. */
+struct sparse_sink {
+    struct rbt_sparse_row *row;
+    struct rbt_merge_kind kind;
+    rbt_status status;
+};
+
+static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
+{
+    struct sparse_sink *sink = context;
+    rbt_sparse_row_clear(sink->row);
+    sink->status = rbt_sparse_row_reserve(sink->row, sink->kind.type, count);
+    if (sink->status == RBT_OK) {
+        rbt_sparse_row_merge(sink->row, sink->kind, (struct rbt_sparse_view){index, values, count});
+    }
+}
+
+/* Pulls the target's rows of one shard, not more than `need` old, and lays the overlay on top. The
+ * caller holds the locks that the overlay needs; the gate must then be open already. */
+rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
+                                  const struct rbt_fetch *fetch, int64_t *clock)
+{
+    struct rbt_batch batch = rbt_keylist_batch(fetch->target.keys, shard);
+    batch.table = portion->table->id;
+    batch.values = fetch->target.values;
+    struct sparse_sink sink = {.row = fetch->target.sparse, .kind = portion->table->kind};
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_PULL,
+                                          .worker = worker->index,
+                                          .table = portion->table->id,
+                                          .batches = &batch,
+                                          .batch_count = 1,
+                                          .need = fetch->need,
+                                          .request = worker->index,
+                                          .on_elements = take_elements,
+                                          .context = &sink,
+                                          .applied = fetch->applied,
+                                          .applied_first = fetch->applied_first,
+                                          .applied_count = fetch->applied_count};
+    int64_t floor = 0;
+    rbt_status st = rbt_worker_step(worker, shard, &event, &floor);
+    st = st != RBT_OK ? st : sink.status;
+    if (st == RBT_OK && fetch->has_overlay) {
+        st = rbt_worker_overlay(worker, portion, shard, fetch->applied, &fetch->target);
+    }
+    if (st == RBT_OK) {
+        const int64_t limit = rbt_client_clock(worker); /* the floor is above it once it has left */
+        *clock = floor < limit ? floor : limit;
+    }
+    return st;
+}
+
+rbt_status rbt_worker_wait_for(rbt_worker *worker, const struct rbt_portion *portion,
+                               uint32_t shard, int64_t need)
+{
+    struct rbt_shard_scan nothing = {.range = {1, 0}};
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_SCAN,
+                                          .worker = worker->index,
+                                          .table = portion->table->id,
+                                          .need = need,
+                                          .request = worker->index,
+                                          .scan = &nothing};
+    int64_t floor = 0;
+    return rbt_worker_step(worker, shard, &event, &floor);
+}
+
+rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion, int64_t need,
+                            const struct rbt_buffer_target *target, int64_t *clock)
+{
+    const bool shares = is_shared(portion->table);
+    const struct rbt_fetch fetch = {.target = *target,
+                                    .need = need,
+                                    .applied = worker->applied,
+                                    .applied_first = shares ? 0 : worker->index,
+                                    .applied_count = shares ? worker->job->worker_count : 1,
+                                    .has_overlay = true};
+    int64_t oldest = rbt_client_clock(worker);
+    rbt_status st = RBT_OK;
+    worker->has_waited = false;
+    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
+        if (rbt_keylist_batch(target->keys, shard).count == 0) {
+            continue;
+        }
+        int64_t fresh = oldest;
+        if (shares) { /* never wait with the lock held */
+            st = rbt_worker_wait_for(worker, portion, shard, need);
+        }
+        if (st == RBT_OK) {
+            rbt_worker_lock(portion);
+            st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &fresh);
+            rbt_worker_unlock(portion);
+        }
+        oldest = fresh < oldest ? fresh : oldest;
+    }
+    rbt_worker_note_fetch(worker);
+    if (st == RBT_OK) {
+        *clock = oldest;
+    }
+    return st;
+}
+
+void rbt_worker_note_fetch(rbt_worker *worker)
+{
+    rbt_client_count(&worker->stats->fetches, 1);
+    rbt_client_count(&worker->stats->reads_waited, worker->has_waited);
+    worker->has_waited = false;
+}

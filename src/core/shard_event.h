@@ -1,0 +1,103 @@
+/* core/shard_event.h - what a worker can ask of a shard, and what the shard answers.
+ *
+ * Clients make these events, shards consume them; a driver carries them, by function call within a
+ * process. Everything that an event points to is borrowed for the duration of the step. */
+#ifndef RUBATO_CORE_SHARD_EVENT_H
+#define RUBATO_CORE_SHARD_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/set.h>
+#include <rubato/table.h>
+
+#include "core/batch.h"
+#include "core/gate.h"
+
+enum rbt_shard_kind {
+    RBT_SHARD_PUSH,
+    RBT_SHARD_PULL,
+    RBT_SHARD_SCAN,
+    RBT_SHARD_LEAVE,
+    RBT_SHARD_TABLE,
+    RBT_SHARD_RESET,
+};
+
+#define RBT_MARKER_NONE (-1)
+
+/* Rows of a range, for SCAN: filled up to `capacity`; `count` is how many there are. */
+struct rbt_shard_scan {
+    struct rbt_range range;
+    uint64_t *keys;
+    char *values;
+    size_t capacity;
+    size_t count;
+};
+
+/* How a table behaves at a shard. */
+struct rbt_shard_table {
+    rbt_type type;
+    rbt_layout layout;
+    uint32_t width;
+    uint32_t state_width;
+    rbt_merge merge;
+    rbt_init init;
+    double a;
+    double b;
+    uint64_t seed;
+    rbt_partial partial;
+    int64_t staleness; /* RBT_STALENESS_ANY: no bound */
+    uint64_t rows_expected;
+};
+
+struct rbt_shard_event {
+    enum rbt_shard_kind kind;
+    uint32_t worker;
+    uint32_t table; /* of PULL, SCAN, TABLE */
+
+    /* PUSH: the message is (worker, sequence, range); its updates are of clock `clock`; afterwards
+     * the worker has completed `marker` clocks (RBT_MARKER_NONE: still in `clock`). */
+    uint64_t sequence;
+    struct rbt_range range;
+    int64_t clock;
+    int64_t marker;
+    struct rbt_batch *batches; /* of different tables or of one; in order. PULL: exactly one */
+    size_t batch_count;
+
+    /* PULL and SCAN: all clocks < need must be in (RBT_CLOCK_ANY: no condition). */
+    int64_t need;
+    uint64_t request;
+    struct rbt_shard_scan *scan;
+    /* Sparse PULL of one key: the elements found are handed over with the shard's step still
+     * running, since they may not be there afterwards. */
+    void (*on_elements)(void *context, const uint32_t *index, const void *values, size_t count);
+    void *context;
+    /* PULL: of workers applied_first .. applied_first + applied_count - 1, the highest sequence
+     * that is visible in the rows: what is above it, the reader must add by itself. */
+    uint64_t *applied;
+    uint32_t applied_first;
+    uint32_t applied_count;
+
+    const struct rbt_shard_table *schema; /* TABLE */
+};
+
+enum rbt_shard_effect_kind {
+    RBT_SHARD_ANSWERED, /* the values of this PULL or SCAN have been written */
+    RBT_SHARD_READY,    /* a request that was parked may be stepped again */
+    RBT_SHARD_REFUSED,  /* too many requests are parked */
+};
+
+struct rbt_shard_effect {
+    enum rbt_shard_effect_kind kind;
+    uint64_t request;
+};
+
+struct rbt_shard_outbox {
+    struct rbt_shard_effect *effects; /* room for worker_count + 1 */
+    size_t count;
+    int64_t floor; /* after the step */
+    rbt_status status;
+};
+
+#endif

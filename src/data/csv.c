@@ -1,0 +1,199 @@
+/* data/csv.c - parses tables of numbers.
+ *
+ * Cells may stand in double quotes, and separators inside quotes do not count. Zeros are left out:
+ * a table of mostly zeros becomes sparse examples.
+ *
+ * Threads: one per sink. */
+#include "data/csv.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "data/builder.h"
+#include "data/number.h"
+
+/* The end of the cell at `p`: a separator or the end of the line. */
+static const char *cell_end(const char *p, const char *end, char separator)
+{
+    bool is_quoted = false;
+    for (; p < end && (is_quoted || *p != separator); p++) {
+        is_quoted ^= *p == '"';
+    }
+    return p;
+}
+
+static const char *skip_blanks(const char *p)
+{
+    while (*p == ' ') { /* ends: the byte behind a line is no blank */
+        p++;
+    }
+    return p;
+}
+
+/* Reads a number that fills its cell and returns the cell's end; NULL when it is none. */
+static const char *read_cell(const char *p, const char *end, char separator, float *value)
+{
+    p = skip_blanks(p);
+    const bool is_quoted = *p == '"';
+    p = rbt_number_float(p + is_quoted, value);
+    if (p == NULL || (is_quoted && *p != '"')) {
+        return NULL;
+    }
+    p = skip_blanks(p + is_quoted);
+    return p == end || *p == separator ? p : NULL;
+}
+
+static char find_separator(const struct rbt_line *line)
+{
+    const size_t size = (size_t)(line->end - line->begin);
+    for (const char *p = ",\t;"; *p != '\0'; p++) {
+        if (memchr(line->begin, *p, size) != NULL) {
+            return *p;
+        }
+    }
+    return ',';
+}
+
+/* Whether the cell holds a word that can name a column; those for missing numbers cannot, so that
+ * a first row with one of them is an error and not silently skipped. */
+static bool is_name(const char *p, const char *end, char separator)
+{
+    static const char *const missing[] = {"nan", "na", "null", "none", "inf", "infinity"};
+    const struct rbt_word word =
+        rbt_lines_word(skip_blanks(p), cell_end(p, end, separator), "\t\"");
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        if (strcasecmp(word.text, missing[i]) == 0) {
+            return false;
+        }
+    }
+    p = skip_blanks(p);
+    p += *p == '"';
+    return isalpha((unsigned char)*p) || *p == '_' || (unsigned char)*p >= 0x80;
+}
+
+static size_t count_columns(const struct rbt_line *line, char separator, bool *has_names)
+{
+    size_t count = 1;
+    const char *p = line->begin;
+    *has_names = is_name(p, line->end, separator);
+    p = cell_end(p, line->end, separator);
+    for (; p < line->end; p = cell_end(p, line->end, separator)) {
+        p++;
+        *has_names |= is_name(p, line->end, separator);
+        count++;
+    }
+    return count;
+}
+
+rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
+                        struct rbt_csv *csv)
+{
+    struct rbt_text rest = *text;
+    struct rbt_line line;
+    if (!rbt_lines_next(&rest, &line)) {
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
+    }
+    struct rbt_csv layout = {.separator = find_separator(&line), .header = line};
+    layout.column_count = count_columns(&line, layout.separator, &layout.has_header);
+    const int64_t wanted = options->label_column;
+    if (wanted < -1 || (wanted >= 0 && (uint64_t)wanted >= layout.column_count)) {
+        return rbt_fail(RBT_E_INVALID,
+                        "cannot read \"%s\": there is no column %lld for the label; "
+                        "the columns are 0 to %zu",
+                        text->name, (long long)wanted, layout.column_count - 1);
+    }
+    layout.label_column = wanted < 0 ? layout.column_count - 1 : (size_t)wanted;
+    if (layout.has_header) {
+        *text = rest;
+    }
+    *csv = layout;
+    return RBT_OK;
+}
+
+/* The name of a column with brackets and quotes, ready for a message, or "". */
+static struct rbt_word name_column(const struct rbt_csv *csv, size_t column)
+{
+    struct rbt_word name = {{0}};
+    if (!csv->has_header) {
+        return name;
+    }
+    const char *p = csv->header.begin;
+    for (size_t i = 0; i < column && p < csv->header.end; i++) {
+        p = cell_end(p, csv->header.end, csv->separator) + 1;
+    }
+    if (p >= csv->header.end) {
+        return name;
+    }
+    const char *end = cell_end(p, csv->header.end, csv->separator);
+    p = skip_blanks(p);
+    p += *p == '"';
+    const size_t room = sizeof name.text - 6; /* for the blank, brackets, quotes and zero */
+    const size_t size = p < end ? (size_t)(end - p) : 0;
+    size_t used = size < room ? size : room;
+    used -= used > 0 && p[used - 1] == '"';
+    memcpy(name.text, " (\"", 3);
+    memcpy(name.text + 3, p, used);
+    memcpy(name.text + 3 + used, "\")", 2);
+    return name;
+}
+
+static rbt_status cell_failure(const struct rbt_csv *csv, const char *p, const char *end,
+                               size_t column)
+{
+    const struct rbt_word name = name_column(csv, column);
+    const char *limit = cell_end(p, end, csv->separator);
+    float value = 0;
+    if (skip_blanks(p) >= limit) {
+        return rbt_fail(RBT_E_DATA, "column %zu%s is empty", column + 1, name.text);
+    }
+    const bool is_number = read_cell(p, end, csv->separator, &value) != NULL;
+    const struct rbt_word word = rbt_lines_word(skip_blanks(p), limit, "\t");
+    return rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is %s", column + 1, name.text,
+                    word.text, is_number ? "too large" : "not a number");
+}
+
+static rbt_status count_failure(const struct rbt_csv *csv, const struct rbt_line *line)
+{
+    bool has_names = false;
+    const size_t count = count_columns(line, csv->separator, &has_names);
+    return rbt_fail(RBT_E_DATA, "%zu column%s; the first line has %zu", count,
+                    count == 1 ? "" : "s", csv->column_count);
+}
+
+rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
+{
+    struct rbt_sink *sink = context;
+    const struct rbt_csv *csv = sink->csv;
+    size_t nonzero_count = sink->nonzero_count;
+    float label = 0;
+    size_t column = 0;
+    for (const char *p = line->begin;; p++, column++) { /* ends with the line's last cell */
+        if (column == csv->column_count) {
+            return count_failure(csv, line);
+        }
+        float value = 0;
+        const char *next = read_cell(p, line->end, csv->separator, &value);
+        if (next == NULL || !isfinite(value)) {
+            return cell_failure(csv, p, line->end, column);
+        }
+        if (column == csv->label_column) {
+            label = value;
+        } else if (value != 0) {
+            sink->keys[nonzero_count] = column + 1;
+            sink->values[nonzero_count] = value;
+            nonzero_count++;
+        }
+        p = next;
+        if (p == line->end) {
+            break;
+        }
+    }
+    if (column + 1 != csv->column_count) {
+        return count_failure(csv, line);
+    }
+    rbt_builder_row(sink, label, nonzero_count, line->number);
+    return RBT_OK;
+}

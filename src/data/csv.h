@@ -1,0 +1,26 @@
+/* data/csv.h - tables of numbers as text, one column being the label. */
+#ifndef RUBATO_DATA_CSV_H
+#define RUBATO_DATA_CSV_H
+
+#include "data/examples.h"
+#include "data/lines.h"
+
+/* How the file is laid out, as its first line shows. */
+struct rbt_csv {
+    char separator; /* comma, tab or semicolon */
+    size_t column_count;
+    size_t label_column; /* from 0 */
+    bool has_header;
+    struct rbt_line header; /* names of the columns; inside the text */
+};
+
+/* Looks at the first line of the text, and takes it off the text if it is a header: if a cell
+ * begins with a letter. Fails with RBT_E_DATA (no lines) and RBT_E_INVALID (no such column).
+ */
+RBT_MUST_USE rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
+                                     struct rbt_csv *csv);
+
+/* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
+rbt_status rbt_csv_line(void *context, const struct rbt_line *line);
+
+#endif

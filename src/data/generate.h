@@ -1,0 +1,44 @@
+/* data/generate.h - data sets whose truth is known, made from a seed.
+ *
+ * Beside the data F a file F.truth says what the data were made from, so that tests can compare a
+ * model with it. The same options give the same bytes. */
+#ifndef RUBATO_DATA_GENERATE_H
+#define RUBATO_DATA_GENERATE_H
+
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+/* Examples in LIBSVM's format with labels -1 and +1 (`rubato gen sparse`). */
+struct rbt_generate_sparse {
+    const char *path;
+    uint64_t seed;
+    uint64_t examples;
+    uint64_t features; /* keys are 1 .. features */
+    uint64_t nonzeros; /* per example, at most `features` */
+    double power;      /* feature k is about k^-power times as frequent as feature 1; from 0 */
+    double noise;      /* probability that a label is turned around, from 0 to 0.5 */
+};
+
+/* Writes examples x with P(label = +1) = 1 / (1 + exp(-w.x)), values in -1 .. 1, and the truth as
+ * lines `key weight`. Fails with RBT_E_INVALID (an option out of range), RBT_E_IO, RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_generate_sparse(const struct rbt_generate_sparse *options);
+
+/* Lines `user,item,rating` after a header (`rubato gen ratings`). */
+struct rbt_generate_ratings {
+    const char *path;
+    uint64_t seed;
+    uint64_t users; /* numbered from 1 */
+    uint64_t items; /* numbered from 1 */
+    uint64_t ratings;
+    uint64_t rank; /* length of the factors */
+    double noise;  /* standard deviation of what is added to the product of the factors */
+};
+
+/* Writes ratings, sorted by user, of pairs that all differ; few users and items have most of them.
+ * The truth has lines `user U f1 f2 ...` and `item I f1 f2 ...`. A rating is the product of the two
+ * factors, about 3, and noise. Fails with RBT_E_INVALID, RBT_E_IO, RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_generate_ratings(const struct rbt_generate_ratings *options);
+
+#endif

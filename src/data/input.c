@@ -1,0 +1,340 @@
+/* data/input.c - opens, reads and decompresses a file.
+ *
+ * The file is read in blocks of a megabyte. The first bytes tell how it is compressed; a decoder
+ * then turns blocks into output, which grows by doubling: its size is bounded by memory alone. The
+ * four decoders differ in one function, step(), which consumes some input and makes some output.
+ *
+ * Threads: none. Memory: the decoders of the three libraries allocate on their own. */
+#include "data/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <lzma.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+enum {
+    BLOCK_SIZE = 1 << 20,
+    ROOM_MIN = 1 << 17,     /* a zstd block: no decoder stops for want of room */
+    ROOM_MAX = 1 << 30,     /* what fits the counters of zlib */
+    EXPECTED_MAX = 1 << 30, /* a size that a file claims is believed up to here */
+    GZIP_WINDOW = 15 + 16,  /* the largest window, with gzip's header */
+};
+
+enum kind {
+    PLAIN,
+    ZSTD,
+    GZIP,
+    XZ,
+};
+
+/* What a step came to. */
+enum verdict {
+    MORE,     /* it goes on */
+    COMPLETE, /* a frame or member has ended; another may follow */
+    DAMAGED,
+    NO_MEMORY,
+};
+
+struct reader {
+    const char *path;
+    int fd;
+    uint8_t *block;
+    size_t position; /* in the block */
+    size_t limit;    /* of what was read into it */
+    bool is_ended;   /* nothing follows the block */
+
+    char *bytes; /* the output */
+    size_t size;
+    size_t capacity;
+
+    enum kind kind;
+    ZSTD_DStream *zstd;
+    z_stream gzip;
+    bool has_gzip; /* `gzip` is initialised */
+    lzma_stream xz;
+};
+
+static rbt_status out_of_memory(const char *path)
+{
+    return rbt_fail(RBT_E_NOMEM, "cannot read \"%s\": out of memory", path);
+}
+
+/* Reads as much as fits into the block, which is used up. */
+static rbt_status fill(struct reader *reader)
+{
+    RBT_ASSERT(reader->position == reader->limit);
+    reader->position = 0;
+    reader->limit = 0;
+    while (reader->limit < BLOCK_SIZE && !reader->is_ended) {
+        const ssize_t got =
+            read(reader->fd, reader->block + reader->limit, BLOCK_SIZE - reader->limit);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return rbt_fail(RBT_E_IO, "cannot read \"%s\"", reader->path);
+        }
+        reader->is_ended = got == 0;
+        reader->limit += (size_t)got;
+    }
+    return RBT_OK;
+}
+
+/* Makes the output so large that `room` bytes and the zero fit behind what it holds. */
+static rbt_status reserve(struct reader *reader, size_t room)
+{
+    if (reader->capacity - reader->size > room) {
+        return RBT_OK;
+    }
+    const size_t least = reader->size + room + 1;
+    const size_t twice = reader->capacity * 2;
+    const size_t capacity = least > twice ? least : twice;
+    char *bytes = rbt_realloc(reader->bytes, capacity, 1);
+    if (bytes == NULL) {
+        return out_of_memory(reader->path);
+    }
+    reader->bytes = bytes;
+    reader->capacity = capacity;
+    return RBT_OK;
+}
+
+static enum kind recognize(const uint8_t *bytes, size_t size)
+{
+    static const struct {
+        enum kind kind;
+        size_t size;
+        uint8_t bytes[6];
+    } magics[] = {
+        {ZSTD, 4, {0x28, 0xb5, 0x2f, 0xfd}},
+        {GZIP, 3, {0x1f, 0x8b, 0x08}},
+        {XZ, 6, {0xfd, '7', 'z', 'X', 'Z', 0x00}},
+    };
+    for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
+        if (size >= magics[i].size && memcmp(bytes, magics[i].bytes, magics[i].size) == 0) {
+            return magics[i].kind;
+        }
+    }
+    return PLAIN;
+}
+
+static enum verdict step_plain(struct reader *reader, size_t in, size_t room)
+{
+    const size_t size = in < room ? in : room;
+    memcpy(reader->bytes + reader->size, reader->block + reader->position, size);
+    reader->position += size;
+    reader->size += size;
+    return COMPLETE;
+}
+
+static enum verdict step_zstd(struct reader *reader, size_t in, size_t room)
+{
+    ZSTD_inBuffer input = {.src = reader->block + reader->position, .size = in};
+    ZSTD_outBuffer output = {.dst = reader->bytes + reader->size, .size = room};
+    const size_t left = ZSTD_decompressStream(reader->zstd, &output, &input);
+    reader->position += input.pos;
+    reader->size += output.pos;
+    if (ZSTD_isError(left)) {
+        return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? NO_MEMORY : DAMAGED;
+    }
+    return left == 0 ? COMPLETE : MORE;
+}
+
+static enum verdict step_gzip(struct reader *reader, size_t in, size_t room)
+{
+    z_stream *gzip = &reader->gzip;
+    gzip->next_in = reader->block + reader->position;
+    gzip->avail_in = (uInt)in;
+    gzip->next_out = (Bytef *)(reader->bytes + reader->size);
+    gzip->avail_out = (uInt)room;
+    const int result = inflate(gzip, Z_NO_FLUSH);
+    reader->position += in - gzip->avail_in;
+    reader->size += room - gzip->avail_out;
+    if (result == Z_STREAM_END) {
+        return inflateReset(gzip) == Z_OK ? COMPLETE : DAMAGED;
+    }
+    if (result == Z_MEM_ERROR) {
+        return NO_MEMORY;
+    }
+    return result == Z_OK || result == Z_BUF_ERROR ? MORE : DAMAGED;
+}
+
+static enum verdict step_xz(struct reader *reader, size_t in, size_t room)
+{
+    lzma_stream *xz = &reader->xz;
+    xz->next_in = reader->block + reader->position;
+    xz->avail_in = in;
+    xz->next_out = (uint8_t *)(reader->bytes + reader->size);
+    xz->avail_out = room;
+    const lzma_ret result = lzma_code(xz, reader->is_ended ? LZMA_FINISH : LZMA_RUN);
+    reader->position += in - xz->avail_in;
+    reader->size += room - xz->avail_out;
+    if (result == LZMA_STREAM_END) {
+        return COMPLETE;
+    }
+    if (result == LZMA_MEM_ERROR) {
+        return NO_MEMORY;
+    }
+    return result == LZMA_OK || result == LZMA_BUF_ERROR ? MORE : DAMAGED;
+}
+
+static enum verdict step(struct reader *reader, size_t in, size_t room)
+{
+    switch (reader->kind) {
+    case PLAIN:
+        return step_plain(reader, in, room);
+    case ZSTD:
+        return step_zstd(reader, in, room);
+    case GZIP:
+        return step_gzip(reader, in, room);
+    case XZ:
+        return step_xz(reader, in, room);
+    }
+    RBT_UNREACHABLE();
+}
+
+/* Makes the decoder, and room for the output as far as its size can be guessed. */
+static rbt_status prepare(struct reader *reader)
+{
+    bool is_ready = true;
+    unsigned long long expected = 0;
+    struct stat status;
+    reader->kind = recognize(reader->block, reader->limit);
+    switch (reader->kind) {
+    case PLAIN:
+        if (fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+            expected = (unsigned long long)status.st_size;
+        }
+        return reserve(reader, (size_t)expected);
+    case ZSTD:
+        reader->zstd = ZSTD_createDStream();
+        is_ready = reader->zstd != NULL;
+        expected = ZSTD_getFrameContentSize(reader->block, reader->limit);
+        break;
+    case GZIP:
+        is_ready = inflateInit2(&reader->gzip, GZIP_WINDOW) == Z_OK;
+        reader->has_gzip = is_ready;
+        break;
+    case XZ:
+        is_ready = lzma_stream_decoder(&reader->xz, UINT64_MAX, LZMA_CONCATENATED) == LZMA_OK;
+        break;
+    }
+    if (!is_ready) {
+        return out_of_memory(reader->path);
+    }
+    return expected <= EXPECTED_MAX ? reserve(reader, (size_t)expected) : RBT_OK;
+}
+
+/* Decodes until the file ends. Every round consumes input or makes output, or is the last. */
+static rbt_status decode(struct reader *reader)
+{
+    for (enum verdict verdict = MORE;;) {
+        if (reader->position == reader->limit && !reader->is_ended) {
+            const rbt_status st = fill(reader);
+            if (st != RBT_OK) {
+                return st;
+            }
+        }
+        const size_t in = reader->limit - reader->position;
+        if (in == 0 && verdict == COMPLETE) {
+            return RBT_OK;
+        }
+        const rbt_status st = reserve(reader, reader->kind == PLAIN ? in : ROOM_MIN);
+        if (st != RBT_OK) {
+            return st;
+        }
+        const size_t room = reader->capacity - reader->size - 1;
+        const size_t size = reader->size;
+        verdict = step(reader, in, room < ROOM_MAX ? room : ROOM_MAX);
+        if (verdict == NO_MEMORY) {
+            return out_of_memory(reader->path);
+        }
+        if (verdict == DAMAGED) {
+            return rbt_fail(RBT_E_DATA, "cannot read \"%s\": the compressed data is damaged",
+                            reader->path);
+        }
+        if (in == 0 && verdict == MORE && reader->size == size) {
+            return rbt_fail(RBT_E_DATA, "cannot read \"%s\": the compressed data ends early",
+                            reader->path);
+        }
+    }
+}
+
+static rbt_status open_file(struct reader *reader)
+{
+    if (strcmp(reader->path, "-") == 0) {
+        reader->fd = STDIN_FILENO;
+        return RBT_OK;
+    }
+    reader->fd = open(reader->path, O_RDONLY | O_CLOEXEC);
+    if (reader->fd >= 0) {
+        return RBT_OK;
+    }
+    if (errno == ENOENT || errno == ENOTDIR) {
+        char text[128];
+        return rbt_fail(RBT_E_NOTFOUND, "cannot open \"%s\": %s", reader->path,
+                        strerror_r(errno, text, sizeof text));
+    }
+    return rbt_fail(RBT_E_IO, "cannot open \"%s\"", reader->path);
+}
+
+static rbt_status read_file(struct reader *reader)
+{
+    rbt_status st = open_file(reader);
+    if (st != RBT_OK) {
+        return st;
+    }
+    reader->block = rbt_calloc(BLOCK_SIZE, 1);
+    if (reader->block == NULL) {
+        return out_of_memory(reader->path);
+    }
+    st = fill(reader);
+    if (st == RBT_OK && reader->limit > 0) {
+        st = prepare(reader);
+        st = st != RBT_OK ? st : decode(reader);
+    }
+    if (st == RBT_OK && reader->size == 0) {
+        st = rbt_fail(RBT_E_DATA, "cannot read \"%s\": the file is empty", reader->path);
+    }
+    return st;
+}
+
+rbt_status rbt_input_read(const char *path, struct rbt_input *input)
+{
+    struct reader reader = {.path = path, .fd = -1, .xz = LZMA_STREAM_INIT};
+    const rbt_status st = read_file(&reader);
+    if (reader.zstd != NULL) {
+        (void)ZSTD_freeDStream(reader.zstd); /* always succeeds for a valid pointer */
+    }
+    if (reader.has_gzip) {
+        (void)inflateEnd(&reader.gzip); /* fails only for a broken stream, which is freed */
+    }
+    lzma_end(&reader.xz);
+    rbt_free(reader.block);
+    if (reader.fd >= 0 && strcmp(path, "-") != 0) {
+        (void)close(reader.fd); /* nothing was written to it */
+    }
+    if (st != RBT_OK) {
+        rbt_free(reader.bytes);
+        return st;
+    }
+    reader.bytes[reader.size] = '\0';
+    *input = (struct rbt_input){.bytes = reader.bytes, .size = reader.size};
+    return RBT_OK;
+}
+
+void rbt_input_free(struct rbt_input *input)
+{
+    rbt_free(input->bytes);
+    *input = (struct rbt_input){0};
+}

@@ -1,0 +1,109 @@
+/* data/share.c - deals the examples out to the workers.
+ *
+ * All workers draw the same random order from the seed and take neighbouring pieces of it. So they
+ * agree without talking, and a worker's share does not depend on who else asks.
+ *
+ * Threads: any, at the same time, on the same examples. Memory: 4 bytes per example of the whole
+ * and 8 per feature of the share while the share is made. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "data/examples.h"
+#include "data/sort.h"
+
+enum { STREAM = 0x73686172 }; /* "shar": whose random numbers these are */
+
+void rbt_share_free(struct rbt_share *share)
+{
+    rbt_free(share->offsets);
+    rbt_free(share->labels);
+    rbt_free(share->indices);
+    rbt_free(share->values);
+    rbt_free(share->keys);
+    *share = (struct rbt_share){0};
+}
+
+static uint64_t count_nonzeros(const struct rbt_examples *examples, const uint32_t *order,
+                               size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += examples->offsets[order[i] + 1] - examples->offsets[order[i]];
+    }
+    return sum;
+}
+
+/* Lays the examples out in the given order, with their keys as they are. */
+static void copy_examples(const struct rbt_examples *examples, const uint32_t *order,
+                          struct rbt_share *share, uint64_t *keys)
+{
+    uint64_t next = 0;
+    for (size_t i = 0; i < share->count; i++) {
+        const size_t from = order[i];
+        share->labels[i] = examples->labels[from];
+        for (uint64_t k = examples->offsets[from]; k < examples->offsets[from + 1]; k++) {
+            keys[next] = examples->keys[k];
+            share->values[next] = examples->values[k];
+            next++;
+        }
+        share->offsets[i + 1] = next;
+    }
+}
+
+/* Makes the share of the examples listed in `order`. */
+static rbt_status build(const struct rbt_examples *examples, const uint32_t *order,
+                        struct rbt_share *share)
+{
+    const uint64_t nonzeros = count_nonzeros(examples, order, share->count);
+    struct rbt_sorted sorted = {0};
+    rbt_status st = RBT_OK;
+    uint64_t *keys = rbt_calloc(nonzeros, sizeof *keys);
+    share->offsets = rbt_calloc(share->count + 1, sizeof *share->offsets);
+    share->labels = rbt_calloc(share->count, sizeof *share->labels);
+    share->indices = rbt_calloc(nonzeros, sizeof *share->indices);
+    share->values = rbt_calloc(nonzeros, sizeof *share->values);
+    if (keys == NULL || share->offsets == NULL || share->labels == NULL || share->indices == NULL ||
+        share->values == NULL) {
+        st = rbt_fail(RBT_E_NOMEM, "could not make a share of %zu examples: out of memory",
+                      share->count);
+        goto done;
+    }
+    copy_examples(examples, order, share, keys);
+    RBT_ASSERT(share->offsets[share->count] == nonzeros);
+    st = rbt_sort_positions(keys, nonzeros, share->indices, &sorted);
+    share->keys = sorted.keys;
+    share->key_count = sorted.count;
+done:
+    rbt_free(keys);
+    return st;
+}
+
+rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed, uint32_t index,
+                          uint32_t count, struct rbt_share *share)
+{
+    RBT_ASSERT(index < count);
+    const uint64_t total = examples->count;
+    if (total > UINT32_MAX) {
+        return rbt_fail(RBT_E_INVALID, "there are more than %u examples", UINT32_MAX);
+    }
+    uint32_t *order = rbt_calloc(total, sizeof *order);
+    if (order == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not order %zu examples: out of memory",
+                        examples->count);
+    }
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, seed, STREAM, 0);
+    rbt_rng_permutation(&rng, order, total);
+    const uint64_t first = total * index / count;
+    const uint64_t limit = total * (index + UINT64_C(1)) / count;
+    struct rbt_share result = {.count = limit - first};
+    const rbt_status st = build(examples, order + first, &result);
+    rbt_free(order);
+    if (st != RBT_OK) {
+        rbt_share_free(&result);
+        return st;
+    }
+    *share = result;
+    return RBT_OK;
+}

@@ -1,0 +1,243 @@
+/* local/local.c - the embedded driver: shards in this process, stepped by the caller's own thread.
+ *
+ * A shard is a state machine behind a mutex. A worker locks it, steps it and unlocks it: no queue,
+ * no copy, no other thread. A read that may not be answered yet is parked by the shard; its worker
+ * first spins for a moment on the shard's published floor (a wake-up across cores costs some 20 us,
+ * more than many waits last), then sleeps on a condition variable of its own until somebody's step
+ * makes it ready. So a clock wakes exactly the readers that it was holding back.
+ *
+ * Threads: any worker; the mutex of a shard guards the shard and the ready flags of its readers.
+ * Memory: all of it when the driver is opened; the shards' tables grow. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "client/driver.h"
+#include "store/shard.h"
+
+enum {
+    SPIN_MAX = 2000, /* looks at the floor before sleeping, some 20 to 50 us */
+    RANGE_MAX = 8,   /* key ranges per worker and table; the embedded driver sends whole ranges */
+};
+
+/* A worker that waits for a shard. */
+struct waiter {
+    pthread_cond_t wake;
+    bool is_ready;
+};
+
+struct shard {
+    _Alignas(64) atomic_int_least64_t floor; /* release after each step; acquire by spinners */
+    _Alignas(64) pthread_mutex_t mutex;      /* rank SHARD; guards all below */
+    rbt_shard *core;
+    struct rbt_shard_effect *effects; /* worker_count + 1 */
+    struct waiter *waiters;           /* one per worker */
+};
+
+struct local {
+    rbt_driver driver; /* first: a driver is a local */
+    uint32_t worker_count;
+    uint32_t shard_count;
+    bool may_spin; /* there is a core for everybody */
+    struct shard *shards;
+};
+
+static struct local *local_of(rbt_driver *driver)
+{
+    return (struct local *)driver;
+}
+
+static void lock(struct shard *shard)
+{
+    const int error = pthread_mutex_lock(&shard->mutex);
+    RBT_ASSERT(error == 0);
+}
+
+static void unlock(struct shard *shard)
+{
+    const int error = pthread_mutex_unlock(&shard->mutex);
+    RBT_ASSERT(error == 0);
+}
+
+/* Steps the core and does what it asks for; the mutex is held. Returns true if `event` was a
+ * request that has been answered, or anything else. */
+static bool step_locked(struct shard *shard, const struct rbt_shard_event *event,
+                        struct rbt_driver_reply *reply)
+{
+    const bool is_request = event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN;
+    struct rbt_shard_outbox out = {.effects = shard->effects};
+    rbt_shard_step(shard->core, event, &out);
+    bool is_answered = !is_request;
+    for (size_t i = 0; i < out.count; i++) {
+        switch (out.effects[i].kind) {
+        case RBT_SHARD_ANSWERED:
+            is_answered = true;
+            break;
+        case RBT_SHARD_READY:
+            shard->waiters[out.effects[i].request].is_ready = true;
+            (void)pthread_cond_signal(&shard->waiters[out.effects[i].request].wake);
+            break;
+        case RBT_SHARD_REFUSED:
+            RBT_UNREACHABLE(); /* there is room for one request per worker */
+        }
+    }
+    reply->status = out.status;
+    reply->floor = out.floor;
+    atomic_store_explicit(&shard->floor, out.floor, memory_order_release);
+    return is_answered;
+}
+
+/* Looks at the floor for a while; most waits are short. */
+static void spin(const struct local *local, const struct shard *shard, int64_t need)
+{
+    if (!local->may_spin) {
+        return;
+    }
+    for (int i = 0; i < SPIN_MAX; i++) {
+        /* acquire: pairs with the release in step_locked(); the mutex is taken afterwards anyway */
+        if (atomic_load_explicit(&shard->floor, memory_order_acquire) >= need) {
+            return;
+        }
+        __builtin_ia32_pause();
+    }
+}
+
+static void step_request(struct local *local, struct shard *shard,
+                         const struct rbt_shard_event *event, struct rbt_driver_reply *reply)
+{
+    const bool is_late = atomic_load_explicit(&shard->floor, memory_order_acquire) < event->need;
+    const rbt_time start = is_late ? rbt_clock_now() : 0;
+    if (is_late) {
+        spin(local, shard, event->need);
+    }
+    struct waiter *waiter = &shard->waiters[event->request];
+    lock(shard);
+    while (!step_locked(shard, event, reply)) { /* at most twice: READY means it is open */
+        waiter->is_ready = false;
+        while (!waiter->is_ready) {
+            const int error = pthread_cond_wait(&waiter->wake, &shard->mutex);
+            RBT_ASSERT(error == 0);
+        }
+    }
+    unlock(shard);
+    reply->had_to_wait = is_late;
+    reply->waited = is_late ? rbt_clock_now() - start : 0;
+}
+
+static void step(rbt_driver *driver, uint32_t index, const struct rbt_shard_event *event,
+                 struct rbt_driver_reply *reply)
+{
+    struct local *local = local_of(driver);
+    RBT_ASSERT(index < local->shard_count);
+    struct shard *shard = &local->shards[index];
+    *reply = (struct rbt_driver_reply){0};
+    if (event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN) {
+        step_request(local, shard, event, reply);
+        return;
+    }
+    lock(shard);
+    (void)step_locked(shard, event, reply); /* always true: it is not a request */
+    unlock(shard);
+}
+
+static int64_t floor_of(rbt_driver *driver, uint32_t shard)
+{
+    return atomic_load_explicit(&local_of(driver)->shards[shard].floor, memory_order_acquire);
+}
+
+static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
+                      void *argument)
+{
+    return rbt_thread_run(local_of(driver)->worker_count, function, argument);
+}
+
+static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
+{
+    struct local *local = local_of(driver);
+    for (uint32_t i = 0; i < local->shard_count; i++) {
+        struct rbt_shard_stats shard;
+        lock(&local->shards[i]);
+        rbt_shard_stats(local->shards[i].core, &shard);
+        unlock(&local->shards[i]);
+        stats->updates += shard.updates;
+        stats->duplicates += shard.duplicates;
+        stats->rows += shard.rows;
+    }
+}
+
+static void close_shard(const struct local *local, struct shard *shard)
+{
+    for (uint32_t i = 0; shard->waiters != NULL && i < local->worker_count; i++) {
+        (void)pthread_cond_destroy(&shard->waiters[i].wake); /* nobody waits */
+    }
+    rbt_free(shard->waiters);
+    rbt_free(shard->effects);
+    rbt_shard_destroy(shard->core);
+    (void)pthread_mutex_destroy(&shard->mutex); /* nobody holds it */
+}
+
+static void close_local(rbt_driver *driver)
+{
+    struct local *local = local_of(driver);
+    for (uint32_t i = 0; local->shards != NULL && i < local->shard_count; i++) {
+        close_shard(local, &local->shards[i]);
+    }
+    rbt_free(local->shards);
+    rbt_free(local);
+}
+
+static const struct rbt_driver_ops ops = {
+    .step = step, .floor = floor_of, .run = run, .stats = add_stats, .close = close_local};
+
+static rbt_status open_shard(const struct local *local, const struct rbt_driver_options *options,
+                             struct shard *shard)
+{
+    const struct rbt_shard_options core = {.worker_count = options->worker_count,
+                                           .table_max = options->table_max,
+                                           .range_max = RANGE_MAX};
+    rbt_status st = rbt_shard_create(&core, &shard->core);
+    if (st != RBT_OK) {
+        return st;
+    }
+    shard->effects = rbt_calloc((size_t)local->worker_count + 1, sizeof *shard->effects);
+    shard->waiters = rbt_calloc(local->worker_count, sizeof *shard->waiters);
+    if (shard->effects == NULL || shard->waiters == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a shard");
+    }
+    for (uint32_t i = 0; i < local->worker_count; i++) {
+        const int error = pthread_cond_init(&shard->waiters[i].wake, NULL);
+        RBT_ASSERT(error == 0);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_local_open(const struct rbt_driver_options *options, rbt_driver **driver)
+{
+    struct local *local = rbt_calloc(1, sizeof *local);
+    if (local == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a driver");
+    }
+    local->driver.ops = &ops;
+    local->worker_count = options->worker_count;
+    local->may_spin = options->worker_count <= rbt_thread_cores();
+    local->shards = rbt_calloc(options->shard_count, sizeof *local->shards);
+    rbt_status st = local->shards != NULL ? RBT_OK
+                                          : rbt_fail(RBT_E_NOMEM, "could not allocate %u shards",
+                                                     options->shard_count);
+    for (uint32_t i = 0; st == RBT_OK && i < options->shard_count; i++) {
+        const int error = pthread_mutex_init(&local->shards[i].mutex, NULL);
+        RBT_ASSERT(error == 0);
+        local->shard_count = i + 1;
+        st = open_shard(local, options, &local->shards[i]);
+    }
+    if (st != RBT_OK) {
+        close_local(&local->driver);
+        return st;
+    }
+    *driver = &local->driver;
+    return RBT_OK;
+}

@@ -1,0 +1,287 @@
+/* math/kernels.c - the loops that take the time. Compiled once per kind of processor with
+ * RBT_KERNELS set to its name; formulas are in kernels.h.
+ *
+ * The flags allow sums to be reordered (and nothing else that would hide a NaN), so that plain
+ * loops become vector code. Sums of single products are float inside a row, which is short, and
+ * double across rows. */
+#include "math/kernels.h"
+
+#include <math.h>
+
+#include "base/assert.h"
+
+#define PASTE(a, b)       a##b
+#define EXPAND(a, b)      PASTE(a, b)
+#define QUOTE(a)          #a
+#define TEXT(a)           QUOTE(a)
+#define ALWAYS_INLINE     static inline __attribute__((always_inline))
+#define KERNELS_OF_SUFFIX EXPAND(rbt_kernels_, RBT_KERNELS)
+
+enum { PREFETCH_AHEAD = 6 }; /* ratings; measured best of 0, 2, 4, 6, 8, 16 on 5 M ratings */
+
+ALWAYS_INLINE float row_dot(const uint32_t *restrict indices, const float *restrict values,
+                            size_t n, const float *restrict w)
+{
+    float sum = 0.0F;
+    for (size_t k = 0; k < n; k++) {
+        sum += values[k] * w[indices[k]];
+    }
+    return sum;
+}
+
+/* The indices of one row are all different, so no entry depends on the one before. */
+ALWAYS_INLINE void row_axpy(float a, const struct rbt_sparse *x, float *restrict w)
+{
+    const uint32_t *restrict indices = x->indices;
+    const float *restrict values = x->values;
+#pragma GCC ivdep
+    for (size_t k = 0; k < x->count; k++) {
+        w[indices[k]] += a * values[k];
+    }
+}
+
+static double sparse_dot(const struct rbt_sparse *x, const float *restrict w)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < x->count; k++) {
+        sum += (double)x->values[k] * (double)w[x->indices[k]];
+    }
+    return sum;
+}
+
+static void sparse_axpy(float a, const struct rbt_sparse *x, float *restrict w)
+{
+    row_axpy(a, x, w);
+}
+
+ALWAYS_INLINE struct rbt_sparse row_at(const struct rbt_sgd_run *run, size_t i)
+{
+    const uint64_t first = run->offsets[i];
+    return (struct rbt_sparse){.indices = run->indices + first,
+                               .values = run->values + first,
+                               .count = (size_t)(run->offsets[i + 1] - first)};
+}
+
+/* `loss` is a constant where this is called, so that the choice is made by the compiler. */
+ALWAYS_INLINE struct rbt_loss_point loss_at(enum rbt_loss loss, double m, double y)
+{
+    switch (loss) {
+    case RBT_LOSS_LOGISTIC:
+        return rbt_loss_logistic(m, y);
+    case RBT_LOSS_HINGE:
+        return rbt_loss_hinge(m, y);
+    case RBT_LOSS_SQUARED:
+        return rbt_loss_squared(m, y);
+    }
+    RBT_UNREACHABLE();
+}
+
+ALWAYS_INLINE float step_at(const struct rbt_sgd_run *run, size_t i)
+{
+    return run->step_max == NULL ? run->eta : fminf(run->eta, run->step_max[i]);
+}
+
+ALWAYS_INLINE double sgd_single(struct rbt_sgd_run *run, enum rbt_loss loss)
+{
+    double sum = 0.0;
+    float bias = run->bias;
+    for (size_t i = run->begin; i < run->end; i++) {
+        const struct rbt_sparse x = row_at(run, i);
+        const float m = bias + row_dot(x.indices, x.values, x.count, run->weights);
+        const struct rbt_loss_point at = loss_at(loss, (double)m, (double)run->labels[i]);
+        const float a = -step_at(run, i) * (float)at.slope;
+        sum += at.value;
+        row_axpy(a, &x, run->weights);
+        bias += a * run->bias_rate;
+    }
+    run->bias = bias;
+    return sum;
+}
+
+ALWAYS_INLINE double sgd_batches(struct rbt_sgd_run *run, enum rbt_loss loss)
+{
+    double sum = 0.0;
+    for (size_t first = run->begin; first < run->end; first += run->batch) {
+        const size_t left = run->end - first;
+        const size_t n = left < run->batch ? left : run->batch;
+        for (size_t i = 0; i < n; i++) {
+            const struct rbt_sparse x = row_at(run, first + i);
+            const float m = run->bias + row_dot(x.indices, x.values, x.count, run->weights);
+            const struct rbt_loss_point at =
+                loss_at(loss, (double)m, (double)run->labels[first + i]);
+            run->coefficients[i] = -step_at(run, first + i) * (float)at.slope / (float)n;
+            sum += at.value;
+        }
+        for (size_t i = 0; i < n; i++) {
+            const struct rbt_sparse x = row_at(run, first + i);
+            row_axpy(run->coefficients[i], &x, run->weights);
+            run->bias += run->coefficients[i] * run->bias_rate;
+        }
+    }
+    return sum;
+}
+
+static double sgd(struct rbt_sgd_run *run)
+{
+    RBT_ASSERT(run->batch >= 1);
+    const int is_single = run->batch == 1;
+    switch (run->loss) {
+    case RBT_LOSS_LOGISTIC:
+        return is_single ? sgd_single(run, RBT_LOSS_LOGISTIC) : sgd_batches(run, RBT_LOSS_LOGISTIC);
+    case RBT_LOSS_HINGE:
+        return is_single ? sgd_single(run, RBT_LOSS_HINGE) : sgd_batches(run, RBT_LOSS_HINGE);
+    case RBT_LOSS_SQUARED:
+        return is_single ? sgd_single(run, RBT_LOSS_SQUARED) : sgd_batches(run, RBT_LOSS_SQUARED);
+    }
+    RBT_UNREACHABLE();
+}
+
+/* One rating; returns e. `rank` is a constant where it matters. */
+ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
+{
+    const size_t u = run->users[k];
+    const size_t i = run->items[k];
+    float *restrict p = run->user_factors + u * rank;
+    float *restrict q = run->item_factors + i * rank;
+    float sum = run->mean;
+    for (size_t j = 0; j < rank; j++) {
+        sum += p[j] * q[j];
+    }
+    if (run->user_biases != NULL) {
+        sum += run->user_biases[u] + run->item_biases[i];
+    }
+    const float e = run->values[k] - sum;
+    const float step = run->eta * e;
+    const float keep = 1.0F - run->eta * run->l2;
+    for (size_t j = 0; j < rank; j++) {
+        const float p_old = p[j];
+        p[j] = keep * p_old + step * q[j];
+        q[j] = keep * q[j] + step * p_old;
+    }
+    if (run->user_biases != NULL) {
+        run->user_biases[u] = keep * run->user_biases[u] + step;
+        run->item_biases[i] = keep * run->item_biases[i] + step;
+    }
+    return e;
+}
+
+ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank)
+{
+    double sum = 0.0;
+    for (size_t k = run->begin; k < run->end; k++) {
+        if (k + PREFETCH_AHEAD < run->end) {
+            const float *p = run->user_factors + run->users[k + PREFETCH_AHEAD] * rank;
+            const float *q = run->item_factors + run->items[k + PREFETCH_AHEAD] * rank;
+            for (size_t j = 0; j < rank; j += 16) {
+                __builtin_prefetch(p + j, 1);
+                __builtin_prefetch(q + j, 1);
+            }
+        }
+        const float e = mf_step(run, k, rank);
+        sum += (double)e * (double)e;
+    }
+    return sum;
+}
+
+static double mf(const struct rbt_mf_run *run)
+{
+    switch (run->rank) {
+    case 8:
+        return mf_range(run, 8);
+    case 16:
+        return mf_range(run, 16);
+    case 32:
+        return mf_range(run, 32);
+    case 64:
+        return mf_range(run, 64);
+    default: /* any other number works, too */
+        return mf_range(run, run->rank);
+    }
+}
+
+static double dot(const float *restrict x, const float *restrict y, size_t n)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        sum += (double)x[k] * (double)y[k];
+    }
+    return sum;
+}
+
+static void axpy(float a, const float *restrict x, float *restrict y, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        y[k] += a * x[k];
+    }
+}
+
+static double norm1(const float *x, size_t n)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        sum += (double)fabsf(x[k]);
+    }
+    return sum;
+}
+
+static double norm2_squared(const float *x, size_t n)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        sum += (double)x[k] * (double)x[k];
+    }
+    return sum;
+}
+
+/* sign(u) max(0, |u| - a) = u - clamp(u, -a, a). */
+static void shrink(const struct rbt_shrink *shrink, float *restrict u, size_t n)
+{
+    const float *restrict r = shrink->scales;
+    const float l1 = shrink->l1;
+    const float l2 = shrink->l2;
+    const float theta = shrink->theta;
+    if (l1 == 0.0F) {
+        for (size_t k = 0; k < n; k++) {
+            u[k] = u[k] / (1.0F + l2 * r[k] * r[k]);
+        }
+        return;
+    }
+    for (size_t k = 0; k < n; k++) {
+        const float v = u[k] / (1.0F + l2 * r[k] * r[k]);
+        const float a = fabsf(v * r[k]) <= theta ? l1 * r[k] : 0.0F;
+        const float size = fabsf(v) - a;
+        u[k] = size <= 0.0F ? 0.0F : copysignf(size, v);
+    }
+}
+
+static void difference(const struct rbt_difference *d, float *restrict deltas)
+{
+    const float *restrict now = d->now;
+    const float *restrict before = d->before;
+    const float *restrict rates = d->rates;
+    if (d->width == 1) {
+        for (size_t i = 0; i < d->count; i++) {
+            deltas[i] = (now[i] - before[i]) * rates[i];
+        }
+        return;
+    }
+    for (size_t i = 0; i < d->count; i++) {
+        for (size_t j = i * d->width; j < (i + 1) * d->width; j++) {
+            deltas[j] = (now[j] - before[j]) * rates[i];
+        }
+    }
+}
+
+const struct rbt_kernels KERNELS_OF_SUFFIX = {
+    .name = TEXT(RBT_KERNELS),
+    .sparse_dot = sparse_dot,
+    .sparse_axpy = sparse_axpy,
+    .sgd = sgd,
+    .mf = mf,
+    .dot = dot,
+    .axpy = axpy,
+    .norm1 = norm1,
+    .norm2_squared = norm2_squared,
+    .shrink = shrink,
+    .difference = difference,
+};

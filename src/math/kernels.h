@@ -1,0 +1,111 @@
+/* math/kernels.h - the loops that take the time, on plain arrays.
+ *
+ * kernels.c is compiled once per kind of processor; choose.c picks one set at start-up; the obvious
+ * versions in reference.c judge them all. Every set gives the same bits on every run; different
+ * sets differ in the last places, since they add in a different order.
+ *
+ * Arrays do not overlap unless a comment says so. Threads: none; the caller owns all arrays. */
+#ifndef RUBATO_MATH_KERNELS_H
+#define RUBATO_MATH_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "math/loss.h"
+
+/* The entries of a sparse vector x that are not zero; indices are all different. */
+struct rbt_sparse {
+    const uint32_t *indices; /* (count) */
+    const float *values;     /* (count) */
+    size_t count;
+};
+
+/* Stochastic gradient descent over examples begin .. end-1 of a sparse matrix, in order:
+ *
+ *     m = w'x_i + bias,  g = loss'(m, y_i),  eta_i = min(eta, step_max_i)
+ *     w -= eta_i g x_i,  bias -= eta_i g
+ *
+ * With batch = B > 1, B examples at a time use the same w and the mean of their steps. */
+struct rbt_sgd_run {
+    enum rbt_loss loss;
+    const uint64_t *offsets; /* (end + 1): example i is entries offsets[i] .. offsets[i+1]-1 */
+    const float *labels;     /* (end) */
+    const uint32_t *indices;
+    const float *values;
+    const float *step_max; /* (end), or NULL for no limit */
+    size_t begin;
+    size_t end;
+    float *weights;
+    float bias;
+    float bias_rate;     /* what eta is multiplied with for the bias: 1, or 0 for no bias */
+    float eta;           /* step size */
+    size_t batch;        /* at least 1 */
+    float *coefficients; /* (batch), scratch; not used when batch is 1 */
+};
+
+/* Stochastic gradient descent for a factorisation over ratings begin .. end-1, in order:
+ *
+ *     e = r - mean - bu_u - bi_i - p_u'q_i
+ *     p_u += eta (e q_i - l2 p_u)      q_i += eta (e p_u - l2 q_i)   (both from the old values)
+ *     bu_u += eta (e - l2 bu_u)        bi_i += eta (e - l2 bi_i)
+ *
+ * The sign is plus: e q_i - l2 p_u is the direction of descent (errata E29). */
+struct rbt_mf_run {
+    const uint32_t *users;
+    const uint32_t *items;
+    const float *values;
+    size_t begin;
+    size_t end;
+    float *user_factors; /* (users, rank), row-major */
+    float *item_factors; /* (items, rank) */
+    size_t rank;
+    float *user_biases; /* (users), or NULL for none; then item_biases is NULL, too */
+    float *item_biases; /* (items) */
+    float mean;
+    float eta;
+    float l2;
+};
+
+/* One regularisation step of step size eta, already multiplied into l1 and l2, on weights in scaled
+ * coordinates u_j = w_j / r_j:
+ *
+ *     u_j <- u_j / (1 + l2 r_j^2),  then u_j <- sign(u_j) max(0, |u_j| - l1 r_j) if |u_j r_j| <=
+ * theta
+ */
+struct rbt_shrink {
+    const float *scales; /* r: (count) */
+    float l2;
+    float l1;
+    float theta; /* INFINITY: soft threshold; otherwise truncation */
+};
+
+/* deltas = (now - before) * rates, rates per row: (count) rows of `width`. */
+struct rbt_difference {
+    const float *now;
+    const float *before;
+    const float *rates;
+    size_t count;
+    size_t width;
+};
+
+struct rbt_kernels {
+    const char *name;
+    double (*sparse_dot)(const struct rbt_sparse *x, const float *restrict w);
+    void (*sparse_axpy)(float a, const struct rbt_sparse *x, float *restrict w); /* w += a x */
+    double (*sgd)(struct rbt_sgd_run *run);     /* returns the sum of losses before each step */
+    double (*mf)(const struct rbt_mf_run *run); /* returns the sum of e^2 */
+    double (*dot)(const float *restrict x, const float *restrict y, size_t n);
+    void (*axpy)(float a, const float *restrict x, float *restrict y, size_t n); /* y += a x */
+    double (*norm1)(const float *x, size_t n);                                   /* sum |x_j| */
+    double (*norm2_squared)(const float *x, size_t n);                           /* sum x_j^2 */
+    void (*shrink)(const struct rbt_shrink *shrink, float *restrict u, size_t n);
+    void (*difference)(const struct rbt_difference *difference, float *restrict deltas);
+};
+
+extern const struct rbt_kernels rbt_kernels_baseline;
+#if defined(__x86_64__)
+extern const struct rbt_kernels rbt_kernels_avx2;
+extern const struct rbt_kernels rbt_kernels_avx512;
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+/* math/reference.c - the obvious versions of all kernels: one line per line of the formula in
+ * kernels.h, sums in double and in order. Never used outside tests. */
+#include "math/reference.h"
+
+#include <math.h>
+
+#include "math/prox.h"
+
+static double sparse_dot(const struct rbt_sparse *x, const float *restrict w)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < x->count; k++) {
+        sum += (double)x->values[k] * (double)w[x->indices[k]];
+    }
+    return sum;
+}
+
+static void sparse_axpy(float a, const struct rbt_sparse *x, float *restrict w)
+{
+    for (size_t k = 0; k < x->count; k++) {
+        w[x->indices[k]] += a * x->values[k];
+    }
+}
+
+static struct rbt_sparse row_at(const struct rbt_sgd_run *run, size_t i)
+{
+    return (struct rbt_sparse){.indices = run->indices + run->offsets[i],
+                               .values = run->values + run->offsets[i],
+                               .count = (size_t)(run->offsets[i + 1] - run->offsets[i])};
+}
+
+static double sgd(struct rbt_sgd_run *run)
+{
+    double sum = 0.0;
+    for (size_t first = run->begin; first < run->end; first += run->batch) {
+        const size_t last = first + run->batch < run->end ? first + run->batch : run->end;
+        const float n = (float)(last - first);
+        float coefficients[64];
+        for (size_t i = first; i < last; i++) {
+            const struct rbt_sparse x = row_at(run, i);
+            const double m = (double)run->bias + sparse_dot(&x, run->weights);
+            const struct rbt_loss_point at = rbt_loss_at(run->loss, m, (double)run->labels[i]);
+            const float eta = run->step_max == NULL ? run->eta : fminf(run->eta, run->step_max[i]);
+            coefficients[(i - first) % 64] = -eta * (float)at.slope / n; /* tests use batch < 64 */
+            sum += at.value;
+        }
+        for (size_t i = first; i < last; i++) {
+            const struct rbt_sparse x = row_at(run, i);
+            sparse_axpy(coefficients[(i - first) % 64], &x, run->weights);
+            run->bias += run->bias_rate * coefficients[(i - first) % 64];
+        }
+    }
+    return sum;
+}
+
+static double mf(const struct rbt_mf_run *run)
+{
+    double sum = 0.0;
+    for (size_t k = run->begin; k < run->end; k++) {
+        float *p = run->user_factors + run->users[k] * run->rank;
+        float *q = run->item_factors + run->items[k] * run->rank;
+        float *bu = run->user_biases != NULL ? &run->user_biases[run->users[k]] : NULL;
+        float *bi = run->item_biases != NULL ? &run->item_biases[run->items[k]] : NULL;
+        double predicted = (double)run->mean;
+        for (size_t j = 0; j < run->rank; j++) {
+            predicted += (double)p[j] * (double)q[j];
+        }
+        if (bu != NULL && bi != NULL) {
+            predicted += (double)*bu + (double)*bi;
+        }
+        const double e = (double)run->values[k] - predicted;
+        sum += e * e;
+        for (size_t j = 0; j < run->rank; j++) {
+            const float p_old = p[j];
+            p[j] += run->eta * ((float)e * q[j] - run->l2 * p_old);
+            q[j] += run->eta * ((float)e * p_old - run->l2 * q[j]);
+        }
+        if (bu != NULL && bi != NULL) {
+            *bu += run->eta * ((float)e - run->l2 * *bu);
+            *bi += run->eta * ((float)e - run->l2 * *bi);
+        }
+    }
+    return sum;
+}
+
+static double dot(const float *restrict x, const float *restrict y, size_t n)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        sum += (double)x[k] * (double)y[k];
+    }
+    return sum;
+}
+
+static void axpy(float a, const float *restrict x, float *restrict y, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        y[k] += a * x[k];
+    }
+}
+
+static double norm1(const float *x, size_t n)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        sum += fabs((double)x[k]);
+    }
+    return sum;
+}
+
+static double norm2_squared(const float *x, size_t n)
+{
+    double sum = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        sum += (double)x[k] * (double)x[k];
+    }
+    return sum;
+}
+
+static void shrink(const struct rbt_shrink *shrink, float *restrict u, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        const float r = shrink->scales[k];
+        u[k] = rbt_prox_shrink(u[k], shrink->l2 * r * r);
+        u[k] = rbt_prox_truncate(u[k], shrink->l1 * r, shrink->theta / r);
+    }
+}
+
+static void difference(const struct rbt_difference *d, float *restrict deltas)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        for (size_t j = 0; j < d->width; j++) {
+            const size_t at = i * d->width + j;
+            deltas[at] = (d->now[at] - d->before[at]) * d->rates[i];
+        }
+    }
+}
+
+const struct rbt_kernels rbt_reference = {
+    .name = "reference",
+    .sparse_dot = sparse_dot,
+    .sparse_axpy = sparse_axpy,
+    .sgd = sgd,
+    .mf = mf,
+    .dot = dot,
+    .axpy = axpy,
+    .norm1 = norm1,
+    .norm2_squared = norm2_squared,
+    .shrink = shrink,
+    .difference = difference,
+};

@@ -1,0 +1,44 @@
+/* math/sparse_row.h - a sparse row: elements in order of index, each with a value. */
+#ifndef RUBATO_MATH_SPARSE_ROW_H
+#define RUBATO_MATH_SPARSE_ROW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "math/merge.h"
+
+/* Zero is an empty row. */
+struct rbt_sparse_row {
+    uint32_t *index; /* increasing */
+    char *values;    /* `count` elements of the table's type */
+    uint32_t count;
+    uint32_t capacity;
+};
+
+/* Some elements, borrowed: indices increasing. */
+struct rbt_sparse_view {
+    const uint32_t *index;
+    const void *values;
+    size_t count;
+};
+
+void rbt_sparse_row_deinit(struct rbt_sparse_row *row);
+
+/* Forgets the elements, keeps the memory. */
+void rbt_sparse_row_clear(struct rbt_sparse_row *row);
+
+/* Makes room for `count` more elements. */
+RBT_MUST_USE rbt_status rbt_sparse_row_reserve(struct rbt_sparse_row *row, rbt_type type,
+                                               size_t count);
+
+/* Merges the elements into the row; those that are not there yet start from zero for ADD and OR,
+ * and from the update itself for MAX and MIN. The room must have been reserved. */
+void rbt_sparse_row_merge(struct rbt_sparse_row *row, struct rbt_merge_kind kind,
+                          struct rbt_sparse_view elements);
+
+struct rbt_sparse_view rbt_sparse_row_peek(const struct rbt_sparse_row *row);
+
+#endif

@@ -1,0 +1,288 @@
+/* store/bins.c - held updates, sorted, and their memory, which is used again.
+ *
+ * A bin waits for the clock that makes it visible. There are at most a few per worker (as many as
+ * it runs clocks ahead), so a sorted array with insertion is enough. In a steady state no memory is
+ * allocated: a bin that has been applied becomes a spare one, with its arrays.
+ *
+ * Threads: none; owned by the shard. */
+#include "store/bins.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+static void free_bin(struct rbt_bin *bin)
+{
+    if (bin == NULL) {
+        return;
+    }
+    rbt_free(bin->keys);
+    rbt_free(bin->values);
+    rbt_free(bin->offsets);
+    rbt_free(bin->elements);
+    rbt_free(bin);
+}
+
+void rbt_bins_deinit(struct rbt_bins *bins)
+{
+    for (size_t i = 0; i < bins->count; i++) {
+        free_bin(bins->held[i]);
+    }
+    for (size_t i = 0; i < bins->spare_count; i++) {
+        free_bin(bins->spare[i]);
+    }
+    rbt_free(bins->held);
+    rbt_free(bins->spare);
+    *bins = (struct rbt_bins){0};
+}
+
+int rbt_bins_compare(const struct rbt_bin_id *a, const struct rbt_bin_id *b)
+{
+    if (a->clock != b->clock) {
+        return a->clock < b->clock ? -1 : 1;
+    }
+    if (a->worker != b->worker) {
+        return a->worker < b->worker ? -1 : 1;
+    }
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+/* Room for one more held bin; spare has the same capacity, so that dropping cannot fail. */
+static rbt_status grow(struct rbt_bins *bins)
+{
+    RBT_ASSERT(bins->count + bins->spare_count <= bins->capacity);
+    if (bins->count + bins->spare_count < bins->capacity || bins->spare_count > 0) {
+        return RBT_OK;
+    }
+    const size_t capacity = bins->capacity == 0 ? 8 : bins->capacity * 2;
+    struct rbt_bin **held = rbt_realloc(bins->held, capacity, sizeof(struct rbt_bin *));
+    if (held != NULL) {
+        bins->held = held;
+    }
+    struct rbt_bin **spare = rbt_realloc(bins->spare, capacity, sizeof(struct rbt_bin *));
+    if (spare != NULL) {
+        bins->spare = spare;
+    }
+    if (held == NULL || spare == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate room for %zu held updates", capacity);
+    }
+    bins->capacity = capacity;
+    return RBT_OK;
+}
+
+/* A spare bin, or a new one. The caller owns it. */
+static struct rbt_bin *take_spare(struct rbt_bins *bins)
+{
+    RBT_ASSERT(bins->spare_count <= bins->capacity);
+    if (bins->spare_count > 0) {
+        return bins->spare[--bins->spare_count];
+    }
+    return rbt_calloc(1, sizeof(struct rbt_bin));
+}
+
+/* Makes *array hold `count` elements; contents are lost. */
+static bool fit(void **array, size_t *max, size_t count, size_t size)
+{
+    RBT_ASSERT(size > 0);
+    if (count <= *max && *array != NULL) {
+        return true;
+    }
+    const size_t wanted = count + count / 4;
+    void *grown = rbt_calloc(wanted, size);
+    if (grown == NULL) {
+        return false;
+    }
+    rbt_free(*array);
+    *array = grown;
+    *max = wanted;
+    return true;
+}
+
+/* Sizes of what a batch needs in a bin. */
+struct measure {
+    size_t elements; /* values that say something (dense) or elements given (sparse) */
+    bool is_packed;
+};
+
+static struct measure measure_batch(const struct rbt_schema *schema, const struct rbt_batch *batch)
+{
+    const size_t size = rbt_merge_size(schema->kind.type);
+    struct measure m = {0};
+    for (size_t i = 0; i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        if (batch->offsets != NULL) {
+            m.elements += batch->offsets[position + 1] - batch->offsets[position];
+            continue;
+        }
+        const char *row = (const char *)batch->values + position * schema->width * size;
+        for (uint32_t k = 0; schema->width > 1 && k < schema->width; k++) {
+            m.elements += !rbt_merge_is_neutral(schema->kind, row + k * size, 1);
+        }
+    }
+    m.is_packed = batch->offsets == NULL && schema->width > 1 &&
+                  2 * m.elements < batch->count * (size_t)schema->width;
+    RBT_ASSERT(!m.is_packed || schema->layout == RBT_DENSE);
+    return m;
+}
+
+static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
+                      const struct rbt_batch *batch, const struct measure *m)
+{
+    const size_t size = rbt_merge_size(schema->kind.type);
+    const bool has_elements = m->is_packed || batch->offsets != NULL;
+    const size_t values = has_elements ? m->elements * size : batch->count * schema->width * size;
+    return fit((void **)&bin->keys, &bin->keys_max, batch->count, sizeof *bin->keys) &&
+           fit((void **)&bin->values, &bin->values_max, values, 1) &&
+           (!has_elements ||
+            (fit((void **)&bin->offsets, &bin->offsets_max, batch->count + 1,
+                 sizeof *bin->offsets) &&
+             fit((void **)&bin->elements, &bin->elements_max, m->elements, sizeof *bin->elements)));
+}
+
+/* Copies the elements of one dense row that say something; returns how many there are now. */
+static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, const char *row,
+                         uint32_t count)
+{
+    const size_t size = rbt_merge_size(schema->kind.type);
+    RBT_ASSERT(bin->elements != NULL);
+    for (uint32_t k = 0; k < schema->width; k++) {
+        if (!rbt_merge_is_neutral(schema->kind, row + k * size, 1)) {
+            bin->elements[count] = k;
+            memcpy(bin->values + count * size, row + k * size, size);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
+                       const struct rbt_batch *batch)
+{
+    const size_t size = rbt_merge_size(schema->kind.type);
+    const size_t row_size = schema->width * size;
+    uint32_t count = 0; /* of elements */
+    RBT_ASSERT(batch->count <= bin->keys_max);
+    for (size_t i = 0; i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        const char *values = batch->values;
+        bin->keys[i] = batch->keys[position];
+        if (batch->offsets != NULL) {
+            const uint32_t first = batch->offsets[position];
+            const uint32_t n = batch->offsets[position + 1] - first;
+            bin->offsets[i] = count;
+            memcpy(bin->elements + count, batch->elements + first, n * sizeof *bin->elements);
+            memcpy(bin->values + count * size, values + first * size, n * size);
+            count += n;
+        } else if (bin->is_packed) {
+            bin->offsets[i] = count;
+            count = pack_row(bin, schema, values + position * row_size, count);
+        } else {
+            memcpy(bin->values + i * row_size, values + position * row_size, row_size);
+        }
+    }
+    const bool has_elements = batch->offsets != NULL || bin->is_packed;
+    if (has_elements) {
+        bin->offsets[batch->count] = count;
+    }
+    bin->batch = (struct rbt_batch){.table = batch->table,
+                                    .count = batch->count,
+                                    .keys = bin->keys,
+                                    .values = bin->values,
+                                    .offsets = has_elements ? bin->offsets : NULL,
+                                    .elements = has_elements ? bin->elements : NULL};
+}
+
+static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
+{
+    RBT_ASSERT(bins->count < bins->capacity);
+    size_t at = bins->count;
+    while (at > 0 && rbt_bins_compare(&bins->held[at - 1]->id, &bin->id) > 0) {
+        bins->held[at] = bins->held[at - 1];
+        at--;
+    }
+    bins->held[at] = bin;
+    bins->count++;
+}
+
+rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
+                         const struct rbt_bin_id *id, const struct rbt_batch *batch, size_t missing)
+{
+    RBT_ASSERT(id->clock >= 0);
+    rbt_status st = grow(bins);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct measure m = measure_batch(schema, batch);
+    struct rbt_bin *bin = take_spare(bins);
+    if (bin == NULL || !make_room(bin, schema, batch, &m)) {
+        free_bin(bin);
+        return rbt_fail(RBT_E_NOMEM, "could not hold an update of %zu rows", batch->count);
+    }
+    bin->id = *id;
+    bin->missing = missing;
+    bin->is_packed = m.is_packed;
+    copy_batch(bin, schema, batch);
+    insert(bins, bin);
+    bins->missing += missing;
+    bins->elements += schema->layout == RBT_SPARSE ? m.elements : 0;
+    return RBT_OK;
+}
+
+const struct rbt_bin *rbt_bins_first(const struct rbt_bins *bins)
+{
+    RBT_ASSERT(bins->count <= bins->capacity);
+    return bins->count == 0 ? NULL : bins->held[0];
+}
+
+/* Takes bin number `at` out of the list and keeps its memory. */
+static void drop(struct rbt_bins *bins, size_t at)
+{
+    RBT_ASSERT(at < bins->count);
+    struct rbt_bin *bin = bins->held[at];
+    bins->count--;
+    memmove(bins->held + at, bins->held + at + 1, (bins->count - at) * sizeof(struct rbt_bin *));
+    bins->missing -= bin->missing;
+    if (bin->batch.offsets != NULL && !bin->is_packed) {
+        bins->elements -= bin->batch.offsets[bin->batch.count];
+    }
+    RBT_ASSERT(bins->count + bins->spare_count < bins->capacity);
+    bins->spare[bins->spare_count++] = bin;
+}
+
+void rbt_bins_drop_first(struct rbt_bins *bins)
+{
+    drop(bins, 0);
+}
+
+void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
+{
+    for (size_t i = bins->count; i > 0; i--) {
+        if (rbt_bins_compare(&bins->held[i - 1]->id, id) == 0) {
+            drop(bins, i - 1);
+        }
+    }
+}
+
+bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema, size_t i,
+                     void *scratch, struct rbt_batch *batch)
+{
+    if (!bin->is_packed) {
+        *batch = bin->batch;
+        return i == 0;
+    }
+    if (i == bin->batch.count) {
+        return false;
+    }
+    const size_t size = rbt_merge_size(schema->kind.type);
+    RBT_ASSERT(i < bin->batch.count);
+    rbt_merge_clear(schema->kind, scratch, schema->width);
+    for (uint32_t k = bin->offsets[i]; k < bin->offsets[i + 1]; k++) {
+        RBT_DEBUG_ASSERT(bin->elements[k] < schema->width);
+        memcpy((char *)scratch + bin->elements[k] * size, bin->values + k * size, size);
+    }
+    *batch = (struct rbt_batch){
+        .table = bin->batch.table, .count = 1, .keys = bin->keys + i, .values = scratch};
+    return true;
+}

@@ -1,0 +1,395 @@
+/* store/rows.c - rows in one contiguous block, found through an index.
+ *
+ * The block holds `stride` bytes per slot: the values, then the state of rules, if any; for sparse
+ * tables a small header that owns the elements. It grows by remapping, so it is never copied when
+ * it is large. A batch is worked off in three waves that overlap: index entries are fetched while
+ * earlier keys are compared, and rows are fetched while earlier rows are read or updated.
+ *
+ * Invariants:
+ *   (1) index, keys and block agree: index[keys[slot]] == slot for slot < count.
+ *   (2) count <= capacity <= RBT_SLOT_NONE.
+ *
+ * Threads: none; owned by the shard. Memory: grows in reserve and reserve_elements only. */
+#include "store/rows.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/map.h"
+
+enum {
+    WAVE =
+        512, /* keys looked up before their rows are touched; the slots of a wave fit the stack */
+    AHEAD = 16, /* rows fetched ahead */
+};
+
+struct rbt_row_store {
+    struct rbt_schema schema;
+    struct rbt_map index;
+    uint64_t *keys; /* by slot */
+    char *block;    /* by slot, stride bytes each */
+    size_t stride;
+    size_t row_size; /* bytes of the values */
+    uint64_t count;
+    uint64_t capacity;
+};
+
+rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expected,
+                           rbt_row_store **rows)
+{
+    RBT_ASSERT(schema->width > 0);
+    rbt_row_store *r = rbt_calloc(1, sizeof *r);
+    if (r == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
+    }
+    const size_t element = rbt_merge_size(schema->kind.type);
+    r->schema = *schema;
+    r->row_size = schema->width * element;
+    r->stride = schema->layout == RBT_SPARSE
+                    ? sizeof(struct rbt_sparse_row)
+                    : ((size_t)schema->width + schema->state_width) * element;
+    rbt_status st = rbt_map_init(&r->index, rows_expected);
+    if (st == RBT_OK && rows_expected > 0) {
+        st = rbt_rows_reserve(r, rows_expected);
+    }
+    if (st != RBT_OK) {
+        rbt_rows_destroy(r);
+        return st;
+    }
+    *rows = r;
+    return RBT_OK;
+}
+
+void rbt_rows_destroy(rbt_row_store *rows)
+{
+    if (rows == NULL) {
+        return;
+    }
+    if (rows->schema.layout == RBT_SPARSE) {
+        for (uint64_t slot = 0; slot < rows->count; slot++) {
+            rbt_sparse_row_deinit((struct rbt_sparse_row *)(rows->block + slot * rows->stride));
+        }
+    }
+    rbt_free(rows->block);
+    rbt_free(rows->keys);
+    rbt_map_deinit(&rows->index);
+    rbt_free(rows);
+}
+
+uint64_t rbt_rows_count(const rbt_row_store *rows)
+{
+    RBT_ASSERT(rows->count <= rows->capacity);
+    return rows->count;
+}
+
+rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
+{
+    const uint64_t needed = rows->count + count;
+    rbt_status st = rbt_map_reserve(&rows->index, count);
+    if (st != RBT_OK || needed <= rows->capacity) {
+        return st;
+    }
+    if (needed >= RBT_SLOT_NONE) {
+        return rbt_fail(RBT_E_BUSY, "a shard holds at most %u rows of a table", RBT_SLOT_NONE - 1);
+    }
+    uint64_t capacity = needed + needed / 2;
+    capacity = capacity >= RBT_SLOT_NONE ? RBT_SLOT_NONE - 1 : capacity; /* (2) */
+    uint64_t *keys = rbt_realloc(rows->keys, capacity, sizeof *keys);
+    if (keys == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate the keys of %llu rows",
+                        (unsigned long long)capacity);
+    }
+    rows->keys = keys;
+    char *block = rbt_realloc(rows->block, capacity, rows->stride);
+    if (block == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate %llu rows of %zu bytes",
+                        (unsigned long long)capacity, rows->stride);
+    }
+    rows->block = block;
+    rows->capacity = capacity;
+    return RBT_OK;
+}
+
+/* Looks up rows begin .. begin+count-1 of the batch; uses and fills the batch's own slots if it has
+ * any. */
+static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
+                       size_t count, uint32_t *slots)
+{
+    RBT_ASSERT(count <= WAVE);
+    uint64_t keys[WAVE];
+    uint16_t missing[WAVE];
+    size_t missing_count = 0;
+    const bool is_complete =
+        batch->slots != NULL && *batch->slots_complete == rows->count + 1; /* 0: never looked up */
+    for (size_t i = 0; i < count; i++) {
+        const size_t position = rbt_batch_position(batch, begin + i);
+        slots[i] = batch->slots == NULL ? RBT_SLOT_NONE : batch->slots[position];
+        if (slots[i] == RBT_SLOT_NONE && !is_complete) {
+            keys[missing_count] = batch->keys[position];
+            missing[missing_count++] = (uint16_t)i;
+        }
+    }
+    if (missing_count == 0) {
+        return;
+    }
+    uint32_t found[WAVE];
+    rbt_map_find_batch(&rows->index, keys, missing_count, found);
+    for (size_t i = 0; i < missing_count; i++) {
+        slots[missing[i]] = found[i];
+        if (batch->slots != NULL) {
+            batch->slots[rbt_batch_position(batch, begin + missing[i])] = found[i];
+        }
+    }
+}
+
+static void fetch_row(const rbt_row_store *rows, uint32_t slot)
+{
+    if (slot != RBT_SLOT_NONE) {
+        __builtin_prefetch(rows->block + slot * rows->stride);
+    }
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The most frequent case, width 1 and four bytes: a row is one element. */
+static void read_wave_4(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
+                        size_t count, const uint32_t *slots)
+{
+    uint32_t *to = batch->values;
+    RBT_DEBUG_ASSERT(rows->row_size == sizeof *to);
+    for (size_t i = 0; i < count; i++) {
+        fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
+        const size_t position = rbt_batch_position(batch, begin + i);
+        if (slots[i] == RBT_SLOT_NONE) {
+            rbt_initial_values(&rows->schema.initial, batch->keys[position], &to[position]);
+        } else {
+            memcpy(&to[position], rows->block + slots[i] * rows->stride, sizeof *to);
+        }
+    }
+}
+
+static void read_wave(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
+                      size_t count, const uint32_t *slots)
+{
+    for (size_t i = 0; i < count; i++) {
+        fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
+        const size_t position = rbt_batch_position(batch, begin + i);
+        char *to = (char *)batch->values + position * rows->row_size;
+        if (slots[i] == RBT_SLOT_NONE) {
+            rbt_initial_values(&rows->schema.initial, batch->keys[position], to);
+        } else {
+            memcpy(to, rows->block + slots[i] * rows->stride, rows->row_size);
+        }
+    }
+}
+
+void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
+    uint32_t slots[WAVE];
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        find_slots(rows, batch, begin, count, slots);
+        if (rows->row_size == 4) {
+            read_wave_4(rows, batch, begin, count, slots);
+        } else {
+            read_wave(rows, batch, begin, count, slots);
+        }
+    }
+    if (batch->slots != NULL) {
+        *batch->slots_complete = rows->count + 1;
+    }
+}
+
+/* Whether merging the batch's row at `position` into a row that does not exist creates it. */
+static bool creates(const rbt_row_store *rows, const struct rbt_batch *batch, size_t position)
+{
+    if (rows->schema.layout == RBT_SPARSE) {
+        return true;
+    }
+    const char *update = (const char *)batch->values + position * rows->row_size;
+    return !rbt_merge_is_neutral(rows->schema.kind, update, rows->schema.width);
+}
+
+size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(batch->slots != NULL);
+    RBT_ASSERT(batch->slots_complete != NULL);
+    size_t missing = 0;
+    uint32_t slots[WAVE];
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        find_slots(rows, batch, begin, count, slots);
+        for (size_t i = 0; i < count; i++) {
+            missing += slots[i] == RBT_SLOT_NONE &&
+                       creates(rows, batch, rbt_batch_position(batch, begin + i));
+        }
+    }
+    *batch->slots_complete = rows->count + 1;
+    return missing;
+}
+
+/* Adds a row with its initial values; returns its slot. */
+static uint32_t create_row(rbt_row_store *rows, uint64_t key)
+{
+    RBT_ASSERT(rows->count < rows->capacity); /* room was reserved */
+    const uint32_t slot = (uint32_t)rows->count++;
+    char *row = rows->block + slot * rows->stride;
+    rows->keys[slot] = key;
+    if (rows->schema.layout == RBT_DENSE) {
+        memset(row, 0, rows->stride);
+        rbt_initial_values(&rows->schema.initial, key, row);
+    }
+    rbt_map_insert(&rows->index, key, slot);
+    return slot;
+}
+
+/* Creates the rows of the wave that are missing and whose update changes something. */
+static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
+                           size_t count, uint32_t *slots)
+{
+    RBT_DEBUG_ASSERT(rows->schema.layout == RBT_DENSE);
+    for (size_t i = 0; i < count; i++) {
+        if (slots[i] != RBT_SLOT_NONE) {
+            continue;
+        }
+        const size_t position = rbt_batch_position(batch, begin + i);
+        if (!creates(rows, batch, position)) {
+            continue;
+        }
+        slots[i] = create_row(rows, batch->keys[position]);
+        if (batch->slots != NULL) {
+            batch->slots[position] = slots[i];
+        }
+    }
+}
+
+/* Width 1, f32, add: no call per row. */
+static void add_wave_f32(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
+                         size_t count, const uint32_t *slots)
+{
+    const float *from = batch->values;
+    RBT_DEBUG_ASSERT(rows->schema.kind.type == RBT_F32);
+    for (size_t i = 0; i < count; i++) {
+        fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
+        if (slots[i] != RBT_SLOT_NONE) {
+            float *row = (float *)(rows->block + slots[i] * rows->stride);
+            *row += from[rbt_batch_position(batch, begin + i)];
+        }
+    }
+}
+
+static void merge_wave(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
+                       size_t count, const uint32_t *slots)
+{
+    for (size_t i = 0; i < count; i++) {
+        fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
+        if (slots[i] != RBT_SLOT_NONE) {
+            const size_t position = rbt_batch_position(batch, begin + i);
+            rbt_merge_apply(rows->schema.kind, rows->block + slots[i] * rows->stride,
+                            (const char *)batch->values + position * rows->row_size,
+                            rows->schema.width);
+        }
+    }
+}
+
+static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    const bool is_f32_add = rows->schema.width == 1 && rows->schema.kind.type == RBT_F32 &&
+                            rows->schema.kind.merge == RBT_MERGE_ADD;
+    uint32_t slots[WAVE];
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        find_slots(rows, batch, begin, count, slots);
+        create_missing(rows, batch, begin, count, slots);
+        if (is_f32_add) {
+            add_wave_f32(rows, batch, begin, count, slots);
+        } else {
+            merge_wave(rows, batch, begin, count, slots);
+        }
+    }
+    /* Rows that were created on the way may be missing from waves before: look again next time. */
+    RBT_ASSERT(rows->count <= rows->capacity);
+}
+
+static struct rbt_sparse_row *sparse_row(const rbt_row_store *rows, uint32_t slot)
+{
+    RBT_ASSERT(slot < rows->count);
+    return (struct rbt_sparse_row *)(rows->block + slot * rows->stride);
+}
+
+static struct rbt_sparse_view elements_at(const rbt_row_store *rows, const struct rbt_batch *batch,
+                                          size_t position)
+{
+    const uint32_t first = batch->offsets[position];
+    const size_t size = rbt_merge_size(rows->schema.kind.type);
+    RBT_ASSERT(first <= batch->offsets[position + 1]);
+    return (struct rbt_sparse_view){.index = batch->elements + first,
+                                    .values = (const char *)batch->values + first * size,
+                                    .count = batch->offsets[position + 1] - first};
+}
+
+rbt_status rbt_rows_reserve_elements(rbt_row_store *rows, const struct rbt_batch *batch,
+                                     size_t extra)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    rbt_status st = rbt_rows_reserve(rows, batch->count);
+    for (size_t i = 0; st == RBT_OK && i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
+        if (slot == RBT_SLOT_NONE) {
+            slot = create_row(rows, batch->keys[position]);
+        }
+        st = rbt_sparse_row_reserve(sparse_row(rows, slot), rows->schema.kind.type,
+                                    elements_at(rows, batch, position).count + extra);
+    }
+    return st;
+}
+
+static void merge_sparse(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(batch->offsets != NULL);
+    for (size_t i = 0; i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        const uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
+        RBT_ASSERT(slot != RBT_SLOT_NONE); /* created when room was reserved */
+        rbt_sparse_row_merge(sparse_row(rows, slot), rows->schema.kind,
+                             elements_at(rows, batch, position));
+    }
+}
+
+void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
+    if (rows->schema.layout == RBT_SPARSE) {
+        merge_sparse(rows, batch);
+    } else {
+        merge_dense(rows, batch);
+    }
+}
+
+struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t key)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    const uint32_t slot = rbt_map_find(&rows->index, key);
+    return slot == RBT_SLOT_NONE ? (struct rbt_sparse_view){0}
+                                 : rbt_sparse_row_peek(sparse_row(rows, slot));
+}
+
+uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot)
+{
+    RBT_ASSERT(slot < rows->count);
+    return rows->keys[slot];
+}
+
+const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot)
+{
+    RBT_ASSERT(slot < rows->count);
+    return rows->block + slot * rows->stride;
+}

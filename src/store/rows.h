@@ -1,0 +1,63 @@
+/* store/rows.h - the rows of one table in one shard, side by side in memory behind an index.
+ *
+ * A row that nobody has updated does not exist: it reads as its initial values, which depend on its
+ * key alone. Slots number the rows that do exist; they never change. */
+#ifndef RUBATO_STORE_ROWS_H
+#define RUBATO_STORE_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+#include <rubato/table.h>
+
+#include "core/batch.h"
+#include "math/initial.h"
+#include "math/merge.h"
+#include "math/sparse_row.h"
+
+typedef struct rbt_row_store rbt_row_store;
+
+/* What the rows look like; the same in every shard. */
+struct rbt_schema {
+    struct rbt_merge_kind kind;
+    rbt_layout layout;
+    uint32_t width;
+    uint32_t state_width; /* values per row for rules, after the row's own */
+    struct rbt_initial initial;
+};
+
+RBT_MUST_USE rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expected,
+                                        rbt_row_store **rows);
+void rbt_rows_destroy(rbt_row_store *rows);
+
+uint64_t rbt_rows_count(const rbt_row_store *rows);
+
+/* Makes room for `count` more rows, so that creating them cannot fail. */
+RBT_MUST_USE rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count);
+
+/* Copies the rows of a batch into its values; rows that do not exist read as initial values. */
+void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch);
+
+/* Looks the rows of a batch up, remembers their slots in it, and returns how many would be created
+ * by merging it. */
+size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch);
+
+/* Merges the batch's values into the rows; creates those that do not exist, unless their update
+ * changes nothing. Room for all of them must have been reserved. */
+void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch);
+
+/* The elements of a sparse row, valid until the next update; empty if it does not exist. */
+struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t key);
+
+/* For sparse rows: room for the elements of the batch and, in each of its rows, for `extra` more,
+ * so that merging cannot fail. Creates the rows. */
+RBT_MUST_USE rbt_status rbt_rows_reserve_elements(rbt_row_store *rows,
+                                                  const struct rbt_batch *batch, size_t extra);
+
+/* Row number `slot`: its key, its values and, after them, its state. */
+uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);
+const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot);
+
+#endif

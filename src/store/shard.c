@@ -1,0 +1,470 @@
+/* store/shard.c - what is visible when.
+ *
+ * An update stamped with clock t of worker p may be shown, in a table with staleness s, when
+ *
+ *     p has completed t (its clock is > t), unless the table shows partial clocks, and
+ *     t < floor + s, or s is unbounded,          floor = the smallest clock of any worker.
+ *
+ * Until then it is held in a bin. A reader at clock c has c >= floor, so it never sees an update of
+ * clock c + s or later, however far its worker has run ahead; and because a read waits for
+ * floor >= c - s, it sees every update of clocks <= c - s - 1. For s = 0 both together say that a
+ * clock becomes visible when everybody has completed it, and bins are applied in the order (clock,
+ * worker, sequence): BSP, exactly, with the same bits on every run. See docs/consistency.md.
+ *
+ * Exactly once: a message is known by (worker, sequence, range). The table's range vector clock
+ * holds the highest sequence that has arrived from a worker for each range; what it covers is
+ * dropped.
+ *
+ * Invariants:
+ *   (1) no held update may be shown: whatever may be shown has been applied;
+ *   (2) applied[worker] <= the worker's entry in the vector clock;
+ *   (3) there is room in the rows for everything that is held, so that releasing cannot fail.
+ *
+ * Threads: none; one driver owns the shard. Memory: tables grow when an update brings new rows. */
+#include "store/shard.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "core/gate.h"
+#include "core/vclock.h"
+#include "store/bins.h"
+
+struct table {
+    bool is_open;
+    struct rbt_schema schema;
+    rbt_partial partial;
+    int64_t staleness;
+    rbt_row_store *rows;
+    rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
+    uint64_t *applied;   /* per worker: highest sequence that is visible */
+    struct rbt_bins bins;
+    void *scratch; /* one row, for bins that are packed */
+    size_t arriving_elements;
+    size_t arriving; /* rows that the message being stepped will create, at most */
+};
+
+struct rbt_shard {
+    struct rbt_shard_options options;
+    rbt_gate *gate;
+    struct rbt_gate_effect *ready; /* the gate's outbox */
+    struct table *tables;          /* table_max */
+    uint32_t table_count;          /* one past the last one open */
+    uint64_t updates;
+    uint64_t duplicates;
+};
+
+rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard **shard)
+{
+    RBT_ASSERT(options->worker_count > 0);
+    RBT_ASSERT(options->table_max > 0);
+    rbt_shard *s = rbt_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a shard");
+    }
+    s->options = *options;
+    const struct rbt_gate_options gate = {.worker_count = options->worker_count,
+                                          .parked_max = options->worker_count};
+    rbt_status st = rbt_gate_create(&gate, &s->gate);
+    if (st == RBT_OK) {
+        s->ready = rbt_calloc((size_t)options->worker_count + 1, sizeof *s->ready);
+        s->tables = rbt_calloc(options->table_max, sizeof *s->tables);
+        if (s->ready == NULL || s->tables == NULL) {
+            st = rbt_fail(RBT_E_NOMEM, "could not allocate a shard for %u tables",
+                          options->table_max);
+        }
+    }
+    if (st != RBT_OK) {
+        rbt_shard_destroy(s);
+        return st;
+    }
+    *shard = s;
+    return RBT_OK;
+}
+
+static void close_table(struct table *table)
+{
+    rbt_free(table->scratch);
+    rbt_bins_deinit(&table->bins);
+    rbt_free(table->applied);
+    rbt_vclock_destroy(table->arrived);
+    rbt_rows_destroy(table->rows);
+    *table = (struct table){0};
+}
+
+void rbt_shard_destroy(rbt_shard *shard)
+{
+    if (shard == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < shard->table_count; i++) {
+        close_table(&shard->tables[i]);
+    }
+    rbt_free(shard->tables);
+    rbt_free(shard->ready);
+    rbt_gate_destroy(shard->gate);
+    rbt_free(shard);
+}
+
+static struct table *table_at(rbt_shard *shard, uint32_t index)
+{
+    RBT_ASSERT(index < shard->table_count);
+    RBT_ASSERT(shard->tables[index].is_open);
+    return &shard->tables[index];
+}
+
+/* Whether updates stamped `id` may be shown, given the worker's clock and the floor. */
+static bool may_show(const struct table *table, const struct rbt_bin_id *id, int64_t worker_clock,
+                     int64_t floor)
+{
+    RBT_ASSERT(id->clock >= 0);
+    RBT_ASSERT(floor <= worker_clock);
+    if (table->partial == RBT_PARTIAL_SHOW) {
+        return true;
+    }
+    const bool is_complete = worker_clock > id->clock;
+    const bool is_bounded = table->staleness != RBT_STALENESS_ANY;
+    return is_complete && (!is_bounded || id->clock - table->staleness < floor);
+}
+
+static void note_applied(rbt_shard *shard, struct table *table, const struct rbt_bin_id *id,
+                         size_t row_count)
+{
+    RBT_ASSERT(id->worker < shard->options.worker_count);
+    if (id->sequence > table->applied[id->worker]) {
+        table->applied[id->worker] = id->sequence;
+    }
+    shard->updates += row_count > 0;
+}
+
+/* Applies held bins that may be shown; only those before `limit`, if it is given. */
+static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_id *limit)
+{
+    const int64_t floor = rbt_gate_floor(shard->gate);
+    for (;;) { /* ends when a bin must wait, or none is left */
+        const struct rbt_bin *bin = rbt_bins_first(&table->bins);
+        if (bin == NULL || (limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) ||
+            !may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+            return;
+        }
+        struct rbt_batch batch;
+        for (size_t i = 0; rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch); i++) {
+            rbt_rows_merge(table->rows, &batch);
+        }
+        note_applied(shard, table, &bin->id, bin->batch.count);
+        rbt_bins_drop_first(&table->bins);
+    }
+}
+
+static void release_all(rbt_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->table_count; i++) {
+        if (shard->tables[i].bins.count > 0) {
+            release(shard, &shard->tables[i], NULL);
+        }
+    }
+}
+
+/* Adds what the gate has let through to the outbox. */
+static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *ready,
+                         struct rbt_shard_outbox *out)
+{
+    RBT_ASSERT(ready->count <= shard->options.worker_count + 1);
+    for (uint32_t i = 0; i < ready->count; i++) {
+        out->effects[out->count++] = (struct rbt_shard_effect){
+            .kind = ready->effects[i].status == RBT_OK ? RBT_SHARD_READY : RBT_SHARD_REFUSED,
+            .request = ready->effects[i].request};
+    }
+}
+
+static bool is_duplicate(const struct table *table, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->sequence > 0);
+    return rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
+}
+
+/* What the worker's clock will be once the event's marker has been noted. */
+static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
+    return event->marker > clock ? event->marker : clock;
+}
+
+static size_t count_elements(const struct rbt_batch *batch)
+{
+    RBT_ASSERT(batch->offsets != NULL);
+    size_t count = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        RBT_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
+        count += batch->offsets[position + 1] - batch->offsets[position];
+    }
+    return count;
+}
+
+/* Does all that can fail for one batch: makes room, or a held copy. */
+static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
+                          const struct rbt_batch *batch)
+{
+    struct table *table = table_at(shard, batch->table);
+    const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
+    const int64_t clock = clock_after(shard, event);
+    const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
+    const size_t missing = rbt_rows_find(table->rows, batch);
+    table->arriving += missing;
+    rbt_status st = rbt_rows_reserve(table->rows, table->bins.missing + table->arriving); /* (3) */
+    if (st == RBT_OK && table->schema.layout == RBT_SPARSE) {
+        const size_t waiting = table->bins.elements + table->arriving_elements;
+        st = rbt_rows_reserve_elements(table->rows, batch, waiting);
+        table->arriving_elements += count_elements(batch);
+    }
+    if (st == RBT_OK && !may_show(table, &id, clock, floor)) {
+        st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+        table->arriving -= missing; /* counted by the bins from now on */
+    }
+    return st;
+}
+
+/* Takes back what prepare() has held of the first `count` batches. */
+static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t count)
+{
+    const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
+    RBT_ASSERT(count <= event->batch_count);
+    for (size_t i = 0; i < count; i++) {
+        rbt_bins_remove(&table_at(shard, event->batches[i].table)->bins, &id);
+    }
+}
+
+/* Notes that the message has arrived and shows the batch if it is not held. Cannot fail. */
+static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
+                   const struct rbt_batch *batch)
+{
+    struct table *table = table_at(shard, batch->table);
+    const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
+    const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
+    if (may_show(table, &id, clock, rbt_gate_floor(shard->gate))) {
+        release(shard, table, &id);
+        rbt_rows_merge(table->rows, batch);
+        note_applied(shard, table, &id, batch->count);
+    }
+}
+
+static void note_arrived(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    for (size_t i = 0; i < event->batch_count; i++) {
+        struct table *table = table_at(shard, event->batches[i].table);
+        const rbt_status st =
+            rbt_vclock_set(table->arrived, event->worker, event->range, event->sequence);
+        RBT_ASSERT(st == RBT_OK); /* a session uses few ranges; see range_max */
+        RBT_ASSERT(table->applied[event->worker] <= event->sequence);
+    }
+}
+
+static void push(rbt_shard *shard, const struct rbt_shard_event *event,
+                 struct rbt_shard_outbox *out)
+{
+    const bool is_known =
+        event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
+    shard->duplicates += is_known;
+    const size_t batch_count = is_known ? 0 : event->batch_count;
+    for (size_t i = 0; i < batch_count; i++) {
+        struct table *table = table_at(shard, event->batches[i].table);
+        table->arriving = 0;
+        table->arriving_elements = 0;
+    }
+    for (size_t i = 0; i < batch_count; i++) {
+        out->status = prepare(shard, event, &event->batches[i]);
+        if (out->status != RBT_OK) {
+            undo(shard, event, i);
+            return;
+        }
+    }
+    struct rbt_gate_outbox ready = {.effects = shard->ready};
+    if (event->marker != RBT_MARKER_NONE) {
+        const struct rbt_gate_event clock = {
+            .kind = RBT_GATE_CLOCK, .worker = event->worker, .clock = event->marker};
+        rbt_gate_step(shard->gate, &clock, &ready);
+    }
+    for (size_t i = 0; i < batch_count; i++) {
+        commit(shard, event, &event->batches[i]);
+    }
+    if (batch_count > 0) {
+        note_arrived(shard, event);
+    }
+    if (event->marker != RBT_MARKER_NONE) {
+        release_all(shard); /* (1) */
+    }
+    report_ready(shard, &ready, out);
+}
+
+static void scan(const struct table *table, struct rbt_shard_scan *scan)
+{
+    const size_t row_size = table->schema.width * rbt_merge_size(table->schema.kind.type);
+    const uint64_t count = rbt_rows_count(table->rows);
+    scan->count = 0;
+    if (scan->range.first > scan->range.last) {
+        return; /* an empty range: somebody only wants to wait */
+    }
+    RBT_ASSERT(table->schema.layout == RBT_DENSE);
+    for (uint32_t slot = 0; slot < count; slot++) {
+        const uint64_t key = rbt_rows_key(table->rows, slot);
+        if (key < scan->range.first || key > scan->range.last) {
+            continue;
+        }
+        if (scan->count < scan->capacity) {
+            scan->keys[scan->count] = key;
+            memcpy(scan->values + scan->count * row_size, rbt_rows_values(table->rows, slot),
+                   row_size);
+        }
+        scan->count++;
+    }
+}
+
+/* Writes what was asked for: rows, elements of a sparse row, or a range. */
+static void answer(struct table *table, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
+    if (event->kind == RBT_SHARD_SCAN) {
+        scan(table, event->scan);
+    } else if (table->schema.layout == RBT_SPARSE) {
+        const struct rbt_sparse_view row =
+            rbt_rows_peek_sparse(table->rows, event->batches[0].keys[0]);
+        event->on_elements(event->context, row.index, row.values, row.count);
+    } else {
+        rbt_rows_read(table->rows, &event->batches[0]);
+    }
+    for (uint32_t i = 0; i < event->applied_count; i++) {
+        event->applied[i] = table->applied[event->applied_first + i];
+    }
+}
+
+static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
+                 struct rbt_shard_outbox *out)
+{
+    struct table *table = table_at(shard, event->table);
+    RBT_ASSERT(event->applied_first + event->applied_count <= shard->options.worker_count);
+    struct rbt_gate_outbox ready = {.effects = shard->ready};
+    const struct rbt_gate_event read = {
+        .kind = RBT_GATE_READ, .need = event->need, .request = event->request};
+    rbt_gate_step(shard->gate, &read, &ready);
+    if (ready.count == 1 && ready.effects[0].status == RBT_OK) {
+        answer(table, event);
+        out->effects[out->count++] =
+            (struct rbt_shard_effect){.kind = RBT_SHARD_ANSWERED, .request = event->request};
+    } else {
+        report_ready(shard, &ready, out);
+    }
+}
+
+static void leave(rbt_shard *shard, uint32_t worker, struct rbt_shard_outbox *out)
+{
+    RBT_ASSERT(worker < shard->options.worker_count);
+    struct rbt_gate_outbox ready = {.effects = shard->ready};
+    const struct rbt_gate_event gone = {
+        .kind = RBT_GATE_CLOCK, .worker = worker, .clock = RBT_CLOCK_GONE};
+    rbt_gate_step(shard->gate, &gone, &ready);
+    release_all(shard); /* (1) */
+    report_ready(shard, &ready, out);
+}
+
+static rbt_status fill_table(rbt_shard *shard, struct table *table,
+                             const struct rbt_shard_table *schema)
+{
+    table->is_open = true;
+    table->partial = schema->partial;
+    table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
+                                        .layout = schema->layout,
+                                        .width = schema->width,
+                                        .state_width = schema->state_width,
+                                        .initial = {.type = schema->type,
+                                                    .init = schema->init,
+                                                    .width = schema->width,
+                                                    .a = schema->a,
+                                                    .b = schema->b,
+                                                    .seed = schema->seed}};
+    table->applied = rbt_calloc(shard->options.worker_count, sizeof *table->applied);
+    if (schema->layout == RBT_DENSE) {
+        table->scratch = rbt_calloc(schema->width, rbt_merge_size(schema->type));
+    }
+    if (table->applied == NULL || (schema->layout == RBT_DENSE && table->scratch == NULL)) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
+    }
+    const struct rbt_vclock_options arrived = {.node_count = shard->options.worker_count,
+                                               .range_max = shard->options.range_max};
+    rbt_status st = rbt_vclock_create(&arrived, &table->arrived);
+    return st != RBT_OK ? st : rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
+}
+
+/* Opens the table; if it is open already, takes over the new staleness. */
+static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
+                      struct rbt_shard_outbox *out)
+{
+    RBT_ASSERT(event->table < shard->options.table_max);
+    RBT_ASSERT(event->schema != NULL);
+    struct table *table = &shard->tables[event->table];
+    if (!table->is_open) {
+        out->status = fill_table(shard, table, event->schema);
+        if (out->status != RBT_OK) {
+            close_table(table);
+            return;
+        }
+        if (event->table >= shard->table_count) {
+            shard->table_count = event->table + 1;
+        }
+    }
+    table->staleness = event->schema->staleness;
+    release(shard, table, NULL); /* (1) */
+}
+
+static void reset(rbt_shard *shard)
+{
+    struct rbt_gate_outbox ready = {.effects = shard->ready};
+    const struct rbt_gate_event event = {.kind = RBT_GATE_RESET};
+    rbt_gate_step(shard->gate, &event, &ready);
+    for (uint32_t i = 0; i < shard->table_count; i++) {
+        struct table *table = table_at(shard, i);
+        RBT_ASSERT(table->bins.count == 0); /* everybody had left */
+        rbt_vclock_reset(table->arrived);
+        memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
+    }
+}
+
+void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
+                    struct rbt_shard_outbox *out)
+{
+    out->count = 0;
+    out->status = RBT_OK;
+    switch (event->kind) {
+    case RBT_SHARD_PUSH:
+        push(shard, event, out);
+        break;
+    case RBT_SHARD_PULL:
+    case RBT_SHARD_SCAN:
+        pull(shard, event, out);
+        break;
+    case RBT_SHARD_LEAVE:
+        leave(shard, event->worker, out);
+        break;
+    case RBT_SHARD_TABLE:
+        set_table(shard, event, out);
+        break;
+    case RBT_SHARD_RESET:
+        reset(shard);
+        break;
+    }
+    out->floor = rbt_gate_floor(shard->gate);
+    RBT_ASSERT(out->count <= (size_t)shard->options.worker_count + 1);
+}
+
+void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
+{
+    *stats = (struct rbt_shard_stats){.updates = shard->updates, .duplicates = shard->duplicates};
+    for (uint32_t i = 0; i < shard->table_count; i++) {
+        const struct table *table = &shard->tables[i];
+        stats->rows += rbt_rows_count(table->rows);
+        stats->held += table->bins.count;
+    }
+}

@@ -1,0 +1,51 @@
+/* store/shard.h - a shard: the rows it owns, the clocks of the workers, and what is visible when.
+ *
+ * A state machine: the driver hands it events and does what the outbox says. It never waits and
+ * touches neither locks nor time.
+ *
+ *     PUSH   updates of one worker and one clock and, with them, a marker: "I have completed so
+ * many clocks". Never waits. PULL   rows, as soon as all updates of clocks < need are in. If they
+ * are not, the request is parked; READY says later that it may be stepped again. SCAN   like PULL,
+ * for all rows that exist in a range. LEAVE  the worker will send nothing more. TABLE  a table is
+ * new, or its staleness has changed. RESET  a new run begins: clocks are 0 again, rows stay. */
+#ifndef RUBATO_STORE_SHARD_H
+#define RUBATO_STORE_SHARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/set.h>
+#include <rubato/status.h>
+
+#include "core/batch.h"
+#include "core/shard_event.h"
+#include "store/rows.h"
+
+typedef struct rbt_shard rbt_shard;
+
+struct rbt_shard_options {
+    uint32_t worker_count;
+    uint32_t table_max;
+    uint32_t range_max; /* ranges per worker and table in the vector clocks */
+};
+
+RBT_MUST_USE rbt_status rbt_shard_create(const struct rbt_shard_options *options,
+                                         rbt_shard **shard);
+void rbt_shard_destroy(rbt_shard *shard);
+
+/* One event. Failures are in out->status and leave the shard as it was. */
+void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
+                    struct rbt_shard_outbox *out);
+
+/* Figures for rbt_job_stats(). */
+struct rbt_shard_stats {
+    uint64_t updates;    /* update messages applied: one per table and message */
+    uint64_t duplicates; /* dropped */
+    uint64_t rows;
+    size_t held; /* updates that are not visible yet */
+};
+void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats);
+
+#endif
