@@ -212,20 +212,23 @@ static void the_slowest_worker_fetches_every_s_plus_one_clocks(void **state)
     }
 }
 
-/* Worker 0 is frozen until worker 1 has made 10^4 updates and clocks; then worker 1 reads. */
+enum { AHEAD = 3000 }; /* clocks; their cost grows with the number of updates held back */
+
+/* Worker 0 is frozen until worker 1 has made thousands of updates and clocks; then worker 1 reads.
+ */
 static rbt_status run_beside_a_frozen_worker(rbt_worker *worker, void *argument)
 {
     struct scene *scene = argument;
     if (rbt_worker_index(worker) == 0) {
         AWAIT(&scene->gate, 1);
         rig_yield(200);
-        return count_clocks(worker, scene->table, 10000);
+        return count_clocks(worker, scene->table, AHEAD);
     }
     int64_t value = 0;
-    TRY(count_clocks(worker, scene->table, 10000));
+    TRY(count_clocks(worker, scene->table, AHEAD));
     rig_post(&scene->gate);
     TRY(rbt_get(worker, scene->table, 0, &value));
-    CHECK(value >= 20000 - scene->staleness && value <= 20000);
+    CHECK(value >= 2 * AHEAD - scene->staleness && value <= 2 * AHEAD);
     return RBT_OK;
 }
 
