@@ -594,6 +594,7 @@ const struct rbt_algo rbt_linear = {
     .options = linear_options,
     .option_count = sizeof linear_options / sizeof linear_options[0],
     .config_size = sizeof(struct rbt_linear_config),
+    .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_linear_model_predict,
     .evaluate = rbt_linear_model_evaluate,

@@ -321,11 +321,9 @@ static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, 
         return RBT_OK;
     }
     rbt_status st = fit_batches(worker, *count + portion->buffer.unsent_count);
-    for (const struct rbt_update *u = portion->buffer.first; st == RBT_OK && u != NULL;
+    for (const struct rbt_update *u = portion->buffer.unsent; st == RBT_OK && u != NULL;
          u = u->next) {
-        if (!u->is_sent) {
-            worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
-        }
+        worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
     }
     return st;
 }
@@ -347,14 +345,7 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
         return;
     }
     rbt_worker_lock(portion);
-    for (struct rbt_update *u = portion->buffer.first; u != NULL; u = u->next) {
-        if (!u->is_sent) {
-            u->is_sent = true;
-            u->sequence = worker->sequence;
-            u->clock = rbt_client_clock(worker);
-        }
-    }
-    portion->buffer.unsent_count = 0;
+    rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
     rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, floor));
     rbt_worker_unlock(portion);
 }

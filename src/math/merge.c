@@ -153,6 +153,9 @@ static void neutral(struct rbt_merge_kind kind, void *element)
 void rbt_merge_clear(struct rbt_merge_kind kind, void *to, size_t count)
 {
     const size_t size = rbt_merge_size(kind.type);
+    if (count == 0) {
+        return; /* there may be no array at all */
+    }
     if (kind.merge == RBT_MERGE_ADD || kind.merge == RBT_MERGE_OR) {
         memset(to, 0, count * size);
         return;
