@@ -112,6 +112,7 @@ RBT_API RBT_MUST_USE rbt_status rbt_table_open(rbt_job *job, const char *name,
                                                const struct rbt_table_options *options,
                                                rbt_table **table);
 
+/* Its name with its namespace, "main/weights"; its width; its type. */
 RBT_API const char *rbt_table_name(const rbt_table *table);
 RBT_API uint32_t rbt_table_width(const rbt_table *table);
 RBT_API rbt_type rbt_table_type(const rbt_table *table);

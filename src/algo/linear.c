@@ -401,8 +401,7 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
 static rbt_status evaluate(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics)
 {
-    const struct linear *linear = context;
-    return rbt_linear_model_measure_share(model, &linear->eval_share, metrics);
+    return rbt_linear_model_measure_share(model, &((struct linear *)context)->eval_share, metrics);
 }
 
 static const struct rbt_training_task task = {.open = open_tables,

@@ -73,7 +73,7 @@ rbt_status rbt_apply_open(struct rbt_apply *apply)
 {
     const rbt_status st = rbt_model_read(apply->path, &apply->model);
     if (st != RBT_OK) {
-        return st;
+        return st == RBT_E_INVALID ? RBT_E_DATA : st; /* the file is wrong, not the command line */
     }
     for (const struct rbt_algo *const *algo = rbt_algo_all(); *algo != NULL; algo++) {
         if ((*algo)->model_kind == apply->model.kind) {

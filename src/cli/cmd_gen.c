@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/complain.h"
+#include "cli/output.h"
 #include "data/generate.h"
 
 struct config {
@@ -231,7 +232,8 @@ static rbt_status run_kind(const struct kind *kind, int argc, char *const *argv)
         st = rbt_fail(RBT_E_INVALID, "option \"--out\" is missing");
         return rbt_fail_hint(st, "Say where to write: %s --out FILE.", name);
     }
-    return kind->run(&config);
+    st = rbt_output_check(config.out, "data"); /* before the truth is written beside it */
+    return st != RBT_OK ? st : kind->run(&config);
 }
 
 int rbt_cmd_gen(int argc, char *const *argv)

@@ -45,11 +45,11 @@ static int print_help(void)
 
 static int refuse(const char *name)
 {
-    const char *names[COMMAND_COUNT];
+    const char *names[COMMAND_COUNT + 3] = {"--help", "--version", "help"};
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        names[i] = commands[i].name;
+        names[i + 3] = commands[i].name;
     }
-    const char *guess = rbt_option_guess(name, names, COMMAND_COUNT);
+    const char *guess = rbt_option_guess(name, names, COMMAND_COUNT + 3);
     char hint[128] = "See \"rubato --help\".";
     if (guess != NULL) {
         snprintf(hint, sizeof hint, "Did you mean \"%s\"? See \"rubato --help\".", guess);

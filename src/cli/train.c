@@ -146,7 +146,9 @@ static void on_loaded(void *context, double load_seconds, uint64_t examples, uin
     pthread_mutex_lock(&run->mutex);
     run->began = rbt_clock_seconds();
     start_log(run);
-    rbt_progress_loaded(&run->progress, load_seconds, examples, parameters);
+    if (run->log_status == RBT_OK) {
+        rbt_progress_loaded(&run->progress, load_seconds, examples, parameters);
+    }
     pthread_mutex_unlock(&run->mutex);
 }
 
@@ -157,8 +159,8 @@ static void on_event(void *context, const struct rbt_train_event *event)
     run->last = *event;
     if (run->log_status == RBT_OK) {
         note_log(run, rbt_runlog_eval(&run->log, event));
+        rbt_progress_event(&run->progress, event);
     }
-    rbt_progress_event(&run->progress, event);
     pthread_mutex_unlock(&run->mutex);
 }
 

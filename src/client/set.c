@@ -535,7 +535,8 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
 rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table)
 {
     struct rbt_portion *portion = NULL;
-    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    rbt_status st = check_list(table, NULL, 0);
+    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
     if (st == RBT_OK) {
         portion->is_recording = true;
         portion->recorded_count = 0;

@@ -494,8 +494,8 @@ static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
         const uint64_t key = rows->rows[row].key;
         const size_t at = rbt_keys_find(target->keys->keys, target->keys->count, key);
         if (at != SIZE_MAX && rbt_keylist_shard(key, shard_count) == shard) {
-            st = rbt_rowcache_overlay(rows, row, target->values + at * rows->row_size,
-                                      target->sparse);
+            char *values = rows->is_sparse ? NULL : target->values + at * rows->row_size;
+            st = rbt_rowcache_overlay(rows, row, values, target->sparse);
         }
     }
     return st;

@@ -175,10 +175,14 @@ rbt_status rbt_builder_check(struct rbt_builder *builder, const char *name,
 {
     for (uint32_t i = 0; i < count; i++) {
         for (size_t k = 0; k < sinks[i].place_count; k++) {
-            const rbt_status st = admit(builder, sinks[i].places[k].label);
+            const struct rbt_label_place *place = &sinks[i].places[k];
+            if (builder->label_count == 0) {
+                builder->label_name = name;
+                builder->label_line = place->line;
+            }
+            const rbt_status st = admit(builder, place->label);
             if (st != RBT_OK) {
-                return rbt_fail_in(st, "cannot read \"%s\", line %zu", name,
-                                   sinks[i].places[k].line);
+                return rbt_fail_in(st, "cannot read \"%s\", line %zu", name, place->line);
             }
         }
     }
@@ -189,7 +193,10 @@ rbt_status rbt_builder_classify(struct rbt_builder *builder)
 {
     const float *labels = builder->labels;
     if (builder->label_count == 1 && labels[0] == 2) {
-        return rbt_fail(RBT_E_DATA, "all labels are 2; one class alone must be -1, 0 or 1");
+        return rbt_fail(RBT_E_DATA,
+                        "cannot read \"%s\", line %zu: label 2, and there is no other; "
+                        "a label alone must be -1, 0 or 1",
+                        builder->label_name, builder->label_line);
     }
     const bool has_two = builder->label_count == 2 && (labels[0] == 2 || labels[1] == 2);
     const float positive = has_two ? 2 : 1;

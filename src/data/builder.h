@@ -42,6 +42,8 @@ struct rbt_builder {
     size_t nonzero_capacity;
     float labels[2]; /* different labels so far, with has_binary_label */
     size_t label_count;
+    const char *label_name; /* the file of the first label, borrowed until the end */
+    size_t label_line;      /* and its line */
 };
 
 /* Makes sinks for the chunks, with room for a row per line and `nonzero_max[i]` features in chunk

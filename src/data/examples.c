@@ -210,6 +210,7 @@ rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_
     for (size_t i = 0; st == RBT_OK && i < paths.count; i++) {
         st = add_file(&builder, options, paths.items[i], &column_count);
     }
-    rbt_paths_free(&paths);
-    return finish(&builder, st, options->has_binary_label, examples);
+    st = finish(&builder, st, options->has_binary_label, examples);
+    rbt_paths_free(&paths); /* the builder's messages name them */
+    return st;
 }

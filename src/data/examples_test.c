@@ -179,7 +179,9 @@ static void labels_that_are_not_two_classes_are_refused(void **state)
     assert_refuses(&binary, "0\n2\n",
                    "cannot read \"f\", line 2: label 2, after label 0; "
                    "labels must be -1 and 1, 0 and 1, or 1 and 2");
-    assert_refuses(&binary, "2\n2\n", "all labels are 2; one class alone must be -1, 0 or 1");
+    assert_refuses(&binary, "2\n2\n",
+                   "cannot read \"f\", line 1: label 2, and there is no other; a label alone must "
+                   "be -1, 0 or 1");
 }
 
 static void formats_are_recognized(void **state)

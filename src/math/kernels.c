@@ -34,7 +34,6 @@ ALWAYS_INLINE void row_axpy(float a, const struct rbt_sparse *x, float *restrict
 {
     const uint32_t *restrict indices = x->indices;
     const float *restrict values = x->values;
-#pragma GCC ivdep
     for (size_t k = 0; k < x->count; k++) {
         w[indices[k]] += a * values[k];
     }

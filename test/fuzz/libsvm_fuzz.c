@@ -1,5 +1,5 @@
 /* fuzz/libsvm_fuzz.c - any bytes as LIBSVM. */
-#include "text_fuzz.h"
+#include "fuzz/text_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/lines.h"
-#include "text_fuzz.h"
+#include "fuzz/text_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

@@ -2,7 +2,7 @@
  *
  * The text is repeated until threads have something to share; the copies must then give the same
  * examples again, because lines are independent (a header counts once, so CSV is not repeated). */
-#include "text_fuzz.h"
+#include "fuzz/text_fuzz.h"
 
 #include <math.h>
 #include <string.h>

@@ -386,7 +386,7 @@ static void nothing_is_allocated_inside_the_loop(void **state)
 
 /* --- Ranges ----------------------------------------------------------------------------------- */
 
-enum { RANGE_KEYS = 64, RANGE_WIDTH = 2 };
+enum { RANGE_KEYS = 52, RANGE_WIDTH = 2 };
 
 static uint64_t range_key(uint64_t i)
 {

@@ -39,10 +39,11 @@ static void a_thousand_tables_are_independent(void **state)
     static rbt_table *tables[TABLES];
     rbt_job *job = rig_job(2, 2, "bsp");
     for (int i = 0; i < TABLES; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "table-%d", i);
-        tables[i] = rig_table(job, name, (struct rbt_table_options){.type = RBT_I64, .width = 3});
-        assert_string_equal(rbt_table_name(tables[i]), name);
+        char name[24];
+        (void)snprintf(name, sizeof name, "main/table-%d", i);
+        tables[i] = rig_table(job, strchr(name, '/') + 1,
+                              (struct rbt_table_options){.type = RBT_I64, .width = 3});
+        assert_string_equal(rbt_table_name(tables[i]), name); /* with its namespace */
         assert_int_equal(rbt_table_width(tables[i]), 3);
         assert_int_equal(rbt_table_type(tables[i]), RBT_I64);
     }

@@ -1,0 +1,246 @@
+/* algo/linear_test.c - training against a serial loop, bit for bit, and how it stops and fails. */
+#include "base/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "algo/linear.h"
+#include "algo/replica.h"
+#include "algo/training.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "math/choose.h"
+
+enum { EXAMPLES = 60, FEATURES = 25, EPOCHS = 3, CLOCKS_PER_EPOCH = 2 };
+
+struct fixture {
+    char path[64];
+    struct rbt_train_options options;
+    struct rbt_linear_config config;
+    struct rbt_observer observer;
+    struct rbt_train_summary summary;
+    int events;
+    int polls;
+};
+
+static void on_event(void *context, const struct rbt_train_event *event)
+{
+    struct fixture *f = context;
+    assert_true(isfinite(event->objective));
+    f->events++;
+}
+
+static bool interrupt_at_third_poll(void *context)
+{
+    struct fixture *f = context;
+    return ++f->polls >= 3;
+}
+
+/* Labels follow feature 1, with some noise, so that there is something to learn. */
+static void write_data(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 5, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        const double first = rbt_rng_normal(&rng);
+        const bool is_positive = first + 0.3 * rbt_rng_normal(&rng) > 0;
+        fprintf(file, "%s 1:%.4f", is_positive ? "+1" : "-1", first);
+        for (int j = 2; j <= FEATURES; j++) {
+            if (rbt_rng_below(&rng, 3) == 0) {
+                fprintf(file, " %d:%.4f", j, rbt_rng_normal(&rng));
+            }
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_true(snprintf(f->path, sizeof f->path, "/tmp/rubato-linear-XXXXXX") > 0);
+    const int fd = mkstemp(f->path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    write_data(f->path);
+    f->options = (struct rbt_train_options){.format = RBT_FORMAT_LIBSVM,
+                                            .epochs = EPOCHS,
+                                            .clocks_per_epoch = CLOCKS_PER_EPOCH,
+                                            .workers = 1,
+                                            .servers = 1,
+                                            .consistency = "bsp",
+                                            .seed = 1,
+                                            .label_column = -1,
+                                            .target = (double)NAN};
+    f->options.data.values[0] = f->path;
+    f->options.data.count = 1;
+    f->config = (struct rbt_linear_config){
+        .l2 = 0.01, .lr = 0.1, .schedule = RBT_SCHEDULE_CONSTANT, .scale = 1, .batch = 1};
+    f->observer = (struct rbt_observer){.context = f, .on_event = on_event};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    (void)unlink(f->path); /* a test that failed may have removed it */
+    free(f);
+    return 0;
+}
+
+static rbt_status train(struct fixture *f)
+{
+    return rbt_linear.train(&f->options, &f->config, &f->observer, &f->summary);
+}
+
+/* The same in one loop: textbook gradient descent with one regularisation step per sweep. A clock
+ * ends with w = w_0 + (w - w_0), as the table adds what has changed. */
+static void serial(const struct fixture *f, float *w, const struct rbt_share *share)
+{
+    const double row_mean = (double)(share->offsets[share->count] + 1) / (double)(EXAMPLES + 1);
+    const size_t sweep = (size_t)((double)share->key_count / (2.0 * row_mean)) + 1;
+    float ones[FEATURES];
+    for (size_t j = 0; j < FEATURES; j++) {
+        ones[j] = 1.0F;
+    }
+    for (size_t clock = 0; clock < (size_t)EPOCHS * CLOCKS_PER_EPOCH; clock++) {
+        float before[FEATURES];
+        memcpy(before, w, sizeof before);
+        const size_t first = EXAMPLES / CLOCKS_PER_EPOCH * (clock % CLOCKS_PER_EPOCH);
+        const size_t last = first + EXAMPLES / CLOCKS_PER_EPOCH;
+        for (size_t at = first; at < last;) {
+            const size_t end = at + sweep < last ? at + sweep : last;
+            struct rbt_sgd_run run = {.loss = (enum rbt_loss)f->config.loss,
+                                      .offsets = share->offsets,
+                                      .labels = share->labels,
+                                      .indices = share->indices,
+                                      .values = share->values,
+                                      .begin = at,
+                                      .end = end,
+                                      .weights = w,
+                                      .eta = (float)f->config.lr,
+                                      .batch = 1};
+            (void)rbt_choose_kernels()->sgd(&run); /* the weights are what is compared */
+            const double amount = f->config.lr * (double)(end - at);
+            const struct rbt_shrink shrink = {.scales = ones,
+                                              .l2 = (float)(amount * f->config.l2),
+                                              .l1 = (float)(amount * f->config.l1),
+                                              .theta = INFINITY};
+            rbt_choose_kernels()->shrink(&shrink, w, share->key_count);
+            at = end;
+        }
+        for (size_t j = 0; j < share->key_count; j++) {
+            w[j] = before[j] + (w[j] - before[j]);
+        }
+    }
+}
+
+static void one_worker_equals_a_serial_loop(void **state)
+{
+    struct fixture *f = *state;
+    for (int32_t loss = RBT_LOSS_LOGISTIC; loss <= RBT_LOSS_SQUARED; loss++) {
+        struct rbt_examples examples;
+        struct rbt_share share;
+        const struct rbt_data_options data = {.paths = f->options.data.values,
+                                              .path_count = 1,
+                                              .format = RBT_FORMAT_LIBSVM,
+                                              .has_binary_label = loss != RBT_LOSS_SQUARED};
+        char model_path[80];
+        assert_true(snprintf(model_path, sizeof model_path, "%s.rbt", f->path) > 0);
+        f->options.model = model_path;
+        f->config.loss = loss;
+        f->config.l1 = loss == RBT_LOSS_HINGE ? 0.01 : 0.0;
+        assert_ok(train(f));
+        assert_ok(rbt_examples_read(&data, &examples));
+        assert_ok(rbt_share_take(&examples, 1, 0, 1, &share));
+        assert_int_equal(share.key_count, FEATURES);
+        float expected[FEATURES] = {0};
+        serial(f, expected, &share);
+        struct rbt_model model;
+        assert_ok(rbt_model_read(model_path, &model));
+        assert_int_equal(rbt_model_digest(&model), f->summary.digest);
+        size_t row = 0;
+        for (size_t j = 0; j < FEATURES; j++) {
+            const bool is_there =
+                row < model.arrays[0].count && model.arrays[0].keys[row] == share.keys[j];
+            const float weight = is_there ? model.arrays[0].values[row++] : 0.0F;
+            assert_true(weight == expected[j]);
+        }
+        rbt_model_free(&model);
+        rbt_share_free(&share);
+        rbt_examples_free(&examples);
+        assert_int_equal(unlink(model_path), 0);
+    }
+}
+
+static void several_workers_repeat_under_bsp(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    f->config.has_bias = true;
+    f->config.scale = 0;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    for (int i = 0; i < 5; i++) {
+        assert_ok(train(f));
+        assert_int_equal(f->summary.digest, digest);
+    }
+    assert_int_equal(f->summary.examples, EXAMPLES * EPOCHS);
+    assert_int_equal(f->summary.clocks, EPOCHS * CLOCKS_PER_EPOCH);
+    assert_int_equal(f->events, 6 * EPOCHS);
+    assert_true(f->summary.objective < log(2.0));
+}
+
+static void divergence_is_an_error_with_a_hint(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 2;
+    f->config.loss = RBT_LOSS_SQUARED;
+    f->config.lr = 1e30;
+    assert_fails(train(f), RBT_E_DATA, "training diverged in epoch");
+    assert_non_null(strstr(rbt_last_hint(), "--lr"));
+}
+
+static void interruption_and_target_stop_early(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 2;
+    f->options.epochs = 1000;
+    f->options.model = "/nowhere/m.rbt"; /* is not written */
+    f->observer.is_interrupted = interrupt_at_third_poll;
+    assert_ok(train(f));
+    assert_true(f->summary.is_interrupted);
+    assert_true(f->summary.clocks < 1000);
+    f->options.model = NULL;
+    f->observer.is_interrupted = NULL;
+    f->options.target = 0.6;
+    assert_ok(train(f));
+    assert_false(f->summary.is_interrupted);
+    assert_true(f->summary.clocks < 1000 * CLOCKS_PER_EPOCH);
+}
+
+static void other_solvers_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->config.solver = 1;
+    assert_fails(train(f), RBT_E_INVALID, "solver \"dbpg\" is not available yet");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_worker_equals_a_serial_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
+        cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),
+        cmocka_unit_test_setup_teardown(interruption_and_target_stop_early, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_solvers_are_refused, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

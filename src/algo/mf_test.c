@@ -1,0 +1,177 @@
+/* algo/mf_test.c - factorisation against a serial loop, bit for bit, and against what made it. */
+#include "base/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "algo/mf.h"
+#include "algo/mf_model.h"
+#include "algo/training.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "math/choose.h"
+
+enum { USERS = 20, ITEMS = 15, RATINGS = 200, RANK = 3, EPOCHS = 3 };
+
+struct fixture {
+    char path[64];
+    char model_path[80];
+    struct rbt_train_options options;
+    struct rbt_mf_config config;
+    struct rbt_observer observer;
+    struct rbt_train_summary summary;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_true(snprintf(f->path, sizeof f->path, "/tmp/rubato-mf-XXXXXX") > 0);
+    const int fd = mkstemp(f->path);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    assert_non_null(file);
+    for (uint64_t k = 0; k < RATINGS; k++) {
+        const uint64_t user = k % USERS;
+        const uint64_t item = k * 7 % ITEMS;
+        const double rating = 3.0 + rbt_rng_normal_at(1, user, 0) * rbt_rng_normal_at(2, item, 0);
+        fprintf(file, "%d\t%d\t%.3f\n", (int)user + 1, (int)item + 1, rating);
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_true(snprintf(f->model_path, sizeof f->model_path, "%s.rbt", f->path) > 0);
+    f->options = (struct rbt_train_options){.format = RBT_FORMAT_RATINGS,
+                                            .epochs = EPOCHS,
+                                            .clocks_per_epoch = 1,
+                                            .workers = 1,
+                                            .servers = 1,
+                                            .consistency = "bsp",
+                                            .seed = 1,
+                                            .model = f->model_path,
+                                            .target = (double)NAN};
+    f->options.data.values[0] = f->path;
+    f->options.data.count = 1;
+    f->config = (struct rbt_mf_config){
+        .rank = RANK, .l2 = 0.05, .lr = 0.05, .schedule = RBT_SCHEDULE_CONSTANT};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    (void)unlink(f->model_path); /* a test that failed may have removed it */
+    (void)unlink(f->path);
+    free(f);
+    return 0;
+}
+
+static rbt_status train(struct fixture *f)
+{
+    return rbt_mf.train(&f->options, &f->config, &f->observer, &f->summary);
+}
+
+static void fill(float *factors, const uint64_t *keys, size_t count, uint64_t seed)
+{
+    for (size_t i = 0; i < count * RANK; i++) {
+        factors[i] = (float)(0.1 * rbt_rng_normal_at(seed, keys[i / RANK], i % RANK));
+    }
+}
+
+/* A clock ends with w = w_0 + (w - w_0), as the table adds what has changed. */
+static void serial(const struct fixture *f, const struct rbt_rating_share *share, float *p,
+                   float *q)
+{
+    fill(p, share->user_keys, share->user_count, 1);
+    fill(q, share->item_keys, share->item_count, rbt_hash_key(2));
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        float p_before[USERS * RANK];
+        float q_before[ITEMS * RANK];
+        memcpy(p_before, p, sizeof p_before);
+        memcpy(q_before, q, sizeof q_before);
+        const struct rbt_mf_run run = {.users = share->users,
+                                       .items = share->items,
+                                       .values = share->values,
+                                       .end = share->count,
+                                       .user_factors = p,
+                                       .item_factors = q,
+                                       .rank = RANK,
+                                       .eta = (float)f->config.lr,
+                                       .l2 = (float)f->config.l2};
+        (void)rbt_choose_kernels()->mf(&run); /* the factors are what is compared */
+        for (size_t j = 0; j < USERS * RANK; j++) {
+            p[j] = p_before[j] + (p[j] - p_before[j]);
+        }
+        for (size_t j = 0; j < ITEMS * RANK; j++) {
+            q[j] = q_before[j] + (q[j] - q_before[j]);
+        }
+    }
+}
+
+static void one_worker_equals_a_serial_loop(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_ratings ratings;
+    struct rbt_rating_share share;
+    struct rbt_model model;
+    const struct rbt_data_options data = {
+        .paths = f->options.data.values, .path_count = 1, .format = RBT_FORMAT_RATINGS};
+    assert_ok(train(f));
+    assert_ok(rbt_ratings_read(&data, &ratings));
+    assert_ok(rbt_rating_share_take(&ratings, 1, 0, 1, &share));
+    assert_int_equal(share.user_count, USERS);
+    assert_int_equal(share.item_count, ITEMS);
+    float p[USERS * RANK];
+    float q[ITEMS * RANK];
+    serial(f, &share, p, q);
+    assert_ok(rbt_model_read(f->model_path, &model));
+    assert_int_equal(model.array_count, 2);
+    assert_memory_equal(rbt_model_array_find(&model, "users")->values, p, sizeof p);
+    assert_memory_equal(rbt_model_array_find(&model, "items")->values, q, sizeof q);
+    rbt_model_free(&model);
+    rbt_rating_share_free(&share);
+    rbt_ratings_free(&ratings);
+}
+
+static void strangers_get_the_mean(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_model model;
+    rbt_mf_model *scorer = NULL;
+    f->config.has_bias = true;
+    assert_ok(train(f));
+    assert_ok(rbt_model_read(f->model_path, &model));
+    assert_ok(rbt_mf_model_open(&model, &scorer));
+    const double mean = rbt_model_setting(&model, "mean", 0.0);
+    const float bias = rbt_model_array_find(&model, "item_bias")->values[0]; /* of item 1 */
+    assert_true(rbt_mf_model_score(scorer, 999, 999) == (float)mean);
+    assert_true(rbt_mf_model_score(scorer, 999, 1) == (float)(mean + (double)bias));
+    rbt_mf_model_close(scorer);
+    rbt_model_free(&model);
+}
+
+static void several_workers_learn_and_repeat(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    f->options.epochs = 60;
+    f->config.has_bias = true;
+    f->config.l2 = 0.01;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    assert_true(f->summary.objective < 0.3); /* the ratings' variance is about 1 */
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+    assert_int_equal(f->summary.examples, RATINGS * 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_worker_equals_a_serial_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(strangers_get_the_mean, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_workers_learn_and_repeat, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

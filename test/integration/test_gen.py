@@ -1,0 +1,35 @@
+"""Generated data: the same seed gives the same bytes, and the truth lies beside them."""
+
+import pytest
+
+KINDS = {"sparse": ["--examples", "200", "--features", "40", "--nonzeros", "5"],
+         "ratings": ["--users", "20", "--items", "15", "--ratings", "100"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_seed_same_bytes(rubato, kind):
+    for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+        assert rubato.ok("gen", kind, *KINDS[kind], "--seed", seed, "--out", name) == ""
+    assert rubato.files() == ["a", "a.truth", "b", "b.truth", "c", "c.truth"]
+    read = {name: (rubato.folder / name).read_bytes() for name in rubato.files()}
+    assert read["a"] == read["b"] != read["c"]
+    assert read["a.truth"] == read["b.truth"] != read["c.truth"]
+
+
+def test_sizes_are_as_asked(rubato):
+    rubato.ok("gen", "sparse", *KINDS["sparse"], "--out", "s.svm")
+    lines = (rubato.folder / "s.svm").read_text().splitlines()
+    assert len(lines) == 200
+    assert all(len(line.split()) == 6 for line in lines)
+
+
+@pytest.mark.parametrize("out, error", [
+    ("/nowhere/x", "No such file or directory"),
+    (".", "Is a directory"),
+    ("/dev/full", "not a regular file"),
+])
+def test_what_cannot_be_written_leaves_nothing(rubato, out, error):
+    result = rubato("gen", "sparse", "--out", out)
+    assert result.stderr == f'rubato: error: could not write data "{out}": {error}\n'
+    assert result.returncode == 1
+    assert rubato.files() == []

@@ -1,0 +1,39 @@
+"""Help: what is printed is compared with test/golden; `GOLDEN=write pytest` writes it anew."""
+
+import os
+
+import pytest
+
+from conftest import GOLDEN
+
+COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["predict"], ["eval"], ["gen"],
+            ["gen", "sparse"], ["gen", "ratings"], ["plot"], ["info"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(c) or "rubato" for c in COMMANDS])
+def test_help(rubato, command):
+    text = rubato.ok(*command, "--help")
+    assert rubato.ok(*command, "-h") == text
+    assert max(map(len, text.splitlines())) <= 80
+    before, examples = text.split("\nExamples:\n")
+    assert before
+    assert len([line for line in examples.splitlines() if line.startswith("  ")]) >= 2
+    path = GOLDEN / ("help-" + ("-".join(command) or "rubato") + ".txt")
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_help_by_name(rubato):
+    assert rubato.ok("help") == rubato.ok("--help")
+    assert rubato.ok("help", "plot") == rubato.ok("plot", "--help")
+    assert rubato.ok("help", "train", "mf") == rubato.ok("train", "mf", "--help")
+
+
+def test_version(rubato):
+    assert rubato.ok("--version").startswith("rubato ")
+
+
+def test_list_of_algorithms(rubato):
+    names = [line.split()[0] for line in rubato.ok("train", "--list").splitlines()]
+    assert {"linear", "mf"} <= set(names)

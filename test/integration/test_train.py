@@ -1,0 +1,132 @@
+"""Training from the outside: summary, log, model, prediction, Ctrl-C."""
+
+import json
+import math
+import signal
+import time
+
+import pytest
+
+FIELDS = ["objective", "eval", "seconds", "load_seconds", "examples", "examples_per_s", "epochs",
+          "clocks", "updates", "reads", "reads_waited", "wait_seconds", "lag_mean", "lag_max",
+          "bytes_sent", "bytes_received", "peak_rss_mb", "digest"]
+QUIET = ["--progress", "never"]
+ENDLESS = ["--epochs", "1000000"]
+
+
+def events(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_summary_has_every_field(rubato, shelf):
+    out = rubato.ok("train", "linear", "--data", shelf / "train.svm", "--eval", shelf / "train.svm",
+                    "--summary", "json", *QUIET)
+    summary = json.loads(out.splitlines()[-1])
+    assert list(summary) == FIELDS
+    assert math.isfinite(summary["objective"]) and summary["eval"]
+    assert len(summary["digest"]) == 16 and int(summary["digest"], 16) >= 0
+
+
+def test_log_tells_the_run(rubato, shelf):
+    rubato.ok("train", "linear", "--data", shelf / "train.svm", "--epochs", "4", "--log", "r.jsonl",
+              "--seed", "3", *QUIET)
+    log = events(rubato.folder / "r.jsonl")
+    assert [event["event"] for event in log][::len(log) - 1] == ["start", "end"]
+    assert log[0]["argv"][:3] == ["rubato", "train", "linear"]
+    assert log[0]["config"]["seed"] == 3 and log[0]["config"]["consistency"] == "essp:2"
+    assert all(event["event"] == "eval" for event in log[1:-1]) and len(log) >= 5
+    assert log[-1]["status"] == "ok" and list(log[-1]["summary"]) == FIELDS
+    times = [event["t"] for event in log[1:]]
+    assert times == sorted(times)
+
+
+def test_a_new_run_replaces_the_log(rubato, shelf):
+    rubato.write("r.jsonl", "x" * 100000)
+    rubato.ok("train", "linear", "--data", shelf / "train.svm", "--log", "r.jsonl", *QUIET)
+    assert events(rubato.folder / "r.jsonl")[-1]["status"] == "ok"
+
+
+def test_wrong_usage_keeps_the_last_log_and_model(rubato, shelf):
+    rubato.write("r.jsonl", "precious")
+    rubato.write("m.model", "precious")
+    for wrong in (["--rule", "quux"], ["--consistency", "x"]):
+        result = rubato("train", "linear", "--data", shelf / "train.svm", "--log", "r.jsonl",
+                        "--model", "m.model", *wrong)
+        assert result.returncode == 2
+    assert (rubato.folder / "r.jsonl").read_text() == "precious"
+    assert (rubato.folder / "m.model").read_text() == "precious"
+
+
+def test_bsp_gives_the_same_bits_again(rubato, shelf):
+    digests = {json.loads(rubato.ok("train", "linear", "--data", shelf / "train.svm", "--workers",
+                                    "2", "--consistency", "bsp", "--summary", "json", *QUIET))
+               ["digest"] for _ in range(3)}
+    assert len(digests) == 1
+
+
+def test_predictions_are_one_per_example(rubato, shelf):
+    arguments = ["predict", shelf / "linear.model", "--data", shelf / "train.svm"]
+    lines = rubato.ok(*arguments).splitlines()
+    assert len(lines) == 400 and all(math.isfinite(float(line)) for line in lines)
+    assert rubato.ok(*arguments, "--out", "scores.txt") == ""
+    assert (rubato.folder / "scores.txt").read_text().splitlines() == lines
+    text = (shelf / "train.svm").read_text()
+    assert rubato.ok("predict", shelf / "linear.model", "--data", "-", "--format", "libsvm",
+                     stdin=text).splitlines() == lines
+
+
+def test_eval_in_text_and_json(rubato, shelf):
+    arguments = ["eval", shelf / "linear.model", "--data", shelf / "train.svm"]
+    values = json.loads(rubato.ok(*arguments, "--summary", "json"))["eval"]
+    assert values["accuracy"] > 0.6
+    assert [line.split()[0] for line in rubato.ok(*arguments).splitlines()] == list(values)
+
+
+def test_options_come_from_the_environment(rubato, shelf):
+    from conftest import environment
+    out = rubato.ok("train", "linear", "--data", shelf / "train.svm",
+                    env=environment(RUBATO_EPOCHS="2", RUBATO_SUMMARY="json",
+                                    RUBATO_PROGRESS="never"))
+    assert json.loads(out)["epochs"] == 2
+
+
+def test_progress_goes_to_standard_error(rubato, shelf):
+    arguments = ["train", "linear", "--data", shelf / "train.svm", "--epochs", "3"]
+    shown = rubato(*arguments, "--progress", "always")
+    assert "epoch 3/3  objective " in shown.stderr and "epoch" not in shown.stdout.split("\n")[1]
+    assert rubato(*arguments, *QUIET).stderr == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
+def test_an_interrupted_run_leaves_a_log_and_no_model(rubato, shelf, number):
+    process = rubato.start("train", "linear", "--data", shelf / "train.svm", "--log", "r.jsonl",
+                           "--model", "m.model", *ENDLESS, *QUIET)
+    wait_for_events(rubato.folder / "r.jsonl", process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert out == ""
+    assert err.startswith("rubato: error: interrupted after ") and err.count("\n") == 1
+    assert err.endswith("; no model was written\n")
+    log = events(rubato.folder / "r.jsonl")
+    assert log[-1]["event"] == "end" and log[-1]["status"] == "interrupted"
+    assert rubato.files() == ["r.jsonl"]
+
+
+def test_a_killed_run_leaves_a_usable_log(rubato, shelf):
+    process = rubato.start("train", "linear", "--data", shelf / "train.svm", "--log", "r.jsonl",
+                           *ENDLESS, *QUIET)
+    wait_for_events(rubato.folder / "r.jsonl", process)
+    process.kill()
+    process.communicate(timeout=30)
+    assert "running or killed" in rubato.ok("info", "r.jsonl")
+    assert "objective" in rubato.ok("plot", "r.jsonl")
+
+
+def wait_for_events(path, process):
+    """Until the log has a few lines; the run is endless, so it can only be slow."""
+    deadline = time.monotonic() + 30
+    while not path.exists() or path.read_bytes().count(b"\n") < 5:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
