@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"eval", "measure a model on labelled data", rbt_cmd_eval},
     {"gen", "generate data with a known truth", rbt_cmd_gen},
     {"plot", "draw the curves of runs", rbt_cmd_plot},
+    {"bench", "measure the system itself", rbt_cmd_bench},
     {"info", "say what a model or a log holds", rbt_cmd_info},
 };
 

@@ -1,0 +1,319 @@
+/* cli/cmd_bench.c - `rubato bench NAME`: what the system itself can do, as a table or as JSON.
+ *
+ * Figures for one worker have plain names; those for N workers of the same run end in _wN. A ratio
+ * is named after its figure, without the unit: dense_pull_gb_s of its limit is dense_pull_of_limit.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rubato/version.h>
+
+#include "base/error.h"
+#include "base/option.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "cli/bench_ps.h"
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/json.h"
+#include "cli/names.h"
+#include "cli/summary.h"
+
+enum {
+    RUNS_MAX = 2,
+    LISTS = 256, /* of keys, used in turn */
+};
+
+struct config {
+    int64_t rows;
+    int64_t width;
+    int64_t keys;
+    int64_t workers;
+    int64_t servers;
+    double seconds;
+    int32_t summary; /* enum rbt_summary_format */
+};
+
+#define AT(field) offsetof(struct config, field)
+
+static const struct rbt_option ps_options[] = {
+    {.name = "rows",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e6,
+     .value = "64",
+     .help = "Dense rows per worker; other row sizes fill as many bytes.",
+     .offset = AT(rows)},
+    {.name = "width",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e8,
+     .value = "262144",
+     .help = "Elements (f32) of a dense row.",
+     .offset = AT(width)},
+    {.name = "keys",
+     .type = RBT_OPTION_INT,
+     .min = 1000,
+     .max = 1e9,
+     .value = "10M",
+     .help = "Keys of the sparse table; lists have 100000 of them, or a tenth.",
+     .offset = AT(keys)},
+    {.name = "workers",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = RBT_BENCH_WORKERS_MAX,
+     .value = "0",
+     .help = "Worker threads; 0: first 1, then 2.",
+     .offset = AT(workers)},
+    {.name = "servers",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 256,
+     .value = "0",
+     .help = "Shards; 0: as many as workers.",
+     .offset = AT(servers)},
+    {.name = "seconds",
+     .type = RBT_OPTION_REAL,
+     .min = 0.001,
+     .max = 3600,
+     .value = "0.5",
+     .help = "Time for each figure.",
+     .offset = AT(seconds)},
+    {.name = "summary",
+     .type = RBT_OPTION_CHOICE,
+     .value = "text",
+     .choices = rbt_names_summary,
+     .help = "How the figures are printed.",
+     .offset = AT(summary)},
+};
+
+enum { OPTION_COUNT = sizeof ps_options / sizeof ps_options[0] };
+
+/* What figures are worth nothing without. */
+struct machine {
+    char cpu[128];
+    uint32_t cores;
+    double load[3]; /* before the benchmark: 1, 5, 15 minutes */
+};
+
+static void look_at_machine(struct machine *machine)
+{
+    *machine = (struct machine){.cpu = "unknown processor", .cores = rbt_thread_cores()};
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':') != NULL) {
+            snprintf(machine->cpu, sizeof machine->cpu, "%.127s", strchr(line, ':') + 2);
+            machine->cpu[strcspn(machine->cpu, "\n")] = '\0';
+            break;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file); /* only read */
+    }
+    (void)getloadavg(machine->load, 3); /* zeros if it is not known */
+}
+
+/* "dense_pull_gb_s" -> "dense_pull": what stands before the unit. */
+static size_t stem_of(const char *name)
+{
+    static const char *const units[] = {"_gb_s", "_mkeys_s", "_maccess_s"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        const size_t unit = strlen(units[i]);
+        if (length > unit && strcmp(name + length - unit, units[i]) == 0) {
+            return length - unit;
+        }
+    }
+    return length;
+}
+
+static void suffix_of(const struct rbt_bench_run *run, bool is_first, char suffix[16])
+{
+    suffix[0] = '\0';
+    if (!is_first) {
+        snprintf(suffix, 16, "_w%u", run->workers);
+    }
+}
+
+static void add_figures(struct rbt_json *json, const struct rbt_bench_run *run, const char *suffix)
+{
+    char name[80];
+    for (size_t i = 0; i < RBT_BENCH_FIGURE_COUNT; i++) {
+        const struct rbt_bench_figure_info *info = &rbt_bench_figures[i];
+        snprintf(name, sizeof name, "%s%s", info->name, suffix);
+        rbt_json_real(json, name, rbt_bench_median(&run->figures[i]));
+        if ((size_t)info->limit != i) {
+            snprintf(name, sizeof name, "%.*s_of_limit%s", (int)stem_of(info->name), info->name,
+                     suffix);
+            rbt_json_real(json, name,
+                          rbt_bench_ratio(&run->figures[i], &run->figures[info->limit]));
+        }
+    }
+    snprintf(name, sizeof name, "dense%s", suffix);
+    rbt_json_begin(json, name, '[');
+    for (size_t i = 0; i < RBT_BENCH_SIZES; i++) {
+        const struct rbt_bench_dense *dense = &run->dense[i];
+        rbt_json_begin(json, NULL, '{');
+        rbt_json_count(json, "row_bytes", dense->row_bytes);
+        rbt_json_count(json, "rows", dense->rows);
+        rbt_json_real(json, "limit_copy_gb_s", rbt_bench_median(&dense->copy));
+        rbt_json_real(json, "dense_pull_gb_s", rbt_bench_median(&dense->pull));
+        rbt_json_real(json, "dense_push_gb_s", rbt_bench_median(&dense->push));
+        rbt_json_real(json, "dense_pull_of_limit", rbt_bench_ratio(&dense->pull, &dense->copy));
+        rbt_json_real(json, "dense_push_of_limit", rbt_bench_ratio(&dense->push, &dense->copy));
+        rbt_json_end(json, '}');
+    }
+    rbt_json_end(json, ']');
+}
+
+static rbt_status print_json(const struct config *config, const struct machine *machine,
+                             const struct rbt_bench_run *runs, size_t run_count)
+{
+    struct rbt_json json = {0};
+    rbt_json_begin(&json, NULL, '{');
+    rbt_json_text(&json, "benchmark", "ps");
+    rbt_json_text(&json, "version", RBT_VERSION);
+    rbt_json_text(&json, "cpu", machine->cpu);
+    rbt_json_count(&json, "cores", machine->cores);
+    rbt_json_real(&json, "load", machine->load[0]);
+    rbt_json_int(&json, "rows", config->rows);
+    rbt_json_int(&json, "width", config->width);
+    rbt_json_int(&json, "keys", config->keys);
+    rbt_json_real(&json, "seconds", config->seconds);
+    for (size_t i = 0; i < run_count; i++) {
+        char suffix[16];
+        char name[32];
+        suffix_of(&runs[i], i == 0, suffix);
+        snprintf(name, sizeof name, "workers%s", suffix);
+        rbt_json_count(&json, name, runs[i].workers);
+        snprintf(name, sizeof name, "servers%s", suffix);
+        rbt_json_count(&json, name, runs[i].servers);
+        add_figures(&json, &runs[i], suffix);
+    }
+    rbt_json_end(&json, '}');
+    const rbt_status st = rbt_json_print(&json, stdout);
+    rbt_json_deinit(&json);
+    return st;
+}
+
+static void print_run(const struct rbt_bench_run *run)
+{
+    printf("\n%u worker%s, %u shard%s: figures per worker, median of %d (smallest to largest)\n",
+           run->workers, run->workers == 1 ? "" : "s", run->servers, run->servers == 1 ? "" : "s",
+           (int)RBT_BENCH_REPETITIONS);
+    for (size_t i = 0; i < RBT_BENCH_FIGURE_COUNT; i++) {
+        const struct rbt_bench_figure_info *info = &rbt_bench_figures[i];
+        const struct rbt_bench_series *series = &run->figures[i];
+        printf("  %-22s %8.3g (%.3g to %.3g)", info->name, rbt_bench_median(series),
+               rbt_bench_smallest(series), rbt_bench_largest(series));
+        if ((size_t)info->limit != i) {
+            printf(", %.0f%% of the limit",
+                   100 * rbt_bench_ratio(series, &run->figures[info->limit]));
+        }
+        printf("; %s\n", info->text);
+    }
+    puts("  dense rows, GB/s       memcpy      pull      push   of memcpy");
+    for (size_t i = 0; i < RBT_BENCH_SIZES; i++) {
+        const struct rbt_bench_dense *dense = &run->dense[i];
+        char rows[RBT_TEXT_SHORT];
+        rbt_text_from_bytes((double)dense->row_bytes, rows);
+        printf("  %8zu of %-9s  %8.3g  %8.3g  %8.3g   %.0f%%, %.0f%%\n", dense->rows, rows,
+               rbt_bench_median(&dense->copy), rbt_bench_median(&dense->pull),
+               rbt_bench_median(&dense->push), 100 * rbt_bench_ratio(&dense->pull, &dense->copy),
+               100 * rbt_bench_ratio(&dense->push, &dense->copy));
+    }
+}
+
+static void print_text(const struct config *config, const struct machine *machine,
+                       const struct rbt_bench_run *runs, size_t run_count)
+{
+    printf("rubato %s on %s, %u cores, load %.2f %.2f %.2f\n", RBT_VERSION, machine->cpu,
+           machine->cores, machine->load[0], machine->load[1], machine->load[2]);
+    printf("%lld dense rows of %lld f32 per worker; lists out of %lld keys of width 1; %.3g s for "
+           "each figure\n",
+           (long long)config->rows, (long long)config->width, (long long)config->keys,
+           config->seconds);
+    for (size_t i = 0; i < run_count; i++) {
+        print_run(&runs[i]);
+    }
+}
+
+static rbt_status run_ps(const struct config *config)
+{
+    const uint32_t counts[RUNS_MAX] = {config->workers > 0 ? (uint32_t)config->workers : 1, 2};
+    const size_t run_count = config->workers > 0 ? 1 : RUNS_MAX;
+    struct machine machine;
+    look_at_machine(&machine);
+    struct rbt_limit_keys keys = {0};
+    struct rbt_bench_run runs[RUNS_MAX];
+    rbt_status st = rbt_limit_keys_init(&keys, (uint64_t)config->keys, LISTS);
+    for (size_t i = 0; st == RBT_OK && i < run_count; i++) {
+        const struct rbt_bench_ps_options options = {
+            .workers = counts[i],
+            .servers = config->servers > 0 ? (uint32_t)config->servers : counts[i],
+            .rows = (uint64_t)config->rows,
+            .width = (uint32_t)config->width,
+            .seconds = config->seconds};
+        st = rbt_bench_ps(&options, &keys, &runs[i]);
+    }
+    rbt_limit_keys_deinit(&keys);
+    if (st == RBT_OK && config->summary == RBT_SUMMARY_JSON) {
+        st = print_json(config, &machine, runs, run_count);
+    } else if (st == RBT_OK) {
+        print_text(config, &machine, runs, run_count);
+    }
+    return st;
+}
+
+static void print_help(const char *name)
+{
+    struct config config;
+    const struct rbt_option_table table = {ps_options, OPTION_COUNT, &config};
+    printf("Usage: rubato bench %s [options]\n\n"
+           "Measures the system itself, next to the limits of this machine in the same run.\n\n"
+           "ps: tables in one process: dense rows, sparse lists, single rows\n",
+           name);
+    rbt_option_help(stdout, &table);
+    puts("\nExamples:\n"
+         "  rubato bench ps\n"
+         "  rubato bench ps --workers 4 --servers 4 --summary json");
+}
+
+static rbt_status parse_and_run(int argc, char *const *argv)
+{
+    struct config config = {0};
+    const struct rbt_option_table table = {ps_options, OPTION_COUNT, &config};
+    const struct rbt_option_command command = {
+        .name = "rubato bench ps", .tables = &table, .table_count = 1};
+    struct rbt_option_arguments arguments;
+    const rbt_status st = rbt_option_parse(&command, argc, argv, &arguments);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (arguments.wants_help) {
+        print_help("ps");
+        return RBT_OK;
+    }
+    return run_ps(&config);
+}
+
+int rbt_cmd_bench(int argc, char *const *argv)
+{
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        print_help("NAME");
+        return RBT_EXIT_OK;
+    }
+    if (argc == 0 || argv[0][0] == '-') {
+        return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
+                            "the name of the benchmark must come first");
+    }
+    if (strcmp(argv[0], "ps") != 0) {
+        return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
+                            "unrecognized benchmark \"%s\"", argv[0]);
+    }
+    const rbt_status st = parse_and_run(argc - 1, argv + 1);
+    return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);
+}
