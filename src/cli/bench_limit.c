@@ -13,9 +13,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/rng.h"
 
 enum {
-    AHEAD = 32,              /* accesses under way at once; 16 to 32 measured best */
+    AHEAD = 32, /* accesses under way at once; 16 to 64 measured alike, batches apart are slower */
     LIST_LENGTH_MAX = 100000 /* keys of a list, when there are ten times as many or more */
 };
 
@@ -92,7 +93,8 @@ rbt_status rbt_limit_keys_init(struct rbt_limit_keys *keys, uint64_t count, uint
     }
     keys->lists = rbt_calloc(list_count * length, sizeof *keys->lists);
     keys->slots = rbt_calloc(keys->mask + 1, sizeof *keys->slots);
-    if (keys->lists == NULL || keys->slots == NULL) {
+    keys->order = rbt_calloc(keys->count, sizeof *keys->order);
+    if (keys->lists == NULL || keys->slots == NULL || keys->order == NULL) {
         rbt_limit_keys_deinit(keys);
         return rbt_fail(RBT_E_NOMEM, "could not allocate a hash table of %llu keys",
                         (unsigned long long)count);
@@ -100,6 +102,7 @@ rbt_status rbt_limit_keys_init(struct rbt_limit_keys *keys, uint64_t count, uint
     insert_all(keys);
     struct rbt_rng rng;
     rbt_rng_init(&rng, 1, 0, 0);
+    rbt_rng_permutation(&rng, keys->order, keys->count);
     for (uint32_t list = 0; list < list_count; list++) {
         for (uint64_t i = 0; i < length; i++) {
             const uint64_t number = i * keys->group + rbt_rng_below(&rng, keys->group);
@@ -113,6 +116,7 @@ void rbt_limit_keys_deinit(struct rbt_limit_keys *keys)
 {
     rbt_free(keys->lists);
     rbt_free(keys->slots);
+    rbt_free(keys->order);
     *keys = (struct rbt_limit_keys){0};
 }
 
@@ -128,35 +132,37 @@ uint64_t rbt_limit_probe(const struct rbt_limit_keys *keys, uint32_t list)
 {
     RBT_ASSERT(list < keys->list_count);
     const uint64_t *wanted = keys->lists + (size_t)list * keys->list_length;
-    uint64_t homes[AHEAD];
+    uint64_t homes[AHEAD] = {0}; /* of the next keys, at their number modulo AHEAD */
     uint64_t sum = 0;
-    for (size_t begin = 0; begin < keys->list_length; begin += AHEAD) {
-        const size_t left = keys->list_length - begin;
-        const size_t count = left < AHEAD ? left : AHEAD;
-        for (size_t i = 0; i < count; i++) {
-            homes[i] = rbt_hash_key(wanted[begin + i]) & keys->mask;
-            __builtin_prefetch(&keys->slots[homes[i]]);
+    for (size_t i = 0; i < keys->list_length + AHEAD; i++) {
+        const uint64_t home = homes[i % AHEAD];
+        if (i < keys->list_length) {
+            homes[i % AHEAD] = rbt_hash_key(wanted[i]) & keys->mask;
+            __builtin_prefetch(&keys->slots[homes[i % AHEAD]]);
         }
-        for (size_t i = 0; i < count; i++) {
-            sum += probe(keys, wanted[begin + i], homes[i]);
+        if (i >= AHEAD) {
+            sum += probe(keys, wanted[i - AHEAD], home);
         }
     }
     return sum;
 }
 
-void rbt_limit_random(struct rbt_limit_keys *keys, struct rbt_rng *rng, size_t count)
+void rbt_limit_random(struct rbt_limit_keys *keys, uint64_t *turn, size_t count)
 {
-    uint64_t places[AHEAD];
-    for (size_t done = 0; done < count; done += AHEAD) {
-        for (size_t i = 0; i < AHEAD; i++) {
-            places[i] = rbt_rng_next(rng) & keys->mask;
-            __builtin_prefetch(&keys->slots[places[i]], 1);
+    const uint64_t first = *turn;
+    uint64_t places[AHEAD] = {0};
+    for (size_t i = 0; i < count + AHEAD; i++) {
+        const uint64_t place = places[i % AHEAD];
+        if (i < count) {
+            places[i % AHEAD] = rbt_hash_key(first + i) & keys->mask;
+            __builtin_prefetch(&keys->slots[places[i % AHEAD]], 1);
         }
-        for (size_t i = 0; i < AHEAD; i++) {
-            atomic_uint *counter = &keys->slots[places[i]].counter;
+        if (i >= AHEAD) {
+            atomic_uint *counter = &keys->slots[place].counter;
             /* Relaxed, and two operations: a lost addition harms nobody, see the header. */
             const unsigned old = atomic_load_explicit(counter, memory_order_relaxed);
             atomic_store_explicit(counter, old + 1, memory_order_relaxed);
         }
     }
+    *turn = first + count;
 }

@@ -11,8 +11,6 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "base/rng.h"
-
 /* Two buffers of the same size, copied block by block. */
 struct rbt_limit_copy {
     char *from;
@@ -32,11 +30,12 @@ void rbt_limit_copy_run(struct rbt_limit_copy *copy);
  * some of them in increasing order. Key number j lies in the j-th of `count` equal pieces of the
  * 64-bit numbers, so that any increasing selection is sorted without sorting. */
 struct rbt_limit_keys {
-    uint64_t count;       /* list_length * group */
-    uint64_t group;       /* a list has one key out of each group of this many */
-    uint64_t *lists;      /* list_count * list_length */
-    uint32_t list_count;  /* */
-    uint32_t list_length; /* */
+    uint64_t count;  /* list_length * group */
+    uint64_t group;  /* a list has one key out of each group of this many */
+    uint64_t *lists; /* list_count * list_length */
+    uint32_t list_count;
+    uint32_t list_length;
+    uint32_t *order; /* a random order of all numbers, in which tables are filled */
     struct rbt_limit_slot *slots;
     uint64_t mask;
 };
@@ -52,7 +51,7 @@ uint64_t rbt_limit_key(const struct rbt_limit_keys *keys, uint64_t number);
 uint64_t rbt_limit_probe(const struct rbt_limit_keys *keys, uint32_t list);
 
 /* Adds 1 to the four-byte counters of `count` random slots of the table, many under way at once.
- * Threads may lose each other's additions, which nobody reads. */
-void rbt_limit_random(struct rbt_limit_keys *keys, struct rbt_rng *rng, size_t count);
+ * `turn` says which come next. Threads may lose each other's additions, which nobody reads. */
+void rbt_limit_random(struct rbt_limit_keys *keys, uint64_t *turn, size_t count);
 
 #endif

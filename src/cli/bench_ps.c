@@ -19,7 +19,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 enum {
     SETS = 8, /* declared lists per worker, used in turn, so that caches do not hold them */
@@ -28,6 +27,7 @@ enum {
     SMALL_CALLS = 1000,  /* between two looks at the time */
     PULL_SAMPLES = 2000, /* one-key pulls that are timed one by one */
     CLOCKS = 10000,      /* clocks that are timed together */
+    FILL_LENGTH = 64,    /* keys of the lists that fill a table */
     RANDOM_STEP = 32768, /* random accesses between two looks at the time */
 };
 
@@ -59,10 +59,10 @@ struct thread {
     rbt_set *own;
     rbt_set *shared;
     rbt_set *sets[SETS];
-    uint64_t turn; /* which list or set is next */
-    float *values; /* of a list */
-    struct rbt_rng rng;
-    uint64_t sum; /* of what was read, so that reading is not left out */
+    uint64_t turn;   /* which list or set is next */
+    float *values;   /* of a list */
+    uint64_t random; /* where the random accesses are */
+    uint64_t sum;    /* of what was read, so that reading is not left out */
 };
 
 /* Does one piece of work and says how much it was. */
@@ -281,7 +281,7 @@ static struct rbt_rows next_list(struct thread *thread)
 
 static rbt_status random_piece(struct thread *thread, double *amount)
 {
-    rbt_limit_random(thread->bench->keys, &thread->rng, RANDOM_STEP);
+    rbt_limit_random(thread->bench->keys, &thread->random, RANDOM_STEP);
     *amount = RANDOM_STEP;
     return RBT_OK;
 }
@@ -328,27 +328,28 @@ static rbt_status push_set(struct thread *thread, double *amount)
     return st != RBT_OK ? st : rbt_clock(thread->worker);
 }
 
-/* Creates the worker's part of all rows, in lists that are as random as those of the benchmark. */
+/* Creates the worker's part of all rows. Short lists in a random order: where a row lies has
+ * nothing to do with its key, so that sorted keys do not mean sorted memory. */
 static rbt_status fill_table(struct thread *thread)
 {
     const struct rbt_limit_keys *keys = thread->bench->keys;
-    struct rbt_rows rows = {.keys = rbt_calloc(keys->list_length, sizeof(uint64_t)),
-                            .values = thread->values,
-                            .count = keys->list_length};
-    rbt_status st = rows.keys != NULL ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not allocate keys");
-    for (size_t i = 0; i < keys->list_length; i++) {
-        thread->values[i] = 1.0F;
-    }
-    for (uint64_t round = thread->index; st == RBT_OK && round < keys->group;
-         round += thread->bench->options->workers) {
-        for (uint64_t i = 0; i < keys->list_length; i++) {
-            const uint64_t in_group = (round + rbt_hash_key(i)) % keys->group;
-            rows.keys[i] = rbt_limit_key(keys, i * keys->group + in_group);
+    const uint64_t workers = thread->bench->options->workers;
+    uint64_t list[FILL_LENGTH];
+    float values[FILL_LENGTH];
+    rbt_status st = RBT_OK;
+    for (uint64_t begin = thread->index * (uint64_t)FILL_LENGTH;
+         st == RBT_OK && begin < keys->count; begin += workers * FILL_LENGTH) {
+        const uint64_t left = keys->count - begin;
+        const size_t count = left < FILL_LENGTH ? left : FILL_LENGTH;
+        for (size_t i = 0; i < count; i++) {
+            list[i] = rbt_limit_key(keys, keys->order[begin + i]);
+            values[i] = 1.0F;
         }
+        const struct rbt_rows rows = {
+            .keys = list, .values = values, .count = rbt_keys_sort(list, count)};
         st = rbt_push(thread->worker, thread->bench->table, &rows);
         st = st != RBT_OK ? st : rbt_clock(thread->worker);
     }
-    rbt_free(rows.keys);
     return st;
 }
 
@@ -385,7 +386,7 @@ static rbt_status sparse_worker(rbt_worker *worker, void *argument)
 {
     struct bench *bench = argument;
     struct thread thread = {.bench = bench, .worker = worker, .index = rbt_worker_index(worker)};
-    rbt_rng_init(&thread.rng, 1, thread.index, 0);
+    thread.random = (uint64_t)thread.index << 40;
     thread.turn = (uint64_t)thread.index * bench->keys->list_count / bench->options->workers;
     thread.values = rbt_calloc(bench->keys->list_length, sizeof *thread.values);
     thread.status =

@@ -32,8 +32,8 @@ enum {
     X(SHARED_PUSH, "dense_push_shared_gb_s", COPY, "rbt_set_push and rbt_clock, such rows")        \
     X(SPARSE_PULL, "sparse_pull_mkeys_s", PROBE, "rbt_pull, a new list each time")                 \
     X(SPARSE_PUSH, "sparse_push_mkeys_s", PROBE, "rbt_push and rbt_clock, a new list each time")   \
-    X(SET_PULL, "set_pull_mkeys_s", RANDOM, "rbt_set_pull, declared keys")                         \
-    X(SET_PUSH, "set_push_mkeys_s", RANDOM, "rbt_set_push and rbt_clock, declared keys")           \
+    X(SET_PULL, "set_pull_mkeys_s", SET_PULL, "rbt_set_pull, declared keys")                       \
+    X(SET_PUSH, "set_push_mkeys_s", SET_PUSH, "rbt_set_push and rbt_clock, declared keys")         \
     X(GET, "get_ns", GET, "rbt_get of a row that is cached")                                       \
     X(INC, "inc_ns", INC, "rbt_add to such a row")                                                 \
     X(CLOCK, "clock_us", CLOCK, "rbt_clock with nothing to send")                                  \
