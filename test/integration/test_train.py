@@ -79,11 +79,15 @@ def test_wrong_usage_keeps_the_last_log_and_model(rubato, shelf):
     assert (rubato.folder / "m.model").read_text() == "precious"
 
 
-def test_bsp_gives_the_same_bits_again(rubato, shelf):
-    digests = {json.loads(rubato.ok("train", "linear", "--data", shelf / "train.svm", "--workers",
-                                    "2", "--consistency", "bsp", "--summary", "json", *QUIET))
-               ["digest"] for _ in range(3)}
+@pytest.mark.parametrize("algo, data", [("linear", "train.svm"), ("mf", "ratings.csv")])
+def test_bsp_gives_the_same_bits_again_and_on_any_number_of_servers(rubato, shelf, algo, data):
+    words = ["train", algo, "--data", shelf / data, "--workers", "4", "--consistency", "bsp",
+             "--clocks-per-epoch", "3", "--epochs", "4", "--summary", "json", *QUIET]
+    servers = [1] * 10 + [2, 5]
+    digests = {json.loads(rubato.ok(*words, "--servers", count))["digest"] for count in servers}
     assert len(digests) == 1
+    other = json.loads(rubato.ok(*words, "--seed", "2"))["digest"]
+    assert other not in digests
 
 
 def test_predictions_are_one_per_example(rubato, shelf):
