@@ -18,9 +18,12 @@ int main(void)
     rbt_table *table = NULL;
     const struct rbt_job_options two = {sizeof two, .workers = 2, .consistency = "bsp"};
     const struct rbt_table_options counts = {sizeof counts, .type = RBT_I64};
-    if (rbt_job_open(&two, &job) || rbt_table_open(job, "counts", &counts, &table) ||
-        rbt_job_run(job, count, table)) {
-        return fprintf(stderr, "%s\n", rbt_last_error()), 1;
+    rbt_status st = rbt_job_open(&two, &job);
+    st = st != RBT_OK ? st : rbt_table_open(job, "counts", &counts, &table);
+    st = st != RBT_OK ? st : rbt_job_run(job, count, table);
+    if (st != RBT_OK) {
+        fprintf(stderr, "%s\n", rbt_last_error());
     }
     rbt_job_close(job);
+    return st == RBT_OK ? 0 : 1;
 }
