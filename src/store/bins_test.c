@@ -74,11 +74,11 @@ static void bins_come_out_by_clock_worker_and_sequence(void **state)
         assert_ok(rbt_bins_hold(&bins, &dense, &id, &s.batch));
     }
     for (uint32_t i = 0; i < 27; i++) {
-        const struct rbt_bin *bin = rbt_bins_first(&bins);
+        const struct rbt_bin *bin = rbt_bins_at(&bins, 0);
         assert_int_equal(bin->id.clock * 9 + bin->id.worker * 3 + (int64_t)bin->id.sequence, i);
-        rbt_bins_drop_first(&bins);
+        rbt_bins_drop(&bins, 0);
     }
-    assert_null(rbt_bins_first(&bins));
+    assert_null(rbt_bins_at(&bins, 0));
     rbt_bins_deinit(&bins);
     assert_int_equal(rbt_alloc_live(), 0);
 }
@@ -94,8 +94,8 @@ static void bins_of_one_message_stay_in_order(void **state)
         assert_ok(rbt_bins_hold(&bins, &dense, &id, &batch));
     }
     for (uint64_t key = 0; key < 5; key++) {
-        assert_int_equal(rbt_bins_first(&bins)->keys[0], key);
-        rbt_bins_drop_first(&bins);
+        assert_int_equal(rbt_bins_at(&bins, 0)->keys[0], key);
+        rbt_bins_drop(&bins, 0);
     }
     rbt_bins_deinit(&bins);
 }
@@ -113,7 +113,7 @@ static void rows_that_say_little_are_packed_and_come_back_the_same(void **state)
             struct sample s;
             make_sample(&s, schema.kind, filled);
             assert_ok(rbt_bins_hold(&bins, &schema, &id, &s.batch));
-            const struct rbt_bin *bin = rbt_bins_first(&bins);
+            const struct rbt_bin *bin = rbt_bins_at(&bins, 0);
             assert_int_equal(bin->is_packed, 2 * filled < WIDTH); /* D21: exactly half is not */
             assert_unpacks_to(bin, &schema, &s);
             rbt_bins_deinit(&bins);
@@ -131,7 +131,7 @@ static void a_held_update_is_a_copy(void **state)
     assert_ok(rbt_bins_hold(&bins, &dense, &(struct rbt_bin_id){0, 0, 1}, &s.batch));
     memset(s.values, 0, sizeof s.values);
     memset(s.keys, 0, sizeof s.keys);
-    assert_unpacks_to(rbt_bins_first(&bins), &dense, &before);
+    assert_unpacks_to(rbt_bins_at(&bins, 0), &dense, &before);
     rbt_bins_deinit(&bins);
 }
 
@@ -154,7 +154,7 @@ static void sparse_rows_keep_their_elements(void **state)
     assert_int_equal(bins.elements, 5);
     assert_int_equal(bins.rows, 2);
     struct rbt_batch out;
-    assert_true(rbt_bins_unpack(rbt_bins_first(&bins), &sparse, 0, NULL, &out));
+    assert_true(rbt_bins_unpack(rbt_bins_at(&bins, 0), &sparse, 0, NULL, &out));
     assert_int_equal(out.count, 2);
     assert_int_equal(out.keys[0], 3);
     assert_int_equal(out.keys[1], 1);
@@ -164,8 +164,8 @@ static void sparse_rows_keep_their_elements(void **state)
     assert_memory_equal(out.offsets, expected_offsets, sizeof expected_offsets);
     assert_memory_equal(out.elements, expected_elements, sizeof expected_elements);
     assert_memory_equal(out.values, expected_values, sizeof expected_values);
-    assert_false(rbt_bins_unpack(rbt_bins_first(&bins), &sparse, 1, NULL, &out));
-    rbt_bins_drop_first(&bins);
+    assert_false(rbt_bins_unpack(rbt_bins_at(&bins, 0), &sparse, 1, NULL, &out));
+    rbt_bins_drop(&bins, 0);
     assert_int_equal(bins.elements, 0);
     assert_int_equal(bins.rows, 0);
     rbt_bins_deinit(&bins);
@@ -186,8 +186,8 @@ static void remove_forgets_all_bins_of_a_message_and_no_others(void **state)
     assert_int_equal(bins.count, 6);
     assert_int_equal(bins.rows, 6 * s.batch.count);
     for (uint64_t i = 0; i < 6; i++) {
-        assert_int_equal(rbt_bins_first(&bins)->id.sequence, i < 3 ? 0 : 2);
-        rbt_bins_drop_first(&bins);
+        assert_int_equal(rbt_bins_at(&bins, 0)->id.sequence, i < 3 ? 0 : 2);
+        rbt_bins_drop(&bins, 0);
     }
     rbt_bins_deinit(&bins);
     assert_int_equal(rbt_alloc_live(), 0);
@@ -206,7 +206,7 @@ static void a_steady_state_allocates_nothing(void **state)
         }
         assert_ok(rbt_bins_hold(&bins, &dense, &(struct rbt_bin_id){(int64_t)i, 0, i}, &s.batch));
         if (bins.count > 3) {
-            rbt_bins_drop_first(&bins);
+            rbt_bins_drop(&bins, 0);
         }
     }
     assert_int_equal(rbt_alloc_calls(), calls);
@@ -229,7 +229,7 @@ static void a_failed_hold_changes_nothing(void **state)
             assert_int_equal(bins.rows, st == RBT_OK ? s.batch.count : 0);
             assert_true(st == RBT_OK || st == RBT_E_NOMEM);
         }
-        assert_unpacks_to(rbt_bins_first(&bins), &dense, &s);
+        assert_unpacks_to(rbt_bins_at(&bins, 0), &dense, &s);
         rbt_bins_deinit(&bins);
         assert_int_equal(rbt_alloc_live(), 0);
     }

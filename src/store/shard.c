@@ -119,10 +119,7 @@ static bool may_show(const struct table *table, const struct rbt_bin_id *id, int
 {
     RBT_ASSERT(id->clock >= 0);
     RBT_ASSERT(floor <= worker_clock);
-    if (table->partial == RBT_PARTIAL_SHOW) {
-        return true;
-    }
-    const bool is_complete = worker_clock > id->clock;
+    const bool is_complete = table->partial == RBT_PARTIAL_SHOW || worker_clock > id->clock;
     const bool is_bounded = table->staleness != RBT_STALENESS_ANY;
     return is_complete && (!is_bounded || id->clock - table->staleness < floor);
 }
@@ -137,22 +134,27 @@ static void note_applied(rbt_shard *shard, struct table *table, const struct rbt
     shard->updates += row_count > 0;
 }
 
-/* Applies held bins that may be shown; only those before `limit`, if it is given. */
+/* Applies held bins that may be shown, in their order; only those before `limit`, if it is given.
+ * One that must wait does not hold up those behind it: its worker may be slow within its clock. */
 static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_id *limit)
 {
     const int64_t floor = rbt_gate_floor(shard->gate);
-    for (;;) { /* ends when a bin must wait, or none is left */
-        const struct rbt_bin *bin = rbt_bins_first(&table->bins);
-        if (bin == NULL || (limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) ||
-            !may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+    const struct rbt_bin *bin = NULL;
+    size_t at = 0;
+    while ((bin = rbt_bins_at(&table->bins, at)) != NULL) { /* ends: one less, or one further */
+        if (limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) {
             return;
+        }
+        if (!may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+            at++;
+            continue;
         }
         struct rbt_batch batch;
         for (size_t i = 0; rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch); i++) {
             rbt_rows_merge(table->rows, &batch);
         }
         note_applied(shard, table, &bin->id, bin->batch.count);
-        rbt_bins_drop_first(&table->bins);
+        rbt_bins_drop(&table->bins, at);
     }
 }
 
