@@ -41,7 +41,9 @@ struct table {
     rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
     uint64_t *applied;   /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
-    void *scratch; /* one row, for bins that are packed */
+    void *scratch;           /* one row, for bins that are packed */
+    size_t pending_rows;     /* within a PUSH: rows and elements of the batches that have been */
+    size_t pending_elements; /* prepared and will be shown, not held; else 0 */
 };
 
 struct rbt_shard {
@@ -193,7 +195,21 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
     return event->marker > clock ? event->marker : clock;
 }
 
-/* Does all that can fail for one batch: makes room, or a held copy. */
+/* Elements of a sparse batch. */
+static size_t count_elements(const struct rbt_batch *batch)
+{
+    size_t count = 0;
+    RBT_ASSERT(batch->offsets != NULL);
+    for (size_t i = 0; i < batch->count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        RBT_DEBUG_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
+        count += batch->offsets[position + 1] - batch->offsets[position];
+    }
+    return count;
+}
+
+/* Does all that can fail for one batch: makes room, or a held copy. Room is made for what is held
+ * and for earlier batches of the message as well, since neither is in the rows yet. */
 static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
                           const struct rbt_batch *batch)
 {
@@ -201,11 +217,17 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
-    rbt_status st = rbt_rows_reserve(table->rows, table->bins.rows + batch->count); /* (3) */
-    if (st == RBT_OK && table->schema.layout == RBT_SPARSE) {
-        st = rbt_rows_reserve_elements(table->rows, batch, table->bins.elements);
+    const bool is_sparse = table->schema.layout == RBT_SPARSE;
+    const size_t rows = table->bins.rows + table->pending_rows;
+    rbt_status st = rbt_rows_reserve(table->rows, rows + batch->count); /* (3) */
+    if (st == RBT_OK && is_sparse) {
+        const size_t elements = table->bins.elements + table->pending_elements;
+        st = rbt_rows_reserve_elements(table->rows, batch, elements);
     }
-    if (st == RBT_OK && !may_show(table, &id, clock, floor)) {
+    if (st == RBT_OK && may_show(table, &id, clock, floor)) {
+        table->pending_rows += batch->count;
+        table->pending_elements += is_sparse ? count_elements(batch) : 0;
+    } else if (st == RBT_OK) {
         st = rbt_bins_hold(&table->bins, &table->schema, &id, batch);
     }
     return st;
@@ -221,7 +243,27 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
     }
 }
 
-/* Notes that the message has arrived and shows the batch if it is not held. Cannot fail. */
+/* Prepares all batches of the message, or none. */
+static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    rbt_status st = RBT_OK;
+    size_t count = 0;
+    while (st == RBT_OK && count < event->batch_count) {
+        st = prepare(shard, event, &event->batches[count]);
+        count += st == RBT_OK;
+    }
+    if (st != RBT_OK) {
+        undo(shard, event, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct table *table = table_at(shard, event->batches[i].table);
+        table->pending_rows = 0;
+        table->pending_elements = 0;
+    }
+    return st;
+}
+
+/* Shows the batch if it is not held. Cannot fail. */
 static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
                    const struct rbt_batch *batch)
 {
@@ -253,12 +295,9 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
         event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
     shard->duplicates += is_known;
     const size_t batch_count = is_known ? 0 : event->batch_count;
-    for (size_t i = 0; i < batch_count; i++) {
-        out->status = prepare(shard, event, &event->batches[i]);
-        if (out->status != RBT_OK) {
-            undo(shard, event, i);
-            return;
-        }
+    out->status = is_known ? RBT_OK : prepare_all(shard, event);
+    if (out->status != RBT_OK) {
+        return;
     }
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     if (event->marker != RBT_MARKER_NONE) {

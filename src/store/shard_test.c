@@ -359,6 +359,48 @@ static void sparse_updates_wait_like_dense_ones(void **state)
     stop(&f);
 }
 
+/* Two working sets of one table in one message, all rows new, shown or held. */
+static void a_message_may_bring_new_rows_of_one_table_in_several_batches(void **state)
+{
+    (void)state;
+    enum { ROWS = 2000 };
+    static uint64_t keys[ROWS];
+    static int64_t values[ROWS];
+    static uint32_t offsets[2];
+    static uint32_t elements[ROWS];
+    for (int variant = 0; variant < 4; variant++) {
+        struct fixture f;
+        struct rbt_batch batches[4];
+        struct rbt_shard_table schema = sums(RBT_I64, variant % 2 == 0 ? RBT_STALENESS_ANY : 0);
+        schema.layout = variant < 2 ? RBT_DENSE : RBT_SPARSE;
+        schema.width = variant < 2 ? 1 : ROWS;
+        start(&f, 2, &schema);
+        for (uint32_t i = 0; i < ROWS; i++) { /* sparse: all elements are of one row */
+            keys[i] = i + 1;
+            values[i] = 1;
+            elements[i] = i;
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            batches[i] = (struct rbt_batch){
+                .count = ROWS / 4, .keys = keys + i * (ROWS / 4), .values = values};
+            if (variant >= 2) {
+                offsets[1] = ROWS / 4;
+                batches[i].count = 1;
+                batches[i].keys = keys;
+                batches[i].offsets = offsets;
+                batches[i].elements = elements + i * (ROWS / 4);
+            }
+        }
+        push_batches(&f, (struct message){0, 1, 0, 1}, batches, 4);
+        assert_ok(f.out.status);
+        leave(&f, 1);
+        assert_int_equal(variant < 2 ? stats_of(&f).rows : stats_of(&f).rows * ROWS, ROWS);
+        assert_int_equal(variant < 2 ? look(&f) : look_sparse(&f) % 1000000,
+                         variant < 2 ? 1 : (ROWS * (ROWS - 1) / 2 * 1000LL + ROWS) % 1000000);
+        stop(&f);
+    }
+}
+
 /* --- Failed allocations ---------------------------------------------------------------------- */
 
 /* A message of two batches of two tables with new rows; table 1 is sparse if asked for. */
@@ -652,6 +694,7 @@ int main(void)
         cmocka_unit_test(reset_keeps_rows_and_starts_clocks_and_sequences_again),
         cmocka_unit_test(a_scan_finds_rows_of_a_range_and_says_how_many_there_are),
         cmocka_unit_test(sparse_updates_wait_like_dense_ones),
+        cmocka_unit_test(a_message_may_bring_new_rows_of_one_table_in_several_batches),
         cmocka_unit_test(a_push_without_memory_changes_nothing_and_can_be_repeated),
         cmocka_unit_test(create_and_table_survive_every_failed_allocation),
         cmocka_unit_test(random_schedules_show_what_the_rule_says),
