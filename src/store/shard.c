@@ -415,19 +415,36 @@ static rbt_status fill_table(rbt_shard *shard, struct table *table,
     return st != RBT_OK ? st : rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
 }
 
-/* Opens the table; if it is open already, takes over the new staleness. */
+static bool has_schema(const struct table *table, const struct rbt_shard_table *schema)
+{
+    const struct rbt_schema *own = &table->schema;
+    const struct rbt_initial *initial = &own->initial;
+    RBT_ASSERT(table->is_open);
+    return own->kind.type == schema->type && own->kind.merge == schema->merge &&
+           own->layout == schema->layout && own->width == schema->width &&
+           own->state_width == schema->state_width && table->partial == schema->partial &&
+           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
+           initial->seed == schema->seed;
+}
+
+/* Opens the table; if it is open already, takes over the new staleness. A table that is open with
+ * another schema was never used: opening it had failed at another shard. */
 static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
                       struct rbt_shard_outbox *out)
 {
     RBT_ASSERT(event->table < shard->options.table_max);
     RBT_ASSERT(event->schema != NULL);
     struct table *table = &shard->tables[event->table];
-    if (!table->is_open) {
-        out->status = fill_table(shard, table, event->schema);
+    if (!table->is_open || !has_schema(table, event->schema)) {
+        struct table fresh = {0};
+        out->status = fill_table(shard, &fresh, event->schema);
         if (out->status != RBT_OK) {
-            close_table(table);
+            close_table(&fresh);
             return;
         }
+        RBT_ASSERT(!table->is_open || rbt_rows_count(table->rows) == 0);
+        close_table(table);
+        *table = fresh;
         if (event->table >= shard->table_count) {
             shard->table_count = event->table + 1;
         }

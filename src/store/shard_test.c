@@ -359,6 +359,21 @@ static void sparse_updates_wait_like_dense_ones(void **state)
     stop(&f);
 }
 
+/* Its opening failed elsewhere, so that its number was given to another table. */
+static void a_table_that_was_never_used_may_get_another_schema(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct rbt_shard_table schema = sums(RBT_F32, 0);
+    schema.width = 5;
+    start(&f, 1, &schema);
+    schema = sums(RBT_I64, 0);
+    open_table(&f, 0, &schema);
+    push_i64(&f, (struct message){0, 1, 0, 1}, 1LL << 40);
+    assert_true(look(&f) == 1LL << 40);
+    stop(&f);
+}
+
 /* Two working sets of one table in one message, all rows new, shown or held. */
 static void a_message_may_bring_new_rows_of_one_table_in_several_batches(void **state)
 {
@@ -694,6 +709,7 @@ int main(void)
         cmocka_unit_test(reset_keeps_rows_and_starts_clocks_and_sequences_again),
         cmocka_unit_test(a_scan_finds_rows_of_a_range_and_says_how_many_there_are),
         cmocka_unit_test(sparse_updates_wait_like_dense_ones),
+        cmocka_unit_test(a_table_that_was_never_used_may_get_another_schema),
         cmocka_unit_test(a_message_may_bring_new_rows_of_one_table_in_several_batches),
         cmocka_unit_test(a_push_without_memory_changes_nothing_and_can_be_repeated),
         cmocka_unit_test(create_and_table_survive_every_failed_allocation),
