@@ -230,14 +230,13 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
     return RBT_OK;
 }
 
-const struct rbt_bin *rbt_bins_first(const struct rbt_bins *bins)
+const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at)
 {
     RBT_ASSERT(bins->count <= bins->capacity);
-    return bins->count == 0 ? NULL : bins->held[0];
+    return at < bins->count ? bins->held[at] : NULL;
 }
 
-/* Takes bin number `at` out of the list and keeps its memory. */
-static void drop(struct rbt_bins *bins, size_t at)
+void rbt_bins_drop(struct rbt_bins *bins, size_t at)
 {
     RBT_ASSERT(at < bins->count);
     struct rbt_bin *bin = bins->held[at];
@@ -248,19 +247,14 @@ static void drop(struct rbt_bins *bins, size_t at)
         bins->elements -= bin->batch.offsets[bin->batch.count];
     }
     RBT_ASSERT(bins->count + bins->spare_count < bins->capacity);
-    bins->spare[bins->spare_count++] = bin;
-}
-
-void rbt_bins_drop_first(struct rbt_bins *bins)
-{
-    drop(bins, 0);
+    bins->spare[bins->spare_count++] = bin; /* its memory is kept */
 }
 
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
 {
     for (size_t i = bins->count; i > 0; i--) {
         if (rbt_bins_compare(&bins->held[i - 1]->id, id) == 0) {
-            drop(bins, i - 1);
+            rbt_bins_drop(bins, i - 1);
         }
     }
 }

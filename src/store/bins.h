@@ -62,9 +62,9 @@ RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_sc
 /* Forgets the bins with this id. */
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id);
 
-/* The first bin, or NULL; and its removal. */
-const struct rbt_bin *rbt_bins_first(const struct rbt_bins *bins);
-void rbt_bins_drop_first(struct rbt_bins *bins);
+/* Bin number `at` in the order of ids, or NULL behind the last one; and its removal. */
+const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at);
+void rbt_bins_drop(struct rbt_bins *bins, size_t at);
 
 /* The bin as a batch of rows. `scratch` has room for one dense row at a time: a packed bin is
  * handed out row by row, `i` counting from 0 until false is returned. */

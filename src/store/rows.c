@@ -87,12 +87,12 @@ uint64_t rbt_rows_count(const rbt_row_store *rows)
 rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
 {
     const uint64_t needed = rows->count + count;
+    if (needed >= RBT_SLOT_NONE) {
+        return rbt_fail(RBT_E_BUSY, "a shard holds at most %u rows of a table", RBT_SLOT_NONE - 1);
+    }
     rbt_status st = rbt_map_reserve(&rows->index, count);
     if (st != RBT_OK || needed <= rows->capacity) {
         return st;
-    }
-    if (needed >= RBT_SLOT_NONE) {
-        return rbt_fail(RBT_E_BUSY, "a shard holds at most %u rows of a table", RBT_SLOT_NONE - 1);
     }
     uint64_t capacity = needed + needed / 2;
     capacity = capacity >= RBT_SLOT_NONE ? RBT_SLOT_NONE - 1 : capacity; /* (2) */
@@ -219,8 +219,7 @@ static bool creates(const rbt_row_store *rows, const struct rbt_batch *batch, si
 
 size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(batch->slots != NULL);
-    RBT_ASSERT(batch->slots_complete != NULL);
+    RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     size_t missing = 0;
     uint32_t slots[WAVE];
     for (size_t begin = 0; begin < batch->count; begin += WAVE) {
@@ -231,7 +230,9 @@ size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
                        creates(rows, batch, rbt_batch_position(batch, begin + i));
         }
     }
-    *batch->slots_complete = rows->count + 1;
+    if (batch->slots != NULL) {
+        *batch->slots_complete = rows->count + 1;
+    }
     return missing;
 }
 

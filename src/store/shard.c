@@ -41,9 +41,9 @@ struct table {
     rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
     uint64_t *applied;   /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
-    void *scratch; /* one row, for bins that are packed */
-    size_t arriving_elements;
-    size_t arriving; /* rows that the message being stepped will create, at most */
+    void *scratch;           /* one row, for bins that are packed */
+    size_t pending_missing;  /* within a PUSH: rows that the batches prepared so far will create, */
+    size_t pending_elements; /* and their elements, unless they are held; else 0 */
 };
 
 struct rbt_shard {
@@ -115,18 +115,22 @@ static struct table *table_at(rbt_shard *shard, uint32_t index)
     return &shard->tables[index];
 }
 
+/* Whether the staleness keeps updates of this clock back: clock >= floor + s. */
+static bool is_beyond(const struct table *table, int64_t clock, int64_t floor)
+{
+    RBT_ASSERT(clock >= 0);
+    RBT_ASSERT(floor >= 0);
+    return table->staleness != RBT_STALENESS_ANY && clock - table->staleness >= floor;
+}
+
 /* Whether updates stamped `id` may be shown, given the worker's clock and the floor. */
 static bool may_show(const struct table *table, const struct rbt_bin_id *id, int64_t worker_clock,
                      int64_t floor)
 {
     RBT_ASSERT(id->clock >= 0);
     RBT_ASSERT(floor <= worker_clock);
-    if (table->partial == RBT_PARTIAL_SHOW) {
-        return true;
-    }
-    const bool is_complete = worker_clock > id->clock;
-    const bool is_bounded = table->staleness != RBT_STALENESS_ANY;
-    return is_complete && (!is_bounded || id->clock - table->staleness < floor);
+    const bool is_complete = table->partial == RBT_PARTIAL_SHOW || worker_clock > id->clock;
+    return is_complete && !is_beyond(table, id->clock, floor);
 }
 
 static void note_applied(rbt_shard *shard, struct table *table, const struct rbt_bin_id *id,
@@ -139,22 +143,28 @@ static void note_applied(rbt_shard *shard, struct table *table, const struct rbt
     shard->updates += row_count > 0;
 }
 
-/* Applies held bins that may be shown; only those before `limit`, if it is given. */
+/* Applies held bins that may be shown, in their order; only those before `limit`, if it is given.
+ * One that must wait does not hold up those behind it: its worker may be slow within its clock. */
 static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_id *limit)
 {
     const int64_t floor = rbt_gate_floor(shard->gate);
-    for (;;) { /* ends when a bin must wait, or none is left */
-        const struct rbt_bin *bin = rbt_bins_first(&table->bins);
-        if (bin == NULL || (limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) ||
-            !may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
-            return;
+    const struct rbt_bin *bin = NULL;
+    size_t at = 0;
+    while ((bin = rbt_bins_at(&table->bins, at)) != NULL) { /* ends: one less, or one further */
+        if ((limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) ||
+            is_beyond(table, bin->id.clock, floor)) {
+            return; /* and so are all behind it, however many are held */
+        }
+        if (!may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+            at++;
+            continue;
         }
         struct rbt_batch batch;
         for (size_t i = 0; rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch); i++) {
             rbt_rows_merge(table->rows, &batch);
         }
         note_applied(shard, table, &bin->id, bin->batch.count);
-        rbt_bins_drop_first(&table->bins);
+        rbt_bins_drop(&table->bins, at);
     }
 }
 
@@ -193,19 +203,21 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
     return event->marker > clock ? event->marker : clock;
 }
 
+/* Elements of a sparse batch. */
 static size_t count_elements(const struct rbt_batch *batch)
 {
-    RBT_ASSERT(batch->offsets != NULL);
     size_t count = 0;
+    RBT_ASSERT(batch->offsets != NULL);
     for (size_t i = 0; i < batch->count; i++) {
         const size_t position = rbt_batch_position(batch, i);
-        RBT_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
+        RBT_DEBUG_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
         count += batch->offsets[position + 1] - batch->offsets[position];
     }
     return count;
 }
 
-/* Does all that can fail for one batch: makes room, or a held copy. */
+/* Does all that can fail for one batch: makes room, or a held copy. Room is made for what is held
+ * and for earlier batches of the message as well, since neither is in the rows yet. */
 static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
                           const struct rbt_batch *batch)
 {
@@ -213,17 +225,19 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
+    const bool is_sparse = table->schema.layout == RBT_SPARSE;
     const size_t missing = rbt_rows_find(table->rows, batch);
-    table->arriving += missing;
-    rbt_status st = rbt_rows_reserve(table->rows, table->bins.missing + table->arriving); /* (3) */
-    if (st == RBT_OK && table->schema.layout == RBT_SPARSE) {
-        const size_t waiting = table->bins.elements + table->arriving_elements;
-        st = rbt_rows_reserve_elements(table->rows, batch, waiting);
-        table->arriving_elements += count_elements(batch);
+    const size_t rows = table->bins.missing + table->pending_missing;
+    rbt_status st = rbt_rows_reserve(table->rows, rows + missing); /* (3) */
+    if (st == RBT_OK && is_sparse) {
+        const size_t elements = table->bins.elements + table->pending_elements;
+        st = rbt_rows_reserve_elements(table->rows, batch, elements);
     }
-    if (st == RBT_OK && !may_show(table, &id, clock, floor)) {
+    if (st == RBT_OK && may_show(table, &id, clock, floor)) {
+        table->pending_missing += missing;
+        table->pending_elements += is_sparse ? count_elements(batch) : 0;
+    } else if (st == RBT_OK) {
         st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
-        table->arriving -= missing; /* counted by the bins from now on */
     }
     return st;
 }
@@ -238,7 +252,27 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
     }
 }
 
-/* Notes that the message has arrived and shows the batch if it is not held. Cannot fail. */
+/* Prepares all batches of the message, or none. */
+static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    rbt_status st = RBT_OK;
+    size_t count = 0;
+    while (st == RBT_OK && count < event->batch_count) {
+        st = prepare(shard, event, &event->batches[count]);
+        count += st == RBT_OK;
+    }
+    if (st != RBT_OK) {
+        undo(shard, event, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct table *table = table_at(shard, event->batches[i].table);
+        table->pending_missing = 0;
+        table->pending_elements = 0;
+    }
+    return st;
+}
+
+/* Shows the batch if it is not held. Cannot fail. */
 static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
                    const struct rbt_batch *batch)
 {
@@ -270,17 +304,9 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
         event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
     shard->duplicates += is_known;
     const size_t batch_count = is_known ? 0 : event->batch_count;
-    for (size_t i = 0; i < batch_count; i++) {
-        struct table *table = table_at(shard, event->batches[i].table);
-        table->arriving = 0;
-        table->arriving_elements = 0;
-    }
-    for (size_t i = 0; i < batch_count; i++) {
-        out->status = prepare(shard, event, &event->batches[i]);
-        if (out->status != RBT_OK) {
-            undo(shard, event, i);
-            return;
-        }
+    out->status = is_known ? RBT_OK : prepare_all(shard, event);
+    if (out->status != RBT_OK) {
+        return;
     }
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     if (event->marker != RBT_MARKER_NONE) {
@@ -398,19 +424,36 @@ static rbt_status fill_table(rbt_shard *shard, struct table *table,
     return st != RBT_OK ? st : rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
 }
 
-/* Opens the table; if it is open already, takes over the new staleness. */
+static bool has_schema(const struct table *table, const struct rbt_shard_table *schema)
+{
+    const struct rbt_schema *own = &table->schema;
+    const struct rbt_initial *initial = &own->initial;
+    RBT_ASSERT(table->is_open);
+    return own->kind.type == schema->type && own->kind.merge == schema->merge &&
+           own->layout == schema->layout && own->width == schema->width &&
+           own->state_width == schema->state_width && table->partial == schema->partial &&
+           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
+           initial->seed == schema->seed;
+}
+
+/* Opens the table; if it is open already, takes over the new staleness. A table that is open with
+ * another schema was never used: opening it had failed at another shard. */
 static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
                       struct rbt_shard_outbox *out)
 {
     RBT_ASSERT(event->table < shard->options.table_max);
     RBT_ASSERT(event->schema != NULL);
     struct table *table = &shard->tables[event->table];
-    if (!table->is_open) {
-        out->status = fill_table(shard, table, event->schema);
+    if (!table->is_open || !has_schema(table, event->schema)) {
+        struct table fresh = {0};
+        out->status = fill_table(shard, &fresh, event->schema);
         if (out->status != RBT_OK) {
-            close_table(table);
+            close_table(&fresh);
             return;
         }
+        RBT_ASSERT(!table->is_open || rbt_rows_count(table->rows) == 0);
+        close_table(table);
+        *table = fresh;
         if (event->table >= shard->table_count) {
             shard->table_count = event->table + 1;
         }
