@@ -29,7 +29,7 @@ static void members_may_wait_for_each_other(void **state)
     (void)state;
     struct team team = {0};
     assert_int_equal(pthread_barrier_init(&team.barrier, NULL, MEMBERS), 0);
-    for (unsigned round = 1; round <= 50; round++) {
+    for (unsigned round = 1; round <= 400; round++) {
         assert_ok(rbt_thread_run(MEMBERS, meet, &team));
         for (uint32_t i = 0; i < MEMBERS; i++) {
             assert_int_equal(atomic_load(&team.runs[i]), round);

@@ -71,6 +71,7 @@ static void updates_coalesce_and_are_laid_over_a_copy(void **state)
     assert_memory_equal(values, expected, sizeof expected); /* nothing is left to lay over */
     assert_ok(rbt_rowcache_update(&cache, row, &change));
     assert_int_equal(((int64_t *)rbt_rowcache_deltas(&cache, row))[3], 20); /* from neutral again */
+    assert_int_equal(cache.dirty_count, 1);
     rbt_rowcache_deinit(&cache);
 }
 

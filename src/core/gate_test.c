@@ -256,6 +256,7 @@ static void random_step(struct checker *c)
         int64_t *clock = &c->clocks[event.worker];
         event.clock =
             *clock == RBT_CLOCK_GONE ? 3 : *clock - 1 + (int64_t)rbt_rng_below(&c->rng, 4);
+        event.clock = event.clock < 0 ? 0 : event.clock;
         event.clock = rbt_rng_below(&c->rng, 60) == 0 ? RBT_CLOCK_GONE : event.clock;
         *clock = event.clock > *clock ? event.clock : *clock;
     }

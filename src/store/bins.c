@@ -27,6 +27,8 @@ static void free_bin(struct rbt_bin *bin)
 
 void rbt_bins_deinit(struct rbt_bins *bins)
 {
+    RBT_ASSERT(bins->count <= bins->capacity);
+    RBT_ASSERT(bins->spare_count <= bins->capacity);
     for (size_t i = 0; i < bins->count; i++) {
         free_bin(bins->held[i]);
     }
@@ -40,6 +42,8 @@ void rbt_bins_deinit(struct rbt_bins *bins)
 
 int rbt_bins_compare(const struct rbt_bin_id *a, const struct rbt_bin_id *b)
 {
+    RBT_DEBUG_ASSERT(a->clock >= 0);
+    RBT_DEBUG_ASSERT(b->clock >= 0);
     if (a->clock != b->clock) {
         return a->clock < b->clock ? -1 : 1;
     }
@@ -68,6 +72,7 @@ static rbt_status grow(struct rbt_bins *bins)
     if (held == NULL || spare == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate room for %zu held updates", capacity);
     }
+    RBT_ASSERT(capacity > bins->capacity);
     bins->capacity = capacity;
     return RBT_OK;
 }
@@ -75,6 +80,7 @@ static rbt_status grow(struct rbt_bins *bins)
 /* A spare bin, or a new one. The caller owns it. */
 static struct rbt_bin *take_spare(struct rbt_bins *bins)
 {
+    RBT_ASSERT(bins->count + bins->spare_count <= bins->capacity);
     RBT_ASSERT(bins->spare_count <= bins->capacity);
     if (bins->spare_count > 0) {
         return bins->spare[--bins->spare_count];
@@ -85,6 +91,7 @@ static struct rbt_bin *take_spare(struct rbt_bins *bins)
 /* Makes *array hold `count` elements; contents are lost. */
 static bool fit(void **array, size_t *max, size_t count, size_t size)
 {
+    RBT_ASSERT(*array != NULL || *max == 0);
     RBT_ASSERT(size > 0);
     if (count <= *max && *array != NULL) {
         return true;
@@ -97,6 +104,7 @@ static bool fit(void **array, size_t *max, size_t count, size_t size)
     rbt_free(*array);
     *array = grown;
     *max = wanted;
+    RBT_ASSERT(*max >= count);
     return true;
 }
 
@@ -108,6 +116,8 @@ struct measure {
 
 static struct measure measure_batch(const struct rbt_schema *schema, const struct rbt_batch *batch)
 {
+    RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT((batch->offsets != NULL) == (schema->layout == RBT_SPARSE) || batch->count == 0);
     const size_t size = rbt_merge_size(schema->kind.type);
     struct measure m = {0};
     for (size_t i = 0; i < batch->count; i++) {
@@ -130,6 +140,9 @@ static struct measure measure_batch(const struct rbt_schema *schema, const struc
 static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
                       const struct rbt_batch *batch, const struct measure *m)
 {
+    RBT_ASSERT(!m->is_packed || batch->offsets == NULL);
+    RBT_ASSERT(m->is_packed || batch->offsets != NULL ||
+               m->elements <= batch->count * schema->width);
     const size_t size = rbt_merge_size(schema->kind.type);
     const bool has_elements = m->is_packed || batch->offsets != NULL;
     const size_t values = has_elements ? m->elements * size : batch->count * schema->width * size;
@@ -145,6 +158,7 @@ static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
 static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, const char *row,
                          uint32_t count)
 {
+    RBT_ASSERT(bin->is_packed);
     const size_t size = rbt_merge_size(schema->kind.type);
     RBT_ASSERT(bin->elements != NULL);
     for (uint32_t k = 0; k < schema->width; k++) {
@@ -154,6 +168,7 @@ static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, c
             count++;
         }
     }
+    RBT_ASSERT(count <= bin->elements_max);
     return count;
 }
 
@@ -184,6 +199,7 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
     }
     const bool has_elements = batch->offsets != NULL || bin->is_packed;
     if (has_elements) {
+        RBT_ASSERT(count <= bin->elements_max);
         bin->offsets[batch->count] = count;
     }
     bin->batch = (struct rbt_batch){.table = batch->table,
@@ -194,8 +210,20 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
                                     .elements = has_elements ? bin->elements : NULL};
 }
 
+/* Bins are in the order of their ids, and what is dropped has a place among the spare ones. */
+static bool invariants_hold(const struct rbt_bins *bins)
+{
+    for (size_t i = 1; i < bins->count; i++) {
+        if (rbt_bins_compare(&bins->held[i - 1]->id, &bins->held[i]->id) > 0) {
+            return false;
+        }
+    }
+    return bins->count + bins->spare_count <= bins->capacity;
+}
+
 static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
 {
+    RBT_ASSERT(bin->batch.keys == bin->keys);
     RBT_ASSERT(bins->count < bins->capacity);
     size_t at = bins->count;
     while (at > 0 && rbt_bins_compare(&bins->held[at - 1]->id, &bin->id) > 0) {
@@ -204,6 +232,8 @@ static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
     }
     bins->held[at] = bin;
     bins->count++;
+    RBT_DEBUG_ASSERT(invariants_hold(bins));
+    (void)invariants_hold; /* used by debug builds */
 }
 
 rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
@@ -226,12 +256,14 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
     copy_batch(bin, schema, batch);
     insert(bins, bin);
     bins->missing += missing;
+    RBT_ASSERT(bin->batch.count == batch->count);
     bins->elements += schema->layout == RBT_SPARSE ? m.elements : 0;
     return RBT_OK;
 }
 
 const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at)
 {
+    RBT_DEBUG_ASSERT(at >= bins->count || bins->held[at] != NULL);
     RBT_ASSERT(bins->count <= bins->capacity);
     return at < bins->count ? bins->held[at] : NULL;
 }
@@ -242,8 +274,10 @@ void rbt_bins_drop(struct rbt_bins *bins, size_t at)
     struct rbt_bin *bin = bins->held[at];
     bins->count--;
     memmove(bins->held + at, bins->held + at + 1, (bins->count - at) * sizeof(struct rbt_bin *));
+    RBT_ASSERT(bins->missing >= bin->missing);
     bins->missing -= bin->missing;
     if (bin->batch.offsets != NULL && !bin->is_packed) {
+        RBT_ASSERT(bins->elements >= bin->batch.offsets[bin->batch.count]);
         bins->elements -= bin->batch.offsets[bin->batch.count];
     }
     RBT_ASSERT(bins->count + bins->spare_count < bins->capacity);
@@ -252,6 +286,8 @@ void rbt_bins_drop(struct rbt_bins *bins, size_t at)
 
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
 {
+    RBT_ASSERT(id->clock >= 0);
+    RBT_ASSERT(bins->count <= bins->capacity);
     for (size_t i = bins->count; i > 0; i--) {
         if (rbt_bins_compare(&bins->held[i - 1]->id, id) == 0) {
             rbt_bins_drop(bins, i - 1);
@@ -271,6 +307,8 @@ bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema,
     }
     const size_t size = rbt_merge_size(schema->kind.type);
     RBT_ASSERT(i < bin->batch.count);
+    RBT_ASSERT(scratch != NULL);
+    RBT_ASSERT(bin->offsets[i] <= bin->offsets[i + 1]);
     rbt_merge_clear(schema->kind, scratch, schema->width);
     for (uint32_t k = bin->offsets[i]; k < bin->offsets[i + 1]; k++) {
         RBT_DEBUG_ASSERT(bin->elements[k] < schema->width);

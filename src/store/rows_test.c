@@ -301,8 +301,10 @@ static void a_reserve_is_enough_for_all_rows_and_rows_stay_while_it_grows(void *
     rbt_rows_destroy(rows);
 }
 
-static const struct rbt_schema sparse = {
-    .kind = {RBT_I64, RBT_MERGE_ADD}, .layout = RBT_SPARSE, .width = 1000000};
+static const struct rbt_schema sparse = {.kind = {RBT_I64, RBT_MERGE_ADD},
+                                         .layout = RBT_SPARSE,
+                                         .width = 1000000,
+                                         .initial = {.type = RBT_I64, .width = 1000000}};
 
 static void sparse_rows_gather_elements(void **state)
 {

@@ -58,6 +58,7 @@ struct rbt_shard {
 
 rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard **shard)
 {
+    RBT_ASSERT(options->range_max > 0);
     RBT_ASSERT(options->worker_count > 0);
     RBT_ASSERT(options->table_max > 0);
     rbt_shard *s = rbt_calloc(1, sizeof *s);
@@ -86,6 +87,8 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
 
 static void close_table(struct table *table)
 {
+    RBT_ASSERT(table->pending_rows == 0);
+    RBT_ASSERT(table->pending_elements == 0);
     rbt_free(table->scratch);
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
@@ -141,12 +144,15 @@ static void note_applied(rbt_shard *shard, struct table *table, const struct rbt
         table->applied[id->worker] = id->sequence;
     }
     shard->updates += row_count > 0;
+    RBT_ASSERT(table->applied[id->worker] >= id->sequence);
 }
 
 /* Applies held bins that may be shown, in their order; only those before `limit`, if it is given.
  * One that must wait does not hold up those behind it: its worker may be slow within its clock. */
 static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_id *limit)
 {
+    RBT_ASSERT(table->is_open);
+    RBT_ASSERT(limit == NULL || limit->worker < shard->options.worker_count);
     const int64_t floor = rbt_gate_floor(shard->gate);
     const struct rbt_bin *bin = NULL;
     size_t at = 0;
@@ -159,6 +165,7 @@ static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_
             at++;
             continue;
         }
+        RBT_DEBUG_ASSERT(bin->id.worker < shard->options.worker_count);
         struct rbt_batch batch;
         for (size_t i = 0; rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch); i++) {
             rbt_rows_merge(table->rows, &batch);
@@ -168,11 +175,27 @@ static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_
     }
 }
 
+/* (1) */
+static bool is_settled(const rbt_shard *shard, const struct table *table)
+{
+    const int64_t floor = rbt_gate_floor(shard->gate);
+    const struct rbt_bin *bin = NULL;
+    for (size_t at = 0; (bin = rbt_bins_at(&table->bins, at)) != NULL; at++) {
+        if (may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void release_all(rbt_shard *shard)
 {
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].bins.count > 0) {
             release(shard, &shard->tables[i], NULL);
+            RBT_DEBUG_ASSERT(is_settled(shard, &shard->tables[i])); /* (1) */
+            (void)is_settled;                                       /* used by debug builds */
         }
     }
 }
@@ -181,6 +204,7 @@ static void release_all(rbt_shard *shard)
 static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *ready,
                          struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(out->effects != NULL);
     RBT_ASSERT(ready->count <= shard->options.worker_count + 1);
     for (uint32_t i = 0; i < ready->count; i++) {
         out->effects[out->count++] = (struct rbt_shard_effect){
@@ -191,6 +215,7 @@ static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *r
 
 static bool is_duplicate(const struct table *table, const struct rbt_shard_event *event)
 {
+    RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
     return rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
 }
@@ -200,6 +225,7 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
 {
     RBT_ASSERT(event->worker < shard->options.worker_count);
     const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
+    RBT_ASSERT(clock >= 0);
     return event->marker > clock ? event->marker : clock;
 }
 
@@ -226,6 +252,9 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
     const bool is_sparse = table->schema.layout == RBT_SPARSE;
+    RBT_ASSERT((batch->offsets != NULL) == is_sparse);
+    RBT_ASSERT(floor <= clock);
+    RBT_ASSERT(event->clock >= 0);
     const size_t missing = rbt_rows_find(table->rows, batch);
     const size_t rows = table->bins.missing + table->pending_missing;
     rbt_status st = rbt_rows_reserve(table->rows, rows + missing); /* (3) */
@@ -245,6 +274,7 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
 /* Takes back what prepare() has held of the first `count` batches. */
 static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t count)
 {
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     RBT_ASSERT(count <= event->batch_count);
     for (size_t i = 0; i < count; i++) {
@@ -255,6 +285,7 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
 /* Prepares all batches of the message, or none. */
 static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
+    RBT_ASSERT(event->batch_count == 0 || event->batches != NULL);
     rbt_status st = RBT_OK;
     size_t count = 0;
     while (st == RBT_OK && count < event->batch_count) {
@@ -264,6 +295,7 @@ static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *ev
     if (st != RBT_OK) {
         undo(shard, event, count);
     }
+    RBT_ASSERT((st == RBT_OK) == (count == event->batch_count));
     for (size_t i = 0; i < count; i++) {
         struct table *table = table_at(shard, event->batches[i].table);
         table->pending_missing = 0;
@@ -279,6 +311,8 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
     struct table *table = table_at(shard, batch->table);
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
+    RBT_ASSERT(event->marker == RBT_MARKER_NONE || clock >= event->marker); /* noted before */
+    RBT_ASSERT(table->pending_rows == 0);
     if (may_show(table, &id, clock, rbt_gate_floor(shard->gate))) {
         release(shard, table, &id);
         rbt_rows_merge(table->rows, batch);
@@ -300,6 +334,10 @@ static void note_arrived(rbt_shard *shard, const struct rbt_shard_event *event)
 static void push(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    RBT_ASSERT(event->marker == RBT_MARKER_NONE || event->marker > event->clock ||
+               event->batch_count == 0);
+    RBT_ASSERT(out->count == 0);
     const bool is_known =
         event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
     shard->duplicates += is_known;
@@ -324,10 +362,13 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
         release_all(shard); /* (1) */
     }
     report_ready(shard, &ready, out);
+    RBT_ASSERT(out->status == RBT_OK);
 }
 
 static void scan(const struct table *table, struct rbt_shard_scan *scan)
 {
+    RBT_ASSERT(scan->capacity == 0 || scan->keys != NULL);
+    RBT_ASSERT(scan->capacity == 0 || scan->values != NULL);
     const size_t row_size = table->schema.width * rbt_merge_size(table->schema.kind.type);
     const uint64_t count = rbt_rows_count(table->rows);
     scan->count = 0;
@@ -352,6 +393,9 @@ static void scan(const struct table *table, struct rbt_shard_scan *scan)
 /* Writes what was asked for: rows, elements of a sparse row, or a range. */
 static void answer(struct table *table, const struct rbt_shard_event *event)
 {
+    RBT_ASSERT(event->kind == RBT_SHARD_SCAN || event->batch_count == 1);
+    RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->scan != NULL);
+    RBT_ASSERT(event->applied_count == 0 || event->applied != NULL);
     RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
     if (event->kind == RBT_SHARD_SCAN) {
         scan(table, event->scan);
@@ -370,12 +414,14 @@ static void answer(struct table *table, const struct rbt_shard_event *event)
 static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(out->count == 0);
     struct table *table = table_at(shard, event->table);
     RBT_ASSERT(event->applied_first + event->applied_count <= shard->options.worker_count);
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     const struct rbt_gate_event read = {
         .kind = RBT_GATE_READ, .need = event->need, .request = event->request};
     rbt_gate_step(shard->gate, &read, &ready);
+    RBT_ASSERT(ready.count <= 1); /* a read moves no clock */
     if (ready.count == 1 && ready.effects[0].status == RBT_OK) {
         answer(table, event);
         out->effects[out->count++] =
@@ -392,6 +438,7 @@ static void leave(rbt_shard *shard, uint32_t worker, struct rbt_shard_outbox *ou
     const struct rbt_gate_event gone = {
         .kind = RBT_GATE_CLOCK, .worker = worker, .clock = RBT_CLOCK_GONE};
     rbt_gate_step(shard->gate, &gone, &ready);
+    RBT_ASSERT(rbt_gate_clock(shard->gate, worker) == RBT_CLOCK_GONE);
     release_all(shard); /* (1) */
     report_ready(shard, &ready, out);
 }
@@ -399,6 +446,9 @@ static void leave(rbt_shard *shard, uint32_t worker, struct rbt_shard_outbox *ou
 static rbt_status fill_table(rbt_shard *shard, struct table *table,
                              const struct rbt_shard_table *schema)
 {
+    RBT_ASSERT(!table->is_open);
+    RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT(schema->layout == RBT_DENSE || schema->init == RBT_INIT_ZERO);
     table->is_open = true;
     table->partial = schema->partial;
     table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
@@ -458,6 +508,7 @@ static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
             shard->table_count = event->table + 1;
         }
     }
+    RBT_ASSERT(table->is_open);
     table->staleness = event->schema->staleness;
     release(shard, table, NULL); /* (1) */
 }
@@ -467,9 +518,12 @@ static void reset(rbt_shard *shard)
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     const struct rbt_gate_event event = {.kind = RBT_GATE_RESET};
     rbt_gate_step(shard->gate, &event, &ready);
+    RBT_ASSERT(ready.count == 0);
+    RBT_ASSERT(rbt_gate_floor(shard->gate) == 0);
     for (uint32_t i = 0; i < shard->table_count; i++) {
         struct table *table = table_at(shard, i);
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
+        RBT_ASSERT(table->bins.rows == 0);
         rbt_vclock_reset(table->arrived);
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
     }
@@ -478,6 +532,8 @@ static void reset(rbt_shard *shard)
 void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
                     struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
+    RBT_ASSERT(out->effects != NULL);
     out->count = 0;
     out->status = RBT_OK;
     switch (event->kind) {
@@ -504,6 +560,7 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
 
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
 {
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
     *stats = (struct rbt_shard_stats){.updates = shard->updates, .duplicates = shard->duplicates};
     for (uint32_t i = 0; i < shard->table_count; i++) {
         const struct table *table = &shard->tables[i];
