@@ -167,6 +167,27 @@ void rbt_merge_clear(struct rbt_merge_kind kind, void *to, size_t count)
     }
 }
 
+size_t rbt_merge_count(struct rbt_merge_kind kind, const void *from, size_t count)
+{
+    uint64_t element = 0;
+    neutral(kind, &element);
+    size_t sum = 0;
+    if (rbt_merge_size(kind.type) == sizeof(uint32_t)) {
+        uint32_t half = 0;
+        memcpy(&half, &element, sizeof half);
+        const uint32_t *bits = from; /* compared bit by bit, so the type does not matter */
+        for (size_t i = 0; i < count; i++) {
+            sum += bits[i] != half;
+        }
+    } else {
+        const uint64_t *bits = from;
+        for (size_t i = 0; i < count; i++) {
+            sum += bits[i] != element;
+        }
+    }
+    return sum;
+}
+
 bool rbt_merge_is_neutral(struct rbt_merge_kind kind, const void *from, size_t count)
 {
     const size_t size = rbt_merge_size(kind.type);

@@ -19,6 +19,7 @@ static void free_bin(struct rbt_bin *bin)
         return;
     }
     rbt_free(bin->keys);
+    rbt_free(bin->slots);
     rbt_free(bin->values);
     rbt_free(bin->offsets);
     rbt_free(bin->elements);
@@ -127,9 +128,7 @@ static struct measure measure_batch(const struct rbt_schema *schema, const struc
             continue;
         }
         const char *row = (const char *)batch->values + position * schema->width * size;
-        for (uint32_t k = 0; schema->width > 1 && k < schema->width; k++) {
-            m.elements += !rbt_merge_is_neutral(schema->kind, row + k * size, 1);
-        }
+        m.elements += schema->width > 1 ? rbt_merge_count(schema->kind, row, schema->width) : 0;
     }
     m.is_packed = batch->offsets == NULL && schema->width > 1 &&
                   2 * m.elements < batch->count * (size_t)schema->width;
@@ -147,6 +146,7 @@ static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
     const bool has_elements = m->is_packed || batch->offsets != NULL;
     const size_t values = has_elements ? m->elements * size : batch->count * schema->width * size;
     return fit((void **)&bin->keys, &bin->keys_max, batch->count, sizeof *bin->keys) &&
+           fit((void **)&bin->slots, &bin->slots_max, batch->count, sizeof *bin->slots) &&
            fit((void **)&bin->values, &bin->values_max, values, 1) &&
            (!has_elements ||
             (fit((void **)&bin->offsets, &bin->offsets_max, batch->count + 1,
@@ -183,6 +183,7 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
         const size_t position = rbt_batch_position(batch, i);
         const char *values = batch->values;
         bin->keys[i] = batch->keys[position];
+        bin->slots[i] = batch->slots == NULL ? RBT_SLOT_NONE : batch->slots[position];
         if (batch->offsets != NULL) {
             const uint32_t first = batch->offsets[position];
             const uint32_t n = batch->offsets[position + 1] - first;
@@ -206,6 +207,8 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
                                     .count = batch->count,
                                     .keys = bin->keys,
                                     .values = bin->values,
+                                    .slots = bin->slots,
+                                    .slots_complete = &bin->slots_complete,
                                     .offsets = has_elements ? bin->offsets : NULL,
                                     .elements = has_elements ? bin->elements : NULL};
 }
@@ -257,7 +260,6 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
     insert(bins, bin);
     bins->missing += missing;
     RBT_ASSERT(bin->batch.count == batch->count);
-    bins->elements += schema->layout == RBT_SPARSE ? m.elements : 0;
     return RBT_OK;
 }
 
@@ -276,10 +278,6 @@ void rbt_bins_drop(struct rbt_bins *bins, size_t at)
     memmove(bins->held + at, bins->held + at + 1, (bins->count - at) * sizeof(struct rbt_bin *));
     RBT_ASSERT(bins->missing >= bin->missing);
     bins->missing -= bin->missing;
-    if (bin->batch.offsets != NULL && !bin->is_packed) {
-        RBT_ASSERT(bins->elements >= bin->batch.offsets[bin->batch.count]);
-        bins->elements -= bin->batch.offsets[bin->batch.count];
-    }
     RBT_ASSERT(bins->count + bins->spare_count < bins->capacity);
     bins->spare[bins->spare_count++] = bin; /* its memory is kept */
 }
@@ -314,7 +312,11 @@ bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema,
         RBT_DEBUG_ASSERT(bin->elements[k] < schema->width);
         memcpy((char *)scratch + bin->elements[k] * size, bin->values + k * size, size);
     }
-    *batch = (struct rbt_batch){
-        .table = bin->batch.table, .count = 1, .keys = bin->keys + i, .values = scratch};
+    *batch = (struct rbt_batch){.table = bin->batch.table,
+                                .count = 1,
+                                .keys = bin->keys + i,
+                                .values = scratch,
+                                .slots = bin->slots + i,
+                                .slots_complete = bin->batch.slots_complete};
     return true;
 }

@@ -31,7 +31,10 @@ struct rbt_bin {
     char *values;
     uint32_t *offsets;
     uint32_t *elements;
-    bool is_packed; /* a dense row kept as elements */
+    bool is_packed;          /* a dense row kept as elements */
+    uint32_t *slots;         /* where the rows were when the update came */
+    uint64_t slots_complete; /* see core/batch.h */
+    size_t slots_max;
     size_t keys_max;
     size_t values_max; /* bytes */
     size_t offsets_max;
@@ -45,8 +48,7 @@ struct rbt_bins {
     size_t capacity;
     struct rbt_bin **spare; /* bins to be used again */
     size_t spare_count;
-    size_t missing;  /* rows that all held bins will create, at most */
-    size_t elements; /* of sparse rows in all held bins */
+    size_t missing; /* rows that all held bins will create, at most */
 };
 
 void rbt_bins_deinit(struct rbt_bins *bins);

@@ -52,7 +52,7 @@ rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expect
     r->stride = schema->layout == RBT_SPARSE
                     ? sizeof(struct rbt_sparse_row)
                     : ((size_t)schema->width + schema->state_width) * element;
-    rbt_status st = rbt_map_init(&r->index, rows_expected);
+    rbt_status st = rbt_map_init(&r->index, 0);
     if (st == RBT_OK && rows_expected > 0) {
         st = rbt_rows_reserve(r, rows_expected);
     }
@@ -364,34 +364,60 @@ static struct rbt_sparse_view elements_at(const rbt_row_store *rows, const struc
                                     .count = batch->offsets[position + 1] - first};
 }
 
-rbt_status rbt_rows_reserve_elements(rbt_row_store *rows, const struct rbt_batch *batch,
-                                     size_t extra)
+/* Takes back what was promised to the first `count` rows of the batch. */
+static void break_promises(const rbt_row_store *rows, const struct rbt_batch *batch, size_t count)
 {
-    RBT_ASSERT(batch->count == 0 || batch->offsets != NULL);
     RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    for (size_t i = 0; i < count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        const uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
+        struct rbt_sparse_row *row = sparse_row(rows, slot);
+        RBT_ASSERT(row->promised >= elements_at(rows, batch, position).count);
+        row->promised -= (uint32_t)elements_at(rows, batch, position).count;
+    }
+}
+
+rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(batch->count == 0 || batch->offsets != NULL);
     rbt_status st = rbt_rows_reserve(rows, batch->count);
-    RBT_ASSERT(st != RBT_OK || rows->capacity - rows->count >= batch->count);
     for (size_t i = 0; st == RBT_OK && i < batch->count; i++) {
         const size_t position = rbt_batch_position(batch, i);
         uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
         if (slot == RBT_SLOT_NONE) {
             slot = create_row(rows, batch->keys[position]);
         }
-        st = rbt_sparse_row_reserve(sparse_row(rows, slot), rows->schema.kind.type,
-                                    elements_at(rows, batch, position).count + extra);
+        struct rbt_sparse_row *row = sparse_row(rows, slot);
+        const size_t count = elements_at(rows, batch, position).count;
+        st = rbt_sparse_row_reserve(row, rows->schema.kind.type, row->promised + count);
+        if (st == RBT_OK) {
+            row->promised += (uint32_t)count;
+        } else {
+            break_promises(rows, batch, i);
+        }
     }
     return st;
 }
 
+void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    break_promises(rows, batch, batch->count);
+}
+
 static void merge_sparse(rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(batch->offsets != NULL);
+    RBT_ASSERT(batch->count == 0 || batch->offsets != NULL);
     for (size_t i = 0; i < batch->count; i++) {
         const size_t position = rbt_batch_position(batch, i);
         const uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
-        RBT_ASSERT(slot != RBT_SLOT_NONE); /* created when room was reserved */
-        rbt_sparse_row_merge(sparse_row(rows, slot), rows->schema.kind,
-                             elements_at(rows, batch, position));
+        const struct rbt_sparse_view elements = elements_at(rows, batch, position);
+        RBT_ASSERT(slot != RBT_SLOT_NONE); /* created when room was promised */
+        struct rbt_sparse_row *row = sparse_row(rows, slot);
+        RBT_ASSERT(row->promised >= elements.count);
+        row->promised -= (uint32_t)elements.count;
+        rbt_sparse_row_merge(row, rows->schema.kind, elements);
     }
 }
 

@@ -319,7 +319,9 @@ static void sparse_rows_gather_elements(void **state)
     assert_int_equal(rbt_rows_peek_sparse(rows, 0).count, 0);
     assert_int_equal(rbt_rows_count(rows), 0);
     for (int i = 0; i < 2; i++) {
-        assert_ok(rbt_rows_reserve_elements(rows, &batch, 0));
+        assert_ok(rbt_rows_promise(rows, &batch)); /* one that is taken back, */
+        assert_ok(rbt_rows_promise(rows, &batch)); /* and one that is kept */
+        rbt_rows_take_back(rows, &batch);
         rbt_rows_merge(rows, &batch);
     }
     const struct rbt_sparse_view first = rbt_rows_peek_sparse(rows, 0);

@@ -41,9 +41,9 @@ struct table {
     rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
     uint64_t *applied;   /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
-    void *scratch;           /* one row, for bins that are packed */
-    size_t pending_missing;  /* within a PUSH: rows that the batches prepared so far will create, */
-    size_t pending_elements; /* and their elements, unless they are held; else 0 */
+    void *scratch;          /* one row, for bins that are packed */
+    size_t pending_missing; /* within a PUSH: rows that the batches prepared so far will create,
+                               unless they are held; else 0 */
 };
 
 struct rbt_shard {
@@ -87,8 +87,7 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
 
 static void close_table(struct table *table)
 {
-    RBT_ASSERT(table->pending_rows == 0);
-    RBT_ASSERT(table->pending_elements == 0);
+    RBT_ASSERT(table->pending_missing == 0);
     rbt_free(table->scratch);
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
@@ -229,19 +228,6 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
     return event->marker > clock ? event->marker : clock;
 }
 
-/* Elements of a sparse batch. */
-static size_t count_elements(const struct rbt_batch *batch)
-{
-    size_t count = 0;
-    RBT_ASSERT(batch->offsets != NULL);
-    for (size_t i = 0; i < batch->count; i++) {
-        const size_t position = rbt_batch_position(batch, i);
-        RBT_DEBUG_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
-        count += batch->offsets[position + 1] - batch->offsets[position];
-    }
-    return count;
-}
-
 /* Does all that can fail for one batch: makes room, or a held copy. Room is made for what is held
  * and for earlier batches of the message as well, since neither is in the rows yet. */
 static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
@@ -259,37 +245,52 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const size_t rows = table->bins.missing + table->pending_missing;
     rbt_status st = rbt_rows_reserve(table->rows, rows + missing); /* (3) */
     if (st == RBT_OK && is_sparse) {
-        const size_t elements = table->bins.elements + table->pending_elements;
-        st = rbt_rows_reserve_elements(table->rows, batch, elements);
+        st = rbt_rows_promise(table->rows, batch); /* (3) */
     }
-    if (st == RBT_OK && may_show(table, &id, clock, floor)) {
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (may_show(table, &id, clock, floor)) {
         table->pending_missing += missing;
-        table->pending_elements += is_sparse ? count_elements(batch) : 0;
-    } else if (st == RBT_OK) {
-        st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+        return RBT_OK;
+    }
+    st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+    if (st != RBT_OK && is_sparse) {
+        rbt_rows_take_back(table->rows, batch);
     }
     return st;
 }
 
-/* Takes back what prepare() has held of the first `count` batches. */
+/* Takes back what prepare() has done for the first `count` batches. */
 static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t count)
 {
     RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     RBT_ASSERT(count <= event->batch_count);
     for (size_t i = 0; i < count; i++) {
-        rbt_bins_remove(&table_at(shard, event->batches[i].table)->bins, &id);
+        struct table *table = table_at(shard, event->batches[i].table);
+        if (is_duplicate(table, event)) {
+            continue;
+        }
+        rbt_bins_remove(&table->bins, &id);
+        if (table->schema.layout == RBT_SPARSE) {
+            rbt_rows_take_back(table->rows, &event->batches[i]);
+        }
     }
 }
 
-/* Prepares all batches of the message, or none. */
+/* Prepares all batches of the message that are new, or none. Whether a batch is new is decided by
+ * its table: a message that was sent again may have failed half-way the first time. */
 static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->batch_count == 0 || event->batches != NULL);
     rbt_status st = RBT_OK;
     size_t count = 0;
     while (st == RBT_OK && count < event->batch_count) {
-        st = prepare(shard, event, &event->batches[count]);
+        const struct rbt_batch *batch = &event->batches[count];
+        if (!is_duplicate(table_at(shard, batch->table), event)) {
+            st = prepare(shard, event, batch);
+        }
         count += st == RBT_OK;
     }
     if (st != RBT_OK) {
@@ -297,9 +298,7 @@ static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *ev
     }
     RBT_ASSERT((st == RBT_OK) == (count == event->batch_count));
     for (size_t i = 0; i < count; i++) {
-        struct table *table = table_at(shard, event->batches[i].table);
-        table->pending_missing = 0;
-        table->pending_elements = 0;
+        table_at(shard, event->batches[i].table)->pending_missing = 0;
     }
     return st;
 }
@@ -312,7 +311,7 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
     RBT_ASSERT(event->marker == RBT_MARKER_NONE || clock >= event->marker); /* noted before */
-    RBT_ASSERT(table->pending_rows == 0);
+    RBT_ASSERT(table->pending_missing == 0);
     if (may_show(table, &id, clock, rbt_gate_floor(shard->gate))) {
         release(shard, table, &id);
         rbt_rows_merge(table->rows, batch);
@@ -320,14 +319,28 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
     }
 }
 
-static void note_arrived(rbt_shard *shard, const struct rbt_shard_event *event)
+/* Shows or has held all batches that are new, and notes that they have arrived. Cannot fail. */
+static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
+    bool has_known = false;
+    for (size_t i = 0; i < event->batch_count; i++) {
+        if (is_duplicate(table_at(shard, event->batches[i].table), event)) {
+            has_known = true;
+        } else {
+            commit(shard, event, &event->batches[i]);
+        }
+    }
+    shard->duplicates += has_known;
+    /* Afterwards, since several batches may be of one table. */
     for (size_t i = 0; i < event->batch_count; i++) {
         struct table *table = table_at(shard, event->batches[i].table);
+        if (is_duplicate(table, event)) {
+            continue;
+        }
         const rbt_status st =
             rbt_vclock_set(table->arrived, event->worker, event->range, event->sequence);
         RBT_ASSERT(st == RBT_OK); /* a session uses few ranges; see range_max */
-        RBT_ASSERT(table->applied[event->worker] <= event->sequence);
+        RBT_ASSERT(table->applied[event->worker] <= event->sequence); /* (2) */
     }
 }
 
@@ -338,11 +351,7 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
     RBT_ASSERT(event->marker == RBT_MARKER_NONE || event->marker > event->clock ||
                event->batch_count == 0);
     RBT_ASSERT(out->count == 0);
-    const bool is_known =
-        event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
-    shard->duplicates += is_known;
-    const size_t batch_count = is_known ? 0 : event->batch_count;
-    out->status = is_known ? RBT_OK : prepare_all(shard, event);
+    out->status = prepare_all(shard, event);
     if (out->status != RBT_OK) {
         return;
     }
@@ -352,12 +361,7 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
             .kind = RBT_GATE_CLOCK, .worker = event->worker, .clock = event->marker};
         rbt_gate_step(shard->gate, &clock, &ready);
     }
-    for (size_t i = 0; i < batch_count; i++) {
-        commit(shard, event, &event->batches[i]);
-    }
-    if (batch_count > 0) {
-        note_arrived(shard, event);
-    }
+    commit_all(shard, event);
     if (event->marker != RBT_MARKER_NONE) {
         release_all(shard); /* (1) */
     }
@@ -523,7 +527,7 @@ static void reset(rbt_shard *shard)
     for (uint32_t i = 0; i < shard->table_count; i++) {
         struct table *table = table_at(shard, i);
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
-        RBT_ASSERT(table->bins.rows == 0);
+        RBT_ASSERT(table->bins.missing == 0);
         rbt_vclock_reset(table->arrived);
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
     }
@@ -555,6 +559,7 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
         break;
     }
     out->floor = rbt_gate_floor(shard->gate);
+    out->version = shard->updates;
     RBT_ASSERT(out->count <= (size_t)shard->options.worker_count + 1);
 }
 
