@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "bench/yardstick.h"
 #include "data/examples.h"
-#include "yardstick.h"
 
 struct model {
     const struct rbt_examples *examples;

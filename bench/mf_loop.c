@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "bench/yardstick.h"
 #include "data/examples.h"
-#include "yardstick.h"
 
 enum { RANK = 32 };
 

@@ -1,7 +1,7 @@
 /* bench/yardstick.c - threads that start each pass together, and one line that says how it went.
  *
  * Threads: started here, one barrier before and one after each pass; thread 0 keeps the time. */
-#include "yardstick.h"
+#include "bench/yardstick.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * Every block has a header of 64 bytes that remembers its size, so that it can be counted when it
  * is freed and so that data is aligned to a cache line. Large blocks come from mmap with huge
- * pages.
+ * pages, and grow by moving their pages instead of copying what is in them.
  *
  * Threads: any; the counters are relaxed atomics, because nobody orders anything by them. */
 #include "base/alloc.h"
@@ -51,17 +51,23 @@ static bool is_refused(void)
     return false;
 }
 
-/* Maps `size` bytes, the data starting on a huge page when there is room for one. */
+/* Rounds up, so that the end of a block, too, can be a huge page once it is used. */
+static size_t whole_pages(size_t size)
+{
+    return (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+/* Maps `size` bytes, the data starting on a huge page. */
 static void *map_block(size_t size)
 {
-    const size_t mapped_size = size + HUGE_PAGE + HEADER_SIZE;
+    const size_t mapped_size = whole_pages(size) + HUGE_PAGE;
     char *mapping =
         mmap(NULL, mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
         return NULL;
     }
-    const uintptr_t first = (uintptr_t)mapping + HEADER_SIZE;
-    char *block = mapping + HEADER_SIZE + (HUGE_PAGE - first % HUGE_PAGE) % HUGE_PAGE;
+    char *block =
+        mapping + HUGE_PAGE - (uintptr_t)mapping % HUGE_PAGE; /* a page or more before it */
     (void)madvise(mapping, mapped_size, MADV_HUGEPAGE); /* a wish; without it we are only slower */
     *header_of(block) =
         (struct header){.size = size, .mapped_size = mapped_size, .mapping = mapping};
@@ -97,8 +103,61 @@ void *rbt_calloc(size_t count, size_t size)
     return block;
 }
 
+/* Moves a mapped block to where there is room for `size` bytes, without copying: the pages stay and
+ * get new addresses. The two places differ by a multiple of a huge page, so huge pages stay whole.
+ * Returns NULL and leaves the block alone if there is no room. */
+static void *move_block(void *block, size_t size)
+{
+    const struct header old = *header_of(block);
+    const size_t offset = (size_t)((char *)block - (char *)old.mapping);
+    const size_t mapped_size = offset + whole_pages(size);
+    const size_t reserved_size = mapped_size + HUGE_PAGE;
+    char *reserved =
+        mmap(NULL, reserved_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) {
+        return NULL;
+    }
+    const size_t before = ((uintptr_t)old.mapping - (uintptr_t)reserved) % HUGE_PAGE;
+    char *mapping = mremap(old.mapping, old.mapped_size, mapped_size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                           reserved + before);
+    if (mapping == MAP_FAILED) {
+        (void)munmap(reserved, reserved_size); /* only address space */
+        return NULL;
+    }
+    if (before > 0) {
+        (void)munmap(reserved, before); /* likewise */
+    }
+    (void)munmap(mapping + mapped_size, HUGE_PAGE - before); /* likewise; never empty */
+    char *moved = mapping + offset;
+    header_of(moved)->mapping = mapping;
+    header_of(moved)->mapped_size = mapped_size;
+    return moved;
+}
+
+/* Grows a block that has a mapping of its own, where it is or somewhere else. */
+static void *grow_block(void *block, size_t size)
+{
+    const struct header *header = header_of(block);
+    const size_t room = header->mapped_size - (size_t)((char *)block - (char *)header->mapping);
+    const size_t old_size = header->size;
+    RBT_ASSERT(size >= old_size);
+    void *grown = size <= room ? block : move_block(block, size);
+    if (grown != NULL) {
+        header_of(grown)->size = size;
+        atomic_fetch_add_explicit(&live_bytes, size - old_size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    }
+    return grown;
+}
+
 void *rbt_realloc(void *block, size_t count, size_t size)
 {
+    size_t bytes = 0;
+    const bool is_mapped = block != NULL && header_of(block)->mapped_size > 0;
+    if (is_mapped && !__builtin_mul_overflow(count, size, &bytes) && bytes <= SIZE_MAX / 2 &&
+        bytes >= header_of(block)->size) {
+        return is_refused() ? NULL : grow_block(block, bytes);
+    }
     void *grown = rbt_calloc(count, size);
     if (grown == NULL || block == NULL) {
         return grown;

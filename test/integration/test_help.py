@@ -7,7 +7,8 @@ import pytest
 from conftest import GOLDEN
 
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["predict"], ["eval"], ["gen"],
-            ["gen", "sparse"], ["gen", "ratings"], ["plot"], ["info"]]
+            ["gen", "sparse"], ["gen", "ratings"], ["plot"], ["bench"], ["bench", "ps"],
+            ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(c) or "rubato" for c in COMMANDS])

@@ -1,0 +1,42 @@
+"""Benchmarks: small ones run through, and every figure of the summary is there and makes sense.
+
+How fast things are is not tested here: that depends on the machine and on who else uses it.
+"""
+
+import json
+
+import pytest
+
+SMALL = ["--rows", "2", "--width", "1000", "--keys", "10000", "--seconds", "0.01"]
+FIGURES = ["limit_copy_gb_s", "limit_random_maccess_s", "limit_probe_mkeys_s", "dense_pull_gb_s",
+           "dense_push_gb_s", "sparse_pull_mkeys_s", "sparse_push_mkeys_s", "set_pull_mkeys_s",
+           "set_push_mkeys_s", "get_ns", "inc_ns", "clock_us", "pull_us_p50", "pull_us_p99",
+           "dense_pull_of_limit", "dense_push_of_limit", "sparse_pull_of_limit",
+           "sparse_push_of_limit"]
+
+
+def test_default_is_one_worker_then_two(rubato):
+    found = json.loads(rubato.ok("bench", "ps", *SMALL, "--summary", "json"))
+    assert (found["workers"], found["workers_w2"]) == (1, 2)
+    assert (found["servers"], found["servers_w2"]) == (1, 2)
+    for suffix in ("", "_w2"):
+        for name in FIGURES:
+            assert found[name + suffix] > 0, name + suffix
+        assert [row["row_bytes"] for row in found["dense" + suffix]] == [1024, 16384, 262144, 4000,
+                                                                          16777216]
+
+
+@pytest.mark.parametrize("workers, servers", [(1, 3), (3, 1), (4, 2)])
+def test_any_number_of_workers_and_shards(rubato, workers, servers):
+    found = json.loads(rubato.ok("bench", "ps", *SMALL, "--workers", workers, "--servers", servers,
+                                 "--summary", "json"))
+    assert (found["workers"], found["servers"]) == (workers, servers)
+    assert all(found[name] > 0 for name in FIGURES)
+    assert not any("_w" in name for name in found if name != "workers")
+
+
+def test_the_table_names_machine_and_limits(rubato):
+    text = rubato.ok("bench", "ps", *SMALL, "--workers", "1")
+    assert "cores, load" in text.splitlines()[0]
+    assert "% of the limit" in text
+    assert "1 worker, 1 shard:" in text
