@@ -51,7 +51,8 @@ struct rbt_job_options {
     const char *name_space;  /* where tables without "/" in their name live; default: "main" */
 };
 
-/* What a worker runs. When it returns, the worker has left: nobody waits for it any more. */
+/* What a worker runs. When it returns, the worker has left: nobody waits for it any more. If it
+ * fails, updates of the clock that it was in are dropped. */
 typedef rbt_status (*rbt_worker_function)(rbt_worker *worker, void *argument);
 
 /* Opens a job in this process. On success stores a job that the caller closes.
@@ -101,7 +102,7 @@ RBT_API int64_t rbt_worker_shard_clock(const rbt_worker *worker);
 RBT_API RBT_MUST_USE rbt_status rbt_clock(rbt_worker *worker);
 
 /* Leaves early: sends what is pending, and from then on no read of others waits for this worker.
- * It may still read, and must not update. Its function returning does the same. */
+ * It may still read, and must not update. Its function returning RBT_OK does the same. */
 RBT_API RBT_MUST_USE rbt_status rbt_leave(rbt_worker *worker);
 
 #ifdef __cplusplus

@@ -46,7 +46,8 @@ typedef enum rbt_layout {
     RBT_SPARSE, /* elements 0 .. width-1, stored in order of index when not zero */
 } rbt_layout;
 
-/* How an update changes an element; each is associative and commutative. */
+/* How an update changes an element; each is associative and commutative. Sparse rows know ADD and
+ * OR only. */
 typedef enum rbt_merge {
     RBT_MERGE_ADD, /* the sum */
     RBT_MERGE_MAX, /* the larger one */
@@ -117,8 +118,9 @@ RBT_API const char *rbt_table_name(const rbt_table *table);
 RBT_API uint32_t rbt_table_width(const rbt_table *table);
 RBT_API rbt_type rbt_table_type(const rbt_table *table);
 
-/* The table's default staleness; RBT_STALENESS_ANY means no bound. It may be changed while the job
- * runs: reads that start afterwards obey the new bound; updates already visible stay so. */
+/* The table's default staleness, at most 1000000; RBT_STALENESS_ANY means no bound. It may be
+ * changed while the job runs: reads that start afterwards obey the new bound; updates already
+ * visible stay so. */
 enum { RBT_STALENESS_ANY = -1 };
 RBT_API int64_t rbt_table_staleness(const rbt_table *table);
 RBT_API RBT_MUST_USE rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness);

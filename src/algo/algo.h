@@ -95,7 +95,8 @@ struct rbt_algo {
     enum rbt_model_kind model_kind;
     const struct rbt_option *options;
     size_t option_count;
-    size_t config_size; /* of the struct that options write into */
+    size_t config_size;     /* of the struct that options write into */
+    int64_t epochs_default; /* when --epochs is not given */
     /* May fail with RBT_E_INVALID when options contradict each other. Writes the model file itself,
      * atomically, unless interrupted. */
     rbt_status (*train)(const struct rbt_train_options *options, const void *config,

@@ -18,8 +18,8 @@
  *
  * so lr = 1 is a full step for the average example; --schedule decay starts there and falls as 1/t.
  * Measured with defaults, 10 epochs, 2 workers, test logloss against liblinear at its best C: movie
- * reviews (raw counts) 0.290 against 0.291, a9a (0/1 features) 0.328 against 0.324. AdaGrad was no
- * better; m_j^(1/2) instead of m_j^(1/4) takes too long strides on rare features. With --scale
+ * reviews (raw counts) 0.292 against 0.291, a9a (0/1 features) 0.328 against 0.324. A first
+ * try of AdaGrad (one step size, reviews only) and of m_j^(3/8) did no better in 10. With --scale
  * none the step is lr_t itself.
  *
  * Regularisation is a proximal step on the whole replica every k examples, standing for k small
@@ -594,6 +594,7 @@ const struct rbt_algo rbt_linear = {
     .options = linear_options,
     .option_count = sizeof linear_options / sizeof linear_options[0],
     .config_size = sizeof(struct rbt_linear_config),
+    .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_linear_model_predict,
     .evaluate = rbt_linear_model_evaluate,

@@ -472,6 +472,7 @@ const struct rbt_algo rbt_mf = {
     .options = mf_options,
     .option_count = sizeof mf_options / sizeof mf_options[0],
     .config_size = sizeof(struct rbt_mf_config),
+    .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_mf_model_predict,
     .evaluate = rbt_mf_model_evaluate,

@@ -113,8 +113,8 @@ static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_m
 }
 
 /* Worker 0: reports epochs whose figures are complete, but not the last one, which is reported with
- * exact figures at the end. `staleness` 0 waits for all, RBT_STALENESS_ANY for nobody. */
-static rbt_status report(struct run *run, rbt_worker *worker, int64_t staleness)
+ * exact figures at the end; then, `is_last`, everybody else has finished or left. */
+static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
 {
     const struct rbt_training *training = run->training;
     while (run->epochs_reported + 1 < training->epochs) {
@@ -124,8 +124,8 @@ static rbt_status report(struct run *run, rbt_worker *worker, int64_t staleness)
             return RBT_OK; /* not even the worker itself has finished it */
         }
         double row[FIGURES_WIDTH];
-        rbt_status st = staleness == 0 ? rbt_get_within(worker, run->figures, epoch, 0, row)
-                                       : rbt_get(worker, run->figures, epoch, row);
+        rbt_status st = is_last ? rbt_get_within(worker, run->figures, epoch, 0, row)
+                                : rbt_get(worker, run->figures, epoch, row);
         if (st != RBT_OK) {
             return st;
         }
@@ -259,7 +259,7 @@ static rbt_status train(struct run *run, rbt_worker *worker)
         }
         if (st == RBT_OK && rbt_worker_index(worker) == 0) {
             run->clocks = clock + 1;
-            st = report(run, worker, RBT_STALENESS_ANY);
+            st = report(run, worker, false);
         }
         if (st != RBT_OK) {
             return st;
@@ -275,7 +275,7 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     rbt_status st = rbt_get_within(worker, run->figures, 0, 0, row); /* waits; that is all */
     run->seconds = rbt_clock_seconds() - run->began;
     if (st == RBT_OK) {
-        st = report(run, worker, 0);
+        st = report(run, worker, true);
     }
     if (st == RBT_OK) {
         st = run->training->task->collect(run->training->context, worker, 0, &run->model);

@@ -254,7 +254,8 @@ rbt_status rbt_train_run(const struct rbt_train_request *request)
     }
     run.began = rbt_clock_seconds();
     rbt_progress_init(&run.progress, request->err, (enum rbt_progress_mode)request->progress,
-                      (double)request->options.epochs);
+                      (double)(request->options.epochs > 0 ? request->options.epochs
+                                                           : request->algo->epochs_default));
     st = train(request, &run, &summary);
     st = end_log(&run, st, &summary);
     pthread_mutex_destroy(&run.mutex);

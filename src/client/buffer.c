@@ -5,7 +5,8 @@
  * by walking both sorted lists.
  *
  * Invariants:
- *   (1) sequences do not decrease along the list, and sent updates come before unsent ones;
+ *   (1) sequences do not decrease along the list, and sent updates come before unsent ones, so that
+ *       a clock looks at what it has to send, however much is held back;
  *   (2) every update in the list has a sequence > dropped.
  *
  * Threads: the worker's own, or under the table's mutex with overlay PROCESS.
@@ -117,6 +118,7 @@ rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence, struc
         buffer->last->next = u;
     }
     buffer->last = u;
+    buffer->unsent = buffer->unsent == NULL ? u : buffer->unsent;
     buffer->unsent_count++;
     *update = u;
     return RBT_OK;
@@ -136,6 +138,7 @@ void rbt_buffer_take_back(struct rbt_buffer *buffer)
     } else {
         before->next = NULL;
     }
+    buffer->unsent = buffer->unsent == last ? NULL : buffer->unsent;
     buffer->unsent_count--;
     keep_spare(buffer, last);
 }
@@ -143,15 +146,11 @@ void rbt_buffer_take_back(struct rbt_buffer *buffer)
 struct rbt_update *rbt_buffer_find_unsent(const struct rbt_buffer *buffer,
                                           const struct rbt_keylist *keys)
 {
-    if (buffer->unsent_count == 0) {
-        return NULL;
+    struct rbt_update *u = buffer->unsent;
+    while (u != NULL && u->keys != keys) {
+        u = u->next;
     }
-    for (struct rbt_update *u = buffer->first; u != NULL; u = u->next) {
-        if (!u->is_sent && u->keys == keys) {
-            return u;
-        }
-    }
-    return NULL;
+    return u;
 }
 
 static bool fit_u32(uint32_t **array, size_t *max, size_t count)
@@ -186,6 +185,18 @@ struct rbt_batch rbt_buffer_batch(const struct rbt_update *update, uint32_t tabl
     batch.offsets = update->offsets;
     batch.elements = update->elements;
     return batch;
+}
+
+void rbt_buffer_mark_sent(struct rbt_buffer *buffer, uint64_t sequence, int64_t clock)
+{
+    for (struct rbt_update *u = buffer->unsent; u != NULL; u = u->next) {
+        RBT_ASSERT(!u->is_sent); /* (1) */
+        u->is_sent = true;
+        u->sequence = sequence;
+        u->clock = clock;
+    }
+    buffer->unsent = NULL;
+    buffer->unsent_count = 0;
 }
 
 void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t visible)

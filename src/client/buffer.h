@@ -39,7 +39,8 @@ struct rbt_buffer {
     bool is_sparse;
     struct rbt_update *first; /* in the order in which they were made */
     struct rbt_update *last;
-    struct rbt_update *spare; /* to be used again */
+    struct rbt_update *unsent; /* the first that has not been sent, or NULL; the rest follow it */
+    struct rbt_update *spare;  /* to be used again */
     size_t unsent_count;
     uint64_t dropped; /* highest sequence that was dropped because it is visible */
 };
@@ -72,6 +73,9 @@ RBT_MUST_USE rbt_status rbt_buffer_reserve_elements(struct rbt_update *update, s
 
 /* The rows of an update that belong to a shard. */
 struct rbt_batch rbt_buffer_batch(const struct rbt_update *update, uint32_t table, uint32_t shard);
+
+/* Notes that all updates have been sent, in message `sequence` of clock `clock`. */
+void rbt_buffer_mark_sent(struct rbt_buffer *buffer, uint64_t sequence, int64_t clock);
 
 /* Drops sent updates of clocks < `visible`: the shards show them to everybody. */
 void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t visible);

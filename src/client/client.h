@@ -17,11 +17,14 @@
 #include "math/initial.h"
 #include "math/merge.h"
 
+#define RBT_CLIENT_ROWS_MAX (UINT64_C(1) << 40) /* in all shards; memory ends long before */
+
 enum {
     RBT_CLIENT_WORKERS_MAX = 1024,
     RBT_CLIENT_SHARDS_MAX = 256,
     RBT_CLIENT_TABLES_MAX = 4096,
     RBT_CLIENT_NAME_MAX = 256,
+    RBT_CLIENT_STALENESS_MAX = 1000000,
 };
 
 /* "essp:2", taken apart. */
@@ -61,6 +64,7 @@ struct rbt_portion {
     struct rbt_rowcache rows; /* rows read or updated one at a time */
     struct rbt_keylist *list; /* scratch: keys of a single row or of a list used once */
     uint64_t push_count;      /* pushes of sets and lists, which rows and other sets must notice */
+    uint64_t add_count;       /* updates of single rows, which sets must notice */
     bool is_recording;
     uint64_t *recorded;
     size_t recorded_count;
@@ -92,6 +96,7 @@ struct rbt_worker {
     atomic_bool has_left;
     bool must_repeat;              /* rbt_clock() failed after some shards had the message */
     bool has_waited;               /* during the fetch under way */
+    struct rbt_portion *resend;    /* its unsent updates have reached some shards only, or NULL */
     uint64_t sequence;             /* of the next message to the shards; from 1 */
     struct rbt_portion **portions; /* by table id; made on first use */
     uint32_t portion_count;        /* one past the highest table id used */
@@ -114,7 +119,7 @@ struct rbt_job {
     struct rbt_worker *workers;     /* of the run under way; worker_count */
     struct rbt_worker_stats *stats; /* worker_count; over all runs */
 
-    pthread_mutex_t mutex; /* rank JOB; guards tables */
+    pthread_mutex_t mutex; /* rank JOB; guards tables and changes of their staleness */
     rbt_table **tables;    /* RBT_CLIENT_TABLES_MAX */
     uint32_t table_count;
 };
@@ -137,7 +142,10 @@ RBT_MUST_USE rbt_status rbt_worker_portion(rbt_worker *worker, rbt_table *table,
 
 void rbt_worker_free_portion(struct rbt_portion *portion);
 
-/* Tells the shards that nobody need wait for this worker, dropping what is pending. */
+/* Forgets what is pending: the worker has failed. */
+void rbt_worker_abandon(rbt_worker *worker);
+
+/* Tells the shards that nobody need wait for this worker. */
 void rbt_worker_retire(rbt_worker *worker);
 
 /* The smallest clock that a read with this staleness needs from everybody. */
@@ -145,7 +153,14 @@ int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness);
 
 /* Steps a shard for the worker and counts what it cost. */
 rbt_status rbt_worker_step(rbt_worker *worker, uint32_t shard, const struct rbt_shard_event *event,
-                           int64_t *floor);
+                           struct rbt_driver_reply *reply);
+
+/* How fresh rows are: all updates of clocks < clock are in, and all that the shard had shown when
+ * it had this version. */
+struct rbt_age {
+    int64_t clock;
+    uint64_t version; /* of the last shard asked: of use for rows of one shard */
+};
 
 /* Notes a read that saw everything of clocks < `clock`. */
 void rbt_worker_note_read(rbt_worker *worker, int64_t clock);
@@ -154,8 +169,10 @@ void rbt_worker_note_read(rbt_worker *worker, int64_t clock);
 RBT_MUST_USE rbt_status rbt_worker_may_update(const rbt_worker *worker);
 RBT_MUST_USE rbt_status rbt_worker_check_staleness(int64_t staleness);
 
-/* Sends the table's updates to the shards now, without ending the clock. */
-RBT_MUST_USE rbt_status rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion);
+/* Sends the table's updates to the shards now, without ending the clock. If that fails half-way, it
+ * is done again before the next message, which then fails if it cannot be done. */
+void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion);
+RBT_MUST_USE rbt_status rbt_worker_resend(rbt_worker *worker);
 
 /* Turns rows updated one at a time into an update in the buffer. */
 RBT_MUST_USE rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion);
@@ -182,10 +199,10 @@ struct rbt_fetch {
 };
 
 /* Pulls the rows of one shard. The caller holds the locks that the overlay needs; the gate must
- * then be open already. `clock` is how fresh the rows are. */
+ * then be open already. `age` is how fresh the rows are. */
 RBT_MUST_USE rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portion,
                                                uint32_t shard, const struct rbt_fetch *fetch,
-                                               int64_t *clock);
+                                               struct rbt_age *age);
 
 /* Waits until the shard has everything of clocks < need. */
 RBT_MUST_USE rbt_status rbt_worker_wait_for(rbt_worker *worker, const struct rbt_portion *portion,
@@ -197,7 +214,7 @@ void rbt_worker_note_fetch(rbt_worker *worker);
 /* Pulls rows straight into a target: every shard, then the overlay. */
 RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
                                          int64_t need, const struct rbt_buffer_target *target,
-                                         int64_t *clock);
+                                         struct rbt_age *age);
 
 /* Does what tickets can do without waiting. */
 void rbt_ticket_poll(rbt_worker *worker);

@@ -23,8 +23,9 @@ struct rbt_driver_options {
 /* How a step went. */
 struct rbt_driver_reply {
     rbt_status status;
-    int64_t floor;   /* the shard's, after the step */
-    rbt_time waited; /* how long it took until the request could be answered */
+    uint64_t version; /* the shard's, after the step */
+    int64_t floor;    /* the shard's, after the step */
+    rbt_time waited;  /* how long it took until the request could be answered */
     bool had_to_wait;
 };
 
@@ -34,6 +35,8 @@ struct rbt_driver_ops {
                  struct rbt_driver_reply *reply);
     /* The shard's floor as last heard of; never waits. */
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
+    /* The shard's version as last heard of: if it has not changed, neither have its rows. */
+    uint64_t (*version)(rbt_driver *driver, uint32_t shard);
     /* Runs function(argument, index) for every worker of this process and waits for them. */
     rbt_status (*run)(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument);

@@ -146,6 +146,9 @@ static rbt_status run_worker(void *argument, uint32_t index)
     if (st == RBT_OK) {
         st = rbt_leave(worker);
     }
+    if (st != RBT_OK) {
+        rbt_worker_abandon(worker);
+    }
     rbt_worker_retire(worker);
     return st;
 }

@@ -42,15 +42,25 @@ rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list)
     return RBT_OK;
 }
 
+/* Frees what grows with the number of keys. */
+static void free_room(struct rbt_keylist *list)
+{
+    rbt_free(list->keys);
+    rbt_free(list->slots);
+    rbt_free(list->positions);
+    list->keys = NULL;
+    list->slots = NULL;
+    list->positions = NULL;
+    list->capacity = 0;
+}
+
 void rbt_keylist_unref(struct rbt_keylist *list)
 {
     if (list == NULL || --list->references > 0) {
         return;
     }
-    rbt_free(list->keys);
-    rbt_free(list->positions);
+    free_room(list);
     rbt_free(list->begins);
-    rbt_free(list->slots);
     rbt_free(list->slots_complete);
     rbt_free(list);
 }
@@ -60,15 +70,13 @@ static rbt_status make_room(struct rbt_keylist *list, size_t count)
     if (count <= list->capacity && list->keys != NULL) {
         return RBT_OK;
     }
-    rbt_free(list->keys);
-    rbt_free(list->slots);
-    rbt_free(list->positions);
-    list->capacity = 0;
+    free_room(list);
     list->keys = rbt_calloc(count, sizeof *list->keys);
     list->slots = rbt_calloc(count, sizeof *list->slots);
     list->positions = list->shard_count > 1 ? rbt_calloc(count, sizeof *list->positions) : NULL;
     if (list->keys == NULL || list->slots == NULL ||
         (list->shard_count > 1 && list->positions == NULL)) {
+        free_room(list);
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of %zu keys", count);
     }
     list->capacity = count;
@@ -79,7 +87,6 @@ static rbt_status make_room(struct rbt_keylist *list, size_t count)
 static void deal_out(struct rbt_keylist *list)
 {
     size_t *begins = list->begins;
-    memset(begins, 0, ((size_t)list->shard_count + 1) * sizeof *begins);
     for (size_t i = 0; i < list->count; i++) {
         begins[rbt_keylist_shard(list->keys[i], list->shard_count) + 1]++;
     }
@@ -101,6 +108,7 @@ static void deal_out(struct rbt_keylist *list)
 rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, size_t count)
 {
     list->count = 0;
+    memset(list->begins, 0, ((size_t)list->shard_count + 1) * sizeof *list->begins);
     if (count > UINT32_MAX - 1) {
         return rbt_fail(RBT_E_INVALID, "a list holds at most %u keys, not %zu", UINT32_MAX - 1,
                         count);
@@ -127,5 +135,6 @@ struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shar
                               .keys = list->keys,
                               .positions = list->positions == NULL ? NULL : list->positions + begin,
                               .slots = list->slots,
-                              .slots_complete = &list->slots_complete[shard]};
+                              .slots_complete =
+                                  list->slots != NULL ? &list->slots_complete[shard] : NULL};
 }

@@ -4,7 +4,7 @@
  * says. A copy is good enough if
  *
  *     it contains all clocks < c - s (its clock is >= c - s), and
- *     an eager table has nothing newer (the shard's floor has not moved past the copy), and
+ *     an eager table has nothing newer (the shard has shown nothing since), and
  *     it contains the worker's own updates.
  *
  * Without a bound a row is fetched once per clock.
@@ -44,14 +44,15 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
     }
     rbt_driver *driver = worker->job->driver;
     return !table->is_eager ||
-           driver->ops->floor(driver, rbt_keylist_shard(row->key, worker->job->shard_count)) <=
-               row->clock;
+           driver->ops->version(driver, rbt_keylist_shard(row->key, worker->job->shard_count)) ==
+               row->version;
 }
 
 static void note_copy(const rbt_worker *worker, const struct rbt_portion *portion,
-                      struct rbt_rowcache_row *row, int64_t clock)
+                      struct rbt_rowcache_row *row, const struct rbt_age *age)
 {
-    row->clock = clock;
+    row->clock = age->clock;
+    row->version = age->version;
     row->fetched_at = rbt_client_clock(worker);
     row->push_seen = portion->push_count;
 }
@@ -80,10 +81,10 @@ static rbt_status refill_process(rbt_worker *worker, struct rbt_portion *portion
                                     .applied_count = cache->worker_count,
                                     .has_overlay =
                                         portion->table->options.overlay == RBT_OVERLAY_PROCESS};
-    int64_t clock = 0;
-    const rbt_status st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &clock);
+    struct rbt_age age = {0};
+    const rbt_status st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &age);
     if (st == RBT_OK) {
-        note_copy(worker, portion, &cache->rows[row], clock);
+        note_copy(worker, portion, &cache->rows[row], &age);
     } else {
         cache->rows[row].clock = -1;
     }
@@ -139,7 +140,8 @@ static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *port
         st = rbt_worker_overlay(worker, portion, shard, applied, &target);
     }
     if (st == RBT_OK) {
-        note_copy(worker, portion, &own->rows[to], cache->rows[from].clock);
+        const struct rbt_age age = {cache->rows[from].clock, cache->rows[from].version};
+        note_copy(worker, portion, &own->rows[to], &age);
     }
     return st;
 }
@@ -208,10 +210,10 @@ static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint3
         return read_process(worker, portion, row, staleness);
     }
     const struct rbt_buffer_target target = target_of(cache, row, portion->list);
-    int64_t clock = 0;
-    st = rbt_worker_fetch(worker, portion, rbt_worker_need(worker, staleness), &target, &clock);
+    struct rbt_age age = {0};
+    st = rbt_worker_fetch(worker, portion, rbt_worker_need(worker, staleness), &target, &age);
     if (st == RBT_OK) {
-        note_copy(worker, portion, &cache->rows[row], clock);
+        note_copy(worker, portion, &cache->rows[row], &age);
     } else {
         cache->rows[row].clock = -1;
     }
@@ -370,8 +372,11 @@ static rbt_status update(rbt_worker *worker, rbt_table *table, uint64_t key,
     if (st == RBT_OK && write_through(portion, row, change) != RBT_OK) {
         /* The update itself is safe; a copy that lacks it is worth nothing and is fetched anew. */
         portion->rows.rows[row].clock = -1;
-        rbt_rowcache_forget(&table->process);
+        if (table->options.overlay == RBT_OVERLAY_PROCESS) {
+            rbt_rowcache_forget(&table->process); /* its lock is held */
+        }
     }
+    portion->add_count++;
     rbt_worker_unlock(portion);
     return st;
 }
@@ -393,7 +398,9 @@ rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table, uint64_t key, uint32
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has elements 0 to %u, not %u", table->name,
                         table->options.width - 1, element);
     }
-    const struct rbt_rowcache_change change = {.index = &element, .deltas = delta, .count = 1};
+    const bool is_sparse = table->options.layout == RBT_SPARSE;
+    const struct rbt_rowcache_change change = {
+        .first = element, .index = is_sparse ? &element : NULL, .deltas = delta, .count = 1};
     return update(worker, table, key, &change);
 }
 

@@ -219,6 +219,9 @@ static int compare_keys(const void *a, const void *b, void *context)
 
 void rbt_rowcache_sort_dirty(struct rbt_rowcache *cache)
 {
+    if (cache->dirty_count == 0) {
+        return; /* there may be no arrays yet */
+    }
     qsort_r(cache->dirty, cache->dirty_count, sizeof *cache->dirty, compare_keys, cache->rows);
     for (size_t i = 0; i < cache->dirty_count; i++) {
         cache->sorted[i] = cache->rows[cache->dirty[i]].key;

@@ -18,6 +18,7 @@
 struct rbt_rowcache_row {
     uint64_t key;
     int64_t clock;      /* all updates of clocks < clock are in the copy; -1: there is no copy */
+    uint64_t version;   /* of the shard when the row was fetched */
     int64_t fetched_at; /* the worker's clock then */
     uint64_t push_seen; /* the portion's push_count then */
     bool is_dirty;      /* has updates that are not in the buffer yet */

@@ -175,11 +175,17 @@ int64_t rbt_set_clock(const rbt_set *set)
 
 /* --- Pulling --------------------------------------------------------------------------------- */
 
-/* Whether what the set has will do: only tables that are not eager reuse old values. */
+/* Whether what the set has will do: it is fresh enough and contains all that must be seen. Eager
+ * tables want the newest, and other workers' updates of this process are not in the set. */
 static bool is_hit(const rbt_set *set, int64_t staleness)
 {
-    return set->base != NULL && !set->portion->table->is_eager && set->clock >= 0 &&
-           set->push_seen == set->portion->push_count && staleness != RBT_STALENESS_ANY &&
+    const struct rbt_portion *portion = set->portion;
+    const bool may_reuse = set->base != NULL && !portion->table->is_eager &&
+                           portion->table->options.overlay != RBT_OVERLAY_PROCESS &&
+                           staleness != RBT_STALENESS_ANY;
+    const bool has_own =
+        set->push_seen == portion->push_count && set->add_seen == portion->add_count;
+    return may_reuse && has_own && set->clock >= 0 &&
            set->clock >= rbt_worker_need(set->worker, staleness);
 }
 
@@ -195,18 +201,19 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
         return RBT_OK;
     }
     const struct rbt_buffer_target target = {.keys = set->keys, .values = set->values};
-    int64_t clock = 0;
+    struct rbt_age age = {0};
     st = rbt_worker_fetch(set->worker, set->portion, rbt_worker_need(set->worker, staleness),
-                          &target, &clock);
+                          &target, &age);
     if (st != RBT_OK) {
         return st;
     }
     if (set->base != NULL) {
         memcpy(set->base, set->values, set->bytes);
     }
-    set->clock = clock;
+    set->clock = age.clock;
     set->push_seen = set->portion->push_count;
-    rbt_worker_note_read(set->worker, clock);
+    set->add_seen = set->portion->add_count;
+    rbt_worker_note_read(set->worker, age.clock);
     return RBT_OK;
 }
 
@@ -224,7 +231,7 @@ static bool shows_own(const rbt_table *table)
 
 /* Everybody else who keeps copies of this table must look again; and the updates go out at once if
  * others may see them before the clock ends. */
-static rbt_status note_push(rbt_worker *worker, struct rbt_portion *portion)
+static void note_push(rbt_worker *worker, struct rbt_portion *portion)
 {
     rbt_table *table = portion->table;
     portion->push_count++;
@@ -233,7 +240,16 @@ static rbt_status note_push(rbt_worker *worker, struct rbt_portion *portion)
         rbt_rowcache_forget(&table->process);
         rbt_worker_unlock(portion);
     }
-    return table->options.partial == RBT_PARTIAL_SHOW ? rbt_worker_send(worker, portion) : RBT_OK;
+    if (table->options.partial == RBT_PARTIAL_SHOW) {
+        rbt_worker_send(worker, portion);
+    }
+}
+
+/* Whether the worker may push now: what was sent half-way must be on its way before. */
+static rbt_status may_push(rbt_worker *worker)
+{
+    const rbt_status st = rbt_worker_may_update(worker);
+    return st != RBT_OK ? st : rbt_worker_resend(worker);
 }
 
 /* After changes have become an update: they are part of the copy, unless the table shows none. */
@@ -302,7 +318,7 @@ static void extend_update(rbt_set *set, struct rbt_update *update)
 rbt_status rbt_set_push(rbt_set *set)
 {
     struct rbt_portion *portion = set->portion;
-    rbt_status st = rbt_worker_may_update(set->worker);
+    rbt_status st = may_push(set->worker);
     if (st != RBT_OK) {
         return st;
     }
@@ -315,13 +331,14 @@ rbt_status rbt_set_push(rbt_set *set)
         st = append_update(set);
     }
     rbt_worker_unlock(portion);
-    if (st == RBT_OK) {
-        st = note_push(set->worker, portion);
+    if (st != RBT_OK) {
+        return st;
     }
+    note_push(set->worker, portion);
     if (is_current) {
         set->push_seen = portion->push_count; /* its own push is in its base */
     }
-    return st;
+    return RBT_OK;
 }
 
 rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
@@ -379,10 +396,10 @@ rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
     }
     const struct rbt_buffer_target target = {.keys = portion->list, .values = rows->values};
     const int64_t need = rbt_worker_need(worker, rbt_table_staleness(table));
-    int64_t clock = 0;
-    st = rbt_worker_fetch(worker, portion, need, &target, &clock);
+    struct rbt_age age = {0};
+    st = rbt_worker_fetch(worker, portion, need, &target, &age);
     if (st == RBT_OK) {
-        rbt_worker_note_read(worker, clock);
+        rbt_worker_note_read(worker, age.clock);
     }
     return st;
 }
@@ -391,7 +408,7 @@ rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, rows->keys, rows->count);
-    st = st != RBT_OK ? st : rbt_worker_may_update(worker);
+    st = st != RBT_OK ? st : may_push(worker);
     st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
     if (st != RBT_OK) {
         return st;
@@ -409,7 +426,10 @@ rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
         }
     }
     rbt_worker_unlock(portion);
-    return st != RBT_OK ? st : note_push(worker, portion);
+    if (st == RBT_OK) {
+        note_push(worker, portion);
+    }
+    return st;
 }
 
 void rbt_rows_free(struct rbt_rows *rows)
@@ -429,8 +449,8 @@ static rbt_status scan_shard(rbt_worker *worker, uint32_t shard, struct rbt_shar
     event->scan->values =
         rows->values == NULL ? NULL : (char *)rows->values + rows->count * table->row_size;
     event->scan->capacity = capacity - rows->count;
-    int64_t floor = 0;
-    return rbt_worker_step(worker, shard, event, &floor);
+    struct rbt_driver_reply reply = {0};
+    return rbt_worker_step(worker, shard, event, &reply);
 }
 
 struct order {

@@ -23,6 +23,7 @@ struct rbt_set {
     char *deltas;       /* NULL in place */
     size_t deltas_max;  /* room in deltas, bytes */
     int64_t clock;      /* all updates of clocks < clock were in the last pull */
+    uint64_t add_seen;  /* and its add_count */
     uint64_t push_seen; /* the portion's push_count that base accounts for */
 };
 

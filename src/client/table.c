@@ -1,5 +1,6 @@
 /* client/table.c - opening tables: names, defaults, and what cannot be combined. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,9 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
     char *end = NULL;
     errno = 0;
     const long long staleness = strtoll(rest + 4, &end, 10);
-    if (errno != 0 || *end != '\0' || staleness > 1000000) {
-        return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to 1000000", text);
+    if (errno != 0 || *end != '\0' || staleness > RBT_CLIENT_STALENESS_MAX) {
+        return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to %d", text,
+                        RBT_CLIENT_STALENESS_MAX);
     }
     *out = (struct rbt_consistency){.staleness = staleness, .is_eager = is_eager};
     return RBT_OK;
@@ -49,6 +51,12 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "a bitwise or needs integers";
     } else if (o->layout == RBT_SPARSE && o->init != RBT_INIT_ZERO) {
         wrong = "sparse rows start empty";
+    } else if (o->layout == RBT_SPARSE && o->merge != RBT_MERGE_ADD && o->merge != RBT_MERGE_OR) {
+        wrong = "sparse rows can be added to or or-ed: what is not there counts as zero";
+    } else if (!isfinite(o->a) || !isfinite(o->b)) {
+        wrong = "the parameters of the initial values must be finite";
+    } else if (o->rows_expected > RBT_CLIENT_ROWS_MAX) {
+        wrong = "that many rows are not possible";
     } else if (o->layout == RBT_SPARSE && o->state_width > 0) {
         wrong = "sparse rows have no state";
     } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
@@ -226,6 +234,18 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
     return st;
 }
 
+static void lock(rbt_job *job)
+{
+    const int error = pthread_mutex_lock(&job->mutex);
+    RBT_ASSERT(error == 0);
+}
+
+static void unlock(rbt_job *job)
+{
+    const int error = pthread_mutex_unlock(&job->mutex);
+    RBT_ASSERT(error == 0);
+}
+
 rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table_options *options,
                           rbt_table **table)
 {
@@ -236,11 +256,9 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
     if (st != RBT_OK) {
         return st;
     }
-    const int locked = pthread_mutex_lock(&job->mutex);
-    RBT_ASSERT(locked == 0);
+    lock(job);
     st = find_or_make(job, full, &complete, table);
-    const int unlocked = pthread_mutex_unlock(&job->mutex);
-    RBT_ASSERT(unlocked == 0);
+    unlock(job);
     return st;
 }
 
@@ -271,10 +289,22 @@ rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
         st = rbt_fail(RBT_E_INVALID,
                       "table \"%s\": with staleness 0 partial clocks cannot be shown", table->name);
     }
-    /* The shards first: a worker that knows the larger bound may rely on what they show. */
-    st = st != RBT_OK ? st : tell_shards(table, staleness);
+    if (st != RBT_OK) {
+        return st;
+    }
+    lock(table->job);
+    /* A worker that knows a larger bound relies on what the shards show: when the bound grows they
+     * come first, when it shrinks the workers do. */
+    const int64_t old = rbt_table_staleness(table);
+    const bool grows =
+        staleness == RBT_STALENESS_ANY || (old != RBT_STALENESS_ANY && staleness > old);
+    if (!grows) {
+        atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
+    }
+    st = tell_shards(table, staleness);
     if (st == RBT_OK) {
         atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
     }
+    unlock(table->job);
     return st;
 }

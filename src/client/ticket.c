@@ -110,7 +110,9 @@ rbt_status rbt_wait(rbt_worker *worker, rbt_ticket ticket)
 rbt_status rbt_wait_through(rbt_worker *worker, rbt_ticket ticket)
 {
     rbt_status st = check_ticket(worker, ticket);
-    const rbt_ticket first = worker->tasks.finished_through + 1;
+    /* Tickets that were finished on the way count, too, as long as they are remembered. */
+    const rbt_ticket issued = worker->tasks.issued;
+    const rbt_ticket first = issued < RBT_TASK_OPEN_MAX ? 1 : issued - RBT_TASK_OPEN_MAX + 1;
     while (st == RBT_OK && worker->tasks.finished_through < ticket) {
         run_next(worker);
     }

@@ -150,10 +150,10 @@ int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
 {
-    if (staleness < RBT_STALENESS_ANY) {
+    if (staleness < RBT_STALENESS_ANY || staleness > RBT_CLIENT_STALENESS_MAX) {
         return rbt_fail(RBT_E_INVALID,
-                        "staleness is a number of clocks or RBT_STALENESS_ANY, not %lld",
-                        (long long)staleness);
+                        "staleness is a number of clocks up to %d or RBT_STALENESS_ANY, not %lld",
+                        RBT_CLIENT_STALENESS_MAX, (long long)staleness);
     }
     return RBT_OK;
 }
@@ -190,13 +190,12 @@ static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
     for (size_t i = 0; i < event->batch_count; i++) {
         const struct rbt_batch *batch = &event->batches[i];
         const rbt_table *table = worker->job->tables[batch->table];
-        const uint64_t rows = batch->count * sizeof *batch->keys;
-        if (batch->offsets == NULL) {
-            bytes += rows + batch->count * table->row_size;
-            continue;
+        bytes += batch->count * sizeof *batch->keys;
+        if (table->options.layout == RBT_DENSE) {
+            bytes += batch->count * table->row_size;
         }
-        bytes += rows;
-        for (size_t k = 0; k < batch->count; k++) {
+        /* What a read of a sparse row brings is counted when it has come. */
+        for (size_t k = 0; batch->offsets != NULL && k < batch->count; k++) {
             const size_t at = rbt_batch_position(batch, k);
             bytes += (batch->offsets[at + 1] - batch->offsets[at]) *
                      (sizeof *batch->elements + table->element_size);
@@ -208,20 +207,18 @@ static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
 }
 
 rbt_status rbt_worker_step(rbt_worker *worker, uint32_t shard, const struct rbt_shard_event *event,
-                           int64_t *floor)
+                           struct rbt_driver_reply *reply)
 {
     rbt_driver *driver = worker->job->driver;
-    struct rbt_driver_reply reply = {0};
-    driver->ops->step(driver, shard, event, &reply);
-    if (reply.had_to_wait) {
+    driver->ops->step(driver, shard, event, reply);
+    if (reply->had_to_wait) {
         worker->has_waited = true;
-        rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply.waited);
+        rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply->waited);
     }
-    if (reply.status == RBT_OK) {
+    if (reply->status == RBT_OK) {
         count_bytes(worker, event);
-        *floor = reply.floor;
     }
-    return reply.status;
+    return reply->status;
 }
 
 /* --- Sending --------------------------------------------------------------------------------- */
@@ -321,11 +318,9 @@ static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, 
         return RBT_OK;
     }
     rbt_status st = fit_batches(worker, *count + portion->buffer.unsent_count);
-    for (const struct rbt_update *u = portion->buffer.first; st == RBT_OK && u != NULL;
+    for (const struct rbt_update *u = portion->buffer.unsent; st == RBT_OK && u != NULL;
          u = u->next) {
-        if (!u->is_sent) {
-            worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
-        }
+        worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
     }
     return st;
 }
@@ -347,25 +342,19 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
         return;
     }
     rbt_worker_lock(portion);
-    for (struct rbt_update *u = portion->buffer.first; u != NULL; u = u->next) {
-        if (!u->is_sent) {
-            u->is_sent = true;
-            u->sequence = worker->sequence;
-            u->clock = rbt_client_clock(worker);
-        }
-    }
-    portion->buffer.unsent_count = 0;
+    rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
     rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, floor));
     rbt_worker_unlock(portion);
 }
 
-rbt_status rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
+rbt_status rbt_worker_resend(rbt_worker *worker)
 {
-    int64_t min = RBT_CLOCK_GONE;
+    struct rbt_portion *portion = worker->resend;
+    int64_t floor = RBT_CLOCK_GONE;
     rbt_status st = RBT_OK;
-    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
+    for (uint32_t shard = 0; portion != NULL && shard < worker->job->shard_count; shard++) {
         size_t count = 0;
-        int64_t floor = 0;
+        struct rbt_driver_reply reply = {0};
         st = gather(worker, portion, shard, &count);
         const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                               .worker = worker->index,
@@ -375,15 +364,26 @@ rbt_status rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
                                               .marker = RBT_MARKER_NONE,
                                               .batches = worker->batches,
                                               .batch_count = count};
-        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &floor);
-        min = floor < min ? floor : min;
+        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &reply);
+        if (st != RBT_OK) {
+            return st; /* what has arrived is known by its sequence and not applied again */
+        }
+        floor = reply.floor < floor ? reply.floor : floor;
     }
-    worker->must_repeat = st != RBT_OK;
-    if (st == RBT_OK) {
-        settle(worker, portion, rbt_client_clock(worker), min);
+    if (portion != NULL) {
+        settle(worker, portion, rbt_client_clock(worker), floor);
         worker->sequence++;
+        worker->resend = NULL;
     }
-    return st;
+    return RBT_OK;
+}
+
+void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
+{
+    RBT_ASSERT(worker->resend == NULL); /* whoever pushes has seen to that */
+    worker->resend = portion;
+    const rbt_status st = rbt_worker_resend(worker);
+    (void)st; /* the updates are safe in the buffer; they go out before anything else does */
 }
 
 /* One message per shard with everything that is unsent and the marker. */
@@ -394,7 +394,7 @@ static rbt_status send_all(rbt_worker *worker, int64_t *floor_min)
     *floor_min = RBT_CLOCK_GONE;
     for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
         size_t count = 0;
-        int64_t floor = 0;
+        struct rbt_driver_reply reply = {0};
         for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
             st = gather(worker, worker->portions[i], shard, &count);
         }
@@ -406,8 +406,8 @@ static rbt_status send_all(rbt_worker *worker, int64_t *floor_min)
                                               .marker = clock + 1,
                                               .batches = worker->batches,
                                               .batch_count = count};
-        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &floor);
-        *floor_min = floor < *floor_min ? floor : *floor_min;
+        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &reply);
+        *floor_min = reply.floor < *floor_min ? reply.floor : *floor_min;
     }
     return st;
 }
@@ -417,10 +417,12 @@ rbt_status rbt_clock(rbt_worker *worker)
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
         return rbt_fail(RBT_E_CLOSED, "worker %u has left; its clock stands still", worker->index);
     }
-    rbt_ticket_poll(worker);
+    if (!worker->must_repeat) {
+        rbt_ticket_poll(worker);
+    }
     const int64_t clock = rbt_client_clock(worker);
     int64_t floor = 0;
-    rbt_status st = RBT_OK;
+    rbt_status st = rbt_worker_resend(worker);
     for (uint32_t i = 0; st == RBT_OK && !worker->must_repeat && i < worker->portion_count; i++) {
         if (worker->portions[i] != NULL) {
             st = rbt_worker_flush_rows(worker, worker->portions[i]);
@@ -454,7 +456,26 @@ static bool has_pending(const rbt_worker *worker)
     return false;
 }
 
-/* Tells the shards that nobody need wait for this worker. Cannot fail. */
+void rbt_worker_abandon(rbt_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->portion_count; i++) {
+        struct rbt_portion *portion = worker->portions[i];
+        if (portion == NULL) {
+            continue;
+        }
+        rbt_worker_lock(portion); /* others may be looking at what is dropped here */
+        rbt_rowcache_clean(&portion->rows);
+        while (portion->buffer.unsent != NULL) {
+            rbt_buffer_take_back(&portion->buffer);
+        }
+        if (is_shared(portion->table)) {
+            rbt_rowcache_forget(&portion->table->process);
+        }
+        rbt_worker_unlock(portion);
+    }
+    worker->resend = NULL;
+}
+
 void rbt_worker_retire(rbt_worker *worker)
 {
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
@@ -463,8 +484,8 @@ void rbt_worker_retire(rbt_worker *worker)
     atomic_store_explicit(&worker->has_left, true, memory_order_relaxed);
     for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
         const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = worker->index};
-        int64_t floor = 0;
-        const rbt_status st = rbt_worker_step(worker, shard, &event, &floor);
+        struct rbt_driver_reply reply = {0};
+        const rbt_status st = rbt_worker_step(worker, shard, &event, &reply);
         RBT_ASSERT(st == RBT_OK); /* a LEAVE needs no memory */
     }
 }
@@ -547,7 +568,7 @@ static void take_elements(void *context, const uint32_t *index, const void *valu
 /* Pulls the target's rows of one shard, not more than `need` old, and lays the overlay on top. The
  * caller holds the locks that the overlay needs; the gate must then be open already. */
 rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
-                                  const struct rbt_fetch *fetch, int64_t *clock)
+                                  const struct rbt_fetch *fetch, struct rbt_age *age)
 {
     struct rbt_batch batch = rbt_keylist_batch(fetch->target.keys, shard);
     batch.table = portion->table->id;
@@ -565,15 +586,21 @@ rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portio
                                           .applied = fetch->applied,
                                           .applied_first = fetch->applied_first,
                                           .applied_count = fetch->applied_count};
-    int64_t floor = 0;
-    rbt_status st = rbt_worker_step(worker, shard, &event, &floor);
+    struct rbt_driver_reply reply = {0};
+    rbt_status st = rbt_worker_step(worker, shard, &event, &reply);
     st = st != RBT_OK ? st : sink.status;
+    if (st == RBT_OK && fetch->target.sparse != NULL) {
+        rbt_client_count(&worker->stats->bytes_received,
+                         fetch->target.sparse->count *
+                             (sizeof(uint32_t) + portion->table->element_size));
+    }
     if (st == RBT_OK && fetch->has_overlay) {
         st = rbt_worker_overlay(worker, portion, shard, fetch->applied, &fetch->target);
     }
     if (st == RBT_OK) {
         const int64_t limit = rbt_client_clock(worker); /* the floor is above it once it has left */
-        *clock = floor < limit ? floor : limit;
+        age->clock = reply.floor < limit ? reply.floor : limit;
+        age->version = reply.version;
     }
     return st;
 }
@@ -588,12 +615,12 @@ rbt_status rbt_worker_wait_for(rbt_worker *worker, const struct rbt_portion *por
                                           .need = need,
                                           .request = worker->index,
                                           .scan = &nothing};
-    int64_t floor = 0;
-    return rbt_worker_step(worker, shard, &event, &floor);
+    struct rbt_driver_reply reply = {0};
+    return rbt_worker_step(worker, shard, &event, &reply);
 }
 
 rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion, int64_t need,
-                            const struct rbt_buffer_target *target, int64_t *clock)
+                            const struct rbt_buffer_target *target, struct rbt_age *age)
 {
     const bool shares = is_shared(portion->table);
     const struct rbt_fetch fetch = {.target = *target,
@@ -602,14 +629,14 @@ rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion, int
                                     .applied_first = shares ? 0 : worker->index,
                                     .applied_count = shares ? worker->job->worker_count : 1,
                                     .has_overlay = true};
-    int64_t oldest = rbt_client_clock(worker);
+    struct rbt_age oldest = {.clock = rbt_client_clock(worker)};
     rbt_status st = RBT_OK;
     worker->has_waited = false;
     for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
         if (rbt_keylist_batch(target->keys, shard).count == 0) {
             continue;
         }
-        int64_t fresh = oldest;
+        struct rbt_age fresh = oldest;
         if (shares) { /* never wait with the lock held */
             st = rbt_worker_wait_for(worker, portion, shard, need);
         }
@@ -618,11 +645,12 @@ rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion, int
             st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &fresh);
             rbt_worker_unlock(portion);
         }
-        oldest = fresh < oldest ? fresh : oldest;
+        oldest.clock = fresh.clock < oldest.clock ? fresh.clock : oldest.clock;
+        oldest.version = fresh.version;
     }
     rbt_worker_note_fetch(worker);
     if (st == RBT_OK) {
-        *clock = oldest;
+        *age = oldest;
     }
     return st;
 }

@@ -67,6 +67,7 @@ void rbt_gate_destroy(rbt_gate *gate)
 
 static int64_t min_clock(const rbt_gate *gate)
 {
+    RBT_DEBUG_ASSERT(gate->worker_count > 0);
     int64_t min = RBT_CLOCK_GONE;
     for (uint32_t i = 0; i < gate->worker_count; i++) {
         RBT_DEBUG_ASSERT(gate->clocks[i] >= 0);
@@ -77,6 +78,7 @@ static int64_t min_clock(const rbt_gate *gate)
 
 static void emit(struct rbt_gate_outbox *out, uint64_t request, rbt_status status)
 {
+    RBT_ASSERT(status == RBT_OK || status == RBT_E_BUSY);
     RBT_ASSERT(out->effects != NULL);
     out->effects[out->count++] = (struct rbt_gate_effect){.request = request, .status = status};
 }
@@ -84,6 +86,7 @@ static void emit(struct rbt_gate_outbox *out, uint64_t request, rbt_status statu
 /* Answers every parked read whose time has come, keeping the others in order. */
 static void settle(rbt_gate *gate, struct rbt_gate_outbox *out)
 {
+    RBT_ASSERT(gate->floor >= 0);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < gate->parked_count; i++) {
         const struct parked_read read = gate->parked[i];
@@ -124,8 +127,21 @@ static void park(rbt_gate *gate, const struct rbt_gate_event *read, struct rbt_g
     RBT_ASSERT(gate->parked_count <= gate->parked_max);
 }
 
+/* (1) and (2). */
+static bool invariants_hold(const rbt_gate *gate)
+{
+    for (uint32_t i = 0; i < gate->parked_count; i++) {
+        if (gate->parked[i].need <= gate->floor) {
+            return false;
+        }
+    }
+    return gate->floor == min_clock(gate);
+}
+
 void rbt_gate_step(rbt_gate *gate, const struct rbt_gate_event *event, struct rbt_gate_outbox *out)
 {
+    RBT_ASSERT(gate->parked_count <= gate->parked_max);
+    RBT_ASSERT(event->kind != RBT_GATE_CLOCK || event->clock >= 0);
     switch (event->kind) {
     case RBT_GATE_READ:
         if (event->need <= gate->floor) {
@@ -143,17 +159,21 @@ void rbt_gate_step(rbt_gate *gate, const struct rbt_gate_event *event, struct rb
         gate->floor = 0;
         break;
     }
-    RBT_DEBUG_ASSERT(gate->floor == min_clock(gate));
+    RBT_DEBUG_ASSERT(invariants_hold(gate));
+    (void)invariants_hold; /* used by debug builds */
+    RBT_ASSERT(out->count <= gate->parked_max + 1);
 }
 
 int64_t rbt_gate_floor(const rbt_gate *gate)
 {
+    RBT_DEBUG_ASSERT(gate->floor == min_clock(gate));
     RBT_ASSERT(gate->floor >= 0);
     return gate->floor;
 }
 
 int64_t rbt_gate_floor_if(const rbt_gate *gate, uint32_t worker, int64_t clock)
 {
+    RBT_ASSERT(clock >= 0);
     RBT_ASSERT(worker < gate->worker_count);
     int64_t min = clock > gate->clocks[worker] ? clock : gate->clocks[worker];
     for (uint32_t i = 0; i < gate->worker_count; i++) {
@@ -168,11 +188,13 @@ int64_t rbt_gate_floor_if(const rbt_gate *gate, uint32_t worker, int64_t clock)
 int64_t rbt_gate_clock(const rbt_gate *gate, uint32_t worker)
 {
     RBT_ASSERT(worker < gate->worker_count);
+    RBT_DEBUG_ASSERT(gate->clocks[worker] >= gate->floor);
     return gate->clocks[worker];
 }
 
 uint32_t rbt_gate_parked(const rbt_gate *gate)
 {
+    RBT_ASSERT(gate->parked_max > 0);
     RBT_ASSERT(gate->parked_count <= gate->parked_max);
     return gate->parked_count;
 }

@@ -1,7 +1,7 @@
 /* core/gate.h - the staleness gate of a shard: worker clocks, and reads that must wait for them.
  *
- *     struct rbt_gate_event read = {.kind = RBT_GATE_READ, .request = 7, .need = clock -
- * staleness}; rbt_gate_step(gate, &read, &out);   // out holds request 7, or the gate has parked it
+ *     struct rbt_gate_event read = {.kind = RBT_GATE_READ, .request = 7, .need = c - s};
+ *     rbt_gate_step(gate, &read, &out); // out holds request 7, or the gate has parked it
  */
 #ifndef RUBATO_CORE_GATE_H
 #define RUBATO_CORE_GATE_H

@@ -96,7 +96,8 @@ struct rbt_shard_effect {
 struct rbt_shard_outbox {
     struct rbt_shard_effect *effects; /* room for worker_count + 1 */
     size_t count;
-    int64_t floor; /* after the step */
+    int64_t floor;    /* after the step */
+    uint64_t version; /* grows whenever rows have changed */
     rbt_status status;
 };
 

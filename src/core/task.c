@@ -13,6 +13,8 @@
 
 static struct rbt_task *place(struct rbt_task_list *list, rbt_ticket ticket)
 {
+    RBT_ASSERT(ticket <= list->issued);
+    RBT_ASSERT(list->issued - ticket < RBT_TASK_OPEN_MAX); /* its place is still its own */
     RBT_ASSERT(ticket > 0);
     return &list->tasks[ticket % RBT_TASK_OPEN_MAX];
 }
@@ -34,6 +36,7 @@ void rbt_task_init(struct rbt_task_list *list)
 rbt_status rbt_task_issue(struct rbt_task_list *list, const struct rbt_after *after,
                           rbt_ticket *ticket)
 {
+    RBT_ASSERT(ticket != NULL);
     const size_t count = after == NULL ? 0 : after->count;
     RBT_ASSERT(list->issued - list->finished_through <= RBT_TASK_OPEN_MAX); /* (1) */
     if (list->issued - list->finished_through == RBT_TASK_OPEN_MAX) {
@@ -54,12 +57,14 @@ rbt_status rbt_task_issue(struct rbt_task_list *list, const struct rbt_after *af
     }
     list->issued++;
     *place(list, list->issued) = task;
+    RBT_ASSERT(list->issued > list->finished_through);
     *ticket = list->issued;
     return RBT_OK;
 }
 
 bool rbt_task_is_finished(const struct rbt_task_list *list, rbt_ticket ticket)
 {
+    RBT_DEBUG_ASSERT(list->issued - list->finished_through <= RBT_TASK_OPEN_MAX);
     RBT_ASSERT(list->finished_through <= list->issued);
     return ticket <= list->finished_through ||
            (ticket <= list->issued && peek(list, ticket)->is_finished);
@@ -78,6 +83,8 @@ bool rbt_task_is_ready(const struct rbt_task_list *list, rbt_ticket ticket)
         }
     }
     const bool has_bound = list->delay != RBT_STALENESS_ANY;
+    RBT_ASSERT(!has_bound || list->delay >= 0);
+    RBT_ASSERT(ticket > list->finished_through);
     return !has_bound || ticket - list->finished_through <= (uint64_t)list->delay + 1;
 }
 
@@ -92,6 +99,7 @@ void rbt_task_finish(struct rbt_task_list *list, rbt_ticket ticket, rbt_status s
            peek(list, list->finished_through + 1)->is_finished) { /* (2) */
         list->finished_through++;
     }
+    RBT_ASSERT(list->finished_through <= list->issued);
 }
 
 rbt_status rbt_task_status(const struct rbt_task_list *list, rbt_ticket ticket)

@@ -37,6 +37,7 @@ struct rbt_vclock {
 static struct entry *entries_of(const rbt_vclock *vclock, uint32_t node)
 {
     RBT_ASSERT(node < vclock->node_count);
+    RBT_DEBUG_ASSERT(vclock->counts[node] <= vclock->range_max + 2);
     return vclock->entries + (size_t)node * (vclock->range_max + 2);
 }
 
@@ -74,6 +75,8 @@ void rbt_vclock_destroy(rbt_vclock *vclock)
 
 void rbt_vclock_reset(rbt_vclock *vclock)
 {
+    RBT_ASSERT(vclock->node_count > 0);
+    RBT_ASSERT(vclock->entries != NULL);
     for (uint32_t node = 0; node < vclock->node_count; node++) {
         vclock->counts[node] = 1;
         entries_of(vclock, node)[0] = (struct entry){.first = 0, .time = 0};
@@ -95,6 +98,8 @@ static uint32_t find(const struct entry *entries, uint32_t count, uint64_t key)
             high = middle;
         }
     }
+    RBT_ASSERT(entries[low].first <= key);
+    RBT_DEBUG_ASSERT(low + 1 == count || entries[low + 1].first > key);
     return low;
 }
 
@@ -124,6 +129,7 @@ static void join(struct entry *entries, uint32_t *count, uint32_t begin)
             entries[++kept] = entries[i];
         }
     }
+    RBT_ASSERT(kept < *count);
     *count = kept + 1;
 }
 
@@ -163,6 +169,8 @@ rbt_status rbt_vclock_set(rbt_vclock *vclock, uint32_t node, struct rbt_range ra
 uint64_t rbt_vclock_get(const rbt_vclock *vclock, uint32_t node, uint64_t key)
 {
     const struct entry *entries = entries_of(vclock, node);
+    RBT_ASSERT(vclock->counts[node] > 0);
+    RBT_DEBUG_ASSERT(invariants_hold(entries, vclock->counts[node]));
     return entries[find(entries, vclock->counts[node], key)].time;
 }
 
@@ -178,11 +186,13 @@ uint64_t rbt_vclock_min(const rbt_vclock *vclock, uint32_t node, struct rbt_rang
             min = entries[i].time;
         }
     }
+    RBT_ASSERT(i <= count);
     return min;
 }
 
 uint32_t rbt_vclock_ranges(const rbt_vclock *vclock, uint32_t node)
 {
     RBT_ASSERT(node < vclock->node_count);
+    RBT_ASSERT(vclock->counts[node] > 0);
     return vclock->counts[node];
 }

@@ -32,6 +32,7 @@ struct waiter {
 
 struct shard {
     _Alignas(64) atomic_int_least64_t floor; /* release after each step; acquire by spinners */
+    atomic_uint_least64_t version;           /* the same */
     _Alignas(64) pthread_mutex_t mutex;      /* rank SHARD; guards all below */
     rbt_shard *core;
     struct rbt_shard_effect *effects; /* worker_count + 1 */
@@ -87,6 +88,8 @@ static bool step_locked(struct shard *shard, const struct rbt_shard_event *event
     }
     reply->status = out.status;
     reply->floor = out.floor;
+    reply->version = out.version;
+    atomic_store_explicit(&shard->version, out.version, memory_order_release);
     atomic_store_explicit(&shard->floor, out.floor, memory_order_release);
     return is_answered;
 }
@@ -149,6 +152,11 @@ static int64_t floor_of(rbt_driver *driver, uint32_t shard)
     return atomic_load_explicit(&local_of(driver)->shards[shard].floor, memory_order_acquire);
 }
 
+static uint64_t version_of(rbt_driver *driver, uint32_t shard)
+{
+    return atomic_load_explicit(&local_of(driver)->shards[shard].version, memory_order_acquire);
+}
+
 static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument)
 {
@@ -190,8 +198,12 @@ static void close_local(rbt_driver *driver)
     rbt_free(local);
 }
 
-static const struct rbt_driver_ops ops = {
-    .step = step, .floor = floor_of, .run = run, .stats = add_stats, .close = close_local};
+static const struct rbt_driver_ops ops = {.step = step,
+                                          .floor = floor_of,
+                                          .version = version_of,
+                                          .run = run,
+                                          .stats = add_stats,
+                                          .close = close_local};
 
 static rbt_status open_shard(const struct local *local, const struct rbt_driver_options *options,
                              struct shard *shard)

@@ -153,6 +153,9 @@ static void neutral(struct rbt_merge_kind kind, void *element)
 void rbt_merge_clear(struct rbt_merge_kind kind, void *to, size_t count)
 {
     const size_t size = rbt_merge_size(kind.type);
+    if (count == 0) {
+        return; /* there may be no array at all */
+    }
     if (kind.merge == RBT_MERGE_ADD || kind.merge == RBT_MERGE_OR) {
         memset(to, 0, count * size);
         return;
@@ -162,6 +165,27 @@ void rbt_merge_clear(struct rbt_merge_kind kind, void *to, size_t count)
     for (size_t i = 0; i < count; i++) {
         memcpy((char *)to + i * size, element, size);
     }
+}
+
+size_t rbt_merge_count(struct rbt_merge_kind kind, const void *from, size_t count)
+{
+    uint64_t element = 0;
+    neutral(kind, &element);
+    size_t sum = 0;
+    if (rbt_merge_size(kind.type) == sizeof(uint32_t)) {
+        uint32_t half = 0;
+        memcpy(&half, &element, sizeof half);
+        const uint32_t *bits = from; /* compared bit by bit, so the type does not matter */
+        for (size_t i = 0; i < count; i++) {
+            sum += bits[i] != half;
+        }
+    } else {
+        const uint64_t *bits = from;
+        for (size_t i = 0; i < count; i++) {
+            sum += bits[i] != element;
+        }
+    }
+    return sum;
 }
 
 bool rbt_merge_is_neutral(struct rbt_merge_kind kind, const void *from, size_t count)

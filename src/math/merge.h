@@ -28,6 +28,9 @@ void rbt_merge_subtract(rbt_type type, void *restrict to, const void *restrict f
  * MAX, the largest for MIN. */
 void rbt_merge_clear(struct rbt_merge_kind kind, void *to, size_t count);
 
+/* How many of the elements are not such updates. */
+size_t rbt_merge_count(struct rbt_merge_kind kind, const void *from, size_t count);
+
 /* True if all elements are such updates. */
 bool rbt_merge_is_neutral(struct rbt_merge_kind kind, const void *from, size_t count);
 

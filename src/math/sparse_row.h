@@ -16,6 +16,7 @@ struct rbt_sparse_row {
     char *values;    /* `count` elements of the table's type */
     uint32_t count;
     uint32_t capacity;
+    uint32_t promised; /* elements of updates that are still to come, for which there is room */
 };
 
 /* Some elements, borrowed: indices increasing. */

@@ -19,6 +19,7 @@ static void free_bin(struct rbt_bin *bin)
         return;
     }
     rbt_free(bin->keys);
+    rbt_free(bin->slots);
     rbt_free(bin->values);
     rbt_free(bin->offsets);
     rbt_free(bin->elements);
@@ -27,6 +28,8 @@ static void free_bin(struct rbt_bin *bin)
 
 void rbt_bins_deinit(struct rbt_bins *bins)
 {
+    RBT_ASSERT(bins->count <= bins->capacity);
+    RBT_ASSERT(bins->spare_count <= bins->capacity);
     for (size_t i = 0; i < bins->count; i++) {
         free_bin(bins->held[i]);
     }
@@ -40,6 +43,8 @@ void rbt_bins_deinit(struct rbt_bins *bins)
 
 int rbt_bins_compare(const struct rbt_bin_id *a, const struct rbt_bin_id *b)
 {
+    RBT_DEBUG_ASSERT(a->clock >= 0);
+    RBT_DEBUG_ASSERT(b->clock >= 0);
     if (a->clock != b->clock) {
         return a->clock < b->clock ? -1 : 1;
     }
@@ -68,6 +73,7 @@ static rbt_status grow(struct rbt_bins *bins)
     if (held == NULL || spare == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate room for %zu held updates", capacity);
     }
+    RBT_ASSERT(capacity > bins->capacity);
     bins->capacity = capacity;
     return RBT_OK;
 }
@@ -75,6 +81,7 @@ static rbt_status grow(struct rbt_bins *bins)
 /* A spare bin, or a new one. The caller owns it. */
 static struct rbt_bin *take_spare(struct rbt_bins *bins)
 {
+    RBT_ASSERT(bins->count + bins->spare_count <= bins->capacity);
     RBT_ASSERT(bins->spare_count <= bins->capacity);
     if (bins->spare_count > 0) {
         return bins->spare[--bins->spare_count];
@@ -85,6 +92,7 @@ static struct rbt_bin *take_spare(struct rbt_bins *bins)
 /* Makes *array hold `count` elements; contents are lost. */
 static bool fit(void **array, size_t *max, size_t count, size_t size)
 {
+    RBT_ASSERT(*array != NULL || *max == 0);
     RBT_ASSERT(size > 0);
     if (count <= *max && *array != NULL) {
         return true;
@@ -97,6 +105,7 @@ static bool fit(void **array, size_t *max, size_t count, size_t size)
     rbt_free(*array);
     *array = grown;
     *max = wanted;
+    RBT_ASSERT(*max >= count);
     return true;
 }
 
@@ -108,6 +117,8 @@ struct measure {
 
 static struct measure measure_batch(const struct rbt_schema *schema, const struct rbt_batch *batch)
 {
+    RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT((batch->offsets != NULL) == (schema->layout == RBT_SPARSE) || batch->count == 0);
     const size_t size = rbt_merge_size(schema->kind.type);
     struct measure m = {0};
     for (size_t i = 0; i < batch->count; i++) {
@@ -117,9 +128,7 @@ static struct measure measure_batch(const struct rbt_schema *schema, const struc
             continue;
         }
         const char *row = (const char *)batch->values + position * schema->width * size;
-        for (uint32_t k = 0; schema->width > 1 && k < schema->width; k++) {
-            m.elements += !rbt_merge_is_neutral(schema->kind, row + k * size, 1);
-        }
+        m.elements += schema->width > 1 ? rbt_merge_count(schema->kind, row, schema->width) : 0;
     }
     m.is_packed = batch->offsets == NULL && schema->width > 1 &&
                   2 * m.elements < batch->count * (size_t)schema->width;
@@ -130,10 +139,14 @@ static struct measure measure_batch(const struct rbt_schema *schema, const struc
 static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
                       const struct rbt_batch *batch, const struct measure *m)
 {
+    RBT_ASSERT(!m->is_packed || batch->offsets == NULL);
+    RBT_ASSERT(m->is_packed || batch->offsets != NULL ||
+               m->elements <= batch->count * schema->width);
     const size_t size = rbt_merge_size(schema->kind.type);
     const bool has_elements = m->is_packed || batch->offsets != NULL;
     const size_t values = has_elements ? m->elements * size : batch->count * schema->width * size;
     return fit((void **)&bin->keys, &bin->keys_max, batch->count, sizeof *bin->keys) &&
+           fit((void **)&bin->slots, &bin->slots_max, batch->count, sizeof *bin->slots) &&
            fit((void **)&bin->values, &bin->values_max, values, 1) &&
            (!has_elements ||
             (fit((void **)&bin->offsets, &bin->offsets_max, batch->count + 1,
@@ -145,6 +158,7 @@ static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
 static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, const char *row,
                          uint32_t count)
 {
+    RBT_ASSERT(bin->is_packed);
     const size_t size = rbt_merge_size(schema->kind.type);
     RBT_ASSERT(bin->elements != NULL);
     for (uint32_t k = 0; k < schema->width; k++) {
@@ -154,6 +168,7 @@ static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, c
             count++;
         }
     }
+    RBT_ASSERT(count <= bin->elements_max);
     return count;
 }
 
@@ -168,6 +183,7 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
         const size_t position = rbt_batch_position(batch, i);
         const char *values = batch->values;
         bin->keys[i] = batch->keys[position];
+        bin->slots[i] = batch->slots == NULL ? RBT_SLOT_NONE : batch->slots[position];
         if (batch->offsets != NULL) {
             const uint32_t first = batch->offsets[position];
             const uint32_t n = batch->offsets[position + 1] - first;
@@ -184,18 +200,33 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
     }
     const bool has_elements = batch->offsets != NULL || bin->is_packed;
     if (has_elements) {
+        RBT_ASSERT(count <= bin->elements_max);
         bin->offsets[batch->count] = count;
     }
     bin->batch = (struct rbt_batch){.table = batch->table,
                                     .count = batch->count,
                                     .keys = bin->keys,
                                     .values = bin->values,
+                                    .slots = bin->slots,
+                                    .slots_complete = &bin->slots_complete,
                                     .offsets = has_elements ? bin->offsets : NULL,
                                     .elements = has_elements ? bin->elements : NULL};
 }
 
+/* Bins are in the order of their ids, and what is dropped has a place among the spare ones. */
+static bool invariants_hold(const struct rbt_bins *bins)
+{
+    for (size_t i = 1; i < bins->count; i++) {
+        if (rbt_bins_compare(&bins->held[i - 1]->id, &bins->held[i]->id) > 0) {
+            return false;
+        }
+    }
+    return bins->count + bins->spare_count <= bins->capacity;
+}
+
 static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
 {
+    RBT_ASSERT(bin->batch.keys == bin->keys);
     RBT_ASSERT(bins->count < bins->capacity);
     size_t at = bins->count;
     while (at > 0 && rbt_bins_compare(&bins->held[at - 1]->id, &bin->id) > 0) {
@@ -204,6 +235,8 @@ static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
     }
     bins->held[at] = bin;
     bins->count++;
+    RBT_DEBUG_ASSERT(invariants_hold(bins));
+    (void)invariants_hold; /* used by debug builds */
 }
 
 rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
@@ -226,41 +259,36 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
     copy_batch(bin, schema, batch);
     insert(bins, bin);
     bins->missing += missing;
-    bins->elements += schema->layout == RBT_SPARSE ? m.elements : 0;
+    RBT_ASSERT(bin->batch.count == batch->count);
     return RBT_OK;
 }
 
-const struct rbt_bin *rbt_bins_first(const struct rbt_bins *bins)
+const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at)
 {
+    RBT_DEBUG_ASSERT(at >= bins->count || bins->held[at] != NULL);
     RBT_ASSERT(bins->count <= bins->capacity);
-    return bins->count == 0 ? NULL : bins->held[0];
+    return at < bins->count ? bins->held[at] : NULL;
 }
 
-/* Takes bin number `at` out of the list and keeps its memory. */
-static void drop(struct rbt_bins *bins, size_t at)
+void rbt_bins_drop(struct rbt_bins *bins, size_t at)
 {
     RBT_ASSERT(at < bins->count);
     struct rbt_bin *bin = bins->held[at];
     bins->count--;
     memmove(bins->held + at, bins->held + at + 1, (bins->count - at) * sizeof(struct rbt_bin *));
+    RBT_ASSERT(bins->missing >= bin->missing);
     bins->missing -= bin->missing;
-    if (bin->batch.offsets != NULL && !bin->is_packed) {
-        bins->elements -= bin->batch.offsets[bin->batch.count];
-    }
     RBT_ASSERT(bins->count + bins->spare_count < bins->capacity);
-    bins->spare[bins->spare_count++] = bin;
-}
-
-void rbt_bins_drop_first(struct rbt_bins *bins)
-{
-    drop(bins, 0);
+    bins->spare[bins->spare_count++] = bin; /* its memory is kept */
 }
 
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
 {
+    RBT_ASSERT(id->clock >= 0);
+    RBT_ASSERT(bins->count <= bins->capacity);
     for (size_t i = bins->count; i > 0; i--) {
         if (rbt_bins_compare(&bins->held[i - 1]->id, id) == 0) {
-            drop(bins, i - 1);
+            rbt_bins_drop(bins, i - 1);
         }
     }
 }
@@ -277,12 +305,18 @@ bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema,
     }
     const size_t size = rbt_merge_size(schema->kind.type);
     RBT_ASSERT(i < bin->batch.count);
+    RBT_ASSERT(scratch != NULL);
+    RBT_ASSERT(bin->offsets[i] <= bin->offsets[i + 1]);
     rbt_merge_clear(schema->kind, scratch, schema->width);
     for (uint32_t k = bin->offsets[i]; k < bin->offsets[i + 1]; k++) {
         RBT_DEBUG_ASSERT(bin->elements[k] < schema->width);
         memcpy((char *)scratch + bin->elements[k] * size, bin->values + k * size, size);
     }
-    *batch = (struct rbt_batch){
-        .table = bin->batch.table, .count = 1, .keys = bin->keys + i, .values = scratch};
+    *batch = (struct rbt_batch){.table = bin->batch.table,
+                                .count = 1,
+                                .keys = bin->keys + i,
+                                .values = scratch,
+                                .slots = bin->slots + i,
+                                .slots_complete = bin->batch.slots_complete};
     return true;
 }

@@ -31,7 +31,10 @@ struct rbt_bin {
     char *values;
     uint32_t *offsets;
     uint32_t *elements;
-    bool is_packed; /* a dense row kept as elements */
+    bool is_packed;          /* a dense row kept as elements */
+    uint32_t *slots;         /* where the rows were when the update came */
+    uint64_t slots_complete; /* see core/batch.h */
+    size_t slots_max;
     size_t keys_max;
     size_t values_max; /* bytes */
     size_t offsets_max;
@@ -45,8 +48,7 @@ struct rbt_bins {
     size_t capacity;
     struct rbt_bin **spare; /* bins to be used again */
     size_t spare_count;
-    size_t missing;  /* rows that all held bins will create, at most */
-    size_t elements; /* of sparse rows in all held bins */
+    size_t missing; /* rows that all held bins will create, at most */
 };
 
 void rbt_bins_deinit(struct rbt_bins *bins);
@@ -62,9 +64,9 @@ RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_sc
 /* Forgets the bins with this id. */
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id);
 
-/* The first bin, or NULL; and its removal. */
-const struct rbt_bin *rbt_bins_first(const struct rbt_bins *bins);
-void rbt_bins_drop_first(struct rbt_bins *bins);
+/* Bin number `at` in the order of ids, or NULL behind the last one; and its removal. */
+const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at);
+void rbt_bins_drop(struct rbt_bins *bins, size_t at);
 
 /* The bin as a batch of rows. `scratch` has room for one dense row at a time: a packed bin is
  * handed out row by row, `i` counting from 0 until false is returned. */

@@ -39,6 +39,8 @@ struct rbt_row_store {
 rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expected,
                            rbt_row_store **rows)
 {
+    RBT_ASSERT(schema->initial.type == schema->kind.type);
+    RBT_ASSERT(schema->initial.width == schema->width);
     RBT_ASSERT(schema->width > 0);
     rbt_row_store *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
@@ -50,7 +52,7 @@ rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expect
     r->stride = schema->layout == RBT_SPARSE
                     ? sizeof(struct rbt_sparse_row)
                     : ((size_t)schema->width + schema->state_width) * element;
-    rbt_status st = rbt_map_init(&r->index, rows_expected);
+    rbt_status st = rbt_map_init(&r->index, 0);
     if (st == RBT_OK && rows_expected > 0) {
         st = rbt_rows_reserve(r, rows_expected);
     }
@@ -58,6 +60,7 @@ rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expect
         rbt_rows_destroy(r);
         return st;
     }
+    RBT_ASSERT(r->capacity >= rows_expected);
     *rows = r;
     return RBT_OK;
 }
@@ -80,19 +83,21 @@ void rbt_rows_destroy(rbt_row_store *rows)
 
 uint64_t rbt_rows_count(const rbt_row_store *rows)
 {
+    RBT_DEBUG_ASSERT(rows->count == rows->index.count); /* (1) */
     RBT_ASSERT(rows->count <= rows->capacity);
     return rows->count;
 }
 
 rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
 {
+    RBT_ASSERT(rows->count <= rows->capacity);
     const uint64_t needed = rows->count + count;
+    if (needed >= RBT_SLOT_NONE) {
+        return rbt_fail(RBT_E_BUSY, "a shard holds at most %u rows of a table", RBT_SLOT_NONE - 1);
+    }
     rbt_status st = rbt_map_reserve(&rows->index, count);
     if (st != RBT_OK || needed <= rows->capacity) {
         return st;
-    }
-    if (needed >= RBT_SLOT_NONE) {
-        return rbt_fail(RBT_E_BUSY, "a shard holds at most %u rows of a table", RBT_SLOT_NONE - 1);
     }
     uint64_t capacity = needed + needed / 2;
     capacity = capacity >= RBT_SLOT_NONE ? RBT_SLOT_NONE - 1 : capacity; /* (2) */
@@ -109,6 +114,8 @@ rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
     }
     rows->block = block;
     rows->capacity = capacity;
+    RBT_ASSERT(rows->capacity >= needed);
+    RBT_ASSERT(rows->capacity < RBT_SLOT_NONE); /* (2) */
     return RBT_OK;
 }
 
@@ -117,6 +124,7 @@ rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
 static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                        size_t count, uint32_t *slots)
 {
+    RBT_ASSERT(begin + count <= batch->count);
     RBT_ASSERT(count <= WAVE);
     uint64_t keys[WAVE];
     uint16_t missing[WAVE];
@@ -126,6 +134,7 @@ static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch,
     for (size_t i = 0; i < count; i++) {
         const size_t position = rbt_batch_position(batch, begin + i);
         slots[i] = batch->slots == NULL ? RBT_SLOT_NONE : batch->slots[position];
+        RBT_DEBUG_ASSERT(slots[i] == RBT_SLOT_NONE || slots[i] < rows->count);
         if (slots[i] == RBT_SLOT_NONE && !is_complete) {
             keys[missing_count] = batch->keys[position];
             missing[missing_count++] = (uint16_t)i;
@@ -137,6 +146,7 @@ static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch,
     uint32_t found[WAVE];
     rbt_map_find_batch(&rows->index, keys, missing_count, found);
     for (size_t i = 0; i < missing_count; i++) {
+        RBT_DEBUG_ASSERT(found[i] == RBT_SLOT_NONE || rows->keys[found[i]] == keys[i]); /* (1) */
         slots[missing[i]] = found[i];
         if (batch->slots != NULL) {
             batch->slots[rbt_batch_position(batch, begin + missing[i])] = found[i];
@@ -146,6 +156,7 @@ static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch,
 
 static void fetch_row(const rbt_row_store *rows, uint32_t slot)
 {
+    RBT_DEBUG_ASSERT(slot == RBT_SLOT_NONE || slot < rows->count);
     if (slot != RBT_SLOT_NONE) {
         __builtin_prefetch(rows->block + slot * rows->stride);
     }
@@ -160,6 +171,8 @@ static size_t smaller(size_t a, size_t b)
 static void read_wave_4(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                         size_t count, const uint32_t *slots)
 {
+    RBT_ASSERT(begin + count <= batch->count);
+    RBT_ASSERT(batch->values != NULL);
     uint32_t *to = batch->values;
     RBT_DEBUG_ASSERT(rows->row_size == sizeof *to);
     for (size_t i = 0; i < count; i++) {
@@ -176,6 +189,8 @@ static void read_wave_4(const rbt_row_store *rows, const struct rbt_batch *batch
 static void read_wave(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                       size_t count, const uint32_t *slots)
 {
+    RBT_ASSERT(begin + count <= batch->count);
+    RBT_ASSERT(batch->values != NULL);
     for (size_t i = 0; i < count; i++) {
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
         const size_t position = rbt_batch_position(batch, begin + i);
@@ -190,6 +205,7 @@ static void read_wave(const rbt_row_store *rows, const struct rbt_batch *batch, 
 
 void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
 {
+    RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
     RBT_ASSERT(rows->schema.layout == RBT_DENSE);
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     uint32_t slots[WAVE];
@@ -219,8 +235,7 @@ static bool creates(const rbt_row_store *rows, const struct rbt_batch *batch, si
 
 size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(batch->slots != NULL);
-    RBT_ASSERT(batch->slots_complete != NULL);
+    RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     size_t missing = 0;
     uint32_t slots[WAVE];
     for (size_t begin = 0; begin < batch->count; begin += WAVE) {
@@ -231,13 +246,16 @@ size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
                        creates(rows, batch, rbt_batch_position(batch, begin + i));
         }
     }
-    *batch->slots_complete = rows->count + 1;
+    if (batch->slots != NULL) {
+        *batch->slots_complete = rows->count + 1;
+    }
     return missing;
 }
 
 /* Adds a row with its initial values; returns its slot. */
 static uint32_t create_row(rbt_row_store *rows, uint64_t key)
 {
+    RBT_DEBUG_ASSERT(rbt_map_find(&rows->index, key) == RBT_MAP_NONE);
     RBT_ASSERT(rows->count < rows->capacity); /* room was reserved */
     const uint32_t slot = (uint32_t)rows->count++;
     char *row = rows->block + slot * rows->stride;
@@ -247,6 +265,7 @@ static uint32_t create_row(rbt_row_store *rows, uint64_t key)
         rbt_initial_values(&rows->schema.initial, key, row);
     }
     rbt_map_insert(&rows->index, key, slot);
+    RBT_ASSERT(rows->count == rows->index.count); /* (1) */
     return slot;
 }
 
@@ -254,6 +273,7 @@ static uint32_t create_row(rbt_row_store *rows, uint64_t key)
 static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                            size_t count, uint32_t *slots)
 {
+    RBT_ASSERT(begin + count <= batch->count);
     RBT_DEBUG_ASSERT(rows->schema.layout == RBT_DENSE);
     for (size_t i = 0; i < count; i++) {
         if (slots[i] != RBT_SLOT_NONE) {
@@ -264,6 +284,7 @@ static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, s
             continue;
         }
         slots[i] = create_row(rows, batch->keys[position]);
+        RBT_DEBUG_ASSERT(slots[i] < rows->count);
         if (batch->slots != NULL) {
             batch->slots[position] = slots[i];
         }
@@ -274,6 +295,8 @@ static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, s
 static void add_wave_f32(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                          size_t count, const uint32_t *slots)
 {
+    RBT_ASSERT(begin + count <= batch->count);
+    RBT_DEBUG_ASSERT(rows->row_size == sizeof(float));
     const float *from = batch->values;
     RBT_DEBUG_ASSERT(rows->schema.kind.type == RBT_F32);
     for (size_t i = 0; i < count; i++) {
@@ -288,6 +311,8 @@ static void add_wave_f32(rbt_row_store *rows, const struct rbt_batch *batch, siz
 static void merge_wave(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                        size_t count, const uint32_t *slots)
 {
+    RBT_ASSERT(begin + count <= batch->count);
+    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
     for (size_t i = 0; i < count; i++) {
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
         if (slots[i] != RBT_SLOT_NONE) {
@@ -301,6 +326,8 @@ static void merge_wave(rbt_row_store *rows, const struct rbt_batch *batch, size_
 
 static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
 {
+    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(batch->offsets == NULL);
     const bool is_f32_add = rows->schema.width == 1 && rows->schema.kind.type == RBT_F32 &&
                             rows->schema.kind.merge == RBT_MERGE_ADD;
     uint32_t slots[WAVE];
@@ -320,6 +347,7 @@ static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
 
 static struct rbt_sparse_row *sparse_row(const rbt_row_store *rows, uint32_t slot)
 {
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
     RBT_ASSERT(slot < rows->count);
     return (struct rbt_sparse_row *)(rows->block + slot * rows->stride);
 }
@@ -327,6 +355,7 @@ static struct rbt_sparse_row *sparse_row(const rbt_row_store *rows, uint32_t slo
 static struct rbt_sparse_view elements_at(const rbt_row_store *rows, const struct rbt_batch *batch,
                                           size_t position)
 {
+    RBT_ASSERT(batch->offsets != NULL);
     const uint32_t first = batch->offsets[position];
     const size_t size = rbt_merge_size(rows->schema.kind.type);
     RBT_ASSERT(first <= batch->offsets[position + 1]);
@@ -335,10 +364,23 @@ static struct rbt_sparse_view elements_at(const rbt_row_store *rows, const struc
                                     .count = batch->offsets[position + 1] - first};
 }
 
-rbt_status rbt_rows_reserve_elements(rbt_row_store *rows, const struct rbt_batch *batch,
-                                     size_t extra)
+/* Takes back what was promised to the first `count` rows of the batch. */
+static void break_promises(const rbt_row_store *rows, const struct rbt_batch *batch, size_t count)
 {
     RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    for (size_t i = 0; i < count; i++) {
+        const size_t position = rbt_batch_position(batch, i);
+        const uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
+        struct rbt_sparse_row *row = sparse_row(rows, slot);
+        RBT_ASSERT(row->promised >= elements_at(rows, batch, position).count);
+        row->promised -= (uint32_t)elements_at(rows, batch, position).count;
+    }
+}
+
+rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(batch->count == 0 || batch->offsets != NULL);
     rbt_status st = rbt_rows_reserve(rows, batch->count);
     for (size_t i = 0; st == RBT_OK && i < batch->count; i++) {
         const size_t position = rbt_batch_position(batch, i);
@@ -346,26 +388,43 @@ rbt_status rbt_rows_reserve_elements(rbt_row_store *rows, const struct rbt_batch
         if (slot == RBT_SLOT_NONE) {
             slot = create_row(rows, batch->keys[position]);
         }
-        st = rbt_sparse_row_reserve(sparse_row(rows, slot), rows->schema.kind.type,
-                                    elements_at(rows, batch, position).count + extra);
+        struct rbt_sparse_row *row = sparse_row(rows, slot);
+        const size_t count = elements_at(rows, batch, position).count;
+        st = rbt_sparse_row_reserve(row, rows->schema.kind.type, row->promised + count);
+        if (st == RBT_OK) {
+            row->promised += (uint32_t)count;
+        } else {
+            break_promises(rows, batch, i);
+        }
     }
     return st;
 }
 
+void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    break_promises(rows, batch, batch->count);
+}
+
 static void merge_sparse(rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(batch->offsets != NULL);
+    RBT_ASSERT(batch->count == 0 || batch->offsets != NULL);
     for (size_t i = 0; i < batch->count; i++) {
         const size_t position = rbt_batch_position(batch, i);
         const uint32_t slot = rbt_map_find(&rows->index, batch->keys[position]);
-        RBT_ASSERT(slot != RBT_SLOT_NONE); /* created when room was reserved */
-        rbt_sparse_row_merge(sparse_row(rows, slot), rows->schema.kind,
-                             elements_at(rows, batch, position));
+        const struct rbt_sparse_view elements = elements_at(rows, batch, position);
+        RBT_ASSERT(slot != RBT_SLOT_NONE); /* created when room was promised */
+        struct rbt_sparse_row *row = sparse_row(rows, slot);
+        RBT_ASSERT(row->promised >= elements.count);
+        row->promised -= (uint32_t)elements.count;
+        rbt_sparse_row_merge(row, rows->schema.kind, elements);
     }
 }
 
 void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch)
 {
+    RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
+    RBT_ASSERT((batch->offsets != NULL) == (rows->schema.layout == RBT_SPARSE));
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     if (rows->schema.layout == RBT_SPARSE) {
         merge_sparse(rows, batch);
@@ -378,18 +437,22 @@ struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t 
 {
     RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
     const uint32_t slot = rbt_map_find(&rows->index, key);
+    RBT_ASSERT(slot == RBT_SLOT_NONE || rows->keys[slot] == key); /* (1) */
     return slot == RBT_SLOT_NONE ? (struct rbt_sparse_view){0}
                                  : rbt_sparse_row_peek(sparse_row(rows, slot));
 }
 
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot)
 {
+    RBT_ASSERT(rows->keys != NULL);
     RBT_ASSERT(slot < rows->count);
+    RBT_DEBUG_ASSERT(rbt_map_find(&rows->index, rows->keys[slot]) == slot); /* (1) */
     return rows->keys[slot];
 }
 
 const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot)
 {
+    RBT_ASSERT(rows->block != NULL);
     RBT_ASSERT(slot < rows->count);
     return rows->block + slot * rows->stride;
 }

@@ -51,10 +51,11 @@ void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch);
 /* The elements of a sparse row, valid until the next update; empty if it does not exist. */
 struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t key);
 
-/* For sparse rows: room for the elements of the batch and, in each of its rows, for `extra` more,
- * so that merging cannot fail. Creates the rows. */
-RBT_MUST_USE rbt_status rbt_rows_reserve_elements(rbt_row_store *rows,
-                                                  const struct rbt_batch *batch, size_t extra);
+/* For sparse rows: promises room for the elements of the batch, on top of what has been promised to
+ * others, so that merging it cannot fail. Creates the rows. The promise is kept by merging the
+ * batch, or taken back. */
+RBT_MUST_USE rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch);
+void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch);
 
 /* Row number `slot`: its key, its values and, after them, its state. */
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);

@@ -41,9 +41,9 @@ struct table {
     rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
     uint64_t *applied;   /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
-    void *scratch; /* one row, for bins that are packed */
-    size_t arriving_elements;
-    size_t arriving; /* rows that the message being stepped will create, at most */
+    void *scratch;          /* one row, for bins that are packed */
+    size_t pending_missing; /* within a PUSH: rows that the batches prepared so far will create,
+                               unless they are held; else 0 */
 };
 
 struct rbt_shard {
@@ -58,6 +58,7 @@ struct rbt_shard {
 
 rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard **shard)
 {
+    RBT_ASSERT(options->range_max > 0);
     RBT_ASSERT(options->worker_count > 0);
     RBT_ASSERT(options->table_max > 0);
     rbt_shard *s = rbt_calloc(1, sizeof *s);
@@ -86,6 +87,7 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
 
 static void close_table(struct table *table)
 {
+    RBT_ASSERT(table->pending_missing == 0);
     rbt_free(table->scratch);
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
@@ -115,18 +117,22 @@ static struct table *table_at(rbt_shard *shard, uint32_t index)
     return &shard->tables[index];
 }
 
+/* Whether the staleness keeps updates of this clock back: clock >= floor + s. */
+static bool is_beyond(const struct table *table, int64_t clock, int64_t floor)
+{
+    RBT_ASSERT(clock >= 0);
+    RBT_ASSERT(floor >= 0);
+    return table->staleness != RBT_STALENESS_ANY && clock - table->staleness >= floor;
+}
+
 /* Whether updates stamped `id` may be shown, given the worker's clock and the floor. */
 static bool may_show(const struct table *table, const struct rbt_bin_id *id, int64_t worker_clock,
                      int64_t floor)
 {
     RBT_ASSERT(id->clock >= 0);
     RBT_ASSERT(floor <= worker_clock);
-    if (table->partial == RBT_PARTIAL_SHOW) {
-        return true;
-    }
-    const bool is_complete = worker_clock > id->clock;
-    const bool is_bounded = table->staleness != RBT_STALENESS_ANY;
-    return is_complete && (!is_bounded || id->clock - table->staleness < floor);
+    const bool is_complete = table->partial == RBT_PARTIAL_SHOW || worker_clock > id->clock;
+    return is_complete && !is_beyond(table, id->clock, floor);
 }
 
 static void note_applied(rbt_shard *shard, struct table *table, const struct rbt_bin_id *id,
@@ -137,32 +143,58 @@ static void note_applied(rbt_shard *shard, struct table *table, const struct rbt
         table->applied[id->worker] = id->sequence;
     }
     shard->updates += row_count > 0;
+    RBT_ASSERT(table->applied[id->worker] >= id->sequence);
 }
 
-/* Applies held bins that may be shown; only those before `limit`, if it is given. */
+/* Applies held bins that may be shown, in their order; only those before `limit`, if it is given.
+ * One that must wait does not hold up those behind it: its worker may be slow within its clock. */
 static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_id *limit)
 {
+    RBT_ASSERT(table->is_open);
+    RBT_ASSERT(limit == NULL || limit->worker < shard->options.worker_count);
     const int64_t floor = rbt_gate_floor(shard->gate);
-    for (;;) { /* ends when a bin must wait, or none is left */
-        const struct rbt_bin *bin = rbt_bins_first(&table->bins);
-        if (bin == NULL || (limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) ||
-            !may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
-            return;
+    const struct rbt_bin *bin = NULL;
+    size_t at = 0;
+    while ((bin = rbt_bins_at(&table->bins, at)) != NULL) { /* ends: one less, or one further */
+        if ((limit != NULL && rbt_bins_compare(&bin->id, limit) > 0) ||
+            is_beyond(table, bin->id.clock, floor)) {
+            return; /* and so are all behind it, however many are held */
         }
+        if (!may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+            at++;
+            continue;
+        }
+        RBT_DEBUG_ASSERT(bin->id.worker < shard->options.worker_count);
         struct rbt_batch batch;
         for (size_t i = 0; rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch); i++) {
             rbt_rows_merge(table->rows, &batch);
         }
         note_applied(shard, table, &bin->id, bin->batch.count);
-        rbt_bins_drop_first(&table->bins);
+        rbt_bins_drop(&table->bins, at);
     }
+}
+
+/* (1) */
+static bool is_settled(const rbt_shard *shard, const struct table *table)
+{
+    const int64_t floor = rbt_gate_floor(shard->gate);
+    const struct rbt_bin *bin = NULL;
+    for (size_t at = 0; (bin = rbt_bins_at(&table->bins, at)) != NULL; at++) {
+        if (may_show(table, &bin->id, rbt_gate_clock(shard->gate, bin->id.worker), floor)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void release_all(rbt_shard *shard)
 {
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].bins.count > 0) {
             release(shard, &shard->tables[i], NULL);
+            RBT_DEBUG_ASSERT(is_settled(shard, &shard->tables[i])); /* (1) */
+            (void)is_settled;                                       /* used by debug builds */
         }
     }
 }
@@ -171,6 +203,7 @@ static void release_all(rbt_shard *shard)
 static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *ready,
                          struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(out->effects != NULL);
     RBT_ASSERT(ready->count <= shard->options.worker_count + 1);
     for (uint32_t i = 0; i < ready->count; i++) {
         out->effects[out->count++] = (struct rbt_shard_effect){
@@ -181,6 +214,7 @@ static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *r
 
 static bool is_duplicate(const struct table *table, const struct rbt_shard_event *event)
 {
+    RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
     return rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
 }
@@ -190,22 +224,12 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
 {
     RBT_ASSERT(event->worker < shard->options.worker_count);
     const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
+    RBT_ASSERT(clock >= 0);
     return event->marker > clock ? event->marker : clock;
 }
 
-static size_t count_elements(const struct rbt_batch *batch)
-{
-    RBT_ASSERT(batch->offsets != NULL);
-    size_t count = 0;
-    for (size_t i = 0; i < batch->count; i++) {
-        const size_t position = rbt_batch_position(batch, i);
-        RBT_ASSERT(batch->offsets[position] <= batch->offsets[position + 1]);
-        count += batch->offsets[position + 1] - batch->offsets[position];
-    }
-    return count;
-}
-
-/* Does all that can fail for one batch: makes room, or a held copy. */
+/* Does all that can fail for one batch: makes room, or a held copy. Room is made for what is held
+ * and for earlier batches of the message as well, since neither is in the rows yet. */
 static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
                           const struct rbt_batch *batch)
 {
@@ -213,38 +237,81 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
+    const bool is_sparse = table->schema.layout == RBT_SPARSE;
+    RBT_ASSERT((batch->offsets != NULL) == is_sparse);
+    RBT_ASSERT(floor <= clock);
+    RBT_ASSERT(event->clock >= 0);
     const size_t missing = rbt_rows_find(table->rows, batch);
-    table->arriving += missing;
-    rbt_status st = rbt_rows_reserve(table->rows, table->bins.missing + table->arriving); /* (3) */
-    if (st == RBT_OK && table->schema.layout == RBT_SPARSE) {
-        const size_t waiting = table->bins.elements + table->arriving_elements;
-        st = rbt_rows_reserve_elements(table->rows, batch, waiting);
-        table->arriving_elements += count_elements(batch);
+    const size_t rows = table->bins.missing + table->pending_missing;
+    rbt_status st = rbt_rows_reserve(table->rows, rows + missing); /* (3) */
+    if (st == RBT_OK && is_sparse) {
+        st = rbt_rows_promise(table->rows, batch); /* (3) */
     }
-    if (st == RBT_OK && !may_show(table, &id, clock, floor)) {
-        st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
-        table->arriving -= missing; /* counted by the bins from now on */
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (may_show(table, &id, clock, floor)) {
+        table->pending_missing += missing;
+        return RBT_OK;
+    }
+    st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+    if (st != RBT_OK && is_sparse) {
+        rbt_rows_take_back(table->rows, batch);
     }
     return st;
 }
 
-/* Takes back what prepare() has held of the first `count` batches. */
+/* Takes back what prepare() has done for the first `count` batches. */
 static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t count)
 {
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     RBT_ASSERT(count <= event->batch_count);
     for (size_t i = 0; i < count; i++) {
-        rbt_bins_remove(&table_at(shard, event->batches[i].table)->bins, &id);
+        struct table *table = table_at(shard, event->batches[i].table);
+        if (is_duplicate(table, event)) {
+            continue;
+        }
+        rbt_bins_remove(&table->bins, &id);
+        if (table->schema.layout == RBT_SPARSE) {
+            rbt_rows_take_back(table->rows, &event->batches[i]);
+        }
     }
 }
 
-/* Notes that the message has arrived and shows the batch if it is not held. Cannot fail. */
+/* Prepares all batches of the message that are new, or none. Whether a batch is new is decided by
+ * its table: a message that was sent again may have failed half-way the first time. */
+static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->batch_count == 0 || event->batches != NULL);
+    rbt_status st = RBT_OK;
+    size_t count = 0;
+    while (st == RBT_OK && count < event->batch_count) {
+        const struct rbt_batch *batch = &event->batches[count];
+        if (!is_duplicate(table_at(shard, batch->table), event)) {
+            st = prepare(shard, event, batch);
+        }
+        count += st == RBT_OK;
+    }
+    if (st != RBT_OK) {
+        undo(shard, event, count);
+    }
+    RBT_ASSERT((st == RBT_OK) == (count == event->batch_count));
+    for (size_t i = 0; i < count; i++) {
+        table_at(shard, event->batches[i].table)->pending_missing = 0;
+    }
+    return st;
+}
+
+/* Shows the batch if it is not held. Cannot fail. */
 static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
                    const struct rbt_batch *batch)
 {
     struct table *table = table_at(shard, batch->table);
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
+    RBT_ASSERT(event->marker == RBT_MARKER_NONE || clock >= event->marker); /* noted before */
+    RBT_ASSERT(table->pending_missing == 0);
     if (may_show(table, &id, clock, rbt_gate_floor(shard->gate))) {
         release(shard, table, &id);
         rbt_rows_merge(table->rows, batch);
@@ -252,35 +319,41 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
     }
 }
 
-static void note_arrived(rbt_shard *shard, const struct rbt_shard_event *event)
+/* Shows or has held all batches that are new, and notes that they have arrived. Cannot fail. */
+static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
+    bool has_known = false;
+    for (size_t i = 0; i < event->batch_count; i++) {
+        if (is_duplicate(table_at(shard, event->batches[i].table), event)) {
+            has_known = true;
+        } else {
+            commit(shard, event, &event->batches[i]);
+        }
+    }
+    shard->duplicates += has_known;
+    /* Afterwards, since several batches may be of one table. */
     for (size_t i = 0; i < event->batch_count; i++) {
         struct table *table = table_at(shard, event->batches[i].table);
+        if (is_duplicate(table, event)) {
+            continue;
+        }
         const rbt_status st =
             rbt_vclock_set(table->arrived, event->worker, event->range, event->sequence);
         RBT_ASSERT(st == RBT_OK); /* a session uses few ranges; see range_max */
-        RBT_ASSERT(table->applied[event->worker] <= event->sequence);
+        RBT_ASSERT(table->applied[event->worker] <= event->sequence); /* (2) */
     }
 }
 
 static void push(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
-    const bool is_known =
-        event->batch_count > 0 && is_duplicate(table_at(shard, event->batches[0].table), event);
-    shard->duplicates += is_known;
-    const size_t batch_count = is_known ? 0 : event->batch_count;
-    for (size_t i = 0; i < batch_count; i++) {
-        struct table *table = table_at(shard, event->batches[i].table);
-        table->arriving = 0;
-        table->arriving_elements = 0;
-    }
-    for (size_t i = 0; i < batch_count; i++) {
-        out->status = prepare(shard, event, &event->batches[i]);
-        if (out->status != RBT_OK) {
-            undo(shard, event, i);
-            return;
-        }
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    RBT_ASSERT(event->marker == RBT_MARKER_NONE || event->marker > event->clock ||
+               event->batch_count == 0);
+    RBT_ASSERT(out->count == 0);
+    out->status = prepare_all(shard, event);
+    if (out->status != RBT_OK) {
+        return;
     }
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     if (event->marker != RBT_MARKER_NONE) {
@@ -288,20 +361,18 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
             .kind = RBT_GATE_CLOCK, .worker = event->worker, .clock = event->marker};
         rbt_gate_step(shard->gate, &clock, &ready);
     }
-    for (size_t i = 0; i < batch_count; i++) {
-        commit(shard, event, &event->batches[i]);
-    }
-    if (batch_count > 0) {
-        note_arrived(shard, event);
-    }
+    commit_all(shard, event);
     if (event->marker != RBT_MARKER_NONE) {
         release_all(shard); /* (1) */
     }
     report_ready(shard, &ready, out);
+    RBT_ASSERT(out->status == RBT_OK);
 }
 
 static void scan(const struct table *table, struct rbt_shard_scan *scan)
 {
+    RBT_ASSERT(scan->capacity == 0 || scan->keys != NULL);
+    RBT_ASSERT(scan->capacity == 0 || scan->values != NULL);
     const size_t row_size = table->schema.width * rbt_merge_size(table->schema.kind.type);
     const uint64_t count = rbt_rows_count(table->rows);
     scan->count = 0;
@@ -326,6 +397,9 @@ static void scan(const struct table *table, struct rbt_shard_scan *scan)
 /* Writes what was asked for: rows, elements of a sparse row, or a range. */
 static void answer(struct table *table, const struct rbt_shard_event *event)
 {
+    RBT_ASSERT(event->kind == RBT_SHARD_SCAN || event->batch_count == 1);
+    RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->scan != NULL);
+    RBT_ASSERT(event->applied_count == 0 || event->applied != NULL);
     RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
     if (event->kind == RBT_SHARD_SCAN) {
         scan(table, event->scan);
@@ -344,12 +418,14 @@ static void answer(struct table *table, const struct rbt_shard_event *event)
 static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(out->count == 0);
     struct table *table = table_at(shard, event->table);
     RBT_ASSERT(event->applied_first + event->applied_count <= shard->options.worker_count);
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     const struct rbt_gate_event read = {
         .kind = RBT_GATE_READ, .need = event->need, .request = event->request};
     rbt_gate_step(shard->gate, &read, &ready);
+    RBT_ASSERT(ready.count <= 1); /* a read moves no clock */
     if (ready.count == 1 && ready.effects[0].status == RBT_OK) {
         answer(table, event);
         out->effects[out->count++] =
@@ -366,6 +442,7 @@ static void leave(rbt_shard *shard, uint32_t worker, struct rbt_shard_outbox *ou
     const struct rbt_gate_event gone = {
         .kind = RBT_GATE_CLOCK, .worker = worker, .clock = RBT_CLOCK_GONE};
     rbt_gate_step(shard->gate, &gone, &ready);
+    RBT_ASSERT(rbt_gate_clock(shard->gate, worker) == RBT_CLOCK_GONE);
     release_all(shard); /* (1) */
     report_ready(shard, &ready, out);
 }
@@ -373,6 +450,9 @@ static void leave(rbt_shard *shard, uint32_t worker, struct rbt_shard_outbox *ou
 static rbt_status fill_table(rbt_shard *shard, struct table *table,
                              const struct rbt_shard_table *schema)
 {
+    RBT_ASSERT(!table->is_open);
+    RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT(schema->layout == RBT_DENSE || schema->init == RBT_INIT_ZERO);
     table->is_open = true;
     table->partial = schema->partial;
     table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
@@ -398,23 +478,41 @@ static rbt_status fill_table(rbt_shard *shard, struct table *table,
     return st != RBT_OK ? st : rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
 }
 
-/* Opens the table; if it is open already, takes over the new staleness. */
+static bool has_schema(const struct table *table, const struct rbt_shard_table *schema)
+{
+    const struct rbt_schema *own = &table->schema;
+    const struct rbt_initial *initial = &own->initial;
+    RBT_ASSERT(table->is_open);
+    return own->kind.type == schema->type && own->kind.merge == schema->merge &&
+           own->layout == schema->layout && own->width == schema->width &&
+           own->state_width == schema->state_width && table->partial == schema->partial &&
+           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
+           initial->seed == schema->seed;
+}
+
+/* Opens the table; if it is open already, takes over the new staleness. A table that is open with
+ * another schema was never used: opening it had failed at another shard. */
 static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
                       struct rbt_shard_outbox *out)
 {
     RBT_ASSERT(event->table < shard->options.table_max);
     RBT_ASSERT(event->schema != NULL);
     struct table *table = &shard->tables[event->table];
-    if (!table->is_open) {
-        out->status = fill_table(shard, table, event->schema);
+    if (!table->is_open || !has_schema(table, event->schema)) {
+        struct table fresh = {0};
+        out->status = fill_table(shard, &fresh, event->schema);
         if (out->status != RBT_OK) {
-            close_table(table);
+            close_table(&fresh);
             return;
         }
+        RBT_ASSERT(!table->is_open || rbt_rows_count(table->rows) == 0);
+        close_table(table);
+        *table = fresh;
         if (event->table >= shard->table_count) {
             shard->table_count = event->table + 1;
         }
     }
+    RBT_ASSERT(table->is_open);
     table->staleness = event->schema->staleness;
     release(shard, table, NULL); /* (1) */
 }
@@ -424,9 +522,12 @@ static void reset(rbt_shard *shard)
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     const struct rbt_gate_event event = {.kind = RBT_GATE_RESET};
     rbt_gate_step(shard->gate, &event, &ready);
+    RBT_ASSERT(ready.count == 0);
+    RBT_ASSERT(rbt_gate_floor(shard->gate) == 0);
     for (uint32_t i = 0; i < shard->table_count; i++) {
         struct table *table = table_at(shard, i);
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
+        RBT_ASSERT(table->bins.missing == 0);
         rbt_vclock_reset(table->arrived);
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
     }
@@ -435,6 +536,8 @@ static void reset(rbt_shard *shard)
 void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
                     struct rbt_shard_outbox *out)
 {
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
+    RBT_ASSERT(out->effects != NULL);
     out->count = 0;
     out->status = RBT_OK;
     switch (event->kind) {
@@ -456,11 +559,13 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
         break;
     }
     out->floor = rbt_gate_floor(shard->gate);
+    out->version = shard->updates;
     RBT_ASSERT(out->count <= (size_t)shard->options.worker_count + 1);
 }
 
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
 {
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
     *stats = (struct rbt_shard_stats){.updates = shard->updates, .duplicates = shard->duplicates};
     for (uint32_t i = 0; i < shard->table_count; i++) {
         const struct table *table = &shard->tables[i];

@@ -3,11 +3,19 @@
  * A state machine: the driver hands it events and does what the outbox says. It never waits and
  * touches neither locks nor time.
  *
- *     PUSH   updates of one worker and one clock and, with them, a marker: "I have completed so
- * many clocks". Never waits. PULL   rows, as soon as all updates of clocks < need are in. If they
- * are not, the request is parked; READY says later that it may be stepped again. SCAN   like PULL,
- * for all rows that exist in a range. LEAVE  the worker will send nothing more. TABLE  a table is
- * new, or its staleness has changed. RESET  a new run begins: clocks are 0 again, rows stay. */
+ * PUSH: updates of one worker and one clock and, with them, a marker that says how many clocks the
+ * worker has completed. Never waits.
+ *
+ * PULL: rows, as soon as all updates of clocks < need are in. If they are not, the request is
+ * parked; READY says later that it may be stepped again.
+ *
+ * SCAN: like PULL, for all rows that exist in a range.
+ *
+ * LEAVE: the worker will send nothing more.
+ *
+ * TABLE: a table is new, or its staleness has changed.
+ *
+ * RESET: a new run begins; clocks are 0 again, rows stay. */
 #ifndef RUBATO_STORE_SHARD_H
 #define RUBATO_STORE_SHARD_H
 

@@ -30,7 +30,8 @@ class Rubato:
         self.folder = folder
 
     def __call__(self, *words, env=None, stdin=None, stdout=subprocess.PIPE):
-        return subprocess.run([PROGRAM, *map(str, words)], cwd=self.folder, env=env or environment(),
+        return subprocess.run([PROGRAM, *map(str, words)], cwd=self.folder,
+                              env=env or environment(),
                               input=stdin if stdin is not None else "", stdout=stdout,
                               stderr=subprocess.PIPE, text=True, errors="replace", check=False,
                               timeout=TIMEOUT_S)
@@ -70,7 +71,7 @@ def shelf(tmp_path_factory):
     run.ok("gen", "ratings", "--users", "40", "--items", "30", "--ratings", "500", "--out",
            "ratings.csv")
     quiet = ["--progress", "never", "--workers", "2"]
-    run.ok("train", "linear", "--data", "train.svm", "--eval", "train.svm", "--model", "linear.model",
-           "--log", "linear.jsonl", *quiet)
+    run.ok("train", "linear", "--data", "train.svm", "--eval", "train.svm", "--model",
+           "linear.model", "--log", "linear.jsonl", *quiet)
     run.ok("train", "mf", "--data", "ratings.csv", "--model", "mf.model", *quiet)
     return run.folder

@@ -11,8 +11,8 @@ from conftest import environment
 EVENTS = [{"event": "start", "time": "2026-01-01T00:00:00Z", "version": "0.1.0",
            "argv": ["rubato", "train", "linear"], "config": {}},
           *({"event": "eval", "t": e / 2, "epoch": e, "clock": e, "examples": 100 * e,
-             "objective": 0.3 + 0.4 / e, "eval": {"auc": 1 - 0.5 / e}, "lag_mean": 0.5, "lag_max": 2,
-             "bytes": 1000 * e} for e in range(1, 9)),
+             "objective": 0.3 + 0.4 / e, "eval": {"auc": 1 - 0.5 / e}, "lag_mean": 0.5,
+             "lag_max": 2, "bytes": 1000 * e} for e in range(1, 9)),
           {"event": "end", "t": 4, "status": "ok", "summary": {}}]
 LINES = [json.dumps(event) for event in EVENTS]
 
@@ -39,7 +39,8 @@ def test_terminal_with_utf8_is_braille(log):
 
 
 def test_svg_is_xml_with_a_curve_per_run_and_value(log):
-    assert log.ok("plot", "run <1>.jsonl", "cut.jsonl", "--y", "objective,auc", "--out", "x.svg") == ""
+    runs = ["run <1>.jsonl", "cut.jsonl"]
+    assert log.ok("plot", *runs, "--y", "objective,auc", "--out", "x.svg") == ""
     tree = ElementTree.parse(log.folder / "x.svg")
     space = "{http://www.w3.org/2000/svg}"
     assert len(tree.findall(f".//{space}polyline")) == 4
@@ -66,8 +67,8 @@ def test_png_without_gnuplot(log):
 
 CASES = [
     ("hello\n", 'cannot read "x.jsonl", line 1: this is not a JSON object', None),
-    (LINES[0] + "\n" + LINES[1] + "\n[1]\n", 'cannot read "x.jsonl", line 3: this is not a JSON object',
-     None),
+    (LINES[0] + "\n" + LINES[1] + "\n[1]\n",
+     'cannot read "x.jsonl", line 3: this is not a JSON object', None),
     ('{"a":1}\n', 'cannot read "x.jsonl", line 1: this is not an event of a log', None),
     ("", 'cannot read "x.jsonl": it is empty', None),
     (LINES[0] + "\n", '"x.jsonl" has no evaluations to draw', None),

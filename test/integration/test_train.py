@@ -40,6 +40,28 @@ def test_log_tells_the_run(rubato, shelf):
     assert times == sorted(times)
 
 
+@pytest.mark.parametrize("algo, data", [("linear", "train.svm"), ("mf", "ratings.csv")])
+@pytest.mark.parametrize("consistency", ["bsp", "essp:2"])
+def test_training_stops_when_the_target_is_reached(rubato, shelf, algo, data, consistency):
+    words = ["train", algo, "--data", shelf / data, "--consistency", consistency, "--workers", "3",
+             "--epochs", "40", "--summary", "json", *QUIET]
+    rubato.ok(*words, "--log", "all.jsonl")
+    objectives = [event["objective"] for event in events(rubato.folder / "all.jsonl")[1:-1]]
+    target = (objectives[0] + min(objectives)) / 2
+    summary = json.loads(rubato.ok(*words, "--target", target, "--log", "some.jsonl"))
+    assert summary["epochs"] < 40
+    log = events(rubato.folder / "some.jsonl")
+    assert log[-1]["status"] == "ok"
+    assert any(event["objective"] <= target for event in log[1:-1])
+
+
+def test_training_stops_when_patience_ends(rubato, shelf):
+    """With no step at all the objective never improves after the first evaluation."""
+    out = rubato.ok("train", "linear", "--data", shelf / "train.svm", "--lr", "1e-30", "--epochs",
+                    "50", "--patience", "3", "--consistency", "bsp", "--summary", "json", *QUIET)
+    assert 4 <= json.loads(out)["epochs"] <= 6
+
+
 def test_a_new_run_replaces_the_log(rubato, shelf):
     rubato.write("r.jsonl", "x" * 100000)
     rubato.ok("train", "linear", "--data", shelf / "train.svm", "--log", "r.jsonl", *QUIET)
@@ -57,11 +79,15 @@ def test_wrong_usage_keeps_the_last_log_and_model(rubato, shelf):
     assert (rubato.folder / "m.model").read_text() == "precious"
 
 
-def test_bsp_gives_the_same_bits_again(rubato, shelf):
-    digests = {json.loads(rubato.ok("train", "linear", "--data", shelf / "train.svm", "--workers",
-                                    "2", "--consistency", "bsp", "--summary", "json", *QUIET))
-               ["digest"] for _ in range(3)}
+@pytest.mark.parametrize("algo, data", [("linear", "train.svm"), ("mf", "ratings.csv")])
+def test_bsp_gives_the_same_bits_again_and_on_any_number_of_servers(rubato, shelf, algo, data):
+    words = ["train", algo, "--data", shelf / data, "--workers", "4", "--consistency", "bsp",
+             "--clocks-per-epoch", "3", "--epochs", "4", "--summary", "json", *QUIET]
+    servers = [1] * 10 + [2, 5]
+    digests = {json.loads(rubato.ok(*words, "--servers", count))["digest"] for count in servers}
     assert len(digests) == 1
+    other = json.loads(rubato.ok(*words, "--seed", "2"))["digest"]
+    assert other not in digests
 
 
 def test_predictions_are_one_per_example(rubato, shelf):

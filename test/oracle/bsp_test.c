@@ -44,9 +44,9 @@ static void run_serially(uint32_t workers, int64_t table[ROWS][WIDTH])
         for (int i = 0; i < ROWS * WIDTH; i++) {
             int64_t sum = 0;
             for (uint32_t p = 0; p < workers; p++) {
-                sum += delta_of(table[0][i], p, c, i);
+                sum += delta_of(table[i / WIDTH][i % WIDTH], p, c, i);
             }
-            table[0][i] += sum;
+            table[i / WIDTH][i % WIDTH] += sum;
         }
     }
 }
