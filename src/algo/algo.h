@@ -62,7 +62,8 @@ struct rbt_observer {
     void *context;
     void (*on_loaded)(void *context, double load_seconds, uint64_t examples, uint64_t parameters);
     void (*on_event)(void *context, const struct rbt_train_event *event);
-    bool (*is_interrupted)(void *context); /* polled at least once per clock by every worker */
+    bool (*is_interrupted)(void *context); /* polled at least once per clock by every
+                                               worker, on its own thread */
 };
 
 struct rbt_train_summary {

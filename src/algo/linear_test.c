@@ -2,6 +2,7 @@
 #include "base/test.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ struct fixture {
     struct rbt_observer observer;
     struct rbt_train_summary summary;
     int events;
-    int polls;
+    atomic_int polls; /* by all workers */
 };
 
 static void on_event(void *context, const struct rbt_train_event *event)
@@ -36,7 +37,7 @@ static void on_event(void *context, const struct rbt_train_event *event)
 static bool interrupt_at_third_poll(void *context)
 {
     struct fixture *f = context;
-    return ++f->polls >= 3;
+    return atomic_fetch_add(&f->polls, 1) >= 2;
 }
 
 /* Labels follow feature 1, with some noise, so that there is something to learn. */
