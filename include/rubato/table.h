@@ -103,6 +103,8 @@ struct rbt_table_options {
     const char *consistency; /* default: the job's */
     uint32_t state_width;    /* values per row for the use of rules; default: 0 */
     uint64_t rows_expected;  /* room made at once, so that no table grows later; default: 0 */
+    uint32_t cache_rows;     /* rows that a cache holds at most before it starts again empty, at the
+                                price of fetching them again; default: no limit */
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The

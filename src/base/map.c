@@ -18,14 +18,19 @@ enum {
     AHEAD = 24, /* look-ups under way at once; 16 to 32 measured best */
 };
 
+static void empty_entries(struct rbt_map_entry *entries, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        entries[i].slot = RBT_MAP_NONE;
+    }
+}
+
 static struct rbt_map_entry *make_entries(uint64_t count)
 {
     RBT_ASSERT((count & (count - 1)) == 0);
     struct rbt_map_entry *entries = rbt_calloc(count, sizeof *entries);
     if (entries != NULL) {
-        for (uint64_t i = 0; i < count; i++) {
-            entries[i].slot = RBT_MAP_NONE;
-        }
+        empty_entries(entries, count);
     }
     return entries;
 }
@@ -40,6 +45,12 @@ void rbt_map_deinit(struct rbt_map *map)
 {
     rbt_free(map->entries);
     *map = (struct rbt_map){0};
+}
+
+void rbt_map_clear(struct rbt_map *map)
+{
+    empty_entries(map->entries, map->mask + 1);
+    map->count = 0;
 }
 
 static void place(struct rbt_map *map, uint64_t key, uint32_t slot)

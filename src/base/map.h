@@ -29,6 +29,9 @@ void rbt_map_deinit(struct rbt_map *map);
 /* Makes room for `count` more keys, so that inserting them cannot fail. */
 RBT_MUST_USE rbt_status rbt_map_reserve(struct rbt_map *map, uint64_t count);
 
+/* Forgets all keys, keeps the memory. */
+void rbt_map_clear(struct rbt_map *map);
+
 /* Adds a key that is not there; room must have been reserved. */
 void rbt_map_insert(struct rbt_map *map, uint64_t key, uint32_t slot);
 

@@ -146,6 +146,15 @@ static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *port
     return st;
 }
 
+/* Finds or adds the key in the process cache, whose mutex is held; a full cache starts again. */
+static rbt_status add_shared(rbt_table *table, uint64_t key, uint32_t *row)
+{
+    if (!rbt_rowcache_has_room(&table->process, key, table->options.cache_rows)) {
+        rbt_rowcache_empty(&table->process);
+    }
+    return rbt_rowcache_add(&table->process, key, row);
+}
+
 /* Reads through the process cache into row `to` of the worker's. */
 static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
                                int64_t staleness)
@@ -154,7 +163,7 @@ static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, 
     const uint64_t key = portion->rows.rows[to].key;
     uint32_t from = 0;
     lock(table);
-    rbt_status st = rbt_rowcache_add(&table->process, key, &from);
+    rbt_status st = add_shared(table, key, &from);
     const bool is_good = st == RBT_OK && is_usable(worker, portion, from, staleness);
     if (is_good) {
         st = copy_from_process(worker, portion, from, to);
@@ -170,7 +179,8 @@ static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, 
         return st;
     }
     lock(table);
-    st = refill_process(worker, portion, from, need);
+    st = add_shared(table, key, &from); /* others may have emptied the cache meanwhile */
+    st = st != RBT_OK ? st : refill_process(worker, portion, from, need);
     if (st == RBT_OK) {
         st = copy_from_process(worker, portion, from, to);
     }
@@ -220,17 +230,32 @@ static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint3
     return st;
 }
 
+/* Finds or adds the key in the worker's cache; a full cache starts again, its updates being safe in
+ * the buffer. */
+static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint64_t key,
+                          uint32_t *row)
+{
+    struct rbt_rowcache *cache = &portion->rows;
+    rbt_status st = RBT_OK;
+    if (!rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
+        st = rbt_worker_flush_rows(worker, portion);
+    }
+    rbt_worker_lock(portion); /* others look through the cache for updates */
+    if (st == RBT_OK && !rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
+        rbt_rowcache_empty(cache);
+    }
+    st = st != RBT_OK ? st : rbt_rowcache_add(cache, key, row);
+    rbt_worker_unlock(portion);
+    return st;
+}
+
 /* The number of the row in the worker's cache, fresh enough to be read. */
 static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint64_t key,
                            int64_t staleness, uint32_t *row)
 {
     struct rbt_rowcache *cache = &portion->rows;
     rbt_status st = rbt_worker_check_staleness(staleness);
-    if (st == RBT_OK) {
-        rbt_worker_lock(portion); /* others look through the cache for updates */
-        st = rbt_rowcache_add(cache, key, row);
-        rbt_worker_unlock(portion);
-    }
+    st = st != RBT_OK ? st : add_row(worker, portion, key, row);
     if (st != RBT_OK) {
         return st;
     }
@@ -366,9 +391,12 @@ static rbt_status update(rbt_worker *worker, rbt_table *table, uint64_t key,
         return record(portion, key);
     }
     uint32_t row = 0;
+    st = add_row(worker, portion, key, &row);
+    if (st != RBT_OK) {
+        return st;
+    }
     rbt_worker_lock(portion);
-    st = rbt_rowcache_add(&portion->rows, key, &row);
-    st = st != RBT_OK ? st : rbt_rowcache_update(&portion->rows, row, change);
+    st = rbt_rowcache_update(&portion->rows, row, change);
     if (st == RBT_OK && write_through(portion, row, change) != RBT_OK) {
         /* The update itself is safe; a copy that lacks it is worth nothing and is fetched anew. */
         portion->rows.rows[row].clock = -1;

@@ -1,7 +1,8 @@
 /* client/rowcache.c - rows behind a map, with parallel arrays for what is known of each.
  *
- * The cache grows and is never evicted from: it holds the rows that a worker touches, which is its
- * working set. Copy and updates are kept apart so that a refill can put the updates back on top.
+ * The cache grows with the rows that a worker touches, which are its working set; where it must
+ * not, it is emptied when it is full. Copy and updates are kept apart so that a refill can put the
+ * updates back on top.
  *
  * Threads: the worker's own; a process cache is guarded by its table's mutex.
  * Memory: grows when a key is seen for the first time; nothing is allocated afterwards, except by
@@ -109,6 +110,22 @@ rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *
     }
     *row = fresh;
     return RBT_OK;
+}
+
+bool rbt_rowcache_has_room(const struct rbt_rowcache *cache, uint64_t key, uint32_t limit)
+{
+    return limit == 0 || cache->count < limit || rbt_map_find(&cache->map, key) != RBT_MAP_NONE;
+}
+
+void rbt_rowcache_empty(struct rbt_rowcache *cache)
+{
+    RBT_ASSERT(cache->dirty_count == 0);
+    for (size_t i = 0; cache->is_sparse && i < cache->count; i++) { /* rows are zeroed when added */
+        rbt_sparse_row_deinit(&cache->sparse_values[i]);
+        rbt_sparse_row_deinit(&cache->sparse_deltas[i]);
+    }
+    rbt_map_clear(&cache->map);
+    cache->count = 0;
 }
 
 void rbt_rowcache_forget(struct rbt_rowcache *cache)

@@ -59,6 +59,12 @@ void rbt_rowcache_deinit(struct rbt_rowcache *cache);
 uint32_t rbt_rowcache_find(const struct rbt_rowcache *cache, uint64_t key);
 RBT_MUST_USE rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *row);
 
+/* Whether the key can be added without exceeding `limit` rows; 0 is no limit. */
+bool rbt_rowcache_has_room(const struct rbt_rowcache *cache, uint64_t key, uint32_t limit);
+
+/* Forgets all rows, of which none is dirty; keeps the memory. */
+void rbt_rowcache_empty(struct rbt_rowcache *cache);
+
 /* Forgets all copies; updates stay. */
 void rbt_rowcache_forget(struct rbt_rowcache *cache);
 

@@ -197,7 +197,7 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->init == present->init && wanted->a == present->a && wanted->b == present->b &&
            wanted->seed == present->seed && wanted->overlay == present->overlay &&
            wanted->cache == present->cache && wanted->partial == present->partial &&
-           wanted->state_width == present->state_width;
+           wanted->state_width == present->state_width && wanted->cache_rows == present->cache_rows;
 }
 
 /* Whether the table has this consistency; not asking for one is always right. */

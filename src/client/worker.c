@@ -290,9 +290,13 @@ rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion
     if (portion->rows.dirty_count == 0) {
         return RBT_OK;
     }
-    rbt_worker_lock(portion);
-    const rbt_status st = flush(worker, portion);
-    rbt_worker_unlock(portion);
+    /* A message that was sent half-way stays as it is. */
+    rbt_status st = worker->resend == portion ? rbt_worker_resend(worker) : RBT_OK;
+    if (st == RBT_OK) {
+        rbt_worker_lock(portion);
+        st = flush(worker, portion);
+        rbt_worker_unlock(portion);
+    }
     return st;
 }
 

@@ -302,6 +302,56 @@ static void own_updates_stay_visible_while_the_bound_changes(void **state)
     rbt_job_close(job);
 }
 
+enum { MANY = 500, FEW = 20 };
+
+/* Every worker counts on all keys and checks its own keys, which nobody else touches, exactly. */
+static rbt_status count_on_many_rows(rbt_worker *worker, void *argument)
+{
+    const struct scene *scene = argument;
+    const uint64_t first = rbt_worker_index(worker) * (uint64_t)MANY;
+    const int64_t one = 1;
+    for (int64_t clock = 0; clock < 8; clock++) {
+        for (uint64_t i = 0; i < MANY; i++) {
+            int64_t value = -1;
+            TRY(rbt_add(worker, scene->table, first + i, &one));
+            TRY(rbt_add(worker, scene->table, first + (i * 7 + 3) % MANY, &one));
+            TRY(rbt_get(worker, scene->table, first + (i * 11) % MANY, &value));
+            CHECK(value >= 2 * clock && value <= 2 * clock + 2);
+        }
+        for (uint64_t i = 0; i < MANY; i++) {
+            int64_t value = -1;
+            TRY(rbt_get(worker, scene->table, first + i, &value));
+            CHECK(value == 2 * clock + 2);
+        }
+        TRY(rbt_clock(worker));
+    }
+    return RBT_OK;
+}
+
+/* C2. */
+static void a_cache_that_holds_few_rows_costs_fetches_and_nothing_else(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        uint64_t fetches[2];
+        for (uint32_t is_small = 0; is_small < 2; is_small++) {
+            rbt_job *job = rig_job(2, 1 + (uint32_t)i / 16, consistencies[i % 4]);
+            const struct rbt_table_options options = {
+                .type = RBT_I64,
+                .overlay = i / 4 % 4 == 3 ? RBT_OVERLAY_PROCESS : RBT_OVERLAY_OWN,
+                .cache = (rbt_cache)(i / 4 % 3),
+                .cache_rows = is_small == 1 ? FEW : 0};
+            struct scene scene = {.table = rig_table(job, "counts", options)};
+            rig_run(job, count_on_many_rows, &scene);
+            fetches[is_small] = rig_stats(job).fetches;
+            rbt_job_close(job);
+        }
+        if (i % 4 < 2) { /* how often eager tables fetch depends on the schedule */
+            assert_true(fetches[1] > fetches[0]);
+        }
+    }
+}
+
 static rbt_status read_an_empty_sparse_row(rbt_worker *worker, void *argument)
 {
     const struct scene *scene = argument;
@@ -335,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_fails_sends_finished_clocks_only),
         cmocka_unit_test(waiting_for_many_tickets_tells_of_failures_that_are_over),
         cmocka_unit_test(own_updates_stay_visible_while_the_bound_changes),
+        cmocka_unit_test(a_cache_that_holds_few_rows_costs_fetches_and_nothing_else),
         cmocka_unit_test(an_empty_sparse_row_costs_its_key_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
