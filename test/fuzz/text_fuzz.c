@@ -1,7 +1,8 @@
 /* fuzz/text_fuzz.c - parses a text as examples and judges the result.
  *
- * The text is repeated until threads have something to share; the copies must then give the same
- * examples again, because lines are independent (a header counts once, so CSV is not repeated). */
+ * Some texts, chosen by their hash, are repeated until threads have something to share; the copies
+ * must then give the same examples again, because lines are independent (a header counts once, so
+ * CSV is not repeated). */
 #include "fuzz/text_fuzz.h"
 
 #include <math.h>
@@ -9,9 +10,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/hash.h"
 #include "data/lines.h"
 
-enum { REPEATED_SIZE = 100 * 1024 }; /* three chunks */
+enum {
+    REPEATED_SIZE = 100 * 1024, /* three chunks */
+    ONE_IN = 64,                /* texts that are repeated, which costs as much as 1000 others */
+};
 
 static void check(const struct rbt_examples *examples, bool is_zero_based)
 {
@@ -83,8 +88,9 @@ void rbt_text_fuzz_examples(const uint8_t *bytes, size_t size, enum rbt_format f
     struct rbt_examples examples = {0};
     if (rbt_examples_parse(&options, &text, &examples) == RBT_OK) {
         const bool has_mark = size > 3 && memcmp(copy, "\xef\xbb\xbf", 3) == 0; /* only once */
+        const bool is_chosen = rbt_hash_bytes(bytes, size, 0) % ONE_IN == 0;
         check(&examples, options.is_zero_based);
-        if (options.format == RBT_FORMAT_LIBSVM && !has_mark) {
+        if (options.format == RBT_FORMAT_LIBSVM && !has_mark && is_chosen) {
             parse_repeated(options, &text, &examples);
         }
     }
