@@ -337,6 +337,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "loss", linear->config.loss);
     rbt_model_set(model, "l1", linear->config.l1);
     rbt_model_set(model, "l2", linear->config.l2);
+    rbt_model_set(model, "label_positive", (double)linear->examples.label_positive);
     rbt_status st = rbt_replica_collect(worker, linear->weights, staleness, &model->arrays[0]);
     if (st != RBT_OK) {
         return st;
@@ -431,6 +432,7 @@ static rbt_status read_data(struct linear *linear, const struct rbt_train_option
     if (st == RBT_OK && options->eval.count > 0) {
         data.paths = options->eval.values;
         data.path_count = options->eval.count;
+        data.label_positive = linear->examples.label_positive;
         st = rbt_examples_read(&data, &linear->eval);
         if (st == RBT_OK) {
             st = rbt_share_take(&linear->eval, linear->seed, 0, 1, &linear->eval_share);

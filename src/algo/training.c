@@ -219,18 +219,18 @@ static rbt_status work(struct run *run, rbt_worker *worker, const struct rbt_tra
 static rbt_status should_stop(struct run *run, rbt_worker *worker, bool *is_over)
 {
     const struct rbt_observer *observer = run->training->observer;
-    rbt_status st = RBT_OK;
-    if (observer->is_interrupted != NULL && observer->is_interrupted(observer->context)) {
-        st = ask_to_stop(run, worker, INTERRUPTED);
-    }
+    const bool is_interrupted =
+        observer->is_interrupted != NULL && observer->is_interrupted(observer->context);
+    rbt_status st = is_interrupted ? ask_to_stop(run, worker, INTERRUPTED) : RBT_OK;
     int64_t control[CONTROL_WIDTH] = {0};
     if (st == RBT_OK) {
         st = rbt_get(worker, run->control, 0, control);
     }
     if (st == RBT_OK) {
-        *is_over = control[GOAL_REACHED] + control[INTERRUPTED] + control[FAILED] > 0;
+        *is_over =
+            is_interrupted || control[GOAL_REACHED] + control[INTERRUPTED] + control[FAILED] > 0;
         if (rbt_worker_index(worker) == 0) {
-            run->is_interrupted = control[INTERRUPTED] > 0;
+            run->is_interrupted = is_interrupted || control[INTERRUPTED] > 0;
         }
     }
     return st;
@@ -271,9 +271,11 @@ static rbt_status train(struct run *run, rbt_worker *worker)
 /* Worker 0, after its last clock: waits for the others and takes the model. */
 static rbt_status finish(struct run *run, rbt_worker *worker)
 {
-    double row[FIGURES_WIDTH];
-    rbt_status st = rbt_get_within(worker, run->figures, 0, 0, row); /* waits; that is all */
+    int64_t control[CONTROL_WIDTH] = {0};
+    rbt_status st = rbt_get_within(worker, run->control, 0, 0, control); /* waits for everybody */
     run->seconds = rbt_clock_seconds() - run->began;
+    /* Others may have stopped after worker 0 last looked: then this is not the model asked for. */
+    run->is_interrupted = run->is_interrupted || control[INTERRUPTED] > 0;
     if (st == RBT_OK) {
         st = report(run, worker, true);
     }
@@ -310,8 +312,11 @@ static rbt_status open_tables(struct run *run, rbt_job *job)
 {
     const struct rbt_table_options figures = {
         .struct_size = sizeof figures, .type = RBT_F64, .width = FIGURES_WIDTH};
-    const struct rbt_table_options control = {
-        .struct_size = sizeof control, .type = RBT_I64, .width = CONTROL_WIDTH};
+    /* Without an overlay, so that who asks to stop does so when the others do. */
+    const struct rbt_table_options control = {.struct_size = sizeof control,
+                                              .type = RBT_I64,
+                                              .width = CONTROL_WIDTH,
+                                              .overlay = RBT_OVERLAY_NONE};
     rbt_status st = rbt_table_open(job, "figures", &figures, &run->figures);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "control", &control, &run->control);
@@ -320,6 +325,12 @@ static rbt_status open_tables(struct run *run, rbt_job *job)
         st = run->training->task->open(run->training->context, job);
     }
     return st;
+}
+
+static rbt_status write_model(const struct run *run)
+{
+    const char *path = run->training->options->model;
+    return path == NULL || run->is_interrupted ? RBT_OK : rbt_model_write(&run->model, path);
 }
 
 /* Measures the final model, says so, and writes it. */
@@ -343,16 +354,16 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
     if (st != RBT_OK) {
         return st;
     }
+    if ((double)run->epochs_reported >= epochs) {
+        return write_model(run); /* it stopped early; this epoch has been told of */
+    }
     struct rbt_train_event event = {.t = run->seconds,
                                     .epoch = epochs,
                                     .clock = run->clocks,
                                     .objective = summary->objective,
                                     .eval = summary->eval};
     tell(run, job, &event);
-    if (training->options->model != NULL && !run->is_interrupted) {
-        st = rbt_model_write(&run->model, training->options->model);
-    }
-    return st;
+    return write_model(run);
 }
 
 rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_train_summary *summary)

@@ -31,7 +31,10 @@ static void print_help(struct rbt_apply *apply, const struct rbt_option_table *o
 static rbt_status predict(struct rbt_apply *apply)
 {
     struct rbt_output output;
-    rbt_status st = rbt_output_open(apply->out, &output);
+    const struct rbt_option_list model = {.values = {apply->arguments.values[0]}, .count = 1};
+    rbt_status st = rbt_output_spare(apply->out, "--out", &apply->options.data);
+    st = st != RBT_OK ? st : rbt_output_spare(apply->out, "--out", &model);
+    st = st != RBT_OK ? st : rbt_output_open(apply->out, &output);
     if (st != RBT_OK) {
         return st;
     }

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "data/paths.h"
 
 /* A new file beside `path`. On success the caller owns the name. */
 static int create_beside(const char *path, char **name)
@@ -133,6 +134,30 @@ rbt_status rbt_output_check(const char *path, const char *kind)
     (void)unlink(name);
     rbt_free(name);
     return RBT_OK;
+}
+
+rbt_status rbt_output_spare(const char *path, const char *option,
+                            const struct rbt_option_list *inputs)
+{
+    if (path == NULL || inputs->count == 0) {
+        return RBT_OK;
+    }
+    if (path[0] == '\0') {
+        return rbt_fail(RBT_E_INVALID, "option \"%s\" needs a file name, got \"\"", option);
+    }
+    struct rbt_paths paths = {0};
+    if (rbt_paths_expand(inputs->values, inputs->count, &paths) != RBT_OK) {
+        return RBT_OK; /* nothing to lose; reading them tells what is wrong */
+    }
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < paths.count; i++) {
+        if (rbt_output_is_same(path, paths.items[i])) {
+            st = rbt_fail(RBT_E_INVALID, "option \"%s\" would overwrite the data in \"%s\"", option,
+                          paths.items[i]);
+        }
+    }
+    rbt_paths_free(&paths);
+    return st;
 }
 
 bool rbt_output_is_same(const char *a, const char *b)

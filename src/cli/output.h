@@ -11,6 +11,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/option.h"
+
 struct rbt_output {
     FILE *file;
     char *path;      /* owned; NULL for standard output */
@@ -29,6 +31,11 @@ void rbt_output_drop(struct rbt_output *output);
 /* Whether a file can be put at `path` by renaming: its directory can be written to and there is
  * nothing but perhaps a regular file. Changes nothing. `kind` is for the message: "model". */
 RBT_MUST_USE rbt_status rbt_output_check(const char *path, const char *kind);
+
+/* Refuses, with RBT_E_INVALID, to write over a file that is read: one of the inputs, which may be
+ * files, directories and patterns. `path` may be NULL. */
+RBT_MUST_USE rbt_status rbt_output_spare(const char *path, const char *option,
+                                         const struct rbt_option_list *inputs);
 
 /* Whether both paths lead to the same existing file. */
 bool rbt_output_is_same(const char *a, const char *b);

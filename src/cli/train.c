@@ -62,19 +62,6 @@ static size_t count_stdin(const struct rbt_option_list *list)
     return count;
 }
 
-/* Refuses to write over what is read. */
-static rbt_status check_overwrite(const char *path, const char *option,
-                                  const struct rbt_option_list *list)
-{
-    for (size_t i = 0; path != NULL && i < list->count; i++) {
-        if (rbt_output_is_same(path, list->values[i])) {
-            return rbt_fail(RBT_E_INVALID, "option \"%s\" would overwrite the data in \"%s\"",
-                            option, list->values[i]);
-        }
-    }
-    return RBT_OK;
-}
-
 static rbt_status check_inputs(const struct rbt_train_request *request)
 {
     const struct rbt_train_options *options = &request->options;
@@ -99,8 +86,8 @@ static rbt_status check_outputs(const struct rbt_train_request *request)
     const struct rbt_train_options *options = &request->options;
     const struct rbt_option_list *const inputs[] = {&options->data, &options->eval};
     for (size_t i = 0; i < 2; i++) {
-        rbt_status st = check_overwrite(options->model, "--model", inputs[i]);
-        st = st != RBT_OK ? st : check_overwrite(request->log, "--log", inputs[i]);
+        rbt_status st = rbt_output_spare(options->model, "--model", inputs[i]);
+        st = st != RBT_OK ? st : rbt_output_spare(request->log, "--log", inputs[i]);
         if (st != RBT_OK) {
             return st;
         }

@@ -189,17 +189,26 @@ rbt_status rbt_builder_check(struct rbt_builder *builder, const char *name,
     return RBT_OK;
 }
 
-rbt_status rbt_builder_classify(struct rbt_builder *builder)
+rbt_status rbt_builder_classify(struct rbt_builder *builder, float positive)
 {
     const float *labels = builder->labels;
-    if (builder->label_count == 1 && labels[0] == 2) {
+    if (builder->label_count == 1 && labels[0] == 2 && positive == 0) {
         return rbt_fail(RBT_E_DATA,
                         "cannot read \"%s\", line %zu: label 2, and there is no other; "
                         "a label alone must be -1, 0 or 1",
                         builder->label_name, builder->label_line);
     }
     const bool has_two = builder->label_count == 2 && (labels[0] == 2 || labels[1] == 2);
-    const float positive = has_two ? 2 : 1;
+    if (positive == 0) {
+        positive = has_two ? 2 : 1;
+    }
+    if (has_two && positive != 2) {
+        return rbt_fail(RBT_E_DATA,
+                        "cannot read \"%s\": labels are 1 and 2, but the model was trained with "
+                        "1 as the larger one",
+                        builder->label_name);
+    }
+    builder->examples.label_positive = positive;
     for (size_t i = 0; i < builder->examples.count; i++) {
         builder->examples.labels[i] = builder->examples.labels[i] == positive ? 1 : -1;
     }

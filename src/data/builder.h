@@ -63,7 +63,8 @@ void rbt_builder_gather(struct rbt_builder *builder, const struct rbt_sink *sink
 RBT_MUST_USE rbt_status rbt_builder_check(struct rbt_builder *builder, const char *name,
                                           const struct rbt_sink *sinks, uint32_t count);
 
-/* Turns the labels into -1 and +1, once all files are read. */
-RBT_MUST_USE rbt_status rbt_builder_classify(struct rbt_builder *builder);
+/* Turns the labels into -1 and +1, once all files are read. `positive` is the label that becomes
+ * +1, or 0 for the larger one. */
+RBT_MUST_USE rbt_status rbt_builder_classify(struct rbt_builder *builder, float positive);
 
 #endif

@@ -154,11 +154,11 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
 }
 
 /* Takes the builder: its content moves to `examples` or is freed. */
-static rbt_status finish(struct rbt_builder *builder, rbt_status st, bool has_binary_label,
-                         struct rbt_examples *examples)
+static rbt_status finish(struct rbt_builder *builder, rbt_status st,
+                         const struct rbt_data_options *options, struct rbt_examples *examples)
 {
-    if (st == RBT_OK && has_binary_label) {
-        st = rbt_builder_classify(builder);
+    if (st == RBT_OK && options->has_binary_label) {
+        st = rbt_builder_classify(builder, options->label_positive);
     }
     if (st != RBT_OK) {
         rbt_examples_free(&builder->examples);
@@ -174,7 +174,7 @@ rbt_status rbt_examples_parse(const struct rbt_data_options *options, const stru
     struct rbt_builder builder = {0};
     size_t column_count = 0;
     const rbt_status st = add(&builder, options, text, &column_count);
-    return finish(&builder, st, options->has_binary_label, examples);
+    return finish(&builder, st, options, examples);
 }
 
 static rbt_status add_file(struct rbt_builder *builder, const struct rbt_data_options *options,
@@ -210,7 +210,7 @@ rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_
     for (size_t i = 0; st == RBT_OK && i < paths.count; i++) {
         st = add_file(&builder, options, paths.items[i], &column_count);
     }
-    st = finish(&builder, st, options->has_binary_label, examples);
+    st = finish(&builder, st, options, examples);
     rbt_paths_free(&paths); /* the builder's messages name them */
     return st;
 }

@@ -26,6 +26,8 @@ struct rbt_data_options {
     bool is_zero_based;    /* LIBSVM keys start at 0 */
     int64_t label_column;  /* of CSV, from 0; -1 is the last */
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
+    float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
+                             model was trained on; 0: the larger one of those that occur */
 };
 
 /* Example i has label labels[i] and the features keys[k], values[k], k = offsets[i] ..
@@ -37,6 +39,7 @@ struct rbt_examples {
     uint64_t *keys; /* for CSV the number of the column in the file, from 1 and with the label's, of
                        values that are not 0 */
     float *values;
+    float label_positive; /* the label that has become +1: 1 or 2; 0 without has_binary_label */
 };
 
 /* Rating k: users[k] gave items[k] the rating values[k]. */

@@ -1,6 +1,7 @@
 /* math/choose.c - picks the kernels for this processor. */
 #include "math/choose.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ const struct rbt_kernels *rbt_choose_available(size_t index)
     return index < count ? sets[index] : NULL;
 }
 
-const struct rbt_kernels *rbt_choose_kernels(void)
+static const struct rbt_kernels *choose(void)
 {
     const char *wanted = getenv("RUBATO_KERNELS");
     const struct rbt_kernels *best = NULL;
@@ -35,4 +36,16 @@ const struct rbt_kernels *rbt_choose_kernels(void)
         }
     }
     return best;
+}
+
+const struct rbt_kernels *rbt_choose_kernels(void)
+{
+    /* Chosen once. Relaxed: threads that come at the same time choose the same. */
+    static _Atomic(const struct rbt_kernels *) chosen;
+    const struct rbt_kernels *kernels = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (kernels == NULL) {
+        kernels = choose();
+        atomic_store_explicit(&chosen, kernels, memory_order_relaxed);
+    }
+    return kernels;
 }

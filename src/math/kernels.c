@@ -255,10 +255,10 @@ static void shrink(const struct rbt_shrink *shrink, float *restrict u, size_t n)
         return;
     }
     for (size_t k = 0; k < n; k++) {
-        const float v = u[k] / (1.0F + l2 * r[k] * r[k]);
-        const float a = fabsf(v * r[k]) <= theta ? l1 * r[k] : 0.0F;
-        const float size = fabsf(v) - a;
-        u[k] = size <= 0.0F ? 0.0F : copysignf(size, v);
+        const float a = fabsf(u[k] * r[k]) <= theta ? l1 * r[k] : 0.0F;
+        const float size = fabsf(u[k]) - a;
+        const float v = size <= 0.0F ? 0.0F : copysignf(size, u[k]);
+        u[k] = v / (1.0F + l2 * r[k] * r[k]);
     }
 }
 

@@ -69,9 +69,10 @@ struct rbt_mf_run {
 /* One regularisation step of step size eta, already multiplied into l1 and l2, on weights in scaled
  * coordinates u_j = w_j / r_j:
  *
- *     u_j <- u_j / (1 + l2 r_j^2),  then u_j <- sign(u_j) max(0, |u_j| - l1 r_j) if |u_j r_j| <=
- * theta
- */
+ *     v   <- sign(u_j) max(0, |u_j| - l1 r_j) if |u_j r_j| <= theta, else u_j
+ *     u_j <- v / (1 + l2 r_j^2)
+ *
+ * which for theta = infinity is the proximal step of l1 |w| + l2/2 w^2. */
 struct rbt_shrink {
     const float *scales; /* r: (count) */
     float l2;

@@ -121,8 +121,8 @@ static void shrink(const struct rbt_shrink *shrink, float *restrict u, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         const float r = shrink->scales[k];
-        u[k] = rbt_prox_shrink(u[k], shrink->l2 * r * r);
         u[k] = rbt_prox_truncate(u[k], shrink->l1 * r, shrink->theta / r);
+        u[k] = rbt_prox_shrink(u[k], shrink->l2 * r * r);
     }
 }
 

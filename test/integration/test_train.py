@@ -55,6 +55,17 @@ def test_training_stops_when_the_target_is_reached(rubato, shelf, algo, data, co
     assert any(event["objective"] <= target for event in log[1:-1])
 
 
+def test_workers_stop_together_and_no_epoch_is_told_twice(rubato, shelf):
+    out = rubato.ok("train", "linear", "--data", shelf / "train.svm", "--consistency", "bsp",
+                    "--workers", "4", "--epochs", "40", "--target", "0.69", "--log", "r.jsonl",
+                    "--summary", "json", *QUIET)
+    summary = json.loads(out)
+    assert summary["epochs"] < 40
+    assert summary["examples"] == 400 * summary["epochs"]
+    epochs = [event["epoch"] for event in events(rubato.folder / "r.jsonl")[1:-1]]
+    assert epochs == sorted(set(epochs))
+
+
 def test_training_stops_when_patience_ends(rubato, shelf):
     """With no step at all the objective never improves after the first evaluation."""
     out = rubato.ok("train", "linear", "--data", shelf / "train.svm", "--lr", "1e-30", "--epochs",
@@ -156,3 +167,35 @@ def wait_for_events(path, process):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_eval_reads_labels_as_training_did(rubato):
+    rubato.write("train.svm", "1 1:1\n2 2:1\n1 1:2\n2 2:2\n" * 20)
+    rubato.ok("train", "linear", "--data", "train.svm", "--model", "m", *QUIET)
+    for label, feature in ((1, 1), (2, 2)):
+        rubato.write("one.svm", f"{label} {feature}:1\n")
+        out = rubato.ok("eval", "m", "--data", "one.svm", "--summary", "json")
+        assert json.loads(out)["eval"]["accuracy"] == 1
+    rubato.write("zero.svm", "0 1:1\n1 2:1\n")
+    rubato.ok("train", "linear", "--data", "zero.svm", "--model", "m", *QUIET)
+    result = rubato("eval", "m", "--data", "train.svm")
+    assert result.returncode == 1
+    assert result.stderr == ('rubato: error: cannot read "train.svm": labels are 1 and 2, but the '
+                             "model was trained with 1 as the larger one\n")
+
+
+@pytest.mark.parametrize("data", ["data", "data/*.svm", "data/train.svm"])
+def test_outputs_spare_inputs(rubato, shelf, data):
+    (rubato.folder / "data").mkdir()
+    content = (shelf / "train.svm").read_bytes()
+    rubato.write("data/train.svm", content)
+    rubato.write("m", (shelf / "linear.model").read_bytes())
+    for words in (["train", "linear", "--data", data, "--model", "data/train.svm"],
+                  ["train", "linear", "--data", data, "--log", "data/train.svm"],
+                  ["predict", "m", "--data", data, "--out", "data/train.svm"],
+                  ["predict", "m", "--data", data, "--out", "m"]):
+        result = rubato(*words)
+        assert result.returncode == 2
+        assert "would overwrite the data in" in result.stderr
+    assert (rubato.folder / "data/train.svm").read_bytes() == content
+    assert (rubato.folder / "m").read_bytes() == (shelf / "linear.model").read_bytes()

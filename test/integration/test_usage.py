@@ -68,7 +68,7 @@ CASES = [
     number("--clocks-per-epoch", "whole number from 1 to 1000000", "x",
            "Clocks in a pass: how often workers exchange updates."),
     number("--seed", "whole number of at least 0", "-1", "Everything random comes from it."),
-    number("--target", "number", "nan", "Stop when the objective reaches X."),
+    number("--target", "number", "nan", "Stop when the objective of a pass reaches X."),
     ("misspelt choice", train("--format", "libsvn"),
      'option "--format" needs auto, libsvm, csv or ratings, got "libsvn"',
      f'Did you mean "libsvm"? {HELP}'),
