@@ -588,7 +588,8 @@ static const struct rbt_option linear_options[] = {
      .value = "mean",
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
-             "uses the feature, or their sum."},
+             "uses the feature, or their sum, which goes further but needs short clocks: with "
+             "four workers or more try it with --clocks-per-epoch 64."},
 };
 #undef AT
 

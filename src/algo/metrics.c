@@ -18,16 +18,6 @@ void rbt_metrics_add(struct rbt_metrics *metrics, const char *name, double value
     metrics->count++;
 }
 
-double rbt_metrics_get(const struct rbt_metrics *metrics, const char *name, double fallback)
-{
-    for (size_t i = 0; i < metrics->count; i++) {
-        if (strcmp(metrics->names[i], name) == 0) {
-            return metrics->values[i];
-        }
-    }
-    return fallback;
-}
-
 double rbt_metrics_logloss(const float *margins, const float *labels, size_t n)
 {
     double sum = 0.0;
@@ -108,13 +98,4 @@ rbt_status rbt_metrics_auc(const float *margins, const float *labels, size_t n, 
     rbt_free(sorted);
     *auc = positives > 0 && negatives > 0 ? wins / (positives * negatives) : 0.5;
     return RBT_OK;
-}
-
-size_t rbt_metrics_nonzeros(const float *values, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        count += values[i] != 0.0F;
-    }
-    return count;
 }

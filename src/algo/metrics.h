@@ -11,9 +11,6 @@
 /* Adds a figure; `name` is a constant string. */
 void rbt_metrics_add(struct rbt_metrics *metrics, const char *name, double value);
 
-/* The figure of that name, or `fallback`. */
-double rbt_metrics_get(const struct rbt_metrics *metrics, const char *name, double fallback);
-
 /* Means over n > 0 predictions; margins are w'x + b, labels -1 or +1:
  *     logloss    log(1 + exp(-y m))
  *     hinge      max(0, 1 - y m)
@@ -29,8 +26,5 @@ double rbt_metrics_rmse(const float *predictions, const float *labels, size_t n)
  * Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_metrics_auc(const float *margins, const float *labels, size_t n,
                                         double *auc);
-
-/* How many values are not zero. */
-size_t rbt_metrics_nonzeros(const float *values, size_t n);
 
 #endif

@@ -216,13 +216,6 @@ static double dot(const float *restrict x, const float *restrict y, size_t n)
     return sum;
 }
 
-static void axpy(float a, const float *restrict x, float *restrict y, size_t n)
-{
-    for (size_t k = 0; k < n; k++) {
-        y[k] += a * x[k];
-    }
-}
-
 static double norm1(const float *x, size_t n)
 {
     double sum = 0.0;
@@ -287,7 +280,6 @@ const struct rbt_kernels KERNELS_OF_SUFFIX = {
     .sgd = sgd,
     .mf = mf,
     .dot = dot,
-    .axpy = axpy,
     .norm1 = norm1,
     .norm2_squared = norm2_squared,
     .shrink = shrink,

@@ -96,9 +96,8 @@ struct rbt_kernels {
     double (*sgd)(struct rbt_sgd_run *run);     /* returns the sum of losses before each step */
     double (*mf)(const struct rbt_mf_run *run); /* returns the sum of e^2 */
     double (*dot)(const float *restrict x, const float *restrict y, size_t n);
-    void (*axpy)(float a, const float *restrict x, float *restrict y, size_t n); /* y += a x */
-    double (*norm1)(const float *x, size_t n);                                   /* sum |x_j| */
-    double (*norm2_squared)(const float *x, size_t n);                           /* sum x_j^2 */
+    double (*norm1)(const float *x, size_t n);         /* sum |x_j| */
+    double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */
     void (*shrink)(const struct rbt_shrink *shrink, float *restrict u, size_t n);
     void (*difference)(const struct rbt_difference *difference, float *restrict deltas);
 };
