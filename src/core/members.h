@@ -1,0 +1,62 @@
+/* core/members.h - who is there: nodes that have not been heard of for a while are suspected, then
+ * given up.
+ *
+ * Whoever has been given up stays so: what it sends later is refused elsewhere, so that nobody acts
+ * on a node that others have stopped waiting for. */
+#ifndef RUBATO_CORE_MEMBERS_H
+#define RUBATO_CORE_MEMBERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/clock.h"
+
+typedef struct rbt_members rbt_members;
+
+enum rbt_member_state {
+    RBT_MEMBER_UP,
+    RBT_MEMBER_SUSPECT,
+    RBT_MEMBER_DOWN,
+    RBT_MEMBER_LEFT, /* said goodbye; not watched any more */
+};
+
+struct rbt_members_options {
+    uint32_t node_count;
+    rbt_time suspect_after; /* silence */
+    rbt_time down_after;    /* silence; more than suspect_after */
+};
+
+struct rbt_member_effect {
+    uint32_t node;
+    enum rbt_member_state state; /* its new one */
+};
+
+struct rbt_members_outbox {
+    struct rbt_member_effect *effects; /* room for 2 * node_count */
+    size_t count;                      /* the caller sets it to 0 */
+};
+
+/* All nodes are up, heard of at `now`. */
+RBT_MUST_USE rbt_status rbt_members_create(const struct rbt_members_options *options, rbt_time now,
+                                           rbt_members **members);
+void rbt_members_destroy(rbt_members *members);
+
+/* The node has been heard of; a suspect is up again. Ignored for nodes that are down or left. */
+void rbt_members_hear(rbt_members *members, uint32_t node, rbt_time now,
+                      struct rbt_members_outbox *out);
+
+/* The node has ended its work. */
+void rbt_members_leave(rbt_members *members, uint32_t node);
+
+/* Notices silence: SUSPECT, then DOWN, each once per silence. */
+void rbt_members_expire(rbt_members *members, rbt_time now, struct rbt_members_outbox *out);
+
+/* When the next silence may have to be noticed, or RBT_TIME_NEVER. */
+rbt_time rbt_members_deadline(const rbt_members *members);
+
+enum rbt_member_state rbt_members_state(const rbt_members *members, uint32_t node);
+
+#endif

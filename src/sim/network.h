@@ -1,0 +1,87 @@
+/* sim/network.h - how long messages take, and which get lost: links with bandwidth, latency and
+ * queues.
+ *
+ * Every node has one link out and one link in; each carries one message at a time, in order. A
+ * message of n bytes occupies the sender's link for n / bandwidth, is under way for the latency and
+ * some jitter, and occupies the receiver's link for n / bandwidth as well; both may overlap, so an
+ * undisturbed message takes latency + n / the smaller bandwidth. So ten workers that send to one
+ * server at once wait for its link, as they would.
+ *
+ *     rbt_network_send()     when the message leaves: its fate, and when its first byte arrives;
+ *     rbt_network_receive()  at that moment: when its last byte is in.
+ *
+ * Between the two the caller waits in its queue of events; the order of arrival is then right.
+ * Threads: none. Given the same calls it does the same: randomness comes from the seed. */
+#ifndef RUBATO_SIM_NETWORK_H
+#define RUBATO_SIM_NETWORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/clock.h"
+
+typedef struct rbt_network rbt_network;
+
+struct rbt_network_options {
+    uint32_t node_count;
+    uint64_t seed;
+    double bandwidth; /* bytes per second, of each link */
+    rbt_time latency;
+    rbt_time jitter; /* 0 .. jitter is added, evenly spread */
+    double loss;     /* chances */
+    double duplication;
+    double spike_chance;
+    rbt_time spike;
+    rbt_time message_cost; /* the receiver's processor per message: they queue for it */
+};
+
+RBT_MUST_USE rbt_status rbt_network_create(const struct rbt_network_options *options,
+                                           rbt_network **network);
+void rbt_network_destroy(rbt_network *network);
+
+/* The links of a node have 1 / factor of the bandwidth from now on. */
+void rbt_network_slow(rbt_network *network, uint32_t node, double factor);
+
+/* Messages pass only between nodes of the same side; at first all are on side 0. What is under way
+ * when a side changes is lost, too, when it arrives. */
+void rbt_network_set_side(rbt_network *network, uint32_t node, uint32_t side);
+
+struct rbt_message_path {
+    uint32_t from;
+    uint32_t to;
+    size_t bytes;
+};
+
+/* One copy of a message on its way. */
+struct rbt_passage {
+    rbt_time arrives; /* its first byte */
+    rbt_time sent;    /* its last byte has left the sender */
+};
+
+/* Sends a message now. Stores up to two passages and returns how many: 0 if it is lost. A lost
+ * message has occupied the sender's link all the same. */
+size_t rbt_network_send(rbt_network *network, const struct rbt_message_path *path, rbt_time now,
+                        struct rbt_passage passages[2]);
+
+/* The first byte has arrived. Stores when the receiver has all of it and has time for it; returns
+ * false if the nodes are on different sides now and the message is lost. */
+bool rbt_network_receive(rbt_network *network, const struct rbt_message_path *path,
+                         const struct rbt_passage *passage, rbt_time *delivered);
+
+struct rbt_network_stats {
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t lost;
+    uint64_t duplicated;
+};
+void rbt_network_stats(const rbt_network *network, struct rbt_network_stats *stats);
+
+/* Bytes of one node; repetitions and lost ones are sent, lost ones are not received. */
+uint64_t rbt_network_sent(const rbt_network *network, uint32_t node);
+uint64_t rbt_network_received(const rbt_network *network, uint32_t node);
+
+#endif
