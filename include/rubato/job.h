@@ -39,7 +39,8 @@ extern "C" {
 #endif
 
 typedef struct rbt_job rbt_job;
-typedef struct rbt_worker rbt_worker; /* lives as long as the call of its function */
+typedef struct rbt_simulation rbt_simulation; /* rubato/simulate.h */
+typedef struct rbt_worker rbt_worker;         /* lives as long as the call of its function */
 
 /* A zero means the default, so that `{.struct_size = sizeof options}` is a complete job. */
 struct rbt_job_options {
@@ -49,6 +50,7 @@ struct rbt_job_options {
     const char *consistency; /* of tables that name none: "bsp", "ssp:S", "essp:S" or "asp", see
                                 rubato/table.h; default: "essp:2" */
     const char *name_space;  /* where tables without "/" in their name live; default: "main" */
+    rbt_simulation *simulation; /* the cluster to pretend to run on; default: none, run here */
 };
 
 /* What a worker runs. When it returns, the worker has left: nobody waits for it any more. If it
@@ -96,6 +98,13 @@ RBT_API uint32_t rbt_worker_count(const rbt_worker *worker);
 RBT_API int64_t rbt_worker_clock(const rbt_worker *worker);
 RBT_API int64_t rbt_worker_process_clock(const rbt_worker *worker);
 RBT_API int64_t rbt_worker_shard_clock(const rbt_worker *worker);
+
+/* Seconds since the run began: real ones, or virtual ones in a simulation. */
+RBT_API double rbt_worker_seconds(const rbt_worker *worker);
+
+/* Says that the worker has just computed for so long, on a processor of full speed. In a simulation
+ * that much virtual time passes, more if the worker is slow; elsewhere the call does nothing. */
+RBT_API void rbt_spend(rbt_worker *worker, double seconds);
 
 /* Ends the worker's current clock: its updates are sent, stamped with that clock. Never waits.
  * Fails with RBT_E_NOMEM; the clock has then not ended and the call may be repeated. */

@@ -77,11 +77,11 @@ static void drop_forgets_sent_updates_of_visible_clocks_only(void **state)
     send(&buffer, append(&buffer, 1, keys, 1), 0);
     send(&buffer, append(&buffer, 2, keys, 10), 1);
     append(&buffer, 3, keys, 100);
-    rbt_buffer_drop(&buffer, 0);
+    rbt_buffer_drop(&buffer, 0, UINT64_MAX);
     assert_int_equal(overlaid(&buffer, keys, 0), 111);
-    rbt_buffer_drop(&buffer, 1);
+    rbt_buffer_drop(&buffer, 1, UINT64_MAX);
     assert_int_equal(overlaid(&buffer, keys, 0), 110);
-    rbt_buffer_drop(&buffer, 99); /* what has not been sent stays */
+    rbt_buffer_drop(&buffer, 99, UINT64_MAX); /* what has not been sent stays */
     assert_int_equal(overlaid(&buffer, keys, 0), 100);
     assert_int_equal(buffer.dropped, 2);
     rbt_buffer_deinit(&buffer);
@@ -248,7 +248,7 @@ static void a_steady_state_allocates_nothing(void **state)
                 assert_ok(rbt_keylist_assign(update->keys, keys, 3));
             }
             send(&buffer, update, (int64_t)clock);
-            rbt_buffer_drop(&buffer, (int64_t)clock - 2);
+            rbt_buffer_drop(&buffer, (int64_t)clock - 2, UINT64_MAX);
         }
         assert_int_equal(rbt_alloc_calls(), calls);
         rbt_buffer_deinit(&buffer);

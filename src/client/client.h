@@ -104,7 +104,13 @@ struct rbt_worker {
     size_t batch_max;
     struct rbt_task_list tasks;
     struct rbt_ticket_work *work; /* what each open ticket is to do, RBT_TASK_OPEN_MAX */
-    uint64_t *applied;            /* one per worker, for overlay PROCESS */
+    /* The pull under way: a call, a batch and sequences applied for each shard that takes part. */
+    struct rbt_driver_call *calls; /* shard_count */
+    struct rbt_batch *pulls;       /* shard_count */
+    size_t call_count;
+    uint64_t *applied;
+    size_t applied_max;
+    uint64_t set_count; /* sets made so far, to tell them apart */
     struct rbt_worker_stats *stats;
 };
 
@@ -151,9 +157,8 @@ void rbt_worker_retire(rbt_worker *worker);
 /* The smallest clock that a read with this staleness needs from everybody. */
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness);
 
-/* Steps a shard for the worker and counts what it cost. */
-rbt_status rbt_worker_step(rbt_worker *worker, uint32_t shard, const struct rbt_shard_event *event,
-                           struct rbt_driver_reply *reply);
+/* Steps shards for the worker and counts what it cost. Returns the first failure. */
+rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, size_t count);
 
 /* How fresh rows are: all updates of clocks < clock are in, and all that the shard had shown when
  * it had this version. */
@@ -188,33 +193,38 @@ RBT_MUST_USE rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portio
                                            uint32_t shard, const uint64_t *applied,
                                            const struct rbt_buffer_target *target);
 
-/* What is to be fetched, and how fresh it must be. */
+/* What is to be pulled, how fresh it must be, and of which workers the sequences applied are
+ * wanted. */
 struct rbt_fetch {
     struct rbt_buffer_target target;
     int64_t need;
-    uint64_t *applied; /* the sequences that the rows contain, of applied_count workers */
+    uint64_t subscription; /* see struct rbt_shard_event */
     uint32_t applied_first;
     uint32_t applied_count;
-    bool has_overlay; /* lay the overlay on top */
 };
 
-/* Pulls the rows of one shard. The caller holds the locks that the overlay needs; the gate must
- * then be open already. `age` is how fresh the rows are. */
-RBT_MUST_USE rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portion,
-                                               uint32_t shard, const struct rbt_fetch *fetch,
-                                               struct rbt_age *age);
+/* Pulls rows from all their shards, without an overlay; leaves the calls, with what each shard has
+ * applied, in the worker. `age` is how fresh the oldest rows are. */
+RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
+                                        const struct rbt_fetch *fetch, struct rbt_age *age);
 
-/* Waits until the shard has everything of clocks < need. */
-RBT_MUST_USE rbt_status rbt_worker_wait_for(rbt_worker *worker, const struct rbt_portion *portion,
-                                            uint32_t shard, int64_t need);
+/* After a pull with the sequences of all workers, and with the table's mutex held: whether the rows
+ * contain all that any worker has dropped from its buffer. */
+bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion);
 
-/* Counts a fetch, and whether it had to wait. */
-void rbt_worker_note_fetch(rbt_worker *worker);
+/* What a reader wants. */
+struct rbt_want {
+    struct rbt_buffer_target target;
+    int64_t need;
+    uint64_t subscription;
+};
 
-/* Pulls rows straight into a target: every shard, then the overlay. */
+/* Pulls rows and lays the overlay on top. */
 RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
-                                         int64_t need, const struct rbt_buffer_target *target,
-                                         struct rbt_age *age);
+                                         const struct rbt_want *want, struct rbt_age *age);
+
+/* The subscription of a single row: 0 unless the table is eager. */
+uint64_t rbt_worker_row_subscription(const rbt_table *table, uint64_t key);
 
 /* Does what tickets can do without waiting. */
 void rbt_ticket_poll(rbt_worker *worker);

@@ -23,16 +23,25 @@ struct rbt_driver_options {
 /* How a step went. */
 struct rbt_driver_reply {
     rbt_status status;
-    uint64_t version; /* the shard's, after the step */
-    int64_t floor;    /* the shard's, after the step */
-    rbt_time waited;  /* how long it took until the request could be answered */
-    bool had_to_wait;
+    uint64_t version;      /* the shard's, after the step or as last heard of */
+    int64_t floor;         /* the same */
+    uint64_t acknowledged; /* the shard has all messages of the worker up to this sequence */
+    rbt_time waited;       /* how long the call took because of others or of the way to them */
+    bool had_to_wait;      /* other workers were behind */
+};
+
+/* A shard to be stepped. */
+struct rbt_driver_call {
+    uint32_t shard;
+    struct rbt_shard_event event;
+    struct rbt_driver_reply reply;
 };
 
 struct rbt_driver_ops {
-    /* Steps a shard; a PULL or SCAN returns when it has been answered. */
-    void (*step)(rbt_driver *driver, uint32_t shard, const struct rbt_shard_event *event,
-                 struct rbt_driver_reply *reply);
+    /* Steps shards, each with its own event, all at once. A PULL or SCAN has been answered when the
+     * call returns; a PUSH or LEAVE may still be on its way, and then arrives in the order of
+     * sequences. `acknowledged` of the reply says how far that is. */
+    void (*step)(rbt_driver *driver, struct rbt_driver_call *calls, size_t count);
     /* The shard's floor as last heard of; never waits. */
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
     /* The shard's version as last heard of: if it has not changed, neither have its rows. */
@@ -40,6 +49,9 @@ struct rbt_driver_ops {
     /* Runs function(argument, index) for every worker of this process and waits for them. */
     rbt_status (*run)(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument);
+    /* Time since the run began; and: the worker has computed for so long. */
+    rbt_time (*now)(rbt_driver *driver);
+    void (*spend)(rbt_driver *driver, uint32_t worker, double seconds);
     /* Adds what the shards know: updates, duplicates, rows. */
     void (*stats)(rbt_driver *driver, struct rbt_job_stats *stats);
     void (*close)(rbt_driver *driver);
@@ -52,5 +64,9 @@ struct rbt_driver {
 /* The embedded driver, in local/local.c. */
 RBT_MUST_USE rbt_status rbt_local_open(const struct rbt_driver_options *options,
                                        rbt_driver **driver);
+
+/* The simulated one, in sim/driver.c. */
+RBT_MUST_USE rbt_status rbt_sim_open(rbt_simulation *simulation,
+                                     const struct rbt_driver_options *options, rbt_driver **driver);
 
 #endif

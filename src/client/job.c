@@ -49,7 +49,8 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     const struct rbt_driver_options driver = {.worker_count = job->worker_count,
                                               .shard_count = job->shard_count,
                                               .table_max = RBT_CLIENT_TABLES_MAX};
-    return rbt_local_open(&driver, &job->driver);
+    return options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
+                                       : rbt_local_open(&driver, &job->driver);
 }
 
 rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
@@ -106,6 +107,8 @@ static void free_worker(rbt_worker *worker)
     rbt_free(worker->batches);
     rbt_free(worker->work);
     rbt_free(worker->applied);
+    rbt_free(worker->pulls);
+    rbt_free(worker->calls);
 }
 
 static void free_workers(rbt_job *job)
@@ -129,8 +132,10 @@ static rbt_status make_workers(rbt_job *job)
         rbt_task_init(&worker->tasks);
         worker->portions = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(struct rbt_portion *));
         worker->work = rbt_calloc(RBT_TASK_OPEN_MAX, sizeof *worker->work);
-        worker->applied = rbt_calloc(job->worker_count, sizeof *worker->applied);
-        if (worker->portions == NULL || worker->work == NULL || worker->applied == NULL) {
+        worker->calls = rbt_calloc(job->shard_count, sizeof *worker->calls);
+        worker->pulls = rbt_calloc(job->shard_count, sizeof *worker->pulls);
+        if (worker->portions == NULL || worker->work == NULL || worker->calls == NULL ||
+            worker->pulls == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not allocate worker %u", i);
         }
     }
@@ -157,10 +162,9 @@ static rbt_status run_worker(void *argument, uint32_t index)
 static rbt_status reset(rbt_job *job)
 {
     for (uint32_t shard = 0; shard < job->shard_count; shard++) {
-        const struct rbt_shard_event event = {.kind = RBT_SHARD_RESET};
-        struct rbt_driver_reply reply = {0};
-        job->driver->ops->step(job->driver, shard, &event, &reply);
-        RBT_ASSERT(reply.status == RBT_OK);
+        struct rbt_driver_call call = {.shard = shard, .event = {.kind = RBT_SHARD_RESET}};
+        job->driver->ops->step(job->driver, &call, 1);
+        RBT_ASSERT(call.reply.status == RBT_OK);
     }
     rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {

@@ -69,29 +69,6 @@ static struct rbt_buffer_target target_of(struct rbt_rowcache *cache, uint32_t r
 
 /* --- The process cache ----------------------------------------------------------------------- */
 
-/* Fetches the row into the process cache; its mutex is held and the gate is open. */
-static rbt_status refill_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
-                                 int64_t need)
-{
-    struct rbt_rowcache *cache = &portion->table->process;
-    const uint32_t shard = rbt_keylist_shard(cache->rows[row].key, worker->job->shard_count);
-    const struct rbt_fetch fetch = {.target = target_of(cache, row, portion->list),
-                                    .need = need,
-                                    .applied = cache->applied + (size_t)row * cache->worker_count,
-                                    .applied_count = cache->worker_count,
-                                    .has_overlay =
-                                        portion->table->options.overlay == RBT_OVERLAY_PROCESS};
-    struct rbt_age age = {0};
-    const rbt_status st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &age);
-    if (st == RBT_OK) {
-        note_copy(worker, portion, &cache->rows[row], &age);
-    } else {
-        cache->rows[row].clock = -1;
-    }
-    rbt_worker_note_fetch(worker);
-    return st;
-}
-
 /* Whether the process's copy will do for this worker. */
 static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row,
                       int64_t staleness)
@@ -115,6 +92,24 @@ static void unlock(rbt_table *table)
     RBT_ASSERT(error == 0);
 }
 
+/* Copies the values of a row from one cache to another. */
+static rbt_status copy_row(const struct rbt_rowcache *source, uint32_t from,
+                           struct rbt_rowcache *cache, uint32_t to)
+{
+    if (!cache->is_sparse) {
+        memcpy(rbt_rowcache_values(cache, to), rbt_rowcache_values(source, from), cache->row_size);
+        return RBT_OK;
+    }
+    const struct rbt_sparse_view row = rbt_sparse_row_peek(&source->sparse_values[from]);
+    struct rbt_sparse_row *target = &cache->sparse_values[to];
+    rbt_sparse_row_clear(target);
+    const rbt_status st = rbt_sparse_row_reserve(target, cache->kind.type, row.count);
+    if (st == RBT_OK) {
+        rbt_sparse_row_merge(target, cache->kind, row);
+    }
+    return st;
+}
+
 /* Copies the process's row into the worker's and lays the worker's own updates on top. */
 static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
                                     uint32_t to)
@@ -122,17 +117,7 @@ static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *port
     struct rbt_rowcache *cache = &portion->table->process;
     struct rbt_rowcache *own = &portion->rows;
     const struct rbt_buffer_target target = target_of(own, to, portion->list);
-    rbt_status st = RBT_OK;
-    if (cache->is_sparse) {
-        const struct rbt_sparse_view row = rbt_sparse_row_peek(&cache->sparse_values[from]);
-        rbt_sparse_row_clear(target.sparse);
-        st = rbt_sparse_row_reserve(target.sparse, cache->kind.type, row.count);
-        if (st == RBT_OK) {
-            rbt_sparse_row_merge(target.sparse, cache->kind, row);
-        }
-    } else {
-        memcpy(target.values, rbt_rowcache_values(cache, from), cache->row_size);
-    }
+    rbt_status st = copy_row(cache, from, own, to);
     if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_OWN) {
         const uint32_t shard = rbt_keylist_shard(own->rows[to].key, worker->job->shard_count);
         const uint64_t *applied =
@@ -155,15 +140,77 @@ static rbt_status add_shared(rbt_table *table, uint64_t key, uint32_t *row)
     return rbt_rowcache_add(&table->process, key, row);
 }
 
+/* Puts the row that has just been pulled into row `from` of the worker's cache also into the
+ * process's cache, whose mutex is held, with the overlay that all see. */
+static rbt_status fill_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
+                               const struct rbt_age *age)
+{
+    struct rbt_rowcache *cache = &portion->table->process;
+    struct rbt_rowcache *own = &portion->rows;
+    uint32_t row = 0;
+    rbt_status st = add_shared(portion->table, own->rows[from].key, &row);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_rowcache_row *info = &cache->rows[row];
+    if (info->clock >= age->clock && info->version > age->version) {
+        return copy_from_process(worker, portion, row, from); /* somebody was faster */
+    }
+    uint64_t *applied = cache->applied + (size_t)row * cache->worker_count;
+    const struct rbt_driver_call *call = &worker->calls[0]; /* one key, one shard */
+    const struct rbt_buffer_target target = target_of(cache, row, portion->list);
+    memcpy(applied, call->event.applied, cache->worker_count * sizeof *applied);
+    st = copy_row(own, from, cache, row);
+    if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
+        st = rbt_worker_overlay(worker, portion, call->shard, applied, &target);
+    }
+    if (st == RBT_OK) {
+        note_copy(worker, portion, &cache->rows[row], age);
+        st = copy_from_process(worker, portion, row, from);
+    } else {
+        cache->rows[row].clock = -1;
+    }
+    return st;
+}
+
+/* Fetches a row for the process, through row `to` of the worker's cache: others may empty the
+ * process's while this worker waits. */
+static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
+                                int64_t need)
+{
+    rbt_table *table = portion->table;
+    struct rbt_rowcache *own = &portion->rows;
+    const struct rbt_fetch fetch = {.target = target_of(own, to, portion->list),
+                                    .need = need,
+                                    .subscription =
+                                        rbt_worker_row_subscription(table, own->rows[to].key),
+                                    .applied_count = worker->job->worker_count};
+    for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
+        struct rbt_age age = {0};
+        own->rows[to].clock = -1;
+        rbt_status st = rbt_worker_pull(worker, portion, &fetch, &age);
+        if (st != RBT_OK) {
+            return st;
+        }
+        lock(table);
+        const bool is_whole =
+            table->options.overlay != RBT_OVERLAY_PROCESS || rbt_worker_has_all(worker, portion);
+        st = is_whole ? fill_process(worker, portion, to, &age) : RBT_OK;
+        unlock(table);
+        if (is_whole) {
+            return st;
+        }
+    }
+}
+
 /* Reads through the process cache into row `to` of the worker's. */
 static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
                                int64_t staleness)
 {
     rbt_table *table = portion->table;
-    const uint64_t key = portion->rows.rows[to].key;
     uint32_t from = 0;
     lock(table);
-    rbt_status st = add_shared(table, key, &from);
+    rbt_status st = add_shared(table, portion->rows.rows[to].key, &from);
     const bool is_good = st == RBT_OK && is_usable(worker, portion, from, staleness);
     if (is_good) {
         st = copy_from_process(worker, portion, from, to);
@@ -172,20 +219,7 @@ static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, 
     if (st != RBT_OK || is_good) {
         return st;
     }
-    const int64_t need = rbt_worker_need(worker, staleness);
-    const uint32_t shard = rbt_keylist_shard(key, worker->job->shard_count);
-    st = rbt_worker_wait_for(worker, portion, shard, need);
-    if (st != RBT_OK) {
-        return st;
-    }
-    lock(table);
-    st = add_shared(table, key, &from); /* others may have emptied the cache meanwhile */
-    st = st != RBT_OK ? st : refill_process(worker, portion, from, need);
-    if (st == RBT_OK) {
-        st = copy_from_process(worker, portion, from, to);
-    }
-    unlock(table);
-    return st;
+    return fetch_process(worker, portion, to, rbt_worker_need(worker, staleness));
 }
 
 /* --- Reading --------------------------------------------------------------------------------- */
@@ -219,9 +253,11 @@ static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint3
     if (has_process_cache(portion->table)) {
         return read_process(worker, portion, row, staleness);
     }
-    const struct rbt_buffer_target target = target_of(cache, row, portion->list);
+    const struct rbt_want want = {.target = target_of(cache, row, portion->list),
+                                  .need = rbt_worker_need(worker, staleness),
+                                  .subscription = rbt_worker_row_subscription(portion->table, key)};
     struct rbt_age age = {0};
-    st = rbt_worker_fetch(worker, portion, rbt_worker_need(worker, staleness), &target, &age);
+    st = rbt_worker_fetch(worker, portion, &want, &age);
     if (st == RBT_OK) {
         note_copy(worker, portion, &cache->rows[row], &age);
     } else {

@@ -125,6 +125,7 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
     }
     s->worker = worker;
     s->portion = portion;
+    s->subscription = ++worker->set_count;
     s->is_in_place = flags == RBT_SET_IN_PLACE;
     s->clock = -1;
     st = fill_set(s, keys, count);
@@ -200,10 +201,12 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
         rbt_worker_note_read(set->worker, set->clock);
         return RBT_OK;
     }
-    const struct rbt_buffer_target target = {.keys = set->keys, .values = set->values};
+    const struct rbt_want want = {.target = {.keys = set->keys, .values = set->values},
+                                  .need = rbt_worker_need(set->worker, staleness),
+                                  .subscription =
+                                      set->portion->table->is_eager ? set->subscription : 0};
     struct rbt_age age = {0};
-    st = rbt_worker_fetch(set->worker, set->portion, rbt_worker_need(set->worker, staleness),
-                          &target, &age);
+    st = rbt_worker_fetch(set->worker, set->portion, &want, &age);
     if (st != RBT_OK) {
         return st;
     }
@@ -394,10 +397,10 @@ rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_buffer_target target = {.keys = portion->list, .values = rows->values};
-    const int64_t need = rbt_worker_need(worker, rbt_table_staleness(table));
+    const struct rbt_want want = {.target = {.keys = portion->list, .values = rows->values},
+                                  .need = rbt_worker_need(worker, rbt_table_staleness(table))};
     struct rbt_age age = {0};
-    st = rbt_worker_fetch(worker, portion, need, &target, &age);
+    st = rbt_worker_fetch(worker, portion, &want, &age);
     if (st == RBT_OK) {
         rbt_worker_note_read(worker, age.clock);
     }
@@ -449,8 +452,8 @@ static rbt_status scan_shard(rbt_worker *worker, uint32_t shard, struct rbt_shar
     event->scan->values =
         rows->values == NULL ? NULL : (char *)rows->values + rows->count * table->row_size;
     event->scan->capacity = capacity - rows->count;
-    struct rbt_driver_reply reply = {0};
-    return rbt_worker_step(worker, shard, event, &reply);
+    struct rbt_driver_call call = {.shard = shard, .event = *event};
+    return rbt_worker_step(worker, &call, 1);
 }
 
 struct order {

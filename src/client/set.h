@@ -15,6 +15,7 @@ struct rbt_set {
     rbt_worker *worker;
     struct rbt_portion *portion;
     struct rbt_keylist *keys;
+    uint64_t subscription; /* of its pulls, if the table is eager */
     bool is_in_place;
     size_t elements; /* in each array */
     size_t bytes;

@@ -117,14 +117,14 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .staleness = staleness,
                                            .rows_expected =
                                                o->rows_expected / table->job->shard_count};
-    const struct rbt_shard_event event = {
-        .kind = RBT_SHARD_TABLE, .table = table->id, .schema = &schema};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
-        struct rbt_driver_reply reply = {0};
-        driver->ops->step(driver, shard, &event, &reply);
-        if (reply.status != RBT_OK) {
-            return reply.status;
+        struct rbt_driver_call call = {
+            .shard = shard,
+            .event = {.kind = RBT_SHARD_TABLE, .table = table->id, .schema = &schema}};
+        driver->ops->step(driver, &call, 1);
+        if (call.reply.status != RBT_OK) {
+            return call.reply.status;
         }
     }
     return RBT_OK;

@@ -4,9 +4,6 @@
  * the marker that ends the clock; it waits for nobody. A message keeps its number until every shard
  * has it, so repeating a failed rbt_clock() applies nothing twice.
  *
- * Reads fetch rows from their shards and then add what the table's overlay asks for out of the
- * buffers: updates whose number is above what the shard says is visible in its rows.
- *
  * Threads: a worker belongs to one thread. With overlay PROCESS its buffers are read by the others,
  * under the table's mutex, which is therefore held whenever they change. */
 #include <string.h>
@@ -124,6 +121,20 @@ int64_t rbt_worker_process_clock(const rbt_worker *worker)
     return min == RBT_CLOCK_GONE ? rbt_client_clock(worker) : min;
 }
 
+double rbt_worker_seconds(const rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    return (double)driver->ops->now(driver) * 1e-9;
+}
+
+void rbt_spend(rbt_worker *worker, double seconds)
+{
+    rbt_driver *driver = worker->job->driver;
+    if (seconds > 0) {
+        driver->ops->spend(driver, worker->index, seconds);
+    }
+}
+
 /* The smallest floor of all shards. */
 static int64_t shards_floor(const rbt_worker *worker)
 {
@@ -206,19 +217,22 @@ static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
                      bytes);
 }
 
-rbt_status rbt_worker_step(rbt_worker *worker, uint32_t shard, const struct rbt_shard_event *event,
-                           struct rbt_driver_reply *reply)
+rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, size_t count)
 {
     rbt_driver *driver = worker->job->driver;
-    driver->ops->step(driver, shard, event, reply);
-    if (reply->had_to_wait) {
-        worker->has_waited = true;
+    rbt_status st = RBT_OK;
+    driver->ops->step(driver, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct rbt_driver_reply *reply = &calls[i].reply;
+        worker->has_waited = worker->has_waited || reply->had_to_wait;
         rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply->waited);
+        if (reply->status == RBT_OK) {
+            count_bytes(worker, &calls[i].event);
+        } else if (st == RBT_OK) {
+            st = reply->status;
+        }
     }
-    if (reply->status == RBT_OK) {
-        count_bytes(worker, event);
-    }
-    return reply->status;
+    return st;
 }
 
 /* --- Sending --------------------------------------------------------------------------------- */
@@ -338,44 +352,70 @@ static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t 
     return limit < completed ? limit : completed;
 }
 
-/* Notes that the unsent updates have been sent, and drops what is visible by now. */
+/* What all shards have, as far as the worker knows. */
+struct progress {
+    int64_t floor;
+    uint64_t acknowledged; /* the worker's messages up to this one */
+};
+
+static const struct progress nothing_asked = {.floor = RBT_CLOCK_GONE, .acknowledged = UINT64_MAX};
+
+static void note_reply(struct progress *progress, const struct rbt_driver_reply *reply)
+{
+    progress->floor = reply->floor < progress->floor ? reply->floor : progress->floor;
+    progress->acknowledged =
+        reply->acknowledged < progress->acknowledged ? reply->acknowledged : progress->acknowledged;
+}
+
+/* Notes that the unsent updates have been sent, and drops what has arrived and is visible by now.
+ */
 static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t completed,
-                   int64_t floor)
+                   const struct progress *progress)
 {
     if (portion == NULL || portion->buffer.first == NULL) {
         return;
     }
     rbt_worker_lock(portion);
     rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
-    rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, floor));
+    rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, progress->floor),
+                    progress->acknowledged);
     rbt_worker_unlock(portion);
+}
+
+/* Sends the first `count` of the worker's batches, and the marker, to a shard. */
+static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t marker,
+                       struct progress *progress)
+{
+    struct rbt_driver_call call = {.shard = shard,
+                                   .event = {.kind = RBT_SHARD_PUSH,
+                                             .worker = worker->index,
+                                             .sequence = worker->sequence,
+                                             .range = RBT_RANGE_ALL,
+                                             .clock = rbt_client_clock(worker),
+                                             .marker = marker,
+                                             .batches = worker->batches,
+                                             .batch_count = count}};
+    const rbt_status st = rbt_worker_step(worker, &call, 1);
+    if (st == RBT_OK) {
+        note_reply(progress, &call.reply);
+    }
+    return st;
 }
 
 rbt_status rbt_worker_resend(rbt_worker *worker)
 {
     struct rbt_portion *portion = worker->resend;
-    int64_t floor = RBT_CLOCK_GONE;
-    rbt_status st = RBT_OK;
+    struct progress progress = nothing_asked;
     for (uint32_t shard = 0; portion != NULL && shard < worker->job->shard_count; shard++) {
         size_t count = 0;
-        struct rbt_driver_reply reply = {0};
-        st = gather(worker, portion, shard, &count);
-        const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
-                                              .worker = worker->index,
-                                              .sequence = worker->sequence,
-                                              .range = RBT_RANGE_ALL,
-                                              .clock = rbt_client_clock(worker),
-                                              .marker = RBT_MARKER_NONE,
-                                              .batches = worker->batches,
-                                              .batch_count = count};
-        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &reply);
+        rbt_status st = gather(worker, portion, shard, &count);
+        st = st != RBT_OK ? st : push(worker, shard, count, RBT_MARKER_NONE, &progress);
         if (st != RBT_OK) {
             return st; /* what has arrived is known by its sequence and not applied again */
         }
-        floor = reply.floor < floor ? reply.floor : floor;
     }
     if (portion != NULL) {
-        settle(worker, portion, rbt_client_clock(worker), floor);
+        settle(worker, portion, rbt_client_clock(worker), &progress);
         worker->sequence++;
         worker->resend = NULL;
     }
@@ -391,27 +431,16 @@ void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
 }
 
 /* One message per shard with everything that is unsent and the marker. */
-static rbt_status send_all(rbt_worker *worker, int64_t *floor_min)
+static rbt_status send_all(rbt_worker *worker, struct progress *progress)
 {
-    const int64_t clock = rbt_client_clock(worker);
     rbt_status st = RBT_OK;
-    *floor_min = RBT_CLOCK_GONE;
     for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
         size_t count = 0;
-        struct rbt_driver_reply reply = {0};
         for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
             st = gather(worker, worker->portions[i], shard, &count);
         }
-        const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
-                                              .worker = worker->index,
-                                              .sequence = worker->sequence,
-                                              .range = RBT_RANGE_ALL,
-                                              .clock = clock,
-                                              .marker = clock + 1,
-                                              .batches = worker->batches,
-                                              .batch_count = count};
-        st = st != RBT_OK ? st : rbt_worker_step(worker, shard, &event, &reply);
-        *floor_min = reply.floor < *floor_min ? reply.floor : *floor_min;
+        const int64_t marker = rbt_client_clock(worker) + 1;
+        st = st != RBT_OK ? st : push(worker, shard, count, marker, progress);
     }
     return st;
 }
@@ -425,7 +454,7 @@ rbt_status rbt_clock(rbt_worker *worker)
         rbt_ticket_poll(worker);
     }
     const int64_t clock = rbt_client_clock(worker);
-    int64_t floor = 0;
+    struct progress progress = nothing_asked;
     rbt_status st = rbt_worker_resend(worker);
     for (uint32_t i = 0; st == RBT_OK && !worker->must_repeat && i < worker->portion_count; i++) {
         if (worker->portions[i] != NULL) {
@@ -433,7 +462,7 @@ rbt_status rbt_clock(rbt_worker *worker)
         }
     }
     if (st == RBT_OK) {
-        st = send_all(worker, &floor);
+        st = send_all(worker, &progress);
         worker->must_repeat = st != RBT_OK;
     }
     if (st != RBT_OK) {
@@ -441,7 +470,7 @@ rbt_status rbt_clock(rbt_worker *worker)
                            (long long)clock);
     }
     for (uint32_t i = 0; i < worker->portion_count; i++) {
-        settle(worker, worker->portions[i], clock + 1, floor);
+        settle(worker, worker->portions[i], clock + 1, &progress);
     }
     worker->sequence++;
     atomic_store_explicit(&worker->clock, clock + 1, memory_order_relaxed);
@@ -487,10 +516,12 @@ void rbt_worker_retire(rbt_worker *worker)
     }
     atomic_store_explicit(&worker->has_left, true, memory_order_relaxed);
     for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
-        const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = worker->index};
-        struct rbt_driver_reply reply = {0};
-        const rbt_status st = rbt_worker_step(worker, shard, &event, &reply);
-        RBT_ASSERT(st == RBT_OK); /* a LEAVE needs no memory */
+        struct rbt_driver_call call = {.shard = shard,
+                                       .event = {.kind = RBT_SHARD_LEAVE,
+                                                 .worker = worker->index,
+                                                 .sequence = worker->sequence}};
+        const rbt_status st = rbt_worker_step(worker, &call, 1);
+        (void)st; /* a shard that has given the worker up does not wait for it either */
     }
 }
 
@@ -505,163 +536,4 @@ rbt_status rbt_leave(rbt_worker *worker)
         rbt_worker_retire(worker);
     }
     return st;
-}
-
-/* --- Fetching -------------------------------------------------------------------------------- */
-
-/* Adds rows that a worker has updated but not flushed to a target of many rows. */
-static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
-                               uint32_t shard_count, const struct rbt_buffer_target *target)
-{
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; st == RBT_OK && i < rows->dirty_count; i++) {
-        const uint32_t row = rows->dirty[i];
-        const uint64_t key = rows->rows[row].key;
-        const size_t at = rbt_keys_find(target->keys->keys, target->keys->count, key);
-        if (at != SIZE_MAX && rbt_keylist_shard(key, shard_count) == shard) {
-            char *values = rows->is_sparse ? NULL : target->values + at * rows->row_size;
-            st = rbt_rowcache_overlay(rows, row, values, target->sparse);
-        }
-    }
-    return st;
-}
-
-rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
-                              const uint64_t *applied, const struct rbt_buffer_target *target)
-{
-    const rbt_job *job = worker->job;
-    switch (portion->table->options.overlay) {
-    case RBT_OVERLAY_NONE:
-    case RBT_OVERLAY_REPLICA:
-        return RBT_OK;
-    case RBT_OVERLAY_OWN: {
-        const rbt_status st = rbt_buffer_overlay(&portion->buffer, shard, applied[0], target);
-        return st != RBT_OK ? st : overlay_open(&portion->rows, shard, job->shard_count, target);
-    }
-    case RBT_OVERLAY_PROCESS:
-        break;
-    }
-    rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < job->worker_count; i++) {
-        struct rbt_portion *other = job->workers[i].portions[portion->table->id];
-        if (other != NULL) {
-            st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
-            st = st != RBT_OK ? st : overlay_open(&other->rows, shard, job->shard_count, target);
-        }
-    }
-    return st;
-}
-
-/* Collects the elements of a sparse row while the shard is being stepped. */
-struct sparse_sink {
-    struct rbt_sparse_row *row;
-    struct rbt_merge_kind kind;
-    rbt_status status;
-};
-
-static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
-{
-    struct sparse_sink *sink = context;
-    rbt_sparse_row_clear(sink->row);
-    sink->status = rbt_sparse_row_reserve(sink->row, sink->kind.type, count);
-    if (sink->status == RBT_OK) {
-        rbt_sparse_row_merge(sink->row, sink->kind, (struct rbt_sparse_view){index, values, count});
-    }
-}
-
-/* Pulls the target's rows of one shard, not more than `need` old, and lays the overlay on top. The
- * caller holds the locks that the overlay needs; the gate must then be open already. */
-rbt_status rbt_worker_fetch_shard(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
-                                  const struct rbt_fetch *fetch, struct rbt_age *age)
-{
-    struct rbt_batch batch = rbt_keylist_batch(fetch->target.keys, shard);
-    batch.table = portion->table->id;
-    batch.values = fetch->target.values;
-    struct sparse_sink sink = {.row = fetch->target.sparse, .kind = portion->table->kind};
-    const struct rbt_shard_event event = {.kind = RBT_SHARD_PULL,
-                                          .worker = worker->index,
-                                          .table = portion->table->id,
-                                          .batches = &batch,
-                                          .batch_count = 1,
-                                          .need = fetch->need,
-                                          .request = worker->index,
-                                          .on_elements = take_elements,
-                                          .context = &sink,
-                                          .applied = fetch->applied,
-                                          .applied_first = fetch->applied_first,
-                                          .applied_count = fetch->applied_count};
-    struct rbt_driver_reply reply = {0};
-    rbt_status st = rbt_worker_step(worker, shard, &event, &reply);
-    st = st != RBT_OK ? st : sink.status;
-    if (st == RBT_OK && fetch->target.sparse != NULL) {
-        rbt_client_count(&worker->stats->bytes_received,
-                         fetch->target.sparse->count *
-                             (sizeof(uint32_t) + portion->table->element_size));
-    }
-    if (st == RBT_OK && fetch->has_overlay) {
-        st = rbt_worker_overlay(worker, portion, shard, fetch->applied, &fetch->target);
-    }
-    if (st == RBT_OK) {
-        const int64_t limit = rbt_client_clock(worker); /* the floor is above it once it has left */
-        age->clock = reply.floor < limit ? reply.floor : limit;
-        age->version = reply.version;
-    }
-    return st;
-}
-
-rbt_status rbt_worker_wait_for(rbt_worker *worker, const struct rbt_portion *portion,
-                               uint32_t shard, int64_t need)
-{
-    struct rbt_shard_scan nothing = {.range = {1, 0}};
-    const struct rbt_shard_event event = {.kind = RBT_SHARD_SCAN,
-                                          .worker = worker->index,
-                                          .table = portion->table->id,
-                                          .need = need,
-                                          .request = worker->index,
-                                          .scan = &nothing};
-    struct rbt_driver_reply reply = {0};
-    return rbt_worker_step(worker, shard, &event, &reply);
-}
-
-rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion, int64_t need,
-                            const struct rbt_buffer_target *target, struct rbt_age *age)
-{
-    const bool shares = is_shared(portion->table);
-    const struct rbt_fetch fetch = {.target = *target,
-                                    .need = need,
-                                    .applied = worker->applied,
-                                    .applied_first = shares ? 0 : worker->index,
-                                    .applied_count = shares ? worker->job->worker_count : 1,
-                                    .has_overlay = true};
-    struct rbt_age oldest = {.clock = rbt_client_clock(worker)};
-    rbt_status st = RBT_OK;
-    worker->has_waited = false;
-    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
-        if (rbt_keylist_batch(target->keys, shard).count == 0) {
-            continue;
-        }
-        struct rbt_age fresh = oldest;
-        if (shares) { /* never wait with the lock held */
-            st = rbt_worker_wait_for(worker, portion, shard, need);
-        }
-        if (st == RBT_OK) {
-            rbt_worker_lock(portion);
-            st = rbt_worker_fetch_shard(worker, portion, shard, &fetch, &fresh);
-            rbt_worker_unlock(portion);
-        }
-        oldest.clock = fresh.clock < oldest.clock ? fresh.clock : oldest.clock;
-        oldest.version = fresh.version;
-    }
-    rbt_worker_note_fetch(worker);
-    if (st == RBT_OK) {
-        *age = oldest;
-    }
-    return st;
-}
-
-void rbt_worker_note_fetch(rbt_worker *worker)
-{
-    rbt_client_count(&worker->stats->fetches, 1);
-    rbt_client_count(&worker->stats->reads_waited, worker->has_waited);
-    worker->has_waited = false;
 }

@@ -57,7 +57,9 @@ struct rbt_shard_event {
     uint32_t table; /* of PULL, SCAN, TABLE */
 
     /* PUSH: the message is (worker, sequence, range); its updates are of clock `clock`; afterwards
-     * the worker has completed `marker` clocks (RBT_MARKER_NONE: still in `clock`). */
+     * the worker has completed `marker` clocks (RBT_MARKER_NONE: still in `clock`). Sequences of a
+     * worker start at 1 and have no gaps. LEAVE follows the message before `sequence`; 0: whatever
+     * has arrived. */
     uint64_t sequence;
     struct rbt_range range;
     int64_t clock;
@@ -68,6 +70,10 @@ struct rbt_shard_event {
     /* PULL and SCAN: all clocks < need must be in (RBT_CLOCK_ANY: no condition). */
     int64_t need;
     uint64_t request;
+    /* PULL, for drivers that have a way to go: a number, 0 for none, under which the worker asks
+     * for these rows again and again. Such rows are then sent ahead, whenever there are newer ones.
+     */
+    uint64_t subscription;
     struct rbt_shard_scan *scan;
     /* Sparse PULL of one key: the elements found are handed over with the shard's step still
      * running, since they may not be there afterwards. */
@@ -86,6 +92,7 @@ enum rbt_shard_effect_kind {
     RBT_SHARD_ANSWERED, /* the values of this PULL or SCAN have been written */
     RBT_SHARD_READY,    /* a request that was parked may be stepped again */
     RBT_SHARD_REFUSED,  /* too many requests are parked */
+    RBT_SHARD_EARLY,    /* a message before this one has not arrived: step it again after that */
 };
 
 struct rbt_shard_effect {

@@ -43,7 +43,8 @@ struct local {
     rbt_driver driver; /* first: a driver is a local */
     uint32_t worker_count;
     uint32_t shard_count;
-    bool may_spin; /* there is a core for everybody */
+    bool may_spin;  /* there is a core for everybody */
+    rbt_time began; /* the run */
     struct shard *shards;
 };
 
@@ -82,8 +83,9 @@ static bool step_locked(struct shard *shard, const struct rbt_shard_event *event
             shard->waiters[out.effects[i].request].is_ready = true;
             (void)pthread_cond_signal(&shard->waiters[out.effects[i].request].wake);
             break;
-        case RBT_SHARD_REFUSED:
-            RBT_UNREACHABLE(); /* there is room for one request per worker */
+        case RBT_SHARD_REFUSED: /* there is room for one request per worker */
+        case RBT_SHARD_EARLY:   /* a worker's calls come in order */
+            RBT_UNREACHABLE();
         }
     }
     reply->status = out.status;
@@ -131,20 +133,26 @@ static void step_request(struct local *local, struct shard *shard,
     reply->waited = is_late ? rbt_clock_now() - start : 0;
 }
 
-static void step(rbt_driver *driver, uint32_t index, const struct rbt_shard_event *event,
-                 struct rbt_driver_reply *reply)
+static void step_one(struct local *local, struct rbt_driver_call *call)
 {
-    struct local *local = local_of(driver);
-    RBT_ASSERT(index < local->shard_count);
-    struct shard *shard = &local->shards[index];
-    *reply = (struct rbt_driver_reply){0};
-    if (event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN) {
-        step_request(local, shard, event, reply);
+    RBT_ASSERT(call->shard < local->shard_count);
+    struct shard *shard = &local->shards[call->shard];
+    call->reply = (struct rbt_driver_reply){.acknowledged = call->event.sequence};
+    if (call->event.kind == RBT_SHARD_PULL || call->event.kind == RBT_SHARD_SCAN) {
+        step_request(local, shard, &call->event, &call->reply);
         return;
     }
     lock(shard);
-    (void)step_locked(shard, event, reply); /* always true: it is not a request */
+    (void)step_locked(shard, &call->event, &call->reply); /* always true: it is not a request */
     unlock(shard);
+}
+
+/* One after the other: no shard is far away. */
+static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        step_one(local_of(driver), &calls[i]);
+    }
 }
 
 static int64_t floor_of(rbt_driver *driver, uint32_t shard)
@@ -160,7 +168,21 @@ static uint64_t version_of(rbt_driver *driver, uint32_t shard)
 static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument)
 {
+    local_of(driver)->began = rbt_clock_now();
     return rbt_thread_run(local_of(driver)->worker_count, function, argument);
+}
+
+static rbt_time now(rbt_driver *driver)
+{
+    return rbt_clock_now() - local_of(driver)->began;
+}
+
+/* Time passes by itself here. */
+static void spend(rbt_driver *driver, uint32_t worker, double seconds)
+{
+    (void)driver;
+    (void)worker;
+    (void)seconds;
 }
 
 static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
@@ -202,6 +224,8 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .run = run,
+                                          .now = now,
+                                          .spend = spend,
                                           .stats = add_stats,
                                           .close = close_local};
 

@@ -22,9 +22,9 @@ struct bench {
 
 static void step(rbt_driver *driver, const struct rbt_shard_event *event)
 {
-    struct rbt_driver_reply reply = {0};
-    driver->ops->step(driver, 0, event, &reply);
-    assert_ok(reply.status);
+    struct rbt_driver_call call = {.event = *event};
+    driver->ops->step(driver, &call, 1);
+    assert_ok(call.reply.status);
 }
 
 static void pull(rbt_driver *driver, uint32_t worker, int64_t need, int64_t *value)

@@ -15,6 +15,10 @@
  * holds the highest sequence that has arrived from a worker for each range; what it covers is
  * dropped.
  *
+ * In order: sequences of a worker have no gaps, so a message that comes before its predecessor is
+ * noticed and sent back to the driver, which steps it again later. Otherwise its marker would say
+ * that updates are in which are not. A worker that was given up is refused: others have gone on.
+ *
  * Invariants:
  *   (1) no held update may be shown: whatever may be shown has been applied;
  *   (2) applied[worker] <= the worker's entry in the vector clock;
@@ -52,6 +56,7 @@ struct rbt_shard {
     struct rbt_gate_effect *ready; /* the gate's outbox */
     struct table *tables;          /* table_max */
     uint32_t table_count;          /* one past the last one open */
+    uint64_t *arrived;             /* per worker: all messages up to this sequence have come */
     uint64_t updates;
     uint64_t duplicates;
 };
@@ -72,7 +77,8 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
     if (st == RBT_OK) {
         s->ready = rbt_calloc((size_t)options->worker_count + 1, sizeof *s->ready);
         s->tables = rbt_calloc(options->table_max, sizeof *s->tables);
-        if (s->ready == NULL || s->tables == NULL) {
+        s->arrived = rbt_calloc(options->worker_count, sizeof *s->arrived);
+        if (s->ready == NULL || s->tables == NULL || s->arrived == NULL) {
             st = rbt_fail(RBT_E_NOMEM, "could not allocate a shard for %u tables",
                           options->table_max);
         }
@@ -104,6 +110,7 @@ void rbt_shard_destroy(rbt_shard *shard)
     for (uint32_t i = 0; i < shard->table_count; i++) {
         close_table(&shard->tables[i]);
     }
+    rbt_free(shard->arrived);
     rbt_free(shard->tables);
     rbt_free(shard->ready);
     rbt_gate_destroy(shard->gate);
@@ -344,9 +351,41 @@ static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
     }
 }
 
+/* Whether a message before this one is missing. */
+static bool is_early(const rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH || event->kind == RBT_SHARD_LEAVE);
+    return event->sequence > shard->arrived[event->worker] + 1;
+}
+
+static void report_early(struct rbt_shard_outbox *out)
+{
+    RBT_ASSERT(out->count == 0);
+    RBT_ASSERT(out->status == RBT_OK);
+    out->effects[out->count++] = (struct rbt_shard_effect){.kind = RBT_SHARD_EARLY};
+}
+
+/* Whether the worker was given up before it sent this. */
+static bool is_refused(const rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
+    return event->sequence > shard->arrived[event->worker] &&
+           rbt_gate_clock(shard->gate, event->worker) == RBT_CLOCK_GONE;
+}
+
 static void push(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
+    if (is_refused(shard, event)) {
+        out->status = rbt_fail(RBT_E_CLOSED, "worker %u was given up", event->worker);
+        return;
+    }
+    if (is_early(shard, event)) {
+        report_early(out);
+        return;
+    }
     RBT_ASSERT(event->worker < shard->options.worker_count);
     RBT_ASSERT(event->marker == RBT_MARKER_NONE || event->marker > event->clock ||
                event->batch_count == 0);
@@ -362,6 +401,9 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
         rbt_gate_step(shard->gate, &clock, &ready);
     }
     commit_all(shard, event);
+    if (event->sequence > shard->arrived[event->worker]) {
+        shard->arrived[event->worker] = event->sequence;
+    }
     if (event->marker != RBT_MARKER_NONE) {
         release_all(shard); /* (1) */
     }
@@ -435,9 +477,15 @@ static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
     }
 }
 
-static void leave(rbt_shard *shard, uint32_t worker, struct rbt_shard_outbox *out)
+static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
+                  struct rbt_shard_outbox *out)
 {
+    const uint32_t worker = event->worker;
     RBT_ASSERT(worker < shard->options.worker_count);
+    if (is_early(shard, event)) {
+        report_early(out);
+        return;
+    }
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     const struct rbt_gate_event gone = {
         .kind = RBT_GATE_CLOCK, .worker = worker, .clock = RBT_CLOCK_GONE};
@@ -524,6 +572,7 @@ static void reset(rbt_shard *shard)
     rbt_gate_step(shard->gate, &event, &ready);
     RBT_ASSERT(ready.count == 0);
     RBT_ASSERT(rbt_gate_floor(shard->gate) == 0);
+    memset(shard->arrived, 0, shard->options.worker_count * sizeof *shard->arrived);
     for (uint32_t i = 0; i < shard->table_count; i++) {
         struct table *table = table_at(shard, i);
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
@@ -549,7 +598,7 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
         pull(shard, event, out);
         break;
     case RBT_SHARD_LEAVE:
-        leave(shard, event->worker, out);
+        leave(shard, event, out);
         break;
     case RBT_SHARD_TABLE:
         set_table(shard, event, out);
@@ -561,6 +610,20 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
     out->floor = rbt_gate_floor(shard->gate);
     out->version = shard->updates;
     RBT_ASSERT(out->count <= (size_t)shard->options.worker_count + 1);
+}
+
+uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)
+{
+    RBT_ASSERT(worker < shard->options.worker_count);
+    RBT_ASSERT(shard->arrived != NULL);
+    return shard->arrived[worker];
+}
+
+int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker)
+{
+    RBT_ASSERT(worker < shard->options.worker_count);
+    RBT_ASSERT(shard->gate != NULL);
+    return rbt_gate_clock(shard->gate, worker);
 }
 
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)

@@ -4,7 +4,8 @@
  * touches neither locks nor time.
  *
  * PUSH: updates of one worker and one clock and, with them, a marker that says how many clocks the
- * worker has completed. Never waits.
+ * worker has completed. Never waits. What has come before is dropped; what comes before its
+ * predecessor is EARLY; what a worker sends that was given up fails with RBT_E_CLOSED.
  *
  * PULL: rows, as soon as all updates of clocks < need are in. If they are not, the request is
  * parked; READY says later that it may be stepped again.
@@ -46,6 +47,11 @@ void rbt_shard_destroy(rbt_shard *shard);
 /* One event. Failures are in out->status and leave the shard as it was. */
 void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
                     struct rbt_shard_outbox *out);
+
+/* All messages of the worker up to this sequence have come; and how many clocks it has completed,
+ * as the shard knows. */
+uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker);
+int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker);
 
 /* Figures for rbt_job_stats(). */
 struct rbt_shard_stats {

@@ -53,9 +53,19 @@ struct message {
     int64_t marker;
 };
 
+/* Sends the message, and before it empty ones with the sequences that are missing. */
 static void push_batches(struct fixture *f, struct message m, struct rbt_batch *batches,
                          size_t count)
 {
+    while (rbt_shard_arrived(f->shard, m.worker) + 1 < m.sequence) {
+        const struct rbt_shard_event empty = {.kind = RBT_SHARD_PUSH,
+                                              .worker = m.worker,
+                                              .sequence = rbt_shard_arrived(f->shard, m.worker) + 1,
+                                              .range = RBT_RANGE_ALL,
+                                              .marker = RBT_MARKER_NONE};
+        rbt_shard_step(f->shard, &empty, &f->out);
+        assert_ok(f->out.status);
+    }
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = m.worker,
                                           .sequence = m.sequence,

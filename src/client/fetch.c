@@ -1,0 +1,213 @@
+/* client/fetch.c - what a worker's reads see: rows from their shards, and what is laid on top.
+ *
+ * Rows are pulled from all their shards at once. Then what the table's overlay asks for is added
+ * out of the buffers: updates whose number is above what the shard says is visible in its rows.
+ *
+ * With overlay PROCESS the buffers of other workers count as well, and they drop what they know to
+ * be visible. A copy that was pulled before that lacks it, and is pulled again.
+ *
+ * Threads: a worker's own; never waits with the table's mutex held. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "client/client.h"
+
+/* Adds rows that a worker has updated but not flushed to a target of many rows. */
+static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
+                               uint32_t shard_count, const struct rbt_buffer_target *target)
+{
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < rows->dirty_count; i++) {
+        const uint32_t row = rows->dirty[i];
+        const uint64_t key = rows->rows[row].key;
+        const size_t at = rbt_keys_find(target->keys->keys, target->keys->count, key);
+        if (at != SIZE_MAX && rbt_keylist_shard(key, shard_count) == shard) {
+            char *values = rows->is_sparse ? NULL : target->values + at * rows->row_size;
+            st = rbt_rowcache_overlay(rows, row, values, target->sparse);
+        }
+    }
+    return st;
+}
+
+rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
+                              const uint64_t *applied, const struct rbt_buffer_target *target)
+{
+    const rbt_job *job = worker->job;
+    switch (portion->table->options.overlay) {
+    case RBT_OVERLAY_NONE:
+    case RBT_OVERLAY_REPLICA:
+        return RBT_OK;
+    case RBT_OVERLAY_OWN: {
+        const rbt_status st = rbt_buffer_overlay(&portion->buffer, shard, applied[0], target);
+        return st != RBT_OK ? st : overlay_open(&portion->rows, shard, job->shard_count, target);
+    }
+    case RBT_OVERLAY_PROCESS:
+        break;
+    }
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < job->worker_count; i++) {
+        struct rbt_portion *other = job->workers[i].portions[portion->table->id];
+        if (other != NULL) {
+            st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
+            st = st != RBT_OK ? st : overlay_open(&other->rows, shard, job->shard_count, target);
+        }
+    }
+    return st;
+}
+
+/* Collects the elements of a sparse row while the shard is being stepped. */
+struct sparse_sink {
+    struct rbt_sparse_row *row;
+    struct rbt_merge_kind kind;
+    rbt_status status;
+};
+
+static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
+{
+    struct sparse_sink *sink = context;
+    rbt_sparse_row_clear(sink->row);
+    sink->status = rbt_sparse_row_reserve(sink->row, sink->kind.type, count);
+    if (sink->status == RBT_OK) {
+        rbt_sparse_row_merge(sink->row, sink->kind, (struct rbt_sparse_view){index, values, count});
+    }
+}
+
+/* Room for what each of `shards` shards says about `count` workers. */
+static rbt_status fit_applied(rbt_worker *worker, size_t shards, size_t count)
+{
+    const size_t needed = shards * count;
+    if (needed <= worker->applied_max) {
+        return RBT_OK;
+    }
+    uint64_t *applied = rbt_realloc(worker->applied, needed, sizeof *applied);
+    if (applied == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a read from %zu shards", shards);
+    }
+    worker->applied = applied;
+    worker->applied_max = needed;
+    return RBT_OK;
+}
+
+/* One call for each shard that owns rows of the target. */
+static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
+                         const struct rbt_fetch *fetch, struct sparse_sink *sink)
+{
+    size_t count = 0;
+    for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
+        struct rbt_batch batch = rbt_keylist_batch(fetch->target.keys, shard);
+        if (batch.count == 0) {
+            continue;
+        }
+        batch.table = portion->table->id;
+        batch.values = fetch->target.values;
+        worker->pulls[count] = batch;
+        worker->calls[count] = (struct rbt_driver_call){
+            .shard = shard,
+            .event = {.kind = RBT_SHARD_PULL,
+                      .worker = worker->index,
+                      .table = portion->table->id,
+                      .batches = &worker->pulls[count],
+                      .batch_count = 1,
+                      .need = fetch->need,
+                      .request = worker->index,
+                      .subscription = fetch->subscription,
+                      .on_elements = take_elements,
+                      .context = sink,
+                      .applied = worker->applied + count * fetch->applied_count,
+                      .applied_first = fetch->applied_first,
+                      .applied_count = fetch->applied_count}};
+        count++;
+    }
+    return count;
+}
+
+rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
+                           const struct rbt_fetch *fetch, struct rbt_age *age)
+{
+    struct sparse_sink sink = {.row = fetch->target.sparse, .kind = portion->table->kind};
+    rbt_status st = fit_applied(worker, worker->job->shard_count, fetch->applied_count);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const size_t count = make_calls(worker, portion, fetch, &sink);
+    worker->call_count = count;
+    worker->has_waited = false;
+    st = rbt_worker_step(worker, worker->calls, count);
+    st = st != RBT_OK ? st : sink.status;
+    rbt_client_count(&worker->stats->fetches, 1);
+    rbt_client_count(&worker->stats->reads_waited, worker->has_waited);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (fetch->target.sparse != NULL) {
+        rbt_client_count(&worker->stats->bytes_received,
+                         fetch->target.sparse->count *
+                             (sizeof(uint32_t) + portion->table->element_size));
+    }
+    age->clock = rbt_client_clock(worker); /* the floor is above it once the worker has left */
+    for (size_t i = 0; i < count; i++) {
+        const struct rbt_driver_reply *reply = &worker->calls[i].reply;
+        age->clock = reply->floor < age->clock ? reply->floor : age->clock;
+        age->version = reply->version;
+    }
+    return RBT_OK;
+}
+
+bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion)
+{
+    const rbt_job *job = worker->job;
+    for (uint32_t i = 0; i < job->worker_count; i++) {
+        const struct rbt_portion *other = job->workers[i].portions[portion->table->id];
+        for (size_t k = 0; other != NULL && k < worker->call_count; k++) {
+            if (worker->calls[k].event.applied[i] < other->buffer.dropped) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+uint64_t rbt_worker_row_subscription(const rbt_table *table, uint64_t key)
+{
+    const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
+    return table->is_eager ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id) : 0;
+}
+
+/* Lays the overlay on what has been pulled. */
+static rbt_status overlay_all(rbt_worker *worker, struct rbt_portion *portion,
+                              const struct rbt_buffer_target *target)
+{
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < worker->call_count; i++) {
+        st = rbt_worker_overlay(worker, portion, worker->calls[i].shard,
+                                worker->calls[i].event.applied, target);
+    }
+    return st;
+}
+
+rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
+                            const struct rbt_want *want, struct rbt_age *age)
+{
+    const bool shares = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
+    const struct rbt_fetch fetch = {.target = want->target,
+                                    .need = want->need,
+                                    .subscription = want->subscription,
+                                    .applied_first = shares ? 0 : worker->index,
+                                    .applied_count = shares ? worker->job->worker_count : 1};
+    for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
+        rbt_status st = rbt_worker_pull(worker, portion, &fetch, age);
+        if (st != RBT_OK) {
+            return st;
+        }
+        rbt_worker_lock(portion);
+        const bool is_whole = !shares || rbt_worker_has_all(worker, portion);
+        st = is_whole ? overlay_all(worker, portion, &fetch.target) : RBT_OK;
+        rbt_worker_unlock(portion);
+        if (is_whole) {
+            return st;
+        }
+    }
+}
