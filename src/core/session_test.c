@@ -160,6 +160,7 @@ static void an_acknowledgement_may_be_ahead_of_the_stream(void **state)
     acknowledge(f, 10, 2);
     assert_int_equal(f->out.count, 1);
     assert_effect(f, 0, RBT_SESSION_RELEASE, 5);
+    assert_int_equal(rbt_session_open(f->session), 0);
 }
 
 static void requests_are_answered_in_any_order_and_once(void **state)
@@ -234,6 +235,15 @@ static void patience_stays_within_its_limits(void **state)
     }
     const rbt_time patience = rbt_session_patience(f->session);
     assert_in_range(patience, 40 * MS + 1000, 40 * MS + 1010); /* 1000 ns: the granularity */
+}
+
+static void an_endless_round_trip_does_not_overflow(void **state)
+{
+    struct fixture *f = *state;
+    stream(f, 1, 0);
+    rbt_session_acknowledge(f->session, 1, RBT_TIME_NEVER / 2, &f->out);
+    assert_int_equal(f->out.count, 1);
+    assert_int_equal(rbt_session_patience(f->session), 1000 * MS);
 }
 
 /* Karn: a round trip of 250 would give 750, one of 150 would give 450. */
@@ -336,7 +346,8 @@ static void without_memory_a_message_is_refused_and_nothing_changes(void **state
     uint64_t number = 0;
     rbt_status st = RBT_OK;
     while (st == RBT_OK && number < WINDOW) {
-        const struct rbt_session_message message = {.number = ++number, .cookie = number};
+        number++;
+        const struct rbt_session_message message = {.number = number, .cookie = number};
         rbt_alloc_fail_nth(1);
         st = rbt_session_send(f->session, &message, 0);
         rbt_alloc_fail_nth(0);
@@ -381,7 +392,7 @@ static void an_abandoned_session_releases_all(void **state)
 enum {
     MESSAGES = 40,
     PACKETS_MAX = 1000,
-    EVENTS_MAX = 200000, /* the worst of the seeds below needs a tenth of it */
+    EVENTS_MAX = 200000, /* the worst of the seeds below needs 10,000 */
     NARROW = 6,          /* window */
     NOT_YET = -1,
 };
@@ -637,6 +648,31 @@ static void a_session_is_small_whatever_its_window(void **state)
     rbt_session_destroy(session);
 }
 
+static void room_grows_with_what_is_open_up_to_the_window(void **state)
+{
+    (void)state;
+    enum { WIDE = 1000 };
+    static struct rbt_session_effect effects[WIDE];
+    struct rbt_session_outbox out = {.effects = effects};
+    struct rbt_session_options options = OPTIONS;
+    options.window = WIDE;
+    rbt_session *session = NULL;
+    assert_ok(rbt_session_create(&options, &session));
+    for (uint64_t number = 1; number <= WIDE; number++) {
+        const struct rbt_session_message message = {.number = number, .cookie = number};
+        assert_ok(rbt_session_send(session, &message, 0));
+        assert_true(rbt_alloc_live_bytes() <= 512 + 100 * number);
+    }
+    assert_fails(rbt_session_send(session, &(struct rbt_session_message){.number = WIDE + 1}, 0),
+                 RBT_E_BUSY, "1000 messages");
+    rbt_session_acknowledge(session, WIDE, 1, &out);
+    assert_int_equal(out.count, WIDE);
+    for (size_t i = 0; i < WIDE; i++) {
+        assert_int_equal(effects[i].cookie, i + 1);
+    }
+    rbt_session_destroy(session);
+}
+
 #define WITH_SESSION(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -651,6 +687,7 @@ int main(void)
         WITH_SESSION(patience_with_a_received_request_has_the_same_limit),
         WITH_SESSION(patience_follows_rfc_6298),
         WITH_SESSION(patience_stays_within_its_limits),
+        WITH_SESSION(an_endless_round_trip_does_not_overflow),
         WITH_SESSION(what_was_sent_again_is_not_timed),
         WITH_SESSION(an_acknowledgement_of_many_times_the_newest),
         WITH_SESSION(an_acknowledgement_of_something_sent_again_times_nothing),
@@ -662,6 +699,7 @@ int main(void)
         cmocka_unit_test(random_runs_keep_every_promise),
         cmocka_unit_test(create_survives_every_failed_allocation),
         cmocka_unit_test(a_session_is_small_whatever_its_window),
+        cmocka_unit_test(room_grows_with_what_is_open_up_to_the_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
