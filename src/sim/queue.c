@@ -10,7 +10,8 @@
  *       equal runs.
  *
  * Threads: none. Memory: doubles when it is full; nothing is given back before the end.
- * Cost: O(log count) per event; 0.05 to 0.4 microseconds with a thousand to a million in it. */
+ * Cost: O(log count). Taking one and adding one costs 0.1 microseconds with a thousand events in it
+ * and 0.4 with a million. */
 #include "sim/queue.h"
 
 #include "base/alloc.h"
