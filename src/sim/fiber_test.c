@@ -179,7 +179,8 @@ static void a_fiber_can_use_its_whole_stack(void **state)
     rbt_fiber_destroy(fiber);
 }
 
-/* In a process of its own, which must not get to the end. */
+/* In a process of its own, which must not get to the end. The second stack is below the first, so
+ * that without a guard page the first would run into it unnoticed. */
 static void a_stack_that_overflows_stops_the_program(void **state)
 {
     (void)state;
@@ -188,8 +189,10 @@ static void a_stack_that_overflows_stops_the_program(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         (void)!freopen("/dev/null", "w", stderr); /* a sanitizer's report is not wanted */
-        unsigned levels = 2 * STACK / 1024;
-        rbt_fiber_resume(make(go_deep, &levels));
+        unsigned levels = STACK / 1024 + 32;
+        rbt_fiber *fiber = make(go_deep, &levels);
+        (void)make(go_deep, &levels);
+        rbt_fiber_resume(fiber);
         _exit(0);
     }
     int status = 0;

@@ -142,9 +142,11 @@ static void a_million_events_come_out_in_order(void **state)
     struct rbt_queue queue = {0};
     struct rbt_rng rng;
     rbt_rng_init(&rng, 1, 0, 0);
+    const uint64_t calls = rbt_alloc_calls();
     for (uint32_t i = 0; i < 1000000; i++) {
         add(&queue, (rbt_time)rbt_rng_below(&rng, 100000), i);
     }
+    assert_in_range(rbt_alloc_calls() - calls, 1, 20); /* by doubling */
     struct rbt_queue_event last = {.at = -1};
     for (uint32_t i = 0; i < 1000000; i++) {
         struct rbt_queue_event event;

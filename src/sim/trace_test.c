@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,7 +48,7 @@ static void write_all(void)
                                                          .delivered = 2000005,
                                                          .bytes = 4096});
     rbt_trace_span(trace, server, "apply", 2000005, 2000006);
-    rbt_trace_span(trace, worker, "long", 9007199254740993, 9223372036854775806);
+    rbt_trace_span(trace, worker, "long", 9007199254739993, 9223372036854775806);
     assert_ok(rbt_trace_close(trace));
 }
 
@@ -206,7 +208,7 @@ static void equal_calls_give_equal_bytes(void **state)
     assert_int_equal(read_all(second, sizeof second), size);
     assert_memory_equal(first, second, size);
     /* Digits come from whole numbers: as doubles these would have been rounded. */
-    assert_non_null(strstr(first, "\"ts\":9007199254740.993,\"dur\":9214364837600034.813}"));
+    assert_non_null(strstr(first, "\"ts\":9007199254739.993,\"dur\":9214364837600035.813}"));
     assert_int_equal(file_count(), 1);
     unlink(path);
 }
@@ -239,6 +241,36 @@ static void a_trace_appears_when_it_is_closed(void **state)
     assert_int_equal(json_array_size(json_object_get(root, "traceEvents")), 10000);
     json_decref(root);
     assert_int_equal(file_count(), 1);
+    unlink(path);
+}
+
+/* The limit on file sizes stands for a full disk: writing fails on the way, and closing succeeds.
+ */
+static void a_failed_trace_leaves_the_old_one(void **state)
+{
+    (void)state;
+    write_all();
+    static char before[8192];
+    static char after[8192];
+    const size_t size = read_all(before, sizeof before);
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_ptr_not_equal(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+
+    rbt_trace *trace = NULL;
+    assert_ok(rbt_trace_open(path, &trace));
+    const struct rlimit small = {.rlim_cur = 4096, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (rbt_time i = 0; i < 10000; i++) { /* more than the buffer holds */
+        rbt_trace_mark(trace, worker, "clock", i);
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_fails(rbt_trace_close(trace), RBT_E_IO, "File too large");
+
+    assert_int_equal(read_all(after, sizeof after), size);
+    assert_memory_equal(before, after, size);
+    assert_int_equal(file_count(), 1);
+    assert_int_equal(rbt_alloc_live(), 0);
     unlink(path);
 }
 
@@ -328,6 +360,7 @@ int main(void)
         cmocka_unit_test(equal_calls_give_equal_bytes),
         cmocka_unit_test(an_empty_trace_is_a_trace),
         cmocka_unit_test(a_trace_appears_when_it_is_closed),
+        cmocka_unit_test(a_failed_trace_leaves_the_old_one),
         cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
         cmocka_unit_test(a_full_device_is_reported_at_the_end),
         cmocka_unit_test(a_file_that_cannot_get_its_name_is_removed),
