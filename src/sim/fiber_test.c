@@ -179,6 +179,32 @@ static void a_fiber_can_use_its_whole_stack(void **state)
     rbt_fiber_destroy(fiber);
 }
 
+static void go_deep_once(void *argument)
+{
+    unsigned *levels = argument;
+    const unsigned below = descend(150); /* others add in the meantime */
+    *levels += below;
+}
+
+/* Together they are deeper than ThreadSanitizer allows one thread to be: it must have been told. */
+static void many_fibers_can_stop_deep_down(void **state)
+{
+    (void)state;
+    static rbt_fiber *fibers[FIBERS];
+    unsigned levels = 0;
+    for (size_t i = 0; i < FIBERS; i++) {
+        fibers[i] = make(go_deep_once, &levels);
+        rbt_fiber_resume(fibers[i]);
+    }
+    assert_int_equal(levels, 0);
+    for (size_t i = 0; i < FIBERS; i++) {
+        rbt_fiber_resume(fibers[i]);
+        assert_true(rbt_fiber_has_ended(fibers[i]));
+        rbt_fiber_destroy(fibers[i]);
+    }
+    assert_int_equal(levels, FIBERS * 150);
+}
+
 /* In a process of its own, which must not get to the end. The second stack is below the first, so
  * that without a guard page the first would run into it unnoticed. */
 static void a_stack_that_overflows_stops_the_program(void **state)
@@ -325,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_fiber_knows_that_it_runs),
         cmocka_unit_test(many_fibers_keep_their_stacks_apart),
         cmocka_unit_test(a_fiber_can_use_its_whole_stack),
+        cmocka_unit_test(many_fibers_can_stop_deep_down),
         cmocka_unit_test(a_stack_that_overflows_stops_the_program),
         cmocka_unit_test(errors_of_fibers_do_not_mix),
         cmocka_unit_test(a_fiber_yields_a_hundred_thousand_times),
