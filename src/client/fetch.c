@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/mutant.h"
 #include "client/client.h"
 
 /* Adds rows that a worker has updated but not flushed to a target of many rows. */
@@ -41,6 +42,9 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
     case RBT_OVERLAY_REPLICA:
         return RBT_OK;
     case RBT_OVERLAY_OWN: {
+        if (RBT_MUTANT(NO_OVERLAY)) {
+            return RBT_OK;
+        }
         const rbt_status st = rbt_buffer_overlay(&portion->buffer, shard, applied[0], target);
         return st != RBT_OK ? st : overlay_open(&portion->rows, shard, job->shard_count, target);
     }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "client/client.h"
 
 static bool is_shared(const rbt_table *table)
@@ -378,7 +379,7 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
     rbt_worker_lock(portion);
     rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
     rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, progress->floor),
-                    progress->acknowledged);
+                    RBT_MUTANT(EARLY_DROP) ? UINT64_MAX : progress->acknowledged);
     rbt_worker_unlock(portion);
 }
 
