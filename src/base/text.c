@@ -150,6 +150,30 @@ bool rbt_text_to_real(const char *text, double *value)
     return true;
 }
 
+bool rbt_text_to_seconds(const char *text, double *value)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"", 1}};
+    const size_t length = strcspn(text, "umsh");
+    char number[64];
+    if (length >= sizeof number) {
+        return false;
+    }
+    memcpy(number, text, length);
+    number[length] = '\0';
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        double count = 0;
+        if (strcmp(text + length, units[i].name) == 0 && rbt_text_to_real(number, &count) &&
+            isfinite(count * units[i].seconds)) {
+            *value = count * units[i].seconds;
+            return true;
+        }
+    }
+    return false;
+}
+
 void rbt_text_from_real(double value, char text[RBT_TEXT_SHORT])
 {
     for (int digits = 15; digits <= 17; digits++) { /* %g drops zeros at the end */

@@ -70,6 +70,7 @@ static void add_option(struct rbt_json *json, const struct rbt_option *option, c
         rbt_json_int(json, option->name, *(const int64_t *)value);
         return;
     case RBT_OPTION_REAL:
+    case RBT_OPTION_TIME:
         rbt_json_real(json, option->name, *(const double *)value);
         return;
     case RBT_OPTION_TEXT:
