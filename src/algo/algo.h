@@ -39,9 +39,11 @@ struct rbt_train_options {
     const char *consistency;
     const char *rule; /* only "add" for now */
     int64_t seed;
-    const char *model; /* path, or NULL */
-    double target;     /* NaN: none */
-    int64_t patience;  /* 0: none */
+    const char *model;          /* path, or NULL */
+    double target;              /* NaN: none */
+    int64_t patience;           /* 0: none */
+    double until;               /* seconds of training after which to stop; 0: none */
+    rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
 };
 
 /* Said about once per epoch, when all workers' figures for it are in. */

@@ -130,7 +130,7 @@ rbt_status rbt_runlog_start(struct rbt_runlog *log, const struct rbt_runlog_star
     rbt_json_text(json, "version", RBT_VERSION);
     rbt_json_begin(json, "argv", '[');
     rbt_json_text(json, NULL, "rubato");
-    rbt_json_text(json, NULL, "train");
+    rbt_json_text(json, NULL, start->command);
     for (int i = 0; i < start->argc; i++) {
         rbt_json_text(json, NULL, start->argv[i]);
     }

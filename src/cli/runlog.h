@@ -29,9 +29,10 @@ RBT_MUST_USE rbt_status rbt_runlog_close(struct rbt_runlog *log);
 
 /* What the start event tells: the command line and every option's value. */
 struct rbt_runlog_start {
+    const char *command; /* "train" */
     const char *algo;
     int argc;
-    char *const *argv; /* behind "rubato train" */
+    char *const *argv; /* behind the command */
     const struct rbt_option_table *tables;
     size_t table_count;
 };
