@@ -27,6 +27,7 @@ struct parked_read {
 
 struct rbt_gate {
     int64_t floor;
+    uint32_t at_floor; /* workers whose clock is the floor: it rises when the last one does */
     int64_t *clocks; /* worker_count entries */
     uint32_t worker_count;
     struct parked_read *parked; /* parked_max entries, parked_count in use */
@@ -43,6 +44,7 @@ rbt_status rbt_gate_create(const struct rbt_gate_options *options, rbt_gate **ga
         return rbt_fail(RBT_E_NOMEM, "could not allocate a gate");
     }
     g->worker_count = options->worker_count;
+    g->at_floor = options->worker_count;
     g->parked_max = options->parked_max;
     g->clocks = rbt_calloc(g->worker_count, sizeof *g->clocks);
     g->parked = rbt_calloc(g->parked_max, sizeof *g->parked);
@@ -65,6 +67,7 @@ void rbt_gate_destroy(rbt_gate *gate)
     rbt_free(gate);
 }
 
+/* By looking at every clock. */
 static int64_t min_clock(const rbt_gate *gate)
 {
     RBT_DEBUG_ASSERT(gate->worker_count > 0);
@@ -74,6 +77,17 @@ static int64_t min_clock(const rbt_gate *gate)
         min = gate->clocks[i] < min ? gate->clocks[i] : min;
     }
     return min;
+}
+
+static uint32_t count_at(const rbt_gate *gate, int64_t clock)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gate->worker_count; i++) {
+        count += gate->clocks[i] == clock;
+    }
+    RBT_ASSERT(count > 0);
+    RBT_ASSERT(count <= gate->worker_count);
+    return count;
 }
 
 static void emit(struct rbt_gate_outbox *out, uint64_t request, rbt_status status)
@@ -106,13 +120,17 @@ static void advance(rbt_gate *gate, uint32_t worker, int64_t clock, struct rbt_g
     if (clock <= gate->clocks[worker]) {
         return; /* a repeated message */
     }
+    const bool was_at_floor = gate->clocks[worker] == gate->floor;
     gate->clocks[worker] = clock;
-    const int64_t floor = min_clock(gate);
-    RBT_ASSERT(floor >= gate->floor); /* (1) */
-    if (floor > gate->floor) {
-        gate->floor = floor;
-        settle(gate, out);
+    gate->at_floor -= was_at_floor;
+    if (gate->at_floor > 0) {
+        return;
     }
+    const int64_t floor = min_clock(gate); /* once per floor, not per clock */
+    RBT_ASSERT(floor > gate->floor);       /* (1) */
+    gate->floor = floor;
+    gate->at_floor = count_at(gate, floor);
+    settle(gate, out);
 }
 
 static void park(rbt_gate *gate, const struct rbt_gate_event *read, struct rbt_gate_outbox *out)
@@ -135,7 +153,7 @@ static bool invariants_hold(const rbt_gate *gate)
             return false;
         }
     }
-    return gate->floor == min_clock(gate);
+    return gate->floor == min_clock(gate) && gate->at_floor == count_at(gate, gate->floor);
 }
 
 void rbt_gate_step(rbt_gate *gate, const struct rbt_gate_event *event, struct rbt_gate_outbox *out)
@@ -157,6 +175,7 @@ void rbt_gate_step(rbt_gate *gate, const struct rbt_gate_event *event, struct rb
         RBT_ASSERT(gate->parked_count == 0); /* nobody is running */
         memset(gate->clocks, 0, gate->worker_count * sizeof *gate->clocks);
         gate->floor = 0;
+        gate->at_floor = gate->worker_count;
         break;
     }
     RBT_DEBUG_ASSERT(invariants_hold(gate));
@@ -175,6 +194,9 @@ int64_t rbt_gate_floor_if(const rbt_gate *gate, uint32_t worker, int64_t clock)
 {
     RBT_ASSERT(clock >= 0);
     RBT_ASSERT(worker < gate->worker_count);
+    if (gate->clocks[worker] > gate->floor || gate->at_floor > 1) {
+        return gate->floor; /* somebody else holds it */
+    }
     int64_t min = clock > gate->clocks[worker] ? clock : gate->clocks[worker];
     for (uint32_t i = 0; i < gate->worker_count; i++) {
         if (i != worker && gate->clocks[i] < min) {

@@ -48,13 +48,15 @@ void rbt_members_destroy(rbt_members *members);
 void rbt_members_hear(rbt_members *members, uint32_t node, rbt_time now,
                       struct rbt_members_outbox *out);
 
-/* The node has ended its work. */
+/* The node has ended its work. Ignored for nodes that are down: that is final. */
 void rbt_members_leave(rbt_members *members, uint32_t node);
 
-/* Notices silence: SUSPECT, then DOWN, each once per silence. */
+/* Notices silence: SUSPECT, then DOWN, each once per silence; in order of the nodes. If it comes so
+ * late that a node is to be suspected and given up, it adds both. */
 void rbt_members_expire(rbt_members *members, rbt_time now, struct rbt_members_outbox *out);
 
-/* When the next silence may have to be noticed, or RBT_TIME_NEVER. */
+/* When the next silence may have to be noticed; RBT_TIME_NEVER if nobody is watched. It may come
+ * too early: then an expire finds nothing, and the deadline after it is later. */
 rbt_time rbt_members_deadline(const rbt_members *members);
 
 enum rbt_member_state rbt_members_state(const rbt_members *members, uint32_t node);

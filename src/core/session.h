@@ -8,7 +8,8 @@
  * receiver's affair.
  *
  * How long to wait follows from how long answers took (as in RFC 6298: smoothed time + 4
- * deviations, messages that were sent again do not count), within the limits given.
+ * deviations, messages that were sent again do not count), within the limits given. While only such
+ * messages arrive, the wait of the last one is kept for new ones.
  *
  *     rbt_session_send(session, &message, now);      // and transmit it
  *     rbt_session_acknowledge(session, 7, now, &out) // RELEASE for all of the stream up to 7
@@ -31,14 +32,14 @@ typedef struct rbt_session rbt_session;
 
 struct rbt_session_options {
     uint32_t window;       /* messages that can be open at a time */
-    rbt_time resend_first; /* until answers have been timed */
-    rbt_time resend_min;
+    rbt_time resend_first; /* until answers have been timed; between the two below */
+    rbt_time resend_min;   /* more than 0 */
     rbt_time resend_max;
 };
 
 struct rbt_session_message {
     bool is_request;
-    uint64_t number; /* of the stream: larger than all before; of a request: its id, unique */
+    uint64_t number; /* of the stream: > 0 and > all before; of a request: its id, unique */
     uint64_t cookie; /* the sender's, handed back in effects */
 };
 
@@ -61,7 +62,9 @@ RBT_MUST_USE rbt_status rbt_session_create(const struct rbt_session_options *opt
                                            rbt_session **session);
 void rbt_session_destroy(rbt_session *session);
 
-/* Notes that a message is sent now. Fails with RBT_E_BUSY if the window is full. */
+/* Notes that a message is sent now. Fails with RBT_E_BUSY if the window is full, and with
+ * RBT_E_NOMEM if more messages are open than ever before and there is no memory for one more; the
+ * session is then as it was. */
 RBT_MUST_USE rbt_status rbt_session_send(rbt_session *session,
                                          const struct rbt_session_message *message, rbt_time now);
 
@@ -69,7 +72,8 @@ RBT_MUST_USE rbt_status rbt_session_send(rbt_session *session,
 void rbt_session_acknowledge(rbt_session *session, uint64_t number, rbt_time now,
                              struct rbt_session_outbox *out);
 
-/* The receiver has the request and will answer when it can. Ignored if it is not open. */
+/* The receiver has the request and will answer when it can: it gets four times the time before it
+ * is asked again. Ignored if the request is not open, or if this is no news. */
 void rbt_session_received(rbt_session *session, uint64_t id, rbt_time now);
 
 /* The answer is here. Adds RELEASE and returns true; false if the request is not open: then the
@@ -86,8 +90,8 @@ void rbt_session_expire(rbt_session *session, rbt_time now, struct rbt_session_o
 /* When something is due, or RBT_TIME_NEVER. */
 rbt_time rbt_session_deadline(const rbt_session *session);
 
-/* Highest number that was acknowledged; how many messages are open; the time after which a message
- * sent now would be sent again. */
+/* Highest number that was acknowledged, 0 before; how many messages are open; the time after which
+ * a message sent now would be sent again. */
 uint64_t rbt_session_acknowledged(const rbt_session *session);
 uint32_t rbt_session_open(const rbt_session *session);
 rbt_time rbt_session_patience(const rbt_session *session);

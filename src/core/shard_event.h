@@ -101,7 +101,7 @@ struct rbt_shard_effect {
 };
 
 struct rbt_shard_outbox {
-    struct rbt_shard_effect *effects; /* room for worker_count + 1 */
+    struct rbt_shard_effect *effects; /* room for parked_max + 1 */
     size_t count;
     int64_t floor;    /* after the step */
     uint64_t version; /* grows whenever rows have changed */

@@ -234,7 +234,8 @@ static rbt_status open_shard(const struct local *local, const struct rbt_driver_
 {
     const struct rbt_shard_options core = {.worker_count = options->worker_count,
                                            .table_max = options->table_max,
-                                           .range_max = RANGE_MAX};
+                                           .range_max = RANGE_MAX,
+                                           .parked_max = options->worker_count};
     rbt_status st = rbt_shard_create(&core, &shard->core);
     if (st != RBT_OK) {
         return st;

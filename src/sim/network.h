@@ -5,7 +5,7 @@
  * message of n bytes occupies the sender's link for n / bandwidth, is under way for the latency and
  * some jitter, and occupies the receiver's link for n / bandwidth as well; both may overlap, so an
  * undisturbed message takes latency + n / the smaller bandwidth. So ten workers that send to one
- * server at once wait for its link, as they would.
+ * server at once wait for its link, as they would. A node that sends to itself uses its links, too.
  *
  *     rbt_network_send()     when the message leaves: its fate, and when its first byte arrives;
  *     rbt_network_receive()  at that moment: when its last byte is in.
@@ -32,18 +32,20 @@ struct rbt_network_options {
     double bandwidth; /* bytes per second, of each link */
     rbt_time latency;
     rbt_time jitter; /* 0 .. jitter is added, evenly spread */
-    double loss;     /* chances */
+    double loss;     /* chances, 0 .. 1 */
     double duplication;
-    double spike_chance;
+    double spike_chance; /* that a copy is under way for longer, by `spike` */
     rbt_time spike;
     rbt_time message_cost; /* the receiver's processor per message: they queue for it */
 };
 
+/* Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_network_create(const struct rbt_network_options *options,
                                            rbt_network **network);
 void rbt_network_destroy(rbt_network *network);
 
-/* The links of a node have 1 / factor of the bandwidth from now on. */
+/* The links of a node have 1 / factor of the options' bandwidth from now on; 1 makes it as fast as
+ * the others again. What was sent before is not affected. */
 void rbt_network_slow(rbt_network *network, uint32_t node, double factor);
 
 /* Messages pass only between nodes of the same side; at first all are on side 0. What is under way
@@ -60,27 +62,30 @@ struct rbt_message_path {
 struct rbt_passage {
     rbt_time arrives; /* its first byte */
     rbt_time sent;    /* its last byte has left the sender */
+    rbt_time last;    /* its last byte can be in, if the receiver's link is free and fast enough */
 };
 
 /* Sends a message now. Stores up to two passages and returns how many: 0 if it is lost. A lost
- * message has occupied the sender's link all the same. */
+ * message has occupied the sender's link all the same; a second copy follows the first there, and
+ * may overtake it later. `now` never decreases from call to call of one sender. */
 size_t rbt_network_send(rbt_network *network, const struct rbt_message_path *path, rbt_time now,
                         struct rbt_passage passages[2]);
 
-/* The first byte has arrived. Stores when the receiver has all of it and has time for it; returns
- * false if the nodes are on different sides now and the message is lost. */
+/* The first byte has arrived. Stores when the receiver has all of it and is done with it; returns
+ * false if the nodes are on different sides now and the message is lost. To be called once for each
+ * passage, in the order in which they arrive at the receiver. */
 bool rbt_network_receive(rbt_network *network, const struct rbt_message_path *path,
                          const struct rbt_passage *passage, rbt_time *delivered);
 
 struct rbt_network_stats {
-    uint64_t messages;
-    uint64_t bytes;
-    uint64_t lost;
-    uint64_t duplicated;
+    uint64_t messages;   /* calls of rbt_network_send() */
+    uint64_t bytes;      /* sent by all nodes; second copies and lost ones as well */
+    uint64_t lost;       /* messages lost at sending and copies lost at arrival */
+    uint64_t duplicated; /* second copies */
 };
 void rbt_network_stats(const rbt_network *network, struct rbt_network_stats *stats);
 
-/* Bytes of one node; repetitions and lost ones are sent, lost ones are not received. */
+/* Bytes of one node; second copies and lost ones are sent, lost ones are not received. */
 uint64_t rbt_network_sent(const rbt_network *network, uint32_t node);
 uint64_t rbt_network_received(const rbt_network *network, uint32_t node);
 

@@ -3,7 +3,10 @@
  * Each node is a process of the timeline and each of its lanes a thread; a span is something that
  * lasts (computing, waiting), a message is an arrow between two nodes. Times are virtual. Writing
  * is buffered; the first failure is kept and reported by rbt_trace_close(). The file appears under
- * its name only when it is complete. Equal calls, equal bytes. */
+ * its name only when it is complete. Equal calls, equal bytes.
+ *
+ * Names consist of printable ASCII characters without quotes and backslashes. Times are not
+ * negative. Calls need not be in order of time. Threads: none. */
 #ifndef RUBATO_SIM_TRACE_H
 #define RUBATO_SIM_TRACE_H
 
@@ -22,14 +25,16 @@ struct rbt_trace_lane {
     uint32_t lane;
 };
 
-/* Fails with RBT_E_IO and RBT_E_NOMEM. */
+/* On success stores a trace that the caller closes. A device or a pipe is written to directly.
+ * Fails with RBT_E_IO and RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_trace_open(const char *path, rbt_trace **trace);
 
 /* Names a node or a lane; once for each that is used. */
 void rbt_trace_name_node(rbt_trace *trace, uint32_t node, const char *name);
 void rbt_trace_name_lane(rbt_trace *trace, struct rbt_trace_lane lane, const char *name);
 
-/* Something that went on from `start` to `end`. Names are constant strings of plain characters. */
+/* Something that went on from `start` to `end`. Spans of a lane lie inside each other or apart;
+ * viewers drop those that overlap. Of two that start at once, the longer is written first. */
 void rbt_trace_span(rbt_trace *trace, struct rbt_trace_lane lane, const char *name, rbt_time start,
                     rbt_time end);
 
@@ -44,10 +49,12 @@ struct rbt_trace_message {
     rbt_time delivered;
     uint64_t bytes;
 };
+
+/* The two ends are on lanes of their own, "<lane> messages", so that they never overlap spans. */
 void rbt_trace_message(rbt_trace *trace, const struct rbt_trace_message *message);
 
-/* Ends the file and gives it its name. Fails with RBT_E_IO if anything could not be written; no
- * file is left then. */
+/* Ends the file, gives it its name and frees the trace, whatever happens; accepts NULL. Fails with
+ * RBT_E_IO if anything could not be written; no file is left then, and an old one stays. */
 rbt_status rbt_trace_close(rbt_trace *trace);
 
 #endif

@@ -72,10 +72,10 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
     }
     s->options = *options;
     const struct rbt_gate_options gate = {.worker_count = options->worker_count,
-                                          .parked_max = options->worker_count};
+                                          .parked_max = options->parked_max};
     rbt_status st = rbt_gate_create(&gate, &s->gate);
     if (st == RBT_OK) {
-        s->ready = rbt_calloc((size_t)options->worker_count + 1, sizeof *s->ready);
+        s->ready = rbt_calloc((size_t)options->parked_max + 1, sizeof *s->ready);
         s->tables = rbt_calloc(options->table_max, sizeof *s->tables);
         s->arrived = rbt_calloc(options->worker_count, sizeof *s->arrived);
         if (s->ready == NULL || s->tables == NULL || s->arrived == NULL) {
@@ -211,7 +211,7 @@ static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *r
                          struct rbt_shard_outbox *out)
 {
     RBT_ASSERT(out->effects != NULL);
-    RBT_ASSERT(ready->count <= shard->options.worker_count + 1);
+    RBT_ASSERT(ready->count <= shard->options.parked_max + 1);
     for (uint32_t i = 0; i < ready->count; i++) {
         out->effects[out->count++] = (struct rbt_shard_effect){
             .kind = ready->effects[i].status == RBT_OK ? RBT_SHARD_READY : RBT_SHARD_REFUSED,
@@ -609,7 +609,7 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
     }
     out->floor = rbt_gate_floor(shard->gate);
     out->version = shard->updates;
-    RBT_ASSERT(out->count <= (size_t)shard->options.worker_count + 1);
+    RBT_ASSERT(out->count <= (size_t)shard->options.parked_max + 1);
 }
 
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)

@@ -34,7 +34,7 @@ static void start(struct fixture *f, uint32_t workers, const struct rbt_shard_ta
     *f = (struct fixture){0};
     f->out.effects = f->effects;
     const struct rbt_shard_options options = {
-        .worker_count = workers, .table_max = 4, .range_max = 4};
+        .worker_count = workers, .table_max = 4, .range_max = 4, .parked_max = workers};
     assert_ok(rbt_shard_create(&options, &f->shard));
     open_table(f, 0, schema);
 }
@@ -489,7 +489,7 @@ static void create_and_table_survive_every_failed_allocation(void **state)
     (void)state;
     struct rbt_shard_effect effects[3];
     struct rbt_shard_outbox out = {.effects = effects};
-    const struct rbt_shard_options options = {.worker_count = 2, .table_max = 2, .range_max = 4};
+    const struct rbt_shard_options options = {.worker_count = 2, .table_max = 2, .range_max = 4, .parked_max = 2};
     rbt_status st = RBT_E_NOMEM;
     for (unsigned nth = 1; st != RBT_OK; nth++) {
         rbt_shard *shard = NULL;

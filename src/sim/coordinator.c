@@ -1,0 +1,154 @@
+/* sim/coordinator.c - the coordinator of a simulated cluster: it hears from everybody, and when a
+ * process falls silent tells the servers that nobody need wait for its workers. A server that falls
+ * silent ends the run: its rows are lost. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "sim/cluster.h"
+
+#define BEAT_TIME    rbt_sim_time(0.5)
+#define SUSPECT_TIME rbt_sim_time(2.0)
+#define DOWN_TIME    rbt_sim_time(5.0)
+
+rbt_status rbt_coordinator_start(rbt_cluster *cluster)
+{
+    const struct rbt_members_options options = {
+        .node_count = cluster->node_count, .suspect_after = SUSPECT_TIME, .down_after = DOWN_TIME};
+    rbt_status st = rbt_members_create(&options, cluster->now, &cluster->members);
+    if (st != RBT_OK) {
+        return st;
+    }
+    rbt_members_leave(cluster->members, RBT_NODE_COORDINATOR); /* it does not watch itself */
+    for (uint32_t i = 0; i < cluster->server_count; i++) {
+        cluster->coordinator_links[i] = (struct rbt_link){
+            .node = RBT_NODE_COORDINATOR, .server = i, .timer_at = RBT_TIME_NEVER};
+    }
+    for (uint32_t i = 1; i < cluster->node_count; i++) {
+        rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, i, NULL);
+    }
+    rbt_cluster_schedule(cluster, cluster->now + SUSPECT_TIME, RBT_EVENT_WATCH,
+                         RBT_NODE_COORDINATOR, NULL);
+    return RBT_OK;
+}
+
+void rbt_coordinator_stop(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; cluster->coordinator_links != NULL && i < cluster->server_count; i++) {
+        rbt_link_abandon(cluster, &cluster->coordinator_links[i]);
+        rbt_session_destroy(cluster->coordinator_links[i].session);
+        cluster->coordinator_links[i].session = NULL;
+    }
+    rbt_members_destroy(cluster->members);
+    cluster->members = NULL;
+}
+
+void rbt_coordinator_beat(rbt_cluster *cluster, uint32_t node)
+{
+    if (cluster->nodes[node].is_gone) {
+        return;
+    }
+    struct rbt_message *message = rbt_message_create(RBT_MESSAGE_BEAT);
+    if (message == NULL) {
+        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        return;
+    }
+    message->from = node;
+    message->to = RBT_NODE_COORDINATOR;
+    rbt_cluster_send(cluster, message);
+    rbt_message_unref(message);
+    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, node, NULL);
+}
+
+/* Tells a server that a worker is gone, until it has answered. */
+static void expel(rbt_cluster *cluster, uint32_t server, uint32_t worker)
+{
+    struct rbt_link *link = &cluster->coordinator_links[server];
+    rbt_session *session = rbt_link_session(cluster, link);
+    struct rbt_message *message = session == NULL ? NULL : rbt_message_create(RBT_MESSAGE_EXPEL);
+    if (message == NULL) {
+        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        return;
+    }
+    message->to = RBT_NODE_SERVERS + server;
+    message->worker = UINT32_MAX; /* the answer is not for it */
+    message->event.worker = worker;
+    message->id = ++cluster->expel_id;
+    const struct rbt_session_message record = {
+        .is_request = true, .number = message->id, .cookie = (uintptr_t)message};
+    const rbt_status st = rbt_session_send(session, &record, cluster->now);
+    if (st != RBT_OK) {
+        rbt_message_unref(message);
+        rbt_cluster_fail(cluster, st);
+        return;
+    }
+    rbt_cluster_send(cluster, message);
+    rbt_link_arm(cluster, link);
+}
+
+static void give_up(rbt_cluster *cluster, uint32_t node)
+{
+    if (node < RBT_NODE_SERVERS + cluster->server_count) {
+        const rbt_status st =
+            rbt_fail(RBT_E_CLOSED, "%s is down, and the rows that it held are lost",
+                     cluster->nodes[node].name);
+        rbt_cluster_fail(cluster, st);
+        return;
+    }
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        for (uint32_t s = 0; cluster->workers[i].node == node && s < cluster->server_count; s++) {
+            expel(cluster, s, i);
+        }
+    }
+}
+
+static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
+{
+    static const char *const names[] = {"up", "suspect", "down", "left"};
+    const struct rbt_simulation_observer *observer = &cluster->simulation->options.observer;
+    for (size_t i = 0; i < out->count; i++) {
+        const struct rbt_member_effect *effect = &out->effects[i];
+        if (observer->on_node != NULL) {
+            observer->on_node(observer->context, (double)(cluster->now - cluster->began) * 1e-9,
+                              cluster->nodes[effect->node].name, names[effect->state]);
+        }
+        if (effect->state == RBT_MEMBER_DOWN) {
+            give_up(cluster, effect->node);
+        }
+    }
+}
+
+void rbt_coordinator_watch(rbt_cluster *cluster)
+{
+    struct rbt_members_outbox out = {.effects = cluster->member_effects};
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        const struct rbt_sim_worker *worker = &cluster->workers[i];
+        const bool is_last =
+            i + 1 == cluster->worker_count || cluster->workers[i + 1].node != worker->node;
+        if (is_last && worker->state == RBT_WORKER_ENDED && !worker->was_crashed) {
+            rbt_members_leave(cluster->members, worker->node); /* it has ended its work */
+        }
+    }
+    rbt_members_expire(cluster->members, cluster->now, &out);
+    note(cluster, &out);
+    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
+                         NULL);
+}
+
+void rbt_coordinator_receive(rbt_cluster *cluster, struct rbt_message *message)
+{
+    if (message->kind == RBT_MESSAGE_BEAT) {
+        struct rbt_members_outbox heard = {.effects = cluster->member_effects};
+        rbt_members_hear(cluster->members, message->from, cluster->now, &heard);
+        note(cluster, &heard);
+        return;
+    }
+    RBT_ASSERT(message->kind == RBT_MESSAGE_DONE);
+    struct rbt_link *link = &cluster->coordinator_links[message->shard];
+    struct rbt_session_outbox out = {.effects = cluster->released};
+    if (rbt_session_answered(link->session, message->id, cluster->now, &out)) {
+        rbt_link_release(&out);
+        rbt_link_arm(cluster, link);
+    }
+}

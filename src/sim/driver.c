@@ -1,0 +1,494 @@
+/* sim/driver.c - the simulated driver: a whole cluster on one thread, one event after the other.
+ *
+ * Virtual time stands still while a fiber runs or a server works on a message; it moves on when the
+ * next event is taken out of the queue. Everything random comes from the seed, and events of the
+ * same moment happen in the order in which they were scheduled: so a run can be repeated, bit for
+ * bit.
+ *
+ * What is not simulated: opening tables and changing their staleness happen at once, everywhere. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "sim/cluster.h"
+
+#define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
+#define STUCK_TIME   rbt_sim_time(3600.0) /* nobody has gone on for so long: nobody will */
+
+static rbt_cluster *cluster_of(rbt_driver *driver)
+{
+    return (rbt_cluster *)driver;
+}
+
+/* --- Steps ----------------------------------------------------------------------------------- */
+
+static void note_table(rbt_cluster *cluster, const struct rbt_shard_event *event)
+{
+    const struct rbt_shard_table *schema = event->schema;
+    struct rbt_message_table *table = &cluster->tables[event->table];
+    table->element_size = rbt_merge_size(schema->type);
+    table->row_size = table->element_size * schema->width;
+    table->is_sparse = schema->layout == RBT_SPARSE;
+}
+
+static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    rbt_cluster *cluster = cluster_of(driver);
+    const enum rbt_shard_kind kind = count == 0 ? RBT_SHARD_RESET : calls[0].event.kind;
+    if (cluster->running != NULL && kind != RBT_SHARD_TABLE && kind != RBT_SHARD_RESET) {
+        rbt_sim_worker_step(cluster, cluster->running, calls, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct rbt_sim_server *server = &cluster->servers[calls[i].shard];
+        RBT_ASSERT(calls[i].event.kind == RBT_SHARD_TABLE ||
+                   calls[i].event.kind == RBT_SHARD_RESET);
+        if (calls[i].event.kind == RBT_SHARD_TABLE) {
+            note_table(cluster, &calls[i].event);
+        }
+        calls[i].reply = (struct rbt_driver_reply){
+            .status = rbt_server_step_now(cluster, server, &calls[i].event),
+            .floor = server->floor,
+            .version = server->version};
+    }
+}
+
+static int64_t floor_of(rbt_driver *driver, uint32_t shard)
+{
+    rbt_cluster *cluster = cluster_of(driver);
+    return cluster->running != NULL ? rbt_sim_worker_floor(cluster, cluster->running, shard)
+                                    : cluster->servers[shard].floor;
+}
+
+static uint64_t version_of(rbt_driver *driver, uint32_t shard)
+{
+    const rbt_cluster *cluster = cluster_of(driver);
+    return cluster->running != NULL ? cluster->running->links[shard].version
+                                    : cluster->servers[shard].version;
+}
+
+static rbt_time now(rbt_driver *driver)
+{
+    return cluster_of(driver)->now - cluster_of(driver)->began;
+}
+
+static void spend(rbt_driver *driver, uint32_t index, double seconds)
+{
+    rbt_cluster *cluster = cluster_of(driver);
+    RBT_ASSERT(cluster->running == &cluster->workers[index]);
+    rbt_sim_worker_spend(cluster, cluster->running, seconds);
+}
+
+static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
+{
+    const rbt_cluster *cluster = cluster_of(driver);
+    for (uint32_t i = 0; i < cluster->server_count; i++) {
+        struct rbt_shard_stats shard;
+        rbt_shard_stats(cluster->servers[i].shard, &shard);
+        stats->updates += shard.updates;
+        stats->duplicates += shard.duplicates;
+        stats->rows += shard.rows;
+    }
+}
+
+/* --- Events ---------------------------------------------------------------------------------- */
+
+/* The node that the event happens at; it may stand still. */
+static uint32_t node_of(const rbt_cluster *cluster, const struct rbt_queue_event *event)
+{
+    switch ((enum rbt_cluster_event)event->kind) {
+    case RBT_EVENT_DELIVER:
+        return rbt_cluster_addressee(event->what);
+    case RBT_EVENT_WAKE:
+        return cluster->workers[event->index].node;
+    case RBT_EVENT_TIMER:
+    case RBT_EVENT_BEAT:
+    case RBT_EVENT_WATCH:
+        return event->index;
+    case RBT_EVENT_ARRIVE:
+    case RBT_EVENT_FAULT:
+    case RBT_EVENT_HEAL:
+        break; /* happen whether somebody is there or not */
+    }
+    return UINT32_MAX;
+}
+
+static void deliver(rbt_cluster *cluster, void *envelope)
+{
+    struct rbt_message *message = rbt_cluster_open(cluster, envelope);
+    if (message == NULL) {
+        return;
+    }
+    const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
+    if (message->to == RBT_NODE_COORDINATOR) {
+        rbt_coordinator_receive(cluster, message);
+    } else if (message->to < first_process) {
+        rbt_server_receive(cluster, &cluster->servers[message->to - RBT_NODE_SERVERS], message);
+    } else {
+        rbt_sim_worker_receive(cluster, &cluster->workers[message->worker], message);
+    }
+    rbt_message_unref(message);
+}
+
+static void handle(rbt_cluster *cluster, const struct rbt_queue_event *event)
+{
+    const uint32_t node = node_of(cluster, event);
+    if (node != UINT32_MAX && cluster->nodes[node].paused_until > cluster->now) {
+        rbt_cluster_schedule(cluster, cluster->nodes[node].paused_until,
+                             (enum rbt_cluster_event)event->kind, event->index, event->what);
+        return;
+    }
+    switch ((enum rbt_cluster_event)event->kind) {
+    case RBT_EVENT_ARRIVE:
+        rbt_cluster_arrive(cluster, event->what);
+        break;
+    case RBT_EVENT_DELIVER:
+        deliver(cluster, event->what);
+        break;
+    case RBT_EVENT_WAKE:
+        rbt_sim_worker_wake(cluster, &cluster->workers[event->index]);
+        break;
+    case RBT_EVENT_TIMER:
+        rbt_link_expire(cluster, event->what);
+        break;
+    case RBT_EVENT_FAULT:
+        rbt_fault_begin(cluster, event->index);
+        break;
+    case RBT_EVENT_HEAL:
+        rbt_fault_end(cluster, event->index);
+        break;
+    case RBT_EVENT_BEAT:
+        rbt_coordinator_beat(cluster, event->index);
+        break;
+    case RBT_EVENT_WATCH:
+        rbt_coordinator_watch(cluster);
+        break;
+    }
+}
+
+/* Whether all workers have ended and all servers know. */
+static bool is_over(const rbt_cluster *cluster)
+{
+    if (cluster->ended_count < cluster->worker_count) {
+        return false;
+    }
+    for (uint32_t i = 0; cluster->status == RBT_OK && i < cluster->server_count; i++) {
+        if (cluster->servers[i].gone_count < cluster->worker_count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Ends all workers, because the run has failed. */
+static void close_all(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        rbt_error_restore(&cluster->error);
+        rbt_sim_worker_close(cluster, &cluster->workers[i]);
+    }
+}
+
+static void look_whether_stuck(rbt_cluster *cluster)
+{
+    if (cluster->now - cluster->last_step < STUCK_TIME) {
+        return;
+    }
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        if (cluster->workers[i].state == RBT_WORKER_COMPUTING) {
+            return;
+        }
+    }
+    rbt_cluster_fail(cluster, rbt_fail(RBT_E_CLOSED,
+                                       "the workers have waited in vain for %.0f "
+                                       "virtual seconds",
+                                       (double)STUCK_TIME * 1e-9));
+}
+
+/* Takes events until everything is over. */
+static void run_events(rbt_cluster *cluster)
+{
+    const struct rbt_simulation_observer *observer = &cluster->simulation->options.observer;
+    struct rbt_queue_event event;
+    while (!is_over(cluster)) {
+        const bool has_event = rbt_queue_take(&cluster->queue, &event);
+        RBT_ASSERT(has_event); /* the coordinator never stops watching */
+        cluster->now = event.at;
+        cluster->simulation->totals.events++;
+        handle(cluster, &event);
+        if (observer->on_event != NULL &&
+            !observer->on_event(observer->context, cluster->simulation)) {
+            rbt_cluster_fail(cluster, RBT_E_CLOSED);
+        }
+        look_whether_stuck(cluster);
+        if (cluster->status != RBT_OK) {
+            close_all(cluster);
+        }
+    }
+}
+
+/* --- Runs ------------------------------------------------------------------------------------ */
+
+static rbt_status start_run(rbt_cluster *cluster)
+{
+    const rbt_simulation *simulation = cluster->simulation;
+    rbt_status st = rbt_coordinator_start(cluster);
+    for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
+        rbt_sim_worker_clear(cluster, &cluster->workers[i]);
+        st = rbt_sim_worker_start(cluster, &cluster->workers[i]);
+    }
+    for (uint32_t i = 0; i < simulation->options.fault_count; i++) {
+        rbt_cluster_schedule(cluster, cluster->now + rbt_sim_time(simulation->faults[i].at),
+                             RBT_EVENT_FAULT, i, NULL);
+    }
+    return st;
+}
+
+/* Starts every fiber at time 0 and runs what follows from that. */
+static void run_workers(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        rbt_sim_worker_resume(cluster, &cluster->workers[i]);
+    }
+    run_events(cluster);
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        cluster->simulation->workers[i].idle_seconds +=
+            (double)(cluster->now - cluster->workers[i].ended_at) * 1e-9;
+    }
+}
+
+/* The first failure by number; a process that crashed is not one. */
+static rbt_status collect_status(const rbt_cluster *cluster)
+{
+    if (cluster->status != RBT_OK) {
+        rbt_error_restore(&cluster->error);
+        return cluster->status;
+    }
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        const struct rbt_sim_worker *worker = &cluster->workers[i];
+        if (worker->status != RBT_OK && !worker->was_crashed) {
+            if (worker->error != NULL) {
+                rbt_error_restore(worker->error);
+            }
+            return worker->status;
+        }
+    }
+    return RBT_OK;
+}
+
+/* Forgets what was still on its way when everything was over. */
+static void end_run(rbt_cluster *cluster)
+{
+    struct rbt_queue_event event;
+    while (rbt_queue_take(&cluster->queue, &event)) {
+        if (event.kind == RBT_EVENT_ARRIVE || event.kind == RBT_EVENT_DELIVER) {
+            rbt_cluster_discard(event.what);
+        }
+    }
+    for (uint32_t i = 0; i < cluster->server_count; i++) {
+        rbt_server_clear(cluster, &cluster->servers[i]);
+    }
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        rbt_sim_worker_clear(cluster, &cluster->workers[i]);
+    }
+    rbt_coordinator_stop(cluster);
+}
+
+static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
+                      void *argument)
+{
+    rbt_cluster *cluster = cluster_of(driver);
+    cluster->function = function;
+    cluster->argument = argument;
+    cluster->began = cluster->now;
+    cluster->last_step = cluster->now;
+    cluster->ended_count = 0;
+    rbt_status st = start_run(cluster);
+    if (st == RBT_OK) {
+        run_workers(cluster);
+        st = collect_status(cluster);
+    }
+    rbt_simulation_note(cluster);
+    end_run(cluster);
+    return st;
+}
+
+/* --- Opening and closing --------------------------------------------------------------------- */
+
+static void close_cluster(rbt_driver *driver)
+{
+    rbt_cluster *cluster = cluster_of(driver);
+    for (uint32_t i = 0; cluster->workers != NULL && i < cluster->worker_count; i++) {
+        rbt_sim_worker_deinit(cluster, &cluster->workers[i]);
+    }
+    for (uint32_t i = 0; cluster->servers != NULL && i < cluster->server_count; i++) {
+        rbt_server_deinit(cluster, &cluster->servers[i]);
+    }
+    rbt_coordinator_stop(cluster);
+    rbt_free(cluster->coordinator_links);
+    rbt_free(cluster->member_effects);
+    rbt_free(cluster->released);
+    rbt_free(cluster->tables);
+    rbt_free(cluster->workers);
+    rbt_free(cluster->servers);
+    rbt_free(cluster->nodes);
+    rbt_network_destroy(cluster->network);
+    rbt_queue_deinit(&cluster->queue);
+    cluster->simulation->cluster = NULL;
+    rbt_free(cluster);
+}
+
+static const struct rbt_driver_ops ops = {.step = step,
+                                          .floor = floor_of,
+                                          .version = version_of,
+                                          .run = run,
+                                          .now = now,
+                                          .spend = spend,
+                                          .stats = add_stats,
+                                          .close = close_cluster};
+
+static rbt_status allocate(rbt_cluster *cluster, uint32_t table_max)
+{
+    cluster->nodes = rbt_calloc(cluster->node_count, sizeof *cluster->nodes);
+    cluster->servers = rbt_calloc(cluster->server_count, sizeof *cluster->servers);
+    cluster->workers = rbt_calloc(cluster->worker_count, sizeof *cluster->workers);
+    cluster->tables = rbt_calloc(table_max, sizeof *cluster->tables);
+    cluster->released = rbt_calloc(RBT_LINK_WINDOW, sizeof *cluster->released);
+    cluster->member_effects =
+        rbt_calloc(2 * (size_t)cluster->node_count, sizeof *cluster->member_effects);
+    cluster->coordinator_links =
+        rbt_calloc(cluster->server_count, sizeof *cluster->coordinator_links);
+    if (cluster->nodes == NULL || cluster->servers == NULL || cluster->workers == NULL ||
+        cluster->tables == NULL || cluster->released == NULL || cluster->member_effects == NULL ||
+        cluster->coordinator_links == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster of %u nodes",
+                        cluster->node_count);
+    }
+    return RBT_OK;
+}
+
+static void name_nodes(rbt_cluster *cluster)
+{
+    rbt_trace *trace = cluster->simulation->trace;
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        char *name = cluster->nodes[i].name;
+        const size_t size = sizeof cluster->nodes[i].name;
+        const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
+        if (i == RBT_NODE_COORDINATOR) {
+            snprintf(name, size, "coordinator");
+        } else if (i < first_process) {
+            snprintf(name, size, "server/%u", i - RBT_NODE_SERVERS);
+        } else {
+            snprintf(name, size, "worker/%u", i - first_process);
+        }
+        if (trace != NULL) {
+            rbt_trace_name_node(trace, i, name);
+        }
+    }
+    for (uint32_t i = 0; trace != NULL && i < cluster->worker_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "worker %u", i);
+        const uint32_t node = RBT_NODE_SERVERS + cluster->server_count + i / cluster->threads;
+        rbt_trace_name_lane(trace, (struct rbt_trace_lane){node, i % cluster->threads}, name);
+    }
+}
+
+/* Chooses the slow workers, and how slow they are. */
+static rbt_status draw_stragglers(rbt_cluster *cluster)
+{
+    const struct rbt_simulation_options *options = &cluster->simulation->options;
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, options->seed, 1, 0);
+    uint32_t *order = rbt_calloc(cluster->worker_count, sizeof *order);
+    if (order == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
+    }
+    rbt_rng_permutation(&rng, order, cluster->worker_count);
+    const double share = options->straggler_share * (double)cluster->worker_count;
+    const uint32_t count = (uint32_t)(share + 0.5);
+    const double low = options->straggler_factor;
+    const double high = options->straggler_factor_max > low ? options->straggler_factor_max : low;
+    for (uint32_t i = 0; i < count; i++) {
+        cluster->workers[order[i]].factor = low + (high - low) * rbt_rng_uniform(&rng);
+    }
+    rbt_free(order);
+    return RBT_OK;
+}
+
+static rbt_status check_faults(const rbt_cluster *cluster)
+{
+    const rbt_simulation *simulation = cluster->simulation;
+    for (size_t i = 0; i < simulation->options.fault_count; i++) {
+        if (rbt_node_find(cluster, simulation->faults[i].node) == UINT32_MAX) {
+            return rbt_fail(
+                RBT_E_INVALID,
+                "there is no node \"%s\" in a cluster of %u server%s "
+                "and %u worker process%s",
+                simulation->faults[i].node, cluster->server_count,
+                cluster->server_count == 1 ? "" : "s",
+                cluster->node_count - RBT_NODE_SERVERS - cluster->server_count,
+                cluster->node_count - RBT_NODE_SERVERS - cluster->server_count == 1 ? "" : "es");
+        }
+    }
+    return RBT_OK;
+}
+
+static rbt_status fill(rbt_cluster *cluster, uint32_t table_max)
+{
+    const struct rbt_simulation_options *options = &cluster->simulation->options;
+    const struct rbt_network_options network = {
+        .node_count = cluster->node_count,
+        .seed = options->seed,
+        .bandwidth = options->bandwidth,
+        .latency = options->latency < 0 ? 0 : rbt_sim_time(options->latency),
+        .jitter = rbt_sim_time(options->jitter),
+        .loss = options->loss,
+        .duplication = options->duplication,
+        .spike_chance = options->spike_chance,
+        .spike = rbt_sim_time(options->spike_seconds),
+        .message_cost = MESSAGE_COST};
+    rbt_status st = allocate(cluster, table_max);
+    if (st != RBT_OK) {
+        return st;
+    }
+    name_nodes(cluster);
+    st = check_faults(cluster);
+    st = st != RBT_OK ? st : rbt_network_create(&network, &cluster->network);
+    for (uint32_t i = 0; st == RBT_OK && i < cluster->server_count; i++) {
+        st = rbt_server_init(cluster, i, table_max);
+    }
+    for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
+        st = rbt_sim_worker_init(cluster, i);
+    }
+    st = st != RBT_OK ? st : draw_stragglers(cluster);
+    return st != RBT_OK ? st : rbt_simulation_attach(cluster);
+}
+
+rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_options *options,
+                        rbt_driver **driver)
+{
+    if (simulation->cluster != NULL) {
+        return rbt_fail(RBT_E_BUSY, "a simulation runs one job at a time");
+    }
+    rbt_cluster *cluster = rbt_calloc(1, sizeof *cluster);
+    if (cluster == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
+    }
+    const uint32_t threads = simulation->options.threads;
+    cluster->driver.ops = &ops;
+    cluster->simulation = simulation;
+    cluster->worker_count = options->worker_count;
+    cluster->server_count = options->shard_count;
+    cluster->threads = threads;
+    cluster->node_count =
+        RBT_NODE_SERVERS + options->shard_count + (options->worker_count + threads - 1) / threads;
+    simulation->cluster = cluster;
+    const rbt_status st = fill(cluster, options->table_max);
+    if (st != RBT_OK) {
+        close_cluster(&cluster->driver);
+        return st;
+    }
+    *driver = &cluster->driver;
+    return RBT_OK;
+}

@@ -1,0 +1,101 @@
+/* sim/message.h - what travels between simulated nodes: copies of events, and their answers.
+ *
+ * A message owns everything it points to, in one block. It is counted: the sender keeps it until it
+ * is acknowledged, and every copy on the network holds it, too. Its size on the network is that of
+ * a plain encoding: a header, 8 bytes per key, values as they are. */
+#ifndef RUBATO_SIM_MESSAGE_H
+#define RUBATO_SIM_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/clock.h"
+#include "client/driver.h"
+#include "core/shard_event.h"
+
+enum rbt_message_kind {
+    RBT_MESSAGE_PUSH,    /* worker to server: updates, marker, or LEAVE; of the stream */
+    RBT_MESSAGE_PULL,    /* worker to server: PULL or SCAN; a request */
+    RBT_MESSAGE_ROWS,    /* server to worker: the answer */
+    RBT_MESSAGE_ACK,     /* server to worker: the stream has arrived so far */
+    RBT_MESSAGE_PARKED,  /* server to worker: the request is here; the answer takes time */
+    RBT_MESSAGE_REFUSED, /* server to worker: it was given up */
+    RBT_MESSAGE_BEAT,    /* anybody to the coordinator: I am here */
+    RBT_MESSAGE_EXPEL,   /* coordinator to server: the worker is gone; a request */
+    RBT_MESSAGE_DONE,    /* server to coordinator: the answer */
+};
+
+/* For traces; in the order of enum rbt_message_kind. */
+extern const char *const rbt_message_names[];
+
+/* What messages need to know of a table. */
+struct rbt_message_table {
+    size_t element_size;
+    size_t row_size; /* of a dense row */
+    bool is_sparse;
+};
+
+struct rbt_stash;
+
+struct rbt_message {
+    enum rbt_message_kind kind;
+    uint32_t references;
+    uint32_t from; /* nodes */
+    uint32_t to;
+    uint32_t worker;
+    uint32_t shard;
+    size_t bytes;                 /* on the network */
+    uint64_t id;                  /* of a request, and of its answer */
+    struct rbt_shard_event event; /* PUSH and PULL; ROWS: what was asked, with the answer in it */
+
+    /* From a server: what it has, as of when it sent this. */
+    int64_t floor;
+    uint64_t version;
+    uint64_t arrived; /* of the worker's stream */
+
+    /* ROWS. */
+    bool was_parked;
+    rbt_time answered; /* when the server could */
+    struct rbt_batch batch;
+    struct rbt_shard_scan scan;
+    bool has_elements; /* of a sparse row, in blocks of their own; false: there was no memory */
+    uint32_t *elements;
+    char *values;
+    size_t element_count;
+    size_t element_size;
+
+    /* PULL, at its worker: who waits for the answer. */
+    struct rbt_driver_call *call;
+    struct rbt_stash *stash;
+
+    struct rbt_message *next; /* in a server's list of those that came too early */
+};
+
+/* A message without contents. NULL if there is no memory. */
+struct rbt_message *rbt_message_create(enum rbt_message_kind kind);
+
+/* A PUSH or PULL message with a copy of the event. NULL if there is no memory. */
+struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
+                                     const struct rbt_message_table *tables);
+
+/* An answer to a PULL message with room for the rows; its event can be stepped. After that,
+ * rbt_message_weigh() says what it weighs. NULL if there is no memory. */
+struct rbt_message *rbt_message_answer(const struct rbt_message *request,
+                                       const struct rbt_message_table *tables);
+void rbt_message_weigh(struct rbt_message *answer, const struct rbt_message_table *tables);
+
+/* Whether the answer is to a request for the same rows as `event`. */
+bool rbt_message_fits(const struct rbt_message *answer, const struct rbt_shard_event *event);
+
+/* Writes the answer to where the event wants it. */
+void rbt_message_unpack(const struct rbt_message *answer, const struct rbt_shard_event *event,
+                        const struct rbt_message_table *tables);
+
+void rbt_message_ref(struct rbt_message *message);
+void rbt_message_unref(struct rbt_message *message); /* accepts NULL */
+
+#endif

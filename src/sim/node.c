@@ -1,0 +1,285 @@
+/* sim/node.c - messages on their way, nodes that are down or stand still, and links that send
+ * again.
+ *
+ * A message is an event twice: when its first byte arrives, so that the order at the receiver's
+ * link is right, and when its last one has. What comes to a node that is down is lost; what comes
+ * to one that stands still waits. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "sim/cluster.h"
+
+#define RESEND_FIRST rbt_sim_time(0.2)
+#define RESEND_MIN   rbt_sim_time(0.02)
+#define RESEND_MAX   rbt_sim_time(10.0)
+
+/* A copy of a message on the network. */
+struct envelope {
+    struct rbt_message *message; /* counted */
+    struct rbt_passage passage;
+    rbt_time sent;
+};
+
+void rbt_cluster_fail(rbt_cluster *cluster, rbt_status status)
+{
+    RBT_ASSERT(status != RBT_OK);
+    if (cluster->status == RBT_OK) {
+        cluster->status = status;
+        rbt_error_save(&cluster->error);
+    }
+}
+
+void rbt_cluster_schedule(rbt_cluster *cluster, rbt_time at, enum rbt_cluster_event kind,
+                          uint32_t index, void *what)
+{
+    RBT_ASSERT(at >= cluster->now);
+    const struct rbt_queue_event event = {.at = at, .kind = kind, .index = index, .what = what};
+    const rbt_status st = rbt_queue_add(&cluster->queue, &event);
+    if (st != RBT_OK) {
+        rbt_cluster_fail(cluster, st);
+    }
+}
+
+void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
+{
+    if (cluster->nodes[message->from].is_down) {
+        return;
+    }
+    const struct rbt_message_path path = {message->from, message->to, message->bytes};
+    struct rbt_passage passages[2];
+    const size_t count = rbt_network_send(cluster->network, &path, cluster->now, passages);
+    for (size_t i = 0; i < count; i++) {
+        struct envelope *envelope = rbt_calloc(1, sizeof *envelope);
+        if (envelope == NULL) {
+            rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+            return;
+        }
+        *envelope = (struct envelope){message, passages[i], cluster->now};
+        rbt_message_ref(message);
+        rbt_cluster_schedule(cluster, passages[i].arrives, RBT_EVENT_ARRIVE, 0, envelope);
+    }
+}
+
+void rbt_cluster_discard(void *what)
+{
+    struct envelope *envelope = what;
+    rbt_message_unref(envelope->message);
+    rbt_free(envelope);
+}
+
+void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
+{
+    struct envelope *envelope = what;
+    const struct rbt_message *message = envelope->message;
+    const struct rbt_message_path path = {message->from, message->to, message->bytes};
+    rbt_time delivered = 0;
+    if (cluster->nodes[message->to].is_down ||
+        !rbt_network_receive(cluster->network, &path, &envelope->passage, &delivered)) {
+        rbt_cluster_discard(envelope);
+        return;
+    }
+    rbt_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
+}
+
+uint32_t rbt_cluster_addressee(const void *envelope)
+{
+    return ((const struct envelope *)envelope)->message->to;
+}
+
+/* The lane of a timeline that a message starts from or ends at: a process's workers have one each.
+ */
+static struct rbt_trace_lane lane_of(const rbt_cluster *cluster, uint32_t node, uint32_t worker)
+{
+    const bool is_worker = node >= RBT_NODE_SERVERS + cluster->server_count;
+    return (struct rbt_trace_lane){node, is_worker ? worker % cluster->threads : 0};
+}
+
+static void trace_message(const rbt_cluster *cluster, const struct envelope *envelope)
+{
+    const struct rbt_message *message = envelope->message;
+    if (cluster->simulation->trace == NULL || message->kind == RBT_MESSAGE_BEAT) {
+        return;
+    }
+    const struct rbt_trace_message record = {.name = rbt_message_names[message->kind],
+                                             .from =
+                                                 lane_of(cluster, message->from, message->worker),
+                                             .to = lane_of(cluster, message->to, message->worker),
+                                             .sent = envelope->sent,
+                                             .delivered = cluster->now,
+                                             .bytes = message->bytes};
+    rbt_trace_message(cluster->simulation->trace, &record);
+}
+
+struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
+{
+    struct envelope *envelope = what;
+    struct rbt_message *message = envelope->message;
+    if (cluster->nodes[message->to].is_down) {
+        rbt_cluster_discard(envelope);
+        return NULL;
+    }
+    trace_message(cluster, envelope);
+    rbt_free(envelope);
+    return message;
+}
+
+/* --- Links ----------------------------------------------------------------------------------- */
+
+rbt_session *rbt_link_session(rbt_cluster *cluster, struct rbt_link *link)
+{
+    if (link->session == NULL) {
+        const struct rbt_session_options options = {.window = RBT_LINK_WINDOW,
+                                                    .resend_first = RESEND_FIRST,
+                                                    .resend_min = RESEND_MIN,
+                                                    .resend_max = RESEND_MAX};
+        const rbt_status st = rbt_session_create(&options, &link->session);
+        if (st != RBT_OK) {
+            rbt_cluster_fail(cluster, st);
+        }
+    }
+    return link->session;
+}
+
+void rbt_link_arm(rbt_cluster *cluster, struct rbt_link *link)
+{
+    const rbt_time deadline = rbt_session_deadline(link->session);
+    if (deadline < link->timer_at) { /* a timer that is too early arms the next one itself */
+        link->timer_at = deadline;
+        const rbt_time at = deadline > cluster->now ? deadline : cluster->now;
+        rbt_cluster_schedule(cluster, at, RBT_EVENT_TIMER, link->node, link);
+    }
+}
+
+static struct rbt_message *message_of(uint64_t cookie)
+{
+    return (struct rbt_message *)(uintptr_t)cookie;
+}
+
+void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link)
+{
+    if (link->session == NULL || link->timer_at > cluster->now) {
+        return; /* an old timer: an earlier one was armed meanwhile */
+    }
+    link->timer_at = RBT_TIME_NEVER;
+    struct rbt_session_outbox out = {.effects = cluster->released};
+    rbt_session_expire(link->session, cluster->now, &out);
+    for (size_t i = 0; i < out.count; i++) {
+        RBT_ASSERT(out.effects[i].kind == RBT_SESSION_TRANSMIT);
+        cluster->simulation->totals.resent++;
+        rbt_cluster_send(cluster, message_of(out.effects[i].cookie));
+    }
+    rbt_link_arm(cluster, link);
+}
+
+void rbt_link_release(const struct rbt_session_outbox *out)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        RBT_ASSERT(out->effects[i].kind == RBT_SESSION_RELEASE);
+        rbt_message_unref(message_of(out->effects[i].cookie));
+    }
+}
+
+void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link)
+{
+    if (link->session != NULL) {
+        struct rbt_session_outbox out = {.effects = cluster->released};
+        rbt_session_abandon(link->session, &out);
+        rbt_link_release(&out);
+    }
+}
+
+/* --- Faults ---------------------------------------------------------------------------------- */
+
+uint32_t rbt_node_find(const rbt_cluster *cluster, const char *name)
+{
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        if (strcmp(cluster->nodes[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
+{
+    const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
+    return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
+}
+
+/* The node does nothing until then; what its workers compute takes so much longer. */
+static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
+{
+    cluster->nodes[node].paused_until = cluster->now + lasts;
+    for (uint32_t i = first_worker(cluster, node);
+         i < cluster->worker_count && cluster->workers[i].node == node; i++) {
+        cluster->workers[i].wake_at += lasts;
+    }
+}
+
+static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
+{
+    cluster->nodes[node].is_down = true;
+    if (lasts > 0) {
+        pause_node(cluster, node, lasts);
+        return;
+    }
+    cluster->nodes[node].is_gone = true;
+    for (uint32_t i = first_worker(cluster, node);
+         i < cluster->worker_count && cluster->workers[i].node == node; i++) {
+        cluster->workers[i].was_crashed = true;
+        (void)rbt_fail(RBT_E_CLOSED, "%s has crashed", cluster->nodes[node].name);
+        rbt_sim_worker_close(cluster, &cluster->workers[i]);
+    }
+}
+
+void rbt_fault_begin(rbt_cluster *cluster, uint32_t index)
+{
+    const struct rbt_fault *fault = &cluster->simulation->faults[index];
+    const uint32_t node = rbt_node_find(cluster, fault->node);
+    const rbt_time lasts = rbt_sim_time(fault->lasts);
+    RBT_ASSERT(node != UINT32_MAX); /* seen to when the job was opened */
+    if (cluster->nodes[node].is_gone) {
+        return;
+    }
+    switch (fault->kind) {
+    case RBT_FAULT_CRASH:
+        crash(cluster, node, lasts);
+        break;
+    case RBT_FAULT_PAUSE:
+        pause_node(cluster, node, lasts);
+        break;
+    case RBT_FAULT_PARTITION:
+        rbt_network_set_side(cluster->network, node, node + 1);
+        break;
+    case RBT_FAULT_SLOW_LINK:
+        rbt_network_slow(cluster->network, node, fault->factor);
+        break;
+    }
+    if (lasts > 0) {
+        rbt_cluster_schedule(cluster, cluster->now + lasts, RBT_EVENT_HEAL, index, NULL);
+    }
+}
+
+void rbt_fault_end(rbt_cluster *cluster, uint32_t index)
+{
+    const struct rbt_fault *fault = &cluster->simulation->faults[index];
+    const uint32_t node = rbt_node_find(cluster, fault->node);
+    if (cluster->nodes[node].is_gone) {
+        return;
+    }
+    switch (fault->kind) {
+    case RBT_FAULT_CRASH:
+        cluster->nodes[node].is_down = false;
+        break;
+    case RBT_FAULT_PAUSE:
+        break; /* its time is over by itself */
+    case RBT_FAULT_PARTITION:
+        rbt_network_set_side(cluster->network, node, 0);
+        break;
+    case RBT_FAULT_SLOW_LINK:
+        rbt_network_slow(cluster->network, node, 1.0);
+        break;
+    }
+}

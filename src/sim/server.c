@@ -1,0 +1,317 @@
+/* sim/server.c - a simulated server: one shard, and what it does with messages.
+ *
+ * The shard decides; this file carries. A push that came before its predecessor is kept until that
+ * has come. A request that must wait is kept in a slot, whose number is the shard's name for it,
+ * and its worker is told that it need not ask again. Everything that a server sends says how far it
+ * is: its floor, its version, and how much of the worker's stream has arrived. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "sim/cluster.h"
+
+enum {
+    RANGE_MAX = 8,
+    PARKED_PER_WORKER = 8,
+    PARKED_MIN = 64,
+};
+
+static const uint32_t none = UINT32_MAX;
+
+rbt_status rbt_server_init(rbt_cluster *cluster, uint32_t index, uint32_t table_max)
+{
+    struct rbt_sim_server *server = &cluster->servers[index];
+    const uint32_t workers = cluster->worker_count;
+    server->index = index;
+    server->node = RBT_NODE_SERVERS + index;
+    server->parked_max = workers * PARKED_PER_WORKER + PARKED_MIN;
+    const struct rbt_shard_options options = {.worker_count = workers,
+                                              .table_max = table_max,
+                                              .range_max = RANGE_MAX,
+                                              .parked_max = server->parked_max};
+    rbt_status st = rbt_shard_create(&options, &server->shard);
+    if (st != RBT_OK) {
+        return st;
+    }
+    server->effects = rbt_calloc((size_t)server->parked_max + 1, sizeof *server->effects);
+    server->ready = rbt_calloc((size_t)server->parked_max + 1, sizeof *server->ready);
+    server->parked = rbt_calloc(server->parked_max, sizeof *server->parked);
+    server->parked_of = rbt_calloc(workers, sizeof *server->parked_of);
+    server->early = rbt_calloc(workers, sizeof(struct rbt_message *));
+    if (server->effects == NULL || server->ready == NULL || server->parked == NULL ||
+        server->parked_of == NULL || server->early == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a simulated server");
+    }
+    rbt_server_clear(cluster, server);
+    return RBT_OK;
+}
+
+void rbt_server_clear(rbt_cluster *cluster, struct rbt_sim_server *server)
+{
+    for (uint32_t i = 0; server->parked != NULL && i < server->parked_max; i++) {
+        rbt_message_unref(server->parked[i].request);
+        server->parked[i] = (struct rbt_parked){.next = i + 1 < server->parked_max ? i + 1 : none};
+    }
+    server->free_slot = 0;
+    server->gone_count = 0;
+    for (uint32_t i = 0; server->early != NULL && i < cluster->worker_count; i++) {
+        while (server->early[i] != NULL) {
+            struct rbt_message *message = server->early[i];
+            server->early[i] = message->next;
+            rbt_message_unref(message);
+        }
+    }
+    for (uint32_t i = 0; server->parked_of != NULL && i < cluster->worker_count; i++) {
+        server->parked_of[i] = none;
+    }
+}
+
+void rbt_server_deinit(rbt_cluster *cluster, struct rbt_sim_server *server)
+{
+    rbt_server_clear(cluster, server);
+    rbt_free(server->early);
+    rbt_free(server->parked_of);
+    rbt_free(server->parked);
+    rbt_free(server->ready);
+    rbt_free(server->effects);
+    rbt_shard_destroy(server->shard);
+}
+
+/* --- Slots of requests that wait ------------------------------------------------------------- */
+
+static uint32_t take_slot(struct rbt_sim_server *server, struct rbt_message *request)
+{
+    const uint32_t slot = server->free_slot;
+    if (slot != none) {
+        server->free_slot = server->parked[slot].next;
+        server->parked[slot] =
+            (struct rbt_parked){.request = request, .next = server->parked_of[request->worker]};
+        server->parked_of[request->worker] = slot;
+        rbt_message_ref(request);
+    }
+    return slot;
+}
+
+static void free_slot(struct rbt_sim_server *server, uint32_t slot)
+{
+    struct rbt_message *request = server->parked[slot].request;
+    uint32_t *at = &server->parked_of[request->worker];
+    while (*at != slot) { /* ends: the slot is in its worker's list, which is short */
+        RBT_ASSERT(*at != none);
+        at = &server->parked[*at].next;
+    }
+    *at = server->parked[slot].next;
+    server->parked[slot] = (struct rbt_parked){.next = server->free_slot};
+    server->free_slot = slot;
+    rbt_message_unref(request);
+}
+
+/* Whether the request waits already; then it was sent again. */
+static bool is_parked(const struct rbt_sim_server *server, const struct rbt_message *request)
+{
+    for (uint32_t slot = server->parked_of[request->worker]; slot != none;
+         slot = server->parked[slot].next) {
+        if (server->parked[slot].request->id == request->id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- Sending --------------------------------------------------------------------------------- */
+
+static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
+                      struct rbt_message *message)
+{
+    message->from = server->node;
+    message->shard = server->index;
+    message->floor = server->floor;
+    message->version = server->version;
+    if (message->worker < cluster->worker_count) {
+        message->arrived = rbt_shard_arrived(server->shard, message->worker);
+    }
+    rbt_cluster_send(cluster, message);
+    rbt_message_unref(message);
+}
+
+/* A short message back to where another came from. */
+static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
+                  const struct rbt_message *to, enum rbt_message_kind kind)
+{
+    struct rbt_message *message = rbt_message_create(kind);
+    if (message == NULL) {
+        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        return;
+    }
+    message->to = to->from;
+    message->worker = to->worker;
+    message->id = to->id;
+    send_news(cluster, server, message);
+}
+
+/* --- Stepping -------------------------------------------------------------------------------- */
+
+/* Steps the shard. Returns how many slots in server->ready are to be answered now. */
+static size_t step(struct rbt_sim_server *server, const struct rbt_shard_event *event,
+                   struct rbt_shard_outbox *out)
+{
+    *out = (struct rbt_shard_outbox){.effects = server->effects};
+    rbt_shard_step(server->shard, event, out);
+    server->floor = out->floor;
+    server->version = out->version;
+    size_t ready = 0;
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->effects[i].kind == RBT_SHARD_READY) {
+            server->ready[ready++] = (uint32_t)out->effects[i].request;
+        }
+    }
+    return ready;
+}
+
+rbt_status rbt_server_step_now(rbt_cluster *cluster, struct rbt_sim_server *server,
+                               const struct rbt_shard_event *event)
+{
+    struct rbt_shard_outbox out;
+    const size_t ready = step(server, event, &out);
+    RBT_ASSERT(ready == 0); /* neither a table nor a reset lets anybody go on */
+    (void)cluster;
+    return out.status;
+}
+
+/* Answers a request. If it must wait it is left in its slot; without a slot it is then forgotten,
+ * and will be asked for again. Returns true if it was answered. */
+static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t slot,
+                   struct rbt_message *request)
+{
+    struct rbt_message *rows = rbt_message_answer(request, cluster->tables);
+    if (rows == NULL) {
+        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
+        return false;
+    }
+    RBT_ASSERT(slot != none || rows->event.need <= server->floor);
+    rows->event.request = slot;
+    struct rbt_shard_outbox out;
+    (void)step(server, &rows->event, &out); /* a request lets nobody go on */
+    const bool is_answered = out.count > 0;
+    if (is_answered) {
+        RBT_ASSERT(out.effects[0].kind == RBT_SHARD_ANSWERED); /* there is room for all slots */
+        rows->was_parked = request->was_parked;
+        rows->answered = cluster->now;
+        rbt_message_weigh(rows, cluster->tables);
+        send_news(cluster, server, rows);
+    } else {
+        request->was_parked = true;
+        reply(cluster, server, request, RBT_MESSAGE_PARKED);
+        rbt_message_unref(rows);
+    }
+    return is_answered;
+}
+
+static void answer_ready(rbt_cluster *cluster, struct rbt_sim_server *server, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t slot = server->ready[i];
+        const bool is_answered = answer(cluster, server, slot, server->parked[slot].request);
+        RBT_ASSERT(is_answered || cluster->status != RBT_OK);
+        free_slot(server, slot);
+    }
+}
+
+/* Keeps a message until its predecessor has come, unless it is kept already. */
+static void keep_early(struct rbt_sim_server *server, struct rbt_message *message)
+{
+    struct rbt_message **at = &server->early[message->worker];
+    while (*at != NULL && (*at)->id < message->id) {
+        at = &(*at)->next;
+    }
+    if (*at == NULL || (*at)->id != message->id) {
+        rbt_message_ref(message);
+        message->next = *at;
+        *at = message;
+    }
+}
+
+/* Steps one message of a worker's stream. Returns false if it came too early. */
+static bool apply(rbt_cluster *cluster, struct rbt_sim_server *server, struct rbt_message *message)
+{
+    struct rbt_shard_outbox out;
+    const bool is_leave = message->event.kind == RBT_SHARD_LEAVE;
+    const bool had_left = rbt_shard_clock(server->shard, message->worker) == RBT_CLOCK_GONE;
+    const size_t ready = step(server, &message->event, &out);
+    if (out.count > 0 && out.effects[0].kind == RBT_SHARD_EARLY) {
+        return false;
+    }
+    if (out.status == RBT_E_CLOSED) {
+        reply(cluster, server, message, RBT_MESSAGE_REFUSED);
+    } else if (out.status != RBT_OK) {
+        rbt_cluster_fail(cluster, out.status);
+    }
+    server->gone_count += is_leave && !had_left;
+    answer_ready(cluster, server, ready);
+    return true;
+}
+
+static void receive_push(rbt_cluster *cluster, struct rbt_sim_server *server,
+                         struct rbt_message *message)
+{
+    if (!apply(cluster, server, message)) {
+        keep_early(server, message);
+        return;
+    }
+    struct rbt_message *next = server->early[message->worker];
+    while (next != NULL && apply(cluster, server, next)) { /* ends: one less each time */
+        server->early[message->worker] = next->next;
+        next->next = NULL;
+        rbt_message_unref(next);
+        next = server->early[message->worker];
+    }
+    reply(cluster, server, message, RBT_MESSAGE_ACK);
+}
+
+static void receive_pull(rbt_cluster *cluster, struct rbt_sim_server *server,
+                         struct rbt_message *message)
+{
+    if (is_parked(server, message)) {
+        reply(cluster, server, message, RBT_MESSAGE_PARKED);
+        return;
+    }
+    if (message->event.need <= server->floor) {
+        (void)answer(cluster, server, none, message); /* a failure is the run's */
+        return;
+    }
+    const uint32_t slot = take_slot(server, message);
+    if (slot != none) { /* else there is no room to wait: it will be asked for again */
+        (void)answer(cluster, server, slot, message);
+    }
+}
+
+/* The coordinator says that a worker is gone. */
+static void receive_expel(rbt_cluster *cluster, struct rbt_sim_server *server,
+                          const struct rbt_message *message)
+{
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = message->event.worker};
+    if (rbt_shard_clock(server->shard, event.worker) != RBT_CLOCK_GONE) {
+        struct rbt_shard_outbox out;
+        const size_t ready = step(server, &event, &out);
+        server->gone_count++;
+        answer_ready(cluster, server, ready);
+    }
+    reply(cluster, server, message, RBT_MESSAGE_DONE);
+}
+
+void rbt_server_receive(rbt_cluster *cluster, struct rbt_sim_server *server,
+                        struct rbt_message *message)
+{
+    switch (message->kind) {
+    case RBT_MESSAGE_PUSH:
+        receive_push(cluster, server, message);
+        break;
+    case RBT_MESSAGE_PULL:
+        receive_pull(cluster, server, message);
+        break;
+    case RBT_MESSAGE_EXPEL:
+        receive_expel(cluster, server, message);
+        break;
+    default:
+        RBT_UNREACHABLE();
+    }
+}
