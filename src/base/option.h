@@ -1,7 +1,8 @@
 /* base/option.h - options of a command as a table.
  *
  * Every option is one entry: name, type, range, default, unit, help. Parsing of the command line
- * and of the environment (RUBATO_<NAME> or RUBATO_<SECTION>_<NAME>), the checks, and `--help` all come from the table.
+ * and of the environment (RUBATO_<NAME> or RUBATO_<SECTION>_<NAME>), the checks, and `--help` all
+ * come from the table.
  *
  *     struct config { int64_t epochs; double l2; };
  *     static const struct rbt_option options[] = {

@@ -155,7 +155,9 @@ bool rbt_text_to_seconds(const char *text, double *value)
     static const struct {
         const char *name;
         double seconds;
-    } units[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"", 1}};
+        double parts; /* of a second; 100us is then the same number as 1e-4 */
+    } units[] = {{"us", 1, 1e6}, {"ms", 1, 1e3}, {"s", 1, 1},
+                 {"m", 60, 1},   {"h", 3600, 1}, {"", 1, 1}};
     const size_t length = strcspn(text, "umsh");
     char number[64];
     if (length >= sizeof number) {
@@ -167,7 +169,7 @@ bool rbt_text_to_seconds(const char *text, double *value)
         double count = 0;
         if (strcmp(text + length, units[i].name) == 0 && rbt_text_to_real(number, &count) &&
             isfinite(count * units[i].seconds)) {
-            *value = count * units[i].seconds;
+            *value = count * units[i].seconds / units[i].parts;
             return true;
         }
     }

@@ -60,8 +60,8 @@ static void times_have_units(void **state)
 {
     (void)state;
     double value = 0;
-    assert_true(rbt_text_to_seconds("250us", &value) && value == 250 * 1e-6);
-    assert_true(rbt_text_to_seconds("1.5ms", &value) && value == 1.5 * 1e-3);
+    assert_true(rbt_text_to_seconds("250us", &value) && value == 250e-6);
+    assert_true(rbt_text_to_seconds("1.5ms", &value) && value == 1.5e-3);
     assert_true(rbt_text_to_seconds("2s", &value) && value == 2);
     assert_true(rbt_text_to_seconds("3m", &value) && value == 180);
     assert_true(rbt_text_to_seconds("-1h", &value) && value == -3600);

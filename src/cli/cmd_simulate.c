@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/option.h"
-#include "cli/cluster.h"
+#include "cli/cluster_line.h"
 #include "cli/command.h"
 #include "cli/complain.h"
 #include "cli/train.h"
@@ -44,9 +44,9 @@ static void print_help(const struct rbt_option_table *table)
     puts("Usage: rubato simulate [cluster options] -- train ALGO --data FILE... [options]\n\n"
          "Runs the same job on a cluster that does not exist, in virtual time: the real\n"
          "protocol and the real algorithm, with links and nodes as slow and as faulty as\n"
-         "you say. Equal arguments give equal bits. Nodes are called coordinator, server/0,\n"
-         "worker/0, ...; a worker node is a process. See \"rubato train --help\" for what\n"
-         "follows \"--\".\n\n"
+         "you say. Equal arguments give equal bits. Nodes are called coordinator,\n"
+         "server/0, worker/0, ...; a worker node is a process. See \"rubato train --help\"\n"
+         "for what follows \"--\".\n\n"
          "Cluster options:\n");
     rbt_option_help(stdout, table);
     puts("\nEvery cluster option may also come from the environment\n"
@@ -54,7 +54,7 @@ static void print_help(const struct rbt_option_table *table)
          "Examples:\n"
          "  rubato simulate --workers 30 --servers 10 --stragglers 20%x2 \\\n"
          "      -- train linear --data train.svm --consistency ssp:3 --log run.jsonl\n"
-         "  rubato simulate --workers 8 --bandwidth 100Mbit --loss 1% --crash worker/3@2s \\\n"
+         "  rubato simulate --workers 8 --bandwidth 100Mbit --crash worker/3@2s \\\n"
          "      -- train mf --data ratings.csv --summary json");
 }
 
@@ -72,7 +72,7 @@ static bool has_option(const struct halves *halves, const char *option)
 }
 
 /* What may stand on either side must not stand on both. */
-static rbt_status check_sides(const struct rbt_cluster *cluster, const struct halves *halves)
+static rbt_status check_sides(const struct rbt_cluster_line *cluster, const struct halves *halves)
 {
     const struct {
         const char *option;
@@ -92,7 +92,7 @@ static rbt_status check_sides(const struct rbt_cluster *cluster, const struct ha
 }
 
 /* One number of workers, one of servers, one limit: what one side says holds for both. */
-static void agree(struct rbt_cluster *cluster, struct rbt_train_options *options)
+static void agree(struct rbt_cluster_line *cluster, struct rbt_train_options *options)
 {
     if (cluster->workers == 0) {
         cluster->workers = options->workers > 0 ? options->workers : WORKERS_DEFAULT;
@@ -120,27 +120,28 @@ static rbt_status check_halves(const struct halves *halves)
 }
 
 /* Checks everything, then trains. */
-static rbt_status simulate(struct rbt_cluster *cluster, const struct halves *halves,
+static rbt_status simulate(struct rbt_cluster_line *cluster, const struct halves *halves,
                            struct rbt_train_line *line)
 {
-    struct rbt_cluster_plan plan = {0};
+    struct rbt_cluster_line_plan plan = {0};
     rbt_status st = check_sides(cluster, halves);
     if (st != RBT_OK) {
         return st;
     }
     agree(cluster, &line->request.options);
-    st = rbt_cluster_read(cluster, &plan);
+    st = rbt_cluster_line_read(cluster, &plan);
     line->request.cluster = &plan.options;
     st = st != RBT_OK ? st : rbt_train_check(&line->request);
     st = st != RBT_OK ? st : rbt_train_run(&line->request);
-    rbt_cluster_free(&plan);
+    rbt_cluster_line_free(&plan);
     return st;
 }
 
 static rbt_status run(int argc, char *const *argv)
 {
-    struct rbt_cluster cluster = {0};
-    const struct rbt_option_table table = {rbt_cluster_options, rbt_cluster_option_count, &cluster};
+    struct rbt_cluster_line cluster = {0};
+    const struct rbt_option_table table = {rbt_cluster_line_options, rbt_cluster_line_option_count,
+                                           &cluster};
     const struct rbt_option_command command = {
         .name = "rubato simulate", .tables = &table, .table_count = 1, .section = "SIMULATE"};
     const struct halves halves = cut(argc, argv);

@@ -1,8 +1,8 @@
-/* cli/cluster.c - the cluster that a simulation pretends to be, as the command line describes it.
+/* cli/cluster_line.c - the command line of a simulated cluster: what follows "simulate".
  *
  * A value is cut at its separators (`20%x2`, `worker/3@2s+500ms`), and each part is read on its
  * own, so that a complaint names the part that is wrong and what was allowed there. */
-#include "cli/cluster.h"
+#include "cli/cluster_line.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@ enum { PART_MAX = 64, NODE_MAX = 32 };
 static const double time_max = 1e6;
 static const double factor_max = 1e6;
 
-#define AT(field) offsetof(struct rbt_cluster, field)
+#define AT(field) offsetof(struct rbt_cluster_line, field)
 
-const struct rbt_option rbt_cluster_options[] = {
+const struct rbt_option rbt_cluster_line_options[] = {
     {.name = "workers",
      .type = RBT_OPTION_INT,
      .min = 1,
@@ -133,7 +133,8 @@ const struct rbt_option rbt_cluster_options[] = {
      .offset = AT(trace)},
 };
 
-const size_t rbt_cluster_option_count = sizeof rbt_cluster_options / sizeof rbt_cluster_options[0];
+const size_t rbt_cluster_line_option_count =
+    sizeof rbt_cluster_line_options / sizeof rbt_cluster_line_options[0];
 
 /* An option and its value, for messages. */
 struct given {
@@ -332,7 +333,7 @@ static rbt_status refuse_node(const struct given *given, const char *node, const
 }
 
 /* A node's name, of a node that exists. */
-static rbt_status read_node(const struct given *given, const struct rbt_cluster *cluster,
+static rbt_status read_node(const struct given *given, const struct rbt_cluster_line *cluster,
                             const char *part, char node[NODE_MAX])
 {
     const struct kind kinds[] = {
@@ -372,7 +373,7 @@ struct fault_kind {
     const char *option;
     rbt_fault_kind kind;
     const char *form;
-    size_t offset; /* of the list in struct rbt_cluster */
+    size_t offset; /* of the list in struct rbt_cluster_line */
 };
 
 static const struct fault_kind fault_kinds[] = {
@@ -386,7 +387,7 @@ static const struct fault_kind fault_kinds[] = {
 
 enum { FAULT_KIND_COUNT = sizeof fault_kinds / sizeof fault_kinds[0] };
 
-static rbt_status read_fault(const struct fault_kind *kind, const struct rbt_cluster *cluster,
+static rbt_status read_fault(const struct fault_kind *kind, const struct rbt_cluster_line *cluster,
                              const char *text, struct rbt_fault *fault, char node[NODE_MAX])
 {
     const struct given given = {kind->option, text};
@@ -411,13 +412,14 @@ static rbt_status read_fault(const struct fault_kind *kind, const struct rbt_clu
     return st != RBT_OK ? st : read_node(&given, cluster, cut.head, node);
 }
 
-static const struct rbt_option_list *list_of(const struct rbt_cluster *cluster,
+static const struct rbt_option_list *list_of(const struct rbt_cluster_line *cluster,
                                              const struct fault_kind *kind)
 {
     return (const struct rbt_option_list *)(const void *)((const char *)cluster + kind->offset);
 }
 
-static rbt_status read_faults(const struct rbt_cluster *cluster, struct rbt_cluster_plan *plan)
+static rbt_status read_faults(const struct rbt_cluster_line *cluster,
+                              struct rbt_cluster_line_plan *plan)
 {
     size_t count = 0;
     for (size_t k = 0; k < FAULT_KIND_COUNT; k++) {
@@ -447,12 +449,13 @@ static rbt_status read_faults(const struct rbt_cluster *cluster, struct rbt_clus
     return RBT_OK;
 }
 
-rbt_status rbt_cluster_read(const struct rbt_cluster *cluster, struct rbt_cluster_plan *plan)
+rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
+                                 struct rbt_cluster_line_plan *plan)
 {
     RBT_ASSERT(cluster->workers > 0);
     RBT_ASSERT(cluster->servers > 0);
     RBT_ASSERT(cluster->threads > 0);
-    *plan = (struct rbt_cluster_plan){
+    *plan = (struct rbt_cluster_line_plan){
         .options = {.struct_size = sizeof plan->options,
                     .seed = (uint64_t)cluster->seed,
                     .threads = (uint32_t)cluster->threads,
@@ -475,14 +478,14 @@ rbt_status rbt_cluster_read(const struct rbt_cluster *cluster, struct rbt_cluste
     st = st != RBT_OK ? st : read_slowdowns(cluster->slowdowns, options);
     st = st != RBT_OK ? st : read_faults(cluster, plan);
     if (st != RBT_OK) {
-        rbt_cluster_free(plan);
+        rbt_cluster_line_free(plan);
     }
     return st;
 }
 
-void rbt_cluster_free(struct rbt_cluster_plan *plan)
+void rbt_cluster_line_free(struct rbt_cluster_line_plan *plan)
 {
     rbt_free(plan->nodes);
     rbt_free(plan->faults);
-    *plan = (struct rbt_cluster_plan){0};
+    *plan = (struct rbt_cluster_line_plan){0};
 }

@@ -1,17 +1,19 @@
-/* cli/cluster_test.c - what descriptions of clusters mean, and what is said about wrong ones. */
+/* cli/cluster_line_test.c - what descriptions of clusters mean, and what is said about wrong ones.
+ */
 #include "base/test.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cli/cluster.h"
+#include "cli/cluster_line.h"
 
-static struct rbt_cluster cluster;
-static struct rbt_cluster_plan plan;
+static struct rbt_cluster_line cluster;
+static struct rbt_cluster_line_plan plan;
 
 /* Reads a description of 12 workers on 6 processes and 3 servers; the words end with NULL. */
 static rbt_status read_words(char *const *words)
 {
-    const struct rbt_option_table table = {rbt_cluster_options, rbt_cluster_option_count, &cluster};
+    const struct rbt_option_table table = {rbt_cluster_line_options, rbt_cluster_line_option_count,
+                                           &cluster};
     const struct rbt_option_command command = {
         .name = "rubato simulate", .tables = &table, .table_count = 1, .section = "SIMULATE"};
     int count = 0;
@@ -19,13 +21,13 @@ static rbt_status read_words(char *const *words)
         count++;
     }
     struct rbt_option_arguments arguments;
-    rbt_cluster_free(&plan);
+    rbt_cluster_line_free(&plan);
     rbt_status st = rbt_option_parse(&command, count, words, &arguments);
     if (st == RBT_OK) {
         cluster.workers = 12;
         cluster.servers = 3;
         cluster.threads = 2;
-        st = rbt_cluster_read(&cluster, &plan);
+        st = rbt_cluster_line_read(&cluster, &plan);
     }
     return st;
 }
@@ -35,7 +37,7 @@ static rbt_status read_words(char *const *words)
 static int tear_down(void **state)
 {
     (void)state;
-    rbt_cluster_free(&plan);
+    rbt_cluster_line_free(&plan);
     return rbt_alloc_live() == 0 ? 0 : -1;
 }
 
@@ -44,7 +46,7 @@ static void defaults_are_a_calm_gigabit_network(void **state)
     (void)state;
     assert_ok(read_words((char *[]){NULL}));
     assert_true(plan.options.bandwidth == 1.25e8);
-    assert_true(plan.options.latency == 100 * 1e-6);
+    assert_true(plan.options.latency == 1e-4);
     assert_true(plan.options.jitter == 0);
     assert_true(plan.options.loss == 0);
     assert_true(plan.options.straggler_share == 0);
@@ -83,7 +85,7 @@ static void chances_are_shares_or_percentages(void **state)
     assert_true(plan.options.loss == 0.05);
     assert_true(plan.options.duplication == 0.25);
     assert_true(plan.options.spike_chance == 0.01);
-    assert_true(plan.options.spike_seconds == 50 * 1e-3);
+    assert_true(plan.options.spike_seconds == 0.05);
 }
 
 static void stragglers_have_a_factor_or_a_range(void **state)
