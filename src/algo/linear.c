@@ -120,12 +120,12 @@ static double *count_usage(const struct rbt_share *share)
     return usage;
 }
 
-static rbt_status begin(void *context, rbt_worker *worker)
+/* Takes a worker's share of the examples, not scaled yet. */
+static rbt_status take_share(struct linear *linear, uint32_t index)
 {
-    struct linear *linear = context;
-    struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    rbt_status st = rbt_share_take(&linear->examples, linear->seed, rbt_worker_index(worker),
-                                   linear->worker_count, &w->share);
+    struct linear_worker *w = &linear->workers[index];
+    const rbt_status st =
+        rbt_share_take(&linear->examples, linear->seed, index, linear->worker_count, &w->share);
     if (st != RBT_OK) {
         return st;
     }
@@ -133,9 +133,25 @@ static rbt_status begin(void *context, rbt_worker *worker)
     w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
     w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
+    if (w->scales == NULL || w->shares == NULL || w->step_max == NULL || w->coefficients == NULL) {
+        return no_memory();
+    }
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        w->scales[j] = 1.0F;
+    }
+    return RBT_OK;
+}
+
+static rbt_status begin(void *context, rbt_worker *worker)
+{
+    struct linear *linear = context;
+    const struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    rbt_status st = take_share(linear, rbt_worker_index(worker));
+    if (st != RBT_OK) {
+        return st;
+    }
     double *usage = count_usage(&w->share);
-    if (w->scales == NULL || w->shares == NULL || w->step_max == NULL || w->coefficients == NULL ||
-        usage == NULL) {
+    if (usage == NULL) {
         st = no_memory();
     } else {
         const struct rbt_replica_rows rows = {linear->usage, w->share.keys, w->share.key_count};
@@ -365,15 +381,19 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     return st;
 }
 
-/* Sum of losses of the model on a worker's share; the share is scaled, so the weights are, too. */
+/* Sum of losses of the model on a worker's share; the share is scaled, so the weights are, too. A
+ * worker that was lost at once has not taken its share; its examples count all the same. */
 static rbt_status measure(void *argument, uint32_t index)
 {
     struct linear *linear = argument;
     struct linear_worker *w = &linear->workers[index];
     const struct rbt_share *share = &w->share;
+    rbt_status st = share->offsets == NULL ? take_share(linear, index) : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
     float *weights = rbt_calloc(share->key_count, sizeof *weights);
     float *margins = rbt_calloc(share->count, sizeof *margins);
-    rbt_status st = RBT_OK;
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {

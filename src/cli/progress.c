@@ -70,6 +70,12 @@ static double waited(const struct rbt_progress *progress, const struct rbt_train
     return progress->is_virtual ? rbt_clock_seconds() - progress->began : event->t;
 }
 
+/* What stands behind a time. */
+static const char *time_name(const struct rbt_progress *progress)
+{
+    return progress->is_virtual ? " of virtual time" : "";
+}
+
 /* "epoch 3/10  objective 0.4321  1.20M examples/s  lag 0.8  12.0 s left" */
 static void describe(const struct rbt_progress *progress, const struct rbt_train_event *event,
                      struct rbt_text_buffer *text)
@@ -89,7 +95,7 @@ static void describe(const struct rbt_progress *progress, const struct rbt_train
     }
     rbt_text_add(text, "  lag %.2g", event->lag_mean);
     rbt_text_from_seconds(event->t, part);
-    rbt_text_add(text, "  %s%s", part, progress->is_virtual ? " of virtual time" : "");
+    rbt_text_add(text, "  %s%s", part, time_name(progress));
     if (progress->epochs > event->epoch && event->epoch > 0) {
         const double left = progress->epochs - event->epoch;
         rbt_text_from_seconds(waited(progress, event) / event->epoch * left, part);
@@ -119,6 +125,26 @@ void rbt_progress_event(struct rbt_progress *progress, const struct rbt_train_ev
     }
     fflush(progress->err);
     rbt_text_deinit(&text);
+}
+
+static void end_line(struct rbt_progress *progress)
+{
+    if (progress->is_open) {
+        fputc('\n', progress->err);
+        progress->is_open = false;
+    }
+}
+
+void rbt_progress_node(struct rbt_progress *progress, double t, const char *node, const char *state)
+{
+    if (progress->mode == RBT_PROGRESS_NEVER) {
+        return;
+    }
+    char time[RBT_TEXT_SHORT];
+    rbt_text_from_seconds(t, time);
+    end_line(progress);
+    fprintf(progress->err, "%s is %s after %s%s\n", node, state, time, time_name(progress));
+    fflush(progress->err);
 }
 
 void rbt_progress_sparkline(const double *values, size_t count, size_t width, bool has_utf8,
@@ -155,10 +181,7 @@ void rbt_progress_sparkline(const double *values, size_t count, size_t width, bo
 
 void rbt_progress_finish(struct rbt_progress *progress, bool is_complete)
 {
-    if (progress->is_open) {
-        fputc('\n', progress->err);
-        progress->is_open = false;
-    }
+    end_line(progress);
     const bool has_watcher = progress->is_live || progress->mode == RBT_PROGRESS_ALWAYS;
     if (is_complete && has_watcher && progress->point_count > 1) {
         char spark[3 * SPARK_WIDTH_MAX + 1];

@@ -49,6 +49,10 @@ void rbt_progress_loaded(struct rbt_progress *progress, double seconds, uint64_t
                          uint64_t parameters);
 void rbt_progress_event(struct rbt_progress *progress, const struct rbt_train_event *event);
 
+/* A node was noticed to be "up", "suspect" or "down". */
+void rbt_progress_node(struct rbt_progress *progress, double t, const char *node,
+                       const char *state);
+
 /* Ends the line if one is open, and shows the curve if `is_complete` and there is someone to look.
  */
 void rbt_progress_finish(struct rbt_progress *progress, bool is_complete);

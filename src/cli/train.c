@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -181,6 +182,7 @@ static void on_node(void *context, double t, const char *node, const char *state
     start_log(run);
     if (run->log_status == RBT_OK) {
         note_log(run, rbt_runlog_node(&run->log, t, node, state));
+        rbt_progress_node(&run->progress, t, node, state);
     }
     pthread_mutex_unlock(&run->mutex);
 }
@@ -305,6 +307,7 @@ rbt_status rbt_train_run(const struct rbt_train_request *request)
 {
     struct run run = {.request = request, .mutex = PTHREAD_MUTEX_INITIALIZER};
     struct rbt_train_summary summary = {0};
+    RBT_ASSERT((request->cluster == NULL) == (request->start.cluster == NULL));
     rbt_status st = rbt_runlog_open(request->log, &run.log);
     if (st != RBT_OK) {
         return st;
