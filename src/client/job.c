@@ -49,8 +49,13 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     const struct rbt_driver_options driver = {.worker_count = job->worker_count,
                                               .shard_count = job->shard_count,
                                               .table_max = RBT_CLIENT_TABLES_MAX};
-    return options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
-                                       : rbt_local_open(&driver, &job->driver);
+    st = options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
+                                     : rbt_local_open(&driver, &job->driver);
+    if (st == RBT_OK) {
+        const uint32_t size = job->driver->process_size;
+        job->process_count = (job->worker_count + size - 1) / size;
+    }
+    return st;
 }
 
 rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
@@ -127,6 +132,11 @@ static rbt_status make_workers(rbt_job *job)
         rbt_worker *worker = &job->workers[i];
         worker->job = job;
         worker->index = i;
+        worker->process_first = i / job->driver->process_size * job->driver->process_size;
+        worker->process_size = job->worker_count - worker->process_first;
+        if (worker->process_size > job->driver->process_size) {
+            worker->process_size = job->driver->process_size;
+        }
         worker->sequence = 1;
         worker->stats = &job->stats[i];
         rbt_task_init(&worker->tasks);

@@ -135,7 +135,10 @@ void rbt_table_free(rbt_table *table)
     if (table == NULL) {
         return;
     }
-    rbt_rowcache_deinit(&table->process);
+    for (uint32_t i = 0; table->processes != NULL && i < table->job->process_count; i++) {
+        rbt_rowcache_deinit(&table->processes[i]);
+    }
+    rbt_free(table->processes);
     (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
     rbt_free(table);
 }
@@ -145,9 +148,13 @@ rbt_status rbt_table_reset(rbt_table *table)
     const struct rbt_rowcache_options process = {.kind = table->kind,
                                                  .width = table->options.width,
                                                  .is_sparse = table->options.layout == RBT_SPARSE,
-                                                 .worker_count = table->job->worker_count};
-    rbt_rowcache_deinit(&table->process);
-    return rbt_rowcache_init(&table->process, &process);
+                                                 .worker_count = table->job->driver->process_size};
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < table->job->process_count; i++) {
+        rbt_rowcache_deinit(&table->processes[i]);
+        st = rbt_rowcache_init(&table->processes[i], &process);
+    }
+    return st;
 }
 
 static rbt_status make_table(rbt_job *job, const char *name,
@@ -179,7 +186,9 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->row_size = options->width * t->element_size;
     t->is_eager = consistency.is_eager;
     atomic_init(&t->staleness, consistency.staleness);
-    st = rbt_table_reset(t);
+    t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
+    st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
+                              : rbt_table_reset(t);
     st = st != RBT_OK ? st : tell_shards(t, consistency.staleness);
     if (st != RBT_OK) {
         rbt_table_free(t);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "client/client.h"
 
 static bool is_shared(const rbt_table *table)
@@ -45,6 +46,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                                               .width = table->options.width,
                                               .is_sparse = table->options.layout == RBT_SPARSE};
     p->table = table;
+    p->process = &table->processes[worker->process_first / worker->job->driver->process_size];
     p->buffer = (struct rbt_buffer){.kind = table->kind,
                                     .width = table->options.width,
                                     .shard_count = worker->job->shard_count,
@@ -111,8 +113,8 @@ int64_t rbt_worker_clock(const rbt_worker *worker)
 int64_t rbt_worker_process_clock(const rbt_worker *worker)
 {
     int64_t min = RBT_CLOCK_GONE;
-    for (uint32_t i = 0; i < worker->job->worker_count; i++) {
-        const rbt_worker *other = &worker->job->workers[i];
+    for (uint32_t i = 0; i < worker->process_size; i++) {
+        const rbt_worker *other = &worker->job->workers[worker->process_first + i];
         if (!atomic_load_explicit(&other->has_left, memory_order_relaxed)) {
             const int64_t clock = rbt_client_clock(other);
             min = clock < min ? clock : min;
@@ -378,7 +380,7 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
     rbt_worker_lock(portion);
     rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
     rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, progress->floor),
-                    progress->acknowledged);
+                    RBT_MUTANT(EARLY_DROP) ? UINT64_MAX : progress->acknowledged);
     rbt_worker_unlock(portion);
 }
 
@@ -502,7 +504,7 @@ void rbt_worker_abandon(rbt_worker *worker)
             rbt_buffer_take_back(&portion->buffer);
         }
         if (is_shared(portion->table)) {
-            rbt_rowcache_forget(&portion->table->process);
+            rbt_rowcache_forget(portion->process);
         }
         rbt_worker_unlock(portion);
     }

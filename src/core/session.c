@@ -31,6 +31,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 
 enum {
     ENTRIES_FIRST = 4,
@@ -333,7 +334,9 @@ void rbt_session_expire(rbt_session *session, rbt_time now, struct rbt_session_o
     for (uint32_t i = 0; i < session->open_count; i++) {
         struct entry *entry = &session->entries[i];
         if (entry->due <= now) {
-            emit(session, out, RBT_SESSION_TRANSMIT, entry->cookie);
+            if (!RBT_MUTANT(NO_RESEND)) {
+                emit(session, out, RBT_SESSION_TRANSMIT, entry->cookie);
+            }
             entry->is_resent = true;
             delay(session, entry, 2 * entry->wait, now);
         }

@@ -19,6 +19,7 @@
 #include "core/session.h"
 #include "math/merge.h"
 #include "sim/fiber.h"
+#include "sim/inspect.h"
 #include "sim/message.h"
 #include "sim/network.h"
 #include "sim/queue.h"
@@ -149,8 +150,9 @@ typedef struct rbt_cluster {
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
     uint32_t ended_count;
-    rbt_time last_step; /* when a worker last went on */
-    rbt_status status;  /* why the whole run failed */
+    rbt_time last_step;            /* when a worker last went on */
+    struct rbt_inspect_event seen; /* the last event, if somebody looks */
+    rbt_status status;             /* why the whole run failed */
     struct rbt_error_record error;
 } rbt_cluster;
 
@@ -190,6 +192,8 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *envelope);
 struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *envelope);
 uint32_t rbt_cluster_addressee(const void *envelope);
 void rbt_cluster_discard(void *envelope);
+void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
+                          struct rbt_inspect_event *event);
 
 /* The link's session, made if there is none yet; NULL, and the run fails, without memory. */
 rbt_session *rbt_link_session(rbt_cluster *cluster, struct rbt_link *link);

@@ -167,6 +167,27 @@ static void handle(rbt_cluster *cluster, const struct rbt_queue_event *event)
     }
 }
 
+/* Writes down what is about to happen, for whoever looks. */
+static void describe(rbt_cluster *cluster, const struct rbt_queue_event *event)
+{
+    static const char *const names[] = {"arrive", "deliver", "wake", "timer",
+                                        "fault",  "heal",    "beat", "watch"};
+    const uint32_t node = node_of(cluster, event);
+    cluster->seen = (struct rbt_inspect_event){
+        .at = event->at - cluster->began,
+        .what = names[event->kind],
+        .message = "",
+        .from = "",
+        .to = node == UINT32_MAX ? "" : cluster->nodes[node].name,
+        .worker = event->kind == RBT_EVENT_WAKE ? event->index : UINT32_MAX};
+    if (event->kind == RBT_EVENT_FAULT || event->kind == RBT_EVENT_HEAL) {
+        cluster->seen.to = cluster->simulation->faults[event->index].node;
+    }
+    if (event->kind == RBT_EVENT_DELIVER) {
+        rbt_cluster_describe(cluster, event->what, &cluster->seen);
+    }
+}
+
 /* Whether all workers have ended and all servers know. */
 static bool is_over(const rbt_cluster *cluster)
 {
@@ -216,6 +237,9 @@ static void run_events(rbt_cluster *cluster)
         RBT_ASSERT(has_event); /* the coordinator never stops watching */
         cluster->now = event.at;
         cluster->simulation->totals.events++;
+        if (observer->on_event != NULL) {
+            describe(cluster, &event);
+        }
         handle(cluster, &event);
         if (observer->on_event != NULL &&
             !observer->on_event(observer->context, cluster->simulation)) {
@@ -476,7 +500,7 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
     }
     const uint32_t threads = simulation->options.threads;
-    cluster->driver.ops = &ops;
+    cluster->driver = (rbt_driver){.ops = &ops, .process_size = threads};
     cluster->simulation = simulation;
     cluster->worker_count = options->worker_count;
     cluster->server_count = options->shard_count;

@@ -88,6 +88,19 @@ uint32_t rbt_cluster_addressee(const void *envelope)
     return ((const struct envelope *)envelope)->message->to;
 }
 
+void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
+                          struct rbt_inspect_event *event)
+{
+    const struct rbt_message *message = ((const struct envelope *)envelope)->message;
+    const bool is_push = message->kind == RBT_MESSAGE_PUSH;
+    event->message = rbt_message_names[message->kind];
+    event->from = cluster->nodes[message->from].name;
+    event->worker = message->kind == RBT_MESSAGE_BEAT ? UINT32_MAX : message->worker;
+    event->number = message->id;
+    event->clock = is_push ? message->event.clock : message->event.need;
+    event->marker = is_push ? message->event.marker : message->floor;
+}
+
 /* The lane of a timeline that a message starts from or ends at: a process's workers have one each.
  */
 static struct rbt_trace_lane lane_of(const rbt_cluster *cluster, uint32_t node, uint32_t worker)

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/mutant.h"
 #include "sim/cluster.h"
 
 /* Messages from a worker to a server that may be unanswered. Pushes wait and requests that are
@@ -376,7 +377,8 @@ static void complete(rbt_cluster *cluster, struct rbt_sim_worker *worker,
 /* Whether the stash's answer will do. */
 static bool is_fresh(const struct rbt_stash *stash, const struct rbt_shard_event *event)
 {
-    return stash->answer != NULL && stash->answer->floor >= event->need &&
+    return stash->answer != NULL &&
+           (stash->answer->floor >= event->need || RBT_MUTANT(STALE_COPY)) &&
            rbt_message_fits(stash->answer, event);
 }
 

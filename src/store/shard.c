@@ -32,6 +32,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "core/gate.h"
 #include "core/vclock.h"
 #include "store/bins.h"
@@ -129,7 +130,8 @@ static bool is_beyond(const struct table *table, int64_t clock, int64_t floor)
 {
     RBT_ASSERT(clock >= 0);
     RBT_ASSERT(floor >= 0);
-    return table->staleness != RBT_STALENESS_ANY && clock - table->staleness >= floor;
+    return table->staleness != RBT_STALENESS_ANY && clock - table->staleness >= floor &&
+           !RBT_MUTANT(NO_HOLDING);
 }
 
 /* Whether updates stamped `id` may be shown, given the worker's clock and the floor. */
@@ -223,7 +225,8 @@ static bool is_duplicate(const struct table *table, const struct rbt_shard_event
 {
     RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
-    return rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
+    return !RBT_MUTANT(NO_DUPLICATE_CHECK) &&
+           rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
 }
 
 /* What the worker's clock will be once the event's marker has been noted. */
@@ -356,7 +359,7 @@ static bool is_early(const rbt_shard *shard, const struct rbt_shard_event *event
 {
     RBT_ASSERT(event->worker < shard->options.worker_count);
     RBT_ASSERT(event->kind == RBT_SHARD_PUSH || event->kind == RBT_SHARD_LEAVE);
-    return event->sequence > shard->arrived[event->worker] + 1;
+    return !RBT_MUTANT(NO_ORDER_CHECK) && event->sequence > shard->arrived[event->worker] + 1;
 }
 
 static void report_early(struct rbt_shard_outbox *out)

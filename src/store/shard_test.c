@@ -489,7 +489,8 @@ static void create_and_table_survive_every_failed_allocation(void **state)
     (void)state;
     struct rbt_shard_effect effects[3];
     struct rbt_shard_outbox out = {.effects = effects};
-    const struct rbt_shard_options options = {.worker_count = 2, .table_max = 2, .range_max = 4, .parked_max = 2};
+    const struct rbt_shard_options options = {
+        .worker_count = 2, .table_max = 2, .range_max = 4, .parked_max = 2};
     rbt_status st = RBT_E_NOMEM;
     for (unsigned nth = 1; st != RBT_OK; nth++) {
         rbt_shard *shard = NULL;

@@ -1,0 +1,36 @@
+/* base/mutant.h - mistakes that a test can make on purpose, to see that they are caught.
+ *
+ *     return RBT_MUTANT(NO_DUPLICATE_CHECK) ? false : ...;
+ *
+ * In the library the condition is a constant and costs nothing. The mutation test compiles the
+ * files that use it once more, with RBT_MUTANTS defined, and switches one mistake on at a time. */
+#ifndef RUBATO_BASE_MUTANT_H
+#define RUBATO_BASE_MUTANT_H
+
+/* X(name, what the mistake is) */
+#define RBT_MUTANT_LIST(X)                                                                         \
+    X(NO_DUPLICATE_CHECK, "shards apply what they have applied before")                            \
+    X(NO_ORDER_CHECK, "shards take a marker before the updates that it follows")                   \
+    X(NO_OVERLAY, "reads leave out own updates that the shard does not show yet")                  \
+    X(EARLY_DROP, "own updates are forgotten before the shard has acknowledged them")              \
+    X(NO_WAITING, "reads are answered one clock too early")                                        \
+    X(NO_HOLDING, "shards show updates that are further ahead than the staleness")                 \
+    X(STALE_COPY, "rows that were sent ahead are used however old they are")                       \
+    X(NO_RESEND, "what is not acknowledged is not sent again")
+
+enum rbt_mutant {
+    RBT_MUTANT_NONE,
+#define X(name, text) RBT_MUTANT_##name,
+    RBT_MUTANT_LIST(X)
+#undef X
+        RBT_MUTANT_COUNT
+};
+
+#ifdef RBT_MUTANTS
+extern enum rbt_mutant rbt_mutant; /* which mistake is on; defined by the test */
+#define RBT_MUTANT(name) (rbt_mutant == RBT_MUTANT_##name)
+#else
+#define RBT_MUTANT(name) 0
+#endif
+
+#endif

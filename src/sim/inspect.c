@@ -1,0 +1,47 @@
+/* sim/inspect.c - the inside of a running simulation, for tests. */
+#include "sim/inspect.h"
+
+#include "base/assert.h"
+#include "sim/cluster.h"
+
+void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event)
+{
+    RBT_ASSERT(simulation->cluster != NULL);
+    *event = simulation->cluster->seen;
+}
+
+uint32_t rbt_inspect_server_count(const rbt_simulation *simulation)
+{
+    return simulation->cluster->server_count;
+}
+
+rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server)
+{
+    RBT_ASSERT(server < simulation->cluster->server_count);
+    return simulation->cluster->servers[server].shard;
+}
+
+static const struct rbt_link *link_of(const rbt_simulation *simulation, uint32_t worker,
+                                      uint32_t server)
+{
+    RBT_ASSERT(worker < simulation->cluster->worker_count);
+    RBT_ASSERT(server < simulation->cluster->server_count);
+    return &simulation->cluster->workers[worker].links[server];
+}
+
+int64_t rbt_inspect_heard_floor(const rbt_simulation *simulation, uint32_t worker, uint32_t server)
+{
+    return link_of(simulation, worker, server)->floor;
+}
+
+uint64_t rbt_inspect_heard_arrived(const rbt_simulation *simulation, uint32_t worker,
+                                   uint32_t server)
+{
+    return link_of(simulation, worker, server)->arrived;
+}
+
+bool rbt_inspect_has_ended(const rbt_simulation *simulation, uint32_t worker)
+{
+    RBT_ASSERT(worker < simulation->cluster->worker_count);
+    return simulation->cluster->workers[worker].state == RBT_WORKER_ENDED;
+}

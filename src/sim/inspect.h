@@ -1,0 +1,42 @@
+/* sim/inspect.h - the inside of a running simulation, for tests that look at it after every event
+ * (the observer's on_event). */
+#ifndef RUBATO_SIM_INSPECT_H
+#define RUBATO_SIM_INSPECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rubato/simulate.h>
+
+#include "base/clock.h"
+#include "store/shard.h"
+
+/* What has just happened. */
+struct rbt_inspect_event {
+    rbt_time at;      /* virtual, since the run began */
+    const char *what; /* "arrive", "deliver", "wake", "timer", "fault", "heal", "beat", "watch" */
+    const char *message; /* "push", "pull", "rows", ... of a delivery; else "" */
+    const char *from;    /* nodes; "" if there is none */
+    const char *to;
+    uint32_t worker; /* UINT32_MAX: none */
+    uint64_t number; /* of the message: its sequence, or the id of the request */
+    int64_t clock;   /* of a push: its clock and marker; of a pull or its answer: need and floor */
+    int64_t marker;
+};
+void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event);
+
+uint32_t rbt_inspect_server_count(const rbt_simulation *simulation);
+
+/* The shard of a server. It may be stepped with a PULL or SCAN that needs nothing (RBT_CLOCK_ANY),
+ * which changes nothing. */
+rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server);
+
+/* What the worker has heard of a server: its floor, and how much of the worker's stream it has. */
+int64_t rbt_inspect_heard_floor(const rbt_simulation *simulation, uint32_t worker, uint32_t server);
+uint64_t rbt_inspect_heard_arrived(const rbt_simulation *simulation, uint32_t worker,
+                                   uint32_t server);
+
+/* Whether the worker's function has returned. */
+bool rbt_inspect_has_ended(const rbt_simulation *simulation, uint32_t worker);
+
+#endif
