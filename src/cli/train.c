@@ -42,16 +42,18 @@ struct run {
 static rbt_status check_consistency(const char *text)
 {
     int64_t bound = 0;
-    const bool has_bound = strncmp(text, "ssp:", 4) == 0 || strncmp(text, "essp:", 5) == 0;
-    const bool is_right = has_bound ? rbt_text_to_int(strchr(text, ':') + 1, &bound) &&
-                                          bound >= 0 && bound <= STALENESS_MAX
-                                    : strcmp(text, "bsp") == 0 || strcmp(text, "asp") == 0;
+    const bool has_bound = strncmp(text, "ssp:", 4) == 0 || strncmp(text, "essp:", 5) == 0 ||
+                           strncmp(text, "auto:", 5) == 0;
+    const bool is_right =
+        has_bound
+            ? rbt_text_to_int(strchr(text, ':') + 1, &bound) && bound >= 0 && bound <= STALENESS_MAX
+            : strcmp(text, "bsp") == 0 || strcmp(text, "asp") == 0 || strcmp(text, "auto") == 0;
     if (is_right) {
         return RBT_OK;
     }
-    const rbt_status st =
-        rbt_fail(RBT_E_INVALID,
-                 "option \"--consistency\" needs bsp, ssp:S, essp:S or asp, got \"%s\"", text);
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "option \"--consistency\" needs bsp, ssp:S, essp:S, asp or auto, got \"%s\"",
+        text);
     return rbt_fail_hint(st,
                          "S says how many clocks old a read may be, from 0 to %d; for example "
                          "essp:2.",

@@ -74,7 +74,7 @@ static const struct rbt_option train_options[] = {
      .unit = "C",
      .help =
          "How stale reads may be: bsp (not at all), ssp:S or essp:S (at most S clocks), asp (no "
-         "bound).",
+         "bound), auto or auto:S (found out while training, starting at S).",
      .offset = AT(options.consistency)},
     {.name = "rule",
      .type = RBT_OPTION_TEXT,

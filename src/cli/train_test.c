@@ -239,7 +239,7 @@ static void contradictions_are_found_before_anything_starts(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         options->consistency = wrong[i];
         assert_fails(rbt_train_check(&f->request), RBT_E_INVALID,
-                     "needs bsp, ssp:S, essp:S or asp");
+                     "needs bsp, ssp:S, essp:S, asp or auto");
     }
     options->consistency = "asp";
     options->model = f->folder;

@@ -41,6 +41,7 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     if (st != RBT_OK) {
         return st;
     }
+    rbt_tuner_init(&job->tuner, 0);
     job->stats = rbt_calloc(job->worker_count, sizeof *job->stats);
     job->tables = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(rbt_table *));
     if (job->stats == NULL || job->tables == NULL) {
@@ -189,8 +190,10 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
         return rbt_fail(RBT_E_BUSY, "the job is running already");
     }
     rbt_status st = reset(job);
-    if (job->consistency.is_tuned) {
+    if (job->consistency.is_tuned) { /* starts from what it has found, but not from its measures */
+        const int64_t max = job->tuner.max;
         rbt_tuner_init(&job->tuner, job->consistency.staleness);
+        rbt_tuner_limit(&job->tuner, max);
     }
     st = st != RBT_OK ? st : make_workers(job);
     if (st == RBT_OK) {
@@ -214,6 +217,13 @@ rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
         job->consistency.staleness = staleness;
     }
     return st;
+}
+
+void rbt_job_limit_staleness(rbt_job *job, int64_t max)
+{
+    if (job->consistency.is_tuned && max >= 0) {
+        rbt_tuner_limit(&job->tuner, max);
+    }
 }
 
 int64_t rbt_job_staleness(const rbt_job *job)

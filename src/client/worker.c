@@ -448,14 +448,16 @@ static rbt_status send_all(rbt_worker *worker, struct progress *progress)
 }
 
 /* Worker 0 sees to it that the job's staleness is the one that pays. */
-static void tune(rbt_worker *worker, int64_t floor)
+static void tune(const rbt_worker *worker, int64_t floor)
 {
     rbt_job *job = worker->job;
     if (!job->consistency.is_tuned || worker->index != 0 || floor == RBT_CLOCK_GONE) {
         return;
     }
-    const rbt_time now = job->driver->ops->now(job->driver);
-    const int64_t staleness = rbt_tuner_step(&job->tuner, floor, now);
+    const struct rbt_tuner_news news = {.floor = floor,
+                                        .lag = rbt_client_clock(worker) - floor,
+                                        .now = job->driver->ops->now(job->driver)};
+    const int64_t staleness = rbt_tuner_step(&job->tuner, &news);
     if (staleness != job->consistency.staleness) {
         const rbt_status st = rbt_job_set_staleness(job, staleness);
         RBT_ASSERT(st == RBT_OK); /* a bound of tables that are open needs no memory */

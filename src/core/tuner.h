@@ -8,7 +8,7 @@
  * time.
  *
  *     rbt_tuner_init(&tuner, start);
- *     after each clock: s = rbt_tuner_step(&tuner, floor, now);  // the bound from now on */
+ *     after each clock: s = rbt_tuner_step(&tuner, &news);  // the bound from now on */
 #ifndef RUBATO_CORE_TUNER_H
 #define RUBATO_CORE_TUNER_H
 
@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+
+enum { RBT_TUNER_BOUND_MAX = 127 }; /* more than this is as good as none */
 
 enum rbt_tuner_phase {
     RBT_TUNER_BASE, /* measures the bound that it has */
@@ -26,6 +28,7 @@ enum rbt_tuner_phase {
 struct rbt_tuner {
     enum rbt_tuner_phase phase;
     bool goes_up;      /* where it tries next */
+    int64_t max;       /* no bound is larger */
     int64_t accepted;  /* the best bound so far */
     int64_t tried;     /* in TRY: the one that is on */
     double speed;      /* clocks per second with the accepted one */
@@ -38,7 +41,17 @@ struct rbt_tuner {
 
 void rbt_tuner_init(struct rbt_tuner *tuner, int64_t start);
 
-/* Given the floor and the time, both never less than before, returns the bound to use. */
-int64_t rbt_tuner_step(struct rbt_tuner *tuner, int64_t floor, rbt_time now);
+/* How far everybody is; floor and time are never less than before. */
+struct rbt_tuner_news {
+    int64_t floor;
+    int64_t lag; /* how far the one who asks is ahead of the floor */
+    rbt_time now;
+};
+
+/* Returns the bound to use from now on. */
+int64_t rbt_tuner_step(struct rbt_tuner *tuner, const struct rbt_tuner_news *news);
+
+/* Never goes beyond `max` from now on. */
+void rbt_tuner_limit(struct rbt_tuner *tuner, int64_t max);
 
 #endif

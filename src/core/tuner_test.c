@@ -28,6 +28,13 @@ static double with_a_slow_network(int64_t s)
     return s == 0 ? 30.0 : 60.0;
 }
 
+/* A worker that is as far ahead as it may. */
+static int64_t step(struct rbt_tuner *tuner, int64_t floor, int64_t lag, double now)
+{
+    const struct rbt_tuner_news news = {.floor = floor, .lag = lag, .now = (rbt_time)(now * 1e9)};
+    return rbt_tuner_step(tuner, &news);
+}
+
 /* Runs `clocks` clocks with some noise. Returns the bound at the end and in *mean the mean speed
  * relative to the best bound's. */
 static int64_t run(int64_t start, speed_function speed, int64_t clocks, double noise, double *mean)
@@ -40,7 +47,7 @@ static int64_t run(int64_t start, speed_function speed, int64_t clocks, double n
     int64_t s = start;
     for (int64_t floor = 0; floor < clocks; floor++) {
         now += (1.0 + noise * (rbt_rng_uniform(&rng) - 0.5)) / speed(s);
-        s = rbt_tuner_step(&tuner, floor + 1, (rbt_time)(now * 1e9));
+        s = step(&tuner, floor + 1, s, now);
     }
     *mean = (double)clocks / now / speed(1000);
     return tuner.accepted;
@@ -96,7 +103,7 @@ static void looks_again_from_time_to_time(void **state)
     int64_t s = 0;
     for (int64_t floor = 0; floor < 1000; floor++) {
         now += 1.0 / (floor < 200 ? with_a_straggler(s) : with_slowdowns(s));
-        s = rbt_tuner_step(&tuner, floor + 1, (rbt_time)(now * 1e9));
+        s = step(&tuner, floor + 1, s, now);
     }
     assert_true(tuner.accepted >= 3);
 }
@@ -113,7 +120,12 @@ static void a_floor_that_jumps_or_time_that_stands_still_does_no_harm(void **sta
     for (int i = 0; i < 100000; i++) {
         now += (rbt_time)rbt_rng_below(&rng, 3) * 1000000;
         floor += (int64_t)rbt_rng_below(&rng, 20) / 6;
-        const int64_t s = rbt_tuner_step(&tuner, floor, now);
+        const int64_t lag = (int64_t)rbt_rng_below(&rng, 200);
+        const int64_t s = rbt_tuner_step(
+            &tuner, &(struct rbt_tuner_news){.floor = floor, .lag = lag, .now = now});
+        if (i % 10000 == 9999) {
+            rbt_tuner_limit(&tuner, (int64_t)rbt_rng_below(&rng, 150));
+        }
         assert_true(s >= 0 && s <= 127);
     }
 }
