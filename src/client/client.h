@@ -14,6 +14,7 @@
 #include "client/driver.h"
 #include "client/rowcache.h"
 #include "core/task.h"
+#include "core/tuner.h"
 #include "math/initial.h"
 #include "math/merge.h"
 
@@ -31,6 +32,7 @@ enum {
 struct rbt_consistency {
     int64_t staleness; /* RBT_STALENESS_ANY: no bound */
     bool is_eager;
+    bool is_tuned; /* "auto": staleness is where it starts */
 };
 RBT_MUST_USE rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out);
 
@@ -44,6 +46,7 @@ struct rbt_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     bool is_eager;
+    bool follows_job; /* it named no consistency of its own */
     /* Relaxed: a read that starts while the bound changes may obey either. */
     atomic_int_least64_t staleness;
 
@@ -125,6 +128,7 @@ struct rbt_job {
     char name_space[RBT_CLIENT_NAME_MAX];
     struct rbt_consistency consistency;
     rbt_driver *driver;
+    struct rbt_tuner tuner;       /* of a job that is tuned; worker 0's */
     rbt_worker_function function; /* of the run under way */
     void *argument;
     struct rbt_worker *workers;     /* of the run under way; worker_count */

@@ -189,6 +189,9 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
         return rbt_fail(RBT_E_BUSY, "the job is running already");
     }
     rbt_status st = reset(job);
+    if (job->consistency.is_tuned) {
+        rbt_tuner_init(&job->tuner, job->consistency.staleness);
+    }
     st = st != RBT_OK ? st : make_workers(job);
     if (st == RBT_OK) {
         job->function = function;
@@ -197,6 +200,25 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
     }
     free_workers(job);
     return st;
+}
+
+rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
+{
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
+        if (job->tables[i]->follows_job) {
+            st = rbt_table_set_staleness(job->tables[i], staleness);
+        }
+    }
+    if (st == RBT_OK) {
+        job->consistency.staleness = staleness;
+    }
+    return st;
+}
+
+int64_t rbt_job_staleness(const rbt_job *job)
+{
+    return job->consistency.staleness;
 }
 
 static uint64_t load(const atomic_uint_least64_t *counter)

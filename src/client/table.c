@@ -10,9 +10,12 @@
 #include "base/error.h"
 #include "client/client.h"
 
+enum { AUTO_START = 2 }; /* the staleness that "auto" starts from */
+
 rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
 {
-    static const char expected[] = "bsp, ssp:S, essp:S or asp, where S is a number of clocks";
+    static const char expected[] =
+        "bsp, ssp:S, essp:S, asp, auto or auto:S, where S is a number of clocks";
     if (strcmp(text, "bsp") == 0) {
         *out = (struct rbt_consistency){.staleness = 0};
         return RBT_OK;
@@ -21,9 +24,15 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
         *out = (struct rbt_consistency){.staleness = RBT_STALENESS_ANY, .is_eager = true};
         return RBT_OK;
     }
-    const bool is_eager = text[0] == 'e';
+    if (strcmp(text, "auto") == 0) {
+        *out =
+            (struct rbt_consistency){.staleness = AUTO_START, .is_eager = true, .is_tuned = true};
+        return RBT_OK;
+    }
+    const bool is_tuned = strncmp(text, "auto:", 5) == 0;
+    const bool is_eager = is_tuned || text[0] == 'e';
     const char *rest = text + is_eager;
-    if (strncmp(rest, "ssp:", 4) != 0 || rest[4] < '0' || rest[4] > '9') {
+    if ((strncmp(rest, "ssp:", 4) != 0 && !is_tuned) || rest[4] < '0' || rest[4] > '9') {
         return rbt_fail(RBT_E_INVALID, "unrecognized consistency \"%s\"; expected %s", text,
                         expected);
     }
@@ -34,7 +43,8 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
         return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to %d", text,
                         RBT_CLIENT_STALENESS_MAX);
     }
-    *out = (struct rbt_consistency){.staleness = staleness, .is_eager = is_eager};
+    *out = (struct rbt_consistency){
+        .staleness = staleness, .is_eager = is_eager, .is_tuned = is_tuned};
     return RBT_OK;
 }
 
@@ -164,6 +174,10 @@ static rbt_status make_table(rbt_job *job, const char *name,
     rbt_status st = options->consistency == NULL
                         ? RBT_OK
                         : rbt_consistency_parse(options->consistency, &consistency);
+    if (st == RBT_OK && options->consistency != NULL && consistency.is_tuned) {
+        st = rbt_fail(RBT_E_INVALID, "table \"%s\": \"auto\" is for jobs, not for single tables",
+                      name);
+    }
     if (st == RBT_OK && options->partial == RBT_PARTIAL_SHOW && consistency.staleness == 0) {
         st = rbt_fail(RBT_E_INVALID,
                       "table \"%s\": with staleness 0 partial clocks cannot be shown", name);
@@ -185,6 +199,9 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->element_size = rbt_merge_size(options->type);
     t->row_size = options->width * t->element_size;
     t->is_eager = consistency.is_eager;
+    /* A table that shows partial clocks cannot go down to 0 with the others. */
+    t->follows_job = options->consistency == NULL &&
+                     !(job->consistency.is_tuned && options->partial == RBT_PARTIAL_SHOW);
     atomic_init(&t->staleness, consistency.staleness);
     t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
     st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)

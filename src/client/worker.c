@@ -447,6 +447,21 @@ static rbt_status send_all(rbt_worker *worker, struct progress *progress)
     return st;
 }
 
+/* Worker 0 sees to it that the job's staleness is the one that pays. */
+static void tune(rbt_worker *worker, int64_t floor)
+{
+    rbt_job *job = worker->job;
+    if (!job->consistency.is_tuned || worker->index != 0 || floor == RBT_CLOCK_GONE) {
+        return;
+    }
+    const rbt_time now = job->driver->ops->now(job->driver);
+    const int64_t staleness = rbt_tuner_step(&job->tuner, floor, now);
+    if (staleness != job->consistency.staleness) {
+        const rbt_status st = rbt_job_set_staleness(job, staleness);
+        RBT_ASSERT(st == RBT_OK); /* a bound of tables that are open needs no memory */
+    }
+}
+
 rbt_status rbt_clock(rbt_worker *worker)
 {
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
@@ -476,6 +491,7 @@ rbt_status rbt_clock(rbt_worker *worker)
     }
     worker->sequence++;
     atomic_store_explicit(&worker->clock, clock + 1, memory_order_relaxed);
+    tune(worker, progress.floor);
     return RBT_OK;
 }
 
