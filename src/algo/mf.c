@@ -32,7 +32,8 @@ static const double init_deviation = 0.1;
 
 /* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
  * process. An element of a user's or item's row is pulled and pushed once per clock; in this
- * process that includes what a server does with it. */
+ * process that includes what a server does with it. Rows that do not fit into the core's cache,
+ * here more than about 1 MB of them, cost up to twice as much; a worker of a cluster has few. */
 enum { COST_RATING, COST_RATING_RANK, COST_ELEMENT, COST_COUNT };
 static const struct rbt_algo_cost costs[COST_COUNT] = {
     [COST_RATING] = {"rating", 10.0},
