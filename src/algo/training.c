@@ -18,6 +18,8 @@ enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
 /* Elements of row 0 of the control table; whoever adds to one makes everybody leave. */
 enum { GOAL_REACHED, INTERRUPTED, FAILED, CONTROL_WIDTH };
 
+enum { AUTO_MAX = 3 }; /* clocks; the limit of a tuned staleness when a pass takes fewer */
+
 const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
 const char *const rbt_training_combines[] = {"mean", "sum", NULL};
 
@@ -81,6 +83,7 @@ static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
     event->examples = processed_sum(run);
     event->lag_mean = stats.lag_mean;
     event->lag_max = stats.lag_max;
+    event->staleness = rbt_job_staleness(job);
     event->bytes = stats.bytes_sent + stats.bytes_received;
     if (observer->on_event != NULL) {
         observer->on_event(observer->context, event);
@@ -105,6 +108,14 @@ static bool is_goal_reached(struct run *run, double objective)
     }
     return objective <= options->target ||
            (options->patience > 0 && run->evaluations_since >= options->patience);
+}
+
+/* An objective that gets worse while the staleness is tuned is a sign of too much of it. */
+static void watch_staleness(const struct run *run, rbt_job *job, double objective)
+{
+    if (objective > run->objective_min) {
+        rbt_job_limit_staleness(job, rbt_job_staleness(job) / 2);
+    }
 }
 
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
@@ -166,6 +177,7 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
         if (training->has_eval) {
             st = evaluate_now(run, worker, &event.eval);
         }
+        watch_staleness(run, rbt_worker_job(worker), event.objective);
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {
             st = ask_to_stop(run, worker, GOAL_REACHED);
         }
@@ -464,6 +476,8 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     if (st != RBT_OK) {
         return st;
     }
+    /* What is more than a pass over the data behind is of little use, however fast it comes. */
+    rbt_job_limit_staleness(job, run.clocks_per_epoch > AUTO_MAX ? run.clocks_per_epoch : AUTO_MAX);
     run.processed = rbt_calloc(training->workers, sizeof *run.processed);
     st = run.processed == NULL
              ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)

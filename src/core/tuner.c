@@ -12,9 +12,9 @@ enum {
 };
 
 /* A larger bound must be faster by this much, a smaller one may be slower by that much. */
-static const double gain_min = 1.06;
+static const double gain_min = 1.02;
 static const double gain_clear = 1.25;
-static const double loss_max = 0.95;
+static const double loss_max = 0.97;
 
 /* Measures from a little later on: `change` is by how much the bound has changed. Who may run
  * further ahead does so at once; who may not any more stops when the others are near enough. */
@@ -22,7 +22,8 @@ static void measure(struct rbt_tuner *tuner, int64_t floor, int64_t change)
 {
     RBT_ASSERT(floor >= 0);
     RBT_ASSERT(change <= RBT_TUNER_BOUND_MAX);
-    const int64_t settle = change >= 0 ? 0 : -change < SETTLE_MAX ? -change : SETTLE_MAX;
+    const int64_t by = change < 0 ? -change : change;
+    const int64_t settle = by < SETTLE_MAX ? by : SETTLE_MAX;
     tuner->from = floor + 1 + settle;
     tuner->first = -1;
 }
