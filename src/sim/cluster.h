@@ -141,6 +141,8 @@ typedef struct rbt_cluster {
     struct rbt_sim_worker *running; /* whose fiber it is, or NULL */
     struct rbt_message_table *tables;
     struct rbt_session_effect *released; /* scratch: the outbox of a session */
+    struct rbt_envelope *spare;          /* to be used again */
+    struct rbt_message_pool pool;        /* the same for short messages */
 
     rbt_members *members;
     struct rbt_member_effect *member_effects;
@@ -192,7 +194,8 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *envelope);
 /* Takes the message out of the envelope and frees that; NULL if the node is down. */
 struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *envelope);
 uint32_t rbt_cluster_addressee(const void *envelope);
-void rbt_cluster_discard(void *envelope);
+void rbt_cluster_discard(rbt_cluster *cluster, void *envelope);
+void rbt_cluster_free_spare(rbt_cluster *cluster);
 void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
                           struct rbt_inspect_event *event);
 

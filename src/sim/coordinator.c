@@ -50,7 +50,7 @@ void rbt_coordinator_beat(rbt_cluster *cluster, uint32_t node)
     if (cluster->nodes[node].is_gone) {
         return;
     }
-    struct rbt_message *message = rbt_message_create(RBT_MESSAGE_BEAT);
+    struct rbt_message *message = rbt_message_create(&cluster->pool, RBT_MESSAGE_BEAT);
     if (message == NULL) {
         rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;
@@ -67,7 +67,8 @@ static void expel(rbt_cluster *cluster, uint32_t server, uint32_t worker)
 {
     struct rbt_link *link = &cluster->coordinator_links[server];
     rbt_session *session = rbt_link_session(cluster, link);
-    struct rbt_message *message = session == NULL ? NULL : rbt_message_create(RBT_MESSAGE_EXPEL);
+    struct rbt_message *message =
+        session == NULL ? NULL : rbt_message_create(&cluster->pool, RBT_MESSAGE_EXPEL);
     if (message == NULL) {
         rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;

@@ -307,7 +307,7 @@ static void end_run(rbt_cluster *cluster)
     struct rbt_queue_event event;
     while (rbt_queue_take(&cluster->queue, &event)) {
         if (event.kind == RBT_EVENT_ARRIVE || event.kind == RBT_EVENT_DELIVER) {
-            rbt_cluster_discard(event.what);
+            rbt_cluster_discard(cluster, event.what);
         }
     }
     for (uint32_t i = 0; i < cluster->server_count; i++) {
@@ -350,6 +350,8 @@ static void close_cluster(rbt_driver *driver)
         rbt_server_deinit(cluster, &cluster->servers[i]);
     }
     rbt_coordinator_stop(cluster);
+    rbt_cluster_free_spare(cluster);
+    rbt_message_free_pool(&cluster->pool);
     rbt_free(cluster->coordinator_links);
     rbt_free(cluster->member_effects);
     rbt_free(cluster->released);

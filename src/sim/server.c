@@ -137,7 +137,7 @@ static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
 static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
                   const struct rbt_message *to, enum rbt_message_kind kind)
 {
-    struct rbt_message *message = rbt_message_create(kind);
+    struct rbt_message *message = rbt_message_create(&cluster->pool, kind);
     if (message == NULL) {
         rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;
