@@ -52,8 +52,10 @@ static void clear_stashes(struct rbt_sim_worker *worker)
         rbt_message_unref(worker->stashes[i]->answer);
         rbt_free(worker->stashes[i]);
     }
+    if (worker->stash_count > 0) { /* else there may be no map yet */
+        rbt_map_clear(&worker->stash_index);
+    }
     worker->stash_count = 0;
-    rbt_map_clear(&worker->stash_index);
 }
 
 void rbt_sim_worker_clear(rbt_cluster *cluster, struct rbt_sim_worker *worker)
