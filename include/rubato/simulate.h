@@ -96,9 +96,10 @@ RBT_API RBT_MUST_USE rbt_status rbt_simulation_open(const struct rbt_simulation_
  * Accepts NULL. */
 RBT_API rbt_status rbt_simulation_close(rbt_simulation *simulation);
 
-/* What happened so far. Times of workers are sums over workers. */
+/* What happened so far, in all runs of the job that is open, or was last. Times of workers are sums
+ * over workers. */
 struct rbt_simulation_stats {
-    double seconds; /* virtual time since the first run began */
+    double seconds; /* virtual time since the job's first run began */
     uint64_t events;
     uint64_t messages;       /* sent, repetitions included */
     uint64_t bytes;          /* the same */
