@@ -491,7 +491,9 @@ int64_t rbt_sim_worker_floor(rbt_cluster *cluster, struct rbt_sim_worker *worker
         struct rbt_message *sent = NULL;
         (void)request(cluster, worker, shard, &event, &sent); /* a failure is the run's */
     }
+    const rbt_time start = cluster->now;
     sleep_for(cluster, worker, POLL_TIME);
+    figures_of(cluster, worker)->compute_seconds += (double)(cluster->now - start) * 1e-9;
     return link->floor;
 }
 
