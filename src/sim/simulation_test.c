@@ -61,8 +61,8 @@ static void every_mistake_in_the_speeds_has_its_sentence(void **state)
 
 static void refused_fault(struct rbt_fault fault, const char *sentence)
 {
-    const struct rbt_fault faults[2] = {
-        {.kind = RBT_FAULT_PAUSE, .node = "worker/0", .lasts = 1}, fault}; /* the second is wrong */
+    const struct rbt_fault faults[2] = {{.kind = RBT_FAULT_PAUSE, .node = "worker/0", .lasts = 1},
+                                        fault}; /* the second is wrong */
     refused(WITH(.faults = faults, .fault_count = 2), sentence);
 }
 

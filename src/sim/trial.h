@@ -30,6 +30,7 @@ struct trial_options {
 
 struct trial {
     struct trial_options options;
+    size_t live; /* blocks that were allocated before */
     rbt_simulation *simulation;
     rbt_job *job;
     rbt_table *table;
