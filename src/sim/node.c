@@ -221,13 +221,17 @@ static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
     return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
 }
 
-/* The node does nothing until then; what its workers compute takes so much longer. */
+/* The node does nothing until then; what its workers compute takes so much longer. If it stands
+ * still already, only what is added counts. */
 static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
 {
-    cluster->nodes[node].paused_until = cluster->now + lasts;
+    const rbt_time before = cluster->nodes[node].paused_until;
+    const rbt_time from = before > cluster->now ? before : cluster->now;
+    const rbt_time until = cluster->now + lasts > from ? cluster->now + lasts : from;
+    cluster->nodes[node].paused_until = until;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].wake_at += lasts;
+        cluster->workers[i].wake_at += until - from;
     }
 }
 
