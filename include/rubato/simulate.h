@@ -41,11 +41,11 @@ typedef enum rbt_fault_kind {
     RBT_FAULT_SLOW_LINK, /* its links have 1 / factor of the bandwidth; `lasts` 0: for good */
 } rbt_fault_kind;
 
-/* Something that happens to a node. */
+/* Something that happens to a node, in every run. */
 struct rbt_fault {
     rbt_fault_kind kind;
     const char *node; /* its name */
-    double at;        /* virtual seconds since the job began */
+    double at;        /* virtual seconds since the run began, when all nodes are up */
     double lasts;     /* seconds; 0: for good */
     double factor;    /* of RBT_FAULT_SLOW_LINK */
 };

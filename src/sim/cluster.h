@@ -208,6 +208,9 @@ void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link);
 void rbt_link_release(const struct rbt_session_outbox *out);
 void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link);
 
+/* Every node is up and all links are as they were at first. */
+void rbt_cluster_heal(rbt_cluster *cluster);
+
 void rbt_fault_begin(rbt_cluster *cluster, uint32_t index);
 void rbt_fault_end(rbt_cluster *cluster, uint32_t index);
 

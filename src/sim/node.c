@@ -221,6 +221,18 @@ static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
     return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
 }
 
+void rbt_cluster_heal(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct rbt_node *node = &cluster->nodes[i];
+        node->is_down = false;
+        node->is_gone = false;
+        node->paused_until = 0;
+        rbt_network_set_side(cluster->network, i, 0);
+        rbt_network_slow(cluster->network, i, 1.0);
+    }
+}
+
 /* The node does nothing until then; what its workers compute takes so much longer. If it stands
  * still already, only what is added counts. */
 static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
