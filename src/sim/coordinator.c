@@ -119,17 +119,26 @@ static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
     }
 }
 
-void rbt_coordinator_watch(rbt_cluster *cluster)
+/* Processes whose workers have all ended are not watched any more. */
+static void note_ended(rbt_cluster *cluster)
 {
-    struct rbt_members_outbox out = {.effects = cluster->member_effects};
+    bool is_done = true; /* the process up to here */
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         const struct rbt_sim_worker *worker = &cluster->workers[i];
         const bool is_last =
             i + 1 == cluster->worker_count || cluster->workers[i + 1].node != worker->node;
-        if (is_last && worker->state == RBT_WORKER_ENDED && !worker->was_crashed) {
-            rbt_members_leave(cluster->members, worker->node); /* it has ended its work */
+        is_done = is_done && worker->state == RBT_WORKER_ENDED && !worker->was_crashed;
+        if (is_last && is_done) {
+            rbt_members_leave(cluster->members, worker->node);
         }
+        is_done = is_done || is_last;
     }
+}
+
+void rbt_coordinator_watch(rbt_cluster *cluster)
+{
+    struct rbt_members_outbox out = {.effects = cluster->member_effects};
+    note_ended(cluster);
     rbt_members_expire(cluster->members, cluster->now, &out);
     note(cluster, &out);
     rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
