@@ -146,6 +146,7 @@ typedef struct rbt_cluster {
     struct rbt_member_effect *member_effects;
     struct rbt_link *coordinator_links;
     uint64_t expel_id;
+    rbt_time heard_last; /* when the coordinator last heard of anybody */
 
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;

@@ -1,6 +1,9 @@
 /* sim/coordinator.c - the coordinator of a simulated cluster: it hears from everybody, and when a
  * process falls silent tells the servers that nobody need wait for its workers. A server that falls
- * silent ends the run: its rows are lost. */
+ * silent ends the run: its rows are lost.
+ *
+ * If it has heard from nobody at all, it is the one that is cut off, or was away, and must not
+ * judge the others; when it hears again, their time starts anew. */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -21,6 +24,7 @@ rbt_status rbt_coordinator_start(rbt_cluster *cluster)
         return st;
     }
     rbt_members_leave(cluster->members, RBT_NODE_COORDINATOR); /* it does not watch itself */
+    cluster->heard_last = cluster->now;
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         cluster->coordinator_links[i] = (struct rbt_link){
             .node = RBT_NODE_COORDINATOR, .server = i, .timer_at = RBT_TIME_NEVER};
@@ -135,22 +139,39 @@ static void note_ended(rbt_cluster *cluster)
     }
 }
 
+static bool is_cut_off(const rbt_cluster *cluster)
+{
+    return cluster->now - cluster->heard_last >= SUSPECT_TIME;
+}
+
 void rbt_coordinator_watch(rbt_cluster *cluster)
 {
     struct rbt_members_outbox out = {.effects = cluster->member_effects};
     note_ended(cluster);
-    rbt_members_expire(cluster->members, cluster->now, &out);
-    note(cluster, &out);
+    if (!is_cut_off(cluster)) {
+        rbt_members_expire(cluster->members, cluster->now, &out);
+        note(cluster, &out);
+    }
     rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
                          NULL);
+}
+
+/* A node says that it is there. */
+static void hear(rbt_cluster *cluster, uint32_t from)
+{
+    struct rbt_members_outbox heard = {.effects = cluster->member_effects};
+    for (uint32_t i = 1; is_cut_off(cluster) && i < cluster->node_count; i++) {
+        rbt_members_hear(cluster->members, i, cluster->now, &heard);
+    }
+    cluster->heard_last = cluster->now;
+    rbt_members_hear(cluster->members, from, cluster->now, &heard);
+    note(cluster, &heard);
 }
 
 void rbt_coordinator_receive(rbt_cluster *cluster, struct rbt_message *message)
 {
     if (message->kind == RBT_MESSAGE_BEAT) {
-        struct rbt_members_outbox heard = {.effects = cluster->member_effects};
-        rbt_members_hear(cluster->members, message->from, cluster->now, &heard);
-        note(cluster, &heard);
+        hear(cluster, message->from);
         return;
     }
     RBT_ASSERT(message->kind == RBT_MESSAGE_DONE);
