@@ -131,8 +131,8 @@ static void note_ended(rbt_cluster *cluster)
         const struct rbt_sim_worker *worker = &cluster->workers[i];
         const bool is_last =
             i + 1 == cluster->worker_count || cluster->workers[i + 1].node != worker->node;
-        is_done = is_done && worker->state == RBT_WORKER_ENDED && !worker->was_crashed;
-        if (is_last && is_done) {
+        is_done = is_done && worker->state == RBT_WORKER_ENDED;
+        if (is_last && is_done && !cluster->nodes[worker->node].is_gone) {
             rbt_members_leave(cluster->members, worker->node);
         }
         is_done = is_done || is_last;

@@ -257,7 +257,7 @@ static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
     cluster->nodes[node].is_gone = true;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].was_crashed = true;
+        cluster->workers[i].was_crashed = cluster->workers[i].state != RBT_WORKER_ENDED;
         (void)rbt_fail(RBT_E_CLOSED, "%s has crashed", cluster->nodes[node].name);
         rbt_sim_worker_close(cluster, &cluster->workers[i]);
     }
