@@ -56,6 +56,7 @@ struct rbt_link {
     uint32_t server;
     rbt_time timer_at; /* of the timer event under way, or RBT_TIME_NEVER */
     uint64_t sent;     /* highest number of the stream */
+    uint64_t leave;    /* number of its last message, which says that the worker is gone; 0: none */
     int64_t floor;     /* what the server last said */
     uint64_t version;
     uint64_t arrived;

@@ -308,6 +308,7 @@ static rbt_status push(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint
     const uint64_t id = message->id;
     const rbt_status st = transmit(cluster, worker, shard, message);
     link->sent = st == RBT_OK ? id : link->sent;
+    link->leave = event->kind == RBT_SHARD_LEAVE ? id : link->leave;
     return st;
 }
 
@@ -558,16 +559,22 @@ static void receive_rows(rbt_cluster *cluster, struct rbt_sim_worker *worker, st
     }
 }
 
+/* The server has all of the stream up to `number`. */
+static void acknowledge(const rbt_cluster *cluster, struct rbt_link *link, uint64_t number)
+{
+    struct rbt_session_outbox out = {.effects = cluster->released};
+    rbt_session_acknowledge(link->session, number, cluster->now, &out);
+    rbt_link_release(&out);
+}
+
 /* What every message of a server says. */
 static void note_news(rbt_cluster *cluster, struct rbt_link *link,
                       const struct rbt_message *message)
 {
-    struct rbt_session_outbox out = {.effects = cluster->released};
     link->floor = message->floor > link->floor ? message->floor : link->floor;
     link->version = message->version > link->version ? message->version : link->version;
     link->arrived = message->arrived > link->arrived ? message->arrived : link->arrived;
-    rbt_session_acknowledge(link->session, message->arrived, cluster->now, &out);
-    rbt_link_release(&out);
+    acknowledge(cluster, link, message->arrived);
 }
 
 void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
@@ -585,7 +592,10 @@ void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
     case RBT_MESSAGE_PARKED:
         rbt_session_received(link->session, message->id, cluster->now);
         break;
-    case RBT_MESSAGE_ACK:
+    case RBT_MESSAGE_ACK: /* shards do not count the last message of the stream */
+        if (message->id == link->leave) {
+            acknowledge(cluster, link, link->leave);
+        }
         break;
     case RBT_MESSAGE_REFUSED:
         (void)rbt_fail(RBT_E_CLOSED, "%s was given up: it had been silent for too long",
