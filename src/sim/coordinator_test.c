@@ -30,16 +30,15 @@ static void hear(void *context, double t, const char *node, const char *state)
 static struct trial_options long_walk(const struct rbt_fault *fault, struct news *news)
 {
     *news = (struct news){0};
-    return (struct trial_options){
-        .cluster = {.faults = fault,
-                    .fault_count = fault == NULL ? 0 : 1,
-                    .observer = {.context = news, .on_node = hear}},
-        .workers = 4,
-        .servers = 2,
-        .rows = 10,
-        .consistency = "ssp:2",
-        .clocks = 40,
-        .spends = 0.5};
+    return (struct trial_options){.cluster = {.faults = fault,
+                                              .fault_count = fault == NULL ? 0 : 1,
+                                              .observer = {.context = news, .on_node = hear}},
+                                  .workers = 4,
+                                  .servers = 2,
+                                  .rows = 10,
+                                  .consistency = "ssp:2",
+                                  .clocks = 40,
+                                  .spends = 0.5};
 }
 
 static void nobody_is_suspected_in_a_cluster_that_is_well(void **state)
@@ -157,10 +156,8 @@ static void a_suspect_that_is_heard_of_again_goes_on(void **state)
     (void)state;
     static const rbt_fault_kind kinds[] = {RBT_FAULT_PARTITION, RBT_FAULT_PAUSE, RBT_FAULT_CRASH};
     for (size_t i = 0; i < 6; i++) {
-        const struct rbt_fault fault = {.kind = kinds[i % 3],
-                                        .node = i < 3 ? "worker/2" : "server/0",
-                                        .at = 5.2,
-                                        .lasts = 3.5};
+        const struct rbt_fault fault = {
+            .kind = kinds[i % 3], .node = i < 3 ? "worker/2" : "server/0", .at = 5.2, .lasts = 3.5};
         struct trial trial;
         struct news news;
         char expected[64];

@@ -122,6 +122,26 @@ static void sums_are_right_under_everything_at_once(void **state)
     assert_true(duplicates > 0);
 }
 
+/* Worker 0 computes for a long time; the others are gone at once. */
+static rbt_status leave_early(rbt_worker *worker, void *argument)
+{
+    const struct trial *trial = argument;
+    const int64_t one = 1;
+    rbt_spend(worker, rbt_worker_index(worker) == 0 ? 100.0 : 0.0);
+    return rbt_add(worker, trial->table, 0, &one);
+}
+
+static void whoever_has_left_has_nothing_to_send_again(void **state)
+{
+    (void)state;
+    struct trial trial;
+    trial_open(&trial, &(struct trial_options){.workers = 3, .servers = 2});
+    assert_ok(rbt_job_run(trial.job, leave_early, &trial));
+    assert_int_equal(trial_value(&trial, 0), 3);
+    assert_int_equal(trial_stats(&trial).resent, 0);
+    trial_close(&trial);
+}
+
 /* What the worker has read of a sparse table and of a range. */
 struct findings {
     rbt_table *sparse;
@@ -191,6 +211,7 @@ int main(void)
         cmocka_unit_test(what_is_lost_is_sent_again),
         cmocka_unit_test(what_comes_too_early_waits_for_its_predecessor),
         cmocka_unit_test(sums_are_right_under_everything_at_once),
+        cmocka_unit_test(whoever_has_left_has_nothing_to_send_again),
         cmocka_unit_test(sparse_rows_and_ranges_are_read_from_all_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
