@@ -27,29 +27,29 @@ static void hear(void *context, double t, const char *node, const char *state)
 }
 
 /* 20 virtual seconds, 4 workers. */
-static struct trial_options long_walk(const struct rbt_fault *fault, struct news *news)
+static struct rbt_trial_options long_walk(const struct rbt_fault *fault, struct news *news)
 {
     *news = (struct news){0};
-    return (struct trial_options){.cluster = {.faults = fault,
-                                              .fault_count = fault == NULL ? 0 : 1,
-                                              .observer = {.context = news, .on_node = hear}},
-                                  .workers = 4,
-                                  .servers = 2,
-                                  .rows = 10,
-                                  .consistency = "ssp:2",
-                                  .clocks = 40,
-                                  .spends = 0.5};
+    return (struct rbt_trial_options){.cluster = {.faults = fault,
+                                                  .fault_count = fault == NULL ? 0 : 1,
+                                                  .observer = {.context = news, .on_node = hear}},
+                                      .workers = 4,
+                                      .servers = 2,
+                                      .rows = 10,
+                                      .consistency = "ssp:2",
+                                      .clocks = 40,
+                                      .spends = 0.5};
 }
 
 static void nobody_is_suspected_in_a_cluster_that_is_well(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    const struct trial_options options = long_walk(NULL, &news);
-    trial_pass(&trial, &options);
+    const struct rbt_trial_options options = long_walk(NULL, &news);
+    rbt_trial_pass(&trial, &options);
     assert_string_equal(news.text, "");
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 static void the_others_go_on_without_a_worker_that_crashed(void **state)
@@ -58,76 +58,77 @@ static void the_others_go_on_without_a_worker_that_crashed(void **state)
     static const char *const consistencies[] = {"bsp", "ssp:2", "essp:2"};
     for (size_t i = 0; i < 3; i++) {
         const struct rbt_fault fault = {.kind = RBT_FAULT_CRASH, .node = "worker/1", .at = 5.2};
-        struct trial trial;
+        struct rbt_trial trial;
         struct news news;
-        struct trial_options options = long_walk(&fault, &news);
+        struct rbt_trial_options options = long_walk(&fault, &news);
         options.consistency = consistencies[i];
-        trial_open(&trial, &options);
-        assert_ok(rbt_job_run(trial.job, trial_walk, &trial));
+        rbt_trial_open(&trial, &options);
+        assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial));
         assert_string_equal(news.text, "worker/1 suspect, worker/1 down, ");
-        trial_near(news.times[0], 5.2 + 2, 0.6);
-        trial_near(news.times[1], 5.2 + 5, 0.6);
-        const int64_t value = trial_value(&trial, 3);
+        rbt_trial_near(news.times[0], 5.2 + 2, 0.6);
+        rbt_trial_near(news.times[1], 5.2 + 5, 0.6);
+        const int64_t value = rbt_trial_value(&trial, 3);
         assert_true(value >= 3 * 40 + 9); /* what it had sent is there */
         assert_true(value <= 3 * 40 + 11);
-        assert_int_equal(trial_worker(&trial, 0).clocks, 40);
-        assert_true(trial_worker(&trial, 1).clocks <= 11);
-        trial_near(trial_stats(&trial).seconds, 20 + 5, 2); /* they waited for it for a while */
-        trial_close(&trial); /* and its fiber has freed what it held */
+        assert_int_equal(rbt_trial_worker(&trial, 0).clocks, 40);
+        assert_true(rbt_trial_worker(&trial, 1).clocks <= 11);
+        rbt_trial_near(rbt_trial_stats(&trial).seconds, 20 + 5,
+                       2);       /* they waited for it for a while */
+        rbt_trial_close(&trial); /* and its fiber has freed what it held */
     }
 }
 
 /* The last worker of each process ends at once; the first one goes on. */
 static rbt_status even_ones_walk(rbt_worker *worker, void *argument)
 {
-    return rbt_worker_index(worker) % 2 == 1 ? RBT_OK : trial_walk(worker, argument);
+    return rbt_worker_index(worker) % 2 == 1 ? RBT_OK : rbt_trial_walk(worker, argument);
 }
 
 static void a_process_is_watched_until_its_last_worker_has_ended(void **state)
 {
     (void)state;
     const struct rbt_fault fault = {.kind = RBT_FAULT_CRASH, .node = "worker/0", .at = 5.2};
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    struct trial_options options = long_walk(&fault, &news);
+    struct rbt_trial_options options = long_walk(&fault, &news);
     options.cluster.threads = 2;
-    trial_open(&trial, &options);
+    rbt_trial_open(&trial, &options);
     assert_ok(rbt_job_run(trial.job, even_ones_walk, &trial));
     assert_string_equal(news.text, "worker/0 suspect, worker/0 down, ");
-    assert_int_equal(trial_worker(&trial, 2).clocks, 40);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_worker(&trial, 2).clocks, 40);
+    rbt_trial_close(&trial);
 }
 
 static void all_workers_of_a_process_crash_with_it(void **state)
 {
     (void)state;
     const struct rbt_fault fault = {.kind = RBT_FAULT_CRASH, .node = "worker/0", .at = 5.2};
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    struct trial_options options = long_walk(&fault, &news);
+    struct rbt_trial_options options = long_walk(&fault, &news);
     options.cluster.threads = 3;
-    trial_open(&trial, &options);
-    assert_ok(rbt_job_run(trial.job, trial_walk, &trial));
+    rbt_trial_open(&trial, &options);
+    assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial));
     for (uint32_t i = 0; i < 3; i++) {
-        assert_true(trial_worker(&trial, i).clocks <= 11);
+        assert_true(rbt_trial_worker(&trial, i).clocks <= 11);
     }
-    assert_int_equal(trial_worker(&trial, 3).clocks, 40);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_worker(&trial, 3).clocks, 40);
+    rbt_trial_close(&trial);
 }
 
 static void a_run_fails_when_a_server_is_lost(void **state)
 {
     (void)state;
     const struct rbt_fault fault = {.kind = RBT_FAULT_CRASH, .node = "server/1", .at = 3};
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    const struct trial_options options = long_walk(&fault, &news);
-    trial_open(&trial, &options);
-    assert_int_equal(rbt_job_run(trial.job, trial_walk, &trial), RBT_E_CLOSED);
+    const struct rbt_trial_options options = long_walk(&fault, &news);
+    rbt_trial_open(&trial, &options);
+    assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
     assert_string_equal(rbt_last_error(), "server/1 is down, and the rows that it held are lost");
     assert_string_equal(news.text, "server/1 suspect, server/1 down, ");
-    trial_near(trial_stats(&trial).seconds, 3 + 5, 0.6);
-    trial_close(&trial);
+    rbt_trial_near(rbt_trial_stats(&trial).seconds, 3 + 5, 0.6);
+    rbt_trial_close(&trial);
 }
 
 static void a_worker_that_was_given_up_is_refused_when_it_comes_back(void **state)
@@ -137,17 +138,17 @@ static void a_worker_that_was_given_up_is_refused_when_it_comes_back(void **stat
     for (size_t i = 0; i < 3; i++) {
         const struct rbt_fault fault = {
             .kind = kinds[i], .node = "worker/2", .at = 5.2, .lasts = 9};
-        struct trial trial;
+        struct rbt_trial trial;
         struct news news;
-        const struct trial_options options = long_walk(&fault, &news);
-        trial_open(&trial, &options);
-        assert_int_equal(rbt_job_run(trial.job, trial_walk, &trial), RBT_E_CLOSED);
+        const struct rbt_trial_options options = long_walk(&fault, &news);
+        rbt_trial_open(&trial, &options);
+        assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
         assert_string_equal(rbt_last_error(),
                             "worker/2 was given up: it had been silent for too long");
         assert_string_equal(news.text, "worker/2 suspect, worker/2 down, ");
-        assert_int_equal(trial_worker(&trial, 0).clocks, 40); /* the others have finished */
-        assert_int_equal(trial_worker(&trial, 3).clocks, 40);
-        trial_close(&trial);
+        assert_int_equal(rbt_trial_worker(&trial, 0).clocks, 40); /* the others have finished */
+        assert_int_equal(rbt_trial_worker(&trial, 3).clocks, 40);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -158,21 +159,21 @@ static void a_suspect_that_is_heard_of_again_goes_on(void **state)
     for (size_t i = 0; i < 6; i++) {
         const struct rbt_fault fault = {
             .kind = kinds[i % 3], .node = i < 3 ? "worker/2" : "server/0", .at = 5.2, .lasts = 3.5};
-        struct trial trial;
+        struct rbt_trial trial;
         struct news news;
         char expected[64];
-        const struct trial_options options = long_walk(&fault, &news);
-        trial_pass(&trial, &options);
+        const struct rbt_trial_options options = long_walk(&fault, &news);
+        rbt_trial_pass(&trial, &options);
         snprintf(expected, sizeof expected, "%s suspect, %s up, ", fault.node, fault.node);
         assert_string_equal(news.text, expected);
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
 }
 
 /* One clock, and then it is over; worker 1's messages do not get through for a long time. */
 static rbt_status push_once(rbt_worker *worker, void *argument)
 {
-    const struct trial *trial = argument;
+    const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     rbt_spend(worker, 1.0);
     const rbt_status st = rbt_add(worker, trial->table, 0, &one);
@@ -184,14 +185,14 @@ static void a_worker_that_has_ended_is_given_time_to_deliver(void **state)
     (void)state;
     const struct rbt_fault fault = {
         .kind = RBT_FAULT_PARTITION, .node = "worker/1", .at = 0.5, .lasts = 30};
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    const struct trial_options options = long_walk(&fault, &news);
-    trial_open(&trial, &options);
+    const struct rbt_trial_options options = long_walk(&fault, &news);
+    rbt_trial_open(&trial, &options);
     assert_ok(rbt_job_run(trial.job, push_once, &trial));
-    assert_int_equal(trial_value(&trial, 0), 4);
-    assert_true(trial_stats(&trial).seconds > 30.5);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_value(&trial, 0), 4);
+    assert_true(rbt_trial_stats(&trial).seconds > 30.5);
+    rbt_trial_close(&trial);
 }
 
 /* Whatever happens to it: for good, for longer than it would wait for others, and how. */
@@ -204,18 +205,19 @@ static void a_coordinator_in_trouble_changes_nothing(void **state)
         {.kind = RBT_FAULT_PAUSE, .node = "coordinator", .at = 1.2, .lasts = 9},
         {.kind = RBT_FAULT_PARTITION, .node = "coordinator", .at = 1.2, .lasts = 9},
     };
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    struct trial_options options = long_walk(NULL, &news);
-    trial_pass(&trial, &options);
-    const double undisturbed = trial_stats(&trial).seconds;
-    trial_close(&trial);
+    struct rbt_trial_options options = long_walk(NULL, &news);
+    rbt_trial_pass(&trial, &options);
+    const double undisturbed = rbt_trial_stats(&trial).seconds;
+    rbt_trial_close(&trial);
     for (size_t i = 0; i < 4; i++) {
         options = long_walk(&faults[i], &news);
-        trial_pass(&trial, &options);
+        rbt_trial_pass(&trial, &options);
         assert_string_equal(news.text, "");
-        trial_near(trial_stats(&trial).seconds, undisturbed, 1e-4); /* beats take some room */
-        trial_close(&trial);
+        rbt_trial_near(rbt_trial_stats(&trial).seconds, undisturbed,
+                       1e-4); /* beats take some room */
+        rbt_trial_close(&trial);
     }
 }
 
@@ -227,15 +229,15 @@ static void a_coordinator_that_was_away_still_finds_who_is_gone(void **state)
         {.kind = RBT_FAULT_CRASH, .node = "coordinator", .at = 1.2, .lasts = 9},
         {.kind = RBT_FAULT_CRASH, .node = "worker/1", .at = 5.2},
     };
-    struct trial trial;
+    struct rbt_trial trial;
     struct news news;
-    struct trial_options options = long_walk(faults, &news);
+    struct rbt_trial_options options = long_walk(faults, &news);
     options.cluster.fault_count = 2;
-    trial_open(&trial, &options);
-    assert_ok(rbt_job_run(trial.job, trial_walk, &trial));
+    rbt_trial_open(&trial, &options);
+    assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial));
     assert_string_equal(news.text, "worker/1 suspect, worker/1 down, ");
-    trial_near(news.times[1], 1.2 + 9 + 5, 0.7);
-    trial_close(&trial);
+    rbt_trial_near(news.times[1], 1.2 + 9 + 5, 0.7);
+    rbt_trial_close(&trial);
 }
 
 int main(void)

@@ -4,21 +4,21 @@
 
 #include "sim/trial.h"
 
-static struct rbt_job_stats job_stats(const struct trial *trial)
+static struct rbt_job_stats job_stats(const struct rbt_trial *trial)
 {
     struct rbt_job_stats stats;
     rbt_job_stats(trial->job, &stats);
     return stats;
 }
 
-static struct trial_options walk(const char *consistency)
+static struct rbt_trial_options walk(const char *consistency)
 {
-    return (struct trial_options){.workers = 5,
-                                  .servers = 3,
-                                  .rows = 12,
-                                  .consistency = consistency,
-                                  .clocks = 25,
-                                  .spends = 0.002};
+    return (struct rbt_trial_options){.workers = 5,
+                                      .servers = 3,
+                                      .rows = 12,
+                                      .consistency = consistency,
+                                      .clocks = 25,
+                                      .spends = 0.002};
 }
 
 static const char *const consistencies[] = {"bsp", "ssp:2", "essp:2", "asp"};
@@ -27,16 +27,16 @@ static void a_good_network_loses_and_repeats_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        struct trial trial;
-        const struct trial_options options = walk(consistencies[i]);
-        trial_pass(&trial, &options);
-        const struct rbt_simulation_stats stats = trial_stats(&trial);
+        struct rbt_trial trial;
+        const struct rbt_trial_options options = walk(consistencies[i]);
+        rbt_trial_pass(&trial, &options);
+        const struct rbt_simulation_stats stats = rbt_trial_stats(&trial);
         assert_int_equal(stats.lost, 0);
         assert_int_equal(stats.duplicated, 0);
         assert_int_equal(stats.resent, 0);
         assert_int_equal(job_stats(&trial).duplicates, 0);
         assert_int_equal(job_stats(&trial).updates, 5 * 3 * 25); /* one per worker and server */
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -45,14 +45,14 @@ static void what_arrives_twice_is_applied_once(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        struct trial trial;
-        struct trial_options options = walk(consistencies[i]);
+        struct rbt_trial trial;
+        struct rbt_trial_options options = walk(consistencies[i]);
         options.cluster.duplication = 1;
-        trial_pass(&trial, &options);
-        assert_int_equal(trial_stats(&trial).duplicated, trial_stats(&trial).messages);
+        rbt_trial_pass(&trial, &options);
+        assert_int_equal(rbt_trial_stats(&trial).duplicated, rbt_trial_stats(&trial).messages);
         assert_int_equal(job_stats(&trial).updates, 5 * 3 * 25);
         assert_true(job_stats(&trial).duplicates >= 5 * 3 * 20); /* the last may come too late */
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -60,20 +60,20 @@ static void what_is_lost_is_sent_again(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        struct trial trial;
-        struct trial_options options = walk(consistencies[i]);
+        struct rbt_trial trial;
+        struct rbt_trial_options options = walk(consistencies[i]);
         options.cluster.loss = 0.2;
-        trial_pass(&trial, &options);
-        assert_true(trial_stats(&trial).lost > 0);
-        assert_true(trial_stats(&trial).resent > 0);
+        rbt_trial_pass(&trial, &options);
+        assert_true(rbt_trial_stats(&trial).lost > 0);
+        assert_true(rbt_trial_stats(&trial).resent > 0);
         assert_int_equal(job_stats(&trial).updates, 5 * 3 * 25);
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
 }
 
 static rbt_status push_in_a_row(rbt_worker *worker, void *argument)
 {
-    const struct trial *trial = argument;
+    const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     rbt_status st = RBT_OK;
     for (int i = 0; st == RBT_OK && i < 300; i++) {
@@ -87,15 +87,15 @@ static rbt_status push_in_a_row(rbt_worker *worker, void *argument)
 static void what_comes_too_early_waits_for_its_predecessor(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.cluster = {.jitter = 0.15, .duplication = 0.1},
-                                               .workers = 2});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){
+                               .cluster = {.jitter = 0.15, .duplication = 0.1}, .workers = 2});
     assert_ok(rbt_job_run(trial.job, push_in_a_row, &trial));
-    assert_int_equal(trial_value(&trial, 1), 600);
+    assert_int_equal(rbt_trial_value(&trial, 1), 600);
     assert_int_equal(job_stats(&trial).updates, 600);
-    assert_int_equal(trial_stats(&trial).lost, 0);
-    assert_int_equal(trial_stats(&trial).resent, 0); /* nobody has become impatient */
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_stats(&trial).lost, 0);
+    assert_int_equal(rbt_trial_stats(&trial).resent, 0); /* nobody has become impatient */
+    rbt_trial_close(&trial);
 }
 
 static void sums_are_right_under_everything_at_once(void **state)
@@ -104,8 +104,8 @@ static void sums_are_right_under_everything_at_once(void **state)
     uint64_t resent = 0;
     uint64_t duplicates = 0;
     for (uint64_t seed = 0; seed < 40; seed++) {
-        struct trial trial;
-        struct trial_options options = walk(consistencies[seed % 4]);
+        struct rbt_trial trial;
+        struct rbt_trial_options options = walk(consistencies[seed % 4]);
         options.cluster = (struct rbt_simulation_options){.seed = seed,
                                                           .threads = 1 + (uint32_t)seed % 3,
                                                           .jitter = 5e-3,
@@ -113,10 +113,10 @@ static void sums_are_right_under_everything_at_once(void **state)
                                                           .duplication = 0.05,
                                                           .spike_chance = 0.02,
                                                           .spike_seconds = 0.3};
-        trial_pass(&trial, &options);
-        resent += trial_stats(&trial).resent;
+        rbt_trial_pass(&trial, &options);
+        resent += rbt_trial_stats(&trial).resent;
         duplicates += job_stats(&trial).duplicates;
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
     assert_true(resent > 0);
     assert_true(duplicates > 0);
@@ -125,7 +125,7 @@ static void sums_are_right_under_everything_at_once(void **state)
 /* Worker 0 computes for a long time; the others are gone at once. */
 static rbt_status leave_early(rbt_worker *worker, void *argument)
 {
-    const struct trial *trial = argument;
+    const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     rbt_spend(worker, rbt_worker_index(worker) == 0 ? 100.0 : 0.0);
     return rbt_add(worker, trial->table, 0, &one);
@@ -134,12 +134,12 @@ static rbt_status leave_early(rbt_worker *worker, void *argument)
 static void whoever_has_left_has_nothing_to_send_again(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.workers = 3, .servers = 2});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 3, .servers = 2});
     assert_ok(rbt_job_run(trial.job, leave_early, &trial));
-    assert_int_equal(trial_value(&trial, 0), 3);
-    assert_int_equal(trial_stats(&trial).resent, 0);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_value(&trial, 0), 3);
+    assert_int_equal(rbt_trial_stats(&trial).resent, 0);
+    rbt_trial_close(&trial);
 }
 
 /* What the worker has read of a sparse table and of a range. */
@@ -189,18 +189,19 @@ static rbt_status add_elements(rbt_worker *worker, void *argument)
 static void sparse_rows_and_ranges_are_read_from_all_servers(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     struct findings findings = {0};
     const struct rbt_table_options sparse = {
         .struct_size = sizeof sparse, .layout = RBT_SPARSE, .width = 100};
-    trial_open(&trial, &(struct trial_options){
-                           .cluster = {.loss = 0.05, .jitter = 1e-3}, .workers = 3, .servers = 3});
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = {.loss = 0.05, .jitter = 1e-3},
+                                                       .workers = 3,
+                                                       .servers = 3});
     findings.dense = trial.table;
     assert_ok(rbt_table_open(trial.job, "sparse", &sparse, &findings.sparse));
     assert_ok(rbt_job_run(trial.job, add_elements, &findings));
     assert_int_equal(findings.wrong, 0);
     assert_int_equal(findings.rows, 3 * 9); /* keys 3 .. 11, by three workers */
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 int main(void)

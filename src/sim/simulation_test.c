@@ -133,23 +133,24 @@ static void a_fault_of_a_node_that_does_not_exist_is_found_when_the_job_is_opene
 static void a_simulation_has_one_job_at_a_time(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     rbt_job *second = NULL;
-    trial_open(&trial, &(struct trial_options){.clocks = 1});
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.clocks = 1});
     assert_fails(open_job(trial.simulation, 1, &second), RBT_E_BUSY,
                  "a simulation runs one job at a time");
     assert_null(second);
-    assert_ok(rbt_job_run(trial.job, trial_walk, &trial)); /* nothing has happened to the first */
-    trial_close(&trial);
+    assert_ok(
+        rbt_job_run(trial.job, rbt_trial_walk, &trial)); /* nothing has happened to the first */
+    rbt_trial_close(&trial);
 }
 
 static void a_simulation_runs_jobs_one_after_the_other(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     struct rbt_simulation_stats first;
-    trial_pass(&trial, &(struct trial_options){.workers = 3, .clocks = 4, .spends = 0.01});
-    first = trial_stats(&trial);
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){.workers = 3, .clocks = 4, .spends = 0.01});
+    first = rbt_trial_stats(&trial);
     for (int i = 0; i < 2; i++) {
         rbt_job_close(trial.job);
         const struct rbt_job_options options = {.struct_size = sizeof options,
@@ -159,18 +160,18 @@ static void a_simulation_runs_jobs_one_after_the_other(void **state)
         const struct rbt_table_options table = {.struct_size = sizeof table, .type = RBT_I64};
         assert_ok(rbt_job_open(&options, &trial.job));
         assert_ok(rbt_table_open(trial.job, "counts", &table, &trial.table));
-        assert_ok(rbt_job_run(trial.job, trial_walk, &trial));
+        assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial));
         assert_int_equal(trial.wrong_reads, 0);
         /* An equal job has equal figures: they are its own. */
-        const struct rbt_simulation_stats again = trial_stats(&trial);
+        const struct rbt_simulation_stats again = rbt_trial_stats(&trial);
         assert_memory_equal(&again, &first, sizeof first);
     }
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 static rbt_status add_one(rbt_worker *worker, void *argument)
 {
-    const struct trial *trial = argument;
+    const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     const rbt_status st = rbt_add(worker, trial->table, 0, &one);
     rbt_spend(worker, 0.01);
@@ -180,40 +181,40 @@ static rbt_status add_one(rbt_worker *worker, void *argument)
 static void a_job_runs_several_times_and_figures_add_up(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.workers = 3});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 3});
     for (int run = 1; run <= 3; run++) {
         assert_ok(rbt_job_run(trial.job, add_one, &trial));
-        assert_int_equal(trial_value(&trial, 0), 3 * run); /* rows stay */
-        assert_int_equal(trial_worker(&trial, 2).clocks, 1);
-        trial_near(trial_worker(&trial, 2).compute_seconds, 0.01 * run, 1e-9);
-        trial_near(trial_stats(&trial).compute_seconds, 0.03 * run, 1e-9);
-        assert_true(trial_stats(&trial).seconds > 0.01 * run);
+        assert_int_equal(rbt_trial_value(&trial, 0), 3 * run); /* rows stay */
+        assert_int_equal(rbt_trial_worker(&trial, 2).clocks, 1);
+        rbt_trial_near(rbt_trial_worker(&trial, 2).compute_seconds, 0.01 * run, 1e-9);
+        rbt_trial_near(rbt_trial_stats(&trial).compute_seconds, 0.03 * run, 1e-9);
+        assert_true(rbt_trial_stats(&trial).seconds > 0.01 * run);
     }
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 /* Everything random is on. */
-static struct trial_options wild(uint64_t seed)
+static struct rbt_trial_options wild(uint64_t seed)
 {
-    return (struct trial_options){.cluster = {.seed = seed,
-                                              .threads = 2,
-                                              .jitter = 2e-3,
-                                              .loss = 0.05,
-                                              .duplication = 0.05,
-                                              .spike_chance = 0.01,
-                                              .spike_seconds = 0.05,
-                                              .straggler_share = 0.5,
-                                              .straggler_factor = 1.5,
-                                              .straggler_factor_max = 4,
-                                              .slowdown_chance = 0.2,
-                                              .slowdown_factor = 3},
-                                  .workers = 6,
-                                  .servers = 3,
-                                  .rows = 50,
-                                  .consistency = "essp:2",
-                                  .clocks = 20,
-                                  .spends = 0.003};
+    return (struct rbt_trial_options){.cluster = {.seed = seed,
+                                                  .threads = 2,
+                                                  .jitter = 2e-3,
+                                                  .loss = 0.05,
+                                                  .duplication = 0.05,
+                                                  .spike_chance = 0.01,
+                                                  .spike_seconds = 0.05,
+                                                  .straggler_share = 0.5,
+                                                  .straggler_factor = 1.5,
+                                                  .straggler_factor_max = 4,
+                                                  .slowdown_chance = 0.2,
+                                                  .slowdown_factor = 3},
+                                      .workers = 6,
+                                      .servers = 3,
+                                      .rows = 50,
+                                      .consistency = "essp:2",
+                                      .clocks = 20,
+                                      .spends = 0.003};
 }
 
 /* Runs it with a trace; stores what was written there, which the caller frees. */
@@ -223,12 +224,12 @@ static struct rbt_simulation_stats run_traced(uint64_t seed, char **text, size_t
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     (void)close(fd); /* only its name is wanted */
-    struct trial trial;
-    struct trial_options options = wild(seed);
+    struct rbt_trial trial;
+    struct rbt_trial_options options = wild(seed);
     options.cluster.trace = path;
-    trial_pass(&trial, &options);
-    const struct rbt_simulation_stats stats = trial_stats(&trial);
-    trial_close(&trial);
+    rbt_trial_pass(&trial, &options);
+    const struct rbt_simulation_stats stats = rbt_trial_stats(&trial);
+    rbt_trial_close(&trial);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
@@ -282,12 +283,12 @@ static void figures_of_nodes_have_names_and_add_up(void **state)
     (void)state;
     static const char *const names[] = {"coordinator", "server/0", "server/1", "worker/0",
                                         "worker/1"};
-    struct trial trial;
+    struct rbt_trial trial;
     struct rbt_simulation_node node;
     uint64_t sent = 0;
     uint64_t received = 0;
-    trial_pass(&trial, &(struct trial_options){
-                           .cluster = {.threads = 2}, .workers = 3, .servers = 2, .clocks = 3});
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                               .cluster = {.threads = 2}, .workers = 3, .servers = 2, .clocks = 3});
     for (uint32_t i = 0; i < 5; i++) {
         assert_true(rbt_simulation_node(trial.simulation, i, &node));
         assert_string_equal(node.name, names[i]);
@@ -295,27 +296,27 @@ static void figures_of_nodes_have_names_and_add_up(void **state)
         received += node.bytes_received;
     }
     assert_false(rbt_simulation_node(trial.simulation, 5, &node));
-    assert_int_equal(sent, trial_stats(&trial).bytes);
+    assert_int_equal(sent, rbt_trial_stats(&trial).bytes);
     assert_true(received <= sent); /* the last ones were still on their way */
     assert_true(received > 0);
-    assert_int_equal(trial_worker(&trial, 2).clocks, 3);
-    assert_int_equal(trial_worker(&trial, 3).clocks, 0); /* there is none */
-    assert_true(trial_worker(&trial, 3).factor == 0);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_worker(&trial, 2).clocks, 3);
+    assert_int_equal(rbt_trial_worker(&trial, 3).clocks, 0); /* there is none */
+    assert_true(rbt_trial_worker(&trial, 3).factor == 0);
+    rbt_trial_close(&trial);
 }
 
 static void figures_stay_when_the_job_is_closed(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_pass(&trial, &(struct trial_options){.workers = 2, .clocks = 3, .spends = 0.1});
-    const struct rbt_simulation_stats before = trial_stats(&trial);
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){.workers = 2, .clocks = 3, .spends = 0.1});
+    const struct rbt_simulation_stats before = rbt_trial_stats(&trial);
     rbt_job_close(trial.job);
     trial.job = NULL;
-    const struct rbt_simulation_stats after = trial_stats(&trial);
+    const struct rbt_simulation_stats after = rbt_trial_stats(&trial);
     assert_memory_equal(&before, &after, sizeof before);
-    assert_int_equal(trial_worker(&trial, 1).clocks, 3);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_worker(&trial, 1).clocks, 3);
+    rbt_trial_close(&trial);
 }
 
 static void opening_survives_every_failed_allocation(void **state)

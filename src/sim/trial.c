@@ -8,7 +8,7 @@
 #include "sim/inspect.h"
 #include "store/shard.h"
 
-static void fill_defaults(struct trial_options *options)
+static void fill_defaults(struct rbt_trial_options *options)
 {
     options->cluster.struct_size = sizeof options->cluster;
     options->workers = options->workers == 0 ? 1 : options->workers;
@@ -18,11 +18,11 @@ static void fill_defaults(struct trial_options *options)
     options->rows = options->rows == 0 ? 1 : options->rows;
 }
 
-void trial_open(struct trial *trial, const struct trial_options *options)
+void rbt_trial_open(struct rbt_trial *trial, const struct rbt_trial_options *options)
 {
-    *trial = (struct trial){.options = *options, .live = rbt_alloc_live()};
+    *trial = (struct rbt_trial){.options = *options, .live = rbt_alloc_live()};
     fill_defaults(&trial->options);
-    assert_true(trial->options.rows <= TRIAL_ROWS_MAX);
+    assert_true(trial->options.rows <= RBT_TRIAL_ROWS_MAX);
     assert_ok(rbt_simulation_open(&trial->options.cluster, &trial->simulation));
     const struct rbt_job_options job = {.struct_size = sizeof job,
                                         .workers = trial->options.workers,
@@ -35,29 +35,29 @@ void trial_open(struct trial *trial, const struct trial_options *options)
     assert_ok(rbt_table_open(trial->job, "counts", &table, &trial->table));
 }
 
-void trial_close(struct trial *trial)
+void rbt_trial_close(struct rbt_trial *trial)
 {
     rbt_job_close(trial->job);
     assert_ok(rbt_simulation_close(trial->simulation));
     assert_int_equal(rbt_alloc_live(), trial->live);
 }
 
-void trial_pass(struct trial *trial, const struct trial_options *options)
+void rbt_trial_pass(struct rbt_trial *trial, const struct rbt_trial_options *options)
 {
-    trial_open(trial, options);
-    assert_ok(rbt_job_run(trial->job, trial_walk, trial));
+    rbt_trial_open(trial, options);
+    assert_ok(rbt_job_run(trial->job, rbt_trial_walk, trial));
     assert_int_equal(trial->wrong_reads, 0);
     for (uint32_t row = 0; !options->is_reading && row < trial->options.rows; row++) {
-        assert_int_equal(trial_value(trial, row), options->clocks * trial->options.workers);
+        assert_int_equal(rbt_trial_value(trial, row), options->clocks * trial->options.workers);
     }
 }
 
-static void note_pull(struct trial *trial, rbt_worker *worker, const rbt_set *set, double began)
+static void note_pull(struct rbt_trial *trial, rbt_worker *worker, const rbt_set *set, double began)
 {
     const int64_t clock = rbt_worker_clock(worker);
     const int64_t lag = clock - rbt_set_clock(set);
     const double seconds = rbt_worker_seconds(worker) - began;
-    trial->lags[lag < 0 ? 0 : lag < TRIAL_LAGS ? lag : TRIAL_LAGS - 1]++;
+    trial->lags[lag < 0 ? 0 : lag < RBT_TRIAL_LAGS ? lag : RBT_TRIAL_LAGS - 1]++;
     if (rbt_worker_index(worker) == 0) {
         trial->first_pull_seconds = clock == 0 ? seconds : trial->first_pull_seconds;
         trial->last_pull_seconds = seconds;
@@ -65,7 +65,7 @@ static void note_pull(struct trial *trial, rbt_worker *worker, const rbt_set *se
 }
 
 /* What everybody has added when everybody has ended `clock` clocks. */
-static int64_t due(const struct trial *trial, int64_t clock)
+static int64_t due(const struct rbt_trial *trial, int64_t clock)
 {
     if (trial->options.is_reading) {
         return clock > 0;
@@ -73,7 +73,7 @@ static int64_t due(const struct trial *trial, int64_t clock)
     return clock * trial->options.workers;
 }
 
-static void judge(struct trial *trial, rbt_worker *worker, rbt_set *set)
+static void judge(struct rbt_trial *trial, rbt_worker *worker, rbt_set *set)
 {
     const int64_t *values = rbt_set_values(set);
     const size_t count = rbt_set_count(set) * trial->options.width;
@@ -83,7 +83,7 @@ static void judge(struct trial *trial, rbt_worker *worker, rbt_set *set)
     }
 }
 
-static rbt_status update(struct trial *trial, rbt_worker *worker, rbt_set *set)
+static rbt_status update(struct rbt_trial *trial, rbt_worker *worker, rbt_set *set)
 {
     int64_t *deltas = rbt_set_deltas(set);
     if (trial->options.is_reading &&
@@ -96,10 +96,10 @@ static rbt_status update(struct trial *trial, rbt_worker *worker, rbt_set *set)
     return rbt_set_push(set);
 }
 
-rbt_status trial_walk(rbt_worker *worker, void *argument)
+rbt_status rbt_trial_walk(rbt_worker *worker, void *argument)
 {
-    struct trial *trial = argument;
-    uint64_t keys[TRIAL_ROWS_MAX];
+    struct rbt_trial *trial = argument;
+    uint64_t keys[RBT_TRIAL_ROWS_MAX];
     for (uint64_t i = 0; i < trial->options.rows; i++) {
         keys[i] = i;
     }
@@ -124,7 +124,7 @@ rbt_status trial_walk(rbt_worker *worker, void *argument)
     return st;
 }
 
-int64_t trial_value(struct trial *trial, uint64_t key)
+int64_t rbt_trial_value(struct rbt_trial *trial, uint64_t key)
 {
     int64_t row[64] = {0};
     assert_true(trial->options.width <= 64);
@@ -138,21 +138,21 @@ int64_t trial_value(struct trial *trial, uint64_t key)
     return row[0];
 }
 
-struct rbt_simulation_stats trial_stats(const struct trial *trial)
+struct rbt_simulation_stats rbt_trial_stats(const struct rbt_trial *trial)
 {
     struct rbt_simulation_stats stats;
     rbt_simulation_stats(trial->simulation, &stats);
     return stats;
 }
 
-struct rbt_simulation_worker trial_worker(const struct trial *trial, uint32_t index)
+struct rbt_simulation_worker rbt_trial_worker(const struct rbt_trial *trial, uint32_t index)
 {
     struct rbt_simulation_worker worker;
     rbt_simulation_worker(trial->simulation, index, &worker);
     return worker;
 }
 
-void trial_near(double a, double b, double slack)
+void rbt_trial_near(double a, double b, double slack)
 {
     if (!(fabs(a - b) <= slack)) {
         fail_msg("%.9g is not within %.3g of %.9g", a, slack, b);

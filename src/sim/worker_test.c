@@ -22,7 +22,7 @@ static const struct rbt_simulation_options plain = {.bandwidth = 1e9, .latency =
 
 static rbt_status spend_twice(rbt_worker *worker, void *argument)
 {
-    struct trial *trial = argument;
+    struct rbt_trial *trial = argument;
     rbt_spend(worker, 0.01);
     trial->first_pull_seconds = rbt_worker_seconds(worker);
     rbt_spend(worker, 0.005);
@@ -35,49 +35,50 @@ static rbt_status spend_twice(rbt_worker *worker, void *argument)
 static void computing_takes_as_long_as_it_is_said_to(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.cluster = plain});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = plain});
     assert_ok(rbt_job_run(trial.job, spend_twice, &trial));
-    trial_near(trial.first_pull_seconds, 0.01, SLACK);
-    trial_near(trial.ended_seconds[0], 0.015, SLACK);
-    trial_near(trial_worker(&trial, 0).compute_seconds, 0.015, SLACK);
+    rbt_trial_near(trial.first_pull_seconds, 0.01, SLACK);
+    rbt_trial_near(trial.ended_seconds[0], 0.015, SLACK);
+    rbt_trial_near(rbt_trial_worker(&trial, 0).compute_seconds, 0.015, SLACK);
     /* Then the server is told: a message without contents. */
-    trial_near(trial_stats(&trial).seconds, 0.015 + LATENCY + HEADER * BYTE + COST, SLACK);
-    trial_close(&trial);
+    rbt_trial_near(rbt_trial_stats(&trial).seconds, 0.015 + LATENCY + HEADER * BYTE + COST, SLACK);
+    rbt_trial_close(&trial);
 }
 
 static void a_pull_takes_two_latencies_two_transfers_and_two_message_costs(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_pass(&trial,
-               &(struct trial_options){.cluster = plain, .rows = 100, .width = 4, .clocks = 1});
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                               .cluster = plain, .rows = 100, .width = 4, .clocks = 1});
     const double request = HEADER + 100 * KEY;
     const double answer = HEADER + APPLIED + 100 * 4 * VALUE;
     const double expected = 2 * LATENCY + 2 * COST + (request + answer) * BYTE;
-    trial_near(trial.first_pull_seconds, expected, SLACK);
-    trial_near(trial_worker(&trial, 0).transmit_seconds, expected, SLACK);
-    assert_true(trial_worker(&trial, 0).wait_seconds == 0);
-    trial_close(&trial);
+    rbt_trial_near(trial.first_pull_seconds, expected, SLACK);
+    rbt_trial_near(rbt_trial_worker(&trial, 0).transmit_seconds, expected, SLACK);
+    assert_true(rbt_trial_worker(&trial, 0).wait_seconds == 0);
+    rbt_trial_close(&trial);
 }
 
 static void pulls_from_several_servers_overlap(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_pass(&trial, &(struct trial_options){
-                           .cluster = plain, .servers = 8, .rows = 800, .width = 4, .clocks = 1});
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial,
+                   &(struct rbt_trial_options){
+                       .cluster = plain, .servers = 8, .rows = 800, .width = 4, .clocks = 1});
     /* The answers share the worker's link and processor; the ways there and back are gone at once.
      */
     const double answers = 8 * (HEADER + APPLIED) + 800 * 4 * VALUE;
     assert_true(trial.first_pull_seconds > 2 * LATENCY + answers * BYTE);
     assert_true(trial.first_pull_seconds < 2 * LATENCY + 2 * answers * BYTE + 9 * COST);
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 static rbt_status only_push(rbt_worker *worker, void *argument)
 {
-    struct trial *trial = argument;
+    struct rbt_trial *trial = argument;
     const int64_t one = 1;
     rbt_status st = RBT_OK;
     for (int64_t i = 0; st == RBT_OK && i < trial->options.clocks; i++) {
@@ -91,49 +92,51 @@ static rbt_status only_push(rbt_worker *worker, void *argument)
 static void pushes_do_not_wait(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.cluster = {.latency = 1.0}, .clocks = 500});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = {.latency = 1.0}, .clocks = 500});
     assert_ok(rbt_job_run(trial.job, only_push, &trial));
     assert_true(trial.ended_seconds[0] == 0);
-    assert_int_equal(trial_value(&trial, 0), 500); /* they have arrived all the same */
-    assert_true(trial_stats(&trial).seconds > 1.0);
-    assert_true(trial_stats(&trial).seconds < 1.1);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_value(&trial, 0), 500); /* they have arrived all the same */
+    assert_true(rbt_trial_stats(&trial).seconds > 1.0);
+    assert_true(rbt_trial_stats(&trial).seconds < 1.1);
+    rbt_trial_close(&trial);
 }
 
 static void a_worker_with_too_many_unanswered_pushes_waits(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.cluster = {.latency = 1.0}, .clocks = 2000});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial,
+                   &(struct rbt_trial_options){.cluster = {.latency = 1.0}, .clocks = 2000});
     assert_ok(rbt_job_run(trial.job, only_push, &trial));
     /* 768 at a time, two latencies each; 2000 need three turns, and wait twice. */
     assert_true(trial.ended_seconds[0] > 4.0);
     assert_true(trial.ended_seconds[0] < 4.1);
-    trial_near(trial_worker(&trial, 0).transmit_seconds, trial.ended_seconds[0], 2 * COST);
-    assert_int_equal(trial_value(&trial, 0), 2000);
-    trial_close(&trial);
+    rbt_trial_near(rbt_trial_worker(&trial, 0).transmit_seconds, trial.ended_seconds[0], 2 * COST);
+    assert_int_equal(rbt_trial_value(&trial, 0), 2000);
+    rbt_trial_close(&trial);
 }
 
 static void workers_of_one_process_share_its_links(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     double seconds[2] = {0}; /* until everybody had all rows, latencies aside */
     for (uint32_t i = 0; i < 2; i++) {
         struct rbt_simulation_options cluster = plain;
         cluster.threads = i == 0 ? 1 : 4;
-        trial_pass(&trial, &(struct trial_options){.cluster = cluster,
-                                                   .workers = 4,
-                                                   .servers = 4,
-                                                   .rows = 1000,
-                                                   .width = 64,
-                                                   .consistency = "asp",
-                                                   .clocks = 1});
+        rbt_trial_pass(&trial, &(struct rbt_trial_options){.cluster = cluster,
+                                                           .workers = 4,
+                                                           .servers = 4,
+                                                           .rows = 1000,
+                                                           .width = 64,
+                                                           .consistency = "asp",
+                                                           .clocks = 1});
         for (uint32_t k = 0; k < 4; k++) {
-            seconds[i] = fmax(seconds[i], trial_worker(&trial, k).transmit_seconds - 2 * LATENCY);
+            seconds[i] =
+                fmax(seconds[i], rbt_trial_worker(&trial, k).transmit_seconds - 2 * LATENCY);
         }
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
     const double answers = 4 * 1000 * 64 * VALUE * BYTE; /* of four workers */
     assert_true(seconds[1] > answers);                   /* through one link */
@@ -150,41 +153,42 @@ static void exactly_the_share_of_workers_is_slow(void **state)
         uint32_t count;
     } cases[] = {{0, 0}, {0.04, 0}, {0.05, 1}, {0.3, 3}, {0.32, 3}, {0.35, 4}, {1, 10}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct trial trial;
+        struct rbt_trial trial;
         uint32_t slow = 0;
-        trial_open(&trial, &(struct trial_options){.cluster = {.seed = i,
-                                                               .straggler_share = cases[i].share,
-                                                               .straggler_factor = 2.5},
-                                                   .workers = 10});
+        rbt_trial_open(
+            &trial,
+            &(struct rbt_trial_options){
+                .cluster = {.seed = i, .straggler_share = cases[i].share, .straggler_factor = 2.5},
+                .workers = 10});
         for (uint32_t k = 0; k < 10; k++) {
-            const double factor = trial_worker(&trial, k).factor;
+            const double factor = rbt_trial_worker(&trial, k).factor;
             assert_true(factor == 1.0 || factor == 2.5);
             slow += factor == 2.5;
         }
         assert_int_equal(slow, cases[i].count);
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
 }
 
 static void factors_can_be_drawn_between_two(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     double low = 10;
     double high = 0;
-    trial_open(&trial, &(struct trial_options){.cluster = {.straggler_share = 1,
-                                                           .straggler_factor = 1,
-                                                           .straggler_factor_max = 4},
-                                               .workers = 100});
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = {.straggler_share = 1,
+                                                                   .straggler_factor = 1,
+                                                                   .straggler_factor_max = 4},
+                                                       .workers = 100});
     for (uint32_t i = 0; i < 100; i++) {
-        const double factor = trial_worker(&trial, i).factor;
+        const double factor = rbt_trial_worker(&trial, i).factor;
         low = factor < low ? factor : low;
         high = factor > high ? factor : high;
     }
     /* All of 100 in the upper or lower nine tenths: less than once in 10000 seeds. */
     assert_true(low >= 1 && low < 1.3);
     assert_true(high <= 4 && high > 3.7);
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 static void slowdowns_happen_in_their_share_of_clocks(void **state)
@@ -192,17 +196,17 @@ static void slowdowns_happen_in_their_share_of_clocks(void **state)
     (void)state;
     static const double chances[] = {1.0, 0.25};
     for (size_t i = 0; i < 2; i++) {
-        struct trial trial;
-        trial_pass(&trial, &(struct trial_options){
-                               .cluster = {.slowdown_chance = chances[i], .slowdown_factor = 3},
-                               .workers = 10,
-                               .consistency = "asp",
-                               .clocks = 200,
-                               .spends = 0.01});
+        struct rbt_trial trial;
+        rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                                   .cluster = {.slowdown_chance = chances[i], .slowdown_factor = 3},
+                                   .workers = 10,
+                                   .consistency = "asp",
+                                   .clocks = 200,
+                                   .spends = 0.01});
         /* 2000 draws: the deviation of the mean factor is 0.02; four of them. */
-        const double mean = trial_stats(&trial).compute_seconds / (0.01 * 2000);
-        trial_near(mean, 1 + 2 * chances[i], chances[i] == 1.0 ? 1e-6 : 0.08);
-        trial_close(&trial);
+        const double mean = rbt_trial_stats(&trial).compute_seconds / (0.01 * 2000);
+        rbt_trial_near(mean, 1 + 2 * chances[i], chances[i] == 1.0 ? 1e-6 : 0.08);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -212,24 +216,25 @@ static void the_measured_heterogeneity_is_the_injected_one(void **state)
     (void)state;
     static const double factors[] = {1.5, 2, 4};
     for (size_t i = 0; i < 3; i++) {
-        struct trial trial;
+        struct rbt_trial trial;
         double low = 1e9;
         double high = 0;
-        trial_pass(&trial, &(struct trial_options){
-                               .cluster = {.straggler_share = 0.2, .straggler_factor = factors[i]},
-                               .workers = 10,
-                               .servers = 2,
-                               .consistency = "ssp:3",
-                               .clocks = 30,
-                               .spends = 0.01});
+        rbt_trial_pass(&trial,
+                       &(struct rbt_trial_options){
+                           .cluster = {.straggler_share = 0.2, .straggler_factor = factors[i]},
+                           .workers = 10,
+                           .servers = 2,
+                           .consistency = "ssp:3",
+                           .clocks = 30,
+                           .spends = 0.01});
         for (uint32_t k = 0; k < 10; k++) {
-            const struct rbt_simulation_worker w = trial_worker(&trial, k);
+            const struct rbt_simulation_worker w = rbt_trial_worker(&trial, k);
             const double per_clock = (w.compute_seconds + w.transmit_seconds) / (double)w.clocks;
             low = per_clock < low ? per_clock : low;
             high = per_clock > high ? per_clock : high;
         }
-        trial_near(high / low, factors[i], 0.05 * factors[i]);
-        trial_close(&trial);
+        rbt_trial_near(high / low, factors[i], 0.05 * factors[i]);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -239,41 +244,41 @@ static void the_parts_of_a_workers_time_are_all_of_it(void **state)
     (void)state;
     static const char *const consistencies[] = {"bsp", "ssp:2", "essp:2", "asp"};
     for (size_t i = 0; i < 4; i++) {
-        struct trial trial;
-        trial_pass(&trial, &(struct trial_options){.cluster = {.seed = i,
-                                                               .jitter = 1e-3,
-                                                               .loss = 0.02,
-                                                               .slowdown_chance = 0.3,
-                                                               .slowdown_factor = 5},
-                                                   .workers = 8,
-                                                   .servers = 3,
-                                                   .rows = 40,
-                                                   .consistency = consistencies[i],
-                                                   .clocks = 40,
-                                                   .spends = 0.002});
+        struct rbt_trial trial;
+        rbt_trial_pass(&trial, &(struct rbt_trial_options){.cluster = {.seed = i,
+                                                                       .jitter = 1e-3,
+                                                                       .loss = 0.02,
+                                                                       .slowdown_chance = 0.3,
+                                                                       .slowdown_factor = 5},
+                                                           .workers = 8,
+                                                           .servers = 3,
+                                                           .rows = 40,
+                                                           .consistency = consistencies[i],
+                                                           .clocks = 40,
+                                                           .spends = 0.002});
         for (uint32_t k = 0; k < 8; k++) {
-            const struct rbt_simulation_worker w = trial_worker(&trial, k);
+            const struct rbt_simulation_worker w = rbt_trial_worker(&trial, k);
             const double sum =
                 w.compute_seconds + w.transmit_seconds + w.wait_seconds + w.idle_seconds;
-            trial_near(sum, trial_stats(&trial).seconds, 1e-6);
+            rbt_trial_near(sum, rbt_trial_stats(&trial).seconds, 1e-6);
         }
-        trial_close(&trial);
+        rbt_trial_close(&trial);
     }
 }
 
 /* Virtual time of 20 clocks in which computing dominates. */
 static double time_of_stragglers(double share)
 {
-    struct trial trial;
-    trial_pass(&trial,
-               &(struct trial_options){.cluster = {.straggler_share = share, .straggler_factor = 2},
-                                       .workers = 30,
-                                       .servers = 5,
-                                       .rows = 50,
-                                       .clocks = 20,
-                                       .spends = 0.05});
-    const double seconds = trial_stats(&trial).seconds;
-    trial_close(&trial);
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                               .cluster = {.straggler_share = share, .straggler_factor = 2},
+                               .workers = 30,
+                               .servers = 5,
+                               .rows = 50,
+                               .clocks = 20,
+                               .spends = 0.05});
+    const double seconds = rbt_trial_stats(&trial).seconds;
+    rbt_trial_close(&trial);
     return seconds;
 }
 
@@ -287,16 +292,16 @@ static void bsp_is_as_slow_as_its_slowest_worker(void **state)
 
 static double waiting_under(const char *consistency)
 {
-    struct trial trial;
-    trial_pass(&trial,
-               &(struct trial_options){.cluster = {.slowdown_chance = 0.2, .slowdown_factor = 2},
-                                       .workers = 30,
-                                       .servers = 5,
-                                       .consistency = consistency,
-                                       .clocks = 40,
-                                       .spends = 0.05});
-    const double seconds = trial_stats(&trial).wait_seconds;
-    trial_close(&trial);
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                               .cluster = {.slowdown_chance = 0.2, .slowdown_factor = 2},
+                               .workers = 30,
+                               .servers = 5,
+                               .consistency = consistency,
+                               .clocks = 40,
+                               .spends = 0.05});
+    const double seconds = rbt_trial_stats(&trial).wait_seconds;
+    rbt_trial_close(&trial);
     return seconds;
 }
 
@@ -313,32 +318,32 @@ static void staleness_lets_workers_wait_less(void **state)
 
 /* --- Rows sent ahead ------------------------------------------------------------------------- */
 
-static struct trial_options eager(const char *consistency)
+static struct rbt_trial_options eager(const char *consistency)
 {
-    return (struct trial_options){.workers = 8,
-                                  .servers = 2,
-                                  .rows = 20,
-                                  .consistency = consistency,
-                                  .clocks = 60,
-                                  .spends = 0.01};
+    return (struct rbt_trial_options){.workers = 8,
+                                      .servers = 2,
+                                      .rows = 20,
+                                      .consistency = consistency,
+                                      .clocks = 60,
+                                      .spends = 0.01};
 }
 
 static void eager_reads_find_their_rows_there(void **state)
 {
     (void)state;
-    struct trial trial;
-    struct trial_options options = eager("essp:2");
-    trial_pass(&trial, &options);
+    struct rbt_trial trial;
+    struct rbt_trial_options options = eager("essp:2");
+    rbt_trial_pass(&trial, &options);
     for (uint32_t i = 0; i < 8; i++) { /* only the first read has to go and get them */
-        assert_true(trial_worker(&trial, i).transmit_seconds < 2 * trial.first_pull_seconds);
-        assert_true(trial_worker(&trial, i).wait_seconds == 0);
+        assert_true(rbt_trial_worker(&trial, i).transmit_seconds < 2 * trial.first_pull_seconds);
+        assert_true(rbt_trial_worker(&trial, i).wait_seconds == 0);
     }
     assert_true(trial.last_pull_seconds == 0);
-    trial_close(&trial);
+    rbt_trial_close(&trial);
     options = eager("ssp:2"); /* these do go */
-    trial_pass(&trial, &options);
-    assert_true(trial_worker(&trial, 0).transmit_seconds > 10 * trial.first_pull_seconds);
-    trial_close(&trial);
+    rbt_trial_pass(&trial, &options);
+    assert_true(rbt_trial_worker(&trial, 0).transmit_seconds > 10 * trial.first_pull_seconds);
+    rbt_trial_close(&trial);
 }
 
 /* A25: whatever the bound, a read is about one clock behind, if a sync takes less than a clock. */
@@ -347,18 +352,19 @@ static void eager_reads_are_one_clock_behind(void **state)
     (void)state;
     static const char *const consistencies[] = {"essp:2", "essp:5", "essp:10"};
     for (size_t i = 0; i < 3; i++) {
-        struct trial trial;
-        struct trial_options options = eager(consistencies[i]);
+        struct rbt_trial trial;
+        struct rbt_trial_options options = eager(consistencies[i]);
         options.cluster.jitter = 1e-3;
-        trial_pass(&trial, &options);
+        rbt_trial_pass(&trial, &options);
         int64_t reads = 0;
-        for (int lag = 0; lag < TRIAL_LAGS; lag++) {
+        for (int lag = 0; lag < RBT_TRIAL_LAGS; lag++) {
             reads += trial.lags[lag];
             assert_true(trial.lags[lag] <= trial.lags[1]);
         }
         assert_int_equal(reads, 8 * 60);
-        assert_true(trial.lags[0] + trial.lags[1] + trial.lags[2] >= 0.95 * (double)reads);
-        trial_close(&trial);
+        const int64_t fresh = trial.lags[0] + trial.lags[1] + trial.lags[2];
+        assert_true(100 * fresh >= 95 * reads);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -384,7 +390,7 @@ static bool count_delivery(void *context, rbt_simulation *simulation)
 /* Reads for 10 clocks, and not any more for 50. */
 static rbt_status read_then_push(rbt_worker *worker, void *argument)
 {
-    const struct trial *trial = argument;
+    const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     rbt_status st = RBT_OK;
     for (int64_t clock = 0; st == RBT_OK && clock < 60; clock++) {
@@ -400,16 +406,16 @@ static rbt_status read_then_push(rbt_worker *worker, void *argument)
 static void rows_that_nobody_reads_any_more_are_not_sent(void **state)
 {
     (void)state;
-    struct trial trial;
+    struct rbt_trial trial;
     struct tally tally = {.since = 150000000}; /* 0.15 s: clock 15 */
-    struct trial_options options = eager("essp:2");
+    struct rbt_trial_options options = eager("essp:2");
     options.cluster.observer =
         (struct rbt_simulation_observer){.context = &tally, .on_event = count_delivery};
-    trial_open(&trial, &options);
+    rbt_trial_open(&trial, &options);
     assert_ok(rbt_job_run(trial.job, read_then_push, &trial));
     assert_true(tally.rows >= 8 * 9); /* as long as they were read */
     assert_int_equal(tally.rows_late, 0);
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 /* A24: a row that nobody modifies stays fresh; it is asked for once a clock, not again and again.
@@ -419,17 +425,17 @@ static void a_row_that_does_not_change_is_not_fetched_in_a_storm(void **state)
     (void)state;
     static const char *const consistencies[] = {"bsp", "ssp:1", "essp:1"};
     for (size_t i = 0; i < 3; i++) {
-        struct trial trial;
+        struct rbt_trial trial;
         struct tally tally = {0};
-        struct trial_options options = eager(consistencies[i]);
+        struct rbt_trial_options options = eager(consistencies[i]);
         options.is_reading = true;
         options.cluster.observer =
             (struct rbt_simulation_observer){.context = &tally, .on_event = count_delivery};
-        trial_pass(&trial, &options);
+        rbt_trial_pass(&trial, &options);
         assert_true(tally.pulls >= 8 * 2);
         assert_true(tally.pulls <= 8 * 2 * (60 + 1)); /* workers, servers, clocks */
-        assert_true(trial_stats(&trial).resent == 0);
-        trial_close(&trial);
+        assert_true(rbt_trial_stats(&trial).resent == 0);
+        rbt_trial_close(&trial);
     }
 }
 
@@ -440,7 +446,7 @@ static const uint64_t three_keys[3] = {1, 2, 3};
 /* Worker 1 is a second late; worker 0 asks again and again whether it may read. */
 static rbt_status poll_for_rows(rbt_worker *worker, void *argument)
 {
-    struct trial *trial = argument;
+    struct rbt_trial *trial = argument;
     rbt_set *set = NULL;
     rbt_ticket ticket = 0;
     rbt_spend(worker, rbt_worker_index(worker) == 1 ? 1.0 : 0.0);
@@ -467,25 +473,26 @@ static rbt_status poll_for_rows(rbt_worker *worker, void *argument)
 static void looking_again_and_again_lets_time_pass(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.cluster = plain, .workers = 2, .servers = 2});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial,
+                   &(struct rbt_trial_options){.cluster = plain, .workers = 2, .servers = 2});
     assert_ok(rbt_job_run(trial.job, poll_for_rows, &trial));
     assert_true(trial.lags[0] > 0);
     assert_int_equal(trial.lags[1], 20); /* of both workers */
     assert_true(trial.ended_seconds[0] > 1.0);
     assert_true(trial.ended_seconds[0] < 1.0 + 10 * LATENCY);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct rbt_simulation_worker w = trial_worker(&trial, i);
-        trial_near(w.compute_seconds + w.transmit_seconds + w.wait_seconds + w.idle_seconds,
-                   trial_stats(&trial).seconds, 1e-6);
+        const struct rbt_simulation_worker w = rbt_trial_worker(&trial, i);
+        rbt_trial_near(w.compute_seconds + w.transmit_seconds + w.wait_seconds + w.idle_seconds,
+                       rbt_trial_stats(&trial).seconds, 1e-6);
     }
-    trial_close(&trial);
+    rbt_trial_close(&trial);
 }
 
 /* Two pulls and a push that must come after both. */
 static rbt_status chain(rbt_worker *worker, void *argument)
 {
-    struct trial *trial = argument;
+    struct rbt_trial *trial = argument;
     rbt_set *set = NULL;
     rbt_set *other = NULL;
     rbt_ticket tickets[3] = {0};
@@ -511,12 +518,12 @@ static rbt_status chain(rbt_worker *worker, void *argument)
 static void tickets_work_as_on_threads(void **state)
 {
     (void)state;
-    struct trial trial;
-    trial_open(&trial, &(struct trial_options){.workers = 3, .servers = 2});
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 3, .servers = 2});
     assert_ok(rbt_job_run(trial.job, chain, &trial));
     assert_int_equal(trial.wrong_reads, 0);
-    assert_int_equal(trial_value(&trial, 1), 15);
-    trial_close(&trial);
+    assert_int_equal(rbt_trial_value(&trial, 1), 15);
+    rbt_trial_close(&trial);
 }
 
 int main(void)
