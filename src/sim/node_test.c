@@ -85,6 +85,17 @@ static void a_paused_server_answers_when_it_goes_on(void **state)
         0.1 + answer, SLACK);
 }
 
+/* The request, and the one that is sent after 0.2 seconds, come while it is down; the next one,
+ * after twice the time, does not. */
+static void a_crashed_server_has_missed_what_was_sent_to_it(void **state)
+{
+    (void)state;
+    const double answer = 2 * LATENCY + (REQUEST + ANSWER) * BYTE + 2 * COST;
+    rbt_trial_near(
+        pull_with((struct rbt_fault){.kind = RBT_FAULT_CRASH, .node = "server/0", .lasts = 0.3}),
+        0.2 + 0.4 + answer, SLACK);
+}
+
 static void a_slow_link_takes_its_factor_longer(void **state)
 {
     (void)state;
@@ -202,6 +213,7 @@ int main(void)
         cmocka_unit_test(a_pause_delays_a_computation_by_its_length),
         cmocka_unit_test(pauses_that_overlap_count_once),
         cmocka_unit_test(a_paused_server_answers_when_it_goes_on),
+        cmocka_unit_test(a_crashed_server_has_missed_what_was_sent_to_it),
         cmocka_unit_test(a_slow_link_takes_its_factor_longer),
         cmocka_unit_test(nothing_is_lost_by_faults_that_pass),
         cmocka_unit_test(what_is_sent_across_a_partition_is_lost_and_sent_again),
