@@ -257,6 +257,7 @@ static void run_events(rbt_cluster *cluster)
 static rbt_status start_run(rbt_cluster *cluster)
 {
     const rbt_simulation *simulation = cluster->simulation;
+    rbt_cluster_heal(cluster); /* the last run may have ended in the middle of a fault */
     rbt_status st = rbt_coordinator_start(cluster);
     for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
         rbt_sim_worker_clear(cluster, &cluster->workers[i]);
@@ -328,6 +329,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
     cluster->began = cluster->now;
     cluster->last_step = cluster->now;
     cluster->ended_count = 0;
+    cluster->status = RBT_OK;
     rbt_status st = start_run(cluster);
     if (st == RBT_OK) {
         run_workers(cluster);

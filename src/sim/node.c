@@ -250,13 +250,29 @@ static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
     return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
 }
 
-/* The node does nothing until then; what its workers compute takes so much longer. */
+void rbt_cluster_heal(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct rbt_node *node = &cluster->nodes[i];
+        node->is_down = false;
+        node->is_gone = false;
+        node->paused_until = 0;
+        rbt_network_set_side(cluster->network, i, 0);
+        rbt_network_slow(cluster->network, i, 1.0);
+    }
+}
+
+/* The node does nothing until then; what its workers compute takes so much longer. If it stands
+ * still already, only what is added counts. */
 static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
 {
-    cluster->nodes[node].paused_until = cluster->now + lasts;
+    const rbt_time before = cluster->nodes[node].paused_until;
+    const rbt_time from = before > cluster->now ? before : cluster->now;
+    const rbt_time until = cluster->now + lasts > from ? cluster->now + lasts : from;
+    cluster->nodes[node].paused_until = until;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].wake_at += lasts;
+        cluster->workers[i].wake_at += until - from;
     }
 }
 
@@ -270,7 +286,7 @@ static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
     cluster->nodes[node].is_gone = true;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].was_crashed = true;
+        cluster->workers[i].was_crashed = cluster->workers[i].state != RBT_WORKER_ENDED;
         (void)rbt_fail(RBT_E_CLOSED, "%s has crashed", cluster->nodes[node].name);
         rbt_sim_worker_close(cluster, &cluster->workers[i]);
     }
