@@ -302,13 +302,19 @@ static void an_answer_fits_requests_for_the_same_rows_only(void **state)
 static void a_message_lives_as_long_as_somebody_holds_it(void **state)
 {
     (void)state;
-    struct rbt_message *message = rbt_message_create(RBT_MESSAGE_ACK);
+    struct rbt_message_pool pool = {0};
+    struct rbt_message *message = rbt_message_create(&pool, RBT_MESSAGE_ACK);
     assert_int_equal(message->bytes, HEADER);
     assert_string_equal(rbt_message_names[message->kind], "ack");
     rbt_message_ref(message);
     rbt_message_unref(message);
-    assert_int_equal(rbt_alloc_live(), 1);
+    assert_null(pool.first);
     rbt_message_unref(message);
+    assert_ptr_equal(pool.first, message); /* to be used again */
+    assert_ptr_equal(rbt_message_create(&pool, RBT_MESSAGE_BEAT), message);
+    assert_int_equal(message->references, 1);
+    rbt_message_unref(message);
+    rbt_message_free_pool(&pool);
     assert_int_equal(rbt_alloc_live(), 0);
     rbt_message_unref(NULL);
 }
@@ -318,7 +324,8 @@ static bool make_all(const struct rbt_shard_event *event)
 {
     static const uint32_t index[2] = {6, 8};
     static const float values[2] = {0.6F, 0.8F};
-    struct rbt_message *plain = rbt_message_create(RBT_MESSAGE_BEAT);
+    struct rbt_message_pool pool = {0};
+    struct rbt_message *plain = rbt_message_create(&pool, RBT_MESSAGE_BEAT);
     struct rbt_message *request = rbt_message_copy(event, tables);
     struct rbt_message *answer = request == NULL ? NULL : rbt_message_answer(request, tables);
     bool is_whole = false;
@@ -330,6 +337,7 @@ static bool make_all(const struct rbt_shard_event *event)
     rbt_message_unref(answer);
     rbt_message_unref(request);
     rbt_message_unref(plain);
+    rbt_message_free_pool(&pool);
     return is_whole;
 }
 
