@@ -105,6 +105,7 @@ struct rbt_simulation_stats {
     uint64_t bytes;          /* the same */
     uint64_t lost;           /* messages */
     uint64_t duplicated;     /* by the network */
+    uint64_t nodes_lost;     /* that the coordinator has given up */
     uint64_t resent;         /* for want of an answer */
     double compute_seconds;  /* computing, as declared and slowed down */
     double transmit_seconds; /* waiting for messages that were on their way */

@@ -189,6 +189,8 @@ void rbt_worker_note_read(rbt_worker *worker, int64_t clock)
     struct rbt_worker_stats *stats = worker->stats;
     const int64_t lag = rbt_client_clock(worker) - clock;
     rbt_client_count(&stats->reads, 1);
+    const int64_t bin = lag < 0 ? 0 : lag < RBT_LAG_COUNTS ? lag : RBT_LAG_COUNTS - 1;
+    rbt_client_count(&stats->lag_counts[bin], 1);
     if (lag > 0) {
         rbt_client_count(&stats->lag_sum, (uint64_t)lag);
         if ((uint64_t)lag > atomic_load_explicit(&stats->lag_max, memory_order_relaxed)) {

@@ -119,6 +119,7 @@ static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
                               cluster->nodes[effect->node].name, names[effect->state]);
         }
         if (effect->state == RBT_MEMBER_DOWN) {
+            cluster->simulation->totals.nodes_lost++;
             give_up(cluster, effect->node);
         }
     }
