@@ -47,6 +47,8 @@ struct rbt_node {
     bool is_down; /* nothing gets in or out */
     bool is_gone; /* for good */
     rbt_time paused_until;
+    rbt_time traffic_since; /* for the trace: when the slice of time began, and what was sent and */
+    uint64_t traffic[2];    /* received in it */
 };
 
 /* From a worker, or the coordinator, to a server. */
@@ -192,6 +194,9 @@ void rbt_cluster_schedule(rbt_cluster *cluster, rbt_time at, enum rbt_cluster_ev
 void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message);
 
 void rbt_cluster_arrive(rbt_cluster *cluster, void *envelope);
+
+/* Writes down the traffic of the last slice of time; at the end of a run. */
+void rbt_cluster_end_traffic(rbt_cluster *cluster);
 
 /* Takes the message out of the envelope and frees that; NULL if the node is down. */
 struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *envelope);

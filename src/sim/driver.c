@@ -336,6 +336,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
         st = collect_status(cluster);
     }
     rbt_simulation_note(cluster);
+    rbt_cluster_end_traffic(cluster);
     end_run(cluster);
     return st;
 }

@@ -11,9 +11,12 @@
 #include "base/error.h"
 #include "sim/cluster.h"
 
-#define RESEND_FIRST rbt_sim_time(0.2)
-#define RESEND_MIN   rbt_sim_time(0.02)
-#define RESEND_MAX   rbt_sim_time(10.0)
+enum { SENT, RECEIVED }; /* directions of traffic */
+
+#define TRAFFIC_SLICE rbt_sim_time(0.001) /* for the curves of a trace */
+#define RESEND_FIRST  rbt_sim_time(0.2)
+#define RESEND_MIN    rbt_sim_time(0.02)
+#define RESEND_MAX    rbt_sim_time(10.0)
 
 /* A copy of a message on the network. The path is copied, so that the message itself, which is not
  * in any processor cache, need not be looked at before it is delivered. */
@@ -72,6 +75,43 @@ void rbt_cluster_schedule(rbt_cluster *cluster, rbt_time at, enum rbt_cluster_ev
     }
 }
 
+/* Writes down what the node has sent and received since its slice of time began. */
+static void write_traffic(const rbt_cluster *cluster, uint32_t index)
+{
+    const struct rbt_node *node = &cluster->nodes[index];
+    const uint64_t per_s = (uint64_t)(1000000000 / TRAFFIC_SLICE);
+    const uint64_t rates[2] = {node->traffic[SENT] * per_s, node->traffic[RECEIVED] * per_s};
+    rbt_trace_traffic(cluster->simulation->trace, index, node->traffic_since, rates);
+}
+
+/* Adds to the node's curve of traffic, in slices of time. */
+static void note_traffic(rbt_cluster *cluster, uint32_t index, int direction, size_t bytes)
+{
+    struct rbt_node *node = &cluster->nodes[index];
+    const rbt_time since = cluster->now / TRAFFIC_SLICE * TRAFFIC_SLICE;
+    if (cluster->simulation->trace == NULL) {
+        return;
+    }
+    if (since > node->traffic_since) {
+        write_traffic(cluster, index);
+        if (since > node->traffic_since + TRAFFIC_SLICE) { /* and then there was nothing */
+            rbt_trace_traffic(cluster->simulation->trace, index,
+                              node->traffic_since + TRAFFIC_SLICE, (uint64_t[2]){0, 0});
+        }
+        node->traffic_since = since;
+        node->traffic[SENT] = 0;
+        node->traffic[RECEIVED] = 0;
+    }
+    node->traffic[direction] += bytes;
+}
+
+void rbt_cluster_end_traffic(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; cluster->simulation->trace != NULL && i < cluster->node_count; i++) {
+        write_traffic(cluster, i);
+    }
+}
+
 void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
 {
     if (cluster->nodes[message->from].is_down) {
@@ -80,6 +120,7 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
     const struct rbt_message_path path = {message->from, message->to, message->bytes};
     struct rbt_passage passages[2];
     const size_t count = rbt_network_send(cluster->network, &path, cluster->now, passages);
+    note_traffic(cluster, path.from, SENT, path.bytes);
     for (size_t i = 0; i < count; i++) {
         struct rbt_envelope *envelope = take_envelope(cluster);
         if (envelope == NULL) {
@@ -109,6 +150,7 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
         rbt_cluster_discard(cluster, envelope);
         return;
     }
+    note_traffic(cluster, envelope->path.to, RECEIVED, envelope->path.bytes);
     rbt_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
 }
 
