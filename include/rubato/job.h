@@ -47,8 +47,8 @@ struct rbt_job_options {
     size_t struct_size;      /* sizeof this struct, so that it can grow */
     uint32_t workers;        /* how many run the function; default: one per core; at most 1024 */
     uint32_t shards;         /* how many parts the tables are cut into; default: 1; at most 256 */
-    const char *consistency; /* of tables that name none: "bsp", "ssp:S", "essp:S" or "asp", see
-                                rubato/table.h; default: "essp:2" */
+    const char *consistency; /* of tables that name none: "bsp", "ssp:S", "essp:S", "asp" or
+                                "auto", see rubato/table.h; default: "essp:2" */
     const char *name_space;  /* where tables without "/" in their name live; default: "main" */
     rbt_simulation *simulation; /* the cluster to pretend to run on; default: none, run here */
 };
@@ -66,6 +66,18 @@ RBT_API RBT_MUST_USE rbt_status rbt_job_open(const struct rbt_job_options *optio
  * May be called again: tables keep their rows, clocks start again at 0. */
 RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function,
                                             void *argument);
+
+/* The staleness of tables that name no consistency of their own; RBT_STALENESS_ANY: no bound. It
+ * may be changed while the job runs: reads obey the new bound from then on. A job opened as "auto"
+ * changes it by itself. Fails with RBT_E_INVALID; tables may then differ. Threads: one at a time.
+ */
+RBT_API RBT_MUST_USE rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness);
+RBT_API int64_t rbt_job_staleness(const rbt_job *job);
+
+/* A job opened as "auto" never chooses more than `max` from now on: for callers who know more than
+ * how fast it goes, such as how many clocks a pass over the data takes, or that the objective has
+ * got worse. Does nothing for other jobs. To be called by worker 0, or before the job runs. */
+RBT_API void rbt_job_limit_staleness(rbt_job *job, int64_t max);
 
 /* Ends the job and frees its tables. Accepts NULL. Must not be called while the job runs. */
 RBT_API void rbt_job_close(rbt_job *job);

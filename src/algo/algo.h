@@ -39,14 +39,16 @@ struct rbt_train_options {
     const char *consistency;
     const char *rule; /* only "add" for now */
     int64_t seed;
-    const char *model; /* path, or NULL */
-    double target;     /* NaN: none */
-    int64_t patience;  /* 0: none */
+    const char *model;          /* path, or NULL */
+    double target;              /* NaN: none */
+    int64_t patience;           /* 0: none */
+    double until;               /* seconds of training after which to stop; 0: none */
+    rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
 };
 
 /* Said about once per epoch, when all workers' figures for it are in. */
 struct rbt_train_event {
-    double t;     /* seconds since training began */
+    double t;     /* seconds since training began; virtual time in a simulation */
     double epoch; /* passes completed */
     int64_t clock;
     uint64_t examples; /* processed so far, all workers */
@@ -55,6 +57,7 @@ struct rbt_train_event {
     struct rbt_metrics eval; /* on the evaluation data; count 0 without */
     double lag_mean;
     int64_t lag_max;
+    int64_t staleness; /* of the job: the bound that is in force; RBT_STALENESS_ANY: none */
     uint64_t bytes;
 };
 
@@ -69,10 +72,14 @@ struct rbt_observer {
 struct rbt_train_summary {
     double objective; /* exact, on the whole training data, with the final model */
     struct rbt_metrics eval;
-    double seconds; /* training only */
+    double objective_mean5; /* mean and variance of the last five that events told, or fewer */
+    double objective_var5;
+    double seconds;         /* training only, real time */
+    double virtual_seconds; /* in a simulation: virtual time at the end of training; else 0 */
     double load_seconds;
     uint64_t examples;
-    double examples_per_s;
+    double examples_per_s;     /* per virtual second in a simulation */
+    double seconds_per_update; /* the same; 0 without updates */
     double epochs;
     int64_t clocks;
     struct rbt_job_stats stats;
@@ -89,6 +96,13 @@ struct rbt_predict_options {
     FILE *out; /* one value per line */
 };
 
+/* What computing costs, as the algorithm tells it to a simulation (rbt_spend). `rubato bench cost`
+ * measures it. */
+struct rbt_algo_cost {
+    const char *name; /* "nonzero", for linear_ns_per_nonzero */
+    double ns;        /* on one core of full speed */
+};
+
 struct rbt_algo {
     const char *name;     /* "linear" */
     const char *summary;  /* one line for `rubato train --list` */
@@ -96,7 +110,9 @@ struct rbt_algo {
     enum rbt_model_kind model_kind;
     const struct rbt_option *options;
     size_t option_count;
-    size_t config_size;     /* of the struct that options write into */
+    size_t config_size; /* of the struct that options write into */
+    const struct rbt_algo_cost *costs;
+    size_t cost_count;
     int64_t epochs_default; /* when --epochs is not given */
     /* May fail with RBT_E_INVALID when options contradict each other. Writes the model file itself,
      * atomically, unless interrupted. */

@@ -43,6 +43,16 @@ enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given
 enum { METHOD_PROXIMAL, METHOD_TRUNCATE };
 enum { SCALE_FEATURES, SCALE_NONE };
 
+/* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
+ * process. A weight is pulled, regularised and pushed once per clock; in this process that includes
+ * what a server does with it. Further regularisation steps are part of the cost of nonzeros. */
+enum { COST_NONZERO, COST_EXAMPLE, COST_WEIGHT, COST_COUNT };
+static const struct rbt_algo_cost costs[COST_COUNT] = {
+    [COST_NONZERO] = {"nonzero", 1.5},
+    [COST_EXAMPLE] = {"example", 48.0},
+    [COST_WEIGHT] = {"weight", 16.0},
+};
+
 struct linear_worker {
     struct rbt_share share; /* values are scaled */
     float *scales;          /* r: (key_count) */
@@ -110,12 +120,12 @@ static double *count_usage(const struct rbt_share *share)
     return usage;
 }
 
-static rbt_status begin(void *context, rbt_worker *worker)
+/* Takes a worker's share of the examples, not scaled yet. */
+static rbt_status take_share(struct linear *linear, uint32_t index)
 {
-    struct linear *linear = context;
-    struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    rbt_status st = rbt_share_take(&linear->examples, linear->seed, rbt_worker_index(worker),
-                                   linear->worker_count, &w->share);
+    struct linear_worker *w = &linear->workers[index];
+    const rbt_status st =
+        rbt_share_take(&linear->examples, linear->seed, index, linear->worker_count, &w->share);
     if (st != RBT_OK) {
         return st;
     }
@@ -123,9 +133,25 @@ static rbt_status begin(void *context, rbt_worker *worker)
     w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
     w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
+    if (w->scales == NULL || w->shares == NULL || w->step_max == NULL || w->coefficients == NULL) {
+        return no_memory();
+    }
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        w->scales[j] = 1.0F;
+    }
+    return RBT_OK;
+}
+
+static rbt_status begin(void *context, rbt_worker *worker)
+{
+    struct linear *linear = context;
+    const struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    rbt_status st = take_share(linear, rbt_worker_index(worker));
+    if (st != RBT_OK) {
+        return st;
+    }
     double *usage = count_usage(&w->share);
-    if (w->scales == NULL || w->shares == NULL || w->step_max == NULL || w->coefficients == NULL ||
-        usage == NULL) {
+    if (usage == NULL) {
         st = no_memory();
     } else {
         const struct rbt_replica_rows rows = {linear->usage, w->share.keys, w->share.key_count};
@@ -290,6 +316,10 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     }
     w->bias.values[0] = run.bias;
     figures->count += last - first;
+    const uint64_t nonzeros = share->offsets[last] - share->offsets[first];
+    rbt_spend(worker, 1e-9 * (costs[COST_NONZERO].ns * (double)nonzeros +
+                              costs[COST_EXAMPLE].ns * (double)(last - first) +
+                              costs[COST_WEIGHT].ns * (double)w->weights.count));
     return RBT_OK;
 }
 
@@ -351,15 +381,19 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     return st;
 }
 
-/* Sum of losses of the model on a worker's share; the share is scaled, so the weights are, too. */
+/* Sum of losses of the model on a worker's share; the share is scaled, so the weights are, too. A
+ * worker that was lost at once has not taken its share; its examples count all the same. */
 static rbt_status measure(void *argument, uint32_t index)
 {
     struct linear *linear = argument;
     struct linear_worker *w = &linear->workers[index];
     const struct rbt_share *share = &w->share;
+    rbt_status st = share->offsets == NULL ? take_share(linear, index) : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
     float *weights = rbt_calloc(share->key_count, sizeof *weights);
     float *margins = rbt_calloc(share->count, sizeof *margins);
-    rbt_status st = RBT_OK;
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
@@ -602,6 +636,8 @@ const struct rbt_algo rbt_linear = {
     .options = linear_options,
     .option_count = sizeof linear_options / sizeof linear_options[0],
     .config_size = sizeof(struct rbt_linear_config),
+    .costs = costs,
+    .cost_count = COST_COUNT,
     .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_linear_model_predict,

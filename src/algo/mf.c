@@ -30,6 +30,17 @@ enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step s
 
 static const double init_deviation = 0.1;
 
+/* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
+ * process. An element of a user's or item's row is pulled and pushed once per clock; in this
+ * process that includes what a server does with it. Rows that do not fit into the core's cache,
+ * here more than about 1 MB of them, cost up to twice as much; a worker of a cluster has few. */
+enum { COST_RATING, COST_RATING_RANK, COST_ELEMENT, COST_COUNT };
+static const struct rbt_algo_cost costs[COST_COUNT] = {
+    [COST_RATING] = {"rating", 10.0},
+    [COST_RATING_RANK] = {"rating_rank", 0.56},
+    [COST_ELEMENT] = {"element", 4.7},
+};
+
 struct mf_worker {
     struct rbt_rating_share share;
     uint32_t *user_counts; /* ratings of each user in the share */
@@ -239,6 +250,14 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
         figures->loss += rbt_choose_kernels()->mf(&run);
     }
     figures->count += last - first;
+    size_t elements = 0;
+    for (size_t i = 0; i < replica_count; i++) {
+        elements += all[i]->count * all[i]->width;
+    }
+    const double ratings = (double)(last - first);
+    rbt_spend(worker, 1e-9 * (costs[COST_RATING].ns * ratings +
+                              costs[COST_RATING_RANK].ns * ratings * (double)run.rank +
+                              costs[COST_ELEMENT].ns * (double)elements));
     return RBT_OK;
 }
 
@@ -472,6 +491,8 @@ const struct rbt_algo rbt_mf = {
     .options = mf_options,
     .option_count = sizeof mf_options / sizeof mf_options[0],
     .config_size = sizeof(struct rbt_mf_config),
+    .costs = costs,
+    .cost_count = COST_COUNT,
     .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_mf_model_predict,

@@ -10,11 +10,15 @@
 #include "base/error.h"
 #include "base/thread.h"
 
+enum { RECENT_MAX = 5 }; /* objectives that the summary is about */
+
 /* Elements of the row of an epoch in the table of figures. */
 enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
 
 /* Elements of row 0 of the control table; whoever adds to one makes everybody leave. */
 enum { GOAL_REACHED, INTERRUPTED, FAILED, CONTROL_WIDTH };
+
+enum { AUTO_MAX = 3 }; /* clocks; the limit of a tuned staleness when a pass takes fewer */
 
 const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
 const char *const rbt_training_combines[] = {"mean", "sum", NULL};
@@ -27,13 +31,18 @@ struct run {
     uint64_t *processed; /* examples, per worker; each writes its own */
     /* The rest is written by worker 0 and read when all have left. */
     double load_seconds;
-    double began;
-    double seconds;
+    double began;        /* on the workers' clock */
+    double ended;        /* the same */
+    double real_began;   /* on our clock: only for figures */
+    double real_seconds; /* the same */
+    bool is_finished;    /* worker 0 got to the end */
     int64_t clocks;
     int64_t epochs_reported;
     double objective_min;
     int64_t evaluations_since;
     bool is_interrupted;
+    double recent[RECENT_MAX]; /* objectives told; the next goes to recent_count % RECENT_MAX */
+    size_t recent_count;       /* ever told */
     struct rbt_model model;
 };
 
@@ -65,14 +74,16 @@ static uint64_t processed_sum(const struct run *run)
     return sum;
 }
 
-static void tell(const struct run *run, rbt_job *job, struct rbt_train_event *event)
+static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
 {
     struct rbt_job_stats stats;
     const struct rbt_observer *observer = run->training->observer;
     rbt_job_stats(job, &stats);
+    run->recent[run->recent_count++ % RECENT_MAX] = event->objective;
     event->examples = processed_sum(run);
     event->lag_mean = stats.lag_mean;
     event->lag_max = stats.lag_max;
+    event->staleness = rbt_job_staleness(job);
     event->bytes = stats.bytes_sent + stats.bytes_received;
     if (observer->on_event != NULL) {
         observer->on_event(observer->context, event);
@@ -99,6 +110,17 @@ static bool is_goal_reached(struct run *run, double objective)
            (options->patience > 0 && run->evaluations_since >= options->patience);
 }
 
+/* An objective that gets worse while the staleness is tuned is a sign of too much of it. */
+static void watch_staleness(const struct run *run, rbt_job *job, double objective)
+{
+    if (objective > run->objective_min) {
+        rbt_job_limit_staleness(job, rbt_job_staleness(job) / 2);
+    }
+}
+
+/* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
+ * observer's business and not training's. Collecting the model is not free, though: it is read
+ * through the network like anything else. Without evaluation data nothing is collected. */
 static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_metrics *metrics)
 {
     const struct rbt_training *training = run->training;
@@ -112,34 +134,50 @@ static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_m
     return st;
 }
 
+/* Reads the figures of an epoch; `is_complete` says whether they are everybody's, that is, of all
+ * who have not been lost on the way. */
+static rbt_status read_figures(struct run *run, rbt_worker *worker, bool is_last,
+                               double row[FIGURES_WIDTH], bool *is_complete)
+{
+    const uint64_t epoch = (uint64_t)run->epochs_reported;
+    rbt_status st = is_last ? rbt_get_within(worker, run->figures, epoch, 0, row)
+                            : rbt_get(worker, run->figures, epoch, row);
+    *is_complete = st == RBT_OK && row[COUNT] >= (double)run->training->examples;
+    const int64_t end = (run->epochs_reported + 1) * run->clocks_per_epoch + 1;
+    if (st != RBT_OK || *is_complete || is_last || rbt_worker_shard_clock(worker) < end) {
+        return st; /* some are behind; if they have left early, it never comes */
+    }
+    /* Everybody who is still there has ended the epoch, so this read does not wait. */
+    st = rbt_get_within(worker, run->figures, epoch, rbt_worker_clock(worker) - end, row);
+    *is_complete = st == RBT_OK && row[COUNT] > 0;
+    return st;
+}
+
 /* Worker 0: reports epochs whose figures are complete, but not the last one, which is reported with
  * exact figures at the end; then, `is_last`, everybody else has finished or left. */
 static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
 {
     const struct rbt_training *training = run->training;
     while (run->epochs_reported + 1 < training->epochs) {
-        const uint64_t epoch = (uint64_t)run->epochs_reported;
         const int64_t clock = rbt_worker_clock(worker) - 1;
         if ((run->epochs_reported + 1) * run->clocks_per_epoch > clock) {
             return RBT_OK; /* not even the worker itself has finished it */
         }
         double row[FIGURES_WIDTH];
-        rbt_status st = is_last ? rbt_get_within(worker, run->figures, epoch, 0, row)
-                                : rbt_get(worker, run->figures, epoch, row);
-        if (st != RBT_OK) {
+        bool is_complete = false;
+        rbt_status st = read_figures(run, worker, is_last, row, &is_complete);
+        if (st != RBT_OK || !is_complete) {
             return st;
         }
-        if (row[COUNT] < (double)training->examples) {
-            return RBT_OK; /* some are behind; if they have left early, it never comes */
-        }
         run->epochs_reported++;
-        struct rbt_train_event event = {.t = rbt_clock_seconds() - run->began,
+        struct rbt_train_event event = {.t = rbt_worker_seconds(worker) - run->began,
                                         .epoch = (double)run->epochs_reported,
                                         .clock = clock,
                                         .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
         if (training->has_eval) {
             st = evaluate_now(run, worker, &event.eval);
         }
+        watch_staleness(run, rbt_worker_job(worker), event.objective);
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {
             st = ask_to_stop(run, worker, GOAL_REACHED);
         }
@@ -165,8 +203,10 @@ static rbt_status prepare(struct run *run, rbt_worker *worker)
     }
     if (st == RBT_OK && rbt_worker_index(worker) == 0) {
         const struct rbt_observer *observer = training->observer;
-        run->began = rbt_clock_seconds();
-        run->load_seconds = run->began - training->started;
+        /* Virtual time has one beginning for all: faults and timelines count from there, too. */
+        run->began = training->options->simulation != NULL ? 0 : rbt_worker_seconds(worker);
+        run->real_began = rbt_clock_seconds();
+        run->load_seconds = run->real_began - training->started;
         if (observer->on_loaded != NULL) {
             observer->on_loaded(observer->context, run->load_seconds, training->examples,
                                 parameters);
@@ -215,13 +255,26 @@ static rbt_status work(struct run *run, rbt_worker *worker, const struct rbt_tra
     return st;
 }
 
-/* Reads what others have asked for, after saying whether the user wants to stop. */
+/* Whether training has lasted as long as it may; worker 0's clock counts. */
+static bool is_time_up(const struct run *run, rbt_worker *worker)
+{
+    const double until = run->training->options->until;
+    return until > 0 && rbt_worker_index(worker) == 0 &&
+           rbt_worker_seconds(worker) - run->began >= until;
+}
+
+/* Reads what others have asked for, after saying whether the user or the time wants to stop. */
 static rbt_status should_stop(struct run *run, rbt_worker *worker, bool *is_over)
 {
     const struct rbt_observer *observer = run->training->observer;
     const bool is_interrupted =
         observer->is_interrupted != NULL && observer->is_interrupted(observer->context);
-    rbt_status st = is_interrupted ? ask_to_stop(run, worker, INTERRUPTED) : RBT_OK;
+    rbt_status st = RBT_OK;
+    if (is_interrupted) {
+        st = ask_to_stop(run, worker, INTERRUPTED);
+    } else if (is_time_up(run, worker)) {
+        st = ask_to_stop(run, worker, GOAL_REACHED);
+    }
     int64_t control[CONTROL_WIDTH] = {0};
     if (st == RBT_OK) {
         st = rbt_get(worker, run->control, 0, control);
@@ -273,7 +326,8 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
 {
     int64_t control[CONTROL_WIDTH] = {0};
     rbt_status st = rbt_get_within(worker, run->control, 0, 0, control); /* waits for everybody */
-    run->seconds = rbt_clock_seconds() - run->began;
+    run->ended = rbt_worker_seconds(worker);
+    run->real_seconds = rbt_clock_seconds() - run->real_began;
     /* Others may have stopped after worker 0 last looked: then this is not the model asked for. */
     run->is_interrupted = run->is_interrupted || control[INTERRUPTED] > 0;
     if (st == RBT_OK) {
@@ -282,6 +336,7 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     if (st == RBT_OK) {
         st = run->training->task->collect(run->training->context, worker, 0, &run->model);
     }
+    run->is_finished = st == RBT_OK;
     return st;
 }
 
@@ -333,20 +388,51 @@ static rbt_status write_model(const struct run *run)
     return path == NULL || run->is_interrupted ? RBT_OK : rbt_model_write(&run->model, path);
 }
 
+/* The figures of the run, but not yet those of the model. */
+static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summary *summary)
+{
+    const double seconds = run->ended - run->began;
+    const bool is_simulated = run->training->options->simulation != NULL;
+    *summary =
+        (struct rbt_train_summary){.seconds = is_simulated ? run->real_seconds : seconds,
+                                   .virtual_seconds = is_simulated ? seconds : 0.0,
+                                   .load_seconds = run->load_seconds,
+                                   .examples = processed_sum(run),
+                                   .epochs = (double)run->clocks / (double)run->clocks_per_epoch,
+                                   .clocks = run->clocks,
+                                   .digest = rbt_model_digest(&run->model),
+                                   .is_interrupted = run->is_interrupted};
+    rbt_job_stats(job, &summary->stats);
+    const uint64_t updates = summary->stats.updates;
+    summary->examples_per_s = seconds > 0 ? (double)summary->examples / seconds : 0.0;
+    summary->seconds_per_update = updates > 0 ? seconds / (double)updates : 0.0;
+}
+
+/* Mean and variance of the last objectives told. */
+static void summarise_recent(const struct run *run, struct rbt_train_summary *summary)
+{
+    const size_t count = run->recent_count < RECENT_MAX ? run->recent_count : RECENT_MAX;
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        sum += run->recent[i];
+    }
+    const double mean = sum / (double)count;
+    double squares = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        squares += (run->recent[i] - mean) * (run->recent[i] - mean);
+    }
+    summary->objective_mean5 = mean;
+    summary->objective_var5 = squares / (double)count;
+}
+
 /* Measures the final model, says so, and writes it. */
 static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summary *summary)
 {
     const struct rbt_training *training = run->training;
-    const double epochs = (double)run->clocks / (double)run->clocks_per_epoch;
-    *summary = (struct rbt_train_summary){.seconds = run->seconds,
-                                          .load_seconds = run->load_seconds,
-                                          .examples = processed_sum(run),
-                                          .epochs = epochs,
-                                          .clocks = run->clocks,
-                                          .digest = rbt_model_digest(&run->model),
-                                          .is_interrupted = run->is_interrupted};
-    summary->examples_per_s = run->seconds > 0 ? (double)summary->examples / run->seconds : 0.0;
-    rbt_job_stats(job, &summary->stats);
+    if (!run->is_finished) {
+        return rbt_fail(RBT_E_CLOSED, "worker 0 was lost, and it is the one that takes the model");
+    }
+    summarise(run, job, summary);
     rbt_status st = training->task->objective(training->context, &run->model, &summary->objective);
     if (st == RBT_OK && training->has_eval) {
         st = training->task->evaluate(training->context, &run->model, &summary->eval);
@@ -354,15 +440,15 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
     if (st != RBT_OK) {
         return st;
     }
-    if ((double)run->epochs_reported >= epochs) {
-        return write_model(run); /* it stopped early; this epoch has been told of */
+    if ((double)run->epochs_reported < summary->epochs) { /* else it has been told of */
+        struct rbt_train_event event = {.t = run->ended - run->began,
+                                        .epoch = summary->epochs,
+                                        .clock = run->clocks,
+                                        .objective = summary->objective,
+                                        .eval = summary->eval};
+        tell(run, job, &event);
     }
-    struct rbt_train_event event = {.t = run->seconds,
-                                    .epoch = epochs,
-                                    .clock = run->clocks,
-                                    .objective = summary->objective,
-                                    .eval = summary->eval};
-    tell(run, job, &event);
+    summarise_recent(run, summary);
     return write_model(run);
 }
 
@@ -383,12 +469,15 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
                                                 .workers = training->workers,
                                                 .shards = (uint32_t)options->servers,
-                                                .consistency = options->consistency};
+                                                .consistency = options->consistency,
+                                                .simulation = options->simulation};
     rbt_job *job = NULL;
     rbt_status st = rbt_job_open(&job_options, &job);
     if (st != RBT_OK) {
         return st;
     }
+    /* What is more than a pass over the data behind is of little use, however fast it comes. */
+    rbt_job_limit_staleness(job, run.clocks_per_epoch > AUTO_MAX ? run.clocks_per_epoch : AUTO_MAX);
     run.processed = rbt_calloc(training->workers, sizeof *run.processed);
     st = run.processed == NULL
              ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)

@@ -109,6 +109,15 @@ static rbt_status refuse_number(const struct rbt_option *option, const struct so
                     source->text);
 }
 
+static rbt_status refuse_time(const struct rbt_option *option, const struct source *source)
+{
+    char range[128];
+    describe_range(option, range, sizeof range);
+    return rbt_fail(RBT_E_INVALID, "%s \"%s\" needs a time%s%s, such as 500ms, got \"%s\"",
+                    source->kind, source->name, range, range[0] != '\0' ? " seconds" : "",
+                    source->text);
+}
+
 static size_t choice_count(const struct rbt_option *option)
 {
     size_t count = 0;
@@ -190,6 +199,12 @@ static rbt_status store(struct place place, const struct source *source)
         }
         *(double *)value = real;
         return RBT_OK;
+    case RBT_OPTION_TIME:
+        if (!rbt_text_to_seconds(source->text, &real) || !is_in_range(option, real)) {
+            return refuse_time(option, source);
+        }
+        *(double *)value = real;
+        return RBT_OK;
     case RBT_OPTION_TEXT:
         *(const char **)value = source->text;
         return RBT_OK;
@@ -212,6 +227,7 @@ static void clear(struct place place)
         *(int64_t *)value = 0;
         return;
     case RBT_OPTION_REAL:
+    case RBT_OPTION_TIME:
         *(double *)value = 0;
         return;
     case RBT_OPTION_TEXT:
@@ -241,10 +257,11 @@ static rbt_status add_hint(const struct rbt_option_command *command, struct plac
                          command->name);
 }
 
-/* RUBATO_CLOCKS_PER_EPOCH for clocks-per-epoch. */
-static void environment_name(const char *name, char text[NAME_MAX_SIZE])
+/* RUBATO_CLOCKS_PER_EPOCH for clocks-per-epoch; `section`, which may be NULL, goes in between. */
+static void environment_name(const char *section, const char *name, char text[NAME_MAX_SIZE])
 {
-    int length = snprintf(text, NAME_MAX_SIZE, "RUBATO_%s", name);
+    int length = snprintf(text, NAME_MAX_SIZE, "RUBATO_%s%s%s", section != NULL ? section : "",
+                          section != NULL ? "_" : "", name);
     RBT_ASSERT(length > 0 && length < NAME_MAX_SIZE); /* a name in a table is too long */
     for (char *c = text; *c != '\0'; c++) {
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
@@ -264,7 +281,7 @@ static rbt_status prepare(const struct rbt_option_command *command, struct place
         RBT_ASSERT(st == RBT_OK); /* a default in a table is wrong */
     }
     char name[NAME_MAX_SIZE];
-    environment_name(place.option->name, name);
+    environment_name(command->section, place.option->name, name);
     const char *text = getenv(name);
     if (text == NULL || text[0] == '\0') {
         return RBT_OK;
@@ -486,6 +503,8 @@ static const char *placeholder(const struct rbt_option *option)
         return "N";
     case RBT_OPTION_REAL:
         return "X";
+    case RBT_OPTION_TIME:
+        return "TIME";
     case RBT_OPTION_TEXT:
         return "TEXT";
     case RBT_OPTION_FLAG:

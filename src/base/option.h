@@ -1,7 +1,8 @@
 /* base/option.h - options of a command as a table.
  *
  * Every option is one entry: name, type, range, default, unit, help. Parsing of the command line
- * and of the environment (RUBATO_<NAME>), the checks, and `--help` all come from the table.
+ * and of the environment (RUBATO_<NAME> or RUBATO_<SECTION>_<NAME>), the checks, and `--help` all
+ * come from the table.
  *
  *     struct config { int64_t epochs; double l2; };
  *     static const struct rbt_option options[] = {
@@ -24,6 +25,7 @@
 enum rbt_option_type {
     RBT_OPTION_INT,    /* int64_t; accepts 64k, 10M (powers of 1000), 4Ki, 2Mi (of 1024) */
     RBT_OPTION_REAL,   /* double; accepts 1e-3 */
+    RBT_OPTION_TIME,   /* double, in seconds; accepts 500ms, 2s, 1m */
     RBT_OPTION_TEXT,   /* const char * into argv, the environment or the default; may be NULL */
     RBT_OPTION_FLAG,   /* bool; takes no value, `--no-NAME` turns it off */
     RBT_OPTION_CHOICE, /* int32_t, the index in `choices` */
@@ -39,7 +41,7 @@ struct rbt_option_list {
 struct rbt_option {
     const char *name; /* without the two dashes */
     enum rbt_option_type type;
-    double min; /* of INT and REAL; not checked when min == max == 0 */
+    double min; /* of INT, REAL and TIME; not checked when min == max == 0 */
     double max;
     const char *value;          /* default as text; NULL: 0, NULL, false, empty */
     const char *unit;           /* for the help: "clocks", "FILE", ... */
@@ -61,6 +63,7 @@ struct rbt_option_command {
     const struct rbt_option_table *tables;
     size_t table_count;
     size_t positional_max; /* how many plain arguments are allowed */
+    const char *section;   /* in the names of environment variables; NULL: none */
 };
 
 /* Plain arguments found between the options. */

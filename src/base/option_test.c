@@ -15,6 +15,7 @@ struct config {
     int32_t format;
     struct rbt_option_list data;
     double target;
+    double until;
 };
 
 static const char *const formats[] = {"auto", "libsvm", "csv", NULL};
@@ -48,6 +49,12 @@ static const struct rbt_option options[] = {
      .type = RBT_OPTION_REAL,
      .value = "nan",
      .offset = offsetof(struct config, target)},
+    {.name = "until",
+     .type = RBT_OPTION_TIME,
+     .min = 0,
+     .max = 60,
+     .value = "20ms",
+     .offset = offsetof(struct config, until)},
 };
 
 static struct config config;
@@ -88,6 +95,7 @@ static void defaults_are_set(void **state)
     assert_int_equal(config.format, 0);
     assert_int_equal(config.data.count, 0);
     assert_true(isnan(config.target));
+    assert_true(config.until == 0.02);
 }
 
 static void the_command_line_beats_the_environment_beats_defaults(void **state)
@@ -202,6 +210,38 @@ static void misspelt_names_get_a_suggestion(void **state)
                      "See \"rubato train --help\".");
 }
 
+static void times_are_seconds(void **state)
+{
+    (void)state;
+    assert_ok(PARSE("--until", "1m"));
+    assert_true(config.until == 60);
+    assert_complaint(PARSE("--until", "2m"),
+                     "option \"--until\" needs a time from 0 to 60 seconds, such as 500ms, got "
+                     "\"2m\"",
+                     "See \"rubato train --help\".");
+    assert_complaint(PARSE("--until", "soon"),
+                     "option \"--until\" needs a time from 0 to 60 seconds, such as 500ms, got "
+                     "\"soon\"",
+                     "See \"rubato train --help\".");
+}
+
+/* Two commands on one line may have options of the same name. */
+static void a_section_has_its_own_environment(void **state)
+{
+    (void)state;
+    const struct rbt_option_table table = {options, sizeof options / sizeof options[0], &config};
+    const struct rbt_option_command command = {
+        .name = "rubato run", .tables = &table, .table_count = 1, .section = "RUN"};
+    setenv("RUBATO_RATE", "4", 1);
+    setenv("RUBATO_RUN_RATE", "5", 1);
+    assert_ok(rbt_option_parse(&command, 0, NULL, &arguments));
+    assert_true(config.rate == 5);
+    unsetenv("RUBATO_RUN_RATE");
+    assert_ok(rbt_option_parse(&command, 0, NULL, &arguments));
+    assert_true(config.rate == 0.5);
+    unsetenv("RUBATO_RATE");
+}
+
 static void a_list_has_a_limit(void **state)
 {
     (void)state;
@@ -248,6 +288,8 @@ int main(void)
         cmocka_unit_test(help_goes_before_mistakes),
         cmocka_unit_test(wrong_values_are_quoted),
         cmocka_unit_test(misspelt_names_get_a_suggestion),
+        cmocka_unit_test(times_are_seconds),
+        cmocka_unit_test(a_section_has_its_own_environment),
         cmocka_unit_test(a_list_has_a_limit),
         cmocka_unit_test(guesses_are_at_most_two_edits_away),
         cmocka_unit_test(help_fits_eighty_columns),

@@ -150,6 +150,32 @@ bool rbt_text_to_real(const char *text, double *value)
     return true;
 }
 
+bool rbt_text_to_seconds(const char *text, double *value)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+        double parts; /* of a second; 100us is then the same number as 1e-4 */
+    } units[] = {{"us", 1, 1e6}, {"ms", 1, 1e3}, {"s", 1, 1},
+                 {"m", 60, 1},   {"h", 3600, 1}, {"", 1, 1}};
+    const size_t length = strcspn(text, "umsh");
+    char number[64];
+    if (length >= sizeof number) {
+        return false;
+    }
+    memcpy(number, text, length);
+    number[length] = '\0';
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        double count = 0;
+        if (strcmp(text + length, units[i].name) == 0 && rbt_text_to_real(number, &count) &&
+            isfinite(count * units[i].seconds)) {
+            *value = count * units[i].seconds / units[i].parts;
+            return true;
+        }
+    }
+    return false;
+}
+
 void rbt_text_from_real(double value, char text[RBT_TEXT_SHORT])
 {
     for (int digits = 15; digits <= 17; digits++) { /* %g drops zeros at the end */

@@ -43,6 +43,10 @@ bool rbt_text_to_int(const char *text, int64_t *value);
  * ones check. False when it is anything else. */
 bool rbt_text_to_real(const char *text, double *value);
 
+/* Reads a time: a decimal number and us, ms, s, m (minutes), h or nothing, which means s. Gives
+ * seconds, of either sign. False when it is anything else or not finite. */
+bool rbt_text_to_seconds(const char *text, double *value);
+
 enum { RBT_TEXT_SHORT = 32 }; /* room for any of the following */
 
 /* The shortest decimal that reads back as the same double: 0.1, 1e+20, nan. */

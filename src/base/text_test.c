@@ -56,6 +56,23 @@ static void reals_are_decimal_and_complete(void **state)
     }
 }
 
+static void times_have_units(void **state)
+{
+    (void)state;
+    double value = 0;
+    assert_true(rbt_text_to_seconds("250us", &value) && value == 250e-6);
+    assert_true(rbt_text_to_seconds("1.5ms", &value) && value == 1.5e-3);
+    assert_true(rbt_text_to_seconds("2s", &value) && value == 2);
+    assert_true(rbt_text_to_seconds("3m", &value) && value == 180);
+    assert_true(rbt_text_to_seconds("-1h", &value) && value == -3600);
+    assert_true(rbt_text_to_seconds("0.25", &value) && value == 0.25);
+    static const char *const cases[] = {"",     "s",   "1x",     "1 s",   "1sm",
+                                        "nans", "inf", "1e308h", "1e999", "2sec"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_false(rbt_text_to_seconds(cases[i], &value));
+    }
+}
+
 static void printed_reals_read_back_as_the_same_bits(void **state)
 {
     (void)state;
@@ -132,6 +149,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_accept_units),
         cmocka_unit_test(what_is_no_whole_number_is_refused),
         cmocka_unit_test(reals_are_decimal_and_complete),
+        cmocka_unit_test(times_have_units),
         cmocka_unit_test(printed_reals_read_back_as_the_same_bits),
         cmocka_unit_test(numbers_for_people_have_three_digits),
         cmocka_unit_test(a_text_remembers_that_memory_ran_out),

@@ -14,6 +14,7 @@
 #include "base/option.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "cli/bench_cost.h"
 #include "cli/bench_ps.h"
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -33,6 +34,7 @@ struct config {
     int64_t workers;
     int64_t servers;
     double seconds;
+    int64_t examples;
     int32_t summary; /* enum rbt_summary_format */
 };
 
@@ -89,7 +91,21 @@ static const struct rbt_option ps_options[] = {
      .offset = AT(summary)},
 };
 
-enum { OPTION_COUNT = sizeof ps_options / sizeof ps_options[0] };
+static const struct rbt_option cost_options[] = {
+    {.name = "examples",
+     .type = RBT_OPTION_INT,
+     .min = 50000, /* fewer users and items could not give so many ratings */
+     .max = 1e8,
+     .value = "200k",
+     .help = "Examples or ratings of the largest data.",
+     .offset = AT(examples)},
+    {.name = "summary",
+     .type = RBT_OPTION_CHOICE,
+     .value = "text",
+     .choices = rbt_names_summary,
+     .help = "How the figures are printed.",
+     .offset = AT(summary)},
+};
 
 /* What figures are worth nothing without. */
 struct machine {
@@ -169,16 +185,28 @@ static void add_figures(struct rbt_json *json, const struct rbt_bench_run *run, 
     rbt_json_end(json, ']');
 }
 
+/* What every benchmark's object begins with. */
+static void begin_json(struct rbt_json *json, const char *name, const struct machine *machine)
+{
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "benchmark", name);
+    rbt_json_text(json, "version", RBT_VERSION);
+    rbt_json_text(json, "cpu", machine->cpu);
+    rbt_json_count(json, "cores", machine->cores);
+    rbt_json_real(json, "load", machine->load[0]);
+}
+
+static void print_machine(const struct machine *machine)
+{
+    printf("rubato %s on %s, %u cores, load %.2f %.2f %.2f\n", RBT_VERSION, machine->cpu,
+           machine->cores, machine->load[0], machine->load[1], machine->load[2]);
+}
+
 static rbt_status print_json(const struct config *config, const struct machine *machine,
                              const struct rbt_bench_run *runs, size_t run_count)
 {
     struct rbt_json json = {0};
-    rbt_json_begin(&json, NULL, '{');
-    rbt_json_text(&json, "benchmark", "ps");
-    rbt_json_text(&json, "version", RBT_VERSION);
-    rbt_json_text(&json, "cpu", machine->cpu);
-    rbt_json_count(&json, "cores", machine->cores);
-    rbt_json_real(&json, "load", machine->load[0]);
+    begin_json(&json, "ps", machine);
     rbt_json_int(&json, "rows", config->rows);
     rbt_json_int(&json, "width", config->width);
     rbt_json_int(&json, "keys", config->keys);
@@ -230,8 +258,7 @@ static void print_run(const struct rbt_bench_run *run)
 static void print_text(const struct config *config, const struct machine *machine,
                        const struct rbt_bench_run *runs, size_t run_count)
 {
-    printf("rubato %s on %s, %u cores, load %.2f %.2f %.2f\n", RBT_VERSION, machine->cpu,
-           machine->cores, machine->load[0], machine->load[1], machine->load[2]);
+    print_machine(machine);
     printf("%lld dense rows of %lld f32 per worker; lists out of %lld keys of width 1; %.3g s for "
            "each figure\n",
            (long long)config->rows, (long long)config->width, (long long)config->keys,
@@ -268,52 +295,136 @@ static rbt_status run_ps(const struct config *config)
     return st;
 }
 
-static void print_help(const char *name)
+static void add_cost(struct rbt_json *json, const struct rbt_bench_cost *cost)
 {
-    struct config config;
-    const struct rbt_option_table table = {ps_options, OPTION_COUNT, &config};
-    printf("Usage: rubato bench %s [options]\n\n"
-           "Measures the system itself, next to the limits of this machine in the same run.\n\n"
-           "ps: tables in one process: dense rows, sparse lists, single rows\n",
-           name);
-    rbt_option_help(stdout, &table);
-    puts("\nExamples:\n"
-         "  rubato bench ps\n"
-         "  rubato bench ps --workers 4 --servers 4 --summary json");
+    char name[80];
+    for (size_t i = 0; i < RBT_BENCH_COST_UNITS; i++) {
+        const int stem = snprintf(name, sizeof name, "%s_ns_per_%s", cost->algo, cost->names[i]);
+        const size_t room = sizeof name - (size_t)stem;
+        rbt_json_real(json, name, cost->measured_ns[i]);
+        snprintf(name + stem, room, "_declared");
+        rbt_json_real(json, name, cost->declared_ns[i]);
+        snprintf(name + stem, room, "_ratio");
+        rbt_json_real(json, name, cost->declared_ns[i] / cost->measured_ns[i]);
+    }
+    snprintf(name, sizeof name, "%s_ratio", cost->algo);
+    rbt_json_real(json, name, cost->declared_seconds / cost->measured_seconds);
 }
 
-static rbt_status parse_and_run(int argc, char *const *argv)
+static void print_cost(const struct rbt_bench_cost *cost)
+{
+    for (size_t i = 0; i < RBT_BENCH_COST_UNITS; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s_ns_per_%s", cost->algo, cost->names[i]);
+        printf("  %-26s %8.3g measured, %.3g declared: %.2f of it\n", name, cost->measured_ns[i],
+               cost->declared_ns[i], cost->declared_ns[i] / cost->measured_ns[i]);
+    }
+    printf("  %s in all: %.3g s measured, %.3g s declared: %.2f of it\n", cost->algo,
+           cost->measured_seconds, cost->declared_seconds,
+           cost->declared_seconds / cost->measured_seconds);
+}
+
+static rbt_status run_cost(const struct config *config)
+{
+    struct machine machine;
+    look_at_machine(&machine);
+    struct rbt_bench_cost costs[RBT_BENCH_COST_ALGOS];
+    rbt_status st = rbt_bench_cost((uint64_t)config->examples, costs);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (config->summary != RBT_SUMMARY_JSON) {
+        print_machine(&machine);
+        puts("computing with one worker, as measured and as told to simulations");
+        for (size_t i = 0; i < RBT_BENCH_COST_ALGOS; i++) {
+            print_cost(&costs[i]);
+        }
+        return RBT_OK;
+    }
+    struct rbt_json json = {0};
+    begin_json(&json, "cost", &machine);
+    rbt_json_int(&json, "examples", config->examples);
+    for (size_t i = 0; i < RBT_BENCH_COST_ALGOS; i++) {
+        add_cost(&json, &costs[i]);
+    }
+    rbt_json_end(&json, '}');
+    st = rbt_json_print(&json, stdout);
+    rbt_json_deinit(&json);
+    return st;
+}
+
+struct bench {
+    const char *name;
+    const char *summary;
+    const struct rbt_option *options;
+    size_t option_count;
+    rbt_status (*run)(const struct config *config);
+};
+
+static const struct bench benches[] = {
+    {"ps", "tables in one process: dense rows, sparse lists, single rows", ps_options,
+     sizeof ps_options / sizeof ps_options[0], run_ps},
+    {"cost", "what algorithms compute, and what they tell simulations", cost_options,
+     sizeof cost_options / sizeof cost_options[0], run_cost},
+};
+
+enum { BENCH_COUNT = sizeof benches / sizeof benches[0] };
+
+/* Help of all benchmarks, or of one. */
+static void print_help(const struct bench *only)
+{
+    struct config config;
+    printf("Usage: rubato bench %s [options]\n\n"
+           "Measures the system itself, next to the limits of this machine in the same run.\n",
+           only != NULL ? only->name : "NAME");
+    for (size_t i = 0; i < BENCH_COUNT; i++) {
+        if (only == NULL || only == &benches[i]) {
+            const struct rbt_option_table table = {benches[i].options, benches[i].option_count,
+                                                   &config};
+            printf("\n%s: %s\n", benches[i].name, benches[i].summary);
+            rbt_option_help(stdout, &table);
+        }
+    }
+    puts("\nExamples:\n"
+         "  rubato bench ps --workers 4 --servers 4 --summary json\n"
+         "  rubato bench cost");
+}
+
+static rbt_status parse_and_run(const struct bench *bench, int argc, char *const *argv)
 {
     struct config config = {0};
-    const struct rbt_option_table table = {ps_options, OPTION_COUNT, &config};
-    const struct rbt_option_command command = {
-        .name = "rubato bench ps", .tables = &table, .table_count = 1};
+    const struct rbt_option_table table = {bench->options, bench->option_count, &config};
+    char name[64];
+    snprintf(name, sizeof name, "rubato bench %s", bench->name);
+    const struct rbt_option_command command = {.name = name, .tables = &table, .table_count = 1};
     struct rbt_option_arguments arguments;
     const rbt_status st = rbt_option_parse(&command, argc, argv, &arguments);
     if (st != RBT_OK) {
         return st;
     }
     if (arguments.wants_help) {
-        print_help("ps");
+        print_help(bench);
         return RBT_OK;
     }
-    return run_ps(&config);
+    return bench->run(&config);
 }
 
 int rbt_cmd_bench(int argc, char *const *argv)
 {
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        print_help("NAME");
+        print_help(NULL);
         return RBT_EXIT_OK;
     }
     if (argc == 0 || argv[0][0] == '-') {
         return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
                             "the name of the benchmark must come first");
     }
-    if (strcmp(argv[0], "ps") != 0) {
-        return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
-                            "unrecognized benchmark \"%s\"", argv[0]);
+    for (size_t i = 0; i < BENCH_COUNT; i++) {
+        if (strcmp(argv[0], benches[i].name) == 0) {
+            const rbt_status st = parse_and_run(&benches[i], argc - 1, argv + 1);
+            return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);
+        }
     }
-    const rbt_status st = parse_and_run(argc - 1, argv + 1);
-    return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);
+    return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
+                        "unrecognized benchmark \"%s\"", argv[0]);
 }

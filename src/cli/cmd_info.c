@@ -115,7 +115,7 @@ static rbt_status log_json(const struct rbt_run *run)
     rbt_json_text(&json, "kind", "log");
     rbt_json_text(&json, "command", rbt_text_data(&run->command));
     rbt_json_text(&json, "version", run->version);
-    rbt_json_text(&json, "time", run->time);
+    rbt_json_text(&json, "time", run->time[0] != '\0' ? run->time : NULL);
     rbt_json_text(&json, "status", run->status[0] != '\0' ? run->status : NULL);
     rbt_json_count(&json, "evaluations", run->row_count);
     rbt_json_begin(&json, "last", '{');
@@ -154,7 +154,8 @@ static rbt_status info_log(const char *path, bool is_json)
     } else {
         printf("%s: the log of a run\n", path);
         printf("  command      %s\n", rbt_text_data(&run.command));
-        printf("  began        %s, rubato %s\n", run.time, run.version);
+        printf("  began        %s, rubato %s\n", run.time[0] != '\0' ? run.time : "in virtual time",
+               run.version);
         printf("  status       %s%s\n", status_of(&run),
                run.is_cut ? "; the last line is cut off" : "");
         if (run.row_count > 0) {

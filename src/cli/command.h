@@ -13,6 +13,7 @@ enum {
 };
 
 int rbt_cmd_train(int argc, char *const *argv);
+int rbt_cmd_simulate(int argc, char *const *argv);
 int rbt_cmd_predict(int argc, char *const *argv);
 int rbt_cmd_eval(int argc, char *const *argv);
 int rbt_cmd_bench(int argc, char *const *argv);

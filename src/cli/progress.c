@@ -9,21 +9,23 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "cli/terminal.h"
 
 enum { PLAIN_SECONDS = 3, SPARK_WIDTH_MAX = 48 };
 
-void rbt_progress_init(struct rbt_progress *progress, FILE *err, enum rbt_progress_mode mode,
-                       double epochs)
+void rbt_progress_init(struct rbt_progress *progress, const struct rbt_progress_options *options)
 {
     *progress = (struct rbt_progress){
-        .err = err,
-        .mode = mode,
-        .is_live = mode != RBT_PROGRESS_NEVER && rbt_terminal_is_live(err),
+        .err = options->err,
+        .mode = options->mode,
+        .is_live = options->mode != RBT_PROGRESS_NEVER && rbt_terminal_is_live(options->err),
         .has_utf8 = rbt_terminal_has_utf8(),
-        .width = rbt_terminal_width(err),
-        .epochs = epochs,
+        .is_virtual = options->is_virtual,
+        .width = rbt_terminal_width(options->err),
+        .epochs = options->epochs,
+        .began = rbt_clock_seconds(),
         .shown_at = -INFINITY,
         .stride = 1,
     };
@@ -32,6 +34,7 @@ void rbt_progress_init(struct rbt_progress *progress, FILE *err, enum rbt_progre
 void rbt_progress_loaded(struct rbt_progress *progress, double seconds, uint64_t examples,
                          uint64_t parameters)
 {
+    progress->began = rbt_clock_seconds();
     if (progress->mode == RBT_PROGRESS_NEVER) {
         return;
     }
@@ -61,6 +64,18 @@ static void remember(struct rbt_progress *progress, double objective)
     progress->points[progress->point_count++] = objective;
 }
 
+/* Seconds that the user has been waiting: those of the event, unless they are virtual. */
+static double waited(const struct rbt_progress *progress, const struct rbt_train_event *event)
+{
+    return progress->is_virtual ? rbt_clock_seconds() - progress->began : event->t;
+}
+
+/* What stands behind a time. */
+static const char *time_name(const struct rbt_progress *progress)
+{
+    return progress->is_virtual ? " of virtual time" : "";
+}
+
 /* "epoch 3/10  objective 0.4321  1.20M examples/s  lag 0.8  12.0 s left" */
 static void describe(const struct rbt_progress *progress, const struct rbt_train_event *event,
                      struct rbt_text_buffer *text)
@@ -80,9 +95,10 @@ static void describe(const struct rbt_progress *progress, const struct rbt_train
     }
     rbt_text_add(text, "  lag %.2g", event->lag_mean);
     rbt_text_from_seconds(event->t, part);
-    rbt_text_add(text, "  %s", part);
+    rbt_text_add(text, "  %s%s", part, time_name(progress));
     if (progress->epochs > event->epoch && event->epoch > 0) {
-        rbt_text_from_seconds(event->t / event->epoch * (progress->epochs - event->epoch), part);
+        const double left = progress->epochs - event->epoch;
+        rbt_text_from_seconds(waited(progress, event) / event->epoch * left, part);
         rbt_text_add(text, ", %s left", part);
     }
 }
@@ -94,11 +110,11 @@ void rbt_progress_event(struct rbt_progress *progress, const struct rbt_train_ev
     }
     remember(progress, event->objective);
     const bool is_due = progress->is_live || progress->mode == RBT_PROGRESS_ALWAYS ||
-                        event->t - progress->shown_at >= PLAIN_SECONDS;
+                        waited(progress, event) - progress->shown_at >= PLAIN_SECONDS;
     if (!is_due) {
         return;
     }
-    progress->shown_at = event->t;
+    progress->shown_at = waited(progress, event);
     struct rbt_text_buffer text = {0};
     describe(progress, event, &text);
     if (progress->is_live) {
@@ -109,6 +125,26 @@ void rbt_progress_event(struct rbt_progress *progress, const struct rbt_train_ev
     }
     fflush(progress->err);
     rbt_text_deinit(&text);
+}
+
+static void end_line(struct rbt_progress *progress)
+{
+    if (progress->is_open) {
+        fputc('\n', progress->err);
+        progress->is_open = false;
+    }
+}
+
+void rbt_progress_node(struct rbt_progress *progress, double t, const char *node, const char *state)
+{
+    if (progress->mode == RBT_PROGRESS_NEVER) {
+        return;
+    }
+    char time[RBT_TEXT_SHORT];
+    rbt_text_from_seconds(t, time);
+    end_line(progress);
+    fprintf(progress->err, "%s is %s after %s%s\n", node, state, time, time_name(progress));
+    fflush(progress->err);
 }
 
 void rbt_progress_sparkline(const double *values, size_t count, size_t width, bool has_utf8,
@@ -145,10 +181,7 @@ void rbt_progress_sparkline(const double *values, size_t count, size_t width, bo
 
 void rbt_progress_finish(struct rbt_progress *progress, bool is_complete)
 {
-    if (progress->is_open) {
-        fputc('\n', progress->err);
-        progress->is_open = false;
-    }
+    end_line(progress);
     const bool has_watcher = progress->is_live || progress->mode == RBT_PROGRESS_ALWAYS;
     if (is_complete && has_watcher && progress->point_count > 1) {
         char spark[3 * SPARK_WIDTH_MAX + 1];

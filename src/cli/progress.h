@@ -24,22 +24,34 @@ struct rbt_progress {
     enum rbt_progress_mode mode;
     bool is_live;    /* redraws its line */
     bool has_utf8;   /* may use block characters */
+    bool is_virtual; /* events tell virtual time */
     bool is_open;    /* the cursor stands in an unfinished line */
     int width;       /* of the terminal */
     double epochs;   /* in all, 0 when not known */
-    double shown_at; /* t of the last plain line */
+    double began;    /* real seconds, when the data was loaded */
+    double shown_at; /* seconds since then, of the last plain line */
     double points[RBT_PROGRESS_POINTS];
     size_t point_count;
     size_t stride; /* every how manyth event is remembered */
     size_t events;
 };
 
-void rbt_progress_init(struct rbt_progress *progress, FILE *err, enum rbt_progress_mode mode,
-                       double epochs);
+/* What is to be shown where. */
+struct rbt_progress_options {
+    FILE *err;
+    enum rbt_progress_mode mode;
+    double epochs;   /* in all, 0 when not known */
+    bool is_virtual; /* events tell virtual time */
+};
+void rbt_progress_init(struct rbt_progress *progress, const struct rbt_progress_options *options);
 
 void rbt_progress_loaded(struct rbt_progress *progress, double seconds, uint64_t examples,
                          uint64_t parameters);
 void rbt_progress_event(struct rbt_progress *progress, const struct rbt_train_event *event);
+
+/* A node was noticed to be "up", "suspect" or "down". */
+void rbt_progress_node(struct rbt_progress *progress, double t, const char *node,
+                       const char *state);
 
 /* Ends the line if one is open, and shows the curve if `is_complete` and there is someone to look.
  */

@@ -17,6 +17,7 @@ struct command {
 
 static const struct command commands[] = {
     {"train", "train a model", rbt_cmd_train},
+    {"simulate", "train on a simulated cluster, in virtual time", rbt_cmd_simulate},
     {"predict", "score examples with a model", rbt_cmd_predict},
     {"eval", "measure a model on labelled data", rbt_cmd_eval},
     {"gen", "generate data with a known truth", rbt_cmd_gen},

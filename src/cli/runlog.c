@@ -10,7 +10,6 @@
 #include <rubato/version.h>
 
 #include "base/error.h"
-#include "cli/summary.h"
 
 rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log)
 {
@@ -70,6 +69,7 @@ static void add_option(struct rbt_json *json, const struct rbt_option *option, c
         rbt_json_int(json, option->name, *(const int64_t *)value);
         return;
     case RBT_OPTION_REAL:
+    case RBT_OPTION_TIME:
         rbt_json_real(json, option->name, *(const double *)value);
         return;
     case RBT_OPTION_TEXT:
@@ -92,17 +92,42 @@ static void add_option(struct rbt_json *json, const struct rbt_option *option, c
     }
 }
 
+static void add_table(struct rbt_json *json, const struct rbt_option_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        add_option(json, &table->options[i], table->config);
+    }
+}
+
 static void add_config(struct rbt_json *json, const struct rbt_runlog_start *start)
 {
     rbt_json_begin(json, "config", '{');
     rbt_json_text(json, "algo", start->algo);
     for (size_t t = 0; t < start->table_count; t++) {
-        const struct rbt_option_table *table = &start->tables[t];
-        for (size_t i = 0; i < table->count; i++) {
-            add_option(json, &table->options[i], table->config);
-        }
+        add_table(json, &start->tables[t]);
     }
     rbt_json_end(json, '}');
+    if (start->cluster != NULL) {
+        rbt_json_begin(json, "cluster", '{');
+        add_table(json, start->cluster);
+        rbt_json_end(json, '}');
+    }
+}
+
+/* When the run began: a date, or 0, where virtual time begins. */
+static void add_time(struct rbt_json *json, const struct rbt_runlog_start *start)
+{
+    if (start->cluster != NULL) {
+        rbt_json_int(json, "time", 0);
+        return;
+    }
+    char now[32] = "";
+    struct tm parts;
+    const time_t seconds = time(NULL);
+    if (gmtime_r(&seconds, &parts) != NULL) {
+        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    rbt_json_text(json, "time", now);
 }
 
 rbt_status rbt_runlog_start(struct rbt_runlog *log, const struct rbt_runlog_start *start)
@@ -116,20 +141,14 @@ rbt_status rbt_runlog_start(struct rbt_runlog *log, const struct rbt_runlog_star
         return rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
     }
     log->is_started = true;
-    char now[32] = "";
-    struct tm parts;
-    const time_t seconds = time(NULL);
-    if (gmtime_r(&seconds, &parts) != NULL) {
-        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    }
     struct rbt_json *json = &log->json;
     rbt_json_begin(json, NULL, '{');
     rbt_json_text(json, "event", "start");
-    rbt_json_text(json, "time", now);
+    add_time(json, start);
     rbt_json_text(json, "version", RBT_VERSION);
     rbt_json_begin(json, "argv", '[');
     rbt_json_text(json, NULL, "rubato");
-    rbt_json_text(json, NULL, "train");
+    rbt_json_text(json, NULL, start->command);
     for (int i = 0; i < start->argc; i++) {
         rbt_json_text(json, NULL, start->argv[i]);
     }
@@ -154,8 +173,72 @@ rbt_status rbt_runlog_eval(struct rbt_runlog *log, const struct rbt_train_event 
     rbt_summary_metrics(json, "eval", &event->eval);
     rbt_json_real(json, "lag_mean", event->lag_mean);
     rbt_json_int(json, "lag_max", event->lag_max);
+    rbt_json_int(json, "staleness", event->staleness);
     rbt_json_count(json, "bytes", event->bytes);
     return print(log);
+}
+
+rbt_status rbt_runlog_node(struct rbt_runlog *log, double t, const char *node, const char *state)
+{
+    if (log->file == NULL) {
+        return RBT_OK;
+    }
+    struct rbt_json *json = &log->json;
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "event", "node");
+    rbt_json_real(json, "t", t);
+    rbt_json_text(json, "node", node);
+    rbt_json_text(json, "state", state);
+    return print(log);
+}
+
+static rbt_status print_worker(struct rbt_runlog *log, double t, uint32_t index,
+                               const struct rbt_simulation_worker *worker)
+{
+    struct rbt_json *json = &log->json;
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "event", "worker");
+    rbt_json_real(json, "t", t);
+    rbt_json_count(json, "worker", index);
+    rbt_json_int(json, "clocks", worker->clocks);
+    rbt_json_real(json, "compute", worker->compute_seconds);
+    rbt_json_real(json, "transmit", worker->transmit_seconds);
+    rbt_json_real(json, "wait", worker->wait_seconds);
+    rbt_json_real(json, "idle", worker->idle_seconds);
+    rbt_json_real(json, "factor", worker->factor);
+    return print(log);
+}
+
+static rbt_status print_traffic(struct rbt_runlog *log, double t,
+                                const struct rbt_simulation_node *node)
+{
+    struct rbt_json *json = &log->json;
+    rbt_json_begin(json, NULL, '{');
+    rbt_json_text(json, "event", "traffic");
+    rbt_json_real(json, "t", t);
+    rbt_json_text(json, "node", node->name);
+    rbt_json_count(json, "bytes_sent", node->bytes_sent);
+    rbt_json_count(json, "bytes_received", node->bytes_received);
+    return print(log);
+}
+
+rbt_status rbt_runlog_simulation(struct rbt_runlog *log, const rbt_simulation *simulation,
+                                 uint32_t workers)
+{
+    rbt_status st = RBT_OK;
+    struct rbt_simulation_stats stats;
+    rbt_simulation_stats(simulation, &stats);
+    for (uint32_t i = 0; log->file != NULL && st == RBT_OK && i < workers; i++) {
+        struct rbt_simulation_worker worker;
+        rbt_simulation_worker(simulation, i, &worker);
+        st = print_worker(log, stats.seconds, i, &worker);
+    }
+    struct rbt_simulation_node node;
+    for (uint32_t i = 0;
+         log->file != NULL && st == RBT_OK && rbt_simulation_node(simulation, i, &node); i++) {
+        st = print_traffic(log, stats.seconds, &node);
+    }
+    return st;
 }
 
 rbt_status rbt_runlog_end(struct rbt_runlog *log, const struct rbt_runlog_end *end)
@@ -172,7 +255,7 @@ rbt_status rbt_runlog_end(struct rbt_runlog *log, const struct rbt_runlog_end *e
         rbt_json_text(json, "error", end->error);
     }
     if (end->summary != NULL) {
-        rbt_summary_json(json, "summary", end->summary);
+        rbt_summary_json(json, "summary", end->summary, end->summary->simulation != NULL);
     }
     return print(log);
 }

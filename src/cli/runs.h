@@ -32,7 +32,7 @@ struct rbt_run {
     const char *path;               /* borrowed */
     struct rbt_text_buffer command; /* "rubato train linear ...", or empty */
     char version[RBT_RUNS_NAME_MAX];
-    char time[RBT_RUNS_NAME_MAX];   /* when it began */
+    char time[RBT_RUNS_NAME_MAX];   /* when it began; "" in a simulation */
     char status[RBT_RUNS_NAME_MAX]; /* of the end event; "" when there is none */
     char names[RBT_RUNS_COLUMNS_MAX][RBT_RUNS_NAME_MAX];
     size_t column_count;

@@ -23,55 +23,118 @@ void rbt_summary_metrics(struct rbt_json *json, const char *name, const struct r
     rbt_json_end(json, '}');
 }
 
-void rbt_summary_json(struct rbt_json *json, const char *name,
-                      const struct rbt_train_summary *summary)
+/* What only a simulation knows; its times are sums over workers. */
+static void add_simulation(struct rbt_json *json, const struct rbt_summary *summary)
 {
-    const struct rbt_job_stats *stats = &summary->stats;
+    const struct rbt_simulation_stats *simulation = summary->simulation;
+    rbt_json_real(json, "virtual_seconds", summary->train->virtual_seconds);
+    rbt_json_real(json, "compute_seconds", simulation->compute_seconds);
+    rbt_json_real(json, "transmit_seconds", simulation->transmit_seconds);
+    rbt_json_count(json, "events", simulation->events);
+    rbt_json_count(json, "messages", simulation->messages);
+    rbt_json_count(json, "lost", simulation->lost);
+    rbt_json_count(json, "duplicated", simulation->duplicated);
+    rbt_json_count(json, "resent", simulation->resent);
+    rbt_json_count(json, "network_bytes", simulation->bytes);
+}
+
+void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
+                      bool is_reproducible)
+{
+    const struct rbt_train_summary *train = summary->train;
+    const struct rbt_job_stats *stats = &train->stats;
+    const bool is_simulated = summary->simulation != NULL;
     char digest[17];
-    snprintf(digest, sizeof digest, "%016" PRIx64, summary->digest);
+    snprintf(digest, sizeof digest, "%016" PRIx64, train->digest);
     rbt_json_begin(json, name, '{');
-    rbt_json_real(json, "objective", summary->objective);
-    rbt_summary_metrics(json, "eval", &summary->eval);
-    rbt_json_real(json, "seconds", summary->seconds);
-    rbt_json_real(json, "load_seconds", summary->load_seconds);
-    rbt_json_count(json, "examples", summary->examples);
-    rbt_json_real(json, "examples_per_s", summary->examples_per_s);
-    rbt_json_real(json, "epochs", summary->epochs);
-    rbt_json_int(json, "clocks", summary->clocks);
+    rbt_json_real(json, "objective", train->objective);
+    rbt_json_real(json, "objective_mean5", train->objective_mean5);
+    rbt_json_real(json, "objective_var5", train->objective_var5);
+    rbt_summary_metrics(json, "eval", &train->eval);
+    if (!is_reproducible) {
+        rbt_json_real(json, "seconds", train->seconds);
+        rbt_json_real(json, "load_seconds", train->load_seconds);
+    }
+    rbt_json_count(json, "examples", train->examples);
+    rbt_json_real(json, "examples_per_s", train->examples_per_s);
+    rbt_json_real(json, "epochs", train->epochs);
+    rbt_json_int(json, "clocks", train->clocks);
     rbt_json_count(json, "updates", stats->updates);
+    rbt_json_real(json, "seconds_per_update", train->seconds_per_update);
     rbt_json_count(json, "reads", stats->reads);
     rbt_json_count(json, "reads_waited", stats->reads_waited);
-    rbt_json_real(json, "wait_seconds", stats->wait_seconds);
+    if (is_simulated) {
+        add_simulation(json, summary);
+    }
+    rbt_json_real(json, "wait_seconds",
+                  is_simulated ? summary->simulation->wait_seconds : stats->wait_seconds);
     rbt_json_real(json, "lag_mean", stats->lag_mean);
     rbt_json_int(json, "lag_max", stats->lag_max);
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
-    rbt_json_real(json, "peak_rss_mb", rbt_summary_peak_rss_mb());
+    if (!is_reproducible) {
+        rbt_json_real(json, "peak_rss_mb", rbt_summary_peak_rss_mb());
+    }
     rbt_json_text(json, "digest", digest);
     rbt_json_end(json, '}');
 }
 
-void rbt_summary_text(FILE *out, const char *algo, const char *model,
-                      const struct rbt_train_summary *summary)
+/* How long it took, in which time. */
+static void print_time(FILE *out, const char *algo, const struct rbt_summary *summary)
 {
-    const struct rbt_job_stats *stats = &summary->stats;
+    const struct rbt_train_summary *train = summary->train;
+    const bool is_simulated = summary->simulation != NULL;
+    char time[RBT_TEXT_SHORT];
+    char rate[RBT_TEXT_SHORT];
+    rbt_text_from_seconds(is_simulated ? train->virtual_seconds : train->seconds, time);
+    rbt_text_from_count(train->examples_per_s, rate);
+    fprintf(out, "%s: %.4g epoch%s in %s%s, %s examples/s\n", algo, train->epochs,
+            train->epochs == 1 ? "" : "s", time, is_simulated ? " of virtual time" : "", rate);
+}
+
+/* What the simulated network did, and how the workers' time was divided; what follows their leaving
+ * is not theirs any more. */
+static void print_simulation(FILE *out, const struct rbt_summary *summary)
+{
+    const struct rbt_simulation_stats *simulation = summary->simulation;
     char a[RBT_TEXT_SHORT];
     char b[RBT_TEXT_SHORT];
-    rbt_text_from_seconds(summary->seconds, a);
-    rbt_text_from_count(summary->examples_per_s, b);
-    fprintf(out, "%s: %.4g epoch%s in %s, %s examples/s\n", algo, summary->epochs,
-            summary->epochs == 1 ? "" : "s", a, b);
-    fprintf(out, "  objective  %.6g\n", summary->objective);
-    for (size_t i = 0; i < summary->eval.count; i++) {
-        fprintf(out, "  %-9s  %s %.6g\n", i == 0 ? "eval" : "", summary->eval.names[i],
-                summary->eval.values[i]);
+    const double sum =
+        simulation->compute_seconds + simulation->transmit_seconds + simulation->wait_seconds;
+    const double percent = sum > 0 ? 100 / sum : 0;
+    fprintf(out, "  time       %.0f%% computing, %.0f%% on the way, %.0f%% waiting for others\n",
+            percent * simulation->compute_seconds, percent * simulation->transmit_seconds,
+            percent * simulation->wait_seconds);
+    rbt_text_from_bytes((double)simulation->bytes, a);
+    fprintf(out,
+            "  network    %" PRIu64 " messages, %s; %" PRIu64 " lost, %" PRIu64
+            " duplicated, %" PRIu64 " sent again\n",
+            simulation->messages, a, simulation->lost, simulation->duplicated, simulation->resent);
+    rbt_text_from_seconds(summary->train->seconds, a);
+    rbt_text_from_count((double)simulation->events, b);
+    fprintf(out, "  simulated  %s events in %s\n", b, a);
+}
+
+void rbt_summary_text(FILE *out, const char *algo, const char *model,
+                      const struct rbt_summary *summary)
+{
+    const struct rbt_train_summary *train = summary->train;
+    const struct rbt_job_stats *stats = &train->stats;
+    char a[RBT_TEXT_SHORT];
+    char b[RBT_TEXT_SHORT];
+    print_time(out, algo, summary);
+    fprintf(out, "  objective  %.6g\n", train->objective);
+    for (size_t i = 0; i < train->eval.count; i++) {
+        fprintf(out, "  %-9s  %s %.6g\n", i == 0 ? "eval" : "", train->eval.names[i],
+                train->eval.values[i]);
     }
-    rbt_text_from_count((double)summary->examples, a);
-    rbt_text_from_seconds(summary->load_seconds, b);
+    rbt_text_from_count((double)train->examples, a);
+    rbt_text_from_seconds(train->load_seconds, b);
     fprintf(out,
             "  work       %s examples (loaded in %s), %" PRId64 " clocks, %" PRIu64 " updates\n", a,
-            b, summary->clocks, stats->updates);
-    rbt_text_from_seconds(stats->wait_seconds, a);
+            b, train->clocks, stats->updates);
+    rbt_text_from_seconds(
+        summary->simulation != NULL ? summary->simulation->wait_seconds : stats->wait_seconds, a);
     fprintf(out, "  reads      %" PRIu64 ", of which %" PRIu64 " waited, %s in all\n", stats->reads,
             stats->reads_waited, a);
     fprintf(out, "  lag        %.3g clocks on average, %" PRId64 " at most\n", stats->lag_mean,
@@ -79,9 +142,12 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
     rbt_text_from_bytes((double)stats->bytes_sent, a);
     rbt_text_from_bytes((double)stats->bytes_received, b);
     fprintf(out, "  traffic    %s sent, %s received\n", a, b);
+    if (summary->simulation != NULL) {
+        print_simulation(out, summary);
+    }
     rbt_text_from_bytes(rbt_summary_peak_rss_mb() * 1e6, a);
     fprintf(out, "  memory     %s at most\n", a);
-    fprintf(out, "  digest     %016" PRIx64 "\n", summary->digest);
+    fprintf(out, "  digest     %016" PRIx64 "\n", train->digest);
     if (model != NULL) {
         fprintf(out, "  model      %s\n", model);
     }

@@ -17,13 +17,20 @@ enum rbt_summary_format {
 void rbt_summary_metrics(struct rbt_json *json, const char *name,
                          const struct rbt_metrics *metrics);
 
-/* Adds the summary as an object with the fields of cli.md. */
-void rbt_summary_json(struct rbt_json *json, const char *name,
-                      const struct rbt_train_summary *summary);
+/* What there is to tell about a run. */
+struct rbt_summary {
+    const struct rbt_train_summary *train;
+    const struct rbt_simulation_stats *simulation; /* NULL: it ran for real */
+};
+
+/* Adds the summary as an object with the fields of cli.md. A summary that is `reproducible` has no
+ * figures that differ between two simulations with equal arguments: real time and memory. */
+void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
+                      bool is_reproducible);
 
 /* Prints a block of aligned lines. `model` is where the model was written, or NULL. */
 void rbt_summary_text(FILE *out, const char *algo, const char *model,
-                      const struct rbt_train_summary *summary);
+                      const struct rbt_summary *summary);
 
 /* Most memory that this process has had, in millions of bytes. */
 double rbt_summary_peak_rss_mb(void);

@@ -4,6 +4,9 @@
  * progress line and passes on Ctrl-C. A log that can no longer be written ends the run like Ctrl-C
  * does: hours of training that leave no trace help nobody.
  *
+ * A simulation is opened here, because it talks to the same observer, and closed before the end of
+ * the log, which says whether its timeline could be written.
+ *
  * Threads: the observer may be called by any worker; a mutex makes it one at a time. */
 #include "cli/train.h"
 
@@ -11,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -23,9 +27,11 @@ enum { STALENESS_MAX = 1000000 };
 
 struct run {
     const struct rbt_train_request *request;
-    atomic_bool is_stopped; /* a log line could not be written */
-    double began;           /* when training began, on our clock */
-    pthread_mutex_t mutex;  /* guards all below while training */
+    rbt_simulation *simulation;        /* NULL: it runs for real */
+    struct rbt_simulation_stats stats; /* of the simulation, when it is over */
+    atomic_bool is_stopped;            /* a log line could not be written */
+    double began;                      /* when training began, on our clock */
+    pthread_mutex_t mutex;             /* guards all below while training */
     struct rbt_runlog log;
     struct rbt_progress progress;
     struct rbt_train_event last; /* for the message after Ctrl-C */
@@ -36,16 +42,18 @@ struct run {
 static rbt_status check_consistency(const char *text)
 {
     int64_t bound = 0;
-    const bool has_bound = strncmp(text, "ssp:", 4) == 0 || strncmp(text, "essp:", 5) == 0;
-    const bool is_right = has_bound ? rbt_text_to_int(strchr(text, ':') + 1, &bound) &&
-                                          bound >= 0 && bound <= STALENESS_MAX
-                                    : strcmp(text, "bsp") == 0 || strcmp(text, "asp") == 0;
+    const bool has_bound = strncmp(text, "ssp:", 4) == 0 || strncmp(text, "essp:", 5) == 0 ||
+                           strncmp(text, "auto:", 5) == 0;
+    const bool is_right =
+        has_bound
+            ? rbt_text_to_int(strchr(text, ':') + 1, &bound) && bound >= 0 && bound <= STALENESS_MAX
+            : strcmp(text, "bsp") == 0 || strcmp(text, "asp") == 0 || strcmp(text, "auto") == 0;
     if (is_right) {
         return RBT_OK;
     }
-    const rbt_status st =
-        rbt_fail(RBT_E_INVALID,
-                 "option \"--consistency\" needs bsp, ssp:S, essp:S or asp, got \"%s\"", text);
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "option \"--consistency\" needs bsp, ssp:S, essp:S, asp or auto, got \"%s\"",
+        text);
     return rbt_fail_hint(st,
                          "S says how many clocks old a read may be, from 0 to %d; for example "
                          "essp:2.",
@@ -81,24 +89,42 @@ static rbt_status check_inputs(const struct rbt_train_request *request)
     return RBT_OK;
 }
 
+/* A file that a run writes, and the option that named it. */
+struct output {
+    const char *option;
+    const char *path; /* or NULL */
+};
+
+/* Neither the data nor another output may be at the same place. */
 static rbt_status check_outputs(const struct rbt_train_request *request)
 {
     const struct rbt_train_options *options = &request->options;
     const struct rbt_option_list *const inputs[] = {&options->data, &options->eval};
-    for (size_t i = 0; i < 2; i++) {
-        rbt_status st = rbt_output_spare(options->model, "--model", inputs[i]);
-        st = st != RBT_OK ? st : rbt_output_spare(request->log, "--log", inputs[i]);
+    const struct output outputs[] = {
+        {"--model", options->model},
+        {"--log", request->log},
+        {"--trace", request->cluster != NULL ? request->cluster->trace : NULL}};
+    const size_t count = sizeof outputs / sizeof outputs[0];
+    for (size_t i = 0; i < count; i++) {
+        rbt_status st = rbt_output_spare(outputs[i].path, outputs[i].option, inputs[0]);
+        st = st != RBT_OK ? st : rbt_output_spare(outputs[i].path, outputs[i].option, inputs[1]);
         if (st != RBT_OK) {
             return st;
         }
+        for (size_t j = i + 1; j < count && outputs[i].path != NULL; j++) {
+            const char *other = outputs[j].path;
+            if (other != NULL && (strcmp(outputs[i].path, other) == 0 ||
+                                  rbt_output_is_same(outputs[i].path, other))) {
+                return rbt_fail(RBT_E_INVALID, "options \"%s\" and \"%s\" both name \"%s\"",
+                                outputs[i].option, outputs[j].option, other);
+            }
+        }
     }
-    if (options->model != NULL && request->log != NULL &&
-        (strcmp(options->model, request->log) == 0 ||
-         rbt_output_is_same(options->model, request->log))) {
-        return rbt_fail(RBT_E_INVALID, "options \"--model\" and \"--log\" both name \"%s\"",
-                        request->log);
+    rbt_status st = options->model != NULL ? rbt_output_check(options->model, "model") : RBT_OK;
+    if (st == RBT_OK && outputs[2].path != NULL) {
+        st = rbt_output_check(outputs[2].path, "trace");
     }
-    return options->model != NULL ? rbt_output_check(options->model, "model") : RBT_OK;
+    return st;
 }
 
 rbt_status rbt_train_check(const struct rbt_train_request *request)
@@ -151,6 +177,18 @@ static void on_event(void *context, const struct rbt_train_event *event)
     pthread_mutex_unlock(&run->mutex);
 }
 
+static void on_node(void *context, double t, const char *node, const char *state)
+{
+    struct run *run = context;
+    pthread_mutex_lock(&run->mutex);
+    start_log(run);
+    if (run->log_status == RBT_OK) {
+        note_log(run, rbt_runlog_node(&run->log, t, node, state));
+        rbt_progress_node(&run->progress, t, node, state);
+    }
+    pthread_mutex_unlock(&run->mutex);
+}
+
 static bool is_interrupted(void *context)
 {
     struct run *run = context;
@@ -177,11 +215,15 @@ static rbt_status end_log(struct run *run, rbt_status st, const struct rbt_train
     struct rbt_error_record record;
     rbt_error_save(&record);
     const bool has_figures = st == RBT_OK || summary->is_interrupted;
-    const struct rbt_runlog_end end = {.t = has_figures ? summary->seconds
-                                                        : rbt_clock_seconds() - run->began,
-                                       .status = status_name(st),
-                                       .error = st == RBT_OK ? NULL : record.message,
-                                       .summary = has_figures ? summary : NULL};
+    const bool is_simulated = run->request->cluster != NULL;
+    const struct rbt_summary figures = {summary, is_simulated ? &run->stats : NULL};
+    struct rbt_runlog_end end = {.t = is_simulated ? run->stats.seconds : summary->seconds,
+                                 .status = status_name(st),
+                                 .error = st == RBT_OK ? NULL : record.message,
+                                 .summary = has_figures ? &figures : NULL};
+    if (!is_simulated && !has_figures) {
+        end.t = rbt_clock_seconds() - run->began;
+    }
     if (st != RBT_E_INVALID && run->log_status == RBT_OK) {
         start_log(run);
         note_log(run, rbt_runlog_end(&run->log, &end));
@@ -197,15 +239,14 @@ static rbt_status end_log(struct run *run, rbt_status st, const struct rbt_train
     return run->log_status;
 }
 
-static rbt_status report(const struct rbt_train_request *request,
-                         const struct rbt_train_summary *summary)
+static rbt_status report(const struct rbt_train_request *request, const struct rbt_summary *summary)
 {
     if (request->summary == RBT_SUMMARY_TEXT) {
         rbt_summary_text(request->out, request->algo->name, request->options.model, summary);
         return RBT_OK; /* main() looks whether standard output took it */
     }
     struct rbt_json json = {0};
-    rbt_summary_json(&json, NULL, summary);
+    rbt_summary_json(&json, NULL, summary, false);
     const rbt_status st = rbt_json_print(&json, request->out);
     rbt_json_deinit(&json);
     return st == RBT_OK ? st : rbt_fail_in(st, "could not report the summary");
@@ -219,8 +260,10 @@ static rbt_status train(const struct rbt_train_request *request, struct run *run
                                           .on_loaded = on_loaded,
                                           .on_event = on_event,
                                           .is_interrupted = is_interrupted};
+    struct rbt_train_options options = request->options;
+    options.simulation = run->simulation;
     rbt_interrupt_start();
-    rbt_status st = request->algo->train(&request->options, request->config, &observer, summary);
+    rbt_status st = request->algo->train(&options, request->config, &observer, summary);
     rbt_interrupt_stop();
     const bool has_stopped = st == RBT_E_INTERRUPTED || (st == RBT_OK && summary->is_interrupted);
     rbt_progress_finish(&run->progress, st == RBT_OK && !has_stopped);
@@ -231,20 +274,61 @@ static rbt_status train(const struct rbt_train_request *request, struct run *run
     return has_stopped ? tell_interrupted(request, run) : st;
 }
 
+static rbt_status open_simulation(struct run *run)
+{
+    if (run->request->cluster == NULL) {
+        return RBT_OK;
+    }
+    struct rbt_simulation_options options = *run->request->cluster;
+    options.observer = (struct rbt_simulation_observer){.context = run, .on_node = on_node};
+    return rbt_simulation_open(&options, &run->simulation);
+}
+
+/* Takes the simulation's figures and closes it. The first failure is the one to tell. */
+static rbt_status close_simulation(struct run *run, rbt_status st)
+{
+    if (run->simulation == NULL) {
+        return st;
+    }
+    struct rbt_error_record record;
+    rbt_error_save(&record);
+    rbt_simulation_stats(run->simulation, &run->stats);
+    if (run->log.is_started && run->log_status == RBT_OK) {
+        const uint32_t workers = (uint32_t)run->request->options.workers;
+        note_log(run, rbt_runlog_simulation(&run->log, run->simulation, workers));
+    }
+    const rbt_status closed = rbt_simulation_close(run->simulation);
+    run->simulation = NULL;
+    if (st != RBT_OK) {
+        rbt_error_restore(&record);
+    }
+    return st != RBT_OK ? st : closed;
+}
+
 rbt_status rbt_train_run(const struct rbt_train_request *request)
 {
     struct run run = {.request = request, .mutex = PTHREAD_MUTEX_INITIALIZER};
     struct rbt_train_summary summary = {0};
+    RBT_ASSERT((request->cluster == NULL) == (request->start.cluster == NULL));
     rbt_status st = rbt_runlog_open(request->log, &run.log);
     if (st != RBT_OK) {
         return st;
     }
     run.began = rbt_clock_seconds();
-    rbt_progress_init(&run.progress, request->err, (enum rbt_progress_mode)request->progress,
-                      (double)(request->options.epochs > 0 ? request->options.epochs
-                                                           : request->algo->epochs_default));
-    st = train(request, &run, &summary);
+    const struct rbt_progress_options progress = {
+        .err = request->err,
+        .mode = (enum rbt_progress_mode)request->progress,
+        .epochs = (double)(request->options.epochs > 0 ? request->options.epochs
+                                                       : request->algo->epochs_default),
+        .is_virtual = request->cluster != NULL};
+    rbt_progress_init(&run.progress, &progress);
+    st = open_simulation(&run);
+    if (st == RBT_OK) {
+        st = train(request, &run, &summary);
+        st = close_simulation(&run, st);
+    }
     st = end_log(&run, st, &summary);
     pthread_mutex_destroy(&run.mutex);
-    return st == RBT_OK ? report(request, &summary) : st;
+    const struct rbt_summary figures = {&summary, request->cluster != NULL ? &run.stats : NULL};
+    return st == RBT_OK ? report(request, &figures) : st;
 }

@@ -18,6 +18,7 @@ struct rbt_train_request {
     int32_t progress; /* enum rbt_progress_mode */
     bool wants_list;  /* --list: no run at all */
 
+    const struct rbt_simulation_options *cluster; /* to pretend to run on; NULL: run here */
     const struct rbt_algo *algo;
     const void *config; /* the algorithm's options */
     struct rbt_runlog_start start;

@@ -195,6 +195,29 @@ static void progress_is_shown_when_asked_for(void **state)
     assert_non_null(strstr(f->err, "2.00 s, 1.00 s left\n"));
 }
 
+/* Two runs with equal arguments leave the same bytes; only standard output tells real time. */
+static void the_log_of_a_simulation_has_no_real_time(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_simulation_options cluster = {.struct_size = sizeof cluster};
+    const struct rbt_option_table table = {0};
+    f->request.cluster = &cluster;
+    f->request.start.cluster = &table;
+    f->request.log = f->log;
+    f->request.summary = RBT_SUMMARY_JSON;
+    assert_ok(rbt_train_run(&f->request));
+    assert_non_null(strstr(log_text(f), "{\"event\":\"start\",\"time\":0,"));
+    assert_non_null(strstr(log_text(f), "\"cluster\":{}"));
+    assert_non_null(strstr(log_text(f), "\"virtual_seconds\":"));
+    assert_null(strstr(log_text(f), "\"seconds\":"));
+    assert_null(strstr(log_text(f), "\"load_seconds\":"));
+    assert_null(strstr(log_text(f), "\"peak_rss_mb\":"));
+    fflush(f->request.out);
+    assert_non_null(strstr(f->out, "\"seconds\":2,"));
+    assert_non_null(strstr(f->out, "\"virtual_seconds\":"));
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 static void checks_change_no_file(void **state)
 {
     struct fixture *f = *state;
@@ -216,7 +239,7 @@ static void contradictions_are_found_before_anything_starts(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         options->consistency = wrong[i];
         assert_fails(rbt_train_check(&f->request), RBT_E_INVALID,
-                     "needs bsp, ssp:S, essp:S or asp");
+                     "needs bsp, ssp:S, essp:S, asp or auto");
     }
     options->consistency = "asp";
     options->model = f->folder;
@@ -226,6 +249,13 @@ static void contradictions_are_found_before_anything_starts(void **state)
     options->model = f->request.log = f->log;
     assert_fails(rbt_train_check(&f->request), RBT_E_INVALID, "both name");
     options->model = NULL;
+    struct rbt_simulation_options cluster = {.trace = f->log};
+    f->request.cluster = &cluster;
+    assert_fails(rbt_train_check(&f->request), RBT_E_INVALID,
+                 "options \"--log\" and \"--trace\" both name");
+    cluster.trace = "/nowhere/trace.json";
+    assert_fails(rbt_train_check(&f->request), RBT_E_IO, "could not write trace");
+    f->request.cluster = NULL;
     options->data.values[0] = "-";
     options->eval = options->data;
     assert_fails(rbt_train_check(&f->request), RBT_E_INVALID, "can be read only once");
@@ -243,6 +273,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_log_that_cannot_be_written_fails_the_run, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(progress_is_shown_when_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_log_of_a_simulation_has_no_real_time, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(checks_change_no_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(contradictions_are_found_before_anything_starts, set_up,
                                         tear_down),

@@ -14,6 +14,7 @@
 #include "client/driver.h"
 #include "client/rowcache.h"
 #include "core/task.h"
+#include "core/tuner.h"
 #include "math/initial.h"
 #include "math/merge.h"
 
@@ -31,6 +32,7 @@ enum {
 struct rbt_consistency {
     int64_t staleness; /* RBT_STALENESS_ANY: no bound */
     bool is_eager;
+    bool is_tuned; /* "auto": staleness is where it starts */
 };
 RBT_MUST_USE rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out);
 
@@ -44,12 +46,14 @@ struct rbt_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     bool is_eager;
+    bool follows_job; /* it named no consistency of its own */
     /* Relaxed: a read that starts while the bound changes may obey either. */
     atomic_int_least64_t staleness;
 
-    pthread_mutex_t mutex; /* rank PROCESS; guards the cache and, with overlay PROCESS, the buffers
+    pthread_mutex_t mutex; /* rank PROCESS; guards the caches and, with overlay PROCESS, the buffers
                               of all workers for this table */
-    struct rbt_rowcache process; /* when the table has a process cache */
+    struct rbt_rowcache *processes; /* one per process, for tables that have such caches; a real
+                                       process has its own only, a simulation all of them */
 };
 
 void rbt_table_free(rbt_table *table);
@@ -60,11 +64,12 @@ RBT_MUST_USE rbt_status rbt_table_reset(rbt_table *table);
 /* What one worker has of one table. */
 struct rbt_portion {
     rbt_table *table;
-    struct rbt_buffer buffer; /* own updates that the shards have not made visible */
-    struct rbt_rowcache rows; /* rows read or updated one at a time */
-    struct rbt_keylist *list; /* scratch: keys of a single row or of a list used once */
-    uint64_t push_count;      /* pushes of sets and lists, which rows and other sets must notice */
-    uint64_t add_count;       /* updates of single rows, which sets must notice */
+    struct rbt_rowcache *process; /* the table's cache that the worker's process shares */
+    struct rbt_buffer buffer;     /* own updates that the shards have not made visible */
+    struct rbt_rowcache rows;     /* rows read or updated one at a time */
+    struct rbt_keylist *list;     /* scratch: keys of a single row or of a list used once */
+    uint64_t push_count; /* pushes of sets and lists, which rows and other sets must notice */
+    uint64_t add_count;  /* updates of single rows, which sets must notice */
     bool is_recording;
     uint64_t *recorded;
     size_t recorded_count;
@@ -92,6 +97,8 @@ struct rbt_ticket_work {
 struct rbt_worker {
     rbt_job *job;
     uint32_t index;
+    uint32_t process_first; /* the workers of its process */
+    uint32_t process_size;
     atomic_int_least64_t clock; /* written by the worker; relaxed */
     atomic_bool has_left;
     bool must_repeat;              /* rbt_clock() failed after some shards had the message */
@@ -116,10 +123,12 @@ struct rbt_worker {
 
 struct rbt_job {
     uint32_t worker_count;
+    uint32_t process_count;
     uint32_t shard_count;
     char name_space[RBT_CLIENT_NAME_MAX];
     struct rbt_consistency consistency;
     rbt_driver *driver;
+    struct rbt_tuner tuner;       /* of a job that is tuned; worker 0's */
     rbt_worker_function function; /* of the run under way */
     void *argument;
     struct rbt_worker *workers;     /* of the run under way; worker_count */
@@ -208,8 +217,8 @@ struct rbt_fetch {
 RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
                                         const struct rbt_fetch *fetch, struct rbt_age *age);
 
-/* After a pull with the sequences of all workers, and with the table's mutex held: whether the rows
- * contain all that any worker has dropped from its buffer. */
+/* After a pull with the sequences of the process's workers, and with the table's mutex held:
+ * whether the rows contain all that any of them has dropped from its buffer. */
 bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion);
 
 /* What a reader wants. */

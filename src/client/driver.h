@@ -59,6 +59,7 @@ struct rbt_driver_ops {
 
 struct rbt_driver {
     const struct rbt_driver_ops *ops;
+    uint32_t process_size; /* workers in a process, the last one maybe fewer */
 };
 
 /* The embedded driver, in local/local.c. */

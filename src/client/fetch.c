@@ -52,8 +52,9 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
         break;
     }
     rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < job->worker_count; i++) {
-        struct rbt_portion *other = job->workers[i].portions[portion->table->id];
+    for (uint32_t i = 0; st == RBT_OK && i < worker->process_size; i++) {
+        const rbt_worker *colleague = &job->workers[worker->process_first + i];
+        struct rbt_portion *other = colleague->portions[portion->table->id];
         if (other != NULL) {
             st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
             st = st != RBT_OK ? st : overlay_open(&other->rows, shard, job->shard_count, target);
@@ -163,8 +164,9 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
 bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion)
 {
     const rbt_job *job = worker->job;
-    for (uint32_t i = 0; i < job->worker_count; i++) {
-        const struct rbt_portion *other = job->workers[i].portions[portion->table->id];
+    for (uint32_t i = 0; i < worker->process_size; i++) {
+        const rbt_worker *colleague = &job->workers[worker->process_first + i];
+        const struct rbt_portion *other = colleague->portions[portion->table->id];
         for (size_t k = 0; other != NULL && k < worker->call_count; k++) {
             if (worker->calls[k].event.applied[i] < other->buffer.dropped) {
                 return false;
@@ -199,8 +201,8 @@ rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
     const struct rbt_fetch fetch = {.target = want->target,
                                     .need = want->need,
                                     .subscription = want->subscription,
-                                    .applied_first = shares ? 0 : worker->index,
-                                    .applied_count = shares ? worker->job->worker_count : 1};
+                                    .applied_first = shares ? worker->process_first : worker->index,
+                                    .applied_count = shares ? worker->process_size : 1};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
         rbt_status st = rbt_worker_pull(worker, portion, &fetch, age);
         if (st != RBT_OK) {

@@ -41,6 +41,7 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     if (st != RBT_OK) {
         return st;
     }
+    rbt_tuner_init(&job->tuner, 0);
     job->stats = rbt_calloc(job->worker_count, sizeof *job->stats);
     job->tables = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(rbt_table *));
     if (job->stats == NULL || job->tables == NULL) {
@@ -49,8 +50,13 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     const struct rbt_driver_options driver = {.worker_count = job->worker_count,
                                               .shard_count = job->shard_count,
                                               .table_max = RBT_CLIENT_TABLES_MAX};
-    return options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
-                                       : rbt_local_open(&driver, &job->driver);
+    st = options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
+                                     : rbt_local_open(&driver, &job->driver);
+    if (st == RBT_OK) {
+        const uint32_t size = job->driver->process_size;
+        job->process_count = (job->worker_count + size - 1) / size;
+    }
+    return st;
 }
 
 rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
@@ -127,6 +133,11 @@ static rbt_status make_workers(rbt_job *job)
         rbt_worker *worker = &job->workers[i];
         worker->job = job;
         worker->index = i;
+        worker->process_first = i / job->driver->process_size * job->driver->process_size;
+        worker->process_size = job->worker_count - worker->process_first;
+        if (worker->process_size > job->driver->process_size) {
+            worker->process_size = job->driver->process_size;
+        }
         worker->sequence = 1;
         worker->stats = &job->stats[i];
         rbt_task_init(&worker->tasks);
@@ -179,6 +190,11 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
         return rbt_fail(RBT_E_BUSY, "the job is running already");
     }
     rbt_status st = reset(job);
+    if (job->consistency.is_tuned) { /* starts from what it has found, but not from its measures */
+        const int64_t max = job->tuner.max;
+        rbt_tuner_init(&job->tuner, job->consistency.staleness);
+        rbt_tuner_limit(&job->tuner, max);
+    }
     st = st != RBT_OK ? st : make_workers(job);
     if (st == RBT_OK) {
         job->function = function;
@@ -187,6 +203,32 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
     }
     free_workers(job);
     return st;
+}
+
+rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
+{
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
+        if (job->tables[i]->follows_job) {
+            st = rbt_table_set_staleness(job->tables[i], staleness);
+        }
+    }
+    if (st == RBT_OK) {
+        job->consistency.staleness = staleness;
+    }
+    return st;
+}
+
+void rbt_job_limit_staleness(rbt_job *job, int64_t max)
+{
+    if (job->consistency.is_tuned && max >= 0) {
+        rbt_tuner_limit(&job->tuner, max);
+    }
+}
+
+int64_t rbt_job_staleness(const rbt_job *job)
+{
+    return job->consistency.staleness;
 }
 
 static uint64_t load(const atomic_uint_least64_t *counter)

@@ -69,14 +69,21 @@ static struct rbt_buffer_target target_of(struct rbt_rowcache *cache, uint32_t r
 
 /* --- The process cache ----------------------------------------------------------------------- */
 
+/* What a row of the process's cache contains of the worker's messages. */
+static const uint64_t *applied_of(const rbt_worker *worker, const struct rbt_rowcache *cache,
+                                  uint32_t row)
+{
+    return cache->applied + (size_t)row * cache->worker_count +
+           (worker->index - worker->process_first);
+}
+
 /* Whether the process's copy will do for this worker. */
 static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row,
                       int64_t staleness)
 {
-    const struct rbt_rowcache *cache = &portion->table->process;
+    const struct rbt_rowcache *cache = portion->process;
     const bool sees_own = portion->table->options.overlay != RBT_OVERLAY_OWN ||
-                          cache->applied[(size_t)row * cache->worker_count + worker->index] >=
-                              portion->buffer.dropped;
+                          *applied_of(worker, cache, row) >= portion->buffer.dropped;
     return sees_own && is_fresh(worker, portion->table, &cache->rows[row], staleness);
 }
 
@@ -114,15 +121,13 @@ static rbt_status copy_row(const struct rbt_rowcache *source, uint32_t from,
 static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
                                     uint32_t to)
 {
-    struct rbt_rowcache *cache = &portion->table->process;
+    struct rbt_rowcache *cache = portion->process;
     struct rbt_rowcache *own = &portion->rows;
     const struct rbt_buffer_target target = target_of(own, to, portion->list);
     rbt_status st = copy_row(cache, from, own, to);
     if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_OWN) {
         const uint32_t shard = rbt_keylist_shard(own->rows[to].key, worker->job->shard_count);
-        const uint64_t *applied =
-            cache->applied + (size_t)from * cache->worker_count + worker->index;
-        st = rbt_worker_overlay(worker, portion, shard, applied, &target);
+        st = rbt_worker_overlay(worker, portion, shard, applied_of(worker, cache, from), &target);
     }
     if (st == RBT_OK) {
         const struct rbt_age age = {cache->rows[from].clock, cache->rows[from].version};
@@ -132,12 +137,12 @@ static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *port
 }
 
 /* Finds or adds the key in the process cache, whose mutex is held; a full cache starts again. */
-static rbt_status add_shared(rbt_table *table, uint64_t key, uint32_t *row)
+static rbt_status add_shared(const struct rbt_portion *portion, uint64_t key, uint32_t *row)
 {
-    if (!rbt_rowcache_has_room(&table->process, key, table->options.cache_rows)) {
-        rbt_rowcache_empty(&table->process);
+    if (!rbt_rowcache_has_room(portion->process, key, portion->table->options.cache_rows)) {
+        rbt_rowcache_empty(portion->process);
     }
-    return rbt_rowcache_add(&table->process, key, row);
+    return rbt_rowcache_add(portion->process, key, row);
 }
 
 /* Puts the row that has just been pulled into row `from` of the worker's cache also into the
@@ -145,10 +150,10 @@ static rbt_status add_shared(rbt_table *table, uint64_t key, uint32_t *row)
 static rbt_status fill_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
                                const struct rbt_age *age)
 {
-    struct rbt_rowcache *cache = &portion->table->process;
+    struct rbt_rowcache *cache = portion->process;
     struct rbt_rowcache *own = &portion->rows;
     uint32_t row = 0;
-    rbt_status st = add_shared(portion->table, own->rows[from].key, &row);
+    rbt_status st = add_shared(portion, own->rows[from].key, &row);
     if (st != RBT_OK) {
         return st;
     }
@@ -159,7 +164,7 @@ static rbt_status fill_process(rbt_worker *worker, struct rbt_portion *portion, 
     uint64_t *applied = cache->applied + (size_t)row * cache->worker_count;
     const struct rbt_driver_call *call = &worker->calls[0]; /* one key, one shard */
     const struct rbt_buffer_target target = target_of(cache, row, portion->list);
-    memcpy(applied, call->event.applied, cache->worker_count * sizeof *applied);
+    memcpy(applied, call->event.applied, worker->process_size * sizeof *applied);
     st = copy_row(own, from, cache, row);
     if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
         st = rbt_worker_overlay(worker, portion, call->shard, applied, &target);
@@ -184,7 +189,8 @@ static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion,
                                     .need = need,
                                     .subscription =
                                         rbt_worker_row_subscription(table, own->rows[to].key),
-                                    .applied_count = worker->job->worker_count};
+                                    .applied_first = worker->process_first,
+                                    .applied_count = worker->process_size};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
         struct rbt_age age = {0};
         own->rows[to].clock = -1;
@@ -210,7 +216,7 @@ static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, 
     rbt_table *table = portion->table;
     uint32_t from = 0;
     lock(table);
-    rbt_status st = add_shared(table, portion->rows.rows[to].key, &from);
+    rbt_status st = add_shared(portion, portion->rows.rows[to].key, &from);
     const bool is_good = st == RBT_OK && is_usable(worker, portion, from, staleness);
     if (is_good) {
         st = copy_from_process(worker, portion, from, to);
@@ -406,9 +412,9 @@ static rbt_status write_through(struct rbt_portion *portion, uint32_t row,
         st = rbt_rowcache_write_through(&portion->rows, row, change);
     }
     if (table->options.overlay == RBT_OVERLAY_PROCESS) {
-        const uint32_t shared = rbt_rowcache_find(&table->process, portion->rows.rows[row].key);
-        if (shared != RBT_MAP_NONE && table->process.rows[shared].clock >= 0) {
-            st = rbt_rowcache_write_through(&table->process, shared, change);
+        const uint32_t shared = rbt_rowcache_find(portion->process, portion->rows.rows[row].key);
+        if (shared != RBT_MAP_NONE && portion->process->rows[shared].clock >= 0) {
+            st = rbt_rowcache_write_through(portion->process, shared, change);
         }
     }
     return st;
@@ -437,7 +443,7 @@ static rbt_status update(rbt_worker *worker, rbt_table *table, uint64_t key,
         /* The update itself is safe; a copy that lacks it is worth nothing and is fetched anew. */
         portion->rows.rows[row].clock = -1;
         if (table->options.overlay == RBT_OVERLAY_PROCESS) {
-            rbt_rowcache_forget(&table->process); /* its lock is held */
+            rbt_rowcache_forget(portion->process); /* its lock is held */
         }
     }
     portion->add_count++;

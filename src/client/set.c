@@ -240,7 +240,7 @@ static void note_push(rbt_worker *worker, struct rbt_portion *portion)
     portion->push_count++;
     if (table->options.overlay == RBT_OVERLAY_PROCESS) {
         rbt_worker_lock(portion);
-        rbt_rowcache_forget(&table->process);
+        rbt_rowcache_forget(portion->process);
         rbt_worker_unlock(portion);
     }
     if (table->options.partial == RBT_PARTIAL_SHOW) {

@@ -10,9 +10,12 @@
 #include "base/error.h"
 #include "client/client.h"
 
+enum { AUTO_START = 2 }; /* the staleness that "auto" starts from */
+
 rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
 {
-    static const char expected[] = "bsp, ssp:S, essp:S or asp, where S is a number of clocks";
+    static const char expected[] =
+        "bsp, ssp:S, essp:S, asp, auto or auto:S, where S is a number of clocks";
     if (strcmp(text, "bsp") == 0) {
         *out = (struct rbt_consistency){.staleness = 0};
         return RBT_OK;
@@ -21,9 +24,15 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
         *out = (struct rbt_consistency){.staleness = RBT_STALENESS_ANY, .is_eager = true};
         return RBT_OK;
     }
-    const bool is_eager = text[0] == 'e';
+    if (strcmp(text, "auto") == 0) {
+        *out =
+            (struct rbt_consistency){.staleness = AUTO_START, .is_eager = true, .is_tuned = true};
+        return RBT_OK;
+    }
+    const bool is_tuned = strncmp(text, "auto:", 5) == 0;
+    const bool is_eager = is_tuned || text[0] == 'e';
     const char *rest = text + is_eager;
-    if (strncmp(rest, "ssp:", 4) != 0 || rest[4] < '0' || rest[4] > '9') {
+    if ((strncmp(rest, "ssp:", 4) != 0 && !is_tuned) || rest[4] < '0' || rest[4] > '9') {
         return rbt_fail(RBT_E_INVALID, "unrecognized consistency \"%s\"; expected %s", text,
                         expected);
     }
@@ -34,7 +43,8 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
         return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to %d", text,
                         RBT_CLIENT_STALENESS_MAX);
     }
-    *out = (struct rbt_consistency){.staleness = staleness, .is_eager = is_eager};
+    *out = (struct rbt_consistency){
+        .staleness = staleness, .is_eager = is_eager, .is_tuned = is_tuned};
     return RBT_OK;
 }
 
@@ -135,7 +145,10 @@ void rbt_table_free(rbt_table *table)
     if (table == NULL) {
         return;
     }
-    rbt_rowcache_deinit(&table->process);
+    for (uint32_t i = 0; table->processes != NULL && i < table->job->process_count; i++) {
+        rbt_rowcache_deinit(&table->processes[i]);
+    }
+    rbt_free(table->processes);
     (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
     rbt_free(table);
 }
@@ -145,9 +158,13 @@ rbt_status rbt_table_reset(rbt_table *table)
     const struct rbt_rowcache_options process = {.kind = table->kind,
                                                  .width = table->options.width,
                                                  .is_sparse = table->options.layout == RBT_SPARSE,
-                                                 .worker_count = table->job->worker_count};
-    rbt_rowcache_deinit(&table->process);
-    return rbt_rowcache_init(&table->process, &process);
+                                                 .worker_count = table->job->driver->process_size};
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < table->job->process_count; i++) {
+        rbt_rowcache_deinit(&table->processes[i]);
+        st = rbt_rowcache_init(&table->processes[i], &process);
+    }
+    return st;
 }
 
 static rbt_status make_table(rbt_job *job, const char *name,
@@ -157,6 +174,10 @@ static rbt_status make_table(rbt_job *job, const char *name,
     rbt_status st = options->consistency == NULL
                         ? RBT_OK
                         : rbt_consistency_parse(options->consistency, &consistency);
+    if (st == RBT_OK && options->consistency != NULL && consistency.is_tuned) {
+        st = rbt_fail(RBT_E_INVALID, "table \"%s\": \"auto\" is for jobs, not for single tables",
+                      name);
+    }
     if (st == RBT_OK && options->partial == RBT_PARTIAL_SHOW && consistency.staleness == 0) {
         st = rbt_fail(RBT_E_INVALID,
                       "table \"%s\": with staleness 0 partial clocks cannot be shown", name);
@@ -178,8 +199,13 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->element_size = rbt_merge_size(options->type);
     t->row_size = options->width * t->element_size;
     t->is_eager = consistency.is_eager;
+    /* A table that shows partial clocks cannot go down to 0 with the others. */
+    t->follows_job = options->consistency == NULL &&
+                     !(job->consistency.is_tuned && options->partial == RBT_PARTIAL_SHOW);
     atomic_init(&t->staleness, consistency.staleness);
-    st = rbt_table_reset(t);
+    t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
+    st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
+                              : rbt_table_reset(t);
     st = st != RBT_OK ? st : tell_shards(t, consistency.staleness);
     if (st != RBT_OK) {
         rbt_table_free(t);

@@ -46,6 +46,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                                               .width = table->options.width,
                                               .is_sparse = table->options.layout == RBT_SPARSE};
     p->table = table;
+    p->process = &table->processes[worker->process_first / worker->job->driver->process_size];
     p->buffer = (struct rbt_buffer){.kind = table->kind,
                                     .width = table->options.width,
                                     .shard_count = worker->job->shard_count,
@@ -112,8 +113,8 @@ int64_t rbt_worker_clock(const rbt_worker *worker)
 int64_t rbt_worker_process_clock(const rbt_worker *worker)
 {
     int64_t min = RBT_CLOCK_GONE;
-    for (uint32_t i = 0; i < worker->job->worker_count; i++) {
-        const rbt_worker *other = &worker->job->workers[i];
+    for (uint32_t i = 0; i < worker->process_size; i++) {
+        const rbt_worker *other = &worker->job->workers[worker->process_first + i];
         if (!atomic_load_explicit(&other->has_left, memory_order_relaxed)) {
             const int64_t clock = rbt_client_clock(other);
             min = clock < min ? clock : min;
@@ -446,6 +447,23 @@ static rbt_status send_all(rbt_worker *worker, struct progress *progress)
     return st;
 }
 
+/* Worker 0 sees to it that the job's staleness is the one that pays. */
+static void tune(const rbt_worker *worker, int64_t floor)
+{
+    rbt_job *job = worker->job;
+    if (!job->consistency.is_tuned || worker->index != 0 || floor == RBT_CLOCK_GONE) {
+        return;
+    }
+    const struct rbt_tuner_news news = {.floor = floor,
+                                        .lag = rbt_client_clock(worker) - floor,
+                                        .now = job->driver->ops->now(job->driver)};
+    const int64_t staleness = rbt_tuner_step(&job->tuner, &news);
+    if (staleness != job->consistency.staleness) {
+        const rbt_status st = rbt_job_set_staleness(job, staleness);
+        RBT_ASSERT(st == RBT_OK); /* a bound of tables that are open needs no memory */
+    }
+}
+
 rbt_status rbt_clock(rbt_worker *worker)
 {
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
@@ -475,6 +493,7 @@ rbt_status rbt_clock(rbt_worker *worker)
     }
     worker->sequence++;
     atomic_store_explicit(&worker->clock, clock + 1, memory_order_relaxed);
+    tune(worker, progress.floor);
     return RBT_OK;
 }
 
@@ -503,7 +522,7 @@ void rbt_worker_abandon(rbt_worker *worker)
             rbt_buffer_take_back(&portion->buffer);
         }
         if (is_shared(portion->table)) {
-            rbt_rowcache_forget(&portion->table->process);
+            rbt_rowcache_forget(portion->process);
         }
         rbt_worker_unlock(portion);
     }

@@ -144,6 +144,7 @@ typedef struct rbt_cluster {
 
     rbt_members *members;
     struct rbt_member_effect *member_effects;
+    rbt_time watched_at; /* when the coordinator last looked */
     struct rbt_link *coordinator_links;
     uint64_t expel_id;
 

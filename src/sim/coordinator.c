@@ -20,6 +20,7 @@ rbt_status rbt_coordinator_start(rbt_cluster *cluster)
     if (st != RBT_OK) {
         return st;
     }
+    cluster->watched_at = cluster->now + SUSPECT_TIME;
     rbt_members_leave(cluster->members, RBT_NODE_COORDINATOR); /* it does not watch itself */
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         cluster->coordinator_links[i] = (struct rbt_link){
@@ -119,9 +120,27 @@ static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
     }
 }
 
-void rbt_coordinator_watch(rbt_cluster *cluster)
+static void hear_all(rbt_cluster *cluster)
 {
     struct rbt_members_outbox out = {.effects = cluster->member_effects};
+    for (uint32_t i = RBT_NODE_SERVERS; i < cluster->node_count; i++) {
+        rbt_members_hear(cluster->members, i, cluster->now, &out);
+    }
+    note(cluster, &out);
+}
+
+void rbt_coordinator_watch(rbt_cluster *cluster)
+{
+    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
+                         NULL);
+    if (cluster->nodes[RBT_NODE_COORDINATOR].is_down) {
+        return;
+    }
+    struct rbt_members_outbox out = {.effects = cluster->member_effects};
+    if (cluster->now - cluster->watched_at > 2 * BEAT_TIME) {
+        hear_all(cluster); /* it was away itself: silence means nothing */
+    }
+    cluster->watched_at = cluster->now;
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         const struct rbt_sim_worker *worker = &cluster->workers[i];
         const bool is_last =
@@ -132,8 +151,6 @@ void rbt_coordinator_watch(rbt_cluster *cluster)
     }
     rbt_members_expire(cluster->members, cluster->now, &out);
     note(cluster, &out);
-    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
-                         NULL);
 }
 
 void rbt_coordinator_receive(rbt_cluster *cluster, struct rbt_message *message)

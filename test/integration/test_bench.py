@@ -35,6 +35,23 @@ def test_any_number_of_workers_and_shards(rubato, workers, servers):
     assert not any("_w" in name for name in found if name != "workers")
 
 
+COSTS = {"linear": ["nonzero", "example", "weight"], "mf": ["rating", "rating_rank", "element"]}
+
+
+def test_costs_are_measured_and_compared_with_what_is_declared(rubato):
+    """Tiny data gives poor figures, even negative ones; only that they fit together is tested."""
+    found = json.loads(rubato.ok("bench", "cost", "--examples", "50k", "--summary", "json"))
+    for algo, units in COSTS.items():
+        assert found[f"{algo}_ratio"] > 0
+        for name in (f"{algo}_ns_per_{unit}" for unit in units):
+            assert found[f"{name}_declared"] > 0
+            assert found[f"{name}_ratio"] == pytest.approx(found[f"{name}_declared"] / found[name])
+    assert rubato.files() == []
+    text = rubato.ok("bench", "cost", "--examples", "50k")
+    assert "cores, load" in text.splitlines()[0]
+    assert "mf_ns_per_rating_rank" in text
+
+
 def test_the_table_names_machine_and_limits(rubato):
     text = rubato.ok("bench", "ps", *SMALL, "--workers", "1")
     assert "cores, load" in text.splitlines()[0]

@@ -1,0 +1,180 @@
+/* cli/cmd_simulate.c - `rubato simulate`: the same job on a cluster that does not exist.
+ *
+ * In front of "--" stands the cluster, behind it what to run there, in the words of `rubato train`.
+ * The number of workers and servers and the time limit belong to both and may stand on either side,
+ * but not on both. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/option.h"
+#include "cli/cluster_line.h"
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/train.h"
+#include "cli/train_line.h"
+
+enum { WORKERS_DEFAULT = 8 };
+
+static const char example[] = "rubato simulate --workers 8 -- train linear --data FILE";
+
+/* The command line, cut at "--". */
+struct halves {
+    int front; /* words in front */
+    bool is_cut;
+    char *const *behind;
+    int behind_count;
+};
+
+/* Without a "--" the front ends at "train", so that a mistake in front of it is found first. */
+static struct halves cut(int argc, char *const *argv)
+{
+    int train = argc;
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            return (struct halves){i, true, argv + i + 1, argc - i - 1};
+        }
+        train = train == argc && strcmp(argv[i], "train") == 0 ? i : train;
+    }
+    return (struct halves){.front = train};
+}
+
+static void print_help(const struct rbt_option_table *table)
+{
+    puts("Usage: rubato simulate [cluster options] -- train ALGO --data FILE... [options]\n\n"
+         "Runs the same job on a cluster that does not exist, in virtual time: the real\n"
+         "protocol and the real algorithm, with links and nodes as slow and as faulty as\n"
+         "you say. Equal arguments give equal bits. Nodes are called coordinator,\n"
+         "server/0, worker/0, ...; a worker node is a process. See \"rubato train --help\"\n"
+         "for what follows \"--\".\n\n"
+         "Cluster options:\n");
+    rbt_option_help(stdout, table);
+    puts("\nEvery cluster option may also come from the environment\n"
+         "(RUBATO_SIMULATE_LATENCY=1ms); the command line wins.\n\n"
+         "Examples:\n"
+         "  rubato simulate --workers 30 --servers 10 --stragglers 20%x2 \\\n"
+         "      -- train linear --data train.svm --consistency ssp:3 --log run.jsonl\n"
+         "  rubato simulate --workers 8 --bandwidth 100Mbit --crash worker/3@2s \\\n"
+         "      -- train mf --data ratings.csv --summary json");
+}
+
+/* Whether an option stands among the words, with its value behind it or after "=". */
+static bool has_option(const struct halves *halves, const char *option)
+{
+    const size_t length = strlen(option);
+    for (int i = 0; i < halves->behind_count; i++) {
+        const char *word = halves->behind[i];
+        if (strncmp(word, option, length) == 0 && (word[length] == '\0' || word[length] == '=')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What may stand on either side must not stand on both. */
+static rbt_status check_sides(const struct rbt_cluster_line *cluster, const struct halves *halves)
+{
+    const struct {
+        const char *option;
+        bool is_given;
+    } shared[] = {{"--workers", cluster->workers > 0},
+                  {"--servers", cluster->servers > 0},
+                  {"--until", cluster->until > 0}};
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        if (shared[i].is_given && has_option(halves, shared[i].option)) {
+            const rbt_status st =
+                rbt_fail(RBT_E_INVALID, "option \"%s\" is given to \"simulate\" and to \"train\"",
+                         shared[i].option);
+            return rbt_fail_hint(st, "Leave it out behind \"--\".");
+        }
+    }
+    return RBT_OK;
+}
+
+/* One number of workers, one of servers, one limit: what one side says holds for both. */
+static void agree(struct rbt_cluster_line *cluster, struct rbt_train_options *options)
+{
+    if (cluster->workers == 0) {
+        cluster->workers = options->workers > 0 ? options->workers : WORKERS_DEFAULT;
+    }
+    cluster->servers = cluster->servers > 0 ? cluster->servers : options->servers;
+    cluster->until = cluster->until > 0 ? cluster->until : options->until;
+    options->workers = cluster->workers;
+    options->servers = cluster->servers;
+    options->until = cluster->until;
+}
+
+/* Whether what stands behind "--" can be simulated at all. */
+static rbt_status check_halves(const struct halves *halves)
+{
+    if (!halves->is_cut || halves->behind_count == 0) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "what to simulate must follow \"--\"");
+        return rbt_fail_hint(st, "For example: %s.", example);
+    }
+    if (strcmp(halves->behind[0], "train") != 0) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "only \"train\" can be simulated, got \"%s\"",
+                                       halves->behind[0]);
+        return rbt_fail_hint(st, "For example: %s.", example);
+    }
+    return RBT_OK;
+}
+
+/* Checks everything, then trains. */
+static rbt_status simulate(struct rbt_cluster_line *cluster, const struct halves *halves,
+                           struct rbt_train_line *line)
+{
+    struct rbt_cluster_line_plan plan = {0};
+    rbt_status st = check_sides(cluster, halves);
+    if (st != RBT_OK) {
+        return st;
+    }
+    agree(cluster, &line->request.options);
+    st = rbt_cluster_line_read(cluster, &plan);
+    line->request.cluster = &plan.options;
+    st = st != RBT_OK ? st : rbt_train_check(&line->request);
+    st = st != RBT_OK ? st : rbt_train_run(&line->request);
+    rbt_cluster_line_free(&plan);
+    return st;
+}
+
+static rbt_status run(int argc, char *const *argv)
+{
+    struct rbt_cluster_line cluster = {0};
+    const struct rbt_option_table table = {rbt_cluster_line_options, rbt_cluster_line_option_count,
+                                           &cluster};
+    const struct rbt_option_command command = {
+        .name = "rubato simulate", .tables = &table, .table_count = 1, .section = "SIMULATE"};
+    const struct halves halves = cut(argc, argv);
+    struct rbt_option_arguments arguments;
+    rbt_status st = rbt_option_parse(&command, halves.front, argv, &arguments);
+    if (st == RBT_OK && arguments.wants_help) {
+        print_help(&table);
+        return RBT_OK;
+    }
+    st = st != RBT_OK ? st : check_halves(&halves);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_train_line line;
+    st = rbt_train_line_parse(halves.behind_count - 1, halves.behind + 1, &line);
+    if (st != RBT_OK) {
+        return st;
+    }
+    line.request.start.command = "simulate"; /* the log shows the whole of it */
+    line.request.start.argc = argc;
+    line.request.start.argv = argv;
+    line.request.start.cluster = &table;
+    if (line.wants_help) {
+        rbt_train_line_help(&line);
+    } else {
+        st = simulate(&cluster, &halves, &line);
+    }
+    rbt_train_line_free(&line);
+    return st;
+}
+
+int rbt_cmd_simulate(int argc, char *const *argv)
+{
+    const rbt_status st = run(argc, argv);
+    return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);
+}

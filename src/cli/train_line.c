@@ -1,0 +1,219 @@
+/* cli/train_line.c - the command line of one training run: what follows "train". */
+#include "cli/train_line.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cli/names.h"
+
+enum { ALGO_COUNT_MAX = 64 };
+
+#define AT(field) offsetof(struct rbt_train_request, field)
+
+static const struct rbt_option train_options[] = {
+    {.name = "data",
+     .type = RBT_OPTION_LIST,
+     .help =
+         "Training data: files, directories, globs, \"-\" for standard input; may be compressed "
+         "(.zst, .gz, .xz).",
+     .offset = AT(options.data)},
+    {.name = "eval",
+     .type = RBT_OPTION_LIST,
+     .help = "Data to measure on after every epoch.",
+     .offset = AT(options.eval)},
+    {.name = "format",
+     .type = RBT_OPTION_CHOICE,
+     .value = "auto",
+     .choices = rbt_names_format,
+     .help = "Format of the data; auto looks at the name and the first lines.",
+     .offset = AT(options.format)},
+    {.name = "zero-based",
+     .type = RBT_OPTION_FLAG,
+     .help = "Features of libsvm files start at 0 instead of 1.",
+     .offset = AT(options.is_zero_based)},
+    {.name = "label-column",
+     .type = RBT_OPTION_INT,
+     .min = -1,
+     .max = 1000000,
+     .value = "-1",
+     .help = "Column of csv files that holds the label, from 0; -1 is the last.",
+     .offset = AT(options.label_column)},
+    {.name = "epochs",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1000000,
+     .help = "Passes over the data; the algorithm has a default.",
+     .offset = AT(options.epochs)},
+    {.name = "clocks-per-epoch",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1000000,
+     .value = "1",
+     .help = "Clocks in a pass: how often workers exchange updates.",
+     .offset = AT(options.clocks_per_epoch)},
+    {.name = "workers",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1024,
+     .help = "Worker threads; by default one per core.",
+     .offset = AT(options.workers)},
+    {.name = "servers",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 256,
+     .value = "1",
+     .help = "Shards that hold the parameters.",
+     .offset = AT(options.servers)},
+    {.name = "consistency",
+     .type = RBT_OPTION_TEXT,
+     .value = "essp:2",
+     .unit = "C",
+     .help =
+         "How stale reads may be: bsp (not at all), ssp:S or essp:S (at most S clocks), asp (no "
+         "bound), auto or auto:S (found out while training, starting at S).",
+     .offset = AT(options.consistency)},
+    {.name = "rule",
+     .type = RBT_OPTION_TEXT,
+     .unit = "R[:k=v,...]",
+     .help = "How the server applies updates; the algorithm has a default.",
+     .offset = AT(options.rule)},
+    {.name = "seed",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 9.3e18,
+     .value = "1",
+     .help = "Everything random comes from it.",
+     .offset = AT(options.seed)},
+    {.name = "target",
+     .type = RBT_OPTION_REAL,
+     .value = "nan",
+     .help = "Stop when the objective of a pass reaches X.",
+     .offset = AT(options.target)},
+    {.name = "patience",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1000000,
+     .help = "Stop when the objective has not improved for N evaluations.",
+     .offset = AT(options.patience)},
+    {.name = "until",
+     .type = RBT_OPTION_TIME,
+     .min = 0,
+     .max = 1e6,
+     .help = "Stop when so much time has passed: 500ms, 90s, 10m.",
+     .offset = AT(options.until)},
+    {.name = "model",
+     .type = RBT_OPTION_TEXT,
+     .unit = "FILE",
+     .help = "Write the model there.",
+     .offset = AT(options.model)},
+    {.name = "log",
+     .type = RBT_OPTION_TEXT,
+     .unit = "FILE",
+     .help = "Write a log there, one JSON object per line; see \"rubato plot\".",
+     .offset = AT(log)},
+    {.name = "summary",
+     .type = RBT_OPTION_CHOICE,
+     .value = "text",
+     .choices = rbt_names_summary,
+     .help = "How the results are printed.",
+     .offset = AT(summary)},
+    {.name = "progress",
+     .type = RBT_OPTION_CHOICE,
+     .value = "auto",
+     .unit = "WHEN",
+     .choices = rbt_names_progress,
+     .help = "Whether to show progress on standard error.",
+     .offset = AT(progress)},
+};
+
+struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
+{
+    return (struct rbt_option_table){train_options, sizeof train_options / sizeof train_options[0],
+                                     request};
+}
+
+void rbt_train_line_help(const struct rbt_train_line *line)
+{
+    const struct rbt_algo *algo = line->request.algo;
+    printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n\nOptions of %s:\n\n",
+           algo->name, algo->summary, algo->name);
+    rbt_option_help(stdout, &line->tables[0]);
+    puts("\nOptions of every algorithm:\n");
+    rbt_option_help(stdout, &line->tables[1]);
+    printf("\nExamples:\n%s%s", algo->examples,
+           algo->examples[strlen(algo->examples) - 1] == '\n' ? "" : "\n");
+}
+
+/* The algorithm with this name, or NULL and a complaint recorded. */
+static const struct rbt_algo *find_algo(const char *name)
+{
+    const struct rbt_algo *const *all = rbt_algo_all();
+    const char *names[ALGO_COUNT_MAX];
+    size_t count = 0;
+    for (; all[count] != NULL && count < ALGO_COUNT_MAX; count++) {
+        if (strcmp(all[count]->name, name) == 0) {
+            return all[count];
+        }
+        names[count] = all[count]->name;
+    }
+    const char *guess = rbt_option_guess(name, names, count);
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognized algorithm \"%s\"", name);
+    if (guess != NULL) {
+        (void)rbt_fail_hint(st, "Did you mean \"%s\"? See \"rubato train --list\".", guess);
+    } else {
+        (void)rbt_fail_hint(st, "See \"rubato train --list\".");
+    }
+    return NULL;
+}
+
+rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_line *line)
+{
+    *line = (struct rbt_train_line){0};
+    if (argc == 0 || argv[0][0] == '-') {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the algorithm must come first");
+        return rbt_fail_hint(st, "Say \"rubato train ALGO --data FILE\"; \"rubato train --list\" "
+                                 "shows the algorithms.");
+    }
+    const struct rbt_algo *algo = find_algo(argv[0]);
+    if (algo == NULL) {
+        return RBT_E_INVALID;
+    }
+    line->config = rbt_calloc(1, algo->config_size);
+    if (line->config == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate the configuration");
+    }
+    line->tables[0] = (struct rbt_option_table){algo->options, algo->option_count, line->config};
+    line->tables[1] = rbt_train_line_common(&line->request);
+    char name[64];
+    snprintf(name, sizeof name, "rubato train %s", algo->name);
+    const struct rbt_option_command command = {
+        .name = name, .tables = line->tables, .table_count = RBT_TRAIN_LINE_TABLES};
+    struct rbt_option_arguments arguments;
+    const rbt_status st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
+    if (st != RBT_OK) {
+        rbt_train_line_free(line);
+        return st;
+    }
+    line->wants_help = arguments.wants_help;
+    line->request.algo = algo;
+    line->request.config = line->config;
+    line->request.out = stdout;
+    line->request.err = stderr;
+    line->request.start = (struct rbt_runlog_start){.command = "train",
+                                                    .algo = algo->name,
+                                                    .argc = argc,
+                                                    .argv = argv,
+                                                    .tables = line->tables,
+                                                    .table_count = RBT_TRAIN_LINE_TABLES};
+    return RBT_OK;
+}
+
+void rbt_train_line_free(struct rbt_train_line *line)
+{
+    rbt_free(line->config);
+    line->config = NULL;
+}

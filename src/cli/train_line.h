@@ -1,0 +1,41 @@
+/* cli/train_line.h - the command line of one training run: what follows "train".
+ *
+ *     struct rbt_train_line line;
+ *     rbt_status st = rbt_train_line_parse(argc, argv, &line);
+ *     ... line.request ...
+ *     rbt_train_line_free(&line);
+ *
+ * Whoever trains, here or on a pretended cluster, reads the same words. Threads: none. */
+#ifndef RUBATO_CLI_TRAIN_LINE_H
+#define RUBATO_CLI_TRAIN_LINE_H
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/option.h"
+#include "cli/train.h"
+
+enum { RBT_TRAIN_LINE_TABLES = 2 };
+
+/* Points into itself: it must stay where it was parsed. */
+struct rbt_train_line {
+    struct rbt_train_request request;
+    void *config;                                          /* owned; the algorithm's options */
+    struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
+    bool wants_help;                                       /* nothing else was looked at */
+};
+
+/* Reads the algorithm and its options. On success the caller frees the line. The request prints to
+ * standard output and standard error. Fails with RBT_E_INVALID, a message that quotes what was
+ * typed, and a hint; and with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_train_line_parse(int argc, char *const *argv,
+                                             struct rbt_train_line *line);
+void rbt_train_line_free(struct rbt_train_line *line);
+
+/* The options that every algorithm has, writing into the request. */
+struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request);
+
+/* Prints the help of the line's algorithm. */
+void rbt_train_line_help(const struct rbt_train_line *line);
+
+#endif
