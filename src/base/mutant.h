@@ -16,6 +16,7 @@
     X(NO_WAITING, "reads are answered one clock too early")                                        \
     X(NO_HOLDING, "shards show updates that are further ahead than the staleness")                 \
     X(STALE_COPY, "rows that were sent ahead are used however old they are")                       \
+    X(FORGETFUL_COPY, "rows that were sent ahead are used though they lack own updates")           \
     X(NO_RESEND, "what is not acknowledged is not sent again")
 
 enum rbt_mutant {

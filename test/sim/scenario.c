@@ -214,19 +214,6 @@ static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
 
 /* --- All of it ------------------------------------------------------------------------------- */
 
-/* Caches and overlays of processes are shared by all workers, whatever `threads` says. */
-static bool has_process_table(const struct sim_scenario *s)
-{
-    for (uint32_t i = 0; i < s->table_count; i++) {
-        const struct rbt_table_options *o = &s->tables[i].options;
-        if (o->cache == RBT_CACHE_PROCESS || o->cache == RBT_CACHE_BOTH ||
-            o->overlay == RBT_OVERLAY_PROCESS) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
 {
     struct rbt_rng rng;
@@ -240,14 +227,13 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     for (uint32_t w = 0; w < s->workers; w++) {
         s->clocks[w] = is_uneven ? pick(&rng, 0, (uint32_t)s->clocks_max) : s->clocks_max;
     }
-    s->operations_max = pick(&rng, 1, 6);
+    s->operations_max = pick(&rng, 1, 8);
     s->compute = scale(&rng, 1e-5, 0.1);
     s->table_count = pick(&rng, 1, SIM_TABLES_MAX);
     for (uint32_t i = 0; i < s->table_count; i++) {
         snprintf(s->tables[i].name, sizeof s->tables[i].name, "t%u", i);
         draw_table(&rng, s->workers * (uint32_t)s->clocks_max, &s->tables[i]);
     }
-    s->threads = has_process_table(s) ? s->workers : s->threads;
     draw_network(&rng, &s->cluster);
     s->cluster.struct_size = sizeof s->cluster;
     s->cluster.seed = seed;

@@ -15,7 +15,7 @@ enum {
     SIM_KEYS_MAX = 5,
     SIM_WORKERS_MAX = 12,
     SIM_SERVERS_MAX = 4,
-    SIM_CLOCKS_MAX = 10,
+    SIM_CLOCKS_MAX = 16,
     SIM_FAULTS_MAX = 6,
 };
 
