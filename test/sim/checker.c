@@ -401,7 +401,8 @@ static bool shows_all(const struct sim_world *world, const struct sim_read *read
 struct bounds {
     int64_t first_missing; /* everything stamped less is in it */
     int64_t first_hidden;  /* nothing stamped this or more is */
-    bool shows_all;        /* whatever was made is in it */
+    bool shows_all;        /* whatever was made is in it, */
+    int64_t first_dropped; /* if it is stamped less */
     bool is_replica;       /* own updates, until they are replaced */
 };
 
@@ -423,6 +424,8 @@ static struct bounds bounds_of(const struct sim_world *world, const struct sim_r
         .first_missing = need,
         .first_hidden = is_free || most == RBT_STALENESS_ANY ? INT64_MAX : reader->completed + most,
         .shows_all = shows_all(world, read, other),
+        .first_dropped =
+            world->workers[other].has_failed ? world->workers[other].completed : INT64_MAX,
         .is_replica =
             overlay == RBT_OVERLAY_REPLICA && other == read->worker && read->path != SIM_PATH_RANGE,
     };
@@ -442,7 +445,9 @@ static void judge_seen(struct sim_world *world, const struct sim_read *read, uin
         blame_read(world, SIM_READ_RULE, read, element, "without what it must contain");
     }
     if (bounds->shows_all) {
-        if (mask != made) {
+        /* A worker that fails takes back what it has not sent. */
+        const bool is_dropped = clock >= bounds->first_dropped;
+        if (mask != made && !is_dropped) {
             blame_read(world, SIM_OVERLAY, read, element, "without updates of its own side");
         }
         return;
@@ -472,7 +477,8 @@ void sim_check_read(struct sim_world *world, const struct sim_read *read)
             bounds = bounds_of(world, read, (uint32_t)(e / clocks));
         }
         judge_seen(world, read, e, &bounds);
-        if ((seen[e] & ~read->masks[e]) != 0 && !is_mixed && !bounds.is_replica) {
+        if ((seen[e] & ~read->masks[e]) != 0 && !is_mixed && !bounds.is_replica &&
+            e % clocks < bounds.first_dropped) {
             blame_read(world, SIM_MONOTONE, read, e, "and no longer sees what it has seen");
         }
         sum = sum * 31 + read->masks[e];

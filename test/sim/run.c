@@ -21,7 +21,7 @@
 enum {
     TRACE_LINES = 30,
     REPEAT_EVERY = 20, /* one seed in so many is run twice */
-    SEED_SECONDS = 120,
+    SEED_SECONDS = 30,
     JOBS_MAX = 64,
 };
 
@@ -125,6 +125,35 @@ void sim_run(uint64_t seed, bool is_verbose, FILE *out, struct sim_result *resul
     }
 }
 
+/* Not all of this may be done in a handler; but the process is lost anyway. */
+static void on_death(int number)
+{
+    const struct sim_verdict nobody = {.worker = UINT32_MAX,
+                                       .other = UINT32_MAX,
+                                       .server = UINT32_MAX,
+                                       .table = UINT32_MAX,
+                                       .key = UINT64_MAX};
+    signal(number, SIG_DFL);
+    fprintf(stderr, "\nseed %" PRIu64 ": %s\n", current_seed,
+            number == SIGALRM ? "takes too long" : strsignal(number));
+    if (current_world != NULL) {
+        current_world->verdict = nobody; /* so that everything concerns it */
+        sim_scenario_print(current_world->plan, stderr);
+        sim_world_print_trace(current_world, TRACE_LINES, stderr);
+    }
+    fprintf(stderr, "  repeat it with: make sim SEED=%" PRIu64 "\n", current_seed);
+    _exit(1);
+}
+
+void sim_catch_death(void)
+{
+    signal(SIGABRT, on_death);
+    signal(SIGSEGV, on_death);
+    signal(SIGBUS, on_death);
+    signal(SIGFPE, on_death);
+    signal(SIGALRM, on_death);
+}
+
 /* --- Many seeds ------------------------------------------------------------------------------ */
 
 /* What a child has done, as its parent sees it. */
@@ -138,38 +167,13 @@ struct desk {
     enum sim_invariant broken;
 };
 
-static const struct sim_batch *running; /* in a child */
-
-/* Not all of this may be done in a handler; but the process is lost anyway. */
-static void on_death(int number)
-{
-    if (!running->is_quiet) {
-        fprintf(stderr, "\nseed %" PRIu64 " ends with %s\n", current_seed,
-                number == SIGALRM ? "nothing: it takes too long" : strsignal(number));
-        if (current_world != NULL && number != SIGSEGV) {
-            current_world->verdict.worker = UINT32_MAX;
-            current_world->verdict.server = UINT32_MAX;
-            current_world->verdict.table = UINT32_MAX;
-            sim_scenario_print(current_world->plan, stderr);
-            sim_world_print_trace(current_world, TRACE_LINES, stderr);
-        }
-        fprintf(stderr, "  repeat it with: make sim SEED=%" PRIu64 "\n", current_seed);
-    }
-    signal(SIGABRT, SIG_DFL);
-    signal(SIGALRM, SIG_DFL);
-    _exit(100);
-}
-
 static void run_child(const struct sim_batch *batch, struct desk *desk)
 {
-    running = batch;
     if (batch->is_quiet) { /* what the library says when it aborts */
         const FILE *none = freopen("/dev/null", "w", stderr);
         (void)none;
     }
-    signal(SIGABRT, on_death);
-    signal(SIGSEGV, on_death);
-    signal(SIGALRM, on_death);
+    sim_catch_death();
     for (; desk->seed <= batch->last; desk->seed += batch->jobs) {
         struct sim_result result;
         alarm(SEED_SECONDS);
@@ -214,7 +218,36 @@ static void show_progress(const struct sim_batch *batch, const struct desk *desk
     }
 }
 
-/* Waits for all children; a new one goes on where one has died. */
+/* Ends the children that are behind the first failure, if that is all that is wanted. */
+static void stop_behind(const struct sim_batch *batch, const struct desk *desks,
+                        const pid_t *children)
+{
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < batch->jobs; i++) {
+        const uint64_t failed = desks[i].failed_seed;
+        first = failed != 0 && failed < first ? failed : first;
+    }
+    for (uint32_t i = 0; batch->stops && i < batch->jobs; i++) {
+        if (children[i] != 0 && desks[i].seed > first) {
+            (void)kill(children[i], SIGKILL); /* it may have ended meanwhile */
+        }
+    }
+}
+
+/* Counts a child that has died, and lets another go on behind its seed. Returns it, or 0. */
+static pid_t replace_child(const struct sim_batch *batch, struct desk *desk,
+                           struct sim_summary *summary)
+{
+    summary->crashes++;
+    desk->failures++;
+    desk->done++;
+    desk->broken = desk->failed_seed == 0 ? SIM_HOLDS : desk->broken;
+    desk->failed_seed = desk->failed_seed == 0 ? desk->seed : desk->failed_seed;
+    desk->seed += batch->jobs;
+    return !batch->stops && desk->seed <= batch->last ? start_child(batch, desk) : 0;
+}
+
+/* Waits for all children. */
 static void watch(const struct sim_batch *batch, struct desk *desks, pid_t *children,
                   struct sim_summary *summary)
 {
@@ -228,21 +261,12 @@ static void watch(const struct sim_batch *batch, struct desk *desks, pid_t *chil
             }
             is_idle = false;
             children[i] = 0;
-            left--;
-            if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-                continue;
+            if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
+                const bool is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+                children[i] = is_good ? 0 : replace_child(batch, &desks[i], summary);
             }
-            struct desk *desk = &desks[i];
-            summary->crashes++;
-            desk->failures++;
-            desk->done++;
-            desk->broken = desk->failed_seed == 0 ? SIM_HOLDS : desk->broken;
-            desk->failed_seed = desk->failed_seed == 0 ? desk->seed : desk->failed_seed;
-            desk->seed += batch->jobs;
-            if (!batch->stops && desk->seed <= batch->last) {
-                children[i] = start_child(batch, desk);
-                left++;
-            }
+            left -= children[i] == 0;
+            stop_behind(batch, desks, children);
         }
         if (is_idle) {
             show_progress(batch, desks);

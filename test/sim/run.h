@@ -20,6 +20,9 @@ struct sim_result {
  * `out`, if that is not NULL. */
 void sim_run(uint64_t seed, bool is_verbose, FILE *out, struct sim_result *result);
 
+/* From now on a process that dies says at which seed, and what happened last. */
+void sim_catch_death(void);
+
 /* Seeds first .. last. */
 struct sim_batch {
     uint64_t first;

@@ -48,6 +48,7 @@ static int run_one(uint64_t seed, bool is_verbose)
     sim_scenario_draw(seed, &plan);
     sim_scenario_print(&plan, stdout);
     fflush(stdout);
+    sim_catch_death();
     sim_run(seed, is_verbose, stdout, &result);
     printf("seed %" PRIu64 ": %s, %" PRIu64 " events, %" PRIu64 " reads\n", seed,
            result.broken == SIM_HOLDS ? "all invariants hold" : "FAILED", result.events,
