@@ -261,13 +261,15 @@ static void watch(const struct sim_batch *batch, struct desk *desks, pid_t *chil
             }
             is_idle = false;
             children[i] = 0;
-            if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
-                const bool is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-                children[i] = is_good ? 0 : replace_child(batch, &desks[i], summary);
+            const bool is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+            const bool is_stopped =
+                batch->stops && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+            if (!is_good && !is_stopped) {
+                children[i] = replace_child(batch, &desks[i], summary);
             }
             left -= children[i] == 0;
-            stop_behind(batch, desks, children);
         }
+        stop_behind(batch, desks, children);
         if (is_idle) {
             show_progress(batch, desks);
             usleep(20000);
