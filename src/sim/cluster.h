@@ -55,6 +55,8 @@ struct rbt_link {
     uint32_t node;        /* of the sender */
     uint32_t server;
     rbt_time timer_at; /* of the timer event under way, or RBT_TIME_NEVER */
+    uint64_t sent;     /* highest number of the stream */
+    uint64_t leave;    /* number of its last message, which says that the worker is gone; 0: none */
     int64_t floor;     /* what the server last said */
     uint64_t version;
     uint64_t arrived;
@@ -141,12 +143,14 @@ typedef struct rbt_cluster {
     struct rbt_sim_worker *running; /* whose fiber it is, or NULL */
     struct rbt_message_table *tables;
     struct rbt_session_effect *released; /* scratch: the outbox of a session */
+    struct rbt_envelope *spare;          /* to be used again */
+    struct rbt_message_pool pool;        /* the same for short messages */
 
     rbt_members *members;
     struct rbt_member_effect *member_effects;
-    rbt_time watched_at; /* when the coordinator last looked */
     struct rbt_link *coordinator_links;
     uint64_t expel_id;
+    rbt_time heard_last; /* when the coordinator last heard of anybody */
 
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
@@ -192,7 +196,8 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *envelope);
 /* Takes the message out of the envelope and frees that; NULL if the node is down. */
 struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *envelope);
 uint32_t rbt_cluster_addressee(const void *envelope);
-void rbt_cluster_discard(void *envelope);
+void rbt_cluster_discard(rbt_cluster *cluster, void *envelope);
+void rbt_cluster_free_spare(rbt_cluster *cluster);
 void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
                           struct rbt_inspect_event *event);
 
@@ -208,6 +213,9 @@ void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link);
 /* Releases what the session is done with. */
 void rbt_link_release(const struct rbt_session_outbox *out);
 void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link);
+
+/* Every node is up and all links are as they were at first. */
+void rbt_cluster_heal(rbt_cluster *cluster);
 
 void rbt_fault_begin(rbt_cluster *cluster, uint32_t index);
 void rbt_fault_end(rbt_cluster *cluster, uint32_t index);

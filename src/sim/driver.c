@@ -262,6 +262,7 @@ static void run_events(rbt_cluster *cluster)
 static rbt_status start_run(rbt_cluster *cluster)
 {
     const rbt_simulation *simulation = cluster->simulation;
+    rbt_cluster_heal(cluster); /* the last run may have ended in the middle of a fault */
     rbt_status st = rbt_coordinator_start(cluster);
     for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
         rbt_sim_worker_clear(cluster, &cluster->workers[i]);
@@ -312,7 +313,7 @@ static void end_run(rbt_cluster *cluster)
     struct rbt_queue_event event;
     while (rbt_queue_take(&cluster->queue, &event)) {
         if (event.kind == RBT_EVENT_ARRIVE || event.kind == RBT_EVENT_DELIVER) {
-            rbt_cluster_discard(event.what);
+            rbt_cluster_discard(cluster, event.what);
         }
     }
     for (uint32_t i = 0; i < cluster->server_count; i++) {
@@ -333,6 +334,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
     cluster->began = cluster->now;
     cluster->last_step = cluster->now;
     cluster->ended_count = 0;
+    cluster->status = RBT_OK;
     rbt_status st = start_run(cluster);
     if (st == RBT_OK) {
         run_workers(cluster);
@@ -355,6 +357,8 @@ static void close_cluster(rbt_driver *driver)
         rbt_server_deinit(cluster, &cluster->servers[i]);
     }
     rbt_coordinator_stop(cluster);
+    rbt_cluster_free_spare(cluster);
+    rbt_message_free_pool(&cluster->pool);
     rbt_free(cluster->coordinator_links);
     rbt_free(cluster->member_effects);
     rbt_free(cluster->released);

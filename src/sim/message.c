@@ -11,15 +11,28 @@ enum { HEADER_BYTES = 64 };
 const char *const rbt_message_names[] = {"push",    "pull", "rows",  "ack", "parked",
                                          "refused", "beat", "expel", "done"};
 
-struct rbt_message *rbt_message_create(enum rbt_message_kind kind)
+struct rbt_message *rbt_message_create(struct rbt_message_pool *pool, enum rbt_message_kind kind)
 {
-    struct rbt_message *message = rbt_calloc(1, sizeof *message);
+    struct rbt_message *message = pool->first;
     if (message != NULL) {
-        message->kind = kind;
-        message->references = 1;
-        message->bytes = HEADER_BYTES;
+        pool->first = message->next;
+    } else {
+        message = rbt_calloc(1, sizeof *message);
+    }
+    if (message != NULL) {
+        *message = (struct rbt_message){
+            .kind = kind, .references = 1, .bytes = HEADER_BYTES, .pool = pool};
     }
     return message;
+}
+
+void rbt_message_free_pool(struct rbt_message_pool *pool)
+{
+    while (pool->first != NULL) {
+        struct rbt_message *message = pool->first;
+        pool->first = message->next;
+        rbt_free(message);
+    }
 }
 
 /* Cuts pieces off a block, all of them aligned. */
@@ -289,7 +302,13 @@ void rbt_message_unref(struct rbt_message *message)
         return;
     }
     RBT_ASSERT(message->references > 0);
-    if (--message->references == 0) {
+    if (--message->references > 0) {
+        return;
+    }
+    if (message->pool != NULL) {
+        message->next = message->pool->first;
+        message->pool->first = message;
+    } else {
         rbt_free(message->elements);
         rbt_free(message->values);
         rbt_free(message);

@@ -40,6 +40,7 @@ struct rbt_message_table {
 };
 
 struct rbt_stash;
+struct rbt_message_pool;
 
 struct rbt_message {
     enum rbt_message_kind kind;
@@ -72,11 +73,18 @@ struct rbt_message {
     struct rbt_driver_call *call;
     struct rbt_stash *stash;
 
-    struct rbt_message *next; /* in a server's list of those that came too early */
+    struct rbt_message *next; /* in a server's list of those that came too early, or in a pool */
+    struct rbt_message_pool *pool; /* where it goes back to, or NULL */
+};
+
+/* Messages without contents, to be used again. Starts as all zero. */
+struct rbt_message_pool {
+    struct rbt_message *first;
 };
 
 /* A message without contents. NULL if there is no memory. */
-struct rbt_message *rbt_message_create(enum rbt_message_kind kind);
+struct rbt_message *rbt_message_create(struct rbt_message_pool *pool, enum rbt_message_kind kind);
+void rbt_message_free_pool(struct rbt_message_pool *pool); /* all messages are back in it */
 
 /* A PUSH or PULL message with a copy of the event. NULL if there is no memory. */
 struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,

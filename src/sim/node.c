@@ -15,12 +15,42 @@
 #define RESEND_MIN   rbt_sim_time(0.02)
 #define RESEND_MAX   rbt_sim_time(10.0)
 
-/* A copy of a message on the network. */
-struct envelope {
-    struct rbt_message *message; /* counted */
+/* A copy of a message on the network. The path is copied, so that the message itself, which is not
+ * in any processor cache, need not be looked at before it is delivered. */
+struct rbt_envelope {
+    union {
+        struct rbt_message *message; /* counted */
+        struct rbt_envelope *next;   /* of one that is not used */
+    };
+    struct rbt_message_path path;
     struct rbt_passage passage;
     rbt_time sent;
 };
+
+static struct rbt_envelope *take_envelope(rbt_cluster *cluster)
+{
+    struct rbt_envelope *envelope = cluster->spare;
+    if (envelope == NULL) {
+        return rbt_calloc(1, sizeof *envelope);
+    }
+    cluster->spare = envelope->next;
+    return envelope;
+}
+
+static void keep_envelope(rbt_cluster *cluster, struct rbt_envelope *envelope)
+{
+    envelope->next = cluster->spare;
+    cluster->spare = envelope;
+}
+
+void rbt_cluster_free_spare(rbt_cluster *cluster)
+{
+    while (cluster->spare != NULL) {
+        struct rbt_envelope *envelope = cluster->spare;
+        cluster->spare = envelope->next;
+        rbt_free(envelope);
+    }
+}
 
 void rbt_cluster_fail(rbt_cluster *cluster, rbt_status status)
 {
@@ -51,33 +81,32 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
     struct rbt_passage passages[2];
     const size_t count = rbt_network_send(cluster->network, &path, cluster->now, passages);
     for (size_t i = 0; i < count; i++) {
-        struct envelope *envelope = rbt_calloc(1, sizeof *envelope);
+        struct rbt_envelope *envelope = take_envelope(cluster);
         if (envelope == NULL) {
             rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
             return;
         }
-        *envelope = (struct envelope){message, passages[i], cluster->now};
+        *envelope = (struct rbt_envelope){
+            .message = message, .path = path, .passage = passages[i], .sent = cluster->now};
         rbt_message_ref(message);
         rbt_cluster_schedule(cluster, passages[i].arrives, RBT_EVENT_ARRIVE, 0, envelope);
     }
 }
 
-void rbt_cluster_discard(void *what)
+void rbt_cluster_discard(rbt_cluster *cluster, void *what)
 {
-    struct envelope *envelope = what;
+    struct rbt_envelope *envelope = what;
     rbt_message_unref(envelope->message);
-    rbt_free(envelope);
+    keep_envelope(cluster, envelope);
 }
 
 void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
 {
-    struct envelope *envelope = what;
-    const struct rbt_message *message = envelope->message;
-    const struct rbt_message_path path = {message->from, message->to, message->bytes};
+    struct rbt_envelope *envelope = what;
     rbt_time delivered = 0;
-    if (cluster->nodes[message->to].is_down ||
-        !rbt_network_receive(cluster->network, &path, &envelope->passage, &delivered)) {
-        rbt_cluster_discard(envelope);
+    if (cluster->nodes[envelope->path.to].is_down ||
+        !rbt_network_receive(cluster->network, &envelope->path, &envelope->passage, &delivered)) {
+        rbt_cluster_discard(cluster, envelope);
         return;
     }
     rbt_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
@@ -85,13 +114,13 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
 
 uint32_t rbt_cluster_addressee(const void *envelope)
 {
-    return ((const struct envelope *)envelope)->message->to;
+    return ((const struct rbt_envelope *)envelope)->path.to;
 }
 
 void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
                           struct rbt_inspect_event *event)
 {
-    const struct rbt_message *message = ((const struct envelope *)envelope)->message;
+    const struct rbt_message *message = ((const struct rbt_envelope *)envelope)->message;
     const bool is_push = message->kind == RBT_MESSAGE_PUSH;
     event->message = rbt_message_names[message->kind];
     event->from = cluster->nodes[message->from].name;
@@ -109,7 +138,7 @@ static struct rbt_trace_lane lane_of(const rbt_cluster *cluster, uint32_t node, 
     return (struct rbt_trace_lane){node, is_worker ? worker % cluster->threads : 0};
 }
 
-static void trace_message(const rbt_cluster *cluster, const struct envelope *envelope)
+static void trace_message(const rbt_cluster *cluster, const struct rbt_envelope *envelope)
 {
     const struct rbt_message *message = envelope->message;
     if (cluster->simulation->trace == NULL || message->kind == RBT_MESSAGE_BEAT) {
@@ -127,14 +156,14 @@ static void trace_message(const rbt_cluster *cluster, const struct envelope *env
 
 struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
 {
-    struct envelope *envelope = what;
+    struct rbt_envelope *envelope = what;
     struct rbt_message *message = envelope->message;
-    if (cluster->nodes[message->to].is_down) {
-        rbt_cluster_discard(envelope);
+    if (cluster->nodes[envelope->path.to].is_down) {
+        rbt_cluster_discard(cluster, envelope);
         return NULL;
     }
     trace_message(cluster, envelope);
-    rbt_free(envelope);
+    keep_envelope(cluster, envelope);
     return message;
 }
 
@@ -221,13 +250,29 @@ static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
     return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
 }
 
-/* The node does nothing until then; what its workers compute takes so much longer. */
+void rbt_cluster_heal(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct rbt_node *node = &cluster->nodes[i];
+        node->is_down = false;
+        node->is_gone = false;
+        node->paused_until = 0;
+        rbt_network_set_side(cluster->network, i, 0);
+        rbt_network_slow(cluster->network, i, 1.0);
+    }
+}
+
+/* The node does nothing until then; what its workers compute takes so much longer. If it stands
+ * still already, only what is added counts. */
 static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
 {
-    cluster->nodes[node].paused_until = cluster->now + lasts;
+    const rbt_time before = cluster->nodes[node].paused_until;
+    const rbt_time from = before > cluster->now ? before : cluster->now;
+    const rbt_time until = cluster->now + lasts > from ? cluster->now + lasts : from;
+    cluster->nodes[node].paused_until = until;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].wake_at += lasts;
+        cluster->workers[i].wake_at += until - from;
     }
 }
 
@@ -241,7 +286,7 @@ static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
     cluster->nodes[node].is_gone = true;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].was_crashed = true;
+        cluster->workers[i].was_crashed = cluster->workers[i].state != RBT_WORKER_ENDED;
         (void)rbt_fail(RBT_E_CLOSED, "%s has crashed", cluster->nodes[node].name);
         rbt_sim_worker_close(cluster, &cluster->workers[i]);
     }

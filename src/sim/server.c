@@ -141,7 +141,7 @@ static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
 static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
                   const struct rbt_message *to, enum rbt_message_kind kind)
 {
-    struct rbt_message *message = rbt_message_create(kind);
+    struct rbt_message *message = rbt_message_create(&cluster->pool, kind);
     if (message == NULL) {
         rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;
@@ -196,6 +196,13 @@ static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t
     struct rbt_shard_outbox out;
     (void)step(server, &rows->event, &out); /* a request lets nobody go on */
     const bool is_answered = out.count > 0;
+    const bool is_sparse =
+        rows->event.kind == RBT_SHARD_PULL && cluster->tables[rows->event.table].is_sparse;
+    if (is_answered && is_sparse && !rows->has_elements) {
+        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
+        rbt_message_unref(rows);
+        return false;
+    }
     if (is_answered) {
         RBT_ASSERT(out.effects[0].kind == RBT_SHARD_ANSWERED); /* there is room for all slots */
         rows->was_parked = request->was_parked;
