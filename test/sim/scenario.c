@@ -5,7 +5,7 @@
  *
  * Faults are drawn such that all nodes that must survive do: a node is given up after 5 seconds of
  * silence, so it is never cut off for longer than CUT_MAX, nor again soon after. One scenario in
- * eight dooms a worker process: it crashes for good, or is cut off for so long that it is given up.
+ * five dooms a worker process: it crashes for good, or is cut off for so long that it is given up.
  */
 #include "sim/scenario.h"
 
@@ -197,7 +197,7 @@ static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
     const double computing = (double)s->clocks_max * s->operations_max * s->compute;
     const double duration = computing + (double)s->clocks_max * 4 * s->cluster.latency;
     s->cluster.faults = s->faults;
-    if (flip(rng, 0.125)) {
+    if (flip(rng, 0.2)) {
         draw_doom(rng, s, duration);
     }
     const uint32_t count = flip(rng, 0.5) ? 0 : pick(rng, 1, SIM_FAULTS_MAX - 1);
@@ -219,7 +219,7 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     struct rbt_rng rng;
     rbt_rng_init(&rng, seed, 0x5ce7e, 0);
     *s = (struct sim_scenario){.seed = seed};
-    s->workers = flip(&rng, 0.05) ? pick(&rng, 7, SIM_WORKERS_MAX) : pick(&rng, 1, 6);
+    s->workers = flip(&rng, 0.15) ? pick(&rng, 7, SIM_WORKERS_MAX) : pick(&rng, 1, 6);
     s->servers = pick(&rng, 1, SIM_SERVERS_MAX);
     s->threads = flip(&rng, 0.5) ? 1 : pick(&rng, 1, s->workers);
     s->clocks_max = pick(&rng, 2, SIM_CLOCKS_MAX);
@@ -227,7 +227,7 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     for (uint32_t w = 0; w < s->workers; w++) {
         s->clocks[w] = is_uneven ? pick(&rng, 0, (uint32_t)s->clocks_max) : s->clocks_max;
     }
-    s->operations_max = pick(&rng, 1, 8);
+    s->operations_max = pick(&rng, 1, flip(&rng, 0.3) ? 24 : 8);
     s->compute = scale(&rng, 1e-5, 0.1);
     s->table_count = pick(&rng, 1, SIM_TABLES_MAX);
     for (uint32_t i = 0; i < s->table_count; i++) {
