@@ -352,7 +352,7 @@ static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t 
 {
     const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
     const bool is_bounded = staleness != RBT_STALENESS_ANY && floor != RBT_CLOCK_GONE;
-    const int64_t limit = is_bounded ? floor + staleness : completed;
+    const int64_t limit = is_bounded ? floor + staleness + RBT_MUTANT(EARLY_VISIBLE) : completed;
     return limit < completed ? limit : completed;
 }
 

@@ -257,7 +257,7 @@ void rbt_session_acknowledge(rbt_session *session, uint64_t number, rbt_time now
     uint32_t kept = 0;
     for (uint32_t i = 0; i < session->open_count; i++) {
         const struct entry entry = session->entries[i];
-        if (entry.is_request || entry.number > number) {
+        if (entry.is_request || entry.number > number + RBT_MUTANT(EARLY_RELEASE)) {
             session->entries[kept++] = entry;
             continue;
         }

@@ -186,6 +186,11 @@ static void describe(rbt_cluster *cluster, const struct rbt_queue_event *event)
     if (event->kind == RBT_EVENT_DELIVER) {
         rbt_cluster_describe(cluster, event->what, &cluster->seen);
     }
+    if (node != UINT32_MAX && cluster->nodes[node].paused_until > cluster->now) {
+        cluster->seen.what = "postponed";
+    } else if (event->kind == RBT_EVENT_DELIVER && cluster->nodes[node].is_down) {
+        cluster->seen.what = "dropped";
+    }
 }
 
 /* Whether all workers have ended and all servers know. */

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "sim/cluster.h"
 
 enum {
@@ -127,7 +128,10 @@ static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
     message->floor = server->floor;
     message->version = server->version;
     if (message->worker < cluster->worker_count) {
-        message->arrived = rbt_shard_arrived(server->shard, message->worker);
+        const bool is_ack = message->kind == RBT_MESSAGE_ACK;
+        message->arrived = RBT_MUTANT(EARLY_ACK) && is_ack
+                               ? message->id
+                               : rbt_shard_arrived(server->shard, message->worker);
     }
     rbt_cluster_send(cluster, message);
     rbt_message_unref(message);
@@ -262,6 +266,9 @@ static void receive_push(rbt_cluster *cluster, struct rbt_sim_server *server,
 {
     if (!apply(cluster, server, message)) {
         keep_early(server, message);
+        if (RBT_MUTANT(EARLY_ACK)) {
+            reply(cluster, server, message, RBT_MESSAGE_ACK);
+        }
         return;
     }
     struct rbt_message *next = server->early[message->worker];

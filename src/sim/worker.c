@@ -386,12 +386,40 @@ static void complete(rbt_cluster *cluster, struct rbt_sim_worker *worker,
                                                            answer->answered > worker->step_at};
 }
 
-/* Whether the stash's answer will do. */
+/* Whether the stash's answer is of the right clock. */
 static bool is_fresh(const struct rbt_stash *stash, const struct rbt_shard_event *event)
 {
     return stash->answer != NULL &&
            (stash->answer->floor >= event->need || RBT_MUTANT(STALE_COPY)) &&
            rbt_message_fits(stash->answer, event);
+}
+
+/* Whether it contains what the reader relies on; it may have been sent before that was visible. */
+static bool has_least(const struct rbt_stash *stash, const struct rbt_shard_event *event)
+{
+    for (uint32_t i = 0; event->applied_least != NULL && i < event->applied_count; i++) {
+        if (stash->answer->event.applied[i] < event->applied_least[i] &&
+            !RBT_MUTANT(FORGETFUL_COPY)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Asks for the rows as they are now. What is asked for ahead may have to wait for this worker. */
+static rbt_status pull_now(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+                           struct rbt_driver_call *call, struct rbt_stash *stash)
+{
+    struct rbt_message *sent = NULL;
+    worker->unanswered++;
+    const rbt_status st = request(cluster, worker, call->shard, &call->event, &sent);
+    if (st == RBT_OK) {
+        sent->call = call;
+        sent->stash = stash;
+    } else {
+        worker->unanswered = worker->is_closed ? 0 : worker->unanswered - 1;
+    }
+    return st;
 }
 
 /* Serves the call from the stash, or lets it wait there. */
@@ -403,6 +431,9 @@ static rbt_status pull_eagerly(rbt_cluster *cluster, struct rbt_sim_worker *work
         return rbt_fail(RBT_E_NOMEM, "could not allocate room for rows sent ahead");
     }
     if (is_fresh(stash, &call->event)) {
+        if (!has_least(stash, &call->event)) {
+            return pull_now(cluster, worker, call, stash);
+        }
         complete(cluster, worker, call, stash->answer);
         ask_ahead(cluster, worker, stash, &call->event);
         return RBT_OK;
@@ -431,15 +462,7 @@ static rbt_status pull(rbt_cluster *cluster, struct rbt_sim_worker *worker,
         call->event.need != RBT_CLOCK_ANY) {
         return pull_eagerly(cluster, worker, call);
     }
-    struct rbt_message *sent = NULL;
-    worker->unanswered++;
-    const rbt_status st = request(cluster, worker, call->shard, &call->event, &sent);
-    if (st == RBT_OK) {
-        sent->call = call;
-    } else {
-        worker->unanswered = worker->is_closed ? 0 : worker->unanswered - 1;
-    }
-    return st;
+    return pull_now(cluster, worker, call, NULL);
 }
 
 /* --- Steps ----------------------------------------------------------------------------------- */
@@ -509,22 +532,28 @@ int64_t rbt_sim_worker_floor(rbt_cluster *cluster, struct rbt_sim_worker *worker
 
 /* --- Receiving ------------------------------------------------------------------------------- */
 
+/* Copies never get older. */
+static void keep_newest(struct rbt_stash *stash, struct rbt_message *answer)
+{
+    const struct rbt_message *old = stash->answer;
+    if (old == NULL || old->version <= answer->version) {
+        rbt_message_ref(answer);
+        rbt_message_unref(stash->answer);
+        stash->answer = answer;
+    }
+}
+
 /* The answer to a request for rows that are sent ahead. */
 static void receive_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker,
                           struct rbt_stash *stash, struct rbt_message *answer)
 {
     stash->request = NULL;
-    const struct rbt_message *old = stash->answer;
-    if (old == NULL || old->version <= answer->version) { /* copies never get older */
-        rbt_message_ref(answer);
-        rbt_message_unref(stash->answer);
-        stash->answer = answer;
-    }
+    keep_newest(stash, answer);
     struct rbt_driver_call *call = stash->call;
     if (call == NULL) {
         return;
     }
-    if (is_fresh(stash, &call->event)) {
+    if (is_fresh(stash, &call->event) && has_least(stash, &call->event)) {
         stash->call = NULL;
         worker->unanswered--;
         complete(cluster, worker, call, stash->answer);
@@ -548,11 +577,15 @@ static void receive_rows(rbt_cluster *cluster, struct rbt_sim_worker *worker, st
     struct rbt_driver_call *call = asked->call;
     struct rbt_stash *stash = asked->stash;
     rbt_message_unref(asked);
-    if (stash != NULL) {
-        receive_ahead(cluster, worker, stash, answer);
-    } else if (call != NULL) {
+    if (call != NULL) {
         worker->unanswered--;
-        complete(cluster, worker, call, answer);
+        if (stash != NULL) {
+            keep_newest(stash, answer);
+        }
+        const bool is_kept = stash != NULL && rbt_message_fits(stash->answer, &call->event);
+        complete(cluster, worker, call, is_kept ? stash->answer : answer);
+    } else if (stash != NULL) {
+        receive_ahead(cluster, worker, stash, answer);
     }
     if (answer->was_parked && answer->answered > worker->answered_last) {
         worker->answered_last = answer->answered;

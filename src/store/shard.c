@@ -645,6 +645,23 @@ int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker)
     return rbt_gate_clock(shard->gate, worker);
 }
 
+void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
+                          void (*visit)(void *context, const struct rbt_shard_held *held),
+                          void *context)
+{
+    RBT_ASSERT(table < shard->table_count);
+    RBT_ASSERT(shard->tables[table].is_open);
+    const struct table *from = &shard->tables[table];
+    const struct rbt_bin *bin = NULL;
+    for (size_t at = 0; (bin = rbt_bins_at(&from->bins, at)) != NULL; at++) {
+        struct rbt_shard_held held = {.worker = bin->id.worker, .clock = bin->id.clock};
+        for (size_t i = 0; rbt_bins_unpack(bin, &from->schema, i, from->scratch, &held.batch);
+             i++) {
+            visit(context, &held);
+        }
+    }
+}
+
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
 {
     RBT_ASSERT(shard->table_count <= shard->options.table_max);
