@@ -13,7 +13,7 @@
 
 enum { SENT, RECEIVED }; /* directions of traffic */
 
-#define TRAFFIC_SLICE rbt_sim_time(0.001) /* for the curves of a trace */
+#define TRAFFIC_SLICE rbt_sim_time(0.01) /* for the curves of a trace */
 #define RESEND_FIRST  rbt_sim_time(0.2)
 #define RESEND_MIN    rbt_sim_time(0.02)
 #define RESEND_MAX    rbt_sim_time(10.0)
@@ -84,7 +84,8 @@ static void write_traffic(const rbt_cluster *cluster, uint32_t index)
     rbt_trace_traffic(cluster->simulation->trace, index, node->traffic_since, rates);
 }
 
-/* Adds to the node's curve of traffic, in slices of time. */
+/* Adds to the node's curve of traffic, in slices of time. A message counts when its first byte
+ * arrives, having waited for the sender's link, and for its receiver when it is delivered. */
 static void note_traffic(rbt_cluster *cluster, uint32_t index, int direction, size_t bytes)
 {
     struct rbt_node *node = &cluster->nodes[index];
@@ -120,7 +121,6 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
     const struct rbt_message_path path = {message->from, message->to, message->bytes};
     struct rbt_passage passages[2];
     const size_t count = rbt_network_send(cluster->network, &path, cluster->now, passages);
-    note_traffic(cluster, path.from, SENT, path.bytes);
     for (size_t i = 0; i < count; i++) {
         struct rbt_envelope *envelope = take_envelope(cluster);
         if (envelope == NULL) {
@@ -150,7 +150,7 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
         rbt_cluster_discard(cluster, envelope);
         return;
     }
-    note_traffic(cluster, envelope->path.to, RECEIVED, envelope->path.bytes);
+    note_traffic(cluster, envelope->path.from, SENT, envelope->path.bytes);
     rbt_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
 }
 
@@ -205,6 +205,7 @@ struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
         return NULL;
     }
     trace_message(cluster, envelope);
+    note_traffic(cluster, envelope->path.to, RECEIVED, envelope->path.bytes);
     keep_envelope(cluster, envelope);
     return message;
 }
