@@ -356,6 +356,18 @@ static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t 
     return limit < completed ? limit : completed;
 }
 
+/* Clocks < this are in every copy that may still be read. Where rows are sent ahead that can be an
+ * older one; it has all clocks < c - s, so what came later must stay in the buffer. */
+static int64_t forgettable_clock(const rbt_table *table, int64_t completed, int64_t floor)
+{
+    const int64_t visible = visible_clock(table, completed, floor);
+    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    if (!table->is_eager || !table->job->driver->sends_ahead || staleness == RBT_STALENESS_ANY) {
+        return visible;
+    }
+    return completed - staleness < visible ? completed - staleness : visible;
+}
+
 /* What all shards have, as far as the worker knows. */
 struct progress {
     int64_t floor;
@@ -381,7 +393,7 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
     }
     rbt_worker_lock(portion);
     rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
-    rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, progress->floor),
+    rbt_buffer_drop(&portion->buffer, forgettable_clock(portion->table, completed, progress->floor),
                     RBT_MUTANT(EARLY_DROP) ? UINT64_MAX : progress->acknowledged);
     rbt_worker_unlock(portion);
 }
