@@ -363,11 +363,27 @@ void rbt_fault_begin(rbt_cluster *cluster, uint32_t index)
     }
 }
 
+/* Whether another fault of the same kind is going on at the same node. */
+static bool has_other(const rbt_cluster *cluster, const struct rbt_fault *fault)
+{
+    const rbt_simulation *simulation = cluster->simulation;
+    const rbt_time now = cluster->now - cluster->began;
+    for (size_t i = 0; i < simulation->options.fault_count; i++) {
+        const struct rbt_fault *other = &simulation->faults[i];
+        const rbt_time at = rbt_sim_time(other->at);
+        if (other != fault && other->kind == fault->kind && strcmp(other->node, fault->node) == 0 &&
+            at <= now && (other->lasts == 0 || at + rbt_sim_time(other->lasts) > now)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void rbt_fault_end(rbt_cluster *cluster, uint32_t index)
 {
     const struct rbt_fault *fault = &cluster->simulation->faults[index];
     const uint32_t node = rbt_node_find(cluster, fault->node);
-    if (cluster->nodes[node].is_gone) {
+    if (cluster->nodes[node].is_gone || has_other(cluster, fault)) {
         return;
     }
     switch (fault->kind) {

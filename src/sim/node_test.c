@@ -169,6 +169,25 @@ static rbt_status push_or_compute(rbt_worker *worker, void *argument)
 }
 
 /* The fault is still there when the first run ends. */
+static void partitions_that_overlap_end_with_the_last(void **state)
+{
+    (void)state;
+    const struct rbt_fault faults[] = {
+        {.kind = RBT_FAULT_PARTITION, .node = "worker/2", .at = 0.3, .lasts = 2},
+        {.kind = RBT_FAULT_PARTITION, .node = "worker/2", .at = 0.5, .lasts = 0.5}};
+    struct rbt_trial one;
+    struct rbt_trial both;
+    const struct rbt_trial_options alone = walk(faults, 1);
+    const struct rbt_trial_options together = walk(faults, 2);
+    rbt_trial_pass(&one, &alone);
+    const struct rbt_simulation_stats expected = rbt_trial_stats(&one);
+    rbt_trial_close(&one);
+    rbt_trial_pass(&both, &together);
+    rbt_trial_near(rbt_trial_stats(&both).seconds, expected.seconds, SLACK);
+    assert_int_equal(rbt_trial_stats(&both).lost, expected.lost);
+    rbt_trial_close(&both);
+}
+
 static void a_run_begins_with_a_cluster_that_is_well(void **state)
 {
     (void)state;
@@ -217,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_slow_link_takes_its_factor_longer),
         cmocka_unit_test(nothing_is_lost_by_faults_that_pass),
         cmocka_unit_test(what_is_sent_across_a_partition_is_lost_and_sent_again),
+        cmocka_unit_test(partitions_that_overlap_end_with_the_last),
         cmocka_unit_test(a_run_begins_with_a_cluster_that_is_well),
         cmocka_unit_test(a_worker_that_crashed_is_back_in_the_next_run),
     };
