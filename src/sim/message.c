@@ -305,6 +305,7 @@ void rbt_message_unref(struct rbt_message *message)
     if (--message->references > 0) {
         return;
     }
+    rbt_message_unref(message->about);
     if (message->pool != NULL) {
         message->next = message->pool->first;
         message->pool->first = message;

@@ -113,6 +113,15 @@ void rbt_cluster_end_traffic(rbt_cluster *cluster)
     }
 }
 
+/* Counts what is on its way of the message and of answers to what it is about. */
+static void note_way(struct rbt_message *message, int copies)
+{
+    message->on_way += (uint32_t)copies;
+    if (message->about != NULL) {
+        message->about->on_way += (uint32_t)copies;
+    }
+}
+
 void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
 {
     if (cluster->nodes[message->from].is_down) {
@@ -130,6 +139,7 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
         *envelope = (struct rbt_envelope){
             .message = message, .path = path, .passage = passages[i], .sent = cluster->now};
         rbt_message_ref(message);
+        note_way(message, 1);
         rbt_cluster_schedule(cluster, passages[i].arrives, RBT_EVENT_ARRIVE, 0, envelope);
     }
 }
@@ -137,6 +147,7 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
 void rbt_cluster_discard(rbt_cluster *cluster, void *what)
 {
     struct rbt_envelope *envelope = what;
+    note_way(envelope->message, -1);
     rbt_message_unref(envelope->message);
     keep_envelope(cluster, envelope);
 }
@@ -206,6 +217,7 @@ struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
     }
     trace_message(cluster, envelope);
     note_traffic(cluster, envelope->path.to, RECEIVED, envelope->path.bytes);
+    note_way(message, -1);
     keep_envelope(cluster, envelope);
     return message;
 }
@@ -251,9 +263,14 @@ void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link)
     struct rbt_session_outbox out = {.effects = cluster->released};
     rbt_session_expire(link->session, cluster->now, &out);
     for (size_t i = 0; i < out.count; i++) {
+        struct rbt_message *message = message_of(out.effects[i].cookie);
         RBT_ASSERT(out.effects[i].kind == RBT_SESSION_TRANSMIT);
+        if (message->on_way > 0) { /* a transport would know: its bytes still get through */
+            rbt_session_put_off(link->session, out.effects[i].cookie, cluster->now);
+            continue;
+        }
         cluster->simulation->totals.resent++;
-        rbt_cluster_send(cluster, message_of(out.effects[i].cookie));
+        rbt_cluster_send(cluster, message);
     }
     rbt_link_arm(cluster, link);
 }

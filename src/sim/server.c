@@ -88,6 +88,7 @@ static uint32_t take_slot(struct rbt_sim_server *server, struct rbt_message *req
             (struct rbt_parked){.request = request, .next = server->parked_of[request->worker]};
         server->parked_of[request->worker] = slot;
         rbt_message_ref(request);
+        request->on_way++;
     }
     return slot;
 }
@@ -103,6 +104,7 @@ static void free_slot(struct rbt_sim_server *server, uint32_t slot)
     *at = server->parked[slot].next;
     server->parked[slot] = (struct rbt_parked){.next = server->free_slot};
     server->free_slot = slot;
+    request->on_way--;
     rbt_message_unref(request);
 }
 
@@ -137,9 +139,16 @@ static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
     rbt_message_unref(message);
 }
 
+/* The message answers another one. */
+static void make_about(struct rbt_message *message, struct rbt_message *request)
+{
+    rbt_message_ref(request);
+    message->about = request;
+}
+
 /* A short message back to where another came from. */
-static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
-                  const struct rbt_message *to, enum rbt_message_kind kind)
+static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server, struct rbt_message *to,
+                  enum rbt_message_kind kind)
 {
     struct rbt_message *message = rbt_message_create(&cluster->pool, kind);
     if (message == NULL) {
@@ -149,6 +158,7 @@ static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
     message->to = to->from;
     message->worker = to->worker;
     message->id = to->id;
+    make_about(message, to);
     send_news(cluster, server, message);
 }
 
@@ -206,6 +216,7 @@ static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t
     if (is_answered) {
         RBT_ASSERT(out.effects[0].kind == RBT_SHARD_ANSWERED); /* there is room for all slots */
         rows->was_parked = request->was_parked;
+        make_about(rows, request);
         rows->answered = cluster->now;
         rbt_message_weigh(rows, cluster->tables);
         send_news(cluster, server, rows);
@@ -236,6 +247,7 @@ static void keep_early(struct rbt_sim_server *server, struct rbt_message *messag
     }
     if (*at == NULL || (*at)->id != message->id) {
         rbt_message_ref(message);
+        message->on_way++;
         message->next = *at;
         *at = message;
     }
@@ -275,6 +287,7 @@ static void receive_push(rbt_cluster *cluster, struct rbt_sim_server *server,
     while (next != NULL && apply(cluster, server, next)) { /* ends: one less each time */
         server->early[message->worker] = next->next;
         next->next = NULL;
+        next->on_way--;
         rbt_message_unref(next);
         next = server->early[message->worker];
     }
@@ -300,7 +313,7 @@ static void receive_pull(rbt_cluster *cluster, struct rbt_sim_server *server,
 
 /* The coordinator says that a worker is gone. */
 static void receive_expel(rbt_cluster *cluster, struct rbt_sim_server *server,
-                          const struct rbt_message *message)
+                          struct rbt_message *message)
 {
     const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = message->event.worker};
     if (rbt_shard_clock(server->shard, event.worker) != RBT_CLOCK_GONE) {
