@@ -465,7 +465,8 @@ static rbt_status send_all(rbt_worker *worker, struct progress *progress)
 static void tune(const rbt_worker *worker, int64_t floor)
 {
     rbt_job *job = worker->job;
-    if (!job->consistency.is_tuned || worker->index != 0 || floor == RBT_CLOCK_GONE) {
+    /* A floor above the own clock means that the worker was given up: the others have gone on. */
+    if (!job->consistency.is_tuned || worker->index != 0 || floor > rbt_client_clock(worker)) {
         return;
     }
     const struct rbt_tuner_news news = {.floor = floor,

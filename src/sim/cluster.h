@@ -123,6 +123,7 @@ struct rbt_sim_server {
     struct rbt_parked *parked; /* parked_max; a slot's number is the shard's name for the request */
     uint32_t parked_max;
     uint32_t free_slot;
+    uint32_t free_count;
     uint32_t *parked_of;        /* per worker: its first slot, or UINT32_MAX */
     struct rbt_message **early; /* per worker: messages that came before their predecessor */
     uint32_t gone_count;        /* workers that have left or were expelled */
@@ -157,6 +158,7 @@ typedef struct rbt_cluster {
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
     uint32_t ended_count;
+    rbt_time stuck_after;          /* when nobody has gone on for so long, nobody will */
     rbt_time last_step;            /* when a worker last went on */
     struct rbt_inspect_event seen; /* the last event, if somebody looks */
     rbt_status status;             /* why the whole run failed */

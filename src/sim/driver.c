@@ -6,6 +6,7 @@
  * bit.
  *
  * What is not simulated: opening tables and changing their staleness happen at once, everywhere. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -14,7 +15,7 @@
 #include "sim/cluster.h"
 
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
-#define STUCK_TIME   rbt_sim_time(3600.0) /* nobody has gone on for so long: nobody will */
+#define STUCK_TIME   rbt_sim_time(3600.0) /* see stuck_after; plus 1000 times the way */
 
 static rbt_cluster *cluster_of(rbt_driver *driver)
 {
@@ -218,7 +219,7 @@ static void close_all(rbt_cluster *cluster)
 
 static void look_whether_stuck(rbt_cluster *cluster)
 {
-    if (cluster->now - cluster->last_step < STUCK_TIME) {
+    if (cluster->now - cluster->last_step < cluster->stuck_after) {
         return;
     }
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
@@ -229,7 +230,7 @@ static void look_whether_stuck(rbt_cluster *cluster)
     rbt_cluster_fail(cluster, rbt_fail(RBT_E_CLOSED,
                                        "the workers have waited in vain for %.0f "
                                        "virtual seconds",
-                                       (double)STUCK_TIME * 1e-9));
+                                       (double)cluster->stuck_after * 1e-9));
 }
 
 /* Takes events until everything is over. */
@@ -518,6 +519,9 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
     cluster->node_count =
         RBT_NODE_SERVERS + options->shard_count + (options->worker_count + threads - 1) / threads;
     simulation->cluster = cluster;
+    const struct rbt_simulation_options *o = &simulation->options;
+    cluster->stuck_after =
+        STUCK_TIME + rbt_sim_time(1000 * (fabs(o->latency) + o->jitter + o->spike_seconds));
     const rbt_status st = fill(cluster, options->table_max);
     if (st != RBT_OK) {
         close_cluster(&cluster->driver);

@@ -72,6 +72,7 @@ struct rbt_message {
     /* PULL, at its worker: who waits for the answer. */
     struct rbt_driver_call *call;
     struct rbt_stash *stash;
+    bool is_ahead; /* nobody waits for it yet */
 
     uint32_t on_way;           /* copies of it, and of answers to it, on the network or kept by a
                                   server: there is no need to send it again */

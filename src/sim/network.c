@@ -155,16 +155,26 @@ static rbt_time travel(rbt_network *network)
     return time;
 }
 
+/* When a message is on a link. */
+struct stay {
+    rbt_time start;
+    rbt_time end;
+};
+
 /* Puts one copy on the sender's link. Returns when it starts there. */
-static rbt_time occupy_out(rbt_network *network, const struct rbt_message_path *path, rbt_time now)
+static struct stay occupy_out(rbt_network *network, const struct rbt_message_path *path,
+                              rbt_time now)
 {
     struct node *from = node_at(network, path->from);
-    const rbt_time start = later(now, from->out_free);
-    from->out_free = plus(start, busy(network, from, path->bytes));
+    const rbt_time start = path->is_urgent ? now : later(now, from->out_free);
+    const rbt_time end = plus(start, busy(network, from, path->bytes));
+    if (!path->is_urgent) {
+        from->out_free = end;
+    }
     from->sent_bytes += path->bytes;
     network->stats.bytes += path->bytes;
-    RBT_ASSERT(from->out_free >= start); /* (1) */
-    return start;
+    RBT_ASSERT(end >= start); /* (1) */
+    return (struct stay){start, end};
 }
 
 size_t rbt_network_send(rbt_network *network, const struct rbt_message_path *path, rbt_time now,
@@ -182,10 +192,10 @@ size_t rbt_network_send(rbt_network *network, const struct rbt_message_path *pat
     const size_t count = happens(network, network->options.duplication) ? 2 : 1;
     network->stats.duplicated += count - 1;
     for (size_t i = 0; i < count; i++) {
-        const rbt_time start = occupy_out(network, path, now);
+        const struct stay stay = occupy_out(network, path, now);
         const rbt_time way = travel(network);
         passages[i] = (struct rbt_passage){
-            .arrives = plus(start, way), .sent = from->out_free, .last = plus(from->out_free, way)};
+            .arrives = plus(stay.start, way), .sent = stay.end, .last = plus(stay.end, way)};
         RBT_ASSERT(passages[i].last >= passages[i].arrives); /* (2) */
     }
     return count;
@@ -202,6 +212,11 @@ bool rbt_network_receive(rbt_network *network, const struct rbt_message_path *pa
         return false;
     }
     const rbt_time cost = network->options.message_cost;
+    if (path->is_urgent) {
+        to->received_bytes += path->bytes;
+        *delivered = plus(passage->last, cost);
+        return true;
+    }
     to->in_free = plus(later(passage->arrives, to->in_free), busy(network, to, path->bytes));
     to->cpu_free = plus(later(to->in_free, to->cpu_free), cost);
     to->received_bytes += path->bytes;

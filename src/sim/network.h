@@ -56,6 +56,7 @@ struct rbt_message_path {
     uint32_t from;
     uint32_t to;
     size_t bytes;
+    bool is_urgent; /* passes what is queued, and takes no room on a link: a heartbeat */
 };
 
 /* One copy of a message on its way. */

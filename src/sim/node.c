@@ -127,7 +127,10 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
     if (cluster->nodes[message->from].is_down) {
         return;
     }
-    const struct rbt_message_path path = {message->from, message->to, message->bytes};
+    const struct rbt_message_path path = {.from = message->from,
+                                          .to = message->to,
+                                          .bytes = message->bytes,
+                                          .is_urgent = message->kind == RBT_MESSAGE_BEAT};
     struct rbt_passage passages[2];
     const size_t count = rbt_network_send(cluster->network, &path, cluster->now, passages);
     for (size_t i = 0; i < count; i++) {

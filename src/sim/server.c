@@ -53,6 +53,7 @@ void rbt_server_clear(rbt_cluster *cluster, struct rbt_sim_server *server)
         server->parked[i] = (struct rbt_parked){.next = i + 1 < server->parked_max ? i + 1 : none};
     }
     server->free_slot = 0;
+    server->free_count = server->parked_max;
     server->gone_count = 0;
     for (uint32_t i = 0; server->early != NULL && i < cluster->worker_count; i++) {
         while (server->early[i] != NULL) {
@@ -79,10 +80,15 @@ void rbt_server_deinit(rbt_cluster *cluster, struct rbt_sim_server *server)
 
 /* --- Slots of requests that wait ------------------------------------------------------------- */
 
-static uint32_t take_slot(struct rbt_sim_server *server, struct rbt_message *request)
+/* A slot for the request, or none. The last ones, one for each worker, are kept for requests that
+ * somebody waits for. */
+static uint32_t take_slot(const rbt_cluster *cluster, struct rbt_sim_server *server,
+                          struct rbt_message *request)
 {
-    const uint32_t slot = server->free_slot;
+    const bool has_room = !request->is_ahead || server->free_count > cluster->worker_count;
+    const uint32_t slot = has_room ? server->free_slot : none;
     if (slot != none) {
+        server->free_count--;
         server->free_slot = server->parked[slot].next;
         server->parked[slot] =
             (struct rbt_parked){.request = request, .next = server->parked_of[request->worker]};
@@ -104,6 +110,7 @@ static void free_slot(struct rbt_sim_server *server, uint32_t slot)
     *at = server->parked[slot].next;
     server->parked[slot] = (struct rbt_parked){.next = server->free_slot};
     server->free_slot = slot;
+    server->free_count++;
     request->on_way--;
     rbt_message_unref(request);
 }
@@ -305,9 +312,10 @@ static void receive_pull(rbt_cluster *cluster, struct rbt_sim_server *server,
         (void)answer(cluster, server, none, message); /* a failure is the run's */
         return;
     }
-    const uint32_t slot = take_slot(server, message);
-    if (slot != none) { /* else there is no room to wait: it will be asked for again */
-        (void)answer(cluster, server, slot, message);
+    const uint32_t slot = take_slot(cluster, server, message);
+    if (slot != none && answer(cluster, server, slot, message)) {
+        free_slot(server,
+                  slot); /* without a slot there is no room to wait: it will be asked again */
     }
 }
 

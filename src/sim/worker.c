@@ -369,6 +369,7 @@ static void ask_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker, struc
     next.need = floor > event->need ? floor + 1 : event->need + 1;
     if (request(cluster, worker, shard, &next, &stash->request) == RBT_OK) {
         stash->request->stash = stash;
+        stash->request->is_ahead = true;
     } else {
         stash->request = NULL;
     }
@@ -378,6 +379,9 @@ static void complete(rbt_cluster *cluster, struct rbt_sim_worker *worker,
                      struct rbt_driver_call *call, const struct rbt_message *answer)
 {
     rbt_message_unpack(answer, &call->event, cluster->tables);
+    if (answer->was_parked && answer->answered > worker->answered_last) {
+        worker->answered_last = answer->answered;
+    }
     call->reply = (struct rbt_driver_reply){.status = RBT_OK,
                                             .version = answer->version,
                                             .floor = answer->floor,
@@ -442,6 +446,7 @@ static rbt_status pull_eagerly(rbt_cluster *cluster, struct rbt_sim_worker *work
     stash->call = call;
     worker->unanswered++;
     if (stash->request != NULL) {
+        stash->request->is_ahead = false; /* somebody waits for it now */
         return RBT_OK;
     }
     const rbt_status st = request(cluster, worker, call->shard, &call->event, &stash->request);
@@ -587,9 +592,6 @@ static void receive_rows(rbt_cluster *cluster, struct rbt_sim_worker *worker, st
     } else if (stash != NULL) {
         receive_ahead(cluster, worker, stash, answer);
     }
-    if (answer->was_parked && answer->answered > worker->answered_last) {
-        worker->answered_last = answer->answered;
-    }
 }
 
 /* The server has all of the stream up to `number`. */
@@ -633,6 +635,7 @@ void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
     case RBT_MESSAGE_REFUSED:
         (void)rbt_fail(RBT_E_CLOSED, "%s was given up: it had been silent for too long",
                        cluster->nodes[worker->node].name);
+        worker->was_crashed = worker->state != RBT_WORKER_ENDED; /* the others went on without it */
         rbt_sim_worker_close(cluster, worker);
         return;
     default:
