@@ -4,15 +4,15 @@
 #include "base/assert.h"
 
 enum {
-    WINDOW = 6,       /* clocks that are timed */
-    WINDOW_SHORT = 3, /* the same when there is little doubt */
-    SETTLE_MAX = 6,   /* clocks that a smaller bound is given to take effect */
+    WINDOW = 8,       /* clocks that are timed */
+    WINDOW_SHORT = 2, /* the same when there is little doubt */
+    SETTLE_MAX = 6,   /* clocks that another bound is given to take effect */
     HOLD_TIME = 96,   /* clocks until it looks again */
     CLIMB_FROM = 3,   /* a start up to here is first tried upwards */
 };
 
 /* A larger bound must be faster by this much, a smaller one may be slower by that much. */
-static const double gain_min = 1.02;
+static const double gain_min = 0.99;
 static const double gain_clear = 1.25;
 static const double loss_max = 0.97;
 
@@ -61,7 +61,7 @@ static void start_base(struct rbt_tuner *tuner, int64_t floor, int64_t change)
 static bool start_try(struct rbt_tuner *tuner, int64_t floor)
 {
     const int64_t s = tuner->accepted;
-    const int64_t up = 2 * s + 1 < tuner->max ? 2 * s + 1 : tuner->max;
+    const int64_t up = 2 * s + 2 < tuner->max ? 2 * s + 2 : tuner->max;
     const int64_t next = tuner->goes_up ? up : s / 2;
     RBT_ASSERT(s >= 0 && s <= tuner->max);
     RBT_ASSERT(next >= 0);
@@ -116,7 +116,12 @@ static void finish_window(struct rbt_tuner *tuner, int64_t floor, double speed)
         return;
     }
     tuner->speed = speed;
-    if (!start_try(tuner, floor)) {
+    if (start_try(tuner, floor)) {
+        return;
+    }
+    if (tuner->accepted == tuner->max) {
+        hold(tuner, floor); /* until the limit rises, or for a while */
+    } else {
         give_up(tuner, floor, 0);
     }
 }
@@ -146,10 +151,20 @@ static void tighten(struct rbt_tuner *tuner, int64_t lag)
 void rbt_tuner_limit(struct rbt_tuner *tuner, int64_t max)
 {
     RBT_ASSERT(max >= 0);
+    const bool was_at_limit = tuner->accepted == tuner->max;
+    const int64_t max_before = tuner->max;
     tuner->max = max < RBT_TUNER_BOUND_MAX ? max : RBT_TUNER_BOUND_MAX;
-    tuner->accepted = tuner->accepted < tuner->max ? tuner->accepted : tuner->max;
-    if (tuner->phase == RBT_TUNER_TRY && tuner->tried >= tuner->max) {
+    if (tuner->accepted >= tuner->max) {
+        tuner->accepted = tuner->max;
+        tuner->goes_up = true; /* should the limit rise, there is more to find there */
+    }
+    if (tuner->phase == RBT_TUNER_TRY && tuner->tried > tuner->max) {
         tuner->phase = RBT_TUNER_HOLD;
+        tuner->from += HOLD_TIME;
+    }
+    if (was_at_limit && tuner->max > max_before && tuner->phase == RBT_TUNER_HOLD) {
+        tuner->from = 0; /* goes on at once */
+        tuner->goes_up = true;
     }
     RBT_ASSERT(tuner->accepted <= tuner->max);
 }
