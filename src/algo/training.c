@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/guide.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -18,22 +19,8 @@ enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
 /* Elements of row 0 of the control table; whoever adds to one makes everybody leave. */
 enum { GOAL_REACHED, INTERRUPTED, FAILED, CONTROL_WIDTH };
 
-enum { AUTO_MAX = 3 }; /* clocks; the limit of a tuned staleness when a pass takes fewer */
-
-/* The objective may rise from pass to pass by this part of what it has fallen. */
-static const double rise_max = 0.005;
-
 const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
 const char *const rbt_training_combines[] = {"mean", "sum", NULL};
-
-/* How training went on with the staleness that it had; for one that is tuned. */
-struct watch {
-    int64_t max;       /* more has done harm */
-    int64_t staleness; /* at the end of the pass before */
-    int64_t calm;      /* passes since it was last made smaller */
-    double objective;  /* of the pass before */
-    double highest;    /* of all */
-};
 
 struct run {
     const struct rbt_training *training;
@@ -52,7 +39,7 @@ struct run {
     int64_t epochs_reported;
     double objective_min;
     int64_t evaluations_since;
-    struct watch watch;
+    struct rbt_guide guide; /* of a staleness that is tuned */
     bool is_interrupted;
     double recent[RECENT_MAX]; /* objectives told; the next goes to recent_count % RECENT_MAX */
     size_t recent_count;       /* ever told */
@@ -123,34 +110,6 @@ static bool is_goal_reached(struct run *run, double objective)
            (options->patience > 0 && run->evaluations_since >= options->patience);
 }
 
-/* The largest staleness that may be tuned to after so many passes over the data. Steps are large at
- * first, and stale ones do the most harm then; what is more than a pass behind is of little use at
- * any time, however fast it comes. */
-static int64_t staleness_max(const struct run *run, int64_t passes)
-{
-    const int64_t clocks = run->clocks_per_epoch;
-    const int64_t max = (passes < 2 ? passes + 1 : 3) * clocks / 4;
-    const int64_t least = 1 + passes < AUTO_MAX ? 1 + passes : AUTO_MAX;
-    return max > least ? max : least;
-}
-
-/* After a pass: an objective that rises is a sign of too much staleness. */
-static void watch_staleness(struct run *run, rbt_job *job, double objective)
-{
-    struct watch *watch = &run->watch;
-    const int64_t staleness = rbt_job_staleness(job);
-    watch->highest = objective > watch->highest ? objective : watch->highest;
-    watch->calm = staleness < watch->staleness ? 0 : watch->calm + 1;
-    const double rise = objective - watch->objective;
-    if (watch->calm > 1 && rise > rise_max * (watch->highest - objective)) {
-        watch->max = staleness / 4 > 1 ? staleness / 4 : 1;
-    }
-    watch->staleness = staleness;
-    watch->objective = objective;
-    const int64_t max = staleness_max(run, run->epochs_reported);
-    rbt_job_limit_staleness(job, max < watch->max ? max : watch->max);
-}
-
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
  * observer's business and not training's. Collecting the model is not free, though: it is read
  * through the network like anything else. Without evaluation data nothing is collected. */
@@ -210,7 +169,8 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
         if (training->has_eval) {
             st = evaluate_now(run, worker, &event.eval);
         }
-        watch_staleness(run, rbt_worker_job(worker), event.objective);
+        rbt_job_advise_staleness(rbt_worker_job(worker),
+                                 rbt_guide_step(&run->guide, event.objective));
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {
             st = ask_to_stop(run, worker, GOAL_REACHED);
         }
@@ -498,8 +458,7 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     struct run run = {.training = training,
                       .clocks_per_epoch =
                           options->clocks_per_epoch > 0 ? options->clocks_per_epoch : 1,
-                      .objective_min = INFINITY,
-                      .watch = {.max = INT64_MAX, .objective = INFINITY, .highest = -INFINITY}};
+                      .objective_min = INFINITY};
     const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
                                                 .workers = training->workers,
                                                 .shards = (uint32_t)options->servers,
@@ -510,7 +469,8 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     if (st != RBT_OK) {
         return st;
     }
-    rbt_job_limit_staleness(job, staleness_max(&run, 0));
+    rbt_guide_init(&run.guide, run.clocks_per_epoch);
+    rbt_job_advise_staleness(job, run.guide.bound);
     run.processed = rbt_calloc(training->workers, sizeof *run.processed);
     st = run.processed == NULL
              ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)

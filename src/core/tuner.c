@@ -4,15 +4,15 @@
 #include "base/assert.h"
 
 enum {
-    WINDOW = 8,       /* clocks that are timed */
-    WINDOW_SHORT = 2, /* the same when there is little doubt */
-    SETTLE_MAX = 6,   /* clocks that another bound is given to take effect */
+    WINDOW = 6,       /* clocks that are timed */
+    WINDOW_SHORT = 3, /* the same when there is little doubt */
+    SETTLE_MAX = 6,   /* clocks that a smaller bound is given to take effect */
     HOLD_TIME = 96,   /* clocks until it looks again */
     CLIMB_FROM = 3,   /* a start up to here is first tried upwards */
 };
 
 /* A larger bound must be faster by this much, a smaller one may be slower by that much. */
-static const double gain_min = 0.99;
+static const double gain_min = 1.02;
 static const double gain_clear = 1.25;
 static const double loss_max = 0.97;
 
@@ -34,10 +34,18 @@ void rbt_tuner_init(struct rbt_tuner *tuner, int64_t start)
     *tuner =
         (struct rbt_tuner){.phase = RBT_TUNER_BASE,
                            .goes_up = start <= CLIMB_FROM,
-                           .max = RBT_TUNER_BOUND_MAX,
+                           .advice = -1,
                            .accepted = start <= RBT_TUNER_BOUND_MAX ? start : RBT_TUNER_BOUND_MAX};
     measure(tuner, 0, 0);
-    RBT_ASSERT(tuner->accepted <= tuner->max);
+    RBT_ASSERT(tuner->accepted <= RBT_TUNER_BOUND_MAX);
+}
+
+/* The next bound on the way up. */
+static int64_t above(int64_t bound, int64_t max)
+{
+    RBT_ASSERT(bound >= 0);
+    RBT_ASSERT(max >= 0);
+    return 2 * bound + 1 < max ? 2 * bound + 1 : max;
 }
 
 static void hold(struct rbt_tuner *tuner, int64_t floor)
@@ -61,9 +69,8 @@ static void start_base(struct rbt_tuner *tuner, int64_t floor, int64_t change)
 static bool start_try(struct rbt_tuner *tuner, int64_t floor)
 {
     const int64_t s = tuner->accepted;
-    const int64_t up = 2 * s + 2 < tuner->max ? 2 * s + 2 : tuner->max;
-    const int64_t next = tuner->goes_up ? up : s / 2;
-    RBT_ASSERT(s >= 0 && s <= tuner->max);
+    const int64_t next = tuner->goes_up ? above(s, RBT_TUNER_BOUND_MAX) : s / 2;
+    RBT_ASSERT(s >= 0 && s <= RBT_TUNER_BOUND_MAX);
     RBT_ASSERT(next >= 0);
     if (next == s) {
         return false;
@@ -116,12 +123,7 @@ static void finish_window(struct rbt_tuner *tuner, int64_t floor, double speed)
         return;
     }
     tuner->speed = speed;
-    if (start_try(tuner, floor)) {
-        return;
-    }
-    if (tuner->accepted == tuner->max) {
-        hold(tuner, floor); /* until the limit rises, or for a while */
-    } else {
+    if (!start_try(tuner, floor)) {
         give_up(tuner, floor, 0);
     }
 }
@@ -148,25 +150,11 @@ static void tighten(struct rbt_tuner *tuner, int64_t lag)
     }
 }
 
-void rbt_tuner_limit(struct rbt_tuner *tuner, int64_t max)
+void rbt_tuner_advise(struct rbt_tuner *tuner, int64_t bound)
 {
-    RBT_ASSERT(max >= 0);
-    const bool was_at_limit = tuner->accepted == tuner->max;
-    const int64_t max_before = tuner->max;
-    tuner->max = max < RBT_TUNER_BOUND_MAX ? max : RBT_TUNER_BOUND_MAX;
-    if (tuner->accepted >= tuner->max) {
-        tuner->accepted = tuner->max;
-        tuner->goes_up = true; /* should the limit rise, there is more to find there */
-    }
-    if (tuner->phase == RBT_TUNER_TRY && tuner->tried > tuner->max) {
-        tuner->phase = RBT_TUNER_HOLD;
-        tuner->from += HOLD_TIME;
-    }
-    if (was_at_limit && tuner->max > max_before && tuner->phase == RBT_TUNER_HOLD) {
-        tuner->from = 0; /* goes on at once */
-        tuner->goes_up = true;
-    }
-    RBT_ASSERT(tuner->accepted <= tuner->max);
+    RBT_ASSERT(bound >= 0);
+    tuner->advice = bound < RBT_TUNER_BOUND_MAX ? bound : RBT_TUNER_BOUND_MAX;
+    RBT_ASSERT(tuner->advice >= 0);
 }
 
 int64_t rbt_tuner_step(struct rbt_tuner *tuner, const struct rbt_tuner_news *news)
@@ -175,6 +163,10 @@ int64_t rbt_tuner_step(struct rbt_tuner *tuner, const struct rbt_tuner_news *new
     const rbt_time now = news->now;
     RBT_ASSERT(now >= 0);
     RBT_ASSERT(floor >= 0);
+    if (tuner->advice >= 0) {
+        tuner->accepted = above(tuner->accepted, tuner->advice);
+        return tuner->accepted;
+    }
     tighten(tuner, news->lag);
     if (floor >= tuner->from) {
         if (tuner->phase == RBT_TUNER_HOLD) {

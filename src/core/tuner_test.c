@@ -124,7 +124,7 @@ static void a_floor_that_jumps_or_time_that_stands_still_does_no_harm(void **sta
         const int64_t s = rbt_tuner_step(
             &tuner, &(struct rbt_tuner_news){.floor = floor, .lag = lag, .now = now});
         if (i % 10000 == 9999) {
-            rbt_tuner_limit(&tuner, (int64_t)rbt_rng_below(&rng, 150));
+            rbt_tuner_advise(&tuner, (int64_t)rbt_rng_below(&rng, 150));
         }
         assert_true(s >= 0 && s <= 127);
     }
