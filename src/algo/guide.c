@@ -24,7 +24,7 @@ void rbt_guide_init(struct rbt_guide *guide, int64_t clocks_per_pass)
 {
     RBT_ASSERT(clocks_per_pass >= 1);
     const int64_t most = clocks_per_pass - clocks_per_pass / 4;
-    *guide = (struct rbt_guide){.bound = between(1, clocks_per_pass / 4, FIRST_MAX),
+    *guide = (struct rbt_guide){.bound = between(1, clocks_per_pass / 2, FIRST_MAX),
                                 .max = most > TOP_MIN ? most : TOP_MIN,
                                 .objective = INFINITY,
                                 .highest = -INFINITY};
@@ -45,7 +45,7 @@ int64_t rbt_guide_step(struct rbt_guide *guide, double objective)
         guide->max = guide->bound;
         guide->pardoned = PARDON;
     } else {
-        guide->bound = between(1, 2 * guide->bound, guide->max);
+        guide->bound = between(1, 2 * guide->bound + 1, guide->max);
     }
     RBT_ASSERT(guide->bound >= 1 && guide->bound <= guide->max);
     return guide->bound;

@@ -17,7 +17,7 @@ static void doubles_up_to_three_quarters_of_a_pass(void **state)
     const int64_t expected[][6] = {/* clocks per pass, first bound, after one pass, two, ... */
                                    {1, 1, 2, 3, 3, 3},    {2, 1, 2, 3, 3, 3},
                                    {4, 1, 2, 3, 3, 3},    {8, 2, 4, 6, 6, 6},
-                                   {16, 2, 4, 8, 12, 12}, {100, 2, 4, 8, 16, 32}};
+                                   {16, 3, 6, 12, 12, 12}, {100, 3, 6, 12, 24, 48}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         struct rbt_guide guide;
         rbt_guide_init(&guide, expected[i][0]);
