@@ -92,11 +92,11 @@ class Runs:
 class Case:
     """One row: what is trained, where, and to which target."""
 
-    def __init__(self, algorithm, shape, pace, file):
+    def __init__(self, algorithm, shape, pace, seed):
         self.name = f"{algorithm} {shape} {pace}"
-        self.cluster = SHAPES[shape].split()
+        self.cluster = [*SHAPES[shape].split(), "--seed", str(seed)]
         self.target = TARGETS[algorithm][int(self.cluster[1])]
-        self.training = [algorithm, "--data", file, "--clocks-per-epoch", str(pace)]
+        self.training = [algorithm, "--clocks-per-epoch", str(pace)]
 
 
 def show(value):
@@ -129,6 +129,7 @@ def parse():
     parser.add_argument("--algorithms", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--paces", nargs="+", type=int, default=PACES)
+    parser.add_argument("--seed", type=int, default=1, help="of the clusters")
     parser.add_argument("--ssp", action="store_true", help="measure ssp:S, too")
     parser.add_argument("--keep", type=Path, help="remember runs with fixed bounds in this file")
     return parser.parse_args()
@@ -145,7 +146,8 @@ def main():
     for algorithm in options.algorithms:
         for shape in options.shapes:
             for pace in options.paces:
-                case = Case(algorithm, shape, pace, files[algorithm])
+                case = Case(algorithm, shape, pace, options.seed)
+                case.training += ["--data", files[algorithm]]
                 ratios += measure(case, runs, kinds)
     within = sum(ratio <= 1.2 for ratio in ratios)
     print(f"auto against the best essp:S, {len(ratios)} runs: worst {show(max(ratios))}, "
