@@ -32,8 +32,8 @@ def files(tmp_path_factory):
 
 def seconds(rubato, seed, words):
     """Virtual seconds to the target; infinite if training diverges or does not get there."""
-    result = rubato("simulate", "--seed", seed, *words, "--epochs", EPOCHS, "--summary", "json", "--progress",
-                    "never")
+    result = rubato("simulate", "--seed", seed, *words, "--epochs", EPOCHS, "--summary", "json",
+                    "--progress", "never")
     if result.returncode != 0:
         assert "diverged" in result.stderr
         return math.inf
