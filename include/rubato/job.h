@@ -74,10 +74,11 @@ RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function fu
 RBT_API RBT_MUST_USE rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness);
 RBT_API int64_t rbt_job_staleness(const rbt_job *job);
 
-/* A job opened as "auto" never chooses more than `max` from now on: for callers who know more than
- * how fast it goes, such as how many clocks a pass over the data takes, or that the objective has
- * got worse. Does nothing for other jobs. To be called by worker 0, or before the job runs. */
-RBT_API void rbt_job_limit_staleness(rbt_job *job, int64_t max);
+/* A job opened as "auto" stops measuring and goes to this staleness within a few clocks: for
+ * callers who know more than how fast it goes, such as how many clocks a pass over the data takes,
+ * or that the objective has got worse. Does nothing for other jobs, nor with a staleness below 0.
+ * To be called by worker 0, or before the job runs. */
+RBT_API void rbt_job_advise_staleness(rbt_job *job, int64_t staleness);
 
 /* Ends the job and frees its tables. Accepts NULL. Must not be called while the job runs. */
 RBT_API void rbt_job_close(rbt_job *job);

@@ -21,8 +21,9 @@
  *     "essp:S"  s = S, and a read takes the newest there is: more copying, fresher values
  *     "asp"     no bound, no waiting
  *     "auto"    like "essp:S", with an S that the job chooses and changes as it runs: the smallest
- *               with which waiting hardly matters; "auto:S" starts there. For jobs; tables that
- *               name no consistency follow, but for those that show partial clocks
+ *               with which waiting hardly matters, or what rbt_job_advise_staleness() says;
+ *               "auto:S" starts there. For jobs; tables that name no consistency follow, but for
+ *               those that show partial clocks
  *
  * Many rows at once: rubato/set.h, which is the fast way. Threads: tables may be shared by all
  * workers; only rbt_get() and rbt_get_within() wait. */

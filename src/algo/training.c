@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/guide.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -17,8 +18,6 @@ enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
 
 /* Elements of row 0 of the control table; whoever adds to one makes everybody leave. */
 enum { GOAL_REACHED, INTERRUPTED, FAILED, CONTROL_WIDTH };
-
-enum { AUTO_MAX = 3 }; /* clocks; the limit of a tuned staleness when a pass takes fewer */
 
 const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
 const char *const rbt_training_combines[] = {"mean", "sum", NULL};
@@ -40,6 +39,7 @@ struct run {
     int64_t epochs_reported;
     double objective_min;
     int64_t evaluations_since;
+    struct rbt_guide guide; /* of a staleness that is tuned */
     bool is_interrupted;
     double recent[RECENT_MAX]; /* objectives told; the next goes to recent_count % RECENT_MAX */
     size_t recent_count;       /* ever told */
@@ -112,14 +112,6 @@ static bool is_goal_reached(struct run *run, double objective)
            (options->patience > 0 && run->evaluations_since >= options->patience);
 }
 
-/* An objective that gets worse while the staleness is tuned is a sign of too much of it. */
-static void watch_staleness(const struct run *run, rbt_job *job, double objective)
-{
-    if (objective > run->objective_min) {
-        rbt_job_limit_staleness(job, rbt_job_staleness(job) / 2);
-    }
-}
-
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
  * observer's business and not training's. Collecting the model is not free, though: it is read
  * through the network like anything else. Without evaluation data nothing is collected. */
@@ -179,7 +171,8 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
         if (training->has_eval) {
             st = evaluate_now(run, worker, &event.eval);
         }
-        watch_staleness(run, rbt_worker_job(worker), event.objective);
+        rbt_job_advise_staleness(rbt_worker_job(worker),
+                                 rbt_guide_step(&run->guide, event.objective));
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {
             st = ask_to_stop(run, worker, GOAL_REACHED);
         }
@@ -478,8 +471,8 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     if (st != RBT_OK) {
         return st;
     }
-    /* What is more than a pass over the data behind is of little use, however fast it comes. */
-    rbt_job_limit_staleness(job, run.clocks_per_epoch > AUTO_MAX ? run.clocks_per_epoch : AUTO_MAX);
+    rbt_guide_init(&run.guide, run.clocks_per_epoch);
+    rbt_job_advise_staleness(job, run.guide.bound);
     run.processed = rbt_calloc(training->workers, sizeof *run.processed);
     st = run.processed == NULL
              ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)

@@ -191,9 +191,9 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
     }
     rbt_status st = reset(job);
     if (job->consistency.is_tuned) { /* starts from what it has found, but not from its measures */
-        const int64_t max = job->tuner.max;
+        const int64_t advice = job->tuner.advice;
         rbt_tuner_init(&job->tuner, job->consistency.staleness);
-        rbt_tuner_limit(&job->tuner, max);
+        job->tuner.advice = advice;
     }
     st = st != RBT_OK ? st : make_workers(job);
     if (st == RBT_OK) {
@@ -219,10 +219,10 @@ rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
     return st;
 }
 
-void rbt_job_limit_staleness(rbt_job *job, int64_t max)
+void rbt_job_advise_staleness(rbt_job *job, int64_t staleness)
 {
-    if (job->consistency.is_tuned && max >= 0) {
-        rbt_tuner_limit(&job->tuner, max);
+    if (job->consistency.is_tuned && staleness >= 0) {
+        rbt_tuner_advise(&job->tuner, staleness);
     }
 }
 

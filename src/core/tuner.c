@@ -34,10 +34,18 @@ void rbt_tuner_init(struct rbt_tuner *tuner, int64_t start)
     *tuner =
         (struct rbt_tuner){.phase = RBT_TUNER_BASE,
                            .goes_up = start <= CLIMB_FROM,
-                           .max = RBT_TUNER_BOUND_MAX,
+                           .advice = -1,
                            .accepted = start <= RBT_TUNER_BOUND_MAX ? start : RBT_TUNER_BOUND_MAX};
     measure(tuner, 0, 0);
-    RBT_ASSERT(tuner->accepted <= tuner->max);
+    RBT_ASSERT(tuner->accepted <= RBT_TUNER_BOUND_MAX);
+}
+
+/* The next bound on the way up. */
+static int64_t above(int64_t bound, int64_t max)
+{
+    RBT_ASSERT(bound >= 0);
+    RBT_ASSERT(max >= 0);
+    return 2 * bound + 1 < max ? 2 * bound + 1 : max;
 }
 
 static void hold(struct rbt_tuner *tuner, int64_t floor)
@@ -61,9 +69,8 @@ static void start_base(struct rbt_tuner *tuner, int64_t floor, int64_t change)
 static bool start_try(struct rbt_tuner *tuner, int64_t floor)
 {
     const int64_t s = tuner->accepted;
-    const int64_t up = 2 * s + 1 < tuner->max ? 2 * s + 1 : tuner->max;
-    const int64_t next = tuner->goes_up ? up : s / 2;
-    RBT_ASSERT(s >= 0 && s <= tuner->max);
+    const int64_t next = tuner->goes_up ? above(s, RBT_TUNER_BOUND_MAX) : s / 2;
+    RBT_ASSERT(s >= 0 && s <= RBT_TUNER_BOUND_MAX);
     RBT_ASSERT(next >= 0);
     if (next == s) {
         return false;
@@ -143,15 +150,11 @@ static void tighten(struct rbt_tuner *tuner, int64_t lag)
     }
 }
 
-void rbt_tuner_limit(struct rbt_tuner *tuner, int64_t max)
+void rbt_tuner_advise(struct rbt_tuner *tuner, int64_t bound)
 {
-    RBT_ASSERT(max >= 0);
-    tuner->max = max < RBT_TUNER_BOUND_MAX ? max : RBT_TUNER_BOUND_MAX;
-    tuner->accepted = tuner->accepted < tuner->max ? tuner->accepted : tuner->max;
-    if (tuner->phase == RBT_TUNER_TRY && tuner->tried >= tuner->max) {
-        tuner->phase = RBT_TUNER_HOLD;
-    }
-    RBT_ASSERT(tuner->accepted <= tuner->max);
+    RBT_ASSERT(bound >= 0);
+    tuner->advice = bound < RBT_TUNER_BOUND_MAX ? bound : RBT_TUNER_BOUND_MAX;
+    RBT_ASSERT(tuner->advice >= 0);
 }
 
 int64_t rbt_tuner_step(struct rbt_tuner *tuner, const struct rbt_tuner_news *news)
@@ -160,6 +163,10 @@ int64_t rbt_tuner_step(struct rbt_tuner *tuner, const struct rbt_tuner_news *new
     const rbt_time now = news->now;
     RBT_ASSERT(now >= 0);
     RBT_ASSERT(floor >= 0);
+    if (tuner->advice >= 0) {
+        tuner->accepted = above(tuner->accepted, tuner->advice);
+        return tuner->accepted;
+    }
     tighten(tuner, news->lag);
     if (floor >= tuner->from) {
         if (tuner->phase == RBT_TUNER_HOLD) {

@@ -7,6 +7,9 @@
  * 2, ...) as long as that costs next to nothing. Then it holds still, and looks again from time to
  * time.
  *
+ * The floor's speed says nothing about how much a clock is worth. Who knows that, because there is
+ * an objective to look at, advises the tuner, and from then on it does as it is told.
+ *
  *     rbt_tuner_init(&tuner, start);
  *     after each clock: s = rbt_tuner_step(&tuner, &news);  // the bound from now on */
 #ifndef RUBATO_CORE_TUNER_H
@@ -28,7 +31,7 @@ enum rbt_tuner_phase {
 struct rbt_tuner {
     enum rbt_tuner_phase phase;
     bool goes_up;      /* where it tries next */
-    int64_t max;       /* no bound is larger */
+    int64_t advice;    /* the bound to use; < 0: it finds one itself */
     int64_t accepted;  /* the best bound so far */
     int64_t tried;     /* in TRY: the one that is on */
     double speed;      /* clocks per second with the accepted one */
@@ -51,7 +54,7 @@ struct rbt_tuner_news {
 /* Returns the bound to use from now on. */
 int64_t rbt_tuner_step(struct rbt_tuner *tuner, const struct rbt_tuner_news *news);
 
-/* Never goes beyond `max` from now on. */
-void rbt_tuner_limit(struct rbt_tuner *tuner, int64_t max);
+/* Measures no more: goes to `bound`, down at once and up (s, 2s + 1, ...) step by step. */
+void rbt_tuner_advise(struct rbt_tuner *tuner, int64_t bound);
 
 #endif

@@ -123,11 +123,43 @@ static void a_floor_that_jumps_or_time_that_stands_still_does_no_harm(void **sta
         const int64_t lag = (int64_t)rbt_rng_below(&rng, 200);
         const int64_t s = rbt_tuner_step(
             &tuner, &(struct rbt_tuner_news){.floor = floor, .lag = lag, .now = now});
-        if (i % 10000 == 9999) {
-            rbt_tuner_limit(&tuner, (int64_t)rbt_rng_below(&rng, 150));
+        if (i > 50000 && i % 5000 == 0) {
+            rbt_tuner_advise(&tuner, (int64_t)rbt_rng_below(&rng, 150));
         }
         assert_true(s >= 0 && s <= 127);
     }
+}
+
+/* Whoever knows better is obeyed, whatever the speed: upwards in steps, downwards at once. */
+static void does_as_it_is_advised(void **state)
+{
+    (void)state;
+    struct rbt_tuner tuner;
+    rbt_tuner_init(&tuner, 0);
+    rbt_tuner_advise(&tuner, 6);
+    const int64_t expected[] = {1, 3, 6, 6, 6};
+    for (int64_t i = 0; i < 5; i++) {
+        assert_int_equal(step(&tuner, i, 0, (double)(i * i)), expected[i]); /* ever slower */
+    }
+    rbt_tuner_advise(&tuner, 1);
+    assert_int_equal(step(&tuner, 5, 6, 30), 1);
+    rbt_tuner_advise(&tuner, 0);
+    assert_int_equal(step(&tuner, 6, 0, 31), 0);
+    rbt_tuner_advise(&tuner, 1000000); /* more than there is */
+    for (int64_t i = 7; i < 100; i++) {
+        (void)step(&tuner, i, 0, (double)(i + 30));
+    }
+    assert_int_equal(tuner.accepted, RBT_TUNER_BOUND_MAX);
+}
+
+static void a_start_above_the_advice_is_given_up_at_once(void **state)
+{
+    (void)state;
+    struct rbt_tuner tuner;
+    rbt_tuner_init(&tuner, 50);
+    rbt_tuner_advise(&tuner, 2);
+    assert_int_equal(step(&tuner, 1, 0, 1), 2);
+    assert_int_equal(step(&tuner, 2, 0, 2), 2);
 }
 
 int main(void)
@@ -138,6 +170,8 @@ int main(void)
         cmocka_unit_test(stays_small_when_no_bound_helps),
         cmocka_unit_test(noise_does_not_lead_it_far_astray),
         cmocka_unit_test(looks_again_from_time_to_time),
+        cmocka_unit_test(does_as_it_is_advised),
+        cmocka_unit_test(a_start_above_the_advice_is_given_up_at_once),
         cmocka_unit_test(a_floor_that_jumps_or_time_that_stands_still_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
