@@ -298,6 +298,20 @@ static double penalty(void *context, rbt_worker *worker)
     return mf->config->l2 * sum / (double)mf->ratings.count;
 }
 
+/* Biases are read after factors, and meanwhile rows may have come: keeps those of the factors. Both
+ * come in one message, so that none is missing. */
+static void match_biases(const struct rbt_model_array *factors, struct rbt_model_array *biases)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < biases->count && kept < factors->count; i++) {
+        if (biases->keys[i] == factors->keys[kept]) {
+            biases->keys[kept] = biases->keys[i];
+            biases->values[kept++] = biases->values[i];
+        }
+    }
+    biases->count = kept;
+}
+
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
@@ -312,6 +326,9 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     for (size_t i = 0; i < count && st == RBT_OK; i++) {
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
+        if (st == RBT_OK && i >= 2) {
+            match_biases(&model->arrays[i - 2], &model->arrays[i]);
+        }
     }
     return st;
 }
