@@ -1,7 +1,7 @@
-"""--consistency auto on small simulated clusters: nearly as fast as the best bound, from anywhere.
+"""--consistency auto on simulated clusters: nearly as fast as the best bound, from anywhere.
 
-Where the curve is flat, a lucky pass ends a run early, so times are means over clusters that differ
-in their seed. bench/experiments/auto.py looks at many more cases, and at those that do worse.
+These are four of the cases of bench/experiments/auto.py, which has many more, and those that do
+worse. Virtual time depends on nothing but the arguments, so the test cannot flicker.
 """
 
 import json
@@ -9,18 +9,19 @@ import math
 
 import pytest
 
-BOUNDS = (1, 3, 5, 7, 11)
+BOUNDS = (1, 2, 3, 5, 7, 11)
 STARTS = (0, 50)
-SEEDS = (1, 2, 3, 4)
 DATA = {
-    "linear": ["sparse", "--examples", "10000", "--features", "2000", "--nonzeros", "20"],
-    "mf": ["ratings", "--users", "600", "--items", "200", "--ratings", "60000", "--rank", "4"],
+    "linear": ["sparse", "--examples", "50000", "--features", "20000", "--nonzeros", "30"],
+    "mf": ["ratings", "--users", "3000", "--items", "1000", "--ratings", "300000", "--rank", "8"],
 }
 SHAPES = {
-    "slowdowns": ["--workers", "8", "--servers", "2", "--slowdowns", "20%x4", "--bandwidth",
+    "slowdowns": ["--workers", "16", "--servers", "4", "--slowdowns", "20%x4", "--bandwidth",
                   "10Gbit"],
     "stragglers": ["--workers", "8", "--servers", "2", "--stragglers", "25%x2"],
 }
+TARGETS = {"linear": {"slowdowns": "0.5590", "stragglers": "0.5495"},
+           "mf": {"slowdowns": "0.1397", "stragglers": "0.1379"}}
 EPOCHS = 60
 
 
@@ -30,10 +31,10 @@ def files(tmp_path_factory):
     return {algorithm: tmp_path_factory.mktemp("auto") / algorithm for algorithm in DATA}
 
 
-def seconds(rubato, seed, words):
+def seconds(rubato, words):
     """Virtual seconds to the target; infinite if training diverges or does not get there."""
-    result = rubato("simulate", "--seed", seed, *words, "--epochs", EPOCHS, "--summary", "json",
-                    "--progress", "never")
+    result = rubato("simulate", *words, "--epochs", EPOCHS, "--summary", "json", "--progress",
+                    "never")
     if result.returncode != 0:
         assert "diverged" in result.stderr
         return math.inf
@@ -42,18 +43,14 @@ def seconds(rubato, seed, words):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("algorithm, target", [("linear", "0.5775"), ("mf", "0.2330")])
-def test_auto_is_within_20_per_cent_of_the_best_bound(rubato, files, algorithm, target, shape):
+@pytest.mark.parametrize("algorithm", DATA)
+def test_auto_is_within_20_per_cent_of_the_best_bound(rubato, files, algorithm, shape):
     data = files[algorithm]
     if not data.exists():
         rubato.ok("gen", *DATA[algorithm], "--out", data)
     words = [*SHAPES[shape], "--", "train", algorithm, "--data", data, "--clocks-per-epoch", "8",
-             "--target", target, "--consistency"]
-
-    def mean(consistency):
-        return sum(seconds(rubato, seed, [*words, consistency]) for seed in SEEDS) / len(SEEDS)
-
-    best = min(mean(f"essp:{s}") for s in BOUNDS)
+             "--target", TARGETS[algorithm][shape], "--consistency"]
+    best = min(seconds(rubato, [*words, f"essp:{s}"]) for s in BOUNDS)
     assert best < math.inf
-    ratios = {f"auto:{s}": mean(f"auto:{s}") / best for s in STARTS}
+    ratios = {f"auto:{s}": seconds(rubato, [*words, f"auto:{s}"]) / best for s in STARTS}
     assert max(ratios.values()) <= 1.2, ratios
