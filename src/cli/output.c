@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -160,10 +161,40 @@ rbt_status rbt_output_spare(const char *path, const char *option,
     return st;
 }
 
+/* Finds the folder of a path and the name in it; false if the path is too long. */
+static bool split(const char *path, char folder[PATH_MAX], const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    *name = path + length;
+    if (length >= PATH_MAX - 1) {
+        return false;
+    }
+    memcpy(folder, path, length);
+    memcpy(folder + length, ".", 2); /* so that it is not empty */
+    return true;
+}
+
+/* Whether two paths are the same name in the same folder, whether there is such a file or not. */
+static bool has_same_place(const char *a, const char *b)
+{
+    char folders[2][PATH_MAX];
+    const char *names[2];
+    struct stat first;
+    struct stat second;
+    return split(a, folders[0], &names[0]) && split(b, folders[1], &names[1]) &&
+           strcmp(names[0], names[1]) == 0 && stat(folders[0], &first) == 0 &&
+           stat(folders[1], &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 bool rbt_output_is_same(const char *a, const char *b)
 {
     struct stat first;
     struct stat second;
+    if (stat(a, &first) != 0 && stat(b, &second) != 0) {
+        return has_same_place(a, b);
+    }
     return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }

@@ -37,7 +37,7 @@ RBT_MUST_USE rbt_status rbt_output_check(const char *path, const char *kind);
 RBT_MUST_USE rbt_status rbt_output_spare(const char *path, const char *option,
                                          const struct rbt_option_list *inputs);
 
-/* Whether both paths lead to the same existing file. */
+/* Whether both paths lead to the same file, or would if there was one. */
 bool rbt_output_is_same(const char *a, const char *b);
 
 #endif

@@ -127,7 +127,8 @@ struct rbt_job {
     uint32_t process_count;
     uint32_t shard_count;
     char name_space[RBT_CLIENT_NAME_MAX];
-    struct rbt_consistency consistency;
+    struct rbt_consistency consistency; /* its staleness is guarded by the mutex while it runs */
+    atomic_int_least64_t staleness;     /* the same, for whoever asks; relaxed */
     rbt_driver *driver;
     struct rbt_tuner tuner;       /* of a job that is tuned; worker 0's */
     rbt_worker_function function; /* of the run under way */

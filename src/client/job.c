@@ -42,6 +42,7 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
         return st;
     }
     rbt_tuner_init(&job->tuner, 0);
+    atomic_init(&job->staleness, job->consistency.staleness);
     job->stats = rbt_calloc(job->worker_count, sizeof *job->stats);
     job->tables = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(rbt_table *));
     if (job->stats == NULL || job->tables == NULL) {
@@ -205,20 +206,6 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
     return st;
 }
 
-rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
-{
-    rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
-        if (job->tables[i]->follows_job) {
-            st = rbt_table_set_staleness(job->tables[i], staleness);
-        }
-    }
-    if (st == RBT_OK) {
-        job->consistency.staleness = staleness;
-    }
-    return st;
-}
-
 void rbt_job_advise_staleness(rbt_job *job, int64_t staleness)
 {
     if (job->consistency.is_tuned && staleness >= 0) {
@@ -228,7 +215,7 @@ void rbt_job_advise_staleness(rbt_job *job, int64_t staleness)
 
 int64_t rbt_job_staleness(const rbt_job *job)
 {
-    return job->consistency.staleness;
+    return atomic_load_explicit(&job->staleness, memory_order_relaxed);
 }
 
 static uint64_t load(const atomic_uint_least64_t *counter)

@@ -308,17 +308,14 @@ int64_t rbt_table_staleness(const rbt_table *table)
     return atomic_load_explicit(&table->staleness, memory_order_relaxed);
 }
 
-rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
+/* Changes the table's bound; the job's mutex is held. */
+static rbt_status change_staleness(rbt_table *table, int64_t staleness)
 {
-    rbt_status st = rbt_worker_check_staleness(staleness);
-    if (st == RBT_OK && staleness == 0 && table->options.partial == RBT_PARTIAL_SHOW) {
-        st = rbt_fail(RBT_E_INVALID,
-                      "table \"%s\": with staleness 0 partial clocks cannot be shown", table->name);
+    if (staleness == 0 && table->options.partial == RBT_PARTIAL_SHOW) {
+        return rbt_fail(RBT_E_INVALID,
+                        "table \"%s\": with staleness 0 partial clocks cannot be shown",
+                        table->name);
     }
-    if (st != RBT_OK) {
-        return st;
-    }
-    lock(table->job);
     /* A worker that knows a larger bound relies on what the shards show: when the bound grows they
      * come first, when it shrinks the workers do. */
     const int64_t old = rbt_table_staleness(table);
@@ -327,10 +324,40 @@ rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
     if (!grows) {
         atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
     }
-    st = tell_shards(table, staleness);
+    const rbt_status st = tell_shards(table, staleness);
     if (st == RBT_OK) {
         atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
     }
-    unlock(table->job);
+    return st;
+}
+
+rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
+{
+    rbt_status st = rbt_worker_check_staleness(staleness);
+    if (st == RBT_OK) {
+        lock(table->job);
+        st = change_staleness(table, staleness);
+        unlock(table->job);
+    }
+    return st;
+}
+
+rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
+{
+    rbt_status st = rbt_worker_check_staleness(staleness);
+    if (st != RBT_OK) {
+        return st;
+    }
+    lock(job); /* a table that is opened meanwhile has the old bound and is changed, or the new */
+    for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
+        if (job->tables[i]->follows_job) {
+            st = change_staleness(job->tables[i], staleness);
+        }
+    }
+    if (st == RBT_OK) {
+        job->consistency.staleness = staleness;
+        atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
+    }
+    unlock(job);
     return st;
 }

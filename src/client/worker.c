@@ -473,7 +473,7 @@ static void tune(const rbt_worker *worker, int64_t floor)
                                         .lag = rbt_client_clock(worker) - floor,
                                         .now = job->driver->ops->now(job->driver)};
     const int64_t staleness = rbt_tuner_step(&job->tuner, &news);
-    if (staleness != job->consistency.staleness) {
+    if (staleness != rbt_job_staleness(job)) {
         const rbt_status st = rbt_job_set_staleness(job, staleness);
         RBT_ASSERT(st == RBT_OK); /* a bound of tables that are open needs no memory */
     }
