@@ -23,22 +23,22 @@ class Curve:
 
 @dataclass
 class Curves:
-    """A panel with curves. What lies above `top` is not shown."""
+    """A panel with curves. What lies more than `reach` above the lowest point is not shown."""
     title: str
     x_label: str
     y_label: str
     curves: list
-    bottom: float | None = None
-    top: float | None = None
+    reach: float
+    has_log_x: bool = False
 
     def keys(self):
         return [(curve.name, curve.colour, curve.dash) for curve in self.curves]
 
     def ranges(self):
         xs = [x for curve in self.curves for x, _ in curve.points]
-        ys = [y for curve in self.curves for _, y in curve.points]
-        return ((0.0, max(xs)), (min(ys) if self.bottom is None else self.bottom,
-                                 max(ys) if self.top is None else self.top))
+        low = min(y for curve in self.curves for _, y in curve.points)
+        x_low = 0.94 * min(xs) if self.has_log_x else 0.0
+        return (x_low, 1.02 * max(xs)), (low - 0.06 * self.reach, low + self.reach)
 
     def draw(self, frame):
         parts = []
@@ -53,7 +53,8 @@ class Curves:
         return parts
 
     def x_ticks(self, frame):
-        return [(frame.x(value), text) for value, text in ticks(*frame.x_range, 5)]
+        choose = log_ticks if self.has_log_x else ticks
+        return [(frame.x(value), words) for value, words in choose(*frame.x_range, 5)]
 
 
 @dataclass
@@ -68,12 +69,13 @@ class Bars:
     top: float | None = None
     notes: list = field(default_factory=list)  # above the bars
     shows_keys: bool = True
+    has_log_x = False
 
     def keys(self):
         return [(name, colour, "") for name, colour in reversed(self.parts)] * self.shows_keys
 
     def ranges(self):
-        highest = max(sum(stack) for stack in self.stacks) * 1.06
+        highest = max(sum(stack) for stack in self.stacks) * 1.1
         return (0.0, float(len(self.names))), (0.0, self.top or highest)
 
     def draw(self, frame):
@@ -100,9 +102,10 @@ class Frame:
     def __init__(self, left, top, width, height, panel):
         self.left, self.top, self.width, self.height = left, top, width, height
         self.x_range, self.y_range = panel.ranges()
+        self.x_scale = math.log if panel.has_log_x else float
 
     def x(self, value):
-        low, high = self.x_range
+        low, high, value = (self.x_scale(number) for number in (*self.x_range, value))
         return self.left + (value - low) / (high - low) * self.width
 
     def y(self, value):
@@ -131,9 +134,17 @@ def ticks(low, high, count):
     return [(i * step, f"{i * step:,.{digits}f}") for i in range(first, last + 1)]
 
 
+def log_ticks(low, high, _):
+    """1, 2 and 5 times powers of ten within the range, with their texts."""
+    values = [factor * 10.0 ** power for power in range(-9, 10) for factor in (1, 2, 5)]
+    return [(value, f"{value:g}") for value in values if low <= value <= high]
+
+
 def draw_axes(panel, frame):
     bottom, right = frame.top + frame.height, frame.left + frame.width
     parts = []
+    if panel.has_log_x:
+        parts += [line(x, frame.top, x, bottom, LIGHT) for x, _ in panel.x_ticks(frame)]
     for value, words in ticks(*frame.y_range, 5):
         y = frame.y(value)
         parts.append(line(frame.left, y, right, y, LIGHT))
@@ -158,8 +169,8 @@ def draw_legend(keys, left, top):
 
 
 def draw_panel(panel, frame, index):
-    clip = (f'<clipPath id="p{index}"><rect x="{frame.left:.1f}" y="{frame.top - 20:.1f}" '
-            f'width="{frame.width + 4:.1f}" height="{frame.height + 20:.1f}"/></clipPath>')
+    clip = (f'<clipPath id="p{index}"><rect x="{frame.left:.1f}" y="{frame.top:.1f}" '
+            f'width="{frame.width + 4:.1f}" height="{frame.height:.1f}"/></clipPath>')
     return [*draw_axes(panel, frame), clip, f'<g clip-path="url(#p{index})">', *panel.draw(frame),
             "</g>"]
 
@@ -168,7 +179,7 @@ def write(path, title, rows, panel_size=(300, 290), legend_width=150):
     """Writes a picture; `rows` are lists of panels."""
     width = max(len(row) for row in rows) * panel_size[0] + legend_width
     height = HEAD + len(rows) * panel_size[1]
-    parts = [text(14, 29, title, size=17, anchor="start", colour=DARK, weight="600")]
+    parts = [text(8, 29, title, size=17, anchor="start", colour=DARK, weight="600")]
     keys = []
     for i, row in enumerate(rows):
         for j, panel in enumerate(row):
