@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """bench/experiments/simulator.py [options] - what simulating costs on this machine.
 
-How long an event takes with 10, 100 and 1,000 nodes, nine workers to a server and 200 examples to a
-worker; and 20 clocks of 1,000 workers and 100 servers. Real time is measured here, so figures vary
+How long an event takes with 10, 100 and 1,000 nodes, nine workers to a server, 200 examples to a
+worker and 200 features to a server, so that messages are not too unlike; and 20 clocks of 1,000 workers and 100 servers. Real time is measured here, so figures vary
 with the machine and what else it does. Processor time is that of the whole run, with loading.
 """
 
@@ -16,7 +16,8 @@ from common import RUBATO, Claims, generate, parse, print_table
 
 SHAPES = ((9, 1), (90, 10), (900, 100))
 EXAMPLES = 200  # per worker
-CLOCKS = {9: 2000, 90: 200, 900: 20}  # about equally many events
+FEATURES = 200  # per server
+CLOCKS = {9: 4000, 90: 400, 900: 20}
 LARGE = (1000, 100, 20)  # workers, servers, clocks
 
 
@@ -52,7 +53,8 @@ def main():
     shapes = SHAPES[:2] if options.quick else SHAPES
     for workers, servers in shapes:
         data = generate(f"simulator-{workers}.data",
-                        f"sparse --examples {EXAMPLES * workers} --features 20000 --nonzeros 20")
+                        f"sparse --examples {EXAMPLES * workers} --features {FEATURES * servers} "
+                        "--nonzeros 20")
         rows.append(measure(workers, servers, CLOCKS[workers], data))
     if not options.quick:
         rows.append(measure(*LARGE, generate(
