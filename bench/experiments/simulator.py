@@ -2,8 +2,9 @@
 """bench/experiments/simulator.py [options] - what simulating costs on this machine.
 
 How long an event takes with 10, 100 and 1,000 nodes, nine workers to a server, 200 examples to a
-worker and 200 features to a server, so that messages are not too unlike; and 20 clocks of 1,000 workers and 100 servers. Real time is measured here, so figures vary
-with the machine and what else it does. Processor time is that of the whole run, with loading.
+worker and 200 features to a server, so that messages are not too unlike; and 20 clocks of 1,000
+workers and 100 servers. Real time is measured here, so figures vary with the machine and what else
+it does. Processor time is that of the whole run, with loading.
 """
 
 import json
