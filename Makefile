@@ -13,7 +13,7 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo test check bench experiments tidy install clean help
+.PHONY: build demo test sim check bench experiments tidy install clean help
 
 build: ## builds the library and the program in build/
 	@tools/deps build
@@ -29,6 +29,11 @@ test: ## builds, then runs every test
 	@tools/deps build test
 	@tools/build
 	@tools/test $(BUILD)
+
+sim: ## 10,000 simulated clusters with faults, judged after every event; SEED=n repeats one
+	@tools/deps build test
+	@tools/build
+	@tools/sim $(SEED)
 
 check: ## tidy, sanitizers, fuzz targets and the tools' own checks: what CI runs after the tests
 	@tools/deps build test check

@@ -38,6 +38,16 @@ lr)
     fi
     grep -q missing "$directory/error" || fail "did not name the missing file"
     ;;
+what_if)
+    output=$("$program")
+    expected=$(printf '%s\n' \
+        'bsp     1.98 s, of which a worker computes 0.65 s' \
+        'ssp:1   1.15 s, of which a worker computes 0.65 s' \
+        'ssp:3   0.84 s, of which a worker computes 0.65 s' \
+        'ssp:7   0.74 s, of which a worker computes 0.65 s' \
+        'asp     0.75 s, of which a worker computes 0.65 s')
+    [ "$output" = "$expected" ] || fail "printed: $output"
+    ;;
 *)
     fail "no check is known for this example"
     ;;

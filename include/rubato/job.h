@@ -82,16 +82,22 @@ RBT_API void rbt_job_limit_staleness(rbt_job *job, int64_t max);
 /* Ends the job and frees its tables. Accepts NULL. Must not be called while the job runs. */
 RBT_API void rbt_job_close(rbt_job *job);
 
+enum { RBT_LAG_COUNTS = 16 };
+
 /* What the job has done so far, summed over workers; consistent when no worker is running. */
 struct rbt_job_stats {
-    uint64_t updates;        /* update messages that shards applied */
-    uint64_t reads;          /* rows and sets read by workers */
-    uint64_t reads_waited;   /* how many of them had to wait for another worker */
-    uint64_t fetches;        /* how many went to a shard; the rest were served by a cache */
-    uint64_t duplicates;     /* messages dropped because they had been applied before */
-    double wait_seconds;     /* time spent waiting, summed over workers */
-    double lag_mean;         /* clocks that a read was behind its worker, on average */
-    int64_t lag_max;         /* and at most */
+    uint64_t updates;      /* update messages that shards applied */
+    uint64_t reads;        /* rows and sets read by workers */
+    uint64_t reads_waited; /* how many of them had to wait for another worker */
+    uint64_t fetches;      /* how many went to a shard; the rest were served by a cache */
+    uint64_t duplicates;   /* messages dropped because they had been applied before */
+    double wait_seconds;   /* time spent waiting, summed over workers */
+    double lag_mean;       /* clocks that a read was behind its worker, on average */
+    int64_t lag_max;       /* and at most */
+    uint64_t lag_counts[RBT_LAG_COUNTS]; /* reads that were 0, 1, 2, ... clocks behind; the last
+                                            count is of all that were further */
+    int64_t clock_min;                   /* of the workers that have not left; 0 if nothing runs */
+    int64_t clock_max;
     uint64_t bytes_sent;     /* keys and values from workers to shards */
     uint64_t bytes_received; /* and back */
     uint64_t rows;           /* rows that exist in all tables */

@@ -41,11 +41,11 @@ typedef enum rbt_fault_kind {
     RBT_FAULT_SLOW_LINK, /* its links have 1 / factor of the bandwidth; `lasts` 0: for good */
 } rbt_fault_kind;
 
-/* Something that happens to a node. */
+/* Something that happens to a node, in every run. */
 struct rbt_fault {
     rbt_fault_kind kind;
     const char *node; /* its name */
-    double at;        /* virtual seconds since the job began */
+    double at;        /* virtual seconds since the run began, when all nodes are up */
     double lasts;     /* seconds; 0: for good */
     double factor;    /* of RBT_FAULT_SLOW_LINK */
 };
@@ -96,14 +96,16 @@ RBT_API RBT_MUST_USE rbt_status rbt_simulation_open(const struct rbt_simulation_
  * Accepts NULL. */
 RBT_API rbt_status rbt_simulation_close(rbt_simulation *simulation);
 
-/* What happened so far. Times of workers are sums over workers. */
+/* What happened so far, in all runs of the job that is open, or was last. Times of workers are sums
+ * over workers. */
 struct rbt_simulation_stats {
-    double seconds; /* virtual time since the first run began */
+    double seconds; /* virtual time since the job's first run began */
     uint64_t events;
     uint64_t messages;       /* sent, repetitions included */
     uint64_t bytes;          /* the same */
     uint64_t lost;           /* messages */
     uint64_t duplicated;     /* by the network */
+    uint64_t nodes_lost;     /* that the coordinator has given up */
     uint64_t resent;         /* for want of an answer */
     double compute_seconds;  /* computing, as declared and slowed down */
     double transmit_seconds; /* waiting for messages that were on their way */

@@ -57,6 +57,8 @@ struct rbt_train_event {
     struct rbt_metrics eval; /* on the evaluation data; count 0 without */
     double lag_mean;
     int64_t lag_max;
+    int64_t clock_min; /* of all workers: the slowest and the fastest */
+    int64_t clock_max;
     int64_t staleness; /* of the job: the bound that is in force; RBT_STALENESS_ANY: none */
     uint64_t bytes;
 };

@@ -84,6 +84,8 @@ static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
     event->lag_mean = stats.lag_mean;
     event->lag_max = stats.lag_max;
     event->staleness = rbt_job_staleness(job);
+    event->clock_min = stats.clock_min;
+    event->clock_max = stats.clock_max;
     event->bytes = stats.bytes_sent + stats.bytes_received;
     if (observer->on_event != NULL) {
         observer->on_event(observer->context, event);

@@ -16,6 +16,11 @@
     X(NO_WAITING, "reads are answered one clock too early")                                        \
     X(NO_HOLDING, "shards show updates that are further ahead than the staleness")                 \
     X(STALE_COPY, "rows that were sent ahead are used however old they are")                       \
+    X(FORGETFUL_COPY, "rows that were sent ahead are used though they lack own updates")           \
+    X(EARLY_VISIBLE, "own updates are forgotten one clock before they are visible")                \
+    X(EARLY_ACK, "servers acknowledge what came before its predecessor")                           \
+    X(EARLY_RELEASE, "the message after the last acknowledged one is not sent again")              \
+    X(NO_WAKING, "reads that wait are not answered when their time has come")                      \
     X(NO_RESEND, "what is not acknowledged is not sent again")
 
 enum rbt_mutant {

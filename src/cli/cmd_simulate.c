@@ -71,6 +71,22 @@ static bool has_option(const struct halves *halves, const char *option)
     return false;
 }
 
+/* After "train" has refused what stands behind "--": perhaps it belongs in front of it. */
+static rbt_status hint_side(rbt_status st, const struct halves *halves)
+{
+    for (size_t i = 0; i < rbt_cluster_line_option_count; i++) {
+        char option[64];
+        snprintf(option, sizeof option, "--%s", rbt_cluster_line_options[i].name);
+        char quoted[96];
+        snprintf(quoted, sizeof quoted, "unrecognized option \"%s\"", option);
+        if (has_option(halves, option) && strstr(rbt_last_error(), quoted) != NULL) {
+            return rbt_fail_hint(st, "\"%s\" describes the cluster and goes in front of \"--\".",
+                                 option);
+        }
+    }
+    return st;
+}
+
 /* What may stand on either side must not stand on both. */
 static rbt_status check_sides(const struct rbt_cluster_line *cluster, const struct halves *halves)
 {
@@ -158,7 +174,7 @@ static rbt_status run(int argc, char *const *argv)
     struct rbt_train_line line;
     st = rbt_train_line_parse(halves.behind_count - 1, halves.behind + 1, &line);
     if (st != RBT_OK) {
-        return st;
+        return hint_side(st, &halves);
     }
     line.request.start.command = "simulate"; /* the log shows the whole of it */
     line.request.start.argc = argc;

@@ -173,6 +173,8 @@ rbt_status rbt_runlog_eval(struct rbt_runlog *log, const struct rbt_train_event 
     rbt_summary_metrics(json, "eval", &event->eval);
     rbt_json_real(json, "lag_mean", event->lag_mean);
     rbt_json_int(json, "lag_max", event->lag_max);
+    rbt_json_int(json, "clock_min", event->clock_min);
+    rbt_json_int(json, "clock_max", event->clock_max);
     rbt_json_int(json, "staleness", event->staleness);
     rbt_json_count(json, "bytes", event->bytes);
     return print(log);

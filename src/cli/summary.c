@@ -36,6 +36,7 @@ static void add_simulation(struct rbt_json *json, const struct rbt_summary *summ
     rbt_json_count(json, "duplicated", simulation->duplicated);
     rbt_json_count(json, "resent", simulation->resent);
     rbt_json_count(json, "network_bytes", simulation->bytes);
+    rbt_json_count(json, "nodes_lost", simulation->nodes_lost);
 }
 
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
@@ -70,6 +71,11 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
                   is_simulated ? summary->simulation->wait_seconds : stats->wait_seconds);
     rbt_json_real(json, "lag_mean", stats->lag_mean);
     rbt_json_int(json, "lag_max", stats->lag_max);
+    rbt_json_begin(json, "lag_counts", '[');
+    for (size_t i = 0; i < RBT_LAG_COUNTS; i++) {
+        rbt_json_count(json, NULL, stats->lag_counts[i]);
+    }
+    rbt_json_end(json, ']');
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
     if (!is_reproducible) {
@@ -110,6 +116,9 @@ static void print_simulation(FILE *out, const struct rbt_summary *summary)
             "  network    %" PRIu64 " messages, %s; %" PRIu64 " lost, %" PRIu64
             " duplicated, %" PRIu64 " sent again\n",
             simulation->messages, a, simulation->lost, simulation->duplicated, simulation->resent);
+    if (simulation->nodes_lost > 0) {
+        fprintf(out, "  nodes      %" PRIu64 " lost\n", simulation->nodes_lost);
+    }
     rbt_text_from_seconds(summary->train->seconds, a);
     rbt_text_from_count((double)simulation->events, b);
     fprintf(out, "  simulated  %s events in %s\n", b, a);

@@ -84,6 +84,7 @@ struct rbt_worker_stats {
     atomic_uint_least64_t wait_ns;
     atomic_uint_least64_t lag_sum;
     atomic_uint_least64_t lag_max;
+    atomic_uint_least64_t lag_counts[RBT_LAG_COUNTS];
     atomic_uint_least64_t bytes_sent;
     atomic_uint_least64_t bytes_received;
 };

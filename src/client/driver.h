@@ -60,6 +60,7 @@ struct rbt_driver_ops {
 struct rbt_driver {
     const struct rbt_driver_ops *ops;
     uint32_t process_size; /* workers in a process, the last one maybe fewer */
+    bool sends_ahead;      /* a PULL with a subscription may be answered with an older copy */
 };
 
 /* The embedded driver, in local/local.c. */

@@ -80,10 +80,10 @@ static void take_elements(void *context, const uint32_t *index, const void *valu
     }
 }
 
-/* Room for what each of `shards` shards says about `count` workers. */
+/* Room for what each of `shards` shards says about `count` workers, and for what they must say. */
 static rbt_status fit_applied(rbt_worker *worker, size_t shards, size_t count)
 {
-    const size_t needed = shards * count;
+    const size_t needed = (shards + 1) * count;
     if (needed <= worker->applied_max) {
         return RBT_OK;
     }
@@ -96,10 +96,31 @@ static rbt_status fit_applied(rbt_worker *worker, size_t shards, size_t count)
     return RBT_OK;
 }
 
+/* What has been dropped from buffers is not laid on top any more: rows that lack it, because they
+ * were sent before, are of no use. Returns one sequence for each worker that the fetch asks about.
+ */
+static const uint64_t *list_dropped(rbt_worker *worker, const struct rbt_portion *portion,
+                                    const struct rbt_fetch *fetch)
+{
+    const rbt_overlay overlay = portion->table->options.overlay;
+    uint64_t *least = worker->applied + worker->job->shard_count * fetch->applied_count;
+    rbt_worker_lock(portion);
+    for (uint32_t i = 0; i < fetch->applied_count; i++) {
+        const rbt_worker *other = &worker->job->workers[fetch->applied_first + i];
+        const bool is_laid =
+            overlay == RBT_OVERLAY_PROCESS || (overlay == RBT_OVERLAY_OWN && other == worker);
+        const struct rbt_portion *dropping = is_laid ? other->portions[portion->table->id] : NULL;
+        least[i] = dropping == NULL ? 0 : dropping->buffer.dropped;
+    }
+    rbt_worker_unlock(portion);
+    return least;
+}
+
 /* One call for each shard that owns rows of the target. */
 static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                          const struct rbt_fetch *fetch, struct sparse_sink *sink)
 {
+    const uint64_t *least = list_dropped(worker, portion, fetch);
     size_t count = 0;
     for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
         struct rbt_batch batch = rbt_keylist_batch(fetch->target.keys, shard);
@@ -123,7 +144,8 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .context = sink,
                       .applied = worker->applied + count * fetch->applied_count,
                       .applied_first = fetch->applied_first,
-                      .applied_count = fetch->applied_count}};
+                      .applied_count = fetch->applied_count,
+                      .applied_least = least}};
         count++;
     }
     return count;

@@ -236,6 +236,21 @@ static uint64_t load(const atomic_uint_least64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+/* How far apart the workers are that have not left. */
+static void add_clocks(const rbt_job *job, struct rbt_job_stats *stats)
+{
+    int64_t min = RBT_CLOCK_GONE;
+    for (uint32_t i = 0; job->workers != NULL && i < job->worker_count; i++) {
+        const rbt_worker *worker = &job->workers[i];
+        if (!atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
+            const int64_t clock = rbt_client_clock(worker);
+            min = clock < min ? clock : min;
+            stats->clock_max = clock > stats->clock_max ? clock : stats->clock_max;
+        }
+    }
+    stats->clock_min = min == RBT_CLOCK_GONE ? 0 : min;
+}
+
 void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
 {
     *stats = (struct rbt_job_stats){0};
@@ -252,8 +267,12 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
         wait_ns += load(&worker->wait_ns);
         const int64_t lag_max = (int64_t)load(&worker->lag_max);
         stats->lag_max = lag_max > stats->lag_max ? lag_max : stats->lag_max;
+        for (size_t k = 0; k < RBT_LAG_COUNTS; k++) {
+            stats->lag_counts[k] += load(&worker->lag_counts[k]);
+        }
     }
     stats->wait_seconds = (double)wait_ns * 1e-9;
     stats->lag_mean = stats->reads == 0 ? 0.0 : (double)lag_sum / (double)stats->reads;
+    add_clocks(job, stats);
     job->driver->ops->stats(job->driver, stats);
 }

@@ -179,7 +179,8 @@ static rbt_status fill_process(rbt_worker *worker, struct rbt_portion *portion, 
 }
 
 /* Fetches a row for the process, through row `to` of the worker's cache: others may empty the
- * process's while this worker waits. */
+ * process's while this worker waits. Never from rows that were sent ahead: the worker may have seen
+ * newer ones that a colleague fetched, and would see them vanish. */
 static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
                                 int64_t need)
 {
@@ -187,8 +188,6 @@ static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion,
     struct rbt_rowcache *own = &portion->rows;
     const struct rbt_fetch fetch = {.target = target_of(own, to, portion->list),
                                     .need = need,
-                                    .subscription =
-                                        rbt_worker_row_subscription(table, own->rows[to].key),
                                     .applied_first = worker->process_first,
                                     .applied_count = worker->process_size};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */

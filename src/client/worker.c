@@ -189,6 +189,8 @@ void rbt_worker_note_read(rbt_worker *worker, int64_t clock)
     struct rbt_worker_stats *stats = worker->stats;
     const int64_t lag = rbt_client_clock(worker) - clock;
     rbt_client_count(&stats->reads, 1);
+    const int64_t bin = lag < 0 ? 0 : lag < RBT_LAG_COUNTS ? lag : RBT_LAG_COUNTS - 1;
+    rbt_client_count(&stats->lag_counts[bin], 1);
     if (lag > 0) {
         rbt_client_count(&stats->lag_sum, (uint64_t)lag);
         if ((uint64_t)lag > atomic_load_explicit(&stats->lag_max, memory_order_relaxed)) {
@@ -350,8 +352,20 @@ static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t 
 {
     const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
     const bool is_bounded = staleness != RBT_STALENESS_ANY && floor != RBT_CLOCK_GONE;
-    const int64_t limit = is_bounded ? floor + staleness : completed;
+    const int64_t limit = is_bounded ? floor + staleness + RBT_MUTANT(EARLY_VISIBLE) : completed;
     return limit < completed ? limit : completed;
+}
+
+/* Clocks < this are in every copy that may still be read. Where rows are sent ahead that can be an
+ * older one; it has all clocks < c - s, so what came later must stay in the buffer. */
+static int64_t forgettable_clock(const rbt_table *table, int64_t completed, int64_t floor)
+{
+    const int64_t visible = visible_clock(table, completed, floor);
+    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    if (!table->is_eager || !table->job->driver->sends_ahead || staleness == RBT_STALENESS_ANY) {
+        return visible;
+    }
+    return completed - staleness < visible ? completed - staleness : visible;
 }
 
 /* What all shards have, as far as the worker knows. */
@@ -379,7 +393,7 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
     }
     rbt_worker_lock(portion);
     rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
-    rbt_buffer_drop(&portion->buffer, visible_clock(portion->table, completed, progress->floor),
+    rbt_buffer_drop(&portion->buffer, forgettable_clock(portion->table, completed, progress->floor),
                     RBT_MUTANT(EARLY_DROP) ? UINT64_MAX : progress->acknowledged);
     rbt_worker_unlock(portion);
 }

@@ -105,7 +105,7 @@ static void settle(rbt_gate *gate, struct rbt_gate_outbox *out)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < gate->parked_count; i++) {
         const struct parked_read read = gate->parked[i];
-        if (read.need <= gate->floor) {
+        if (read.need <= gate->floor && !RBT_MUTANT(NO_WAKING)) {
             emit(out, read.request, RBT_OK);
         } else {
             gate->parked[kept++] = read;

@@ -45,9 +45,11 @@ struct entry {
     uint64_t number;
     uint64_t cookie;
     rbt_time due;
-    rbt_time wait; /* due == when it was sent last + wait, unless is_received */
+    rbt_time sent;        /* for the first time */
+    rbt_time wait;        /* due == when it was sent last + wait, unless is_received or put off */
+    rbt_time wait_before; /* it was sent again */
+    uint32_t resends;
     bool is_request;
-    bool is_resent;
     bool is_received; /* of a request: the receiver has said so */
 };
 
@@ -199,8 +201,10 @@ rbt_status rbt_session_send(rbt_session *session, const struct rbt_session_messa
         return st;
     }
     struct entry *entry = &session->entries[session->open_count++];
-    *entry = (struct entry){
-        .number = message->number, .cookie = message->cookie, .is_request = message->is_request};
+    *entry = (struct entry){.number = message->number,
+                            .cookie = message->cookie,
+                            .sent = now,
+                            .is_request = message->is_request};
     delay(session, entry, session->timeout, now);
     session->next_due = entry->due < session->next_due ? entry->due : session->next_due;
     if (!message->is_request) {
@@ -242,8 +246,8 @@ static void learn(rbt_session *session, const struct entry *entry, rbt_time now)
 {
     RBT_ASSERT(!entry->is_received); /* then it is not new, and `wait` is no measure */
     RBT_ASSERT(entry->wait >= session->resend_min);
-    if (!entry->is_resent) {
-        time_trip(session, now - (entry->due - entry->wait));
+    if (entry->resends == 0) {
+        time_trip(session, now - entry->sent);
     } else if (entry->wait > session->timeout) {
         session->timeout = entry->wait;
     }
@@ -257,12 +261,12 @@ void rbt_session_acknowledge(rbt_session *session, uint64_t number, rbt_time now
     uint32_t kept = 0;
     for (uint32_t i = 0; i < session->open_count; i++) {
         const struct entry entry = session->entries[i];
-        if (entry.is_request || entry.number > number) {
+        if (entry.is_request || entry.number > number + RBT_MUTANT(EARLY_RELEASE)) {
             session->entries[kept++] = entry;
             continue;
         }
         emit(session, out, RBT_SESSION_RELEASE, entry.cookie);
-        if (!witness.is_resent || (entry.is_resent && entry.wait > witness.wait)) {
+        if (witness.resends == 0 || (entry.resends > 0 && entry.wait > witness.wait)) {
             witness = entry;
         }
     }
@@ -337,12 +341,28 @@ void rbt_session_expire(rbt_session *session, rbt_time now, struct rbt_session_o
             if (!RBT_MUTANT(NO_RESEND)) {
                 emit(session, out, RBT_SESSION_TRANSMIT, entry->cookie);
             }
-            entry->is_resent = true;
+            entry->resends++;
+            entry->wait_before = entry->wait;
             delay(session, entry, 2 * entry->wait, now);
         }
     }
     session->next_due = smallest_due(session);
     RBT_ASSERT(session->next_due > now);
+    RBT_DEBUG_ASSERT(invariants_hold(session));
+}
+
+void rbt_session_put_off(rbt_session *session, uint64_t cookie, rbt_time now)
+{
+    RBT_ASSERT(now >= 0);
+    for (uint32_t i = 0; i < session->open_count; i++) {
+        struct entry *entry = &session->entries[i];
+        if (entry->cookie == cookie) {
+            RBT_ASSERT(entry->resends > 0);
+            entry->resends--;
+            delay(session, entry, entry->wait_before, now);
+        }
+    }
+    session->next_due = smallest_due(session);
     RBT_DEBUG_ASSERT(invariants_hold(session));
 }
 

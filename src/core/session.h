@@ -87,6 +87,10 @@ void rbt_session_abandon(rbt_session *session, struct rbt_session_outbox *out);
 /* Adds TRANSMIT for everything that is due, oldest first. */
 void rbt_session_expire(rbt_session *session, rbt_time now, struct rbt_session_outbox *out);
 
+/* After a TRANSMIT that was not followed, because the driver knows that the message or its answer
+ * is still on its way, in a long queue for instance: it is due again as if the time began now. */
+void rbt_session_put_off(rbt_session *session, uint64_t cookie, rbt_time now);
+
 /* When something is due, or RBT_TIME_NEVER. */
 rbt_time rbt_session_deadline(const rbt_session *session);
 

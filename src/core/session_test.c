@@ -637,6 +637,18 @@ static void create_survives_every_failed_allocation(void **state)
 }
 
 /* There may be 100,000 of them. */
+static void a_message_that_is_put_off_is_as_good_as_new(void **state)
+{
+    struct fixture *f = *state;
+    stream(f, 1, 0);
+    assert_resent(f, 100, 1);
+    rbt_session_put_off(f->session, 1, 100 * MS);
+    assert_resent(f, 200, 1); /* the wait has not doubled */
+    rbt_session_put_off(f->session, 1, 200 * MS);
+    acknowledge(f, 1, 250); /* and it tells how long a trip takes */
+    assert_int_equal(rbt_session_patience(f->session), (250 + 4 * 125) * MS);
+}
+
 static void a_session_is_small_whatever_its_window(void **state)
 {
     (void)state;
@@ -661,7 +673,7 @@ static void room_grows_with_what_is_open_up_to_the_window(void **state)
     for (uint64_t number = 1; number <= WIDE; number++) {
         const struct rbt_session_message message = {.number = number, .cookie = number};
         assert_ok(rbt_session_send(session, &message, 0));
-        assert_true(rbt_alloc_live_bytes() <= 512 + 100 * number);
+        assert_true(rbt_alloc_live_bytes() <= 512 + 128 * number);
     }
     assert_fails(rbt_session_send(session, &(struct rbt_session_message){.number = WIDE + 1}, 0),
                  RBT_E_BUSY, "1000 messages");
@@ -699,6 +711,7 @@ int main(void)
         cmocka_unit_test(random_runs_keep_every_promise),
         cmocka_unit_test(create_survives_every_failed_allocation),
         cmocka_unit_test(a_session_is_small_whatever_its_window),
+        WITH_SESSION(a_message_that_is_put_off_is_as_good_as_new),
         cmocka_unit_test(room_grows_with_what_is_open_up_to_the_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,6 +84,9 @@ struct rbt_shard_event {
     uint64_t *applied;
     uint32_t applied_first;
     uint32_t applied_count;
+    /* For drivers that may answer with an older copy: of the same workers, what must be visible in
+     * the rows, since the reader has it no longer. NULL: whatever there is. */
+    const uint64_t *applied_least;
 
     const struct rbt_shard_table *schema; /* TABLE */
 };

@@ -190,6 +190,22 @@ uint64_t rbt_vclock_min(const rbt_vclock *vclock, uint32_t node, struct rbt_rang
     return min;
 }
 
+uint64_t rbt_vclock_max(const rbt_vclock *vclock, uint32_t node, struct rbt_range range)
+{
+    RBT_ASSERT(range.first <= range.last);
+    const struct entry *entries = entries_of(vclock, node);
+    const uint32_t count = vclock->counts[node];
+    uint32_t i = find(entries, count, range.first);
+    uint64_t max = entries[i].time;
+    for (i++; i < count && entries[i].first <= range.last; i++) {
+        if (entries[i].time > max) {
+            max = entries[i].time;
+        }
+    }
+    RBT_ASSERT(i <= count);
+    return max;
+}
+
 uint32_t rbt_vclock_ranges(const rbt_vclock *vclock, uint32_t node)
 {
     RBT_ASSERT(node < vclock->node_count);

@@ -33,9 +33,11 @@ void rbt_vclock_reset(rbt_vclock *vclock);
 RBT_MUST_USE rbt_status rbt_vclock_set(rbt_vclock *vclock, uint32_t node, struct rbt_range range,
                                        uint64_t time);
 
-/* The node's time for one key; its smallest time in a range; the number of ranges kept for it. */
+/* The node's time for one key; its smallest and its largest time in a range; the number of ranges
+ * kept for it. */
 uint64_t rbt_vclock_get(const rbt_vclock *vclock, uint32_t node, uint64_t key);
 uint64_t rbt_vclock_min(const rbt_vclock *vclock, uint32_t node, struct rbt_range range);
+uint64_t rbt_vclock_max(const rbt_vclock *vclock, uint32_t node, struct rbt_range range);
 uint32_t rbt_vclock_ranges(const rbt_vclock *vclock, uint32_t node);
 
 #endif

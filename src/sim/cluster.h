@@ -47,6 +47,8 @@ struct rbt_node {
     bool is_down; /* nothing gets in or out */
     bool is_gone; /* for good */
     rbt_time paused_until;
+    rbt_time traffic_since; /* for the trace: when the slice of time began, and what was sent and */
+    uint64_t traffic[2];    /* received in it */
 };
 
 /* From a worker, or the coordinator, to a server. */
@@ -55,6 +57,8 @@ struct rbt_link {
     uint32_t node;        /* of the sender */
     uint32_t server;
     rbt_time timer_at; /* of the timer event under way, or RBT_TIME_NEVER */
+    uint64_t sent;     /* highest number of the stream */
+    uint64_t leave;    /* number of its last message, which says that the worker is gone; 0: none */
     int64_t floor;     /* what the server last said */
     uint64_t version;
     uint64_t arrived;
@@ -146,9 +150,9 @@ typedef struct rbt_cluster {
 
     rbt_members *members;
     struct rbt_member_effect *member_effects;
-    rbt_time watched_at; /* when the coordinator last looked */
     struct rbt_link *coordinator_links;
     uint64_t expel_id;
+    rbt_time heard_last; /* when the coordinator last heard of anybody */
 
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
@@ -191,6 +195,9 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message);
 
 void rbt_cluster_arrive(rbt_cluster *cluster, void *envelope);
 
+/* Writes down the traffic of the last slice of time; at the end of a run. */
+void rbt_cluster_end_traffic(rbt_cluster *cluster);
+
 /* Takes the message out of the envelope and frees that; NULL if the node is down. */
 struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *envelope);
 uint32_t rbt_cluster_addressee(const void *envelope);
@@ -211,6 +218,9 @@ void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link);
 /* Releases what the session is done with. */
 void rbt_link_release(const struct rbt_session_outbox *out);
 void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link);
+
+/* Every node is up and all links are as they were at first. */
+void rbt_cluster_heal(rbt_cluster *cluster);
 
 void rbt_fault_begin(rbt_cluster *cluster, uint32_t index);
 void rbt_fault_end(rbt_cluster *cluster, uint32_t index);

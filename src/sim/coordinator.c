@@ -1,6 +1,9 @@
 /* sim/coordinator.c - the coordinator of a simulated cluster: it hears from everybody, and when a
  * process falls silent tells the servers that nobody need wait for its workers. A server that falls
- * silent ends the run: its rows are lost. */
+ * silent ends the run: its rows are lost.
+ *
+ * If it has heard from nobody at all, it is the one that is cut off, or was away, and must not
+ * judge the others; when it hears again, their time starts anew. */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -20,8 +23,8 @@ rbt_status rbt_coordinator_start(rbt_cluster *cluster)
     if (st != RBT_OK) {
         return st;
     }
-    cluster->watched_at = cluster->now + SUSPECT_TIME;
     rbt_members_leave(cluster->members, RBT_NODE_COORDINATOR); /* it does not watch itself */
+    cluster->heard_last = cluster->now;
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         cluster->coordinator_links[i] = (struct rbt_link){
             .node = RBT_NODE_COORDINATOR, .server = i, .timer_at = RBT_TIME_NEVER};
@@ -116,50 +119,61 @@ static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
                               cluster->nodes[effect->node].name, names[effect->state]);
         }
         if (effect->state == RBT_MEMBER_DOWN) {
+            cluster->simulation->totals.nodes_lost++;
             give_up(cluster, effect->node);
         }
     }
 }
 
-static void hear_all(rbt_cluster *cluster)
+/* Processes whose workers have all ended are not watched any more. */
+static void note_ended(rbt_cluster *cluster)
 {
-    struct rbt_members_outbox out = {.effects = cluster->member_effects};
-    for (uint32_t i = RBT_NODE_SERVERS; i < cluster->node_count; i++) {
-        rbt_members_hear(cluster->members, i, cluster->now, &out);
-    }
-    note(cluster, &out);
-}
-
-void rbt_coordinator_watch(rbt_cluster *cluster)
-{
-    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
-                         NULL);
-    if (cluster->nodes[RBT_NODE_COORDINATOR].is_down) {
-        return;
-    }
-    struct rbt_members_outbox out = {.effects = cluster->member_effects};
-    if (cluster->now - cluster->watched_at > 2 * BEAT_TIME) {
-        hear_all(cluster); /* it was away itself: silence means nothing */
-    }
-    cluster->watched_at = cluster->now;
+    bool is_done = true; /* the process up to here */
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         const struct rbt_sim_worker *worker = &cluster->workers[i];
         const bool is_last =
             i + 1 == cluster->worker_count || cluster->workers[i + 1].node != worker->node;
-        if (is_last && worker->state == RBT_WORKER_ENDED && !worker->was_crashed) {
-            rbt_members_leave(cluster->members, worker->node); /* it has ended its work */
+        is_done = is_done && worker->state == RBT_WORKER_ENDED;
+        if (is_last && is_done && !cluster->nodes[worker->node].is_gone) {
+            rbt_members_leave(cluster->members, worker->node);
         }
+        is_done = is_done || is_last;
     }
-    rbt_members_expire(cluster->members, cluster->now, &out);
-    note(cluster, &out);
+}
+
+static bool is_cut_off(const rbt_cluster *cluster)
+{
+    return cluster->now - cluster->heard_last >= SUSPECT_TIME;
+}
+
+void rbt_coordinator_watch(rbt_cluster *cluster)
+{
+    struct rbt_members_outbox out = {.effects = cluster->member_effects};
+    note_ended(cluster);
+    if (!is_cut_off(cluster)) {
+        rbt_members_expire(cluster->members, cluster->now, &out);
+        note(cluster, &out);
+    }
+    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
+                         NULL);
+}
+
+/* A node says that it is there. */
+static void hear(rbt_cluster *cluster, uint32_t from)
+{
+    struct rbt_members_outbox heard = {.effects = cluster->member_effects};
+    for (uint32_t i = 1; is_cut_off(cluster) && i < cluster->node_count; i++) {
+        rbt_members_hear(cluster->members, i, cluster->now, &heard);
+    }
+    cluster->heard_last = cluster->now;
+    rbt_members_hear(cluster->members, from, cluster->now, &heard);
+    note(cluster, &heard);
 }
 
 void rbt_coordinator_receive(rbt_cluster *cluster, struct rbt_message *message)
 {
     if (message->kind == RBT_MESSAGE_BEAT) {
-        struct rbt_members_outbox heard = {.effects = cluster->member_effects};
-        rbt_members_hear(cluster->members, message->from, cluster->now, &heard);
-        note(cluster, &heard);
+        hear(cluster, message->from);
         return;
     }
     RBT_ASSERT(message->kind == RBT_MESSAGE_DONE);

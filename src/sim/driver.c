@@ -186,6 +186,11 @@ static void describe(rbt_cluster *cluster, const struct rbt_queue_event *event)
     if (event->kind == RBT_EVENT_DELIVER) {
         rbt_cluster_describe(cluster, event->what, &cluster->seen);
     }
+    if (node != UINT32_MAX && cluster->nodes[node].paused_until > cluster->now) {
+        cluster->seen.what = "postponed";
+    } else if (event->kind == RBT_EVENT_DELIVER && cluster->nodes[node].is_down) {
+        cluster->seen.what = "dropped";
+    }
 }
 
 /* Whether all workers have ended and all servers know. */
@@ -257,6 +262,7 @@ static void run_events(rbt_cluster *cluster)
 static rbt_status start_run(rbt_cluster *cluster)
 {
     const rbt_simulation *simulation = cluster->simulation;
+    rbt_cluster_heal(cluster); /* the last run may have ended in the middle of a fault */
     rbt_status st = rbt_coordinator_start(cluster);
     for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
         rbt_sim_worker_clear(cluster, &cluster->workers[i]);
@@ -328,12 +334,14 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
     cluster->began = cluster->now;
     cluster->last_step = cluster->now;
     cluster->ended_count = 0;
+    cluster->status = RBT_OK;
     rbt_status st = start_run(cluster);
     if (st == RBT_OK) {
         run_workers(cluster);
         st = collect_status(cluster);
     }
     rbt_simulation_note(cluster);
+    rbt_cluster_end_traffic(cluster);
     end_run(cluster);
     return st;
 }
@@ -502,7 +510,7 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
     }
     const uint32_t threads = simulation->options.threads;
-    cluster->driver = (rbt_driver){.ops = &ops, .process_size = threads};
+    cluster->driver = (rbt_driver){.ops = &ops, .process_size = threads, .sends_ahead = true};
     cluster->simulation = simulation;
     cluster->worker_count = options->worker_count;
     cluster->server_count = options->shard_count;

@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "store/shard.h"
 
-/* What has just happened. */
+/* What has just happened. A delivery to a node that stands still is "postponed" and comes again;
+ * one to a node that is down is "dropped". */
 struct rbt_inspect_event {
-    rbt_time at;      /* virtual, since the run began */
-    const char *what; /* "arrive", "deliver", "wake", "timer", "fault", "heal", "beat", "watch" */
+    rbt_time at;         /* virtual, since the run began */
+    const char *what;    /* "arrive", "deliver", "wake", "timer", "fault", "heal", "beat", "watch",
+                            "postponed", "dropped" */
     const char *message; /* "push", "pull", "rows", ... of a delivery; else "" */
     const char *from;    /* nodes; "" if there is none */
     const char *to;
@@ -30,6 +32,9 @@ uint32_t rbt_inspect_server_count(const rbt_simulation *simulation);
 /* The shard of a server. It may be stepped with a PULL or SCAN that needs nothing (RBT_CLOCK_ANY),
  * which changes nothing. */
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server);
+
+/* The smallest clock that a request waits for at the server; RBT_CLOCK_GONE if none waits. */
+int64_t rbt_inspect_parked_need(const rbt_simulation *simulation, uint32_t server);
 
 /* What the worker has heard of a server: its floor, and how much of the worker's stream it has. */
 int64_t rbt_inspect_heard_floor(const rbt_simulation *simulation, uint32_t worker, uint32_t server);

@@ -172,8 +172,10 @@ static void take_elements(void *context, const uint32_t *index, const void *valu
     answer->elements = rbt_realloc(NULL, count + 1, sizeof *answer->elements);
     answer->values = rbt_realloc(NULL, count + 1, size);
     if (answer->elements != NULL && answer->values != NULL) {
-        memcpy(answer->elements, index, count * sizeof *index);
-        memcpy(answer->values, values, count * size);
+        if (count > 0) { /* an empty row has no arrays */
+            memcpy(answer->elements, index, count * sizeof *index);
+            memcpy(answer->values, values, count * size);
+        }
         answer->element_count = count;
         answer->has_elements = true;
     }
@@ -303,6 +305,7 @@ void rbt_message_unref(struct rbt_message *message)
     if (--message->references > 0) {
         return;
     }
+    rbt_message_unref(message->about);
     if (message->pool != NULL) {
         message->next = message->pool->first;
         message->pool->first = message;

@@ -73,6 +73,10 @@ struct rbt_message {
     struct rbt_driver_call *call;
     struct rbt_stash *stash;
 
+    uint32_t on_way;           /* copies of it, and of answers to it, on the network or kept by a
+                                  server: there is no need to send it again */
+    struct rbt_message *about; /* counted: what this answers; or NULL */
+
     struct rbt_message *next; /* in a server's list of those that came too early, or in a pool */
     struct rbt_message_pool *pool; /* where it goes back to, or NULL */
 };

@@ -11,9 +11,12 @@
 #include "base/error.h"
 #include "sim/cluster.h"
 
-#define RESEND_FIRST rbt_sim_time(0.2)
-#define RESEND_MIN   rbt_sim_time(0.02)
-#define RESEND_MAX   rbt_sim_time(10.0)
+enum { SENT, RECEIVED }; /* directions of traffic */
+
+#define TRAFFIC_SLICE rbt_sim_time(0.01) /* for the curves of a trace */
+#define RESEND_FIRST  rbt_sim_time(0.2)
+#define RESEND_MIN    rbt_sim_time(0.02)
+#define RESEND_MAX    rbt_sim_time(10.0)
 
 /* A copy of a message on the network. The path is copied, so that the message itself, which is not
  * in any processor cache, need not be looked at before it is delivered. */
@@ -72,6 +75,53 @@ void rbt_cluster_schedule(rbt_cluster *cluster, rbt_time at, enum rbt_cluster_ev
     }
 }
 
+/* Writes down what the node has sent and received since its slice of time began. */
+static void write_traffic(const rbt_cluster *cluster, uint32_t index)
+{
+    const struct rbt_node *node = &cluster->nodes[index];
+    const uint64_t per_s = (uint64_t)(1000000000 / TRAFFIC_SLICE);
+    const uint64_t rates[2] = {node->traffic[SENT] * per_s, node->traffic[RECEIVED] * per_s};
+    rbt_trace_traffic(cluster->simulation->trace, index, node->traffic_since, rates);
+}
+
+/* Adds to the node's curve of traffic, in slices of time. A message counts when its first byte
+ * arrives, having waited for the sender's link, and for its receiver when it is delivered. */
+static void note_traffic(rbt_cluster *cluster, uint32_t index, int direction, size_t bytes)
+{
+    struct rbt_node *node = &cluster->nodes[index];
+    const rbt_time since = cluster->now / TRAFFIC_SLICE * TRAFFIC_SLICE;
+    if (cluster->simulation->trace == NULL) {
+        return;
+    }
+    if (since > node->traffic_since) {
+        write_traffic(cluster, index);
+        if (since > node->traffic_since + TRAFFIC_SLICE) { /* and then there was nothing */
+            rbt_trace_traffic(cluster->simulation->trace, index,
+                              node->traffic_since + TRAFFIC_SLICE, (uint64_t[2]){0, 0});
+        }
+        node->traffic_since = since;
+        node->traffic[SENT] = 0;
+        node->traffic[RECEIVED] = 0;
+    }
+    node->traffic[direction] += bytes;
+}
+
+void rbt_cluster_end_traffic(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; cluster->simulation->trace != NULL && i < cluster->node_count; i++) {
+        write_traffic(cluster, i);
+    }
+}
+
+/* Counts what is on its way of the message and of answers to what it is about. */
+static void note_way(struct rbt_message *message, int copies)
+{
+    message->on_way += (uint32_t)copies;
+    if (message->about != NULL) {
+        message->about->on_way += (uint32_t)copies;
+    }
+}
+
 void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
 {
     if (cluster->nodes[message->from].is_down) {
@@ -89,6 +139,7 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
         *envelope = (struct rbt_envelope){
             .message = message, .path = path, .passage = passages[i], .sent = cluster->now};
         rbt_message_ref(message);
+        note_way(message, 1);
         rbt_cluster_schedule(cluster, passages[i].arrives, RBT_EVENT_ARRIVE, 0, envelope);
     }
 }
@@ -96,6 +147,7 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
 void rbt_cluster_discard(rbt_cluster *cluster, void *what)
 {
     struct rbt_envelope *envelope = what;
+    note_way(envelope->message, -1);
     rbt_message_unref(envelope->message);
     keep_envelope(cluster, envelope);
 }
@@ -109,6 +161,7 @@ void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
         rbt_cluster_discard(cluster, envelope);
         return;
     }
+    note_traffic(cluster, envelope->path.from, SENT, envelope->path.bytes);
     rbt_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
 }
 
@@ -163,6 +216,8 @@ struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
         return NULL;
     }
     trace_message(cluster, envelope);
+    note_traffic(cluster, envelope->path.to, RECEIVED, envelope->path.bytes);
+    note_way(message, -1);
     keep_envelope(cluster, envelope);
     return message;
 }
@@ -208,9 +263,14 @@ void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link)
     struct rbt_session_outbox out = {.effects = cluster->released};
     rbt_session_expire(link->session, cluster->now, &out);
     for (size_t i = 0; i < out.count; i++) {
+        struct rbt_message *message = message_of(out.effects[i].cookie);
         RBT_ASSERT(out.effects[i].kind == RBT_SESSION_TRANSMIT);
+        if (message->on_way > 0) { /* a transport would know: its bytes still get through */
+            rbt_session_put_off(link->session, out.effects[i].cookie, cluster->now);
+            continue;
+        }
         cluster->simulation->totals.resent++;
-        rbt_cluster_send(cluster, message_of(out.effects[i].cookie));
+        rbt_cluster_send(cluster, message);
     }
     rbt_link_arm(cluster, link);
 }
@@ -250,13 +310,29 @@ static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
     return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
 }
 
-/* The node does nothing until then; what its workers compute takes so much longer. */
+void rbt_cluster_heal(rbt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct rbt_node *node = &cluster->nodes[i];
+        node->is_down = false;
+        node->is_gone = false;
+        node->paused_until = 0;
+        rbt_network_set_side(cluster->network, i, 0);
+        rbt_network_slow(cluster->network, i, 1.0);
+    }
+}
+
+/* The node does nothing until then; what its workers compute takes so much longer. If it stands
+ * still already, only what is added counts. */
 static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
 {
-    cluster->nodes[node].paused_until = cluster->now + lasts;
+    const rbt_time before = cluster->nodes[node].paused_until;
+    const rbt_time from = before > cluster->now ? before : cluster->now;
+    const rbt_time until = cluster->now + lasts > from ? cluster->now + lasts : from;
+    cluster->nodes[node].paused_until = until;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].wake_at += lasts;
+        cluster->workers[i].wake_at += until - from;
     }
 }
 
@@ -270,7 +346,7 @@ static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
     cluster->nodes[node].is_gone = true;
     for (uint32_t i = first_worker(cluster, node);
          i < cluster->worker_count && cluster->workers[i].node == node; i++) {
-        cluster->workers[i].was_crashed = true;
+        cluster->workers[i].was_crashed = cluster->workers[i].state != RBT_WORKER_ENDED;
         (void)rbt_fail(RBT_E_CLOSED, "%s has crashed", cluster->nodes[node].name);
         rbt_sim_worker_close(cluster, &cluster->workers[i]);
     }
@@ -304,11 +380,27 @@ void rbt_fault_begin(rbt_cluster *cluster, uint32_t index)
     }
 }
 
+/* Whether another fault of the same kind is going on at the same node. */
+static bool has_other(const rbt_cluster *cluster, const struct rbt_fault *fault)
+{
+    const rbt_simulation *simulation = cluster->simulation;
+    const rbt_time now = cluster->now - cluster->began;
+    for (size_t i = 0; i < simulation->options.fault_count; i++) {
+        const struct rbt_fault *other = &simulation->faults[i];
+        const rbt_time at = rbt_sim_time(other->at);
+        if (other != fault && other->kind == fault->kind && strcmp(other->node, fault->node) == 0 &&
+            at <= now && (other->lasts == 0 || at + rbt_sim_time(other->lasts) > now)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void rbt_fault_end(rbt_cluster *cluster, uint32_t index)
 {
     const struct rbt_fault *fault = &cluster->simulation->faults[index];
     const uint32_t node = rbt_node_find(cluster, fault->node);
-    if (cluster->nodes[node].is_gone) {
+    if (cluster->nodes[node].is_gone || has_other(cluster, fault)) {
         return;
     }
     switch (fault->kind) {

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "sim/cluster.h"
 
 enum {
@@ -87,6 +88,7 @@ static uint32_t take_slot(struct rbt_sim_server *server, struct rbt_message *req
             (struct rbt_parked){.request = request, .next = server->parked_of[request->worker]};
         server->parked_of[request->worker] = slot;
         rbt_message_ref(request);
+        request->on_way++;
     }
     return slot;
 }
@@ -102,6 +104,7 @@ static void free_slot(struct rbt_sim_server *server, uint32_t slot)
     *at = server->parked[slot].next;
     server->parked[slot] = (struct rbt_parked){.next = server->free_slot};
     server->free_slot = slot;
+    request->on_way--;
     rbt_message_unref(request);
 }
 
@@ -127,15 +130,25 @@ static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
     message->floor = server->floor;
     message->version = server->version;
     if (message->worker < cluster->worker_count) {
-        message->arrived = rbt_shard_arrived(server->shard, message->worker);
+        const bool is_ack = message->kind == RBT_MESSAGE_ACK;
+        message->arrived = RBT_MUTANT(EARLY_ACK) && is_ack
+                               ? message->id
+                               : rbt_shard_arrived(server->shard, message->worker);
     }
     rbt_cluster_send(cluster, message);
     rbt_message_unref(message);
 }
 
+/* The message answers another one. */
+static void make_about(struct rbt_message *message, struct rbt_message *request)
+{
+    rbt_message_ref(request);
+    message->about = request;
+}
+
 /* A short message back to where another came from. */
-static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
-                  const struct rbt_message *to, enum rbt_message_kind kind)
+static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server, struct rbt_message *to,
+                  enum rbt_message_kind kind)
 {
     struct rbt_message *message = rbt_message_create(&cluster->pool, kind);
     if (message == NULL) {
@@ -145,6 +158,7 @@ static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server,
     message->to = to->from;
     message->worker = to->worker;
     message->id = to->id;
+    make_about(message, to);
     send_news(cluster, server, message);
 }
 
@@ -192,9 +206,17 @@ static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t
     struct rbt_shard_outbox out;
     (void)step(server, &rows->event, &out); /* a request lets nobody go on */
     const bool is_answered = out.count > 0;
+    const bool is_sparse =
+        rows->event.kind == RBT_SHARD_PULL && cluster->tables[rows->event.table].is_sparse;
+    if (is_answered && is_sparse && !rows->has_elements) {
+        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
+        rbt_message_unref(rows);
+        return false;
+    }
     if (is_answered) {
         RBT_ASSERT(out.effects[0].kind == RBT_SHARD_ANSWERED); /* there is room for all slots */
         rows->was_parked = request->was_parked;
+        make_about(rows, request);
         rows->answered = cluster->now;
         rbt_message_weigh(rows, cluster->tables);
         send_news(cluster, server, rows);
@@ -225,6 +247,7 @@ static void keep_early(struct rbt_sim_server *server, struct rbt_message *messag
     }
     if (*at == NULL || (*at)->id != message->id) {
         rbt_message_ref(message);
+        message->on_way++;
         message->next = *at;
         *at = message;
     }
@@ -255,12 +278,16 @@ static void receive_push(rbt_cluster *cluster, struct rbt_sim_server *server,
 {
     if (!apply(cluster, server, message)) {
         keep_early(server, message);
+        if (RBT_MUTANT(EARLY_ACK)) {
+            reply(cluster, server, message, RBT_MESSAGE_ACK);
+        }
         return;
     }
     struct rbt_message *next = server->early[message->worker];
     while (next != NULL && apply(cluster, server, next)) { /* ends: one less each time */
         server->early[message->worker] = next->next;
         next->next = NULL;
+        next->on_way--;
         rbt_message_unref(next);
         next = server->early[message->worker];
     }
@@ -286,7 +313,7 @@ static void receive_pull(rbt_cluster *cluster, struct rbt_sim_server *server,
 
 /* The coordinator says that a worker is gone. */
 static void receive_expel(rbt_cluster *cluster, struct rbt_sim_server *server,
-                          const struct rbt_message *message)
+                          struct rbt_message *message)
 {
     const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = message->event.worker};
     if (rbt_shard_clock(server->shard, event.worker) != RBT_CLOCK_GONE) {

@@ -161,6 +161,7 @@ rbt_status rbt_simulation_attach(rbt_cluster *cluster)
     simulation->worker_count = cluster->worker_count;
     simulation->nodes = nodes;
     simulation->node_count = cluster->node_count;
+    simulation->totals = (struct rbt_simulation_stats){0}; /* those of an earlier job are over */
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         workers[i].factor = cluster->workers[i].factor;
     }

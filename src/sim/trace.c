@@ -226,6 +226,15 @@ void rbt_trace_mark(rbt_trace *trace, struct rbt_trace_lane lane, const char *na
     put(trace, ",\"s\":\"t\"}"); /* as high as its thread */
 }
 
+void rbt_trace_traffic(rbt_trace *trace, uint32_t node, rbt_time at, const uint64_t bytes_per_s[2])
+{
+    RBT_ASSERT(at >= 0);
+    begin(trace, "C", "bytes per second", spans_of((struct rbt_trace_lane){.node = node}));
+    put_time(trace, "ts", at);
+    put(trace, ",\"args\":{\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}}", bytes_per_s[0],
+        bytes_per_s[1]);
+}
+
 /* One end of a message: something to hold on to, and the arrow's start ("s") or finish ("f"). */
 static void put_end(rbt_trace *trace, const struct rbt_trace_message *message, bool is_start)
 {

@@ -41,6 +41,9 @@ void rbt_trace_span(rbt_trace *trace, struct rbt_trace_lane lane, const char *na
 /* A moment. */
 void rbt_trace_mark(rbt_trace *trace, struct rbt_trace_lane lane, const char *name, rbt_time at);
 
+/* What a node sends and receives per second, from `at` on. */
+void rbt_trace_traffic(rbt_trace *trace, uint32_t node, rbt_time at, const uint64_t bytes_per_s[2]);
+
 struct rbt_trace_message {
     const char *name; /* "push", "pull", "rows", ... */
     struct rbt_trace_lane from;

@@ -52,8 +52,10 @@ static void clear_stashes(struct rbt_sim_worker *worker)
         rbt_message_unref(worker->stashes[i]->answer);
         rbt_free(worker->stashes[i]);
     }
+    if (worker->stash_count > 0) { /* else there may be no map yet */
+        rbt_map_clear(&worker->stash_index);
+    }
     worker->stash_count = 0;
-    rbt_map_clear(&worker->stash_index);
 }
 
 void rbt_sim_worker_clear(rbt_cluster *cluster, struct rbt_sim_worker *worker)
@@ -219,12 +221,14 @@ static rbt_time wait(rbt_cluster *cluster, struct rbt_sim_worker *worker)
 
 /* --- Sending --------------------------------------------------------------------------------- */
 
-static rbt_status refuse(const struct rbt_sim_worker *worker)
+/* Why a worker's calls fail: it was closed, or the run has failed and will be over soon. */
+static rbt_status refuse(const rbt_cluster *cluster, const struct rbt_sim_worker *worker)
 {
-    if (worker->error != NULL) {
-        rbt_error_restore(worker->error);
+    const bool is_own = worker->is_closed && worker->error != NULL;
+    if (is_own || cluster->status != RBT_OK) {
+        rbt_error_restore(is_own ? worker->error : &cluster->error);
     }
-    return RBT_E_CLOSED;
+    return worker->is_closed ? RBT_E_CLOSED : cluster->status;
 }
 
 /* Waits until fewer than OPEN_MAX_PUSH messages to this server are unanswered. */
@@ -236,7 +240,7 @@ static rbt_status wait_for_room(rbt_cluster *cluster, struct rbt_sim_worker *wor
         (void)wait(cluster, worker);
         worker->wants_room = false;
     }
-    return worker->is_closed ? refuse(worker) : RBT_OK;
+    return worker->is_closed ? refuse(cluster, worker) : RBT_OK;
 }
 
 /* Gives the message to the link's session, which keeps it, and sends it. */
@@ -288,16 +292,24 @@ static void draw_slowdown(const rbt_cluster *cluster, struct rbt_sim_worker *wor
 static rbt_status push(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
                        const struct rbt_shard_event *event)
 {
+    struct rbt_link *link = &worker->links[shard];
+    if (event->kind == RBT_SHARD_PUSH && event->sequence <= link->sent) {
+        return RBT_OK; /* another server's copy could not be sent, and so all are sent again */
+    }
     struct rbt_message *message = copy(cluster, event);
     if (message == NULL) {
         return RBT_E_NOMEM;
     }
-    message->id = event->sequence;
+    message->id = event->sequence > link->sent ? event->sequence : link->sent + 1;
     if (event->kind == RBT_SHARD_PUSH && event->marker != RBT_MARKER_NONE && shard == 0) {
         figures_of(cluster, worker)->clocks = event->marker;
         draw_slowdown(cluster, worker); /* a new clock */
     }
-    return transmit(cluster, worker, shard, message);
+    const uint64_t id = message->id;
+    const rbt_status st = transmit(cluster, worker, shard, message);
+    link->sent = st == RBT_OK ? id : link->sent;
+    link->leave = event->kind == RBT_SHARD_LEAVE ? id : link->leave;
+    return st;
 }
 
 static rbt_status request(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
@@ -374,12 +386,40 @@ static void complete(rbt_cluster *cluster, struct rbt_sim_worker *worker,
                                                            answer->answered > worker->step_at};
 }
 
-/* Whether the stash's answer will do. */
+/* Whether the stash's answer is of the right clock. */
 static bool is_fresh(const struct rbt_stash *stash, const struct rbt_shard_event *event)
 {
     return stash->answer != NULL &&
            (stash->answer->floor >= event->need || RBT_MUTANT(STALE_COPY)) &&
            rbt_message_fits(stash->answer, event);
+}
+
+/* Whether it contains what the reader relies on; it may have been sent before that was visible. */
+static bool has_least(const struct rbt_stash *stash, const struct rbt_shard_event *event)
+{
+    for (uint32_t i = 0; event->applied_least != NULL && i < event->applied_count; i++) {
+        if (stash->answer->event.applied[i] < event->applied_least[i] &&
+            !RBT_MUTANT(FORGETFUL_COPY)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Asks for the rows as they are now. What is asked for ahead may have to wait for this worker. */
+static rbt_status pull_now(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+                           struct rbt_driver_call *call, struct rbt_stash *stash)
+{
+    struct rbt_message *sent = NULL;
+    worker->unanswered++;
+    const rbt_status st = request(cluster, worker, call->shard, &call->event, &sent);
+    if (st == RBT_OK) {
+        sent->call = call;
+        sent->stash = stash;
+    } else {
+        worker->unanswered = worker->is_closed ? 0 : worker->unanswered - 1;
+    }
+    return st;
 }
 
 /* Serves the call from the stash, or lets it wait there. */
@@ -391,6 +431,9 @@ static rbt_status pull_eagerly(rbt_cluster *cluster, struct rbt_sim_worker *work
         return rbt_fail(RBT_E_NOMEM, "could not allocate room for rows sent ahead");
     }
     if (is_fresh(stash, &call->event)) {
+        if (!has_least(stash, &call->event)) {
+            return pull_now(cluster, worker, call, stash);
+        }
         complete(cluster, worker, call, stash->answer);
         ask_ahead(cluster, worker, stash, &call->event);
         return RBT_OK;
@@ -419,15 +462,7 @@ static rbt_status pull(rbt_cluster *cluster, struct rbt_sim_worker *worker,
         call->event.need != RBT_CLOCK_ANY) {
         return pull_eagerly(cluster, worker, call);
     }
-    struct rbt_message *sent = NULL;
-    worker->unanswered++;
-    const rbt_status st = request(cluster, worker, call->shard, &call->event, &sent);
-    if (st == RBT_OK) {
-        sent->call = call;
-    } else {
-        worker->unanswered = worker->is_closed ? 0 : worker->unanswered - 1;
-    }
-    return st;
+    return pull_now(cluster, worker, call, NULL);
 }
 
 /* --- Steps ----------------------------------------------------------------------------------- */
@@ -441,8 +476,8 @@ static void start(rbt_cluster *cluster, struct rbt_sim_worker *worker, struct rb
 {
     const struct rbt_link *link = &worker->links[call->shard];
     call->reply = (struct rbt_driver_reply){0};
-    if (worker->is_closed) {
-        call->reply.status = refuse(worker);
+    if (worker->is_closed || cluster->status != RBT_OK) {
+        call->reply.status = refuse(cluster, worker);
     } else if (is_request(&call->event)) {
         const rbt_status st = pull(cluster, worker, call);
         call->reply.status = st != RBT_OK ? st : call->reply.status;
@@ -469,7 +504,7 @@ void rbt_sim_worker_step(rbt_cluster *cluster, struct rbt_sim_worker *worker,
         calls[0].reply.waited = waited;
     }
     for (size_t i = 0; worker->is_closed && i < count; i++) {
-        calls[i].reply.status = refuse(worker);
+        calls[i].reply.status = refuse(cluster, worker);
     }
 }
 
@@ -489,28 +524,36 @@ int64_t rbt_sim_worker_floor(rbt_cluster *cluster, struct rbt_sim_worker *worker
         struct rbt_message *sent = NULL;
         (void)request(cluster, worker, shard, &event, &sent); /* a failure is the run's */
     }
+    const rbt_time start = cluster->now;
     sleep_for(cluster, worker, POLL_TIME);
+    figures_of(cluster, worker)->compute_seconds += (double)(cluster->now - start) * 1e-9;
     return link->floor;
 }
 
 /* --- Receiving ------------------------------------------------------------------------------- */
+
+/* Copies never get older. */
+static void keep_newest(struct rbt_stash *stash, struct rbt_message *answer)
+{
+    const struct rbt_message *old = stash->answer;
+    if (old == NULL || old->version <= answer->version) {
+        rbt_message_ref(answer);
+        rbt_message_unref(stash->answer);
+        stash->answer = answer;
+    }
+}
 
 /* The answer to a request for rows that are sent ahead. */
 static void receive_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker,
                           struct rbt_stash *stash, struct rbt_message *answer)
 {
     stash->request = NULL;
-    const struct rbt_message *old = stash->answer;
-    if (old == NULL || old->version <= answer->version) { /* copies never get older */
-        rbt_message_ref(answer);
-        rbt_message_unref(stash->answer);
-        stash->answer = answer;
-    }
+    keep_newest(stash, answer);
     struct rbt_driver_call *call = stash->call;
     if (call == NULL) {
         return;
     }
-    if (is_fresh(stash, &call->event)) {
+    if (is_fresh(stash, &call->event) && has_least(stash, &call->event)) {
         stash->call = NULL;
         worker->unanswered--;
         complete(cluster, worker, call, stash->answer);
@@ -534,27 +577,37 @@ static void receive_rows(rbt_cluster *cluster, struct rbt_sim_worker *worker, st
     struct rbt_driver_call *call = asked->call;
     struct rbt_stash *stash = asked->stash;
     rbt_message_unref(asked);
-    if (stash != NULL) {
-        receive_ahead(cluster, worker, stash, answer);
-    } else if (call != NULL) {
+    if (call != NULL) {
         worker->unanswered--;
-        complete(cluster, worker, call, answer);
+        if (stash != NULL) {
+            keep_newest(stash, answer);
+        }
+        const bool is_kept = stash != NULL && rbt_message_fits(stash->answer, &call->event);
+        complete(cluster, worker, call, is_kept ? stash->answer : answer);
+    } else if (stash != NULL) {
+        receive_ahead(cluster, worker, stash, answer);
     }
     if (answer->was_parked && answer->answered > worker->answered_last) {
         worker->answered_last = answer->answered;
     }
 }
 
+/* The server has all of the stream up to `number`. */
+static void acknowledge(const rbt_cluster *cluster, struct rbt_link *link, uint64_t number)
+{
+    struct rbt_session_outbox out = {.effects = cluster->released};
+    rbt_session_acknowledge(link->session, number, cluster->now, &out);
+    rbt_link_release(&out);
+}
+
 /* What every message of a server says. */
 static void note_news(rbt_cluster *cluster, struct rbt_link *link,
                       const struct rbt_message *message)
 {
-    struct rbt_session_outbox out = {.effects = cluster->released};
     link->floor = message->floor > link->floor ? message->floor : link->floor;
     link->version = message->version > link->version ? message->version : link->version;
     link->arrived = message->arrived > link->arrived ? message->arrived : link->arrived;
-    rbt_session_acknowledge(link->session, message->arrived, cluster->now, &out);
-    rbt_link_release(&out);
+    acknowledge(cluster, link, message->arrived);
 }
 
 void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
@@ -572,7 +625,10 @@ void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
     case RBT_MESSAGE_PARKED:
         rbt_session_received(link->session, message->id, cluster->now);
         break;
-    case RBT_MESSAGE_ACK:
+    case RBT_MESSAGE_ACK: /* shards do not count the last message of the stream */
+        if (message->id == link->leave) {
+            acknowledge(cluster, link, link->leave);
+        }
         break;
     case RBT_MESSAGE_REFUSED:
         (void)rbt_fail(RBT_E_CLOSED, "%s was given up: it had been silent for too long",

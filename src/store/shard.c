@@ -229,6 +229,18 @@ static bool is_duplicate(const struct table *table, const struct rbt_shard_event
            rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
 }
 
+/* Whether a part of the message has come before, cut elsewhere. Nobody cuts messages yet; whoever
+ * will must say which parts an answer contains, so for now it is refused rather than applied twice.
+ */
+static bool is_cut(const struct table *table, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->range.first <= event->range.last);
+    RBT_ASSERT(event->sequence > 0);
+    return !is_duplicate(table, event) &&
+           rbt_vclock_max(table->arrived, event->worker, event->range) >= event->sequence &&
+           !RBT_MUTANT(NO_DUPLICATE_CHECK);
+}
+
 /* What the worker's clock will be once the event's marker has been noted. */
 static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event *event)
 {
@@ -298,7 +310,11 @@ static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *ev
     size_t count = 0;
     while (st == RBT_OK && count < event->batch_count) {
         const struct rbt_batch *batch = &event->batches[count];
-        if (!is_duplicate(table_at(shard, batch->table), event)) {
+        const struct table *table = table_at(shard, batch->table);
+        if (is_cut(table, event)) {
+            st = rbt_fail(RBT_E_INVALID, "message %llu of worker %u comes again with other keys",
+                          (unsigned long long)event->sequence, event->worker);
+        } else if (!is_duplicate(table, event)) {
             st = prepare(shard, event, batch);
         }
         count += st == RBT_OK;
@@ -627,6 +643,23 @@ int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker)
     RBT_ASSERT(worker < shard->options.worker_count);
     RBT_ASSERT(shard->gate != NULL);
     return rbt_gate_clock(shard->gate, worker);
+}
+
+void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
+                          void (*visit)(void *context, const struct rbt_shard_held *held),
+                          void *context)
+{
+    RBT_ASSERT(table < shard->table_count);
+    RBT_ASSERT(shard->tables[table].is_open);
+    const struct table *from = &shard->tables[table];
+    const struct rbt_bin *bin = NULL;
+    for (size_t at = 0; (bin = rbt_bins_at(&from->bins, at)) != NULL; at++) {
+        struct rbt_shard_held held = {.worker = bin->id.worker, .clock = bin->id.clock};
+        for (size_t i = 0; rbt_bins_unpack(bin, &from->schema, i, from->scratch, &held.batch);
+             i++) {
+            visit(context, &held);
+        }
+    }
 }
 
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)

@@ -54,6 +54,17 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker);
 int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker);
 
+/* For tests: hands over every batch of the table that has arrived and is not visible yet. What
+ * `batch` points to is the shard's. */
+struct rbt_shard_held {
+    uint32_t worker;
+    int64_t clock;
+    struct rbt_batch batch;
+};
+void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
+                          void (*visit)(void *context, const struct rbt_shard_held *held),
+                          void *context);
+
 /* Figures for rbt_job_stats(). */
 struct rbt_shard_stats {
     uint64_t updates;    /* update messages applied: one per table and message */

@@ -95,6 +95,9 @@ WRONG_LINES = [
      'option "--workers" is given to "simulate" and to "train"', 'Leave it out behind "--".'),
     (["simulate", "--servers", "4", "--", "train", "linear", "--data", "x", "--servers", "4"],
      'option "--servers" is given to "simulate" and to "train"', 'Leave it out behind "--".'),
+    (["simulate", "--", "train", "linear", "--data", "x", "--trace=t.json"],
+     'unrecognized option "--trace" for "rubato train linear"',
+     '"--trace" describes the cluster and goes in front of "--".'),
 ]
 
 

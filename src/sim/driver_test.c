@@ -1,0 +1,335 @@
+/* sim/driver_test.c - whole runs: workers that fail, runs that are ended, memory that runs out,
+ * measured time. Run it under the thread sanitizer as well: it must be told of every fiber. */
+#include "base/test.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "sim/inspect.h"
+#include "sim/trial.h"
+
+/* --- Workers that fail ----------------------------------------------------------------------- */
+
+/* Workers 1 and 2 fail after some clocks. */
+static rbt_status walk_or_fail(rbt_worker *worker, void *argument)
+{
+    struct rbt_trial *trial = argument;
+    const uint32_t index = rbt_worker_index(worker);
+    if (index != 1 && index != 2) {
+        return rbt_trial_walk(worker, argument);
+    }
+    const int64_t one = 1;
+    rbt_status st = RBT_OK;
+    for (int clock = 0; st == RBT_OK && clock < 4; clock++) {
+        st = rbt_add(worker, trial->table, 0, &one);
+        rbt_spend(worker, 0.01 / index); /* the second fails first, but is not the one to tell */
+        st = st != RBT_OK ? st : rbt_clock(worker);
+    }
+    st = st != RBT_OK ? st : rbt_add(worker, trial->table, 0, &one); /* is dropped */
+    return st != RBT_OK ? st : rbt_fail(RBT_E_INVALID, "worker %u has had enough", index);
+}
+
+static void a_failure_comes_out_of_the_run_and_the_others_finish(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    rbt_trial_open(
+        &trial,
+        &(struct rbt_trial_options){
+            .workers = 4, .servers = 2, .consistency = "ssp:1", .clocks = 20, .spends = 0.01});
+    assert_int_equal(rbt_job_run(trial.job, walk_or_fail, &trial), RBT_E_INVALID);
+    assert_string_equal(rbt_last_error(), "worker 1 has had enough");
+    assert_int_equal(rbt_trial_worker(&trial, 0).clocks, 20);
+    assert_int_equal(rbt_trial_worker(&trial, 3).clocks, 20);
+    assert_int_equal(rbt_trial_value(&trial, 0), 2 * 20 + 2 * 4);
+    trial.options.clocks = 2;
+    assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial)); /* the job is as good as before */
+    rbt_trial_close(&trial);
+}
+
+static void a_failure_is_told_even_if_the_process_crashes_later(void **state)
+{
+    (void)state;
+    const struct rbt_fault fault = {.kind = RBT_FAULT_CRASH, .node = "worker/1", .at = 0.1};
+    struct rbt_trial trial;
+    rbt_trial_open(&trial,
+                   &(struct rbt_trial_options){.cluster = {.faults = &fault, .fault_count = 1},
+                                               .workers = 4,
+                                               .consistency = "ssp:1",
+                                               .clocks = 20,
+                                               .spends = 0.01});
+    assert_int_equal(rbt_job_run(trial.job, walk_or_fail, &trial), RBT_E_INVALID);
+    assert_string_equal(rbt_last_error(), "worker 1 has had enough");
+    rbt_trial_close(&trial);
+}
+
+/* --- Runs that are ended --------------------------------------------------------------------- */
+
+struct counter {
+    uint64_t events;
+    uint64_t events_max;
+    rbt_time at; /* of the last event */
+    bool is_ordered;
+};
+
+static bool count_event(void *context, rbt_simulation *simulation)
+{
+    struct counter *counter = context;
+    struct rbt_inspect_event event;
+    rbt_inspect_event(simulation, &event);
+    counter->is_ordered = counter->is_ordered && event.at >= counter->at;
+    counter->at = event.at;
+    return ++counter->events < counter->events_max;
+}
+
+static void the_observer_sees_every_event_in_order_of_time(void **state)
+{
+    (void)state;
+    struct counter counter = {.events_max = UINT64_MAX, .is_ordered = true};
+    struct rbt_trial trial;
+    rbt_trial_pass(
+        &trial,
+        &(struct rbt_trial_options){
+            .cluster = {.jitter = 0.01, .observer = {.context = &counter, .on_event = count_event}},
+            .workers = 3,
+            .clocks = 10});
+    assert_int_equal(counter.events, rbt_trial_stats(&trial).events);
+    assert_true(counter.is_ordered);
+    rbt_trial_close(&trial);
+}
+
+static void the_observer_can_end_the_run_at_any_event(void **state)
+{
+    (void)state;
+    static const char *const consistencies[] = {"bsp", "essp:1"};
+    for (uint64_t i = 0; i < 200; i++) {
+        struct counter counter = {.events_max = 1 + i};
+        struct rbt_trial trial;
+        rbt_trial_open(&trial,
+                       &(struct rbt_trial_options){
+                           .cluster = {.loss = 0.05,
+                                       .observer = {.context = &counter, .on_event = count_event}},
+                           .workers = 3,
+                           .servers = 2,
+                           .consistency = consistencies[i % 2],
+                           .clocks = 20,
+                           .spends = 0.001});
+        assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
+        assert_int_equal(counter.events, 1 + i);
+        rbt_trial_close(&trial);
+    }
+}
+
+static void a_run_that_was_ended_can_be_followed_by_another(void **state)
+{
+    (void)state;
+    struct counter counter = {.events_max = 20};
+    struct rbt_trial trial;
+    rbt_trial_open(&trial,
+                   &(struct rbt_trial_options){
+                       .cluster = {.observer = {.context = &counter, .on_event = count_event}},
+                       .workers = 3,
+                       .consistency = "ssp:1",
+                       .clocks = 20});
+    assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
+    counter.events_max = UINT64_MAX;
+    assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial));
+    assert_int_equal(rbt_trial_worker(&trial, 2).clocks, 20);
+    rbt_trial_close(&trial);
+}
+
+static void workers_that_nobody_will_ever_answer_are_noticed(void **state)
+{
+    (void)state;
+    const struct rbt_fault fault = {
+        .kind = RBT_FAULT_PARTITION, .node = "worker/0", .at = 0.05, .lasts = 100000};
+    struct rbt_trial trial;
+    rbt_trial_open(&trial,
+                   &(struct rbt_trial_options){.cluster = {.faults = &fault, .fault_count = 1},
+                                               .workers = 2,
+                                               .clocks = 20,
+                                               .spends = 0.01});
+    assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
+    assert_string_equal(rbt_last_error(),
+                        "the workers have waited in vain for 3600 virtual seconds");
+    rbt_trial_close(&trial);
+}
+
+static rbt_status spend_long(rbt_worker *worker, void *argument)
+{
+    rbt_spend(worker, 20000);
+    return rbt_worker_seconds(worker) >= 20000 ? rbt_trial_walk(worker, argument) : RBT_E_PROTOCOL;
+}
+
+static void whoever_computes_for_hours_is_not_stuck(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 2, .clocks = 2});
+    assert_ok(rbt_job_run(trial.job, spend_long, &trial));
+    assert_true(rbt_trial_stats(&trial).seconds > 20000);
+    rbt_trial_close(&trial);
+}
+
+/* --- Memory ---------------------------------------------------------------------------------- */
+
+/* Opens, runs, closes with the n-th allocation failing. Returns whether nothing failed. */
+static bool pass_without(unsigned nth, const struct rbt_trial_options *options)
+{
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, options);
+    rbt_alloc_fail_nth(nth);
+    const rbt_status st = rbt_job_run(trial.job, rbt_trial_walk, &trial);
+    rbt_alloc_fail_nth(0);
+    if (st != RBT_OK && st != RBT_E_NOMEM) {
+        fail_msg("allocation %u: %s: %s", nth, rbt_status_text(st), rbt_last_error());
+    }
+    if (st == RBT_OK) {
+        assert_int_equal(rbt_trial_value(&trial, 0), options->clocks * options->workers);
+    }
+    rbt_trial_close(&trial);
+    return st == RBT_OK;
+}
+
+static void a_run_survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    static const char *const consistencies[] = {"bsp", "essp:1"};
+    const struct rbt_fault fault = {
+        .kind = RBT_FAULT_CRASH, .node = "worker/1", .at = 0.0011, .lasts = 0.3};
+    for (size_t i = 0; i < 2; i++) {
+        const struct rbt_trial_options options = {.cluster = {.loss = 0.1,
+                                                              .duplication = 0.1,
+                                                              .jitter = 1e-3,
+                                                              .faults = &fault,
+                                                              .fault_count = 1},
+                                                  .workers = 3,
+                                                  .servers = 2,
+                                                  .rows = 4,
+                                                  .consistency = consistencies[i],
+                                                  .clocks = 3,
+                                                  .spends = 0.001};
+        unsigned passed = 0; /* in a row: the run needs no more */
+        for (unsigned nth = 1; passed < 50; nth++) {
+            passed = pass_without(nth, &options) ? passed + 1 : 0;
+            assert_true(nth < 10000);
+        }
+    }
+}
+
+/* Adds to a sparse row, and reads it; a row that came without its elements would be empty. */
+static rbt_status read_sparse(rbt_worker *worker, void *argument)
+{
+    struct rbt_trial *trial = argument;
+    uint32_t index[8];
+    float values[8];
+    struct rbt_elements elements = {.index = index, .values = values, .capacity = 8};
+    const float one = 1;
+    rbt_status st = RBT_OK;
+    for (int clock = 0; st == RBT_OK && clock < 3; clock++) {
+        st = rbt_add_at(worker, trial->table, 9, 5, &one);
+        st = st != RBT_OK ? st : rbt_clock(worker);
+        elements.count = 0;
+        st = st != RBT_OK ? st : rbt_get_sparse(worker, trial->table, 9, &elements);
+        trial->wrong_reads +=
+            st == RBT_OK && (elements.count != 1 || values[0] != 2 * (float)(clock + 1));
+    }
+    return st;
+}
+
+static void a_sparse_row_is_never_read_without_its_elements(void **state)
+{
+    (void)state;
+    const struct rbt_table_options sparse = {
+        .struct_size = sizeof sparse, .layout = RBT_SPARSE, .width = 100, .consistency = "bsp"};
+    unsigned passed = 0;
+    for (unsigned nth = 1; passed < 50; nth++) {
+        struct rbt_trial trial;
+        rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 2, .servers = 2});
+        assert_ok(rbt_table_open(trial.job, "sparse", &sparse, &trial.table));
+        rbt_alloc_fail_nth(nth);
+        const rbt_status st = rbt_job_run(trial.job, read_sparse, &trial);
+        rbt_alloc_fail_nth(0);
+        assert_true(st == RBT_OK || st == RBT_E_NOMEM);
+        if (trial.wrong_reads > 0 && st == RBT_OK) {
+            fail_msg("allocation %u failed, and a read was wrong", nth);
+        }
+        passed = st == RBT_OK ? passed + 1 : 0;
+        rbt_trial_close(&trial);
+    }
+}
+
+/* --- Measured time --------------------------------------------------------------------------- */
+
+static rbt_status work_hard(rbt_worker *worker, void *argument)
+{
+    volatile double sum = 0;
+    for (int i = 0; i < 300000; i++) {
+        sum = sum + (double)i;
+    }
+    rbt_spend(worker, 1000); /* does not count: it is measured */
+    return rbt_trial_walk(worker, argument);
+}
+
+static void measured_time_is_the_processors(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = {.is_measured = true,
+                                                                   .straggler_share = 1,
+                                                                   .straggler_factor = 1000},
+                                                       .workers = 2,
+                                                       .clocks = 3,
+                                                       .spends = 1000});
+    assert_ok(rbt_job_run(trial.job, work_hard, &trial));
+    const struct rbt_simulation_stats stats = rbt_trial_stats(&trial);
+    /* 300000 additions take 0.1 ms at least and, with everything else, hardly a second each. */
+    assert_true(stats.compute_seconds > 2 * 1e-4 * 1000);
+    assert_true(stats.compute_seconds < 2 * 1000);
+    rbt_trial_near(stats.compute_seconds + stats.transmit_seconds + stats.wait_seconds +
+                       stats.idle_seconds,
+                   2 * stats.seconds, 1e-6);
+    assert_int_equal(rbt_trial_value(&trial, 0), 6);
+    rbt_trial_close(&trial);
+}
+
+/* --- Size ------------------------------------------------------------------------------------ */
+
+static void bsp_reads_exactly_what_everybody_has_added_in_clusters_of_all_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t workers;
+        uint32_t servers;
+        uint32_t threads;
+    } shapes[] = {{1, 1, 1}, {1, 10, 1}, {4, 2, 2}, {30, 10, 1}, {30, 10, 4}, {64, 1, 64}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct rbt_trial trial;
+        rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                                   .cluster = {.threads = shapes[i].threads, .jitter = 1e-3},
+                                   .workers = shapes[i].workers,
+                                   .servers = shapes[i].servers,
+                                   .rows = 33,
+                                   .width = 3,
+                                   .clocks = 6,
+                                   .spends = 0.001});
+        rbt_trial_close(&trial);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_comes_out_of_the_run_and_the_others_finish),
+        cmocka_unit_test(a_failure_is_told_even_if_the_process_crashes_later),
+        cmocka_unit_test(the_observer_sees_every_event_in_order_of_time),
+        cmocka_unit_test(the_observer_can_end_the_run_at_any_event),
+        cmocka_unit_test(a_run_that_was_ended_can_be_followed_by_another),
+        cmocka_unit_test(workers_that_nobody_will_ever_answer_are_noticed),
+        cmocka_unit_test(whoever_computes_for_hours_is_not_stuck),
+        cmocka_unit_test(a_run_survives_every_failed_allocation),
+        cmocka_unit_test(a_sparse_row_is_never_read_without_its_elements),
+        cmocka_unit_test(measured_time_is_the_processors),
+        cmocka_unit_test(bsp_reads_exactly_what_everybody_has_added_in_clusters_of_all_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+/* sim/scenario.h - what a seed stands for: a cluster, its network and its faults, tables of several
+ * kinds, and how much the workers do. */
+#ifndef RUBATO_SIM_SCENARIO_H
+#define RUBATO_SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rubato/rubato.h>
+#include <rubato/simulate.h>
+
+enum {
+    SIM_TABLES_MAX = 3,
+    SIM_KEYS_MAX = 5,
+    SIM_WORKERS_MAX = 12,
+    SIM_SERVERS_MAX = 4,
+    SIM_CLOCKS_MAX = 16,
+    SIM_FAULTS_MAX = 6,
+};
+
+struct sim_table_plan {
+    char name[8];
+    char consistency[16];
+    struct rbt_table_options options;
+    int64_t staleness;
+    uint64_t keys[SIM_KEYS_MAX]; /* increasing */
+    uint32_t key_count;
+    bool mixes;   /* some reads name a staleness of their own */
+    bool changes; /* worker 0 changes the table's staleness while the job runs */
+};
+
+struct sim_scenario {
+    uint64_t seed;
+    uint32_t workers;
+    uint32_t servers;
+    uint32_t threads; /* workers per process */
+    int64_t clocks[SIM_WORKERS_MAX];
+    int64_t clocks_max;
+    uint32_t operations_max; /* per clock */
+    double compute;          /* seconds between two operations, at most */
+    struct sim_table_plan tables[SIM_TABLES_MAX];
+    uint32_t table_count;
+    struct rbt_simulation_options cluster; /* without an observer */
+    struct rbt_fault faults[SIM_FAULTS_MAX];
+    char fault_nodes[SIM_FAULTS_MAX][32];
+    bool is_doomed[SIM_WORKERS_MAX]; /* its process is cut off for so long that it is given up */
+    double seconds_max;              /* virtual; whoever needs longer never ends */
+};
+
+/* Draws the scenario of the seed. It points into itself and stays where it is. */
+void sim_scenario_draw(uint64_t seed, struct sim_scenario *scenario);
+
+void sim_scenario_print(const struct sim_scenario *scenario, FILE *out);
+
+#endif
