@@ -13,7 +13,7 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo test sim check bench tidy install clean help
+.PHONY: build demo test sim check bench experiments tidy install clean help
 
 build: ## builds the library and the program in build/
 	@tools/deps build
@@ -44,6 +44,11 @@ bench: ## measures this machine, the core against it, and training against libli
 	@tools/build
 	@tools/bench
 
+experiments: ## repeats the papers' experiments on simulated clusters, and draws them
+	@tools/deps build
+	@tools/build
+	@tools/experiments
+
 tidy: ## checks layout, names, includes and spelling of the source
 	@tools/deps build check
 	@tools/tidy
@@ -61,4 +66,4 @@ clean: ## removes everything that was built
 
 help: ## lists the targets
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do \
-	    printf 'make %-9s %s\n' "$$name" "$$text"; done
+	    printf 'make %-11s %s\n' "$$name" "$$text"; done
