@@ -39,7 +39,8 @@ SHAPES = {
     "even": "--workers 8 --servers 4 --bandwidth 40Gbit --latency 20us",
     "mixed": "--workers 12 --servers 3 --stragglers 50%x1..2 --slowdowns 5%x8 --bandwidth 10Gbit",
 }
-PACES = (4, 8, 16)  # clocks per pass
+PACES = (8,)  # clocks per pass; 4 and 16 are in the documents, too
+CLAIMED = ("slowdowns", "stragglers")  # shapes for which we promise to be within 20%
 
 
 def make_data(program, folder):
@@ -129,6 +130,7 @@ def parse():
     parser.add_argument("--algorithms", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--paces", nargs="+", type=int, default=PACES)
+    parser.add_argument("--quick", action="store_true", help="only what we promise")
     parser.add_argument("--seed", type=int, default=1, help="of the clusters")
     parser.add_argument("--ssp", action="store_true", help="measure ssp:S, too")
     parser.add_argument("--keep", type=Path, help="remember runs with fixed bounds in this file")
@@ -142,16 +144,23 @@ def main():
     kinds = ["essp", "ssp"] if options.ssp else ["essp"]
     print(f"{'virtual seconds':<26}" + "".join(f"{f's={s}':>8}" for s in BOUNDS) + f"{'best':>7}" +
           "".join(f"{f'auto:{s}':>9}" for s in STARTS) + f"{'worst':>8}")
-    ratios = []
+    ratios, claimed = [], []
     for algorithm in options.algorithms:
-        for shape in options.shapes:
+        for shape in CLAIMED if options.quick else options.shapes:
             for pace in options.paces:
                 case = Case(algorithm, shape, pace, options.seed)
                 case.training += ["--data", files[algorithm]]
-                ratios += measure(case, runs, kinds)
+                found = measure(case, runs, kinds)
+                ratios += found
+                claimed += found if shape in CLAIMED else []
     within = sum(ratio <= 1.2 for ratio in ratios)
     print(f"auto against the best essp:S, {len(ratios)} runs: worst {show(max(ratios))}, "
           f"median {show(statistics.median(ratios))}; {within} within 20%")
+    if claimed:
+        holds = max(claimed) <= 1.2
+        print(f"{'ok' if holds else 'differs'}: within 20% with {' and '.join(CLAIMED)}, worst "
+              f"{show(max(claimed))}")
+        sys.exit(0 if holds else 1)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function fu
 
 /* The staleness of tables that name no consistency of their own; RBT_STALENESS_ANY: no bound. It
  * may be changed while the job runs: reads obey the new bound from then on. A job opened as "auto"
- * changes it by itself. Fails with RBT_E_INVALID; tables may then differ. Threads: one at a time.
+ * changes it by itself. Fails with RBT_E_INVALID; tables may then differ. Threads: any.
  */
 RBT_API RBT_MUST_USE rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness);
 RBT_API int64_t rbt_job_staleness(const rbt_job *job);
