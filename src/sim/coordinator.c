@@ -125,7 +125,20 @@ static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
     }
 }
 
-/* Processes whose workers have all ended are not watched any more. */
+/* Whether all servers know that the worker has left. */
+static bool has_said_so(const rbt_cluster *cluster, const struct rbt_sim_worker *worker)
+{
+    for (uint32_t i = 0; i < cluster->server_count; i++) {
+        const struct rbt_link *link = &worker->links[i];
+        if (link->session != NULL && rbt_session_acknowledged(link->session) < link->leave) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Processes are not watched any more when their workers have ended and everybody knows. Until then
+ * they may still be lost, with what has not been delivered. */
 static void note_ended(rbt_cluster *cluster)
 {
     bool is_done = true; /* the process up to here */
@@ -133,7 +146,7 @@ static void note_ended(rbt_cluster *cluster)
         const struct rbt_sim_worker *worker = &cluster->workers[i];
         const bool is_last =
             i + 1 == cluster->worker_count || cluster->workers[i + 1].node != worker->node;
-        is_done = is_done && worker->state == RBT_WORKER_ENDED;
+        is_done = is_done && worker->state == RBT_WORKER_ENDED && has_said_so(cluster, worker);
         if (is_last && is_done && !cluster->nodes[worker->node].is_gone) {
             rbt_members_leave(cluster->members, worker->node);
         }

@@ -180,18 +180,39 @@ static rbt_status push_once(rbt_worker *worker, void *argument)
     return st != RBT_OK ? st : rbt_clock(worker);
 }
 
-static void a_worker_that_has_ended_is_given_time_to_deliver(void **state)
+static void a_worker_that_has_ended_is_waited_for_until_it_has_delivered(void **state)
 {
     (void)state;
-    const struct rbt_fault fault = {
-        .kind = RBT_FAULT_PARTITION, .node = "worker/1", .at = 0.5, .lasts = 30};
+    const double lasts[] = {3, 30}; /* the second is more than the coordinator's patience */
+    for (size_t i = 0; i < 2; i++) {
+        const struct rbt_fault fault = {
+            .kind = RBT_FAULT_PARTITION, .node = "worker/1", .at = 0.5, .lasts = lasts[i]};
+        struct rbt_trial trial;
+        struct news news;
+        const struct rbt_trial_options options = long_walk(&fault, &news);
+        rbt_trial_open(&trial, &options);
+        assert_ok(rbt_job_run(trial.job, push_once, &trial));
+        assert_int_equal(rbt_trial_value(&trial, 0), i == 0 ? 4 : 3);
+        assert_int_equal(rbt_trial_stats(&trial).nodes_lost, i);
+        rbt_trial_close(&trial);
+    }
+}
+
+/* It has ended, but not all servers have heard of it. */
+static void a_worker_that_crashes_before_it_has_delivered_is_given_up(void **state)
+{
+    (void)state;
+    const struct rbt_fault faults[] = {
+        {.kind = RBT_FAULT_PARTITION, .node = "server/1", .at = 0.5, .lasts = 3},
+        {.kind = RBT_FAULT_CRASH, .node = "worker/1", .at = 1.5}};
     struct rbt_trial trial;
     struct news news;
-    const struct rbt_trial_options options = long_walk(&fault, &news);
+    struct rbt_trial_options options = long_walk(faults, &news);
+    options.cluster.fault_count = 2;
     rbt_trial_open(&trial, &options);
     assert_ok(rbt_job_run(trial.job, push_once, &trial));
-    assert_int_equal(rbt_trial_value(&trial, 0), 4);
-    assert_true(rbt_trial_stats(&trial).seconds > 30.5);
+    assert_int_equal(rbt_trial_stats(&trial).nodes_lost, 1);
+    assert_true(rbt_trial_stats(&trial).seconds < 10);
     rbt_trial_close(&trial);
 }
 
@@ -250,7 +271,8 @@ int main(void)
         cmocka_unit_test(a_run_fails_when_a_server_is_lost),
         cmocka_unit_test(a_worker_that_was_given_up_is_refused_when_it_comes_back),
         cmocka_unit_test(a_suspect_that_is_heard_of_again_goes_on),
-        cmocka_unit_test(a_worker_that_has_ended_is_given_time_to_deliver),
+        cmocka_unit_test(a_worker_that_has_ended_is_waited_for_until_it_has_delivered),
+        cmocka_unit_test(a_worker_that_crashes_before_it_has_delivered_is_given_up),
         cmocka_unit_test(a_coordinator_in_trouble_changes_nothing),
         cmocka_unit_test(a_coordinator_that_was_away_still_finds_who_is_gone),
     };
