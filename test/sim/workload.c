@@ -384,6 +384,9 @@ static rbt_status look_at_clocks(struct hand *hand)
 {
     struct sim_world *world = hand->world;
     const int64_t floor = rbt_worker_shard_clock(hand->worker);
+    if (world->plan->is_doomed[hand->me]) {
+        return RBT_OK; /* if its process is gone by now, it hears anything, so that it ends */
+    }
     for (uint32_t w = 0; w < world->plan->workers; w++) {
         const struct sim_worker_record *other = &world->workers[w];
         if (!other->is_leaving && !world->plan->is_doomed[w] && floor > other->clock) {
