@@ -67,9 +67,11 @@ struct rbt_portion {
     struct rbt_rowcache *process; /* the table's cache that the worker's process shares */
     struct rbt_buffer buffer;     /* own updates that the shards have not made visible */
     struct rbt_rowcache rows;     /* rows read or updated one at a time */
-    struct rbt_keylist *list;     /* scratch: keys of a single row or of a list used once */
-    uint64_t push_count; /* pushes of sets and lists, which rows and other sets must notice */
-    uint64_t add_count;  /* updates of single rows, which sets must notice */
+    uint64_t *seen; /* per shard: the newest version among rows that the cache has forgotten; NULL
+                       if it forgets none */
+    struct rbt_keylist *list; /* scratch: keys of a single row or of a list used once */
+    uint64_t push_count;      /* pushes of sets and lists, which rows and other sets must notice */
+    uint64_t add_count;       /* updates of single rows, which sets must notice */
     bool is_recording;
     uint64_t *recorded;
     size_t recorded_count;

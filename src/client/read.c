@@ -77,6 +77,28 @@ static const uint64_t *applied_of(const rbt_worker *worker, const struct rbt_row
            (worker->index - worker->process_first);
 }
 
+/* Whether the process's copy is at least as new as all that the worker has seen of the row: what a
+ * worker has seen must not vanish because a colleague's copy was longer on its way. */
+static bool is_newest(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row)
+{
+    const struct rbt_rowcache_row *copy = &portion->process->rows[row];
+    const uint32_t own = rbt_rowcache_find(&portion->rows, copy->key);
+    const uint32_t shard = rbt_keylist_shard(copy->key, worker->job->shard_count);
+    return copy->version >= (own == RBT_MAP_NONE ? 0 : portion->rows.rows[own].version) &&
+           copy->version >= (portion->seen == NULL ? 0 : portion->seen[shard]);
+}
+
+/* Forgets all rows of the worker's cache but for how new they were. */
+static void empty_cache(const rbt_worker *worker, struct rbt_portion *portion)
+{
+    for (size_t i = 0; i < portion->rows.count; i++) {
+        const struct rbt_rowcache_row *row = &portion->rows.rows[i];
+        uint64_t *seen = &portion->seen[rbt_keylist_shard(row->key, worker->job->shard_count)];
+        *seen = row->version > *seen ? row->version : *seen;
+    }
+    rbt_rowcache_empty(&portion->rows);
+}
+
 /* Whether the process's copy will do for this worker. */
 static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row,
                       int64_t staleness)
@@ -84,7 +106,8 @@ static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portio
     const struct rbt_rowcache *cache = portion->process;
     const bool sees_own = portion->table->options.overlay != RBT_OVERLAY_OWN ||
                           *applied_of(worker, cache, row) >= portion->buffer.dropped;
-    return sees_own && is_fresh(worker, portion->table, &cache->rows[row], staleness);
+    return sees_own && is_newest(worker, portion, row) &&
+           is_fresh(worker, portion->table, &cache->rows[row], staleness);
 }
 
 static void lock(rbt_table *table)
@@ -283,7 +306,7 @@ static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint6
     }
     rbt_worker_lock(portion); /* others look through the cache for updates */
     if (st == RBT_OK && !rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
-        rbt_rowcache_empty(cache);
+        empty_cache(worker, portion);
     }
     st = st != RBT_OK ? st : rbt_rowcache_add(cache, key, row);
     rbt_worker_unlock(portion);

@@ -51,7 +51,12 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                                     .width = table->options.width,
                                     .shard_count = worker->job->shard_count,
                                     .is_sparse = rows.is_sparse};
-    rbt_status st = rbt_rowcache_init(&p->rows, &rows);
+    if (table->options.cache_rows > 0) {
+        p->seen = rbt_calloc(worker->job->shard_count, sizeof *p->seen);
+    }
+    rbt_status st = table->options.cache_rows > 0 && p->seen == NULL
+                        ? rbt_fail(RBT_E_NOMEM, "could not allocate a worker's cache")
+                        : rbt_rowcache_init(&p->rows, &rows);
     if (st == RBT_OK) {
         st = rbt_keylist_create(worker->job->shard_count, &p->list);
     }
@@ -78,6 +83,7 @@ void rbt_worker_free_portion(struct rbt_portion *portion)
     rbt_rowcache_deinit(&portion->rows);
     rbt_buffer_deinit(&portion->buffer);
     rbt_free(portion->recorded);
+    rbt_free(portion->seen);
     rbt_free(portion);
 }
 
