@@ -125,7 +125,8 @@ RBT_API double rbt_worker_seconds(const rbt_worker *worker);
  * that much virtual time passes, more if the worker is slow; elsewhere the call does nothing. */
 RBT_API void rbt_spend(rbt_worker *worker, double seconds);
 
-/* Ends the worker's current clock: its updates are sent, stamped with that clock. Never waits.
+/* Ends the worker's current clock: its updates are sent, stamped with that clock. Waits for
+ * nobody; in a simulation only while very many messages are unanswered.
  * Fails with RBT_E_NOMEM; the clock has then not ended and the call may be repeated. */
 RBT_API RBT_MUST_USE rbt_status rbt_clock(rbt_worker *worker);
 

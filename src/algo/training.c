@@ -32,8 +32,7 @@ struct run {
     double load_seconds;
     double began;        /* on the workers' clock */
     double ended;        /* the same */
-    double real_began;   /* on our clock: only for figures */
-    double real_seconds; /* the same */
+    double real_seconds; /* on our clock: only for figures */
     bool is_finished;    /* worker 0 got to the end */
     int64_t clocks;
     int64_t epochs_reported;
@@ -200,8 +199,7 @@ static rbt_status prepare(struct run *run, rbt_worker *worker)
         const struct rbt_observer *observer = training->observer;
         /* Virtual time has one beginning for all: faults and timelines count from there, too. */
         run->began = training->options->simulation != NULL ? 0 : rbt_worker_seconds(worker);
-        run->real_began = rbt_clock_seconds();
-        run->load_seconds = run->real_began - training->started;
+        run->load_seconds = rbt_clock_seconds() - training->started;
         if (observer->on_loaded != NULL) {
             observer->on_loaded(observer->context, run->load_seconds, training->examples,
                                 parameters);
@@ -322,7 +320,6 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     int64_t control[CONTROL_WIDTH] = {0};
     rbt_status st = rbt_get_within(worker, run->control, 0, 0, control); /* waits for everybody */
     run->ended = rbt_worker_seconds(worker);
-    run->real_seconds = rbt_clock_seconds() - run->real_began;
     /* Others may have stopped after worker 0 last looked: then this is not the model asked for. */
     run->is_interrupted = run->is_interrupted || control[INTERRUPTED] > 0;
     if (st == RBT_OK) {
@@ -478,7 +475,9 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
              ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)
              : open_tables(&run, job);
     if (st == RBT_OK) {
+        const double began = rbt_clock_seconds();
         st = rbt_job_run(job, run_worker, &run);
+        run.real_seconds = rbt_clock_seconds() - began;
     }
     if (st == RBT_OK) {
         st = conclude(&run, job, summary);

@@ -18,7 +18,7 @@
 #include "cli/train_line.h"
 #include "data/generate.h"
 
-enum { UNITS = RBT_BENCH_COST_UNITS, REPETITIONS = 5, EPOCHS = 3, PATH_SIZE = 256 };
+enum { UNITS = RBT_BENCH_COST_UNITS, REPETITIONS = 5, EPOCHS = 3, PATH_SIZE = 8192 };
 
 /* One run: data of a shape, and how it is trained on. */
 struct shape {
@@ -152,7 +152,11 @@ static rbt_status measure(const struct subject *subject, const struct shape *sha
     char folder[PATH_SIZE / 2];
     char path[PATH_SIZE];
     char truth[PATH_SIZE];
-    snprintf(folder, sizeof folder, "%.80s/rubato-bench.XXXXXX", parent != NULL ? parent : "/tmp");
+    const int length =
+        snprintf(folder, sizeof folder, "%s/rubato-bench.XXXXXX", parent != NULL ? parent : "/tmp");
+    if (length < 0 || (size_t)length >= sizeof folder) {
+        return rbt_fail(RBT_E_INVALID, "TMPDIR is too long");
+    }
     if (mkdtemp(folder) == NULL) {
         return rbt_fail(RBT_E_IO, "could not create folder \"%s\"", folder);
     }

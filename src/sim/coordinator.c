@@ -96,7 +96,7 @@ static void give_up(rbt_cluster *cluster, uint32_t node)
 {
     if (node < RBT_NODE_SERVERS + cluster->server_count) {
         const rbt_status st =
-            rbt_fail(RBT_E_CLOSED, "%s is down, and the rows that it held are lost",
+            rbt_fail(RBT_E_CLOSED, "%s has been silent for too long, and nobody else has its rows",
                      cluster->nodes[node].name);
         rbt_cluster_fail(cluster, st);
         return;

@@ -125,7 +125,8 @@ static void a_run_fails_when_a_server_is_lost(void **state)
     const struct rbt_trial_options options = long_walk(&fault, &news);
     rbt_trial_open(&trial, &options);
     assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
-    assert_string_equal(rbt_last_error(), "server/1 is down, and the rows that it held are lost");
+    assert_string_equal(rbt_last_error(),
+                        "server/1 has been silent for too long, and nobody else has its rows");
     assert_string_equal(news.text, "server/1 suspect, server/1 down, ");
     rbt_trial_near(rbt_trial_stats(&trial).seconds, 3 + 5, 0.6);
     rbt_trial_close(&trial);

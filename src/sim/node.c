@@ -383,27 +383,30 @@ void rbt_fault_begin(rbt_cluster *cluster, uint32_t index)
     }
 }
 
-/* Whether another fault of the same kind is going on at the same node. */
-static bool has_other(const rbt_cluster *cluster, const struct rbt_fault *fault)
+/* Another fault of the same kind that is going on at the same node, or NULL. */
+static const struct rbt_fault *find_other(const rbt_cluster *cluster, const struct rbt_fault *fault)
 {
     const rbt_simulation *simulation = cluster->simulation;
     const rbt_time now = cluster->now - cluster->began;
     for (size_t i = 0; i < simulation->options.fault_count; i++) {
         const struct rbt_fault *other = &simulation->faults[i];
         const rbt_time at = rbt_sim_time(other->at);
-        if (other != fault && other->kind == fault->kind && strcmp(other->node, fault->node) == 0 &&
-            at <= now && (other->lasts == 0 || at + rbt_sim_time(other->lasts) > now)) {
-            return true;
+        const bool is_on =
+            at <= now && (other->lasts == 0 || at + rbt_sim_time(other->lasts) > now);
+        if (other != fault && is_on && other->kind == fault->kind &&
+            strcmp(other->node, fault->node) == 0) {
+            return other;
         }
     }
-    return false;
+    return NULL;
 }
 
 void rbt_fault_end(rbt_cluster *cluster, uint32_t index)
 {
     const struct rbt_fault *fault = &cluster->simulation->faults[index];
     const uint32_t node = rbt_node_find(cluster, fault->node);
-    if (cluster->nodes[node].is_gone || has_other(cluster, fault)) {
+    const struct rbt_fault *other = find_other(cluster, fault);
+    if (cluster->nodes[node].is_gone || (other != NULL && fault->kind != RBT_FAULT_SLOW_LINK)) {
         return;
     }
     switch (fault->kind) {
@@ -416,7 +419,7 @@ void rbt_fault_end(rbt_cluster *cluster, uint32_t index)
         rbt_network_set_side(cluster->network, node, 0);
         break;
     case RBT_FAULT_SLOW_LINK:
-        rbt_network_slow(cluster->network, node, 1.0);
+        rbt_network_slow(cluster->network, node, other != NULL ? other->factor : 1.0);
         break;
     }
 }

@@ -188,6 +188,43 @@ static void partitions_that_overlap_end_with_the_last(void **state)
     rbt_trial_close(&both);
 }
 
+static void the_slower_of_two_slow_links_is_there_again_when_the_other_ends(void **state)
+{
+    (void)state;
+    const struct rbt_fault faults[] = {
+        {.kind = RBT_FAULT_SLOW_LINK, .node = "worker/2", .factor = 100000},
+        {.kind = RBT_FAULT_SLOW_LINK, .node = "worker/2", .at = 0.3, .lasts = 0.001, .factor = 2}};
+    double seconds[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct rbt_trial trial;
+        const struct rbt_trial_options options = walk(faults, i + 1);
+        rbt_trial_pass(&trial, &options);
+        seconds[i] = rbt_trial_stats(&trial).seconds;
+        rbt_trial_close(&trial);
+    }
+    rbt_trial_near(seconds[0], seconds[1], 0.2 * seconds[0]);
+}
+
+/* Messages wait for seconds in the queue of a server's link, and none is sent again for that. */
+static void what_is_in_a_queue_is_not_sent_again(void **state)
+{
+    (void)state;
+    static const char *const consistencies[] = {"bsp", "ssp:2", "essp:2", "asp"};
+    for (size_t i = 0; i < 4; i++) {
+        struct rbt_trial trial;
+        const struct rbt_trial_options options = {.cluster = {.bandwidth = 1e5},
+                                                  .workers = 8,
+                                                  .rows = 1000,
+                                                  .consistency = consistencies[i],
+                                                  .clocks = 10,
+                                                  .spends = 0.1};
+        rbt_trial_pass(&trial, &options);
+        assert_true(rbt_trial_stats(&trial).seconds > 10);
+        assert_int_equal(rbt_trial_stats(&trial).resent, 0);
+        rbt_trial_close(&trial);
+    }
+}
+
 static void a_run_begins_with_a_cluster_that_is_well(void **state)
 {
     (void)state;
@@ -237,6 +274,8 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_by_faults_that_pass),
         cmocka_unit_test(what_is_sent_across_a_partition_is_lost_and_sent_again),
         cmocka_unit_test(partitions_that_overlap_end_with_the_last),
+        cmocka_unit_test(the_slower_of_two_slow_links_is_there_again_when_the_other_ends),
+        cmocka_unit_test(what_is_in_a_queue_is_not_sent_again),
         cmocka_unit_test(a_run_begins_with_a_cluster_that_is_well),
         cmocka_unit_test(a_worker_that_crashed_is_back_in_the_next_run),
     };

@@ -271,8 +271,8 @@ def test_the_crash_of_a_server_is_told(rubato, shelf):
     result = rubato("simulate", "--servers", "2", "--crash", "server/1@1ms", "--", "train",
                     "linear", "--data", shelf / "train.svm", "--log", "r.jsonl", *QUIET)
     assert (result.returncode, result.stdout) == (1, "")
-    assert last_line(result) == ("rubato: error: server/1 is down, and the rows that it held are "
-                                 "lost")
+    assert last_line(result) == ("rubato: error: server/1 has been silent for too long, and nobody "
+                                 "else has its rows")
     assert events(rubato.folder / "r.jsonl")[-1]["status"] == "failed"
 
 
