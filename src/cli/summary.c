@@ -140,8 +140,9 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
     rbt_text_from_count((double)train->examples, a);
     rbt_text_from_seconds(train->load_seconds, b);
     fprintf(out,
-            "  work       %s examples (loaded in %s), %" PRId64 " clocks, %" PRIu64 " updates\n", a,
-            b, train->clocks, stats->updates);
+            "  work       %s examples (loaded in %s), %" PRId64 " clock%s, %" PRIu64 " update%s\n",
+            a, b, train->clocks, train->clocks == 1 ? "" : "s", stats->updates,
+            stats->updates == 1 ? "" : "s");
     rbt_text_from_seconds(
         summary->simulation != NULL ? summary->simulation->wait_seconds : stats->wait_seconds, a);
     fprintf(out, "  reads      %" PRIu64 ", of which %" PRIu64 " waited, %s in all\n", stats->reads,
