@@ -16,23 +16,7 @@ static const struct rbt_option apply_options[] = {
      .help = "Examples: files, directories, globs, \"-\" for standard input; may be compressed "
              "(.zst, .gz, .xz).",
      .offset = AT(options.data)},
-    {.name = "format",
-     .type = RBT_OPTION_CHOICE,
-     .value = "auto",
-     .choices = rbt_names_format,
-     .help = "Format of the data; auto looks at the name and the first lines.",
-     .offset = AT(options.format)},
-    {.name = "zero-based",
-     .type = RBT_OPTION_FLAG,
-     .help = "Features of libsvm files start at 0 instead of 1.",
-     .offset = AT(options.is_zero_based)},
-    {.name = "label-column",
-     .type = RBT_OPTION_INT,
-     .min = -1,
-     .max = 1000000,
-     .value = "-1",
-     .help = "Column of csv files that holds the label, from 0; -1 is the last.",
-     .offset = AT(options.label_column)},
+    RBT_NAMES_INPUT_OPTIONS(AT),
 };
 
 static struct rbt_option_table own_table(struct rbt_apply *apply)

@@ -40,6 +40,14 @@ struct config {
 
 #define AT(field) offsetof(struct config, field)
 
+/* Every benchmark has it. */
+#define SUMMARY_OPTION                                                                             \
+    {                                                                                              \
+        .name = "summary", .type = RBT_OPTION_CHOICE, .value = "text",                             \
+        .choices = rbt_names_summary, .help = "How the figures are printed.",                      \
+        .offset = AT(summary)                                                                      \
+    }
+
 static const struct rbt_option ps_options[] = {
     {.name = "rows",
      .type = RBT_OPTION_INT,
@@ -83,12 +91,7 @@ static const struct rbt_option ps_options[] = {
      .value = "0.5",
      .help = "Time for each figure.",
      .offset = AT(seconds)},
-    {.name = "summary",
-     .type = RBT_OPTION_CHOICE,
-     .value = "text",
-     .choices = rbt_names_summary,
-     .help = "How the figures are printed.",
-     .offset = AT(summary)},
+    SUMMARY_OPTION,
 };
 
 static const struct rbt_option cost_options[] = {
@@ -99,12 +102,7 @@ static const struct rbt_option cost_options[] = {
      .value = "200k",
      .help = "Examples or ratings of the largest data.",
      .offset = AT(examples)},
-    {.name = "summary",
-     .type = RBT_OPTION_CHOICE,
-     .value = "text",
-     .choices = rbt_names_summary,
-     .help = "How the figures are printed.",
-     .offset = AT(summary)},
+    SUMMARY_OPTION,
 };
 
 /* What figures are worth nothing without. */

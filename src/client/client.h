@@ -206,12 +206,16 @@ RBT_MUST_USE rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portio
                                            uint32_t shard, const uint64_t *applied,
                                            const struct rbt_buffer_target *target);
 
-/* What is to be pulled, how fresh it must be, and of which workers the sequences applied are
- * wanted. */
-struct rbt_fetch {
+/* What a reader wants, and how fresh it must be. */
+struct rbt_want {
     struct rbt_buffer_target target;
     int64_t need;
     uint64_t subscription; /* see struct rbt_shard_event */
+};
+
+/* The same, and of which workers the sequences applied are to be told. */
+struct rbt_fetch {
+    struct rbt_want want;
     uint32_t applied_first;
     uint32_t applied_count;
 };
@@ -224,13 +228,6 @@ RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *
 /* After a pull with the sequences of the process's workers, and with the table's mutex held:
  * whether the rows contain all that any of them has dropped from its buffer. */
 bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion);
-
-/* What a reader wants. */
-struct rbt_want {
-    struct rbt_buffer_target target;
-    int64_t need;
-    uint64_t subscription;
-};
 
 /* Pulls rows and lays the overlay on top. */
 RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,

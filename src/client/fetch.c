@@ -123,12 +123,12 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
     const uint64_t *least = list_dropped(worker, portion, fetch);
     size_t count = 0;
     for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
-        struct rbt_batch batch = rbt_keylist_batch(fetch->target.keys, shard);
+        struct rbt_batch batch = rbt_keylist_batch(fetch->want.target.keys, shard);
         if (batch.count == 0) {
             continue;
         }
         batch.table = portion->table->id;
-        batch.values = fetch->target.values;
+        batch.values = fetch->want.target.values;
         worker->pulls[count] = batch;
         worker->calls[count] = (struct rbt_driver_call){
             .shard = shard,
@@ -137,9 +137,9 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .table = portion->table->id,
                       .batches = &worker->pulls[count],
                       .batch_count = 1,
-                      .need = fetch->need,
+                      .need = fetch->want.need,
                       .request = worker->index,
-                      .subscription = fetch->subscription,
+                      .subscription = fetch->want.subscription,
                       .on_elements = take_elements,
                       .context = sink,
                       .applied = worker->applied + count * fetch->applied_count,
@@ -154,7 +154,7 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
 rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
                            const struct rbt_fetch *fetch, struct rbt_age *age)
 {
-    struct sparse_sink sink = {.row = fetch->target.sparse, .kind = portion->table->kind};
+    struct sparse_sink sink = {.row = fetch->want.target.sparse, .kind = portion->table->kind};
     rbt_status st = fit_applied(worker, worker->job->shard_count, fetch->applied_count);
     if (st != RBT_OK) {
         return st;
@@ -169,9 +169,9 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
     if (st != RBT_OK) {
         return st;
     }
-    if (fetch->target.sparse != NULL) {
+    if (fetch->want.target.sparse != NULL) {
         rbt_client_count(&worker->stats->bytes_received,
-                         fetch->target.sparse->count *
+                         fetch->want.target.sparse->count *
                              (sizeof(uint32_t) + portion->table->element_size));
     }
     age->clock = rbt_client_clock(worker); /* the floor is above it once the worker has left */
@@ -220,9 +220,7 @@ rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
                             const struct rbt_want *want, struct rbt_age *age)
 {
     const bool shares = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
-    const struct rbt_fetch fetch = {.target = want->target,
-                                    .need = want->need,
-                                    .subscription = want->subscription,
+    const struct rbt_fetch fetch = {.want = *want,
                                     .applied_first = shares ? worker->process_first : worker->index,
                                     .applied_count = shares ? worker->process_size : 1};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
@@ -232,7 +230,7 @@ rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
         }
         rbt_worker_lock(portion);
         const bool is_whole = !shares || rbt_worker_has_all(worker, portion);
-        st = is_whole ? overlay_all(worker, portion, &fetch.target) : RBT_OK;
+        st = is_whole ? overlay_all(worker, portion, &want->target) : RBT_OK;
         rbt_worker_unlock(portion);
         if (is_whole) {
             return st;

@@ -209,10 +209,10 @@ static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion,
 {
     rbt_table *table = portion->table;
     struct rbt_rowcache *own = &portion->rows;
-    const struct rbt_fetch fetch = {.target = target_of(own, to, portion->list),
-                                    .need = need,
-                                    .applied_first = worker->process_first,
-                                    .applied_count = worker->process_size};
+    const struct rbt_fetch fetch = {
+        .want = {.target = target_of(own, to, portion->list), .need = need},
+        .applied_first = worker->process_first,
+        .applied_count = worker->process_size};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
         struct rbt_age age = {0};
         own->rows[to].clock = -1;

@@ -174,36 +174,36 @@ uint64_t rbt_vclock_get(const rbt_vclock *vclock, uint32_t node, uint64_t key)
     return entries[find(entries, vclock->counts[node], key)].time;
 }
 
-uint64_t rbt_vclock_min(const rbt_vclock *vclock, uint32_t node, struct rbt_range range)
+/* The smallest and the largest time in a range. */
+struct span {
+    uint64_t min;
+    uint64_t max;
+};
+
+static struct span span_of(const rbt_vclock *vclock, uint32_t node, struct rbt_range range)
 {
     RBT_ASSERT(range.first <= range.last);
     const struct entry *entries = entries_of(vclock, node);
     const uint32_t count = vclock->counts[node];
     uint32_t i = find(entries, count, range.first);
-    uint64_t min = entries[i].time;
+    struct span span = {entries[i].time, entries[i].time};
     for (i++; i < count && entries[i].first <= range.last; i++) {
-        if (entries[i].time < min) {
-            min = entries[i].time;
-        }
+        span.min = entries[i].time < span.min ? entries[i].time : span.min;
+        span.max = entries[i].time > span.max ? entries[i].time : span.max;
     }
     RBT_ASSERT(i <= count);
-    return min;
+    RBT_ASSERT(span.min <= span.max);
+    return span;
+}
+
+uint64_t rbt_vclock_min(const rbt_vclock *vclock, uint32_t node, struct rbt_range range)
+{
+    return span_of(vclock, node, range).min;
 }
 
 uint64_t rbt_vclock_max(const rbt_vclock *vclock, uint32_t node, struct rbt_range range)
 {
-    RBT_ASSERT(range.first <= range.last);
-    const struct entry *entries = entries_of(vclock, node);
-    const uint32_t count = vclock->counts[node];
-    uint32_t i = find(entries, count, range.first);
-    uint64_t max = entries[i].time;
-    for (i++; i < count && entries[i].first <= range.last; i++) {
-        if (entries[i].time > max) {
-            max = entries[i].time;
-        }
-    }
-    RBT_ASSERT(i <= count);
-    return max;
+    return span_of(vclock, node, range).max;
 }
 
 uint32_t rbt_vclock_ranges(const rbt_vclock *vclock, uint32_t node)

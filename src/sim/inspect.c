@@ -10,11 +10,6 @@ void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_even
     *event = simulation->cluster->seen;
 }
 
-uint32_t rbt_inspect_server_count(const rbt_simulation *simulation)
-{
-    return simulation->cluster->server_count;
-}
-
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server)
 {
     RBT_ASSERT(server < simulation->cluster->server_count);
@@ -53,10 +48,4 @@ uint64_t rbt_inspect_heard_arrived(const rbt_simulation *simulation, uint32_t wo
                                    uint32_t server)
 {
     return link_of(simulation, worker, server)->arrived;
-}
-
-bool rbt_inspect_has_ended(const rbt_simulation *simulation, uint32_t worker)
-{
-    RBT_ASSERT(worker < simulation->cluster->worker_count);
-    return simulation->cluster->workers[worker].state == RBT_WORKER_ENDED;
 }

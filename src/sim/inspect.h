@@ -27,8 +27,6 @@ struct rbt_inspect_event {
 };
 void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event);
 
-uint32_t rbt_inspect_server_count(const rbt_simulation *simulation);
-
 /* The shard of a server. It may be stepped with a PULL or SCAN that needs nothing (RBT_CLOCK_ANY),
  * which changes nothing. */
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server);
@@ -40,8 +38,5 @@ int64_t rbt_inspect_parked_need(const rbt_simulation *simulation, uint32_t serve
 int64_t rbt_inspect_heard_floor(const rbt_simulation *simulation, uint32_t worker, uint32_t server);
 uint64_t rbt_inspect_heard_arrived(const rbt_simulation *simulation, uint32_t worker,
                                    uint32_t server);
-
-/* Whether the worker's function has returned. */
-bool rbt_inspect_has_ended(const rbt_simulation *simulation, uint32_t worker);
 
 #endif
