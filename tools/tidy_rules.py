@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "data": {"base"},
     "core": {"base", "wire"},
     "store": {"base", "wire", "core", "math"},
-    "net": {"base"},
+    "net": {"base", "wire"},
     "http": {"base"},
     "client": {"base", "wire", "core", "math", "net"},
     "local": {"base", "wire", "core", "store", "math", "client"},

@@ -39,6 +39,7 @@ extern "C" {
 #endif
 
 typedef struct rbt_job rbt_job;
+typedef struct rbt_cluster rbt_cluster;       /* rubato/cluster.h */
 typedef struct rbt_simulation rbt_simulation; /* rubato/simulate.h */
 typedef struct rbt_worker rbt_worker;         /* lives as long as the call of its function */
 
@@ -51,6 +52,8 @@ struct rbt_job_options {
                                 "auto", see rubato/table.h; default: "essp:2" */
     const char *name_space;  /* where tables without "/" in their name live; default: "main" */
     rbt_simulation *simulation; /* the cluster to pretend to run on; default: none, run here */
+    rbt_cluster *cluster;       /* the cluster to run on; it says how many workers and shards there
+                                   are, and which namespace it is; default: none, run here */
 };
 
 /* What a worker runs. When it returns, the worker has left: nobody waits for it any more. If it

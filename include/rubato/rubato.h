@@ -42,6 +42,7 @@
 #include <rubato/export.h>
 #include <rubato/job.h>
 #include <rubato/set.h>
+#include <rubato/cluster.h>
 #include <rubato/simulate.h>
 #include <rubato/status.h>
 #include <rubato/table.h>

@@ -31,7 +31,7 @@ enum { RBT_NODE_COORDINATOR = 0, RBT_NODE_SERVERS = 1 }; /* then the worker proc
 enum { RBT_LINK_WINDOW = 1024 }; /* messages on a link that may be unanswered */
 
 /* What can happen. */
-enum rbt_cluster_event {
+enum rbt_sim_cluster_event {
     RBT_EVENT_ARRIVE,  /* the first byte of an envelope is at its node */
     RBT_EVENT_DELIVER, /* the last one is */
     RBT_EVENT_WAKE,    /* worker `index` has computed */
@@ -80,7 +80,7 @@ enum rbt_worker_state {
 };
 
 struct rbt_sim_worker {
-    struct rbt_cluster *cluster;
+    struct rbt_sim_cluster *cluster;
     uint32_t index;
     uint32_t node;
     rbt_fiber *fiber;
@@ -129,7 +129,7 @@ struct rbt_sim_server {
     uint32_t gone_count;        /* workers that have left or were expelled */
 };
 
-typedef struct rbt_cluster {
+typedef struct rbt_sim_cluster {
     rbt_driver driver; /* first: a driver is a cluster */
     rbt_simulation *simulation;
     uint32_t worker_count;
@@ -163,14 +163,14 @@ typedef struct rbt_cluster {
     struct rbt_inspect_event seen; /* the last event, if somebody looks */
     rbt_status status;             /* why the whole run failed */
     struct rbt_error_record error;
-} rbt_cluster;
+} rbt_sim_cluster;
 
 /* What is left of a worker and a node when the job is closed. */
 struct rbt_simulation {
     struct rbt_simulation_options options; /* defaults filled in; faults are copies */
     struct rbt_fault *faults;
-    rbt_trace *trace;     /* or NULL */
-    rbt_cluster *cluster; /* of the job that is open, or NULL */
+    rbt_trace *trace;         /* or NULL */
+    rbt_sim_cluster *cluster; /* of the job that is open, or NULL */
     struct rbt_simulation_stats totals;
     struct rbt_simulation_worker *workers;
     uint32_t worker_count;
@@ -186,102 +186,105 @@ static inline rbt_time rbt_sim_time(double seconds)
 /* --- node.c ---------------------------------------------------------------------------------- */
 
 /* Remembers the calling thread's error as that of the whole run, unless there is one already. */
-void rbt_cluster_fail(rbt_cluster *cluster, rbt_status status);
+void rbt_sim_cluster_fail(rbt_sim_cluster *cluster, rbt_status status);
 
 /* Adds an event; a failure becomes the run's. */
-void rbt_cluster_schedule(rbt_cluster *cluster, rbt_time at, enum rbt_cluster_event kind,
-                          uint32_t index, void *what);
+void rbt_sim_cluster_schedule(rbt_sim_cluster *cluster, rbt_time at,
+                              enum rbt_sim_cluster_event kind, uint32_t index, void *what);
 
 /* Hands the message to the network, which holds it as long as it needs it. */
-void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message);
+void rbt_sim_cluster_send(rbt_sim_cluster *cluster, struct rbt_message *message);
 
-void rbt_cluster_arrive(rbt_cluster *cluster, void *envelope);
+void rbt_sim_cluster_arrive(rbt_sim_cluster *cluster, void *envelope);
 
 /* Writes down the traffic of the last slice of time; at the end of a run. */
-void rbt_cluster_end_traffic(rbt_cluster *cluster);
+void rbt_sim_cluster_end_traffic(rbt_sim_cluster *cluster);
 
 /* Takes the message out of the envelope and frees that; NULL if the node is down. */
-struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *envelope);
-uint32_t rbt_cluster_addressee(const void *envelope);
-void rbt_cluster_discard(rbt_cluster *cluster, void *envelope);
-void rbt_cluster_free_spare(rbt_cluster *cluster);
-void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
-                          struct rbt_inspect_event *event);
+struct rbt_message *rbt_sim_cluster_open(rbt_sim_cluster *cluster, void *envelope);
+uint32_t rbt_sim_cluster_addressee(const void *envelope);
+void rbt_sim_cluster_discard(rbt_sim_cluster *cluster, void *envelope);
+void rbt_sim_cluster_free_spare(rbt_sim_cluster *cluster);
+void rbt_sim_cluster_describe(const rbt_sim_cluster *cluster, const void *envelope,
+                              struct rbt_inspect_event *event);
 
 /* The link's session, made if there is none yet; NULL, and the run fails, without memory. */
-rbt_session *rbt_link_session(rbt_cluster *cluster, struct rbt_link *link);
+rbt_session *rbt_link_session(rbt_sim_cluster *cluster, struct rbt_link *link);
 
 /* After anything that may have changed the link's deadline. */
-void rbt_link_arm(rbt_cluster *cluster, struct rbt_link *link);
+void rbt_link_arm(rbt_sim_cluster *cluster, struct rbt_link *link);
 
 /* Sends again what is due. */
-void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link);
+void rbt_link_expire(rbt_sim_cluster *cluster, struct rbt_link *link);
 
 /* Releases what the session is done with. */
 void rbt_link_release(const struct rbt_session_outbox *out);
-void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link);
+void rbt_link_abandon(const rbt_sim_cluster *cluster, struct rbt_link *link);
 
 /* Every node is up and all links are as they were at first. */
-void rbt_cluster_heal(rbt_cluster *cluster);
+void rbt_sim_cluster_heal(rbt_sim_cluster *cluster);
 
-void rbt_fault_begin(rbt_cluster *cluster, uint32_t index);
-void rbt_fault_end(rbt_cluster *cluster, uint32_t index);
+void rbt_fault_begin(rbt_sim_cluster *cluster, uint32_t index);
+void rbt_fault_end(rbt_sim_cluster *cluster, uint32_t index);
 
 /* The number of the node with this name, or UINT32_MAX. */
-uint32_t rbt_node_find(const rbt_cluster *cluster, const char *name);
+uint32_t rbt_node_find(const rbt_sim_cluster *cluster, const char *name);
 
 /* --- server.c -------------------------------------------------------------------------------- */
 
-RBT_MUST_USE rbt_status rbt_server_init(rbt_cluster *cluster, uint32_t index, uint32_t table_max);
-void rbt_server_deinit(rbt_cluster *cluster, struct rbt_sim_server *server);
+RBT_MUST_USE rbt_status rbt_server_init(rbt_sim_cluster *cluster, uint32_t index,
+                                        uint32_t table_max);
+void rbt_server_deinit(rbt_sim_cluster *cluster, struct rbt_sim_server *server);
 
 /* Steps the shard outside of virtual time: tables and resets. */
-rbt_status rbt_server_step_now(rbt_cluster *cluster, struct rbt_sim_server *server,
+rbt_status rbt_server_step_now(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                                const struct rbt_shard_event *event);
 
 /* A message has come. */
-void rbt_server_receive(rbt_cluster *cluster, struct rbt_sim_server *server,
+void rbt_server_receive(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                         struct rbt_message *message);
 
 /* Frees what belongs to a run. */
-void rbt_server_clear(rbt_cluster *cluster, struct rbt_sim_server *server);
+void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server);
 
 /* --- worker.c -------------------------------------------------------------------------------- */
 
-RBT_MUST_USE rbt_status rbt_sim_worker_init(rbt_cluster *cluster, uint32_t index);
-RBT_MUST_USE rbt_status rbt_sim_worker_start(rbt_cluster *cluster, struct rbt_sim_worker *worker);
-void rbt_sim_worker_clear(rbt_cluster *cluster, struct rbt_sim_worker *worker);
-void rbt_sim_worker_deinit(rbt_cluster *cluster, struct rbt_sim_worker *worker);
+RBT_MUST_USE rbt_status rbt_sim_worker_init(rbt_sim_cluster *cluster, uint32_t index);
+RBT_MUST_USE rbt_status rbt_sim_worker_start(rbt_sim_cluster *cluster,
+                                             struct rbt_sim_worker *worker);
+void rbt_sim_worker_clear(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
+void rbt_sim_worker_deinit(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
 
-void rbt_sim_worker_step(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+void rbt_sim_worker_step(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                          struct rbt_driver_call *calls, size_t count);
-void rbt_sim_worker_spend(rbt_cluster *cluster, struct rbt_sim_worker *worker, double seconds);
-int64_t rbt_sim_worker_floor(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard);
+void rbt_sim_worker_spend(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, double seconds);
+int64_t rbt_sim_worker_floor(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                             uint32_t shard);
 
-void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+void rbt_sim_worker_receive(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                             struct rbt_message *message);
 
 /* The time it slept for is over. */
-void rbt_sim_worker_wake(rbt_cluster *cluster, struct rbt_sim_worker *worker);
+void rbt_sim_worker_wake(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
 
 /* Runs the fiber until it waits or ends. */
-void rbt_sim_worker_resume(rbt_cluster *cluster, struct rbt_sim_worker *worker);
+void rbt_sim_worker_resume(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
 
 /* Every call fails from now on; the fiber runs to its end. */
-void rbt_sim_worker_close(rbt_cluster *cluster, struct rbt_sim_worker *worker);
+void rbt_sim_worker_close(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
 
 /* --- simulation.c ---------------------------------------------------------------------------- */
 
 /* Makes room for the figures of a cluster, and brings them up to date. */
-RBT_MUST_USE rbt_status rbt_simulation_attach(rbt_cluster *cluster);
-void rbt_simulation_note(rbt_cluster *cluster);
+RBT_MUST_USE rbt_status rbt_simulation_attach(rbt_sim_cluster *cluster);
+void rbt_simulation_note(rbt_sim_cluster *cluster);
 
 /* --- coordinator.c --------------------------------------------------------------------------- */
 
-RBT_MUST_USE rbt_status rbt_coordinator_start(rbt_cluster *cluster);
-void rbt_coordinator_stop(rbt_cluster *cluster);
-void rbt_coordinator_receive(rbt_cluster *cluster, struct rbt_message *message);
-void rbt_coordinator_watch(rbt_cluster *cluster);
-void rbt_coordinator_beat(rbt_cluster *cluster, uint32_t node);
+RBT_MUST_USE rbt_status rbt_coordinator_start(rbt_sim_cluster *cluster);
+void rbt_coordinator_stop(rbt_sim_cluster *cluster);
+void rbt_coordinator_receive(rbt_sim_cluster *cluster, struct rbt_message *message);
+void rbt_coordinator_watch(rbt_sim_cluster *cluster);
+void rbt_coordinator_beat(rbt_sim_cluster *cluster, uint32_t node);
 
 #endif

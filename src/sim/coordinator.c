@@ -15,7 +15,7 @@
 #define SUSPECT_TIME rbt_sim_time(2.0)
 #define DOWN_TIME    rbt_sim_time(5.0)
 
-rbt_status rbt_coordinator_start(rbt_cluster *cluster)
+rbt_status rbt_coordinator_start(rbt_sim_cluster *cluster)
 {
     const struct rbt_members_options options = {
         .node_count = cluster->node_count, .suspect_after = SUSPECT_TIME, .down_after = DOWN_TIME};
@@ -30,14 +30,14 @@ rbt_status rbt_coordinator_start(rbt_cluster *cluster)
             .node = RBT_NODE_COORDINATOR, .server = i, .timer_at = RBT_TIME_NEVER};
     }
     for (uint32_t i = 1; i < cluster->node_count; i++) {
-        rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, i, NULL);
+        rbt_sim_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, i, NULL);
     }
-    rbt_cluster_schedule(cluster, cluster->now + SUSPECT_TIME, RBT_EVENT_WATCH,
-                         RBT_NODE_COORDINATOR, NULL);
+    rbt_sim_cluster_schedule(cluster, cluster->now + SUSPECT_TIME, RBT_EVENT_WATCH,
+                             RBT_NODE_COORDINATOR, NULL);
     return RBT_OK;
 }
 
-void rbt_coordinator_stop(rbt_cluster *cluster)
+void rbt_coordinator_stop(rbt_sim_cluster *cluster)
 {
     for (uint32_t i = 0; cluster->coordinator_links != NULL && i < cluster->server_count; i++) {
         rbt_link_abandon(cluster, &cluster->coordinator_links[i]);
@@ -48,32 +48,32 @@ void rbt_coordinator_stop(rbt_cluster *cluster)
     cluster->members = NULL;
 }
 
-void rbt_coordinator_beat(rbt_cluster *cluster, uint32_t node)
+void rbt_coordinator_beat(rbt_sim_cluster *cluster, uint32_t node)
 {
     if (cluster->nodes[node].is_gone) {
         return;
     }
     struct rbt_message *message = rbt_message_create(&cluster->pool, RBT_MESSAGE_BEAT);
     if (message == NULL) {
-        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;
     }
     message->from = node;
     message->to = RBT_NODE_COORDINATOR;
-    rbt_cluster_send(cluster, message);
+    rbt_sim_cluster_send(cluster, message);
     rbt_message_unref(message);
-    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, node, NULL);
+    rbt_sim_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, node, NULL);
 }
 
 /* Tells a server that a worker is gone, until it has answered. */
-static void expel(rbt_cluster *cluster, uint32_t server, uint32_t worker)
+static void expel(rbt_sim_cluster *cluster, uint32_t server, uint32_t worker)
 {
     struct rbt_link *link = &cluster->coordinator_links[server];
     rbt_session *session = rbt_link_session(cluster, link);
     struct rbt_message *message =
         session == NULL ? NULL : rbt_message_create(&cluster->pool, RBT_MESSAGE_EXPEL);
     if (message == NULL) {
-        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;
     }
     message->to = RBT_NODE_SERVERS + server;
@@ -85,20 +85,20 @@ static void expel(rbt_cluster *cluster, uint32_t server, uint32_t worker)
     const rbt_status st = rbt_session_send(session, &record, cluster->now);
     if (st != RBT_OK) {
         rbt_message_unref(message);
-        rbt_cluster_fail(cluster, st);
+        rbt_sim_cluster_fail(cluster, st);
         return;
     }
-    rbt_cluster_send(cluster, message);
+    rbt_sim_cluster_send(cluster, message);
     rbt_link_arm(cluster, link);
 }
 
-static void give_up(rbt_cluster *cluster, uint32_t node)
+static void give_up(rbt_sim_cluster *cluster, uint32_t node)
 {
     if (node < RBT_NODE_SERVERS + cluster->server_count) {
         const rbt_status st =
             rbt_fail(RBT_E_CLOSED, "%s has been silent for too long, and nobody else has its rows",
                      cluster->nodes[node].name);
-        rbt_cluster_fail(cluster, st);
+        rbt_sim_cluster_fail(cluster, st);
         return;
     }
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
@@ -108,7 +108,7 @@ static void give_up(rbt_cluster *cluster, uint32_t node)
     }
 }
 
-static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
+static void note(rbt_sim_cluster *cluster, const struct rbt_members_outbox *out)
 {
     static const char *const names[] = {"up", "suspect", "down", "left"};
     const struct rbt_simulation_observer *observer = &cluster->simulation->options.observer;
@@ -126,7 +126,7 @@ static void note(rbt_cluster *cluster, const struct rbt_members_outbox *out)
 }
 
 /* Whether all servers know that the worker has left. */
-static bool has_said_so(const rbt_cluster *cluster, const struct rbt_sim_worker *worker)
+static bool has_said_so(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker)
 {
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         const struct rbt_link *link = &worker->links[i];
@@ -139,7 +139,7 @@ static bool has_said_so(const rbt_cluster *cluster, const struct rbt_sim_worker 
 
 /* Processes are not watched any more when their workers have ended and everybody knows. Until then
  * they may still be lost, with what has not been delivered. */
-static void note_ended(rbt_cluster *cluster)
+static void note_ended(rbt_sim_cluster *cluster)
 {
     bool is_done = true; /* the process up to here */
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
@@ -154,12 +154,12 @@ static void note_ended(rbt_cluster *cluster)
     }
 }
 
-static bool is_cut_off(const rbt_cluster *cluster)
+static bool is_cut_off(const rbt_sim_cluster *cluster)
 {
     return cluster->now - cluster->heard_last >= SUSPECT_TIME;
 }
 
-void rbt_coordinator_watch(rbt_cluster *cluster)
+void rbt_coordinator_watch(rbt_sim_cluster *cluster)
 {
     struct rbt_members_outbox out = {.effects = cluster->member_effects};
     note_ended(cluster);
@@ -167,12 +167,12 @@ void rbt_coordinator_watch(rbt_cluster *cluster)
         rbt_members_expire(cluster->members, cluster->now, &out);
         note(cluster, &out);
     }
-    rbt_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH, RBT_NODE_COORDINATOR,
-                         NULL);
+    rbt_sim_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_WATCH,
+                             RBT_NODE_COORDINATOR, NULL);
 }
 
 /* A node says that it is there. */
-static void hear(rbt_cluster *cluster, uint32_t from)
+static void hear(rbt_sim_cluster *cluster, uint32_t from)
 {
     struct rbt_members_outbox heard = {.effects = cluster->member_effects};
     for (uint32_t i = 1; is_cut_off(cluster) && i < cluster->node_count; i++) {
@@ -183,7 +183,7 @@ static void hear(rbt_cluster *cluster, uint32_t from)
     note(cluster, &heard);
 }
 
-void rbt_coordinator_receive(rbt_cluster *cluster, struct rbt_message *message)
+void rbt_coordinator_receive(rbt_sim_cluster *cluster, struct rbt_message *message)
 {
     if (message->kind == RBT_MESSAGE_BEAT) {
         hear(cluster, message->from);

@@ -17,14 +17,14 @@
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
 #define STUCK_TIME   rbt_sim_time(3600.0) /* see stuck_after; plus 1000 times the way */
 
-static rbt_cluster *cluster_of(rbt_driver *driver)
+static rbt_sim_cluster *cluster_of(rbt_driver *driver)
 {
-    return (rbt_cluster *)driver;
+    return (rbt_sim_cluster *)driver;
 }
 
 /* --- Steps ----------------------------------------------------------------------------------- */
 
-static void note_table(rbt_cluster *cluster, const struct rbt_shard_event *event)
+static void note_table(rbt_sim_cluster *cluster, const struct rbt_shard_event *event)
 {
     const struct rbt_shard_table *schema = event->schema;
     struct rbt_message_table *table = &cluster->tables[event->table];
@@ -35,7 +35,7 @@ static void note_table(rbt_cluster *cluster, const struct rbt_shard_event *event
 
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
-    rbt_cluster *cluster = cluster_of(driver);
+    rbt_sim_cluster *cluster = cluster_of(driver);
     const enum rbt_shard_kind kind = count == 0 ? RBT_SHARD_RESET : calls[0].event.kind;
     if (cluster->running != NULL && kind != RBT_SHARD_TABLE && kind != RBT_SHARD_RESET) {
         rbt_sim_worker_step(cluster, cluster->running, calls, count);
@@ -57,14 +57,14 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
 
 static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 {
-    rbt_cluster *cluster = cluster_of(driver);
+    rbt_sim_cluster *cluster = cluster_of(driver);
     return cluster->running != NULL ? rbt_sim_worker_floor(cluster, cluster->running, shard)
                                     : cluster->servers[shard].floor;
 }
 
 static uint64_t version_of(rbt_driver *driver, uint32_t shard)
 {
-    const rbt_cluster *cluster = cluster_of(driver);
+    const rbt_sim_cluster *cluster = cluster_of(driver);
     return cluster->running != NULL ? cluster->running->links[shard].version
                                     : cluster->servers[shard].version;
 }
@@ -76,14 +76,14 @@ static rbt_time now(rbt_driver *driver)
 
 static void spend(rbt_driver *driver, uint32_t index, double seconds)
 {
-    rbt_cluster *cluster = cluster_of(driver);
+    rbt_sim_cluster *cluster = cluster_of(driver);
     RBT_ASSERT(cluster->running == &cluster->workers[index]);
     rbt_sim_worker_spend(cluster, cluster->running, seconds);
 }
 
 static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 {
-    const rbt_cluster *cluster = cluster_of(driver);
+    const rbt_sim_cluster *cluster = cluster_of(driver);
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         struct rbt_shard_stats shard;
         rbt_shard_stats(cluster->servers[i].shard, &shard);
@@ -96,11 +96,11 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 /* --- Events ---------------------------------------------------------------------------------- */
 
 /* The node that the event happens at; it may stand still. */
-static uint32_t node_of(const rbt_cluster *cluster, const struct rbt_queue_event *event)
+static uint32_t node_of(const rbt_sim_cluster *cluster, const struct rbt_queue_event *event)
 {
-    switch ((enum rbt_cluster_event)event->kind) {
+    switch ((enum rbt_sim_cluster_event)event->kind) {
     case RBT_EVENT_DELIVER:
-        return rbt_cluster_addressee(event->what);
+        return rbt_sim_cluster_addressee(event->what);
     case RBT_EVENT_WAKE:
         return cluster->workers[event->index].node;
     case RBT_EVENT_TIMER:
@@ -115,9 +115,9 @@ static uint32_t node_of(const rbt_cluster *cluster, const struct rbt_queue_event
     return UINT32_MAX;
 }
 
-static void deliver(rbt_cluster *cluster, void *envelope)
+static void deliver(rbt_sim_cluster *cluster, void *envelope)
 {
-    struct rbt_message *message = rbt_cluster_open(cluster, envelope);
+    struct rbt_message *message = rbt_sim_cluster_open(cluster, envelope);
     if (message == NULL) {
         return;
     }
@@ -132,17 +132,18 @@ static void deliver(rbt_cluster *cluster, void *envelope)
     rbt_message_unref(message);
 }
 
-static void handle(rbt_cluster *cluster, const struct rbt_queue_event *event)
+static void handle(rbt_sim_cluster *cluster, const struct rbt_queue_event *event)
 {
     const uint32_t node = node_of(cluster, event);
     if (node != UINT32_MAX && cluster->nodes[node].paused_until > cluster->now) {
-        rbt_cluster_schedule(cluster, cluster->nodes[node].paused_until,
-                             (enum rbt_cluster_event)event->kind, event->index, event->what);
+        rbt_sim_cluster_schedule(cluster, cluster->nodes[node].paused_until,
+                                 (enum rbt_sim_cluster_event)event->kind, event->index,
+                                 event->what);
         return;
     }
-    switch ((enum rbt_cluster_event)event->kind) {
+    switch ((enum rbt_sim_cluster_event)event->kind) {
     case RBT_EVENT_ARRIVE:
-        rbt_cluster_arrive(cluster, event->what);
+        rbt_sim_cluster_arrive(cluster, event->what);
         break;
     case RBT_EVENT_DELIVER:
         deliver(cluster, event->what);
@@ -169,7 +170,7 @@ static void handle(rbt_cluster *cluster, const struct rbt_queue_event *event)
 }
 
 /* Writes down what is about to happen, for whoever looks. */
-static void describe(rbt_cluster *cluster, const struct rbt_queue_event *event)
+static void describe(rbt_sim_cluster *cluster, const struct rbt_queue_event *event)
 {
     static const char *const names[] = {"arrive", "deliver", "wake", "timer",
                                         "fault",  "heal",    "beat", "watch"};
@@ -185,7 +186,7 @@ static void describe(rbt_cluster *cluster, const struct rbt_queue_event *event)
         cluster->seen.to = cluster->simulation->faults[event->index].node;
     }
     if (event->kind == RBT_EVENT_DELIVER) {
-        rbt_cluster_describe(cluster, event->what, &cluster->seen);
+        rbt_sim_cluster_describe(cluster, event->what, &cluster->seen);
     }
     if (node != UINT32_MAX && cluster->nodes[node].paused_until > cluster->now) {
         cluster->seen.what = "postponed";
@@ -195,7 +196,7 @@ static void describe(rbt_cluster *cluster, const struct rbt_queue_event *event)
 }
 
 /* Whether all workers have ended and all servers know. */
-static bool is_over(const rbt_cluster *cluster)
+static bool is_over(const rbt_sim_cluster *cluster)
 {
     if (cluster->ended_count < cluster->worker_count) {
         return false;
@@ -209,7 +210,7 @@ static bool is_over(const rbt_cluster *cluster)
 }
 
 /* Ends all workers, because the run has failed. */
-static void close_all(rbt_cluster *cluster)
+static void close_all(rbt_sim_cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         rbt_error_restore(&cluster->error);
@@ -217,7 +218,7 @@ static void close_all(rbt_cluster *cluster)
     }
 }
 
-static void look_whether_stuck(rbt_cluster *cluster)
+static void look_whether_stuck(rbt_sim_cluster *cluster)
 {
     if (cluster->now - cluster->last_step < cluster->stuck_after) {
         return;
@@ -227,14 +228,14 @@ static void look_whether_stuck(rbt_cluster *cluster)
             return;
         }
     }
-    rbt_cluster_fail(cluster, rbt_fail(RBT_E_CLOSED,
-                                       "the workers have waited in vain for %.0f "
-                                       "virtual seconds",
-                                       (double)cluster->stuck_after * 1e-9));
+    rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_CLOSED,
+                                           "the workers have waited in vain for %.0f "
+                                           "virtual seconds",
+                                           (double)cluster->stuck_after * 1e-9));
 }
 
 /* Takes events until everything is over. */
-static void run_events(rbt_cluster *cluster)
+static void run_events(rbt_sim_cluster *cluster)
 {
     const struct rbt_simulation_observer *observer = &cluster->simulation->options.observer;
     struct rbt_queue_event event;
@@ -249,7 +250,7 @@ static void run_events(rbt_cluster *cluster)
         handle(cluster, &event);
         if (observer->on_event != NULL &&
             !observer->on_event(observer->context, cluster->simulation)) {
-            rbt_cluster_fail(cluster, RBT_E_CLOSED);
+            rbt_sim_cluster_fail(cluster, RBT_E_CLOSED);
         }
         look_whether_stuck(cluster);
         if (cluster->status != RBT_OK) {
@@ -260,24 +261,24 @@ static void run_events(rbt_cluster *cluster)
 
 /* --- Runs ------------------------------------------------------------------------------------ */
 
-static rbt_status start_run(rbt_cluster *cluster)
+static rbt_status start_run(rbt_sim_cluster *cluster)
 {
     const rbt_simulation *simulation = cluster->simulation;
-    rbt_cluster_heal(cluster); /* the last run may have ended in the middle of a fault */
+    rbt_sim_cluster_heal(cluster); /* the last run may have ended in the middle of a fault */
     rbt_status st = rbt_coordinator_start(cluster);
     for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
         rbt_sim_worker_clear(cluster, &cluster->workers[i]);
         st = rbt_sim_worker_start(cluster, &cluster->workers[i]);
     }
     for (uint32_t i = 0; i < simulation->options.fault_count; i++) {
-        rbt_cluster_schedule(cluster, cluster->now + rbt_sim_time(simulation->faults[i].at),
-                             RBT_EVENT_FAULT, i, NULL);
+        rbt_sim_cluster_schedule(cluster, cluster->now + rbt_sim_time(simulation->faults[i].at),
+                                 RBT_EVENT_FAULT, i, NULL);
     }
     return st;
 }
 
 /* Starts every fiber at time 0 and runs what follows from that. */
-static void run_workers(rbt_cluster *cluster)
+static void run_workers(rbt_sim_cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         rbt_sim_worker_resume(cluster, &cluster->workers[i]);
@@ -290,7 +291,7 @@ static void run_workers(rbt_cluster *cluster)
 }
 
 /* The first failure by number; a process that crashed is not one. */
-static rbt_status collect_status(const rbt_cluster *cluster)
+static rbt_status collect_status(const rbt_sim_cluster *cluster)
 {
     if (cluster->status != RBT_OK) {
         rbt_error_restore(&cluster->error);
@@ -309,12 +310,12 @@ static rbt_status collect_status(const rbt_cluster *cluster)
 }
 
 /* Forgets what was still on its way when everything was over. */
-static void end_run(rbt_cluster *cluster)
+static void end_run(rbt_sim_cluster *cluster)
 {
     struct rbt_queue_event event;
     while (rbt_queue_take(&cluster->queue, &event)) {
         if (event.kind == RBT_EVENT_ARRIVE || event.kind == RBT_EVENT_DELIVER) {
-            rbt_cluster_discard(cluster, event.what);
+            rbt_sim_cluster_discard(cluster, event.what);
         }
     }
     for (uint32_t i = 0; i < cluster->server_count; i++) {
@@ -329,7 +330,7 @@ static void end_run(rbt_cluster *cluster)
 static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument)
 {
-    rbt_cluster *cluster = cluster_of(driver);
+    rbt_sim_cluster *cluster = cluster_of(driver);
     cluster->function = function;
     cluster->argument = argument;
     cluster->began = cluster->now;
@@ -342,7 +343,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
         st = collect_status(cluster);
     }
     rbt_simulation_note(cluster);
-    rbt_cluster_end_traffic(cluster);
+    rbt_sim_cluster_end_traffic(cluster);
     end_run(cluster);
     return st;
 }
@@ -351,7 +352,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
 
 static void close_cluster(rbt_driver *driver)
 {
-    rbt_cluster *cluster = cluster_of(driver);
+    rbt_sim_cluster *cluster = cluster_of(driver);
     for (uint32_t i = 0; cluster->workers != NULL && i < cluster->worker_count; i++) {
         rbt_sim_worker_deinit(cluster, &cluster->workers[i]);
     }
@@ -359,7 +360,7 @@ static void close_cluster(rbt_driver *driver)
         rbt_server_deinit(cluster, &cluster->servers[i]);
     }
     rbt_coordinator_stop(cluster);
-    rbt_cluster_free_spare(cluster);
+    rbt_sim_cluster_free_spare(cluster);
     rbt_message_free_pool(&cluster->pool);
     rbt_free(cluster->coordinator_links);
     rbt_free(cluster->member_effects);
@@ -383,7 +384,7 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .stats = add_stats,
                                           .close = close_cluster};
 
-static rbt_status allocate(rbt_cluster *cluster, uint32_t table_max)
+static rbt_status allocate(rbt_sim_cluster *cluster, uint32_t table_max)
 {
     cluster->nodes = rbt_calloc(cluster->node_count, sizeof *cluster->nodes);
     cluster->servers = rbt_calloc(cluster->server_count, sizeof *cluster->servers);
@@ -403,7 +404,7 @@ static rbt_status allocate(rbt_cluster *cluster, uint32_t table_max)
     return RBT_OK;
 }
 
-static void name_nodes(rbt_cluster *cluster)
+static void name_nodes(rbt_sim_cluster *cluster)
 {
     rbt_trace *trace = cluster->simulation->trace;
     for (uint32_t i = 0; i < cluster->node_count; i++) {
@@ -430,7 +431,7 @@ static void name_nodes(rbt_cluster *cluster)
 }
 
 /* Chooses the slow workers, and how slow they are. */
-static rbt_status draw_stragglers(rbt_cluster *cluster)
+static rbt_status draw_stragglers(rbt_sim_cluster *cluster)
 {
     const struct rbt_simulation_options *options = &cluster->simulation->options;
     struct rbt_rng rng;
@@ -451,7 +452,7 @@ static rbt_status draw_stragglers(rbt_cluster *cluster)
     return RBT_OK;
 }
 
-static rbt_status check_faults(const rbt_cluster *cluster)
+static rbt_status check_faults(const rbt_sim_cluster *cluster)
 {
     const rbt_simulation *simulation = cluster->simulation;
     for (size_t i = 0; i < simulation->options.fault_count; i++) {
@@ -469,7 +470,7 @@ static rbt_status check_faults(const rbt_cluster *cluster)
     return RBT_OK;
 }
 
-static rbt_status fill(rbt_cluster *cluster, uint32_t table_max)
+static rbt_status fill(rbt_sim_cluster *cluster, uint32_t table_max)
 {
     const struct rbt_simulation_options *options = &cluster->simulation->options;
     const struct rbt_network_options network = {
@@ -506,7 +507,7 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
     if (simulation->cluster != NULL) {
         return rbt_fail(RBT_E_BUSY, "a simulation runs one job at a time");
     }
-    rbt_cluster *cluster = rbt_calloc(1, sizeof *cluster);
+    rbt_sim_cluster *cluster = rbt_calloc(1, sizeof *cluster);
     if (cluster == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
     }

@@ -30,7 +30,7 @@ struct rbt_envelope {
     rbt_time sent;
 };
 
-static struct rbt_envelope *take_envelope(rbt_cluster *cluster)
+static struct rbt_envelope *take_envelope(rbt_sim_cluster *cluster)
 {
     struct rbt_envelope *envelope = cluster->spare;
     if (envelope == NULL) {
@@ -40,13 +40,13 @@ static struct rbt_envelope *take_envelope(rbt_cluster *cluster)
     return envelope;
 }
 
-static void keep_envelope(rbt_cluster *cluster, struct rbt_envelope *envelope)
+static void keep_envelope(rbt_sim_cluster *cluster, struct rbt_envelope *envelope)
 {
     envelope->next = cluster->spare;
     cluster->spare = envelope;
 }
 
-void rbt_cluster_free_spare(rbt_cluster *cluster)
+void rbt_sim_cluster_free_spare(rbt_sim_cluster *cluster)
 {
     while (cluster->spare != NULL) {
         struct rbt_envelope *envelope = cluster->spare;
@@ -55,7 +55,7 @@ void rbt_cluster_free_spare(rbt_cluster *cluster)
     }
 }
 
-void rbt_cluster_fail(rbt_cluster *cluster, rbt_status status)
+void rbt_sim_cluster_fail(rbt_sim_cluster *cluster, rbt_status status)
 {
     RBT_ASSERT(status != RBT_OK);
     if (cluster->status == RBT_OK) {
@@ -64,19 +64,19 @@ void rbt_cluster_fail(rbt_cluster *cluster, rbt_status status)
     }
 }
 
-void rbt_cluster_schedule(rbt_cluster *cluster, rbt_time at, enum rbt_cluster_event kind,
-                          uint32_t index, void *what)
+void rbt_sim_cluster_schedule(rbt_sim_cluster *cluster, rbt_time at,
+                              enum rbt_sim_cluster_event kind, uint32_t index, void *what)
 {
     RBT_ASSERT(at >= cluster->now);
     const struct rbt_queue_event event = {.at = at, .kind = kind, .index = index, .what = what};
     const rbt_status st = rbt_queue_add(&cluster->queue, &event);
     if (st != RBT_OK) {
-        rbt_cluster_fail(cluster, st);
+        rbt_sim_cluster_fail(cluster, st);
     }
 }
 
 /* Writes down what the node has sent and received since its slice of time began. */
-static void write_traffic(const rbt_cluster *cluster, uint32_t index)
+static void write_traffic(const rbt_sim_cluster *cluster, uint32_t index)
 {
     const struct rbt_node *node = &cluster->nodes[index];
     const uint64_t per_s = (uint64_t)(1000000000 / TRAFFIC_SLICE);
@@ -86,7 +86,7 @@ static void write_traffic(const rbt_cluster *cluster, uint32_t index)
 
 /* Adds to the node's curve of traffic, in slices of time. A message counts when its first byte
  * arrives, having waited for the sender's link, and for its receiver when it is delivered. */
-static void note_traffic(rbt_cluster *cluster, uint32_t index, int direction, size_t bytes)
+static void note_traffic(rbt_sim_cluster *cluster, uint32_t index, int direction, size_t bytes)
 {
     struct rbt_node *node = &cluster->nodes[index];
     const rbt_time since = cluster->now / TRAFFIC_SLICE * TRAFFIC_SLICE;
@@ -106,7 +106,7 @@ static void note_traffic(rbt_cluster *cluster, uint32_t index, int direction, si
     node->traffic[direction] += bytes;
 }
 
-void rbt_cluster_end_traffic(rbt_cluster *cluster)
+void rbt_sim_cluster_end_traffic(rbt_sim_cluster *cluster)
 {
     for (uint32_t i = 0; cluster->simulation->trace != NULL && i < cluster->node_count; i++) {
         write_traffic(cluster, i);
@@ -122,7 +122,7 @@ static void note_way(struct rbt_message *message, int copies)
     }
 }
 
-void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
+void rbt_sim_cluster_send(rbt_sim_cluster *cluster, struct rbt_message *message)
 {
     if (cluster->nodes[message->from].is_down) {
         return;
@@ -136,18 +136,18 @@ void rbt_cluster_send(rbt_cluster *cluster, struct rbt_message *message)
     for (size_t i = 0; i < count; i++) {
         struct rbt_envelope *envelope = take_envelope(cluster);
         if (envelope == NULL) {
-            rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+            rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
             return;
         }
         *envelope = (struct rbt_envelope){
             .message = message, .path = path, .passage = passages[i], .sent = cluster->now};
         rbt_message_ref(message);
         note_way(message, 1);
-        rbt_cluster_schedule(cluster, passages[i].arrives, RBT_EVENT_ARRIVE, 0, envelope);
+        rbt_sim_cluster_schedule(cluster, passages[i].arrives, RBT_EVENT_ARRIVE, 0, envelope);
     }
 }
 
-void rbt_cluster_discard(rbt_cluster *cluster, void *what)
+void rbt_sim_cluster_discard(rbt_sim_cluster *cluster, void *what)
 {
     struct rbt_envelope *envelope = what;
     note_way(envelope->message, -1);
@@ -155,26 +155,26 @@ void rbt_cluster_discard(rbt_cluster *cluster, void *what)
     keep_envelope(cluster, envelope);
 }
 
-void rbt_cluster_arrive(rbt_cluster *cluster, void *what)
+void rbt_sim_cluster_arrive(rbt_sim_cluster *cluster, void *what)
 {
     struct rbt_envelope *envelope = what;
     rbt_time delivered = 0;
     if (cluster->nodes[envelope->path.to].is_down ||
         !rbt_network_receive(cluster->network, &envelope->path, &envelope->passage, &delivered)) {
-        rbt_cluster_discard(cluster, envelope);
+        rbt_sim_cluster_discard(cluster, envelope);
         return;
     }
     note_traffic(cluster, envelope->path.from, SENT, envelope->path.bytes);
-    rbt_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
+    rbt_sim_cluster_schedule(cluster, delivered, RBT_EVENT_DELIVER, 0, envelope);
 }
 
-uint32_t rbt_cluster_addressee(const void *envelope)
+uint32_t rbt_sim_cluster_addressee(const void *envelope)
 {
     return ((const struct rbt_envelope *)envelope)->path.to;
 }
 
-void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
-                          struct rbt_inspect_event *event)
+void rbt_sim_cluster_describe(const rbt_sim_cluster *cluster, const void *envelope,
+                              struct rbt_inspect_event *event)
 {
     const struct rbt_message *message = ((const struct rbt_envelope *)envelope)->message;
     const bool is_push = message->kind == RBT_MESSAGE_PUSH;
@@ -188,13 +188,13 @@ void rbt_cluster_describe(const rbt_cluster *cluster, const void *envelope,
 
 /* The lane of a timeline that a message starts from or ends at: a process's workers have one each.
  */
-static struct rbt_trace_lane lane_of(const rbt_cluster *cluster, uint32_t node, uint32_t worker)
+static struct rbt_trace_lane lane_of(const rbt_sim_cluster *cluster, uint32_t node, uint32_t worker)
 {
     const bool is_worker = node >= RBT_NODE_SERVERS + cluster->server_count;
     return (struct rbt_trace_lane){node, is_worker ? worker % cluster->threads : 0};
 }
 
-static void trace_message(const rbt_cluster *cluster, const struct rbt_envelope *envelope)
+static void trace_message(const rbt_sim_cluster *cluster, const struct rbt_envelope *envelope)
 {
     const struct rbt_message *message = envelope->message;
     if (cluster->simulation->trace == NULL || message->kind == RBT_MESSAGE_BEAT) {
@@ -210,12 +210,12 @@ static void trace_message(const rbt_cluster *cluster, const struct rbt_envelope 
     rbt_trace_message(cluster->simulation->trace, &record);
 }
 
-struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
+struct rbt_message *rbt_sim_cluster_open(rbt_sim_cluster *cluster, void *what)
 {
     struct rbt_envelope *envelope = what;
     struct rbt_message *message = envelope->message;
     if (cluster->nodes[envelope->path.to].is_down) {
-        rbt_cluster_discard(cluster, envelope);
+        rbt_sim_cluster_discard(cluster, envelope);
         return NULL;
     }
     trace_message(cluster, envelope);
@@ -227,7 +227,7 @@ struct rbt_message *rbt_cluster_open(rbt_cluster *cluster, void *what)
 
 /* --- Links ----------------------------------------------------------------------------------- */
 
-rbt_session *rbt_link_session(rbt_cluster *cluster, struct rbt_link *link)
+rbt_session *rbt_link_session(rbt_sim_cluster *cluster, struct rbt_link *link)
 {
     if (link->session == NULL) {
         const struct rbt_session_options options = {.window = RBT_LINK_WINDOW,
@@ -236,19 +236,19 @@ rbt_session *rbt_link_session(rbt_cluster *cluster, struct rbt_link *link)
                                                     .resend_max = RESEND_MAX};
         const rbt_status st = rbt_session_create(&options, &link->session);
         if (st != RBT_OK) {
-            rbt_cluster_fail(cluster, st);
+            rbt_sim_cluster_fail(cluster, st);
         }
     }
     return link->session;
 }
 
-void rbt_link_arm(rbt_cluster *cluster, struct rbt_link *link)
+void rbt_link_arm(rbt_sim_cluster *cluster, struct rbt_link *link)
 {
     const rbt_time deadline = rbt_session_deadline(link->session);
     if (deadline < link->timer_at) { /* a timer that is too early arms the next one itself */
         link->timer_at = deadline;
         const rbt_time at = deadline > cluster->now ? deadline : cluster->now;
-        rbt_cluster_schedule(cluster, at, RBT_EVENT_TIMER, link->node, link);
+        rbt_sim_cluster_schedule(cluster, at, RBT_EVENT_TIMER, link->node, link);
     }
 }
 
@@ -257,7 +257,7 @@ static struct rbt_message *message_of(uint64_t cookie)
     return (struct rbt_message *)(uintptr_t)cookie;
 }
 
-void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link)
+void rbt_link_expire(rbt_sim_cluster *cluster, struct rbt_link *link)
 {
     if (link->session == NULL || link->timer_at > cluster->now) {
         return; /* an old timer: an earlier one was armed meanwhile */
@@ -273,7 +273,7 @@ void rbt_link_expire(rbt_cluster *cluster, struct rbt_link *link)
             continue;
         }
         cluster->simulation->totals.resent++;
-        rbt_cluster_send(cluster, message);
+        rbt_sim_cluster_send(cluster, message);
     }
     rbt_link_arm(cluster, link);
 }
@@ -286,7 +286,7 @@ void rbt_link_release(const struct rbt_session_outbox *out)
     }
 }
 
-void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link)
+void rbt_link_abandon(const rbt_sim_cluster *cluster, struct rbt_link *link)
 {
     if (link->session != NULL) {
         struct rbt_session_outbox out = {.effects = cluster->released};
@@ -297,7 +297,7 @@ void rbt_link_abandon(const rbt_cluster *cluster, struct rbt_link *link)
 
 /* --- Faults ---------------------------------------------------------------------------------- */
 
-uint32_t rbt_node_find(const rbt_cluster *cluster, const char *name)
+uint32_t rbt_node_find(const rbt_sim_cluster *cluster, const char *name)
 {
     for (uint32_t i = 0; i < cluster->node_count; i++) {
         if (strcmp(cluster->nodes[i].name, name) == 0) {
@@ -307,13 +307,13 @@ uint32_t rbt_node_find(const rbt_cluster *cluster, const char *name)
     return UINT32_MAX;
 }
 
-static uint32_t first_worker(const rbt_cluster *cluster, uint32_t node)
+static uint32_t first_worker(const rbt_sim_cluster *cluster, uint32_t node)
 {
     const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
     return node < first_process ? cluster->worker_count : (node - first_process) * cluster->threads;
 }
 
-void rbt_cluster_heal(rbt_cluster *cluster)
+void rbt_sim_cluster_heal(rbt_sim_cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->node_count; i++) {
         struct rbt_node *node = &cluster->nodes[i];
@@ -327,7 +327,7 @@ void rbt_cluster_heal(rbt_cluster *cluster)
 
 /* The node does nothing until then; what its workers compute takes so much longer. If it stands
  * still already, only what is added counts. */
-static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
+static void pause_node(rbt_sim_cluster *cluster, uint32_t node, rbt_time lasts)
 {
     const rbt_time before = cluster->nodes[node].paused_until;
     const rbt_time from = before > cluster->now ? before : cluster->now;
@@ -339,7 +339,7 @@ static void pause_node(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
     }
 }
 
-static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
+static void crash(rbt_sim_cluster *cluster, uint32_t node, rbt_time lasts)
 {
     cluster->nodes[node].is_down = true;
     if (lasts > 0) {
@@ -355,7 +355,7 @@ static void crash(rbt_cluster *cluster, uint32_t node, rbt_time lasts)
     }
 }
 
-void rbt_fault_begin(rbt_cluster *cluster, uint32_t index)
+void rbt_fault_begin(rbt_sim_cluster *cluster, uint32_t index)
 {
     const struct rbt_fault *fault = &cluster->simulation->faults[index];
     const uint32_t node = rbt_node_find(cluster, fault->node);
@@ -379,12 +379,13 @@ void rbt_fault_begin(rbt_cluster *cluster, uint32_t index)
         break;
     }
     if (lasts > 0) {
-        rbt_cluster_schedule(cluster, cluster->now + lasts, RBT_EVENT_HEAL, index, NULL);
+        rbt_sim_cluster_schedule(cluster, cluster->now + lasts, RBT_EVENT_HEAL, index, NULL);
     }
 }
 
 /* Another fault of the same kind that is going on at the same node, or NULL. */
-static const struct rbt_fault *find_other(const rbt_cluster *cluster, const struct rbt_fault *fault)
+static const struct rbt_fault *find_other(const rbt_sim_cluster *cluster,
+                                          const struct rbt_fault *fault)
 {
     const rbt_simulation *simulation = cluster->simulation;
     const rbt_time now = cluster->now - cluster->began;
@@ -401,7 +402,7 @@ static const struct rbt_fault *find_other(const rbt_cluster *cluster, const stru
     return NULL;
 }
 
-void rbt_fault_end(rbt_cluster *cluster, uint32_t index)
+void rbt_fault_end(rbt_sim_cluster *cluster, uint32_t index)
 {
     const struct rbt_fault *fault = &cluster->simulation->faults[index];
     const uint32_t node = rbt_node_find(cluster, fault->node);

@@ -18,7 +18,7 @@ enum {
 
 static const uint32_t none = UINT32_MAX;
 
-rbt_status rbt_server_init(rbt_cluster *cluster, uint32_t index, uint32_t table_max)
+rbt_status rbt_server_init(rbt_sim_cluster *cluster, uint32_t index, uint32_t table_max)
 {
     struct rbt_sim_server *server = &cluster->servers[index];
     const uint32_t workers = cluster->worker_count;
@@ -46,7 +46,7 @@ rbt_status rbt_server_init(rbt_cluster *cluster, uint32_t index, uint32_t table_
     return RBT_OK;
 }
 
-void rbt_server_clear(rbt_cluster *cluster, struct rbt_sim_server *server)
+void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
 {
     for (uint32_t i = 0; server->parked != NULL && i < server->parked_max; i++) {
         rbt_message_unref(server->parked[i].request);
@@ -67,7 +67,7 @@ void rbt_server_clear(rbt_cluster *cluster, struct rbt_sim_server *server)
     }
 }
 
-void rbt_server_deinit(rbt_cluster *cluster, struct rbt_sim_server *server)
+void rbt_server_deinit(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
 {
     rbt_server_clear(cluster, server);
     rbt_free(server->early);
@@ -82,7 +82,7 @@ void rbt_server_deinit(rbt_cluster *cluster, struct rbt_sim_server *server)
 
 /* A slot for the request, or none. The last ones, one for each worker, are kept for requests that
  * somebody waits for. */
-static uint32_t take_slot(const rbt_cluster *cluster, struct rbt_sim_server *server,
+static uint32_t take_slot(const rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                           struct rbt_message *request)
 {
     const bool has_room = !request->is_ahead || server->free_count > cluster->worker_count;
@@ -129,7 +129,7 @@ static bool is_parked(const struct rbt_sim_server *server, const struct rbt_mess
 
 /* --- Sending --------------------------------------------------------------------------------- */
 
-static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
+static void send_news(rbt_sim_cluster *cluster, const struct rbt_sim_server *server,
                       struct rbt_message *message)
 {
     message->from = server->node;
@@ -142,7 +142,7 @@ static void send_news(rbt_cluster *cluster, const struct rbt_sim_server *server,
                                ? message->id
                                : rbt_shard_arrived(server->shard, message->worker);
     }
-    rbt_cluster_send(cluster, message);
+    rbt_sim_cluster_send(cluster, message);
     rbt_message_unref(message);
 }
 
@@ -154,12 +154,12 @@ static void make_about(struct rbt_message *message, struct rbt_message *request)
 }
 
 /* A short message back to where another came from. */
-static void reply(rbt_cluster *cluster, const struct rbt_sim_server *server, struct rbt_message *to,
-                  enum rbt_message_kind kind)
+static void reply(rbt_sim_cluster *cluster, const struct rbt_sim_server *server,
+                  struct rbt_message *to, enum rbt_message_kind kind)
 {
     struct rbt_message *message = rbt_message_create(&cluster->pool, kind);
     if (message == NULL) {
-        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
         return;
     }
     message->to = to->from;
@@ -188,7 +188,7 @@ static size_t step(struct rbt_sim_server *server, const struct rbt_shard_event *
     return ready;
 }
 
-rbt_status rbt_server_step_now(rbt_cluster *cluster, struct rbt_sim_server *server,
+rbt_status rbt_server_step_now(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                                const struct rbt_shard_event *event)
 {
     struct rbt_shard_outbox out;
@@ -200,12 +200,12 @@ rbt_status rbt_server_step_now(rbt_cluster *cluster, struct rbt_sim_server *serv
 
 /* Answers a request. If it must wait it is left in its slot; without a slot it is then forgotten,
  * and will be asked for again. Returns true if it was answered. */
-static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t slot,
+static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint32_t slot,
                    struct rbt_message *request)
 {
     struct rbt_message *rows = rbt_message_answer(request, cluster->tables);
     if (rows == NULL) {
-        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
         return false;
     }
     RBT_ASSERT(slot != none || rows->event.need <= server->floor);
@@ -216,7 +216,7 @@ static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t
     const bool is_sparse =
         rows->event.kind == RBT_SHARD_PULL && cluster->tables[rows->event.table].is_sparse;
     if (is_answered && is_sparse && !rows->has_elements) {
-        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
         rbt_message_unref(rows);
         return false;
     }
@@ -235,7 +235,7 @@ static bool answer(rbt_cluster *cluster, struct rbt_sim_server *server, uint32_t
     return is_answered;
 }
 
-static void answer_ready(rbt_cluster *cluster, struct rbt_sim_server *server, size_t count)
+static void answer_ready(rbt_sim_cluster *cluster, struct rbt_sim_server *server, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const uint32_t slot = server->ready[i];
@@ -261,7 +261,8 @@ static void keep_early(struct rbt_sim_server *server, struct rbt_message *messag
 }
 
 /* Steps one message of a worker's stream. Returns false if it came too early. */
-static bool apply(rbt_cluster *cluster, struct rbt_sim_server *server, struct rbt_message *message)
+static bool apply(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                  struct rbt_message *message)
 {
     struct rbt_shard_outbox out;
     const bool is_leave = message->event.kind == RBT_SHARD_LEAVE;
@@ -273,14 +274,14 @@ static bool apply(rbt_cluster *cluster, struct rbt_sim_server *server, struct rb
     if (out.status == RBT_E_CLOSED) {
         reply(cluster, server, message, RBT_MESSAGE_REFUSED);
     } else if (out.status != RBT_OK) {
-        rbt_cluster_fail(cluster, out.status);
+        rbt_sim_cluster_fail(cluster, out.status);
     }
     server->gone_count += is_leave && !had_left;
     answer_ready(cluster, server, ready);
     return true;
 }
 
-static void receive_push(rbt_cluster *cluster, struct rbt_sim_server *server,
+static void receive_push(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                          struct rbt_message *message)
 {
     if (!apply(cluster, server, message)) {
@@ -301,7 +302,7 @@ static void receive_push(rbt_cluster *cluster, struct rbt_sim_server *server,
     reply(cluster, server, message, RBT_MESSAGE_ACK);
 }
 
-static void receive_pull(rbt_cluster *cluster, struct rbt_sim_server *server,
+static void receive_pull(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                          struct rbt_message *message)
 {
     if (is_parked(server, message)) {
@@ -320,7 +321,7 @@ static void receive_pull(rbt_cluster *cluster, struct rbt_sim_server *server,
 }
 
 /* The coordinator says that a worker is gone. */
-static void receive_expel(rbt_cluster *cluster, struct rbt_sim_server *server,
+static void receive_expel(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                           struct rbt_message *message)
 {
     const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = message->event.worker};
@@ -333,7 +334,7 @@ static void receive_expel(rbt_cluster *cluster, struct rbt_sim_server *server,
     reply(cluster, server, message, RBT_MESSAGE_DONE);
 }
 
-void rbt_server_receive(rbt_cluster *cluster, struct rbt_sim_server *server,
+void rbt_server_receive(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                         struct rbt_message *message)
 {
     switch (message->kind) {

@@ -145,7 +145,7 @@ rbt_status rbt_simulation_close(rbt_simulation *simulation)
     return st;
 }
 
-rbt_status rbt_simulation_attach(rbt_cluster *cluster)
+rbt_status rbt_simulation_attach(rbt_sim_cluster *cluster)
 {
     rbt_simulation *simulation = cluster->simulation;
     struct rbt_simulation_worker *workers = rbt_calloc(cluster->worker_count, sizeof *workers);
@@ -171,7 +171,7 @@ rbt_status rbt_simulation_attach(rbt_cluster *cluster)
     return RBT_OK;
 }
 
-void rbt_simulation_note(rbt_cluster *cluster)
+void rbt_simulation_note(rbt_sim_cluster *cluster)
 {
     struct rbt_simulation_stats *totals = &cluster->simulation->totals;
     struct rbt_network_stats network;

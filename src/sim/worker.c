@@ -33,7 +33,7 @@ enum {
 
 /* --- Life ------------------------------------------------------------------------------------ */
 
-rbt_status rbt_sim_worker_init(rbt_cluster *cluster, uint32_t index)
+rbt_status rbt_sim_worker_init(rbt_sim_cluster *cluster, uint32_t index)
 {
     struct rbt_sim_worker *worker = &cluster->workers[index];
     worker->index = index;
@@ -58,7 +58,7 @@ static void clear_stashes(struct rbt_sim_worker *worker)
     worker->stash_count = 0;
 }
 
-void rbt_sim_worker_clear(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+void rbt_sim_worker_clear(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     for (uint32_t i = 0; worker->links != NULL && i < cluster->server_count; i++) {
         struct rbt_link *link = &worker->links[i];
@@ -80,7 +80,7 @@ void rbt_sim_worker_clear(rbt_cluster *cluster, struct rbt_sim_worker *worker)
     worker->wants_room = false;
 }
 
-void rbt_sim_worker_deinit(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+void rbt_sim_worker_deinit(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     rbt_sim_worker_clear(cluster, worker);
     rbt_free(worker->stashes);
@@ -88,7 +88,7 @@ void rbt_sim_worker_deinit(rbt_cluster *cluster, struct rbt_sim_worker *worker)
     rbt_free(worker->links);
 }
 
-static struct rbt_simulation_worker *figures_of(const rbt_cluster *cluster,
+static struct rbt_simulation_worker *figures_of(const rbt_sim_cluster *cluster,
                                                 const struct rbt_sim_worker *worker)
 {
     return &cluster->simulation->workers[worker->index];
@@ -101,7 +101,7 @@ static rbt_time cpu_now(void)
     return (rbt_time)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-void rbt_sim_worker_resume(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+void rbt_sim_worker_resume(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     RBT_ASSERT(cluster->running == NULL);
     RBT_ASSERT(worker->state != RBT_WORKER_ENDED);
@@ -118,7 +118,7 @@ void rbt_sim_worker_resume(rbt_cluster *cluster, struct rbt_sim_worker *worker)
     }
 }
 
-void rbt_sim_worker_close(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+void rbt_sim_worker_close(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     if (worker->state == RBT_WORKER_ENDED || worker->is_closed) {
         return;
@@ -145,14 +145,14 @@ void rbt_sim_worker_close(rbt_cluster *cluster, struct rbt_sim_worker *worker)
 
 /* --- Time ------------------------------------------------------------------------------------ */
 
-static struct rbt_trace_lane lane_of(const rbt_cluster *cluster,
+static struct rbt_trace_lane lane_of(const rbt_sim_cluster *cluster,
                                      const struct rbt_sim_worker *worker)
 {
     return (struct rbt_trace_lane){worker->node, worker->index % cluster->threads};
 }
 
-static void trace(const rbt_cluster *cluster, const struct rbt_sim_worker *worker, const char *name,
-                  rbt_time start)
+static void trace(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker,
+                  const char *name, rbt_time start)
 {
     if (cluster->simulation->trace != NULL && cluster->now > start) {
         rbt_trace_span(cluster->simulation->trace, lane_of(cluster, worker), name, start,
@@ -160,15 +160,15 @@ static void trace(const rbt_cluster *cluster, const struct rbt_sim_worker *worke
     }
 }
 
-static void sleep_for(rbt_cluster *cluster, struct rbt_sim_worker *worker, rbt_time time)
+static void sleep_for(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, rbt_time time)
 {
     worker->wake_at = cluster->now + time;
     worker->state = RBT_WORKER_COMPUTING;
-    rbt_cluster_schedule(cluster, worker->wake_at, RBT_EVENT_WAKE, worker->index, NULL);
+    rbt_sim_cluster_schedule(cluster, worker->wake_at, RBT_EVENT_WAKE, worker->index, NULL);
     rbt_fiber_yield();
 }
 
-static void compute(rbt_cluster *cluster, struct rbt_sim_worker *worker, double seconds)
+static void compute(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, double seconds)
 {
     const rbt_time start = cluster->now;
     sleep_for(cluster, worker, rbt_sim_time(seconds * worker->factor * worker->slowdown));
@@ -176,7 +176,7 @@ static void compute(rbt_cluster *cluster, struct rbt_sim_worker *worker, double 
     trace(cluster, worker, "compute", start);
 }
 
-void rbt_sim_worker_spend(rbt_cluster *cluster, struct rbt_sim_worker *worker, double seconds)
+void rbt_sim_worker_spend(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, double seconds)
 {
     if (!worker->is_closed && !cluster->simulation->options.is_measured) {
         compute(cluster, worker, seconds);
@@ -184,27 +184,27 @@ void rbt_sim_worker_spend(rbt_cluster *cluster, struct rbt_sim_worker *worker, d
 }
 
 /* In measured runs: lets as much virtual time pass as the fiber has used since it was resumed. */
-static void charge(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+static void charge(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     if (cluster->simulation->options.is_measured) {
         compute(cluster, worker, (double)(cpu_now() - worker->cpu_mark) * 1e-9);
     }
 }
 
-void rbt_sim_worker_wake(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+void rbt_sim_worker_wake(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     if (worker->state != RBT_WORKER_COMPUTING) {
         return; /* it was closed meanwhile */
     }
     if (worker->wake_at > cluster->now) { /* its process stood still for a while */
-        rbt_cluster_schedule(cluster, worker->wake_at, RBT_EVENT_WAKE, worker->index, NULL);
+        rbt_sim_cluster_schedule(cluster, worker->wake_at, RBT_EVENT_WAKE, worker->index, NULL);
         return;
     }
     rbt_sim_worker_resume(cluster, worker);
 }
 
 /* Stops until the step's calls are answered, or there is room, and accounts for the time. */
-static rbt_time wait(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+static rbt_time wait(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     const rbt_time start = cluster->now;
     worker->answered_last = start;
@@ -222,7 +222,7 @@ static rbt_time wait(rbt_cluster *cluster, struct rbt_sim_worker *worker)
 /* --- Sending --------------------------------------------------------------------------------- */
 
 /* Why a worker's calls fail: it was closed, or the run has failed and will be over soon. */
-static rbt_status refuse(const rbt_cluster *cluster, const struct rbt_sim_worker *worker)
+static rbt_status refuse(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker)
 {
     const bool is_own = worker->is_closed && worker->error != NULL;
     if (is_own || cluster->status != RBT_OK) {
@@ -232,7 +232,7 @@ static rbt_status refuse(const rbt_cluster *cluster, const struct rbt_sim_worker
 }
 
 /* Waits until fewer than OPEN_MAX_PUSH messages to this server are unanswered. */
-static rbt_status wait_for_room(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+static rbt_status wait_for_room(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                                 const rbt_session *session)
 {
     while (!worker->is_closed && rbt_session_open(session) >= OPEN_MAX_PUSH) {
@@ -244,7 +244,7 @@ static rbt_status wait_for_room(rbt_cluster *cluster, struct rbt_sim_worker *wor
 }
 
 /* Gives the message to the link's session, which keeps it, and sends it. */
-static rbt_status transmit(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
+static rbt_status transmit(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
                            struct rbt_message *message)
 {
     struct rbt_link *link = &worker->links[shard];
@@ -261,26 +261,26 @@ static rbt_status transmit(rbt_cluster *cluster, struct rbt_sim_worker *worker, 
     if (st != RBT_OK) {
         rbt_message_unref(message);
         if (st != RBT_E_CLOSED) {
-            rbt_cluster_fail(cluster, st);
+            rbt_sim_cluster_fail(cluster, st);
         }
         return st;
     }
-    rbt_cluster_send(cluster, message);
+    rbt_sim_cluster_send(cluster, message);
     rbt_link_arm(cluster, link);
     return RBT_OK;
 }
 
 /* Copies the event into a message; a failure becomes the run's. */
-static struct rbt_message *copy(rbt_cluster *cluster, const struct rbt_shard_event *event)
+static struct rbt_message *copy(rbt_sim_cluster *cluster, const struct rbt_shard_event *event)
 {
     struct rbt_message *message = rbt_message_copy(event, cluster->tables);
     if (message == NULL) {
-        rbt_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
     }
     return message;
 }
 
-static void draw_slowdown(const rbt_cluster *cluster, struct rbt_sim_worker *worker)
+static void draw_slowdown(const rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     const struct rbt_simulation_options *options = &cluster->simulation->options;
     if (options->slowdown_chance > 0) {
@@ -289,7 +289,7 @@ static void draw_slowdown(const rbt_cluster *cluster, struct rbt_sim_worker *wor
     }
 }
 
-static rbt_status push(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
+static rbt_status push(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
                        const struct rbt_shard_event *event)
 {
     struct rbt_link *link = &worker->links[shard];
@@ -312,7 +312,7 @@ static rbt_status push(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint
     return st;
 }
 
-static rbt_status request(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
+static rbt_status request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
                           const struct rbt_shard_event *event, struct rbt_message **sent)
 {
     struct rbt_message *message = copy(cluster, event);
@@ -356,8 +356,8 @@ static struct rbt_stash *find_stash(struct rbt_sim_worker *worker, uint64_t subs
 }
 
 /* Asks for the rows as they will be once everybody has got further. */
-static void ask_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker, struct rbt_stash *stash,
-                      const struct rbt_shard_event *event)
+static void ask_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                      struct rbt_stash *stash, const struct rbt_shard_event *event)
 {
     const int64_t floor = stash->answer->floor;
     const uint32_t shard = stash->answer->shard;
@@ -375,7 +375,7 @@ static void ask_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker, struc
     }
 }
 
-static void complete(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+static void complete(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                      struct rbt_driver_call *call, const struct rbt_message *answer)
 {
     rbt_message_unpack(answer, &call->event, cluster->tables);
@@ -411,7 +411,7 @@ static bool has_least(const struct rbt_stash *stash, const struct rbt_shard_even
 }
 
 /* Asks for the rows as they are now. What is asked for ahead may have to wait for this worker. */
-static rbt_status pull_now(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+static rbt_status pull_now(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                            struct rbt_driver_call *call, struct rbt_stash *stash)
 {
     struct rbt_message *sent = NULL;
@@ -427,7 +427,7 @@ static rbt_status pull_now(rbt_cluster *cluster, struct rbt_sim_worker *worker,
 }
 
 /* Serves the call from the stash, or lets it wait there. */
-static rbt_status pull_eagerly(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+static rbt_status pull_eagerly(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                                struct rbt_driver_call *call)
 {
     struct rbt_stash *stash = find_stash(worker, call->event.subscription, call->shard);
@@ -460,7 +460,7 @@ static rbt_status pull_eagerly(rbt_cluster *cluster, struct rbt_sim_worker *work
     return st;
 }
 
-static rbt_status pull(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+static rbt_status pull(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                        struct rbt_driver_call *call)
 {
     if (call->event.kind == RBT_SHARD_PULL && call->event.subscription != 0 &&
@@ -477,7 +477,8 @@ static bool is_request(const struct rbt_shard_event *event)
     return event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN;
 }
 
-static void start(rbt_cluster *cluster, struct rbt_sim_worker *worker, struct rbt_driver_call *call)
+static void start(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                  struct rbt_driver_call *call)
 {
     const struct rbt_link *link = &worker->links[call->shard];
     call->reply = (struct rbt_driver_reply){0};
@@ -494,7 +495,7 @@ static void start(rbt_cluster *cluster, struct rbt_sim_worker *worker, struct rb
     }
 }
 
-void rbt_sim_worker_step(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+void rbt_sim_worker_step(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                          struct rbt_driver_call *calls, size_t count)
 {
     if (!worker->is_closed) {
@@ -513,7 +514,8 @@ void rbt_sim_worker_step(rbt_cluster *cluster, struct rbt_sim_worker *worker,
     }
 }
 
-int64_t rbt_sim_worker_floor(rbt_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard)
+int64_t rbt_sim_worker_floor(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                             uint32_t shard)
 {
     struct rbt_link *link = &worker->links[shard];
     if (worker->is_closed) {
@@ -549,7 +551,7 @@ static void keep_newest(struct rbt_stash *stash, struct rbt_message *answer)
 }
 
 /* The answer to a request for rows that are sent ahead. */
-static void receive_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+static void receive_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                           struct rbt_stash *stash, struct rbt_message *answer)
 {
     stash->request = NULL;
@@ -570,8 +572,8 @@ static void receive_ahead(rbt_cluster *cluster, struct rbt_sim_worker *worker,
     }
 }
 
-static void receive_rows(rbt_cluster *cluster, struct rbt_sim_worker *worker, struct rbt_link *link,
-                         struct rbt_message *answer)
+static void receive_rows(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                         struct rbt_link *link, struct rbt_message *answer)
 {
     struct rbt_session_outbox out = {.effects = cluster->released};
     if (!rbt_session_answered(link->session, answer->id, cluster->now, &out)) {
@@ -595,7 +597,7 @@ static void receive_rows(rbt_cluster *cluster, struct rbt_sim_worker *worker, st
 }
 
 /* The server has all of the stream up to `number`. */
-static void acknowledge(const rbt_cluster *cluster, struct rbt_link *link, uint64_t number)
+static void acknowledge(const rbt_sim_cluster *cluster, struct rbt_link *link, uint64_t number)
 {
     struct rbt_session_outbox out = {.effects = cluster->released};
     rbt_session_acknowledge(link->session, number, cluster->now, &out);
@@ -603,7 +605,7 @@ static void acknowledge(const rbt_cluster *cluster, struct rbt_link *link, uint6
 }
 
 /* What every message of a server says. */
-static void note_news(rbt_cluster *cluster, struct rbt_link *link,
+static void note_news(rbt_sim_cluster *cluster, struct rbt_link *link,
                       const struct rbt_message *message)
 {
     link->floor = message->floor > link->floor ? message->floor : link->floor;
@@ -612,7 +614,7 @@ static void note_news(rbt_cluster *cluster, struct rbt_link *link,
     acknowledge(cluster, link, message->arrived);
 }
 
-void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
+void rbt_sim_worker_receive(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                             struct rbt_message *message)
 {
     struct rbt_link *link = &worker->links[message->shard];
@@ -651,7 +653,7 @@ void rbt_sim_worker_receive(rbt_cluster *cluster, struct rbt_sim_worker *worker,
 static void run_fiber(void *argument)
 {
     struct rbt_sim_worker *worker = argument;
-    rbt_cluster *cluster = worker->cluster;
+    rbt_sim_cluster *cluster = worker->cluster;
     worker->status = cluster->function(cluster->argument, worker->index);
     if (worker->status != RBT_OK && worker->error == NULL) {
         worker->error = rbt_calloc(1, sizeof *worker->error);
@@ -661,7 +663,7 @@ static void run_fiber(void *argument)
     }
 }
 
-rbt_status rbt_sim_worker_start(rbt_cluster *cluster, struct rbt_sim_worker *worker)
+rbt_status rbt_sim_worker_start(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 {
     worker->cluster = cluster;
     rbt_rng_init(&worker->rng, cluster->simulation->options.seed, 2, worker->index);

@@ -1,0 +1,27 @@
+/* net/block.h - a message in memory, counted: it may wait in a queue to be sent, and at the same
+ * time be kept to be sent again. Threads: a block and all who hold it belong to one thread. */
+#ifndef RUBATO_NET_BLOCK_H
+#define RUBATO_NET_BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rbt_block {
+    uint32_t references;
+    size_t capacity;
+    size_t bytes;
+    _Alignas(64) char data[];
+};
+
+/* With one reference, `bytes` 0 and nothing in it; NULL without memory. */
+struct rbt_block *rbt_block_create(size_t capacity);
+
+static inline void rbt_block_ref(struct rbt_block *block)
+{
+    block->references++;
+}
+
+/* Accepts NULL. */
+void rbt_block_unref(struct rbt_block *block);
+
+#endif

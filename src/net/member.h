@@ -1,0 +1,106 @@
+/* net/member.h - this process as a member of a cluster: its line to the coordinator.
+ *
+ * A thread of its own keeps the line: it says that the process is there, reconnects when the line
+ * is cut, and hears what the coordinator has to say: that a process was lost and the job is over,
+ * that the staleness has changed, that a job has ended. So a worker may compute for hours without
+ * being taken for dead, and a wait for others always ends.
+ *
+ *     st = rbt_member_join(&options, &member);        // waits until everybody is there
+ *     const struct rbt_member_plan *plan = rbt_member_plan(member);
+ *     ...
+ *     st = rbt_member_gather(member, own, size, visit, context);  // everybody's, at the same point
+ *     rbt_member_leave(member, RBT_OK, NULL);
+ *
+ * Whatever waits elsewhere should also poll rbt_member_alarm(): it becomes, and stays, readable
+ * when the job has failed; rbt_member_failure() then says why.
+ *
+ * Threads: any, but rbt_member_gather() is for one thread at a time. */
+#ifndef RUBATO_NET_MEMBER_H
+#define RUBATO_NET_MEMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/clock.h"
+#include "net/security.h"
+
+typedef struct rbt_member rbt_member;
+
+enum rbt_role {
+    RBT_ROLE_SERVER,
+    RBT_ROLE_WORKER, /* a process with one or more workers */
+    RBT_ROLE_READER, /* the same, of a group that only reads */
+};
+
+enum { RBT_INDEX_ANY = -1 };
+
+struct rbt_member_options {
+    const char *coordinator;      /* address */
+    const rbt_security *security; /* NULL: plain */
+    enum rbt_role role;
+    int32_t index; /* which server or worker process of its job it is; RBT_INDEX_ANY: next free */
+    rbt_time start_timeout; /* for everybody to come */
+    rbt_time silence_max;   /* after so long without a sign of life the other side is gone */
+    rbt_time cut_max;       /* after so long without a connection, too */
+    /* A server: where its shards listen. */
+    const char *const *shards;
+    uint32_t shard_count;
+    /* A worker process: the job's namespace, how many workers the job has in all and how many of
+     * them are here. */
+    const char *space;
+    uint32_t worker_count;
+    uint32_t thread_count;
+    /* All called on the member's thread; may be NULL. */
+    void *context;
+    bool (*is_alive)(void *context);                    /* false: no sign of life is given */
+    void (*on_drop)(void *context, uint64_t job);       /* a server: the job is over */
+    void (*on_bound)(void *context, int64_t staleness); /* see rbt_member_tell_bound() */
+};
+
+/* What the coordinator has decided; the same for all but `index` and `worker_first`. */
+struct rbt_member_plan {
+    uint64_t cluster;
+    uint64_t job;
+    uint32_t index;         /* of this server or process in its job */
+    uint32_t process_count; /* worker processes of the job */
+    uint32_t worker_count;
+    uint32_t worker_first; /* of this process */
+    uint32_t thread_count; /* workers of this process */
+    uint32_t process_size; /* workers of every process but the last, which may have fewer */
+    uint64_t map_version;  /* of the list of shards */
+    uint32_t shard_count;
+    const char *const *shards; /* addresses; the member's */
+};
+
+/* Connects, says who it is, and waits for the plan. Fails with one sentence: the coordinator could
+ * not be reached, refused us and why, or not everybody came and who is missing. */
+RBT_MUST_USE rbt_status rbt_member_join(const struct rbt_member_options *options,
+                                        rbt_member **member);
+const struct rbt_member_plan *rbt_member_plan(const rbt_member *member);
+
+/* Waits until every worker process of the job has called this, the same number of times, and hands
+ * over what each has brought, in order of process. Fails when the job fails. */
+RBT_MUST_USE rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
+                                          void (*visit)(void *context, uint32_t process,
+                                                        const char *bytes, size_t size),
+                                          void *context);
+
+/* Tells all other processes of the job the new staleness; theirs call on_bound. */
+void rbt_member_tell_bound(rbt_member *member, int64_t staleness);
+
+int rbt_member_alarm(const rbt_member *member);
+
+/* RBT_OK, or why the job is over, with the sentence in the calling thread's record. */
+RBT_MUST_USE rbt_status rbt_member_failure(const rbt_member *member);
+
+/* A server: waits until the cluster is over: RBT_OK, or why it failed. */
+RBT_MUST_USE rbt_status rbt_member_wait(rbt_member *member);
+
+/* Leaves, with RBT_OK or with why this process gives up, which ends its job for all others. */
+void rbt_member_leave(rbt_member *member, rbt_status status, const char *why);
+
+#endif

@@ -1,0 +1,160 @@
+/* wire/message.h - what workers and shards say to each other.
+ *
+ * Every message is a frame (wire/frame.h): a header, whose `worker` says whose it is and whose `id`
+ * is its number, and a body of fixed fields, then rows (wire/rows.h) or texts. Writers are told
+ * where; readers check everything and give views into the body. docs/wire.md shows the bytes.
+ *
+ * Pure functions: no I/O, no memory of their own. Threads: any. */
+#ifndef RUBATO_WIRE_MESSAGE_H
+#define RUBATO_WIRE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "wire/frame.h"
+#include "wire/rows.h"
+
+enum {
+    RBT_WIRE_NAME_MAX = 256, /* bytes of a name, with its terminating zero */
+    RBT_WIRE_TEXT_MAX = 1024,
+    RBT_WIRE_BATCHES_MAX = 1 << 16,
+    RBT_WIRE_WORKERS_MAX = 1 << 16,
+};
+
+/* HELLO: a connection belongs to one worker, to a process (worker RBT_FRAME_NOBODY), or to a
+ * reader. */
+struct rbt_wire_hello {
+    uint64_t cluster; /* which cluster the sender means; both must agree */
+    uint64_t job;     /* which job, as the coordinator numbers them */
+    uint32_t worker;
+    uint32_t worker_count; /* of the job */
+    uint32_t shard;        /* which one it thinks it talks to */
+    bool is_reader;
+    char space[RBT_WIRE_NAME_MAX]; /* namespace */
+    char node[RBT_WIRE_NAME_MAX];  /* for people: "worker/3" */
+};
+
+/* What a shard says with everything that it sends. */
+struct rbt_wire_news {
+    int64_t floor;
+    uint64_t version;
+    uint64_t arrived; /* of the worker's stream */
+};
+
+/* PUSH: see struct rbt_shard_event. LEAVE has no body. */
+struct rbt_wire_push {
+    int64_t clock;
+    int64_t marker;
+    uint64_t range_first;
+    uint64_t range_last;
+    uint32_t batch_count; /* that many rows follow */
+};
+
+/* PULL: one set of rows without values follows. */
+struct rbt_wire_pull {
+    int64_t need;
+    uint64_t subscription;
+    uint32_t applied_first;
+    uint32_t applied_count;
+};
+
+struct rbt_wire_scan {
+    int64_t need;
+    uint64_t range_first;
+    uint64_t range_last;
+    uint64_t capacity; /* rows that there is room for */
+    uint32_t table;
+};
+
+/* ROWS: the answer to a PULL or a SCAN; rows follow, their keys named (PULL) or written out. */
+struct rbt_wire_answer {
+    struct rbt_wire_news news;
+    bool was_parked;
+    uint64_t scan_count; /* how many rows there are in the range, even without room for them */
+    uint32_t applied_count;
+    const uint64_t *applied; /* writing: borrowed; reading: in the message */
+};
+
+struct rbt_wire_table {
+    uint32_t table;
+    uint32_t type; /* and so on: the numbers of struct rbt_shard_table */
+    uint32_t layout;
+    uint32_t width;
+    uint32_t state_width;
+    uint32_t merge;
+    uint32_t init;
+    uint32_t partial;
+    double a;
+    double b;
+    uint64_t seed;
+    int64_t staleness;
+    uint64_t rows_expected;
+    bool must_exist; /* a reader's: only asks for it, by name; the answer is in DONE */
+    char name[RBT_WIRE_NAME_MAX];
+};
+
+/* DONE. */
+struct rbt_wire_done {
+    struct rbt_wire_news news;
+    int32_t status;      /* enum rbt_status */
+    uint64_t figures[8]; /* STATS: updates, duplicates, rows, held, bytes of rows; then zero */
+    struct rbt_wire_table table; /* TABLE: as it is at the shard */
+    char text[RBT_WIRE_TEXT_MAX];
+};
+
+/* Sizes of whole frames in front of what follows them, header included; multiples of 8. */
+enum {
+    RBT_WIRE_PUSH_BYTES = RBT_FRAME_HEADER + 40,
+    RBT_WIRE_LEAVE_BYTES = RBT_FRAME_HEADER,
+    RBT_WIRE_PULL_BYTES = RBT_FRAME_HEADER + 24,
+    RBT_WIRE_SCAN_BYTES = RBT_FRAME_HEADER + 40,
+    RBT_WIRE_LIST_BYTES = RBT_FRAME_HEADER,
+    RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied */
+    RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 24,
+    RBT_WIRE_RESET_BYTES = RBT_FRAME_HEADER,
+    RBT_WIRE_SHORT_MAX = 4096, /* HELLO, WELCOME, REFUSED, TABLE, DONE */
+};
+
+/* Writers put the fixed part behind the place of the header and return its size, header included;
+ * the caller puts rows behind it and then calls rbt_wire_close(), which writes the header with the
+ * length that it has come to. */
+size_t rbt_wire_put_hello(char *to, const struct rbt_wire_hello *hello);
+size_t rbt_wire_put_welcome(char *to, const struct rbt_wire_news *news);
+size_t rbt_wire_put_refused(char *to, const char *text);
+size_t rbt_wire_put_push(char *to, const struct rbt_wire_push *push);
+size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull);
+size_t rbt_wire_put_scan(char *to, const struct rbt_wire_scan *scan);
+size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer);
+size_t rbt_wire_put_ack(char *to, const struct rbt_wire_news *news);
+size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table);
+size_t rbt_wire_put_done(char *to, const struct rbt_wire_done *done);
+void rbt_wire_close(char *frame, struct rbt_frame header, size_t bytes);
+
+/* A body that is being read: what has not been looked at yet. */
+struct rbt_wire_cursor {
+    const char *at;
+    const char *end;
+};
+
+/* Readers take the fixed part off the cursor, and fail with RBT_E_PROTOCOL if it is too short, a
+ * text does not end, or a number is out of its range. Rows are then taken with
+ * rbt_wire_rows_get(&cursor.at, cursor.end, ...); LIST is nothing but rows. */
+RBT_MUST_USE rbt_status rbt_wire_get_hello(struct rbt_wire_cursor *from,
+                                           struct rbt_wire_hello *hello);
+RBT_MUST_USE rbt_status rbt_wire_get_news(struct rbt_wire_cursor *from, struct rbt_wire_news *news);
+RBT_MUST_USE rbt_status rbt_wire_get_text(struct rbt_wire_cursor *from,
+                                          char text[static RBT_WIRE_TEXT_MAX]);
+RBT_MUST_USE rbt_status rbt_wire_get_push(struct rbt_wire_cursor *from, struct rbt_wire_push *push);
+RBT_MUST_USE rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull *pull);
+RBT_MUST_USE rbt_status rbt_wire_get_scan(struct rbt_wire_cursor *from, struct rbt_wire_scan *scan);
+RBT_MUST_USE rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from,
+                                            struct rbt_wire_answer *answer);
+RBT_MUST_USE rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from,
+                                           struct rbt_wire_table *table);
+RBT_MUST_USE rbt_status rbt_wire_get_done(struct rbt_wire_cursor *from, struct rbt_wire_done *done);
+
+#endif
