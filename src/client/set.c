@@ -74,7 +74,7 @@ static rbt_status check_list(const rbt_table *table, const uint64_t *keys, size_
 static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
 {
     const rbt_table *table = set->portion->table;
-    rbt_status st = rbt_keylist_create(set->worker->job->shard_count, &set->keys);
+    rbt_status st = rbt_keylist_create(table->placement, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
     if (st != RBT_OK) {
         return st;
