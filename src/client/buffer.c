@@ -219,7 +219,7 @@ static void overlay_same(const struct rbt_buffer *buffer, const struct rbt_updat
                          uint32_t shard, char *values)
 {
     const size_t row_size = buffer->width * rbt_merge_size(buffer->kind.type);
-    if (buffer->shard_count == 1) {
+    if (buffer->placement->shard_count == 1) {
         rbt_merge_apply(buffer->kind, values, update->values, update->keys->count * buffer->width);
         return;
     }

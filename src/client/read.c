@@ -79,7 +79,7 @@ static const uint64_t *applied_of(const rbt_worker *worker, const struct rbt_row
 
 /* Whether the process's copy is at least as new as all that the worker has seen of the row: what a
  * worker has seen must not vanish because a colleague's copy was longer on its way. */
-static bool is_newest(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row)
+static bool is_newest(const struct rbt_portion *portion, uint32_t row)
 {
     const struct rbt_rowcache_row *copy = &portion->process->rows[row];
     const uint32_t own = rbt_rowcache_find(&portion->rows, copy->key);
@@ -89,7 +89,7 @@ static bool is_newest(const rbt_worker *worker, const struct rbt_portion *portio
 }
 
 /* Forgets all rows of the worker's cache but for how new they were. */
-static void empty_cache(const rbt_worker *worker, struct rbt_portion *portion)
+static void empty_cache(struct rbt_portion *portion)
 {
     for (size_t i = 0; i < portion->rows.count; i++) {
         const struct rbt_rowcache_row *row = &portion->rows.rows[i];
@@ -106,7 +106,7 @@ static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portio
     const struct rbt_rowcache *cache = portion->process;
     const bool sees_own = portion->table->options.overlay != RBT_OVERLAY_OWN ||
                           *applied_of(worker, cache, row) >= portion->buffer.dropped;
-    return sees_own && is_newest(worker, portion, row) &&
+    return sees_own && is_newest(portion, row) &&
            is_fresh(worker, portion->table, &cache->rows[row], staleness);
 }
 
@@ -306,7 +306,7 @@ static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint6
     }
     rbt_worker_lock(portion); /* others look through the cache for updates */
     if (st == RBT_OK && !rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
-        empty_cache(worker, portion);
+        empty_cache(portion);
     }
     st = st != RBT_OK ? st : rbt_rowcache_add(cache, key, row);
     rbt_worker_unlock(portion);
