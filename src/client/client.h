@@ -13,6 +13,7 @@
 #include "client/buffer.h"
 #include "client/driver.h"
 #include "client/rowcache.h"
+#include "core/placement.h"
 #include "core/task.h"
 #include "core/tuner.h"
 #include "math/initial.h"
@@ -45,6 +46,7 @@ struct rbt_table {
     struct rbt_initial initial;
     size_t element_size;
     size_t row_size; /* of a dense row */
+    struct rbt_placement_map *placement;
     bool is_eager;
     bool follows_job; /* it named no consistency of its own */
     /* Relaxed: a read that starts while the bound changes may obey either. */

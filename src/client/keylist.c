@@ -12,25 +12,17 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/hash.h"
 
-uint32_t rbt_keylist_shard(uint64_t key, uint32_t shard_count)
+rbt_status rbt_keylist_create(const struct rbt_placement_map *placement, struct rbt_keylist **list)
 {
-    if (shard_count == 1) {
-        return 0;
-    }
-    /* The high 32 bits of the hash, scaled: all shards get equally long pieces of the hash. */
-    return (uint32_t)(((rbt_hash_key(key) >> 32) * shard_count) >> 32);
-}
-
-rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list)
-{
+    const uint32_t shard_count = placement->shard_count;
     RBT_ASSERT(shard_count > 0);
     struct rbt_keylist *l = rbt_calloc(1, sizeof *l);
     if (l == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");
     }
     l->references = 1;
+    l->placement = placement;
     l->shard_count = shard_count;
     l->begins = rbt_calloc((size_t)shard_count + 1, sizeof *l->begins);
     l->slots_complete = rbt_calloc(shard_count, sizeof *l->slots_complete);
@@ -87,17 +79,18 @@ static rbt_status make_room(struct rbt_keylist *list, size_t count)
 static void deal_out(struct rbt_keylist *list)
 {
     size_t *begins = list->begins;
+    if (list->shard_count == 1) {
+        begins[1] = list->count;
+        return;
+    }
     for (size_t i = 0; i < list->count; i++) {
-        begins[rbt_keylist_shard(list->keys[i], list->shard_count) + 1]++;
+        begins[rbt_placement_shard(list->placement, list->keys[i]) + 1]++;
     }
     for (uint32_t shard = 0; shard < list->shard_count; shard++) {
         begins[shard + 1] += begins[shard];
     }
-    if (list->shard_count == 1) {
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) { /* leaves begins[s] at the end of shard s */
-        const uint32_t shard = rbt_keylist_shard(list->keys[i], list->shard_count);
+        const uint32_t shard = rbt_placement_shard(list->placement, list->keys[i]);
         list->positions[begins[shard]++] = (uint32_t)i;
     }
     memmove(begins + 1, begins, list->shard_count * sizeof *begins);

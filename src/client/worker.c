@@ -49,7 +49,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
     p->process = &table->processes[worker->process_first / worker->job->driver->process_size];
     p->buffer = (struct rbt_buffer){.kind = table->kind,
                                     .width = table->options.width,
-                                    .shard_count = worker->job->shard_count,
+                                    .placement = table->placement,
                                     .is_sparse = rows.is_sparse};
     if (table->options.cache_rows > 0) {
         p->seen = rbt_calloc(worker->job->shard_count, sizeof *p->seen);
@@ -58,7 +58,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                         ? rbt_fail(RBT_E_NOMEM, "could not allocate a worker's cache")
                         : rbt_rowcache_init(&p->rows, &rows);
     if (st == RBT_OK) {
-        st = rbt_keylist_create(worker->job->shard_count, &p->list);
+        st = rbt_keylist_create(table->placement, &p->list);
     }
     if (st != RBT_OK) {
         rbt_worker_free_portion(p);
