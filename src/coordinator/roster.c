@@ -517,16 +517,15 @@ void rbt_roster_plan(const rbt_roster *roster, uint32_t peer, struct rbt_control
     RBT_ASSERT(plan->worker_first + plan->thread_count <= plan->worker_count);
 }
 
-/* Everybody is told: jobs fail, servers hear how it ended. */
+/* Everybody is told: servers hear how it ended, all others that they cannot go on, and why. */
 static void close_all(rbt_roster *roster, rbt_status status, const char *text, rbt_time now,
                       struct rbt_roster_outbox *out)
 {
     roster->stage = RBT_ROSTER_CLOSING;
     roster->stage_deadline = now + LINGER_TIME;
-    const char *why = status == RBT_OK ? "the cluster has ended: its first job is over" : text;
+    const rbt_status others = status == RBT_OK ? RBT_E_CLOSED : status;
     for (uint32_t i = 0; i < RBT_ROSTER_JOBS_MAX; i++) {
-        rbt_roster_end_job(roster, &roster->jobs[i], status == RBT_OK ? RBT_E_CLOSED : status, why,
-                           out);
+        rbt_roster_end_job(roster, &roster->jobs[i], others, text, out);
     }
     for (uint32_t i = 0; i < RBT_ROSTER_PEERS_MAX; i++) {
         if (!roster->peers[i].is_there) {
@@ -535,7 +534,7 @@ static void close_all(rbt_roster *roster, rbt_status status, const char *text, r
         if (roster->peers[i].role == RBT_ROLE_SERVER) {
             rbt_roster_tell(roster, i, status, status == RBT_OK ? "" : text, out);
         } else {
-            rbt_roster_tell(roster, i, status == RBT_OK ? RBT_E_CLOSED : status, why, out);
+            rbt_roster_tell(roster, i, others, text, out);
         }
     }
 }
@@ -574,7 +573,7 @@ static void settle(rbt_roster *roster, rbt_time now, struct rbt_roster_outbox *o
             roster->stage_deadline = now + LINGER_TIME;
         }
         if (now >= roster->stage_deadline || count_there(roster, 1) == 0) {
-            close_all(roster, RBT_OK, "", now, out);
+            close_all(roster, RBT_OK, "the cluster has ended: its first job is over", now, out);
         }
     }
     if (roster->stage == RBT_ROSTER_CLOSING &&
@@ -646,22 +645,24 @@ void rbt_roster_leave(rbt_roster *roster, uint32_t peer, const struct rbt_contro
 void rbt_roster_stop(rbt_roster *roster, const char *why, rbt_time now,
                      struct rbt_roster_outbox *out)
 {
-    if (roster->stage == RBT_ROSTER_AT_WORK) {
+    if (roster->options.is_once) {
         fail_all(roster, RBT_E_INTERRUPTED, why, now, out);
+    } else if (roster->stage == RBT_ROSTER_AT_WORK) {
+        close_all(roster, RBT_OK, why, now, out);
     }
     settle(roster, now, out);
 }
 
 /* It is given up. */
-static void lose(rbt_roster *roster, uint32_t peer, const char *why, rbt_time time, rbt_time now,
+static void lose(rbt_roster *roster, uint32_t peer, bool is_silent, rbt_time now,
                  struct rbt_roster_outbox *out)
 {
     struct rbt_roster_peer *p = &roster->peers[peer];
     struct rbt_text_buffer text = {0};
     rbt_text_add(&text, "lost ");
     rbt_roster_describe(roster, peer, &text);
-    rbt_text_add(&text, ": %s for ", why);
-    rbt_roster_add_time(&text, time);
+    rbt_text_add(&text, is_silent ? ": no sign of life for " : ": no connection for ");
+    rbt_roster_add_time(&text, is_silent ? roster->options.silence_max : roster->options.cut_max);
     rbt_roster_remove(roster, peer);
     rbt_free(p->told);
     p->told = rbt_strdup(rbt_text_data(&text)); /* nobody else will be told; for the log */
@@ -692,7 +693,7 @@ static void expire_peers(rbt_roster *roster, rbt_time now, struct rbt_roster_out
     for (size_t i = 0; i < silent.count; i++) {
         const uint32_t peer = silent.effects[i].node;
         if (silent.effects[i].state == RBT_MEMBER_DOWN && roster->peers[peer].is_there) {
-            lose(roster, peer, "no sign of life", roster->options.silence_max, now, out);
+            lose(roster, peer, true, now, out);
         }
     }
     for (uint32_t i = 0; i < RBT_ROSTER_PEERS_MAX; i++) {
@@ -701,7 +702,7 @@ static void expire_peers(rbt_roster *roster, rbt_time now, struct rbt_roster_out
             continue;
         }
         if (!peer->is_connected && now - peer->cut_at >= roster->options.cut_max) {
-            lose(roster, i, "no connection", roster->options.cut_max, now, out);
+            lose(roster, i, false, now, out);
         } else if (peer->role == RBT_ROLE_READER && !peer->is_planned && now >= peer->deadline) {
             struct rbt_text_buffer text = {0};
             rbt_text_add(&text, "no job came to namespace \"%s\" within ", peer->space);
