@@ -145,6 +145,9 @@ struct rbt_job {
     uint32_t table_count;
 };
 
+/* Takes over a staleness that another process has told the shards of; the job's mutex is held. */
+void rbt_job_follow_staleness(rbt_job *job, int64_t staleness);
+
 /* Adds to a counter that only the calling worker writes. */
 static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)
 {

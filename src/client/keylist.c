@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "wire/rows.h"
 
 rbt_status rbt_keylist_create(const struct rbt_placement_map *placement, struct rbt_keylist **list)
 {
@@ -54,6 +55,7 @@ void rbt_keylist_unref(struct rbt_keylist *list)
     free_room(list);
     rbt_free(list->begins);
     rbt_free(list->slots_complete);
+    rbt_free(list->names);
     rbt_free(list);
 }
 
@@ -101,6 +103,8 @@ static void deal_out(struct rbt_keylist *list)
 rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, size_t count)
 {
     list->count = 0;
+    rbt_free(list->names);
+    list->names = NULL;
     memset(list->begins, 0, ((size_t)list->shard_count + 1) * sizeof *list->begins);
     if (count > UINT32_MAX - 1) {
         return rbt_fail(RBT_E_INVALID, "a list holds at most %u keys, not %zu", UINT32_MAX - 1,
@@ -120,6 +124,19 @@ rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, si
     return RBT_OK;
 }
 
+rbt_status rbt_keylist_name(struct rbt_keylist *list)
+{
+    list->names = rbt_calloc(list->shard_count, sizeof *list->names);
+    if (list->names == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");
+    }
+    for (uint32_t shard = 0; shard < list->shard_count; shard++) {
+        const struct rbt_batch batch = rbt_keylist_batch(list, shard);
+        list->names[shard] = rbt_wire_list_name(batch.keys, batch.positions, batch.count);
+    }
+    return RBT_OK;
+}
+
 struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shard)
 {
     RBT_ASSERT(shard < list->shard_count);
@@ -127,6 +144,7 @@ struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shar
     return (struct rbt_batch){.count = list->begins[shard + 1] - begin,
                               .keys = list->keys,
                               .positions = list->positions == NULL ? NULL : list->positions + begin,
+                              .list = list->names == NULL ? 0 : list->names[shard],
                               .slots = list->slots,
                               .slots_complete =
                                   list->slots != NULL ? &list->slots_complete[shard] : NULL};

@@ -132,7 +132,10 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {
             .shard = shard,
-            .event = {.kind = RBT_SHARD_TABLE, .table = table->id, .schema = &schema}};
+            .event = {.kind = RBT_SHARD_TABLE,
+                      .table = table->id,
+                      .schema = &schema,
+                      .name = table->name}};
         driver->ops->step(driver, &call, 1);
         if (call.reply.status != RBT_OK) {
             return call.reply.status;
@@ -366,5 +369,22 @@ rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
         atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
     }
     unlock(job);
+    if (st == RBT_OK && job->driver->ops->tell_staleness != NULL) {
+        job->driver->ops->tell_staleness(job->driver, staleness);
+    }
     return st;
+}
+
+void rbt_job_follow_staleness(rbt_job *job, int64_t staleness)
+{
+    if (rbt_worker_check_staleness(staleness) != RBT_OK) {
+        return; /* another process cannot want that */
+    }
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        if (job->tables[i]->follows_job) {
+            atomic_store_explicit(&job->tables[i]->staleness, staleness, memory_order_relaxed);
+        }
+    }
+    job->consistency.staleness = staleness;
+    atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
 }
