@@ -31,8 +31,8 @@ RBT_MUST_USE rbt_status rbt_key_read(const char *path, char text[static RBT_KEY_
 RBT_MUST_USE rbt_status rbt_security_open(const char *text, rbt_security **security);
 void rbt_security_close(rbt_security *security);
 
-/* A TLS connection over the socket, for net/channel.c; an SSL of OpenSSL. */
-RBT_MUST_USE rbt_status rbt_security_attach(const rbt_security *security, int socket,
-                                            bool is_server, void **tls);
+/* A TLS connection that is not over anything yet, for net/tls.c: an SSL of OpenSSL. */
+RBT_MUST_USE rbt_status rbt_security_attach(const rbt_security *security, bool is_server,
+                                            void **tls);
 
 #endif

@@ -157,4 +157,7 @@ RBT_MUST_USE rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from,
                                            struct rbt_wire_table *table);
 RBT_MUST_USE rbt_status rbt_wire_get_done(struct rbt_wire_cursor *from, struct rbt_wire_done *done);
 
+/* Fails with RBT_E_PROTOCOL if something has not been looked at; the last step of every reader. */
+RBT_MUST_USE rbt_status rbt_wire_get_end(const struct rbt_wire_cursor *from);
+
 #endif

@@ -18,6 +18,12 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+enum {
+    RBT_WIRE_ROWS_BYTES = 32,     /* the fewest that rows can take */
+    RBT_WIRE_COUNT_MAX = 1 << 28, /* rows of 4 bytes that a body can hold */
+    RBT_WIRE_EXPANSION_MAX = 256, /* compressed values grow by no more */
+};
+
 enum rbt_key_form {
     RBT_KEYS_NAMED, /* not there: the receiver has the list, or knows which keys it asked for */
     RBT_KEYS_RUN,   /* first, first + 1, ... */

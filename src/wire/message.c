@@ -1,0 +1,513 @@
+/* wire/message.c - what workers and shards say to each other, as bytes and back.
+ *
+ * A reader first asks for the bytes of the fixed part, then takes the numbers off, then looks at
+ * them. Texts end with a zero and are filled up with zeros to a multiple of 8. */
+#include "wire/message.h"
+
+#include <string.h>
+
+#include <rubato/table.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "wire/bytes.h"
+
+enum {
+    HELLO_BYTES = 32,
+    NEWS_BYTES = 24,
+    PUSH_BYTES = RBT_WIRE_PUSH_BYTES - RBT_FRAME_HEADER,
+    PULL_BYTES = RBT_WIRE_PULL_BYTES - RBT_FRAME_HEADER,
+    SCAN_BYTES = RBT_WIRE_SCAN_BYTES - RBT_FRAME_HEADER,
+    ANSWER_BYTES = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER,
+    TABLE_BYTES = 80,
+    DONE_BYTES = NEWS_BYTES + 8 + 64,
+    STATUS_MIN = RBT_E_INTERRUPTED,
+};
+
+_Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_WIRE_NAME_MAX <= RBT_WIRE_SHORT_MAX,
+               "HELLO is short");
+_Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX +
+                       RBT_WIRE_TEXT_MAX <=
+                   RBT_WIRE_SHORT_MAX,
+               "DONE is short");
+
+/* --- Writing --------------------------------------------------------------------------------- */
+
+/* What does not fit into `size_max` bytes with the zero is cut off. */
+static void put_text(char **to, const char *text, size_t size_max)
+{
+    RBT_ASSERT(text != NULL);
+    RBT_ASSERT(size_max % RBT_FRAME_ALIGN == 0);
+    const size_t length = strnlen(text, size_max - 1);
+    const size_t padded = rbt_frame_padded(length + 1);
+    RBT_ASSERT(padded <= size_max);
+    memcpy(*to, text, length);
+    memset(*to + length, 0, padded - length);
+    *to += padded;
+}
+
+static void put_news(char **to, const struct rbt_wire_news *news)
+{
+    rbt_bytes_put_u64(to, (uint64_t)news->floor);
+    rbt_bytes_put_u64(to, news->version);
+    rbt_bytes_put_u64(to, news->arrived);
+}
+
+static size_t written(const char *to, const char *at)
+{
+    const size_t size = (size_t)(at - to);
+    RBT_ASSERT(at >= to + RBT_FRAME_HEADER);
+    RBT_ASSERT(size % RBT_FRAME_ALIGN == 0);
+    return size;
+}
+
+size_t rbt_wire_put_hello(char *to, const struct rbt_wire_hello *hello)
+{
+    RBT_ASSERT(hello->worker == RBT_FRAME_NOBODY || hello->worker < RBT_WIRE_WORKERS_MAX);
+    RBT_ASSERT(hello->worker_count <= RBT_WIRE_WORKERS_MAX);
+    char *at = to + RBT_FRAME_HEADER;
+    rbt_bytes_put_u64(&at, hello->cluster);
+    rbt_bytes_put_u64(&at, hello->job);
+    rbt_bytes_put_u32(&at, hello->worker);
+    rbt_bytes_put_u32(&at, hello->worker_count);
+    rbt_bytes_put_u32(&at, hello->shard);
+    rbt_bytes_put_u32(&at, hello->is_reader);
+    RBT_ASSERT(at == to + RBT_FRAME_HEADER + HELLO_BYTES);
+    put_text(&at, hello->space, RBT_WIRE_NAME_MAX);
+    put_text(&at, hello->node, RBT_WIRE_NAME_MAX);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_welcome(char *to, const struct rbt_wire_news *news)
+{
+    RBT_ASSERT(to != NULL);
+    char *at = to + RBT_FRAME_HEADER;
+    put_news(&at, news);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_refused(char *to, const char *text)
+{
+    RBT_ASSERT(to != NULL);
+    char *at = to + RBT_FRAME_HEADER;
+    put_text(&at, text, RBT_WIRE_TEXT_MAX);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_push(char *to, const struct rbt_wire_push *push)
+{
+    RBT_ASSERT(push->clock >= 0);
+    RBT_ASSERT(push->marker >= -1);
+    RBT_ASSERT(push->range_first <= push->range_last);
+    RBT_ASSERT(push->batch_count <= RBT_WIRE_BATCHES_MAX);
+    char *at = to + RBT_FRAME_HEADER;
+    rbt_bytes_put_u64(&at, (uint64_t)push->clock);
+    rbt_bytes_put_u64(&at, (uint64_t)push->marker);
+    rbt_bytes_put_u64(&at, push->range_first);
+    rbt_bytes_put_u64(&at, push->range_last);
+    rbt_bytes_put_u32(&at, push->batch_count);
+    rbt_bytes_put_u32(&at, 0);
+    RBT_ASSERT(at == to + RBT_WIRE_PUSH_BYTES);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
+{
+    RBT_ASSERT(pull->applied_count <= RBT_WIRE_WORKERS_MAX);
+    RBT_ASSERT(pull->applied_first <= RBT_WIRE_WORKERS_MAX - pull->applied_count);
+    char *at = to + RBT_FRAME_HEADER;
+    rbt_bytes_put_u64(&at, (uint64_t)pull->need);
+    rbt_bytes_put_u64(&at, pull->subscription);
+    rbt_bytes_put_u32(&at, pull->applied_first);
+    rbt_bytes_put_u32(&at, pull->applied_count);
+    RBT_ASSERT(at == to + RBT_WIRE_PULL_BYTES);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_scan(char *to, const struct rbt_wire_scan *scan)
+{
+    RBT_ASSERT(scan->range_first <= scan->range_last);
+    char *at = to + RBT_FRAME_HEADER;
+    rbt_bytes_put_u64(&at, (uint64_t)scan->need);
+    rbt_bytes_put_u64(&at, scan->range_first);
+    rbt_bytes_put_u64(&at, scan->range_last);
+    rbt_bytes_put_u64(&at, scan->capacity);
+    rbt_bytes_put_u32(&at, scan->table);
+    rbt_bytes_put_u32(&at, 0);
+    RBT_ASSERT(at == to + RBT_WIRE_SCAN_BYTES);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
+{
+    RBT_ASSERT(answer->applied_count <= RBT_WIRE_WORKERS_MAX);
+    RBT_ASSERT(answer->applied_count == 0 || answer->applied != NULL);
+    char *at = to + RBT_FRAME_HEADER;
+    put_news(&at, &answer->news);
+    rbt_bytes_put_u64(&at, answer->scan_count);
+    rbt_bytes_put_u32(&at, answer->applied_count);
+    rbt_bytes_put_u32(&at, answer->was_parked);
+    RBT_ASSERT(at == to + RBT_WIRE_ANSWER_BYTES);
+    if (answer->applied_count > 0) {
+        rbt_bytes_put(&at, answer->applied, answer->applied_count * sizeof *answer->applied);
+    }
+    return written(to, at);
+}
+
+size_t rbt_wire_put_ack(char *to, const struct rbt_wire_news *news)
+{
+    const size_t size = rbt_wire_put_welcome(to, news);
+    RBT_ASSERT(size == RBT_WIRE_ACK_BYTES);
+    return size;
+}
+
+static void put_table(char **to, const struct rbt_wire_table *table)
+{
+    const char *start = *to;
+    rbt_bytes_put_u32(to, table->table);
+    rbt_bytes_put_u32(to, table->type);
+    rbt_bytes_put_u32(to, table->layout);
+    rbt_bytes_put_u32(to, table->width);
+    rbt_bytes_put_u32(to, table->state_width);
+    rbt_bytes_put_u32(to, table->merge);
+    rbt_bytes_put_u32(to, table->init);
+    rbt_bytes_put_u32(to, table->partial);
+    rbt_bytes_put(to, &table->a, sizeof table->a);
+    rbt_bytes_put(to, &table->b, sizeof table->b);
+    rbt_bytes_put_u64(to, table->seed);
+    rbt_bytes_put_u64(to, (uint64_t)table->staleness);
+    rbt_bytes_put_u64(to, table->rows_expected);
+    rbt_bytes_put_u32(to, table->must_exist);
+    rbt_bytes_put_u32(to, 0);
+    RBT_ASSERT(*to == start + TABLE_BYTES);
+    put_text(to, table->name, RBT_WIRE_NAME_MAX);
+}
+
+size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
+{
+    RBT_ASSERT(table->staleness >= RBT_STALENESS_ANY);
+    char *at = to + RBT_FRAME_HEADER;
+    put_table(&at, table);
+    return written(to, at);
+}
+
+size_t rbt_wire_put_done(char *to, const struct rbt_wire_done *done)
+{
+    RBT_ASSERT(done->status <= RBT_OK);
+    RBT_ASSERT(done->status >= STATUS_MIN);
+    char *at = to + RBT_FRAME_HEADER;
+    put_news(&at, &done->news);
+    rbt_bytes_put_u32(&at, (uint32_t)done->status);
+    rbt_bytes_put_u32(&at, 0);
+    rbt_bytes_put(&at, done->figures, sizeof done->figures);
+    RBT_ASSERT(at == to + RBT_FRAME_HEADER + DONE_BYTES);
+    put_table(&at, &done->table);
+    put_text(&at, done->text, RBT_WIRE_TEXT_MAX);
+    return written(to, at);
+}
+
+void rbt_wire_close(char *frame, struct rbt_frame header, size_t bytes)
+{
+    RBT_ASSERT(bytes >= RBT_FRAME_HEADER);
+    RBT_ASSERT(bytes - RBT_FRAME_HEADER <= RBT_FRAME_BODY_MAX);
+    header.length = (uint32_t)(bytes - RBT_FRAME_HEADER);
+    rbt_frame_put(frame, &header);
+}
+
+/* --- Reading --------------------------------------------------------------------------------- */
+
+/* Whether so many bytes are left. */
+static rbt_status need(const struct rbt_wire_cursor *from, size_t bytes, const char *kind)
+{
+    RBT_ASSERT(from->at <= from->end);
+    const size_t left = (size_t)(from->end - from->at);
+    if (left < bytes) {
+        return rbt_fail(RBT_E_PROTOCOL, "the peer sent a %s that ends too early", kind);
+    }
+    return RBT_OK;
+}
+
+static rbt_status wrong(const char *kind, const char *what)
+{
+    RBT_ASSERT(kind != NULL);
+    RBT_ASSERT(what != NULL);
+    return rbt_fail(RBT_E_PROTOCOL, "the peer sent a %s with %s", kind, what);
+}
+
+/* A text of at most `size_max` bytes with its zero. */
+static rbt_status get_text(struct rbt_wire_cursor *from, char *text, size_t size_max)
+{
+    RBT_ASSERT(from->at <= from->end);
+    RBT_ASSERT(size_max % RBT_FRAME_ALIGN == 0);
+    const size_t left = (size_t)(from->end - from->at);
+    const char *zero = memchr(from->at, 0, left < size_max ? left : size_max);
+    if (zero == NULL) {
+        return rbt_fail(RBT_E_PROTOCOL, "the peer sent a text that does not end");
+    }
+    const size_t size = (size_t)(zero - from->at) + 1;
+    const size_t padded = rbt_frame_padded(size);
+    if (padded > left) {
+        return rbt_fail(RBT_E_PROTOCOL, "the peer sent a text that ends too early");
+    }
+    for (size_t i = size; i < padded; i++) {
+        if (from->at[i] != 0) {
+            return rbt_fail(RBT_E_PROTOCOL, "the peer sent a text with something behind its end");
+        }
+    }
+    memcpy(text, from->at, size);
+    from->at += padded;
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_text(struct rbt_wire_cursor *from, char text[static RBT_WIRE_TEXT_MAX])
+{
+    RBT_ASSERT(text != NULL);
+    return get_text(from, text, RBT_WIRE_TEXT_MAX);
+}
+
+rbt_status rbt_wire_get_end(const struct rbt_wire_cursor *from)
+{
+    RBT_ASSERT(from->at <= from->end);
+    if (from->at != from->end) {
+        return rbt_fail(RBT_E_PROTOCOL, "the peer sent a message with something behind its end");
+    }
+    return RBT_OK;
+}
+
+static struct rbt_wire_news take_news(const char **at)
+{
+    struct rbt_wire_news news = {.floor = (int64_t)rbt_bytes_get_u64(at)};
+    news.version = rbt_bytes_get_u64(at);
+    news.arrived = rbt_bytes_get_u64(at);
+    return news;
+}
+
+rbt_status rbt_wire_get_news(struct rbt_wire_cursor *from, struct rbt_wire_news *news)
+{
+    const rbt_status st = need(from, NEWS_BYTES, "greeting or acknowledgement");
+    if (st != RBT_OK) {
+        return st;
+    }
+    *news = take_news(&from->at);
+    RBT_ASSERT(from->at <= from->end);
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_hello(struct rbt_wire_cursor *from, struct rbt_wire_hello *hello)
+{
+    rbt_status st = need(from, HELLO_BYTES, "HELLO");
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_wire_cursor cursor = *from;
+    struct rbt_wire_hello read = {.cluster = rbt_bytes_get_u64(&cursor.at)};
+    read.job = rbt_bytes_get_u64(&cursor.at);
+    read.worker = rbt_bytes_get_u32(&cursor.at);
+    read.worker_count = rbt_bytes_get_u32(&cursor.at);
+    read.shard = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t is_reader = rbt_bytes_get_u32(&cursor.at);
+    read.is_reader = is_reader != 0;
+    RBT_ASSERT(cursor.at == from->at + HELLO_BYTES);
+    if (read.worker_count > RBT_WIRE_WORKERS_MAX) {
+        return wrong("HELLO", "too many workers");
+    }
+    if (read.worker != RBT_FRAME_NOBODY && read.worker >= RBT_WIRE_WORKERS_MAX) {
+        return wrong("HELLO", "a worker out of range");
+    }
+    if (is_reader > 1) {
+        return wrong("HELLO", "a flag that is neither 0 nor 1");
+    }
+    st = get_text(&cursor, read.space, sizeof read.space);
+    if (st == RBT_OK) {
+        st = get_text(&cursor, read.node, sizeof read.node);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    *hello = read;
+    *from = cursor;
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_push(struct rbt_wire_cursor *from, struct rbt_wire_push *push)
+{
+    const rbt_status st = need(from, PUSH_BYTES, "PUSH");
+    if (st != RBT_OK) {
+        return st;
+    }
+    const char *at = from->at;
+    struct rbt_wire_push read = {.clock = (int64_t)rbt_bytes_get_u64(&at)};
+    read.marker = (int64_t)rbt_bytes_get_u64(&at);
+    read.range_first = rbt_bytes_get_u64(&at);
+    read.range_last = rbt_bytes_get_u64(&at);
+    read.batch_count = rbt_bytes_get_u32(&at);
+    const uint32_t zero = rbt_bytes_get_u32(&at);
+    RBT_ASSERT(at == from->at + PUSH_BYTES);
+    if (read.clock < 0 || read.marker < -1) {
+        return wrong("PUSH", "a clock below 0");
+    }
+    if (read.range_first > read.range_last) {
+        return wrong("PUSH", "a range that ends before it begins");
+    }
+    if (read.batch_count > RBT_WIRE_BATCHES_MAX ||
+        read.batch_count > (size_t)(from->end - at) / RBT_WIRE_ROWS_BYTES) {
+        return wrong("PUSH", "more batches than it can hold");
+    }
+    if (zero != 0) {
+        return wrong("PUSH", "bytes that mean nothing");
+    }
+    *push = read;
+    from->at = at;
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull *pull)
+{
+    const rbt_status st = need(from, PULL_BYTES, "PULL");
+    if (st != RBT_OK) {
+        return st;
+    }
+    const char *at = from->at;
+    struct rbt_wire_pull read = {.need = (int64_t)rbt_bytes_get_u64(&at)};
+    read.subscription = rbt_bytes_get_u64(&at);
+    read.applied_first = rbt_bytes_get_u32(&at);
+    read.applied_count = rbt_bytes_get_u32(&at);
+    RBT_ASSERT(at == from->at + PULL_BYTES);
+    if (read.applied_first > RBT_WIRE_WORKERS_MAX ||
+        read.applied_count > RBT_WIRE_WORKERS_MAX - read.applied_first) {
+        return wrong("PULL", "workers out of range");
+    }
+    *pull = read;
+    from->at = at;
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_scan(struct rbt_wire_cursor *from, struct rbt_wire_scan *scan)
+{
+    const rbt_status st = need(from, SCAN_BYTES, "SCAN");
+    if (st != RBT_OK) {
+        return st;
+    }
+    const char *at = from->at;
+    struct rbt_wire_scan read = {.need = (int64_t)rbt_bytes_get_u64(&at)};
+    read.range_first = rbt_bytes_get_u64(&at);
+    read.range_last = rbt_bytes_get_u64(&at);
+    read.capacity = rbt_bytes_get_u64(&at);
+    read.table = rbt_bytes_get_u32(&at);
+    const uint32_t zero = rbt_bytes_get_u32(&at);
+    RBT_ASSERT(at == from->at + SCAN_BYTES);
+    if (read.range_first > read.range_last) {
+        return wrong("SCAN", "a range that ends before it begins");
+    }
+    if (zero != 0) {
+        return wrong("SCAN", "bytes that mean nothing");
+    }
+    *scan = read;
+    from->at = at;
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_answer *answer)
+{
+    const rbt_status st = need(from, ANSWER_BYTES, "ROWS");
+    if (st != RBT_OK) {
+        return st;
+    }
+    const char *at = from->at;
+    struct rbt_wire_answer read = {.news = take_news(&at)};
+    read.scan_count = rbt_bytes_get_u64(&at);
+    read.applied_count = rbt_bytes_get_u32(&at);
+    const uint32_t was_parked = rbt_bytes_get_u32(&at);
+    read.was_parked = was_parked != 0;
+    RBT_ASSERT(at == from->at + ANSWER_BYTES);
+    RBT_ASSERT((uintptr_t)at % RBT_FRAME_ALIGN == 0);
+    if (read.applied_count > RBT_WIRE_WORKERS_MAX ||
+        read.applied_count > (size_t)(from->end - at) / sizeof(uint64_t)) {
+        return wrong("ROWS", "more workers than it can hold");
+    }
+    if (was_parked > 1) {
+        return wrong("ROWS", "a flag that is neither 0 nor 1");
+    }
+    read.applied = (const uint64_t *)(const void *)at;
+    *answer = read;
+    from->at = at + read.applied_count * sizeof(uint64_t);
+    return RBT_OK;
+}
+
+/* A reader's TABLE, and the DONE of another message, leave most fields zero: that is in range. */
+static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table *table)
+{
+    const rbt_status st = need(from, TABLE_BYTES, "TABLE");
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_wire_cursor cursor = *from;
+    struct rbt_wire_table read = {.table = rbt_bytes_get_u32(&cursor.at)};
+    read.type = rbt_bytes_get_u32(&cursor.at);
+    read.layout = rbt_bytes_get_u32(&cursor.at);
+    read.width = rbt_bytes_get_u32(&cursor.at);
+    read.state_width = rbt_bytes_get_u32(&cursor.at);
+    read.merge = rbt_bytes_get_u32(&cursor.at);
+    read.init = rbt_bytes_get_u32(&cursor.at);
+    read.partial = rbt_bytes_get_u32(&cursor.at);
+    rbt_bytes_get(&cursor.at, &read.a, sizeof read.a);
+    rbt_bytes_get(&cursor.at, &read.b, sizeof read.b);
+    read.seed = rbt_bytes_get_u64(&cursor.at);
+    read.staleness = (int64_t)rbt_bytes_get_u64(&cursor.at);
+    read.rows_expected = rbt_bytes_get_u64(&cursor.at);
+    const uint32_t must_exist = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t zero = rbt_bytes_get_u32(&cursor.at);
+    read.must_exist = must_exist != 0;
+    RBT_ASSERT(cursor.at == from->at + TABLE_BYTES);
+    if (read.type > RBT_I64 || read.layout > RBT_SPARSE || read.merge > RBT_MERGE_OR ||
+        read.init > RBT_INIT_NORMAL || read.partial > RBT_PARTIAL_SHOW) {
+        return wrong("TABLE", "a kind that does not exist");
+    }
+    if (read.staleness < RBT_STALENESS_ANY) {
+        return wrong("TABLE", "a staleness below 0");
+    }
+    if (must_exist > 1 || zero != 0) {
+        return wrong("TABLE", "bytes that mean nothing");
+    }
+    const rbt_status text = get_text(&cursor, read.name, sizeof read.name);
+    if (text != RBT_OK) {
+        return text;
+    }
+    *table = read;
+    *from = cursor;
+    return RBT_OK;
+}
+
+rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from, struct rbt_wire_table *table)
+{
+    RBT_ASSERT(table != NULL);
+    return get_table(from, table);
+}
+
+rbt_status rbt_wire_get_done(struct rbt_wire_cursor *from, struct rbt_wire_done *done)
+{
+    rbt_status st = need(from, DONE_BYTES, "DONE");
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_wire_cursor cursor = *from;
+    const struct rbt_wire_news news = take_news(&cursor.at);
+    const int32_t status = (int32_t)rbt_bytes_get_u32(&cursor.at);
+    const uint32_t zero = rbt_bytes_get_u32(&cursor.at);
+    if (status > RBT_OK || status < STATUS_MIN || zero != 0) {
+        return wrong("DONE", "a status that does not exist");
+    }
+    struct rbt_wire_done read = {.news = news, .status = status};
+    rbt_bytes_get(&cursor.at, read.figures, sizeof read.figures);
+    RBT_ASSERT(cursor.at == from->at + DONE_BYTES);
+    st = get_table(&cursor, &read.table);
+    if (st == RBT_OK) {
+        st = rbt_wire_get_text(&cursor, read.text);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    *done = read;
+    *from = cursor;
+    return RBT_OK;
+}
