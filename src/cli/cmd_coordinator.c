@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/complain.h"
 #include "cli/interrupt.h"
-#include "cli/role.h"
+#include "cli/role_line.h"
 #include "coordinator/coordinator.h"
 #include "net/address.h"
 
@@ -64,10 +64,10 @@ static rbt_status check(const struct config *config)
     return rbt_fail_hint(st, "Say where to listen: --listen HOST:PORT or --listen unix:PATH.");
 }
 
-static rbt_status serve(const struct config *config, struct rbt_role *role)
+static rbt_status serve(const struct config *config, struct rbt_role_line *role)
 {
     rbt_status st = check(config);
-    st = st != RBT_OK ? st : rbt_role_begin(role);
+    st = st != RBT_OK ? st : rbt_role_line_begin(role);
     if (st != RBT_OK) {
         return st;
     }
@@ -77,24 +77,24 @@ static rbt_status serve(const struct config *config, struct rbt_role *role)
         .security = role->security,
         .server_count = (uint32_t)config->servers,
         .is_once = config->is_once,
-        .start_timeout = rbt_role_time(role->start_timeout),
-        .silence_max = rbt_role_time(role->timeout),
-        .cut_max = rbt_role_time(role->timeout),
+        .start_timeout = rbt_role_line_time(role->start_timeout),
+        .silence_max = rbt_role_line_time(role->timeout),
+        .cut_max = rbt_role_line_time(role->timeout),
         .log = stderr,
         .should_stop = rbt_interrupt_seen,
         .on_listen = say_address,
     });
     rbt_interrupt_stop();
-    rbt_role_end(role);
+    rbt_role_line_end(role);
     return st;
 }
 
 int rbt_cmd_coordinator(int argc, char *const *argv)
 {
     struct config config;
-    struct rbt_role role = {0};
+    struct rbt_role_line role = {0};
     const struct rbt_option_table tables[] = {
-        {options, sizeof options / sizeof options[0], &config}, rbt_role_table(&role)};
+        {options, sizeof options / sizeof options[0], &config}, rbt_role_line_table(&role)};
     const struct rbt_option_command command = {
         .name = "rubato coordinator", .tables = tables, .table_count = 2, .section = "COORDINATOR"};
     struct rbt_option_arguments arguments;

@@ -17,7 +17,7 @@
 #include "cli/complain.h"
 #include "cli/crew.h"
 #include "cli/halves.h"
-#include "cli/role.h"
+#include "cli/role_line.h"
 #include "cli/run_line.h"
 #include "cli/sockets.h"
 #include "cli/terminal.h"
@@ -151,7 +151,7 @@ static bool is_exposed(const struct rbt_run_line *line, const struct scene *scen
 /* The key that was given, or a fresh one where others could listen. */
 static rbt_status take_key(const struct rbt_run_line *line, struct scene *scene)
 {
-    const rbt_status st = rbt_role_key(line->key, scene->key);
+    const rbt_status st = rbt_role_line_key(line->key, scene->key);
     return st == RBT_OK && scene->key[0] == '\0' && is_exposed(line, scene)
                ? rbt_key_generate(scene->key)
                : st;

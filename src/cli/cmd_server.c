@@ -7,7 +7,7 @@
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/complain.h"
-#include "cli/role.h"
+#include "cli/role_line.h"
 #include "net/address.h"
 #include "net/member.h"
 #include "server/server.h"
@@ -92,11 +92,11 @@ static rbt_status choose_listen(const char *coordinator, int64_t index, char *ad
     return rbt_fail_hint(st, "Say which address of this host the others may use: --listen HOST:0.");
 }
 
-static rbt_status serve(const struct config *config, struct rbt_role *role)
+static rbt_status serve(const struct config *config, struct rbt_role_line *role)
 {
     const char *coordinator = NULL;
     char listen[RBT_ADDRESS_MAX];
-    rbt_status st = rbt_role_coordinator(config->coordinator, &coordinator);
+    rbt_status st = rbt_role_line_coordinator(config->coordinator, &coordinator);
     if (st != RBT_OK) {
         return st;
     }
@@ -107,7 +107,7 @@ static rbt_status serve(const struct config *config, struct rbt_role *role)
         st = rbt_address_check(config->listen);
     }
     st = st != RBT_OK || config->advertise == NULL ? st : rbt_address_check(config->advertise);
-    st = st != RBT_OK ? st : rbt_role_begin(role);
+    st = st != RBT_OK ? st : rbt_role_line_begin(role);
     if (st != RBT_OK) {
         return st;
     }
@@ -118,21 +118,21 @@ static rbt_status serve(const struct config *config, struct rbt_role *role)
         .threads = (uint32_t)config->threads,
         .listen = listen,
         .advertise = config->advertise,
-        .start_timeout = rbt_role_time(role->start_timeout),
-        .silence_max = rbt_role_time(role->timeout),
-        .cut_max = rbt_role_time(role->timeout),
+        .start_timeout = rbt_role_line_time(role->start_timeout),
+        .silence_max = rbt_role_line_time(role->timeout),
+        .cut_max = rbt_role_line_time(role->timeout),
         .log = stderr,
     });
-    rbt_role_end(role);
+    rbt_role_line_end(role);
     return st;
 }
 
 int rbt_cmd_server(int argc, char *const *argv)
 {
     struct config config;
-    struct rbt_role role = {0};
+    struct rbt_role_line role = {0};
     const struct rbt_option_table tables[] = {
-        {options, sizeof options / sizeof options[0], &config}, rbt_role_table(&role)};
+        {options, sizeof options / sizeof options[0], &config}, rbt_role_line_table(&role)};
     const struct rbt_option_command command = {
         .name = "rubato server", .tables = tables, .table_count = 2, .section = "SERVER"};
     struct rbt_option_arguments arguments;

@@ -3,6 +3,7 @@
  * "train" runs in this process. Any other program takes its place and finds in the environment what
  * rubato/cluster.h reads there. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "cli/command.h"
 #include "cli/complain.h"
 #include "cli/halves.h"
-#include "cli/role.h"
+#include "cli/role_line.h"
 #include "cli/train.h"
 #include "cli/train_line.h"
 #include "coordinator/tether.h"
@@ -152,7 +153,7 @@ static rbt_status train(const struct rbt_cluster_options *join, const struct rbt
     return st;
 }
 
-static rbt_status work(const struct config *config, struct rbt_role *role,
+static rbt_status work(const struct config *config, struct rbt_role_line *role,
                        const struct rbt_halves *halves)
 {
     struct rbt_cluster_options join = {
@@ -166,8 +167,8 @@ static rbt_status work(const struct config *config, struct rbt_role *role,
         .timeout = role->timeout,
     };
     char key_path[64];
-    rbt_status st = rbt_role_coordinator(config->coordinator, &join.coordinator);
-    st = st != RBT_OK ? st : rbt_role_begin(role);
+    rbt_status st = rbt_role_line_coordinator(config->coordinator, &join.coordinator);
+    st = st != RBT_OK ? st : rbt_role_line_begin(role);
     if (st == RBT_OK && role->key_text[0] != '\0') {
         st = rbt_tether_hide(role->key_text, key_path, sizeof key_path);
         join.key_file = key_path;
@@ -176,7 +177,7 @@ static rbt_status work(const struct config *config, struct rbt_role *role,
         st = strcmp(halves->behind[0], "train") == 0 ? train(&join, halves)
                                                      : become(&join, halves->behind);
     }
-    rbt_role_end(role);
+    rbt_role_line_end(role);
     return st;
 }
 
@@ -197,9 +198,9 @@ static rbt_status check(const struct config *config, const struct rbt_halves *ha
 int rbt_cmd_worker(int argc, char *const *argv)
 {
     struct config config;
-    struct rbt_role role = {0};
+    struct rbt_role_line role = {0};
     const struct rbt_option_table tables[] = {
-        {options, sizeof options / sizeof options[0], &config}, rbt_role_table(&role)};
+        {options, sizeof options / sizeof options[0], &config}, rbt_role_line_table(&role)};
     const struct rbt_option_command command = {
         .name = "rubato worker", .tables = tables, .table_count = 2, .section = "WORKER"};
     const struct rbt_halves halves = rbt_halves_cut(argc, argv);

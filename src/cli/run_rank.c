@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#include "cli/role.h"
+#include "cli/role_line.h"
 #include "cli/run_line.h"
 #include "coordinator/rank.h"
 #include "coordinator/words.h"

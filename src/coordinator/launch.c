@@ -285,11 +285,11 @@ static void settle(struct launch *launch)
 /* After every event and every TICK_MS: moves on to the next phase if it is time. */
 static void advance(struct launch *launch)
 {
-    bool are_well = false;
-    const bool is_late = uv_now(&launch->loop) >= launch->deadline_ms;
     if (launch->phase == RUNNING) {
         watch_job(launch);
     }
+    bool are_well = false;
+    const bool is_late = uv_now(&launch->loop) >= launch->deadline_ms;
     switch (launch->phase) {
     case RUNNING:
         break;
@@ -604,12 +604,17 @@ rbt_status rbt_launch_run(const struct rbt_launch_options *options)
         rbt_free(launch);
         return st;
     }
+    /* Neither a child that does not read nor a terminal that is gone may end us before we have
+     * ended the others. */
+    struct sigaction before;
+    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, &before);
     start_waiting(launch);
     if (!launch->is_over) {
         (void)uv_run(&launch->loop, UV_RUN_DEFAULT); /* advance() stops it */
     }
     st = report(launch);
     clean_up(launch);
+    (void)sigaction(SIGPIPE, &before, NULL);
     rbt_free(launch);
     return st;
 }

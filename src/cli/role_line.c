@@ -1,6 +1,6 @@
-/* cli/role.c - what the processes of a cluster have in common on the command line: the key, the
- * time-outs, and being a child of `rubato run`. */
-#include "cli/role.h"
+/* cli/role_line.c - what the processes of a cluster have in common on the command line: the key,
+ * the time-outs, and being a child of `rubato run`. */
+#include "cli/role_line.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "coordinator/tether.h"
 #include "net/address.h"
 
-#define AT(field) offsetof(struct rbt_role, field)
+#define AT(field) offsetof(struct rbt_role_line, field)
 
 static const struct rbt_option options[] = {
     {.name = "key",
@@ -42,12 +42,12 @@ static const struct rbt_option options[] = {
      .offset = AT(is_child)},
 };
 
-struct rbt_option_table rbt_role_table(struct rbt_role *role)
+struct rbt_option_table rbt_role_line_table(struct rbt_role_line *role)
 {
     return (struct rbt_option_table){options, sizeof options / sizeof options[0], role};
 }
 
-rbt_status rbt_role_key(const char *path, char text[static RBT_KEY_TEXT])
+rbt_status rbt_role_line_key(const char *path, char text[static RBT_KEY_TEXT])
 {
     const char *place = path != NULL ? path : getenv("RUBATO_KEY");
     if (place == NULL || place[0] == '\0') {
@@ -57,7 +57,7 @@ rbt_status rbt_role_key(const char *path, char text[static RBT_KEY_TEXT])
     return rbt_key_read(place, text);
 }
 
-rbt_status rbt_role_coordinator(const char *given, const char **address)
+rbt_status rbt_role_line_coordinator(const char *given, const char **address)
 {
     const char *found = given != NULL ? given : getenv("RUBATO_COORDINATOR");
     if (found == NULL || found[0] == '\0') {
@@ -72,7 +72,7 @@ rbt_status rbt_role_coordinator(const char *given, const char **address)
     return st;
 }
 
-rbt_status rbt_role_begin(struct rbt_role *role)
+rbt_status rbt_role_line_begin(struct rbt_role_line *role)
 {
     rbt_status st = RBT_OK;
     if (role->is_child) {
@@ -86,7 +86,7 @@ rbt_status rbt_role_begin(struct rbt_role *role)
         explicit_bzero(&tether, sizeof tether);
     }
     if (role->key_text[0] == '\0') {
-        st = rbt_role_key(role->key, role->key_text);
+        st = rbt_role_line_key(role->key, role->key_text);
     }
     if (st == RBT_OK && role->key_text[0] != '\0') {
         st = rbt_security_open(role->key_text, &role->security);
@@ -94,7 +94,7 @@ rbt_status rbt_role_begin(struct rbt_role *role)
     return st;
 }
 
-void rbt_role_end(struct rbt_role *role)
+void rbt_role_line_end(struct rbt_role_line *role)
 {
     if (role->security != NULL) {
         rbt_security_close(role->security);
@@ -102,7 +102,7 @@ void rbt_role_end(struct rbt_role *role)
     explicit_bzero(role->key_text, sizeof role->key_text);
 }
 
-rbt_time rbt_role_time(double seconds)
+rbt_time rbt_role_line_time(double seconds)
 {
     return (rbt_time)(seconds * 1e9);
 }
