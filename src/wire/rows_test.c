@@ -214,8 +214,8 @@ static void test_key_blocks(void **state)
     struct fixture *f = *state;
     for (unsigned width = 0; width <= 64; width++) {
         draw_keys(f, 1000, 1 + width % 2);
-        const uint64_t jump = width == 0 ? 0 : UINT64_C(1) << (width - 1);
-        for (size_t i = 300; i < 1000; i++) {
+        const uint64_t jump = width == 0 ? 0 : UINT64_C(1) << (width - 1) | 1;
+        for (size_t i = 257; i < 1000; i++) { /* the first of the third block */
             f->keys[i] += jump;
         }
         round_trip(f);
