@@ -2,7 +2,7 @@
  *
  * Without zeros: a bit for every element, in words of 64 filled from the lowest bit, then the
  * elements whose bit is set. This is a 12th of floats of which one in twenty is not zero, and it is
- * written at 4 GB/s and read at 29, where LZ4 does 0.6 and 2.5.
+ * written at 4 GB/s and read at 29 by one core, counted in values.
  *
  * Nothing is tried before a sample says that it saves a fifth, and nothing is kept that is not
  * shorter than the values as they are. */
