@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "coordinator/roster.h"
 #include "net/member.h"
 
@@ -588,6 +589,163 @@ static void every_failed_allocation_is_survived(void **state)
     assert_true(f->out.has_failed || f->out.count == 1);
 }
 
+/* One random peer of a run; it does whatever a process can do. */
+struct random_peer {
+    bool is_there;
+    bool is_connected;
+    bool is_planned;
+    bool is_told;
+    uint64_t round; /* that it has brought a part of */
+    struct rbt_control_join join;
+};
+
+enum { RANDOM_PEERS = 12 };
+
+/* What the driver would do: who is told or lost is marked. Returns whether it is the end. */
+static bool take_effects(struct fixture *f, struct random_peer *peers)
+{
+    bool is_end = false;
+    for (size_t i = 0; i < f->out.count; i++) {
+        const struct rbt_roster_effect *e = &f->out.effects[i];
+        assert_false(is_end); /* nothing comes after it */
+        is_end = e->kind == RBT_ROSTER_END;
+        if (e->kind >= RBT_ROSTER_STARTED) {
+            continue;
+        }
+        assert_true(e->peer < RANDOM_PEERS);
+        struct random_peer *peer = &peers[e->peer];
+        assert_true(peer->is_there);
+        assert_true(e->kind == RBT_ROSTER_LOST || e->kind == RBT_ROSTER_GOODBYE ||
+                    e->kind == RBT_ROSTER_FAILED || e->kind == RBT_ROSTER_DROP ||
+                    e->kind == RBT_ROSTER_PLAN || peer->is_planned);
+        peer->is_planned = peer->is_planned || e->kind == RBT_ROSTER_PLAN;
+        peer->is_told = peer->is_told || e->kind == RBT_ROSTER_FAILED;
+        peer->is_there = e->kind != RBT_ROSTER_LOST && e->kind != RBT_ROSTER_GOODBYE;
+        if (e->kind == RBT_ROSTER_PLAN) {
+            struct rbt_control_plan plan;
+            rbt_roster_plan(f->roster, e->peer, &plan);
+            assert_true(rbt_control_put_plan(NULL, &plan) > 0); /* it asserts what a plan is */
+        }
+        if (e->kind == RBT_ROSTER_GATHERED) {
+            struct rbt_control_part parts[RANDOM_PEERS];
+            assert_true(rbt_roster_parts(f->roster, e->job, parts) > 0);
+        }
+    }
+    f->out.count = 0;
+    return is_end;
+}
+
+static struct rbt_control_join draw_join(struct rbt_rng *rng)
+{
+    const uint32_t workers = 1 + (uint32_t)rbt_rng_below(rng, 3);
+    struct rbt_control_join join = worker((int32_t)rbt_rng_below(rng, 4) - 1,
+                                          1 + (uint32_t)rbt_rng_below(rng, workers), workers);
+    join.role = (uint32_t)rbt_rng_below(rng, RBT_CONTROL_ROLES);
+    if (join.role == RBT_ROLE_SERVER) {
+        join.worker_count = 0;
+        join.thread_count = 0;
+    }
+    (void)snprintf(join.space, sizeof join.space, "%c", (char)('a' + rbt_rng_below(rng, 2)));
+    return join;
+}
+
+/* One thing happens to a peer that is there. */
+static void disturb(struct fixture *f, struct rbt_rng *rng, struct random_peer *peers, uint32_t at)
+{
+    struct random_peer *peer = &peers[at];
+    uint32_t place;
+    switch (rbt_rng_below(rng, 8)) {
+    case 0:
+        rbt_roster_cut(f->roster, at, f->now);
+        peer->is_connected = false;
+        break;
+    case 1:
+        leave(f, at, rbt_rng_below(rng, 2) == 0 ? RBT_OK : RBT_E_DATA, "why");
+        break;
+    case 2:
+    case 3:
+        if (!peer->is_connected) {
+            struct rbt_control_join join = peer->join;
+            join.is_return = true;
+            assert_ok(join_as(f, join, &place));
+            assert_int_equal(place, at);
+            peer->is_connected = true;
+        }
+        break;
+    case 4:
+    case 5: { /* it may be refused; then nothing has happened */
+        const rbt_status st = gather(f, at, peer->round + rbt_rng_below(rng, 2), "part");
+        assert_true(st == RBT_OK || st == RBT_E_PROTOCOL);
+        peer->round += rbt_rng_below(rng, 2);
+        break;
+    }
+    case 6: {
+        const rbt_status st =
+            rbt_roster_bound(f->roster, at, 1 + rbt_rng_below(rng, 9), 3, &f->out);
+        assert_true(st == RBT_OK || st == RBT_E_PROTOCOL);
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+/* Whatever happens, nobody is told what is not meant for it, and a run that is stopped ends. */
+static void run_at_random(struct fixture *f, uint64_t seed)
+{
+    struct rbt_rng rng;
+    struct random_peer peers[RANDOM_PEERS] = {0};
+    bool is_end = false;
+    rbt_rng_init(&rng, seed, 0, 0);
+    f->options.is_once = rbt_rng_below(&rng, 2) == 0;
+    f->options.server_count = 1 + (uint32_t)rbt_rng_below(&rng, 2);
+    begin(f);
+    for (int step = 0; step < 300 && !is_end; step++) {
+        const uint32_t at = (uint32_t)rbt_rng_below(&rng, RANDOM_PEERS);
+        uint32_t place = RBT_ROSTER_NOBODY;
+        if (peers[at].is_there) {
+            disturb(f, &rng, peers, at);
+        } else {
+            struct rbt_control_join join = draw_join(&rng);
+            join.token = ++f->token;
+            if (join_as(f, join, &place) == RBT_OK && place < RANDOM_PEERS) {
+                peers[place] =
+                    (struct random_peer){.is_there = true, .is_connected = true, .join = join};
+            }
+        }
+        assert_true(place == RBT_ROSTER_NOBODY || place < RANDOM_PEERS);
+        is_end = take_effects(f, peers);
+        if (!is_end) {
+            f->now += (rbt_time)rbt_rng_below(&rng, 3000) * MS;
+            rbt_roster_hear(f->roster, (uint32_t)rbt_rng_below(&rng, RANDOM_PEERS), f->now);
+            rbt_roster_expire(f->roster, f->now, &f->out);
+            is_end = take_effects(f, peers);
+        }
+    }
+    if (!is_end) {
+        rbt_roster_stop(f->roster, "enough", f->now, &f->out);
+        is_end = take_effects(f, peers);
+        f->now += 2000 * MS;
+        rbt_roster_expire(f->roster, f->now, &f->out);
+        is_end = take_effects(f, peers) || is_end;
+    }
+    if (!is_end) { /* it was ending before, and has had half of its time */
+        f->now += 2000 * MS;
+        rbt_roster_expire(f->roster, f->now, &f->out);
+        is_end = take_effects(f, peers);
+    }
+    assert_true(is_end);
+    rbt_roster_destroy(f->roster);
+    f->roster = NULL;
+}
+
+static void random_runs_keep_every_promise(void **state)
+{
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        run_at_random(*state, seed);
+    }
+}
+
 #define ROSTER_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -614,6 +772,7 @@ int main(void)
         ROSTER_TEST(readers_join_a_running_job),
         ROSTER_TEST(a_reader_does_not_wait_for_ever),
         ROSTER_TEST(stopping_tells_everybody),
+        ROSTER_TEST(random_runs_keep_every_promise),
         ROSTER_TEST(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
