@@ -311,7 +311,8 @@ bool rbt_link_is_flushed(const struct rbt_link *link)
 void rbt_link_flush(struct rbt_link *link)
 {
     if (link->state == RBT_LINK_UP) {
-        (void)rbt_channel_flush(link->channel); /* an error shows again when it is worked on */
+        const rbt_status flushed = rbt_channel_flush(link->channel);
+        (void)flushed; /* an error shows again when it is worked on */
     }
 }
 

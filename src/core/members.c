@@ -10,7 +10,7 @@
  * Invariants:
  *   (1) next_due <= the time at which the next silence is to be noticed;
  *   (2) watched_count is how many nodes are up or suspect;
- *   (3) down and left are final.
+ *   (3) down and left are final, until somebody new takes the place.
  *
  * Threads: none; owned by the coordinator. Memory: all of it in create.
  * Cost: O(node_count) for an expire that is due, O(1) for everything else. */
@@ -154,6 +154,20 @@ void rbt_members_leave(rbt_members *members, uint32_t node)
     members->watched_count--;
     RBT_DEBUG_ASSERT(invariants_hold(members));
     (void)invariants_hold; /* used by debug builds */
+}
+
+void rbt_members_enter(rbt_members *members, uint32_t node, rbt_time now)
+{
+    RBT_ASSERT(node < members->node_count);
+    RBT_ASSERT(now >= 0);
+    RBT_ASSERT(now <= SILENCE_LIMIT);
+    struct node *n = &members->nodes[node];
+    RBT_ASSERT(!is_watched(n));
+    *n = (struct node){.heard = now, .state = RBT_MEMBER_UP};
+    members->watched_count++;
+    const rbt_time next = due(members, n);
+    members->next_due = next < members->next_due ? next : members->next_due;
+    RBT_DEBUG_ASSERT(invariants_hold(members));
 }
 
 /* A silence that was noticed late may have two stages at once; both are told. */

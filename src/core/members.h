@@ -2,7 +2,7 @@
  * given up.
  *
  * Whoever has been given up stays so: what it sends later is refused elsewhere, so that nobody acts
- * on a node that others have stopped waiting for. */
+ * on a node that others have stopped waiting for. Only its place may be taken by somebody new. */
 #ifndef RUBATO_CORE_MEMBERS_H
 #define RUBATO_CORE_MEMBERS_H
 
@@ -50,6 +50,9 @@ void rbt_members_hear(rbt_members *members, uint32_t node, rbt_time now,
 
 /* The node has ended its work. Ignored for nodes that are down: that is final. */
 void rbt_members_leave(rbt_members *members, uint32_t node);
+
+/* Somebody new takes the place of a node that is down or left: it is up, heard of at `now`. */
+void rbt_members_enter(rbt_members *members, uint32_t node, rbt_time now);
 
 /* Notices silence: SUSPECT, then DOWN, each once per silence; in order of the nodes. If it comes so
  * late that a node is to be suspected and given up, it adds both. */

@@ -307,17 +307,19 @@ static rbt_status take_short(rbt_channel *channel, struct rbt_frame *frame, cons
 /* Where the next bytes go: the long frame that is coming, then the buffer. */
 static size_t list_room(const rbt_channel *channel, struct iovec room[static 2])
 {
-    size_t count = 0;
-    if (channel->large_size > 0) {
-        RBT_ASSERT(channel->end == 0); /* (2) */
-        room[count++] = (struct iovec){.iov_base = channel->large->data + channel->large_got,
-                                       .iov_len = channel->large_size - channel->large_got};
-    }
     const size_t free_size = channel->buffer->capacity - channel->end;
+    struct iovec rest = {.iov_base = channel->buffer->data + channel->end, .iov_len = free_size};
     RBT_ASSERT(free_size > 0);
-    room[count++] = (struct iovec){.iov_base = channel->buffer->data + channel->end,
-                                   .iov_len = count > 0 ? (size_t)AHEAD_SIZE : free_size};
-    return count;
+    if (channel->large_size == 0) {
+        room[0] = rest;
+        return 1;
+    }
+    RBT_ASSERT(channel->end == 0); /* (2) */
+    rest.iov_len = AHEAD_SIZE;
+    room[0] = (struct iovec){.iov_base = channel->large->data + channel->large_got,
+                             .iov_len = channel->large_size - channel->large_got};
+    room[1] = rest;
+    return 2;
 }
 
 static void note_read(rbt_channel *channel, size_t size)
@@ -543,6 +545,7 @@ rbt_status rbt_channel_flush(rbt_channel *channel)
             return st == RBT_E_BUSY && rbt_channel_queued(channel) == 0 ? RBT_OK : st;
         }
     }
+    channel->is_dry = false; /* who writes has polled since, or waits for an answer */
     rbt_status st = RBT_OK;
     while (st == RBT_OK && rbt_channel_queued(channel) > 0) {
         struct iovec pieces[WRITE_BLOCKS];

@@ -204,6 +204,21 @@ static rbt_status explain(rbt_tls *tls, int result)
     return rbt_fail(RBT_E_PROTOCOL, "the peer sent something that was not encrypted as it must be");
 }
 
+/* Tells the peer, if it still listens, that there will be no connection. OpenSSL says nothing to
+ * those whose bytes are not TLS at all; but a channel without a key understands an alert. */
+static void say_no(rbt_tls *tls)
+{
+    static const char ALERT[] = {0x15, 3, 3, 0, 2, 2, 40}; /* fatal: handshake failure */
+    struct rbt_error_record error;
+    rbt_error_save(&error);
+    if (tls->writes == 0 && tls->out_end == 0) {
+        memcpy(tls->out, ALERT, sizeof ALERT);
+        tls->out_end = sizeof ALERT;
+    }
+    (void)push(tls);
+    rbt_error_restore(&error);
+}
+
 rbt_status rbt_tls_handshake(rbt_tls *tls)
 {
     if (tls->is_done) {
@@ -220,10 +235,7 @@ rbt_status rbt_tls_handshake(rbt_tls *tls)
         tls->is_done = true;
     }
     if (st != RBT_OK && st != RBT_E_BUSY) {
-        struct rbt_error_record error;
-        rbt_error_save(&error);
-        (void)push(tls); /* so that the peer knows, if it still listens */
-        rbt_error_restore(&error);
+        say_no(tls);
         return st;
     }
     const rbt_status pushed = push(tls); /* if it is busy, there is more to send later */

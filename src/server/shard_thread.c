@@ -132,7 +132,8 @@ static void refuse(struct peer *peer, rbt_status status)
             .worker = peer->guest.worker};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
-        (void)rbt_channel_flush(peer->channel); /* as far as it goes */
+        const rbt_status flushed = rbt_channel_flush(peer->channel);
+        (void)flushed; /* as far as it goes */
     }
     rbt_block_unref(block);
     end_peer(peer);

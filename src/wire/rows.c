@@ -113,6 +113,28 @@ static char *put_places(char *to, const struct rbt_wire_rows *rows, size_t eleme
     return pad(at, element_count * sizeof *elements);
 }
 
+/* What stands in the head besides what the rows say. */
+struct head {
+    uint32_t forms;
+    size_t element_count;
+    size_t key_bytes;
+    size_t value_bytes;
+};
+
+static void put_head(char *to, const struct rbt_wire_rows *rows, const struct head *head)
+{
+    char *at = to;
+    rbt_bytes_put_u32(&at, rows->table);
+    rbt_bytes_put_u32(&at, (uint32_t)rows->count);
+    rbt_bytes_put_u64(&at, rows->list);
+    rbt_bytes_put_u32(&at, head->forms);
+    rbt_bytes_put_u32(&at, (uint32_t)head->element_count);
+    rbt_bytes_put_u32(&at, (uint32_t)head->key_bytes);
+    rbt_bytes_put_u32(&at, (uint32_t)head->value_bytes);
+    RBT_ASSERT(at == to + RBT_WIRE_ROWS_BYTES);
+    RBT_ASSERT(head->value_bytes <= RBT_FRAME_BODY_MAX);
+}
+
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch)
 {
     RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
@@ -136,18 +158,37 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
         value_bytes = rbt_values_put(at, rows, element_count, scratch, &value_form);
         at = pad(at, value_bytes);
     }
-    char *head = to;
-    rbt_bytes_put_u32(&head, rows->table);
-    rbt_bytes_put_u32(&head, (uint32_t)rows->count);
-    rbt_bytes_put_u64(&head, rows->list);
-    rbt_bytes_put_u32(&head, (uint32_t)key_form | (uint32_t)value_form << 8 | element_size << 16 |
-                                 (uint32_t)is_sparse << 24);
-    rbt_bytes_put_u32(&head, (uint32_t)element_count);
-    rbt_bytes_put_u32(&head, (uint32_t)key_bytes);
-    rbt_bytes_put_u32(&head, (uint32_t)value_bytes);
-    RBT_ASSERT(head == to + RBT_WIRE_ROWS_BYTES);
+    const struct head head = {.forms = (uint32_t)key_form | (uint32_t)value_form << 8 |
+                                       element_size << 16 | (uint32_t)is_sparse << 24,
+                              .element_count = element_count,
+                              .key_bytes = key_bytes,
+                              .value_bytes = value_bytes};
+    put_head(to, rows, &head);
     RBT_ASSERT((size_t)(at - to) <= bound_of(rows, element_count));
     return (size_t)(at - to);
+}
+
+size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)
+{
+    RBT_ASSERT(rows->keys == NULL && rows->offsets == NULL);
+    RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
+    return RBT_WIRE_ROWS_BYTES + rbt_frame_padded(rows->count * rows->width * rows->element_size);
+}
+
+size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values)
+{
+    RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
+    const size_t bytes = rbt_wire_rows_reserve_bytes(rows);
+    RBT_ASSERT(bytes <= RBT_FRAME_BODY_MAX);
+    const size_t value_bytes = rows->count * rows->width * rows->element_size;
+    const struct head head = {.forms = (uint32_t)RBT_KEYS_NAMED | (uint32_t)RBT_VALUES_RAW << 8 |
+                                       rows->element_size << 16,
+                              .element_count = rows->count * rows->width,
+                              .value_bytes = value_bytes};
+    put_head(to, rows, &head);
+    (void)pad(to + RBT_WIRE_ROWS_BYTES, value_bytes);
+    *values = to + RBT_WIRE_ROWS_BYTES;
+    return bytes;
 }
 
 static rbt_status wrong(const char *what)

@@ -1,0 +1,110 @@
+/* wire/control.h - what a process and the coordinator say to each other.
+ *
+ * Every message is a frame (wire/frame.h) with a body of fixed fields, then texts or bytes, all
+ * padded to 8. Writers write whole frames, header included, and only measure them if they are given
+ * no place; readers check everything and give views into the body. docs/wire.md shows the bytes.
+ *
+ * BEAT and DROP have no body: their header says it all (DROP: id is the job's number).
+ *
+ * Pure functions: no I/O, no memory of their own. Threads: any. */
+#ifndef RUBATO_WIRE_CONTROL_H
+#define RUBATO_WIRE_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "wire/frame.h"
+#include "wire/message.h"
+
+enum {
+    RBT_CONTROL_ROLES = 3, /* enum rbt_role of net/member.h */
+    RBT_CONTROL_SHARDS_MAX = 1 << 12,
+    RBT_CONTROL_PARTS_MAX = 1 << 12,
+};
+
+/* Addresses of shards. */
+struct rbt_control_shards {
+    uint32_t count;
+    const char *const *texts;    /* writing: borrowed */
+    struct rbt_wire_cursor list; /* reading: for rbt_control_next_shard() */
+};
+
+/* JOIN: the first message of a process, and of every further connection of the same process. */
+struct rbt_control_join {
+    uint64_t token; /* by which a process is known again; drawn by itself, not 0 */
+    bool is_return; /* it has joined before, and its line was cut */
+    uint32_t role;
+    int32_t index; /* from 0, or -1: any */
+    uint32_t pid;
+    uint32_t worker_count; /* of the job; 0 for a server */
+    uint32_t thread_count; /* of them, in this process; 0 for a server */
+    struct rbt_control_shards shards;
+    char space[RBT_WIRE_NAME_MAX]; /* namespace; "" for a server */
+    char host[RBT_WIRE_NAME_MAX];
+};
+
+/* PLAN: see struct rbt_member_plan. */
+struct rbt_control_plan {
+    uint64_t cluster;
+    uint64_t job; /* 0 for a server */
+    uint32_t index;
+    uint32_t process_count;
+    uint32_t worker_count;
+    uint32_t worker_first;
+    uint32_t thread_count;
+    uint32_t process_size;
+    uint64_t map_version;
+    struct rbt_control_shards shards;
+};
+
+/* One process's bytes of a GATHERED. */
+struct rbt_control_part {
+    const char *bytes;
+    size_t size;
+};
+
+/* FAILED: the job, or what the receiver asked for, is over; RBT_OK tells a server that the cluster
+ * has ended well. GOODBYE: the sender leaves; the coordinator repeats it as its answer. */
+struct rbt_control_ending {
+    rbt_status status;
+    char text[RBT_WIRE_TEXT_MAX];
+};
+
+/* Writers return the bytes of the frame, a multiple of 8. `to` is aligned to 8, or NULL. Control
+ * characters in texts become spaces, so that a sentence is one line wherever it is printed. */
+size_t rbt_control_put_join(char *to, const struct rbt_control_join *join);
+size_t rbt_control_put_plan(char *to, const struct rbt_control_plan *plan);
+size_t rbt_control_put_gather(char *to, uint64_t round, const struct rbt_control_part *part);
+size_t rbt_control_put_gathered(char *to, uint64_t round, const struct rbt_control_part *parts,
+                                uint32_t count);
+size_t rbt_control_put_bound(char *to, uint64_t number, int64_t staleness);
+size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status status,
+                              const char *text);
+size_t rbt_control_put_plain(char *to, enum rbt_frame_kind kind, uint64_t id); /* BEAT, DROP */
+
+/* Readers fail with RBT_E_PROTOCOL and a sentence if the body is not exactly what they read. */
+RBT_MUST_USE rbt_status rbt_control_get_join(struct rbt_wire_cursor body,
+                                             struct rbt_control_join *join);
+RBT_MUST_USE rbt_status rbt_control_get_plan(struct rbt_wire_cursor body,
+                                             struct rbt_control_plan *plan);
+RBT_MUST_USE rbt_status rbt_control_get_gather(struct rbt_wire_cursor body,
+                                               struct rbt_control_part *part);
+RBT_MUST_USE rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, int64_t *staleness);
+RBT_MUST_USE rbt_status rbt_control_get_ending(struct rbt_wire_cursor body,
+                                               struct rbt_control_ending *ending);
+RBT_MUST_USE rbt_status rbt_control_get_plain(struct rbt_wire_cursor body);
+
+/* GATHERED: how many parts there are, all of them checked; then each, as often as that. */
+RBT_MUST_USE rbt_status rbt_control_get_gathered(struct rbt_wire_cursor body,
+                                                 struct rbt_wire_cursor *parts, uint32_t *count);
+void rbt_control_next_part(struct rbt_wire_cursor *parts, struct rbt_control_part *part);
+
+/* The next of the addresses that a reader has found, `count` times. */
+void rbt_control_next_shard(struct rbt_control_shards *shards,
+                            char address[static RBT_WIRE_NAME_MAX]);
+
+#endif
