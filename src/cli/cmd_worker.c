@@ -109,7 +109,7 @@ static rbt_status set(const char *name, const char *format, ...)
 static rbt_status set_environment(const struct rbt_cluster_options *join)
 {
     rbt_status st = set("RUBATO_COORDINATOR", "%s", join->coordinator);
-    st = st != RBT_OK ? st : set("RUBATO_KEY", "%s", join->key_file != NULL ? join->key_file : "");
+    st = st != RBT_OK || join->key_file == NULL ? st : set("RUBATO_KEY", "%s", join->key_file);
     st = st != RBT_OK ? st : set("RUBATO_WORKERS", "%u", join->workers);
     st = st != RBT_OK ? st : set("RUBATO_THREADS", "%u", join->threads);
     st = st != RBT_OK ? st : set("RUBATO_START_TIMEOUT", "%g", join->start_timeout);
