@@ -109,7 +109,7 @@ static rbt_status set(const char *name, const char *format, ...)
 static rbt_status set_environment(const struct rbt_cluster_options *join)
 {
     rbt_status st = set("RUBATO_COORDINATOR", "%s", join->coordinator);
-    st = st != RBT_OK ? st : set("RUBATO_KEY", "%s", join->key_file != NULL ? join->key_file : "");
+    st = st != RBT_OK || join->key_file == NULL ? st : set("RUBATO_KEY", "%s", join->key_file);
     st = st != RBT_OK ? st : set("RUBATO_WORKERS", "%u", join->workers);
     st = st != RBT_OK ? st : set("RUBATO_THREADS", "%u", join->threads);
     st = st != RBT_OK ? st : set("RUBATO_START_TIMEOUT", "%g", join->start_timeout);
@@ -166,6 +166,8 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
         .start_timeout = role->start_timeout,
         .timeout = role->timeout,
     };
+    const bool is_train = strcmp(halves->behind[0], "train") == 0;
+    role->is_program = !is_train;
     char key_path[64];
     rbt_status st = rbt_role_line_coordinator(config->coordinator, &join.coordinator);
     st = st != RBT_OK ? st : rbt_role_line_begin(role);
@@ -174,8 +176,7 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
         join.key_file = key_path;
     }
     if (st == RBT_OK) {
-        st = strcmp(halves->behind[0], "train") == 0 ? train(&join, halves)
-                                                     : become(&join, halves->behind);
+        st = is_train ? train(&join, halves) : become(&join, halves->behind);
     }
     rbt_role_line_end(role);
     return st;

@@ -78,7 +78,7 @@ rbt_status rbt_role_line_begin(struct rbt_role_line *role)
     if (role->is_child) {
         struct rbt_tether tether;
         st = rbt_tether_read(STDIN_FILENO, &tether);
-        st = st != RBT_OK ? st : rbt_tether_attach(&tether);
+        st = st != RBT_OK ? st : rbt_tether_attach(&tether, role->is_program);
         if (st != RBT_OK) {
             return st;
         }

@@ -23,7 +23,8 @@ struct rbt_role_line {
     const char *key; /* file, or NULL */
     double start_timeout;
     double timeout;
-    bool is_child; /* --die-with-stdin */
+    bool is_child;   /* --die-with-stdin */
+    bool is_program; /* this process will become another program; the caller sets it */
     /* What rbt_role_line_begin() makes of it. */
     char key_text[RBT_KEY_TEXT]; /* "" if there is none */
     rbt_security *security;      /* NULL: plain */

@@ -369,22 +369,13 @@ static char *fill_in(const char *word, const char *address)
     return copy;
 }
 
-/* The child has been sent its input; one that runs here needs no more than that. */
-static void on_fed(uv_write_t *write, int status)
-{
-    (void)status; /* a child that does not read has ended, or will complain */
-    struct child *child = write->data;
-    if (!child->process->is_remote && uv_is_closing((uv_handle_t *)&child->input) == 0) {
-        uv_close((uv_handle_t *)&child->input, NULL);
-    }
-}
+/* Sends the child its input. The pipe stays open: its end is how a child learns of ours. */
 
 static void feed(struct child *child)
 {
     const char *input = child->process->input != NULL ? child->process->input : "";
     const uv_buf_t buffer = uv_buf_init((char *)input, (unsigned)strlen(input));
-    child->feeding.data = child;
-    if (uv_write(&child->feeding, (uv_stream_t *)&child->input, &buffer, 1, on_fed) != 0) {
+    if (uv_write(&child->feeding, (uv_stream_t *)&child->input, &buffer, 1, NULL) != 0) {
         uv_close((uv_handle_t *)&child->input, NULL);
     }
 }

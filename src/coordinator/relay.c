@@ -23,7 +23,7 @@ static bool starts_with(const char *text, const char *mark)
 /* Whether the line is one that is kept back, or may become one. */
 static bool may_be_kept(const char *line, size_t length)
 {
-    const char *const marks[] = {error_mark, hint_mark, process_mark};
+    const char *const marks[] = {error_mark, hint_mark, process_mark, listen_mark};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         const size_t size = strlen(marks[i]);
         if (strncmp(line, marks[i], length < size ? length : size) == 0) {
@@ -59,6 +59,7 @@ static bool remember(struct rbt_relay_record *record, const char *line)
     }
     if (starts_with(line, listen_mark) && record->address[0] == '\0') {
         copy(record->address, line + strlen(listen_mark));
+        return true;
     }
     if (line[0] != '\0') {
         copy(record->last[record->line_count++ % RBT_RELAY_LAST], line);

@@ -3,7 +3,8 @@
  * Lines of most children are printed whole, with the child's name in front. One child is plain: its
  * bytes go through as they come, so that its progress line can redraw itself. Of every child some
  * lines are kept back and remembered: complaints ("rubato: error: ..."), because the launcher says
- * in the end what went wrong, once; and the line by which a child on another host says who it is.
+ * in the end what went wrong, once; and the lines by which a child says where it listens, and one
+ * on another host who it is.
  *
  * Threads: none. */
 #ifndef RUBATO_COORDINATOR_RELAY_H

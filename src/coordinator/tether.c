@@ -1,7 +1,9 @@
 /* coordinator/tether.c - what ties a child process to the launcher that started it.
  *
  * On another host a second process watches: it has the standard input and nothing else. A thread
- * would not do, because the child may become any program. */
+ * would not do, because the child may become any program. On the launcher's host the kernel does
+ * the same, but only for the child itself; one that becomes a program, which may start others, has
+ * a watcher there, too. */
 #include "coordinator/tether.h"
 
 #include <errno.h>
@@ -138,23 +140,38 @@ static rbt_status attach_here(pid_t parent)
     return RBT_OK;
 }
 
-/* Until standard input ends, and then everybody's end. The group is the child's own. */
+/* The end of everybody in the group, which is the child's own, and of the watcher itself. */
+static void end_group(int number)
+{
+    (void)number;
+    (void)kill(0, SIGKILL);
+}
+
+/* Until standard input or the child ends. */
 static _Noreturn void watch(pid_t child)
 {
+    /* Signals to the group are for the others, but for the one that says that the child is gone:
+     * what it has started must go as well. Open files would keep an ssh waiting. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGHUP, end_group);
+    (void)close_range(STDOUT_FILENO, ~0U, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGHUP);
+    (void)prctl(PR_SET_NAME, "rubato-tether");
     char line[LINE_BYTES];
-    while (read_line(STDIN_FILENO, line)) {
+    while (getppid() == child && read_line(STDIN_FILENO, line)) {
         if (strcmp(line, "interrupt") == 0) {
-            (void)kill(child, SIGINT);
+            (void)kill(0, SIGINT);
         } else if (strcmp(line, "terminate") == 0) {
-            (void)kill(child, SIGTERM);
+            (void)kill(0, SIGTERM);
         }
     }
-    (void)kill(0, SIGKILL);
+    end_group(0);
     _exit(1);
 }
 
-/* Gives standard input to a process that watches it, and says who we are. */
-static rbt_status attach_far(void)
+/* Gives standard input to a process that watches it. */
+static rbt_status start_watcher(void)
 {
     const pid_t self = getpid();
     if (getpgrp() != self && setpgid(0, 0) != 0) {
@@ -165,23 +182,22 @@ static rbt_status attach_far(void)
         return rbt_fail(RBT_E_IO, "could not start a process that watches the launcher");
     }
     if (watcher == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self) {
-            _exit(1);
-        }
-        /* Signals to the group are for the others; open files would keep ssh waiting. */
-        (void)signal(SIGINT, SIG_IGN);
-        (void)signal(SIGTERM, SIG_IGN);
-        (void)close_range(STDOUT_FILENO, ~0U, 0);
         watch(self);
     }
-    fprintf(stderr, "rubato: process %lld\n", (long long)self); /* see coordinator/relay.c */
     return RBT_OK;
 }
 
-rbt_status rbt_tether_attach(const struct rbt_tether *tether)
+rbt_status rbt_tether_attach(const struct rbt_tether *tether, bool is_program)
 {
-    const rbt_status st = tether->parent != 0 ? attach_here((pid_t)tether->parent) : attach_far();
+    (void)signal(SIGINT, SIG_DFL); /* a shell in the background has it ignored */
+    rbt_status st = tether->parent != 0 ? attach_here((pid_t)tether->parent) : RBT_OK;
+    if (st == RBT_OK && (tether->parent == 0 || is_program)) {
+        st = start_watcher();
+    }
+    if (st == RBT_OK && tether->parent == 0) {
+        /* See coordinator/relay.c. */
+        fprintf(stderr, "rubato: process %lld\n", (long long)getpid());
+    }
     const int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (empty >= 0) { /* nobody else may read what the watcher waits for */
         (void)dup2(empty, STDIN_FILENO);

@@ -50,9 +50,10 @@ struct rbt_tether {
  * RBT_E_PROTOCOL when they are not what a launcher would send. */
 RBT_MUST_USE rbt_status rbt_tether_read(int fd, struct rbt_tether *tether);
 
-/* From now on this process ends when the launcher does. Fails with RBT_E_CLOSED when the launcher
+/* From now on this process ends when the launcher does, and what it has started as well.
+ * `is_program`: it will become another program. Fails with RBT_E_CLOSED when the launcher
  * has ended already, with RBT_E_IO when no process can be started to watch. */
-RBT_MUST_USE rbt_status rbt_tether_attach(const struct rbt_tether *tether);
+RBT_MUST_USE rbt_status rbt_tether_attach(const struct rbt_tether *tether, bool is_program);
 
 /* A path under which this process, and programs that it becomes, can read the text: memory that
  * only this user may read. Fails with RBT_E_IO. */

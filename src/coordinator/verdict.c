@@ -20,9 +20,17 @@ enum {
 /* From the worst to the least. */
 enum guilt { GUILT_KILLED, GUILT_COMPLAINED, GUILT_ECHO, GUILT_NONE };
 
-static bool is_lost_sentence(const char *text)
+/* Whether the sentence is about another process: "lost server/1 ...", "worker/2 on node7 failed:
+ * ...". It needs no name in front. */
+static bool is_about_others(const char *text)
 {
-    return strncmp(text, "lost ", strlen("lost ")) == 0;
+    static const char *const beginnings[] = {"lost ", "worker/", "server/"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static enum guilt guilt_of(const struct rbt_verdict_end *end)
@@ -30,7 +38,7 @@ static enum guilt guilt_of(const struct rbt_verdict_end *end)
     if (end->order == 0) {
         return GUILT_NONE;
     }
-    if (is_lost_sentence(end->record->error)) {
+    if (is_about_others(end->record->error)) {
         return GUILT_ECHO;
     }
     return end->signal != 0 ? GUILT_KILLED : GUILT_COMPLAINED;
@@ -63,7 +71,7 @@ static bool is_worse(const struct rbt_verdict_end *a, const struct rbt_verdict_e
 /* The child printed a complaint: it is the sentence. */
 static void repeat_complaint(const struct rbt_verdict_end *end, rbt_status st)
 {
-    if (end->is_plain || is_lost_sentence(end->record->error)) {
+    if (end->is_plain || is_about_others(end->record->error)) {
         (void)rbt_fail(st, "%s", end->record->error);
     } else {
         (void)rbt_fail(st, "%s: %s", end->name, end->record->error);

@@ -34,6 +34,9 @@ static void own_complaints_go_before_echoes(void **state)
     assert_string_equal(rbt_last_hint(), "Make some.");
     assert_fails(rbt_verdict(ends, 1), RBT_E_CLOSED, "lost worker/2: it has closed the line");
     assert_null(strstr(rbt_last_error(), "coordinator"));
+    static const struct rbt_relay_record report = {.error = "worker/3 on vm failed: no room"};
+    const struct rbt_verdict_end other = {.name = "worker/1", .order = 1, .record = &report};
+    assert_true(rbt_verdict_is_echo(&other));
 }
 
 static void the_plain_one_speaks_for_all_who_say_the_same(void **state)
