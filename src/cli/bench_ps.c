@@ -27,7 +27,7 @@ enum {
     SMALL_CALLS = 1000,  /* between two looks at the time */
     PULL_SAMPLES = 2000, /* one-key pulls that are timed one by one */
     CLOCKS = 10000,      /* clocks that are timed together */
-    FILL_LENGTH = 64,    /* keys of the lists that fill a table */
+    FILL_LENGTH = 512,   /* keys of the lists that fill a table */
     RANDOM_STEP = 32768, /* random accesses between two looks at the time */
 };
 
@@ -369,6 +369,24 @@ static rbt_status declare_lists(struct thread *thread)
     return st;
 }
 
+/* What one piece of work costs on the wire, per key; worker 0's alone. */
+static void weigh(struct thread *thread, piece work, double *bytes)
+{
+    struct rbt_job_stats before;
+    struct rbt_job_stats after;
+    double amount = 0;
+    meet(thread->bench);
+    if (thread->index == 0 && thread->status == RBT_OK && thread->bench->options->in_processes) {
+        rbt_job_stats(thread->bench->job, &before);
+        thread->status = work(thread, &amount);
+        rbt_job_stats(thread->bench->job, &after);
+        *bytes = (double)(after.bytes_sent + after.bytes_received - before.bytes_sent -
+                          before.bytes_received) /
+                 amount;
+    }
+    meet(thread->bench);
+}
+
 static void measure_sparse(struct thread *thread)
 {
     struct rbt_bench_series *figures = thread->bench->run->figures;
@@ -377,6 +395,8 @@ static void measure_sparse(struct thread *thread)
         sample(thread, probe_piece, 1e6, &figures[RBT_BENCH_PROBE], i);
         sample(thread, pull_list, 1e6, &figures[RBT_BENCH_SPARSE_PULL], i);
         sample(thread, push_list, 1e6, &figures[RBT_BENCH_SPARSE_PUSH], i);
+        weigh(thread, pull_set, &thread->bench->run->set_pull_bytes);
+        weigh(thread, push_set, &thread->bench->run->set_push_bytes);
         sample(thread, pull_set, 1e6, &figures[RBT_BENCH_SET_PULL], i);
         sample(thread, push_set, 1e6, &figures[RBT_BENCH_SET_PUSH], i);
     }
@@ -492,15 +512,28 @@ static rbt_status small_worker(rbt_worker *worker, void *argument)
 static rbt_status run_part(struct bench *bench, const struct rbt_table_options *table,
                            rbt_worker_function function)
 {
+    struct rbt_bench_cluster cluster = {0};
+    rbt_status st = bench->options->in_processes
+                        ? rbt_bench_cluster_start(bench->options->transport,
+                                                  bench->options->servers,
+                                                  bench->options->workers, &cluster)
+                        : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
     const struct rbt_job_options options = {.struct_size = sizeof options,
                                             .workers = bench->options->workers,
                                             .shards = bench->options->servers,
-                                            .consistency = "asp"};
+                                            .consistency = "asp",
+                                            .cluster = cluster.cluster};
     bench->job = NULL;
-    rbt_status st = rbt_job_open(&options, &bench->job);
+    st = rbt_job_open(&options, &bench->job);
     st = st != RBT_OK ? st : rbt_table_open(bench->job, "bench", table, &bench->table);
     st = st != RBT_OK ? st : rbt_job_run(bench->job, function, bench);
     rbt_job_close(bench->job);
+    if (bench->options->in_processes) {
+        rbt_bench_cluster_stop(&cluster);
+    }
     return st;
 }
 

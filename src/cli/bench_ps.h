@@ -5,12 +5,14 @@
 #ifndef RUBATO_CLI_BENCH_PS_H
 #define RUBATO_CLI_BENCH_PS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "cli/bench_cluster.h"
 #include "cli/bench_limit.h"
 
 enum {
@@ -74,6 +76,8 @@ struct rbt_bench_run {
     uint32_t servers;
     struct rbt_bench_series figures[RBT_BENCH_FIGURE_COUNT];
     struct rbt_bench_dense dense[RBT_BENCH_SIZES];
+    double set_pull_bytes; /* on the wire per declared key, both ways together; 0 in one process */
+    double set_push_bytes;
 };
 
 struct rbt_bench_ps_options {
@@ -82,6 +86,8 @@ struct rbt_bench_ps_options {
     uint64_t rows;    /* dense rows of the headline size, per worker */
     uint32_t width;   /* their elements */
     double seconds;   /* for each figure */
+    bool in_processes; /* servers are processes of their own */
+    enum rbt_bench_transport transport; /* then */
 };
 
 /* Measures everything. `keys` may be used for several runs. */
