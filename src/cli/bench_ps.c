@@ -11,7 +11,9 @@
 #include "cli/bench_ps.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <rubato/rubato.h>
 
@@ -47,6 +49,7 @@ struct bench {
     rbt_table *table;
     pthread_barrier_t barrier;
     double rates[RBT_BENCH_WORKERS_MAX]; /* by worker, between two barriers */
+    double resident; /* bytes of the process in RAM, before the table was filled */
 };
 
 /* What one of them has. */
@@ -402,6 +405,30 @@ static void measure_sparse(struct thread *thread)
     }
 }
 
+/* Bytes of this process in RAM; 0 where that is not known. */
+static double resident_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    if (fscanf(file, "%*s %ld", &pages) != 1) {
+        pages = 0;
+    }
+    (void)fclose(file); /* only read */
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* What the table has taken, now that it is full; the same for every repetition. */
+static void note_memory(const struct bench *bench)
+{
+    const double bytes = resident_bytes() - bench->resident;
+    for (int i = 0; i < RBT_BENCH_REPETITIONS; i++) {
+        bench->run->figures[RBT_BENCH_BYTES_PER_KEY].values[i] = bytes / (double)bench->keys->count;
+    }
+}
+
 static rbt_status sparse_worker(rbt_worker *worker, void *argument)
 {
     struct bench *bench = argument;
@@ -412,6 +439,10 @@ static rbt_status sparse_worker(rbt_worker *worker, void *argument)
     thread.status =
         thread.values != NULL ? fill_table(&thread) : rbt_fail(RBT_E_NOMEM, "out of memory");
     meet(bench); /* the table is complete */
+    if (thread.index == 0) {
+        note_memory(bench);
+    }
+    meet(bench);
     if (thread.status == RBT_OK) {
         thread.status = declare_lists(&thread);
     }
@@ -582,6 +613,7 @@ rbt_status rbt_bench_ps(const struct rbt_bench_ps_options *options, struct rbt_l
                                             .consistency = "ssp:1000000"};
     rbt_status st = run_part(&bench, &small, small_worker);
     st = st != RBT_OK ? st : run_dense(&bench);
+    bench.resident = resident_bytes();
     st = st != RBT_OK ? st : run_part(&bench, &wide, sparse_worker);
     (void)pthread_barrier_destroy(&bench.barrier); /* nobody waits at it */
     return st;

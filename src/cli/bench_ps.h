@@ -36,6 +36,7 @@ enum {
     X(SPARSE_PUSH, "sparse_push_mkeys_s", PROBE, "rbt_push and rbt_clock, a new list each time")   \
     X(SET_PULL, "set_pull_mkeys_s", SET_PULL, "rbt_set_pull, declared keys")                       \
     X(SET_PUSH, "set_push_mkeys_s", SET_PUSH, "rbt_set_push and rbt_clock, declared keys")         \
+    X(BYTES_PER_KEY, "bytes_per_key", BYTES_PER_KEY, "memory of the sparse table, in RAM")         \
     X(GET, "get_ns", GET, "rbt_get of a row that is cached")                                       \
     X(INC, "inc_ns", INC, "rbt_add to such a row")                                                 \
     X(CLOCK, "clock_us", CLOCK, "rbt_clock with nothing to send")                                  \
