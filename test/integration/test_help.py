@@ -8,7 +8,7 @@ from conftest import GOLDEN
 
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["simulate"], ["predict"],
             ["eval"], ["gen"], ["gen", "sparse"], ["gen", "ratings"], ["plot"], ["bench"],
-            ["bench", "ps"], ["bench", "cost"], ["info"]]
+            ["bench", "ps"], ["bench", "cost"], ["keygen"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(c) or "rubato" for c in COMMANDS])
