@@ -86,6 +86,9 @@ RBT_API void rbt_job_advise_staleness(rbt_job *job, int64_t staleness);
 /* Ends the job and frees its tables. Accepts NULL. Must not be called while the job runs. */
 RBT_API void rbt_job_close(rbt_job *job);
 
+/* Whether the worker with this number runs in this process, and not elsewhere in a cluster. */
+RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
+
 enum { RBT_LAG_COUNTS = 16 };
 
 /* What the job has done so far, summed over workers; consistent when no worker is running. */

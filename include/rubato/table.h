@@ -90,6 +90,15 @@ typedef enum rbt_partial {
     RBT_PARTIAL_SHOW, /* may be seen as soon as they are pushed */
 } rbt_partial;
 
+/* Which shard holds a row. Results do not depend on it (with "bsp" to the last bit); traffic does.
+ * docs/placement.md says when which is best. */
+typedef enum rbt_placement {
+    RBT_PLACE_HASH,        /* by the hash of its key: even shares, whatever the keys are */
+    RBT_PLACE_RANGE,       /* 0 .. keys_max in equal pieces: a range of keys is in few shards */
+    RBT_PLACE_RANGE_HASH,  /* in many small pieces, dealt out by their hash: both, nearly */
+    RBT_PLACE_ROUND_ROBIN, /* key modulo number of shards: even shares of consecutive keys */
+} rbt_placement;
+
 /* A zero means the default. */
 struct rbt_table_options {
     size_t struct_size;
@@ -109,6 +118,8 @@ struct rbt_table_options {
     uint64_t rows_expected;  /* room made at once, so that no table grows later; default: 0 */
     uint32_t cache_rows;     /* rows that a cache holds at most before it starts again empty, at the
                                 price of fetching them again; default: no limit */
+    rbt_placement placement;
+    uint64_t keys_max; /* the largest key expected, for ranges; default: 2^64-1 */
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The

@@ -44,6 +44,9 @@ struct rbt_train_options {
     int64_t patience;           /* 0: none */
     double until;               /* seconds of training after which to stop; 0: none */
     rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
+    rbt_cluster *cluster;       /* the cluster to run on, as one process of several; NULL: run here.
+                                   The process of worker 0 is the one that tells the observer, fills
+                                   in the summary and writes the model */
 };
 
 /* Said about once per epoch, when all workers' figures for it are in. */

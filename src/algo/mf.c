@@ -66,6 +66,7 @@ struct mf {
     rbt_table *user_biases;
     rbt_table *item_biases;
     rbt_table *usage;           /* of items */
+    rbt_table *sizes;           /* row 0: users in all shares */
     const rbt_mf_model *scorer; /* being measured */
 };
 
@@ -81,6 +82,7 @@ static rbt_status open_tables(void *context, rbt_job *job)
     const struct rbt_table_options floats = {.struct_size = sizeof floats, .type = RBT_F32};
     const struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
+    const struct rbt_table_options sizes = {.struct_size = sizeof sizes, .type = RBT_I64};
     rbt_status st = rbt_table_open(job, "users", &factors, &mf->users);
     factors.seed = rbt_hash_key(mf->seed + 1); /* user 7 and item 7 must not start alike */
     if (st == RBT_OK) {
@@ -94,6 +96,9 @@ static rbt_status open_tables(void *context, rbt_job *job)
     }
     if (st == RBT_OK) {
         st = rbt_table_open(job, "usage", &usage, &mf->usage);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "sizes", &sizes, &mf->sizes);
     }
     return st;
 }
@@ -129,7 +134,8 @@ static rbt_status begin(void *context, rbt_worker *worker)
     const struct rbt_replica_rows rows = {mf->usage, w->share.item_keys, w->share.item_count};
     st = rbt_replica_add_usage(worker, &rows, usage);
     rbt_free(usage);
-    return st;
+    const int64_t users = (int64_t)w->share.user_count;
+    return st != RBT_OK ? st : rbt_add(worker, mf->sizes, 0, &users);
 }
 
 /* Items move by the worker's share n_pi / n_i of their ratings. */
@@ -162,13 +168,13 @@ static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint
     if (st != RBT_OK) {
         return st;
     }
-    uint64_t total = rows.count;
+    const uint64_t items = rows.count;
+    int64_t users = 0; /* of all shares: no two share a user */
     rbt_rows_free(&rows);
-    for (uint32_t p = 0; p < mf->worker_count; p++) {
-        total += mf->workers[p].share.user_count; /* all shares are taken: the pull has waited */
-    }
-    *count = total * (uint64_t)(mf->config->rank + (mf->config->has_bias ? 1 : 0));
-    return RBT_OK;
+    const rbt_status got = rbt_get_within(worker, mf->sizes, 0, 0, &users);
+    *count = (items + (uint64_t)users) *
+             (uint64_t)(mf->config->rank + (mf->config->has_bias ? 1 : 0));
+    return got;
 }
 
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)

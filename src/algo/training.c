@@ -16,8 +16,9 @@ enum { RECENT_MAX = 5 }; /* objectives that the summary is about */
 /* Elements of the row of an epoch in the table of figures. */
 enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
 
-/* Elements of row 0 of the control table; whoever adds to one makes everybody leave. */
-enum { GOAL_REACHED, INTERRUPTED, FAILED, CONTROL_WIDTH };
+/* Elements of row 0 of the control table; whoever adds to one of the first three makes everybody
+ * leave. PROCESSED counts the examples of all workers. */
+enum { GOAL_REACHED, INTERRUPTED, FAILED, PROCESSED, CONTROL_WIDTH };
 
 const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
 const char *const rbt_training_combines[] = {"mean", "sum", NULL};
@@ -27,8 +28,8 @@ struct run {
     int64_t clocks_per_epoch;
     rbt_table *figures;
     rbt_table *control;
-    uint64_t *processed; /* examples, per worker; each writes its own */
     /* The rest is written by worker 0 and read when all have left. */
+    uint64_t processed; /* examples, by all workers, as far as it knows */
     double load_seconds;
     double began;        /* on the workers' clock */
     double ended;        /* the same */
@@ -63,23 +64,15 @@ double rbt_training_rate_at(const struct rbt_training_rate *rate, double passes)
     RBT_UNREACHABLE();
 }
 
-static uint64_t processed_sum(const struct run *run)
-{
-    uint64_t sum = 0;
-    for (uint32_t p = 0; p < run->training->workers; p++) {
-        /* relaxed: a figure for people while others run, exact when they have left */
-        sum += __atomic_load_n(&run->processed[p], __ATOMIC_RELAXED);
-    }
-    return sum;
-}
-
 static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
 {
     struct rbt_job_stats stats;
     const struct rbt_observer *observer = run->training->observer;
     rbt_job_stats(job, &stats);
     run->recent[run->recent_count++ % RECENT_MAX] = event->objective;
-    event->examples = processed_sum(run);
+    /* What has been counted so far may be some clocks old; epochs that are complete are not. */
+    const uint64_t complete = (uint64_t)run->epochs_reported * run->training->examples;
+    event->examples = run->processed > complete ? run->processed : complete;
     event->lag_mean = stats.lag_mean;
     event->lag_max = stats.lag_max;
     event->staleness = rbt_job_staleness(job);
@@ -243,9 +236,8 @@ static rbt_status work(struct run *run, rbt_worker *worker, const struct rbt_tra
     if (st == RBT_OK) {
         st = training->task->push(training->context, worker);
     }
-    uint64_t *processed = &run->processed[rbt_worker_index(worker)];
-    __atomic_store_n(processed, *processed + figures->count - count_before, __ATOMIC_RELAXED);
-    return st;
+    const int64_t processed = (int64_t)(figures->count - count_before);
+    return st != RBT_OK ? st : rbt_add_at(worker, run->control, 0, PROCESSED, &processed);
 }
 
 /* Whether training has lasted as long as it may; worker 0's clock counts. */
@@ -277,6 +269,7 @@ static rbt_status should_stop(struct run *run, rbt_worker *worker, bool *is_over
             is_interrupted || control[GOAL_REACHED] + control[INTERRUPTED] + control[FAILED] > 0;
         if (rbt_worker_index(worker) == 0) {
             run->is_interrupted = is_interrupted || control[INTERRUPTED] > 0;
+            run->processed = (uint64_t)control[PROCESSED];
         }
     }
     return st;
@@ -322,6 +315,7 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     run->ended = rbt_worker_seconds(worker);
     /* Others may have stopped after worker 0 last looked: then this is not the model asked for. */
     run->is_interrupted = run->is_interrupted || control[INTERRUPTED] > 0;
+    run->processed = (uint64_t)control[PROCESSED];
     if (st == RBT_OK) {
         st = report(run, worker, true);
     }
@@ -389,7 +383,7 @@ static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summ
         (struct rbt_train_summary){.seconds = is_simulated ? run->real_seconds : seconds,
                                    .virtual_seconds = is_simulated ? seconds : 0.0,
                                    .load_seconds = run->load_seconds,
-                                   .examples = processed_sum(run),
+                                   .examples = run->processed,
                                    .epochs = (double)run->clocks / (double)run->clocks_per_epoch,
                                    .clocks = run->clocks,
                                    .digest = rbt_model_digest(&run->model),
@@ -462,7 +456,8 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
                                                 .workers = training->workers,
                                                 .shards = (uint32_t)options->servers,
                                                 .consistency = options->consistency,
-                                                .simulation = options->simulation};
+                                                .simulation = options->simulation,
+                                                .cluster = options->cluster};
     rbt_job *job = NULL;
     rbt_status st = rbt_job_open(&job_options, &job);
     if (st != RBT_OK) {
@@ -470,20 +465,16 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     }
     rbt_guide_init(&run.guide, run.clocks_per_epoch);
     rbt_job_advise_staleness(job, run.guide.bound);
-    run.processed = rbt_calloc(training->workers, sizeof *run.processed);
-    st = run.processed == NULL
-             ? rbt_fail(RBT_E_NOMEM, "no memory for %u workers", training->workers)
-             : open_tables(&run, job);
+    st = open_tables(&run, job);
     if (st == RBT_OK) {
         const double began = rbt_clock_seconds();
         st = rbt_job_run(job, run_worker, &run);
         run.real_seconds = rbt_clock_seconds() - began;
     }
-    if (st == RBT_OK) {
+    if (st == RBT_OK && rbt_job_is_here(job, 0)) {
         st = conclude(&run, job, summary);
     }
     rbt_model_free(&run.model);
-    rbt_free(run.processed);
     rbt_job_close(job);
     return st;
 }

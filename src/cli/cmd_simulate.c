@@ -11,33 +11,13 @@
 #include "cli/cluster_line.h"
 #include "cli/command.h"
 #include "cli/complain.h"
+#include "cli/halves.h"
 #include "cli/train.h"
 #include "cli/train_line.h"
 
 enum { WORKERS_DEFAULT = 8 };
 
 static const char example[] = "rubato simulate --workers 8 -- train linear --data FILE";
-
-/* The command line, cut at "--". */
-struct halves {
-    int front; /* words in front */
-    bool is_cut;
-    char *const *behind;
-    int behind_count;
-};
-
-/* Without a "--" the front ends at "train", so that a mistake in front of it is found first. */
-static struct halves cut(int argc, char *const *argv)
-{
-    int train = argc;
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--") == 0) {
-            return (struct halves){i, true, argv + i + 1, argc - i - 1};
-        }
-        train = train == argc && strcmp(argv[i], "train") == 0 ? i : train;
-    }
-    return (struct halves){.front = train};
-}
 
 static void print_help(const struct rbt_option_table *table)
 {
@@ -58,53 +38,14 @@ static void print_help(const struct rbt_option_table *table)
          "      -- train mf --data ratings.csv --summary json");
 }
 
-/* Whether an option stands among the words, with its value behind it or after "=". */
-static bool has_option(const struct halves *halves, const char *option)
-{
-    const size_t length = strlen(option);
-    for (int i = 0; i < halves->behind_count; i++) {
-        const char *word = halves->behind[i];
-        if (strncmp(word, option, length) == 0 && (word[length] == '\0' || word[length] == '=')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* After "train" has refused what stands behind "--": perhaps it belongs in front of it. */
-static rbt_status hint_side(rbt_status st, const struct halves *halves)
-{
-    for (size_t i = 0; i < rbt_cluster_line_option_count; i++) {
-        char option[64];
-        snprintf(option, sizeof option, "--%s", rbt_cluster_line_options[i].name);
-        char quoted[96];
-        snprintf(quoted, sizeof quoted, "unrecognized option \"%s\"", option);
-        if (has_option(halves, option) && strstr(rbt_last_error(), quoted) != NULL) {
-            return rbt_fail_hint(st, "\"%s\" describes the cluster and goes in front of \"--\".",
-                                 option);
-        }
-    }
-    return st;
-}
-
 /* What may stand on either side must not stand on both. */
-static rbt_status check_sides(const struct rbt_cluster_line *cluster, const struct halves *halves)
+static rbt_status check_sides(const struct rbt_cluster_line *cluster,
+                              const struct rbt_halves *halves)
 {
-    const struct {
-        const char *option;
-        bool is_given;
-    } shared[] = {{"--workers", cluster->workers > 0},
-                  {"--servers", cluster->servers > 0},
-                  {"--until", cluster->until > 0}};
-    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
-        if (shared[i].is_given && has_option(halves, shared[i].option)) {
-            const rbt_status st =
-                rbt_fail(RBT_E_INVALID, "option \"%s\" is given to \"simulate\" and to \"train\"",
-                         shared[i].option);
-            return rbt_fail_hint(st, "Leave it out behind \"--\".");
-        }
-    }
-    return RBT_OK;
+    const struct rbt_halves_shared shared[] = {{"--workers", cluster->workers > 0},
+                                               {"--servers", cluster->servers > 0},
+                                               {"--until", cluster->until > 0}};
+    return rbt_halves_check(halves, "simulate", shared, sizeof shared / sizeof shared[0]);
 }
 
 /* One number of workers, one of servers, one limit: what one side says holds for both. */
@@ -121,7 +62,7 @@ static void agree(struct rbt_cluster_line *cluster, struct rbt_train_options *op
 }
 
 /* Whether what stands behind "--" can be simulated at all. */
-static rbt_status check_halves(const struct halves *halves)
+static rbt_status check_halves(const struct rbt_halves *halves)
 {
     if (!halves->is_cut || halves->behind_count == 0) {
         const rbt_status st = rbt_fail(RBT_E_INVALID, "what to simulate must follow \"--\"");
@@ -136,7 +77,7 @@ static rbt_status check_halves(const struct halves *halves)
 }
 
 /* Checks everything, then trains. */
-static rbt_status simulate(struct rbt_cluster_line *cluster, const struct halves *halves,
+static rbt_status simulate(struct rbt_cluster_line *cluster, const struct rbt_halves *halves,
                            struct rbt_train_line *line)
 {
     struct rbt_cluster_line_plan plan = {0};
@@ -160,7 +101,7 @@ static rbt_status run(int argc, char *const *argv)
                                            &cluster};
     const struct rbt_option_command command = {
         .name = "rubato simulate", .tables = &table, .table_count = 1, .section = "SIMULATE"};
-    const struct halves halves = cut(argc, argv);
+    const struct rbt_halves halves = rbt_halves_cut(argc, argv);
     struct rbt_option_arguments arguments;
     rbt_status st = rbt_option_parse(&command, halves.front, argv, &arguments);
     if (st == RBT_OK && arguments.wants_help) {
@@ -174,7 +115,7 @@ static rbt_status run(int argc, char *const *argv)
     struct rbt_train_line line;
     st = rbt_train_line_parse(halves.behind_count - 1, halves.behind + 1, &line);
     if (st != RBT_OK) {
-        return hint_side(st, &halves);
+        return rbt_halves_hint(st, &halves, &table);
     }
     line.request.start.command = "simulate"; /* the log shows the whole of it */
     line.request.start.argc = argc;

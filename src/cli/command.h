@@ -14,6 +14,10 @@ enum {
 
 int rbt_cmd_train(int argc, char *const *argv);
 int rbt_cmd_simulate(int argc, char *const *argv);
+int rbt_cmd_run(int argc, char *const *argv);
+int rbt_cmd_coordinator(int argc, char *const *argv);
+int rbt_cmd_server(int argc, char *const *argv);
+int rbt_cmd_worker(int argc, char *const *argv);
 int rbt_cmd_predict(int argc, char *const *argv);
 int rbt_cmd_eval(int argc, char *const *argv);
 int rbt_cmd_bench(int argc, char *const *argv);

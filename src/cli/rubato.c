@@ -17,6 +17,7 @@ struct command {
 
 static const struct command commands[] = {
     {"train", "train a model", rbt_cmd_train},
+    {"run", "train in several processes, here or on other hosts", rbt_cmd_run},
     {"simulate", "train on a simulated cluster, in virtual time", rbt_cmd_simulate},
     {"predict", "score examples with a model", rbt_cmd_predict},
     {"eval", "measure a model on labelled data", rbt_cmd_eval},
@@ -25,6 +26,9 @@ static const struct command commands[] = {
     {"bench", "measure the system itself", rbt_cmd_bench},
     {"keygen", "make the key of a cluster", rbt_cmd_keygen},
     {"info", "say what a model or a log holds", rbt_cmd_info},
+    {"coordinator", "one role of a cluster by hand: knows who is there", rbt_cmd_coordinator},
+    {"server", "one role of a cluster by hand: holds tables", rbt_cmd_server},
+    {"worker", "one role of a cluster by hand: computes", rbt_cmd_worker},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -35,7 +39,7 @@ static int print_help(void)
          "Rubato trains models on shared parameters that may be a little stale.\n\n"
          "Commands:");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+        printf("  %-11s %s\n", commands[i].name, commands[i].summary);
     }
     puts("\n\"rubato COMMAND --help\" shows the options of a command, \"rubato --version\" the\n"
          "version.\n\n"

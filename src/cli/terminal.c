@@ -24,8 +24,20 @@ bool rbt_terminal_has_utf8(void)
     return false;
 }
 
+/* The columns of the terminal that `rubato run` shows our standard error on; 0 if it does not. */
+static int64_t relayed_columns(FILE *stream)
+{
+    int64_t columns = 0;
+    const char *text = getenv("RUBATO_TERMINAL");
+    const bool is_relayed = fileno(stream) == STDERR_FILENO && text != NULL;
+    return is_relayed && rbt_text_to_int(text, &columns) && columns > 0 ? columns : 0;
+}
+
 bool rbt_terminal_is_live(FILE *stream)
 {
+    if (relayed_columns(stream) > 0) {
+        return true;
+    }
     const char *term = getenv("TERM");
     return isatty(fileno(stream)) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
 }
@@ -35,7 +47,9 @@ int rbt_terminal_width(FILE *stream)
     struct winsize size;
     int64_t columns = 80;
     const char *text = getenv("COLUMNS");
-    if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    if (relayed_columns(stream) > 0) {
+        columns = relayed_columns(stream);
+    } else if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
         columns = size.ws_col;
     } else if (text == NULL || !rbt_text_to_int(text, &columns)) {
         columns = 80;

@@ -28,6 +28,8 @@ enum { STALENESS_MAX = 1000000 };
 struct run {
     const struct rbt_train_request *request;
     rbt_simulation *simulation;        /* NULL: it runs for real */
+    rbt_cluster *cluster;              /* NULL: it runs in this process alone */
+    bool is_silent;                    /* another process of the cluster tells how it goes */
     struct rbt_simulation_stats stats; /* of the simulation, when it is over */
     atomic_bool is_stopped;            /* a log line could not be written */
     double began;                      /* when training began, on our clock */
@@ -262,6 +264,10 @@ static rbt_status train(const struct rbt_train_request *request, struct run *run
                                           .is_interrupted = is_interrupted};
     struct rbt_train_options options = request->options;
     options.simulation = run->simulation;
+    options.cluster = run->cluster;
+    if (run->is_silent) {
+        options.model = NULL;
+    }
     rbt_interrupt_start();
     rbt_status st = request->algo->train(&options, request->config, &observer, summary);
     rbt_interrupt_stop();
@@ -305,30 +311,44 @@ static rbt_status close_simulation(struct run *run, rbt_status st)
     return st != RBT_OK ? st : closed;
 }
 
-rbt_status rbt_train_run(const struct rbt_train_request *request)
+/* One run, from its log to its report. */
+static rbt_status run_job(struct run *run)
 {
-    struct run run = {.request = request, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct rbt_train_request *request = run->request;
     struct rbt_train_summary summary = {0};
-    RBT_ASSERT((request->cluster == NULL) == (request->start.cluster == NULL));
-    rbt_status st = rbt_runlog_open(request->log, &run.log);
+    rbt_status st = rbt_runlog_open(run->is_silent ? NULL : request->log, &run->log);
     if (st != RBT_OK) {
         return st;
     }
-    run.began = rbt_clock_seconds();
+    run->began = rbt_clock_seconds();
     const struct rbt_progress_options progress = {
         .err = request->err,
-        .mode = (enum rbt_progress_mode)request->progress,
+        .mode = run->is_silent ? RBT_PROGRESS_NEVER : (enum rbt_progress_mode)request->progress,
         .epochs = (double)(request->options.epochs > 0 ? request->options.epochs
                                                        : request->algo->epochs_default),
         .is_virtual = request->cluster != NULL};
-    rbt_progress_init(&run.progress, &progress);
-    st = open_simulation(&run);
+    rbt_progress_init(&run->progress, &progress);
+    st = open_simulation(run);
     if (st == RBT_OK) {
-        st = train(request, &run, &summary);
-        st = close_simulation(&run, st);
+        st = train(request, run, &summary);
+        st = close_simulation(run, st);
     }
-    st = end_log(&run, st, &summary);
+    st = end_log(run, st, &summary);
+    const struct rbt_summary figures = {&summary, request->cluster != NULL ? &run->stats : NULL};
+    return st == RBT_OK && !run->is_silent ? report(request, &figures) : st;
+}
+
+rbt_status rbt_train_run(const struct rbt_train_request *request)
+{
+    struct run run = {.request = request, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    RBT_ASSERT((request->cluster == NULL) == (request->start.cluster == NULL));
+    rbt_status st = RBT_OK;
+    if (request->join != NULL) {
+        st = rbt_cluster_join(request->join, &run.cluster);
+        run.is_silent = st == RBT_OK && rbt_cluster_index(run.cluster) != 0;
+    }
+    st = st != RBT_OK ? st : run_job(&run);
+    rbt_cluster_leave(run.cluster, st, st == RBT_OK ? NULL : rbt_last_error());
     pthread_mutex_destroy(&run.mutex);
-    const struct rbt_summary figures = {&summary, request->cluster != NULL ? &run.stats : NULL};
-    return st == RBT_OK ? report(request, &figures) : st;
+    return st;
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include <rubato/cluster.h>
 #include <rubato/export.h>
 #include <rubato/status.h>
 
@@ -19,6 +20,7 @@ struct rbt_train_request {
     bool wants_list;  /* --list: no run at all */
 
     const struct rbt_simulation_options *cluster; /* to pretend to run on; NULL: run here */
+    const struct rbt_cluster_options *join;       /* a cluster to be a part of; NULL: none */
     const struct rbt_algo *algo;
     const void *config; /* the algorithm's options */
     struct rbt_runlog_start start;

@@ -82,7 +82,7 @@ static rbt_status set_keys(struct rbt_buffer *buffer, struct rbt_update *update,
         update->keys = keys;
         return RBT_OK;
     }
-    return update->keys != NULL ? RBT_OK : rbt_keylist_create(buffer->shard_count, &update->keys);
+    return update->keys != NULL ? RBT_OK : rbt_keylist_create(buffer->placement, &update->keys);
 }
 
 rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence, struct rbt_keylist *keys,
@@ -219,7 +219,7 @@ static void overlay_same(const struct rbt_buffer *buffer, const struct rbt_updat
                          uint32_t shard, char *values)
 {
     const size_t row_size = buffer->width * rbt_merge_size(buffer->kind.type);
-    if (buffer->shard_count == 1) {
+    if (buffer->placement->shard_count == 1) {
         rbt_merge_apply(buffer->kind, values, update->values, update->keys->count * buffer->width);
         return;
     }
@@ -259,7 +259,7 @@ static void overlay_other(const struct rbt_buffer *buffer, const struct rbt_upda
         const uint64_t key = shorter->keys[i];
         at = lower_bound(longer, at, key);
         if (at == longer->count || longer->keys[at] != key ||
-            rbt_keylist_shard(key, buffer->shard_count) != shard) {
+            rbt_placement_shard(buffer->placement, key) != shard) {
             continue;
         }
         const size_t to = is_update_shorter ? at : i;

@@ -35,7 +35,7 @@ struct rbt_update {
 struct rbt_buffer {
     struct rbt_merge_kind kind;
     uint32_t width;
-    uint32_t shard_count;
+    const struct rbt_placement_map *placement; /* of the table */
     bool is_sparse;
     struct rbt_update *first; /* in the order in which they were made */
     struct rbt_update *last;

@@ -13,6 +13,7 @@
 #include "client/buffer.h"
 #include "client/driver.h"
 #include "client/rowcache.h"
+#include "core/placement.h"
 #include "core/task.h"
 #include "core/tuner.h"
 #include "math/initial.h"
@@ -45,6 +46,7 @@ struct rbt_table {
     struct rbt_initial initial;
     size_t element_size;
     size_t row_size; /* of a dense row */
+    struct rbt_placement_map *placement;
     bool is_eager;
     bool follows_job; /* it named no consistency of its own */
     /* Relaxed: a read that starts while the bound changes may obey either. */
@@ -142,6 +144,9 @@ struct rbt_job {
     rbt_table **tables;    /* RBT_CLIENT_TABLES_MAX */
     uint32_t table_count;
 };
+
+/* Takes over a staleness that another process has told the shards of; the job's mutex is held. */
+void rbt_job_follow_staleness(rbt_job *job, int64_t staleness);
 
 /* Adds to a counter that only the calling worker writes. */
 static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)

@@ -28,6 +28,8 @@ struct rbt_driver_reply {
     uint64_t acknowledged; /* the shard has all messages of the worker up to this sequence */
     rbt_time waited;       /* how long the call took because of others or of the way to them */
     bool had_to_wait;      /* other workers were behind */
+    uint64_t bytes_sent;     /* over the network since the last step, in the first reply of a step */
+    uint64_t bytes_received; /* the same; of drivers that count them */
 };
 
 /* A shard to be stepped. */
@@ -46,7 +48,8 @@ struct rbt_driver_ops {
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
     /* The shard's version as last heard of: if it has not changed, neither have its rows. */
     uint64_t (*version)(rbt_driver *driver, uint32_t shard);
-    /* Runs function(argument, index) for every worker of this process and waits for them. */
+    /* Runs function(argument, index) for every worker of this process and waits for them, and for
+     * those of other processes. The first failure of any worker is returned in every process. */
     rbt_status (*run)(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument);
     /* Time since the run began; and: the worker has computed for so long. */
@@ -54,12 +57,22 @@ struct rbt_driver_ops {
     void (*spend)(rbt_driver *driver, uint32_t worker, double seconds);
     /* Adds what the shards know: updates, duplicates, rows. */
     void (*stats)(rbt_driver *driver, struct rbt_job_stats *stats);
+    /* Makes every process know the records of all workers: `records` has one of `size` bytes for
+     * each worker of the job, of which this process has filled in its own. NULL: there are no other
+     * processes. */
+    rbt_status (*share)(rbt_driver *driver, void *records, size_t size);
+    /* Tells the other processes that the job's staleness has changed. NULL: there are none. */
+    void (*tell_staleness)(rbt_driver *driver, int64_t staleness);
     void (*close)(rbt_driver *driver);
 };
 
 struct rbt_driver {
     const struct rbt_driver_ops *ops;
     uint32_t process_size; /* workers in a process, the last one maybe fewer */
+    uint32_t worker_first; /* of this process */
+    uint32_t worker_here;  /* how many are in this process; of a simulation, all */
+    bool counts_bytes;     /* replies say what went over the network */
+    bool is_reader;        /* tables are only read, and must be there */
     bool sends_ahead;      /* a PULL with a subscription may be answered with an older copy */
 };
 
@@ -70,5 +83,16 @@ RBT_MUST_USE rbt_status rbt_local_open(const struct rbt_driver_options *options,
 /* The simulated one, in sim/driver.c. */
 RBT_MUST_USE rbt_status rbt_sim_open(rbt_simulation *simulation,
                                      const struct rbt_driver_options *options, rbt_driver **driver);
+
+/* The one for processes, in client/remote.c. `on_staleness` is called, on another thread, when
+ * another process has changed the job's. */
+struct rbt_remote_options {
+    rbt_cluster *cluster;
+    struct rbt_driver_options driver;
+    void *context;
+    void (*on_staleness)(void *context, int64_t staleness);
+};
+RBT_MUST_USE rbt_status rbt_remote_open(const struct rbt_remote_options *options,
+                                        rbt_driver **driver);
 
 #endif

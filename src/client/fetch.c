@@ -18,14 +18,14 @@
 
 /* Adds rows that a worker has updated but not flushed to a target of many rows. */
 static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
-                               uint32_t shard_count, const struct rbt_buffer_target *target)
+                               const struct rbt_buffer_target *target)
 {
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < rows->dirty_count; i++) {
         const uint32_t row = rows->dirty[i];
         const uint64_t key = rows->rows[row].key;
         const size_t at = rbt_keys_find(target->keys->keys, target->keys->count, key);
-        if (at != SIZE_MAX && rbt_keylist_shard(key, shard_count) == shard) {
+        if (at != SIZE_MAX && rbt_placement_shard(target->keys->placement, key) == shard) {
             char *values = rows->is_sparse ? NULL : target->values + at * rows->row_size;
             st = rbt_rowcache_overlay(rows, row, values, target->sparse);
         }
@@ -46,7 +46,7 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
             return RBT_OK;
         }
         const rbt_status st = rbt_buffer_overlay(&portion->buffer, shard, applied[0], target);
-        return st != RBT_OK ? st : overlay_open(&portion->rows, shard, job->shard_count, target);
+        return st != RBT_OK ? st : overlay_open(&portion->rows, shard, target);
     }
     case RBT_OVERLAY_PROCESS:
         break;
@@ -57,7 +57,7 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
         struct rbt_portion *other = colleague->portions[portion->table->id];
         if (other != NULL) {
             st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
-            st = st != RBT_OK ? st : overlay_open(&other->rows, shard, job->shard_count, target);
+            st = st != RBT_OK ? st : overlay_open(&other->rows, shard, target);
         }
     }
     return st;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "client/client.h"
+#include "client/cluster.h"
 
 static const char default_consistency[] = "essp:2";
 static const char default_space[] = "main";
@@ -29,12 +30,60 @@ static rbt_status check_counts(const struct rbt_job_options *options)
     return RBT_OK;
 }
 
-static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
+/* How many workers and shards there are, and where tables live. A cluster knows all of it. */
+static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
 {
+    const char *space = options->name_space == NULL ? default_space : options->name_space;
     job->worker_count = options->workers == 0 ? rbt_thread_cores() : options->workers;
     job->shard_count = options->shards == 0 ? 1 : options->shards;
-    snprintf(job->name_space, sizeof job->name_space, "%s",
-             options->name_space == NULL ? default_space : options->name_space);
+    if (options->cluster != NULL) {
+        const struct rbt_member_plan *plan = rbt_member_plan(options->cluster->member);
+        if (options->simulation != NULL) {
+            return rbt_fail(RBT_E_INVALID, "a job runs on a cluster or on a simulated one");
+        }
+        if (options->workers != 0 && options->workers != plan->worker_count) {
+            return rbt_fail(RBT_E_INVALID, "the cluster has %u workers, not %u",
+                            plan->worker_count, options->workers);
+        }
+        job->worker_count = plan->worker_count;
+        job->shard_count = plan->shard_count;
+        space = options->cluster->name_space;
+    }
+    snprintf(job->name_space, sizeof job->name_space, "%s", space);
+    return RBT_OK;
+}
+
+/* Another process has changed the job's staleness, and told the shards. */
+static void on_staleness(void *context, int64_t staleness)
+{
+    rbt_job *job = context;
+    pthread_mutex_lock(&job->mutex);
+    rbt_job_follow_staleness(job, staleness);
+    pthread_mutex_unlock(&job->mutex);
+}
+
+static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *options)
+{
+    const struct rbt_driver_options driver = {.worker_count = job->worker_count,
+                                              .shard_count = job->shard_count,
+                                              .table_max = RBT_CLIENT_TABLES_MAX};
+    if (options->cluster != NULL) {
+        const struct rbt_remote_options remote = {.cluster = options->cluster,
+                                                  .driver = driver,
+                                                  .context = job,
+                                                  .on_staleness = on_staleness};
+        return rbt_remote_open(&remote, &job->driver);
+    }
+    return options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
+                                       : rbt_local_open(&driver, &job->driver);
+}
+
+static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
+{
+    const rbt_status counted = count(job, options);
+    if (counted != RBT_OK) {
+        return counted;
+    }
     rbt_status st = rbt_consistency_parse(options->consistency == NULL ? default_consistency
                                                                        : options->consistency,
                                           &job->consistency);
@@ -48,11 +97,7 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     if (job->stats == NULL || job->tables == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a job of %u workers", job->worker_count);
     }
-    const struct rbt_driver_options driver = {.worker_count = job->worker_count,
-                                              .shard_count = job->shard_count,
-                                              .table_max = RBT_CLIENT_TABLES_MAX};
-    st = options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
-                                     : rbt_local_open(&driver, &job->driver);
+    st = open_driver(job, options);
     if (st == RBT_OK) {
         const uint32_t size = job->driver->process_size;
         job->process_count = (job->worker_count + size - 1) / size;
@@ -141,6 +186,9 @@ static rbt_status make_workers(rbt_job *job)
         }
         worker->sequence = 1;
         worker->stats = &job->stats[i];
+        if (i - job->driver->worker_first >= job->driver->worker_here) {
+            continue; /* it runs elsewhere */
+        }
         rbt_task_init(&worker->tasks);
         worker->portions = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(struct rbt_portion *));
         worker->work = rbt_calloc(RBT_TASK_OPEN_MAX, sizeof *worker->work);
@@ -173,12 +221,12 @@ static rbt_status run_worker(void *argument, uint32_t index)
 /* Clocks back to 0; rows stay. */
 static rbt_status reset(rbt_job *job)
 {
-    for (uint32_t shard = 0; shard < job->shard_count; shard++) {
+    rbt_status st = RBT_OK;
+    for (uint32_t shard = 0; st == RBT_OK && shard < job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard, .event = {.kind = RBT_SHARD_RESET}};
         job->driver->ops->step(job->driver, &call, 1);
-        RBT_ASSERT(call.reply.status == RBT_OK);
+        st = call.reply.status;
     }
-    rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
         st = rbt_table_reset(job->tables[i]);
     }
@@ -201,6 +249,9 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
         job->function = function;
         job->argument = argument;
         st = job->driver->ops->run(job->driver, run_worker, job);
+        st = st != RBT_OK || job->driver->ops->share == NULL
+                 ? st
+                 : job->driver->ops->share(job->driver, job->stats, sizeof *job->stats);
     }
     free_workers(job);
     return st;
@@ -216,6 +267,11 @@ void rbt_job_advise_staleness(rbt_job *job, int64_t staleness)
 int64_t rbt_job_staleness(const rbt_job *job)
 {
     return atomic_load_explicit(&job->staleness, memory_order_relaxed);
+}
+
+int rbt_job_is_here(const rbt_job *job, uint32_t worker)
+{
+    return worker - job->driver->worker_first < job->driver->worker_here;
 }
 
 static uint64_t load(const atomic_uint_least64_t *counter)

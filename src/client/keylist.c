@@ -12,25 +12,18 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/hash.h"
+#include "wire/rows.h"
 
-uint32_t rbt_keylist_shard(uint64_t key, uint32_t shard_count)
+rbt_status rbt_keylist_create(const struct rbt_placement_map *placement, struct rbt_keylist **list)
 {
-    if (shard_count == 1) {
-        return 0;
-    }
-    /* The high 32 bits of the hash, scaled: all shards get equally long pieces of the hash. */
-    return (uint32_t)(((rbt_hash_key(key) >> 32) * shard_count) >> 32);
-}
-
-rbt_status rbt_keylist_create(uint32_t shard_count, struct rbt_keylist **list)
-{
+    const uint32_t shard_count = placement->shard_count;
     RBT_ASSERT(shard_count > 0);
     struct rbt_keylist *l = rbt_calloc(1, sizeof *l);
     if (l == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");
     }
     l->references = 1;
+    l->placement = placement;
     l->shard_count = shard_count;
     l->begins = rbt_calloc((size_t)shard_count + 1, sizeof *l->begins);
     l->slots_complete = rbt_calloc(shard_count, sizeof *l->slots_complete);
@@ -62,6 +55,7 @@ void rbt_keylist_unref(struct rbt_keylist *list)
     free_room(list);
     rbt_free(list->begins);
     rbt_free(list->slots_complete);
+    rbt_free(list->names);
     rbt_free(list);
 }
 
@@ -87,17 +81,18 @@ static rbt_status make_room(struct rbt_keylist *list, size_t count)
 static void deal_out(struct rbt_keylist *list)
 {
     size_t *begins = list->begins;
+    if (list->shard_count == 1) {
+        begins[1] = list->count;
+        return;
+    }
     for (size_t i = 0; i < list->count; i++) {
-        begins[rbt_keylist_shard(list->keys[i], list->shard_count) + 1]++;
+        begins[rbt_placement_shard(list->placement, list->keys[i]) + 1]++;
     }
     for (uint32_t shard = 0; shard < list->shard_count; shard++) {
         begins[shard + 1] += begins[shard];
     }
-    if (list->shard_count == 1) {
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) { /* leaves begins[s] at the end of shard s */
-        const uint32_t shard = rbt_keylist_shard(list->keys[i], list->shard_count);
+        const uint32_t shard = rbt_placement_shard(list->placement, list->keys[i]);
         list->positions[begins[shard]++] = (uint32_t)i;
     }
     memmove(begins + 1, begins, list->shard_count * sizeof *begins);
@@ -108,6 +103,8 @@ static void deal_out(struct rbt_keylist *list)
 rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, size_t count)
 {
     list->count = 0;
+    rbt_free(list->names);
+    list->names = NULL;
     memset(list->begins, 0, ((size_t)list->shard_count + 1) * sizeof *list->begins);
     if (count > UINT32_MAX - 1) {
         return rbt_fail(RBT_E_INVALID, "a list holds at most %u keys, not %zu", UINT32_MAX - 1,
@@ -127,6 +124,19 @@ rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, si
     return RBT_OK;
 }
 
+rbt_status rbt_keylist_name(struct rbt_keylist *list)
+{
+    list->names = rbt_calloc(list->shard_count, sizeof *list->names);
+    if (list->names == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");
+    }
+    for (uint32_t shard = 0; shard < list->shard_count; shard++) {
+        const struct rbt_batch batch = rbt_keylist_batch(list, shard);
+        list->names[shard] = rbt_wire_list_name(batch.keys, batch.positions, batch.count);
+    }
+    return RBT_OK;
+}
+
 struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shard)
 {
     RBT_ASSERT(shard < list->shard_count);
@@ -134,6 +144,7 @@ struct rbt_batch rbt_keylist_batch(const struct rbt_keylist *list, uint32_t shar
     return (struct rbt_batch){.count = list->begins[shard + 1] - begin,
                               .keys = list->keys,
                               .positions = list->positions == NULL ? NULL : list->positions + begin,
+                              .list = list->names == NULL ? 0 : list->names[shard],
                               .slots = list->slots,
                               .slots_complete =
                                   list->slots != NULL ? &list->slots_complete[shard] : NULL};

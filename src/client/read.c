@@ -44,7 +44,7 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
     }
     rbt_driver *driver = worker->job->driver;
     return !table->is_eager ||
-           driver->ops->version(driver, rbt_keylist_shard(row->key, worker->job->shard_count)) ==
+           driver->ops->version(driver, rbt_placement_shard(table->placement, row->key)) ==
                row->version;
 }
 
@@ -79,21 +79,21 @@ static const uint64_t *applied_of(const rbt_worker *worker, const struct rbt_row
 
 /* Whether the process's copy is at least as new as all that the worker has seen of the row: what a
  * worker has seen must not vanish because a colleague's copy was longer on its way. */
-static bool is_newest(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row)
+static bool is_newest(const struct rbt_portion *portion, uint32_t row)
 {
     const struct rbt_rowcache_row *copy = &portion->process->rows[row];
     const uint32_t own = rbt_rowcache_find(&portion->rows, copy->key);
-    const uint32_t shard = rbt_keylist_shard(copy->key, worker->job->shard_count);
+    const uint32_t shard = rbt_placement_shard(portion->table->placement, copy->key);
     return copy->version >= (own == RBT_MAP_NONE ? 0 : portion->rows.rows[own].version) &&
            copy->version >= (portion->seen == NULL ? 0 : portion->seen[shard]);
 }
 
 /* Forgets all rows of the worker's cache but for how new they were. */
-static void empty_cache(const rbt_worker *worker, struct rbt_portion *portion)
+static void empty_cache(struct rbt_portion *portion)
 {
     for (size_t i = 0; i < portion->rows.count; i++) {
         const struct rbt_rowcache_row *row = &portion->rows.rows[i];
-        uint64_t *seen = &portion->seen[rbt_keylist_shard(row->key, worker->job->shard_count)];
+        uint64_t *seen = &portion->seen[rbt_placement_shard(portion->table->placement, row->key)];
         *seen = row->version > *seen ? row->version : *seen;
     }
     rbt_rowcache_empty(&portion->rows);
@@ -106,7 +106,7 @@ static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portio
     const struct rbt_rowcache *cache = portion->process;
     const bool sees_own = portion->table->options.overlay != RBT_OVERLAY_OWN ||
                           *applied_of(worker, cache, row) >= portion->buffer.dropped;
-    return sees_own && is_newest(worker, portion, row) &&
+    return sees_own && is_newest(portion, row) &&
            is_fresh(worker, portion->table, &cache->rows[row], staleness);
 }
 
@@ -149,7 +149,7 @@ static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *port
     const struct rbt_buffer_target target = target_of(own, to, portion->list);
     rbt_status st = copy_row(cache, from, own, to);
     if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_OWN) {
-        const uint32_t shard = rbt_keylist_shard(own->rows[to].key, worker->job->shard_count);
+        const uint32_t shard = rbt_placement_shard(portion->table->placement, own->rows[to].key);
         st = rbt_worker_overlay(worker, portion, shard, applied_of(worker, cache, from), &target);
     }
     if (st == RBT_OK) {
@@ -306,7 +306,7 @@ static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint6
     }
     rbt_worker_lock(portion); /* others look through the cache for updates */
     if (st == RBT_OK && !rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
-        empty_cache(worker, portion);
+        empty_cache(portion);
     }
     st = st != RBT_OK ? st : rbt_rowcache_add(cache, key, row);
     rbt_worker_unlock(portion);

@@ -74,8 +74,11 @@ static rbt_status check_list(const rbt_table *table, const uint64_t *keys, size_
 static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
 {
     const rbt_table *table = set->portion->table;
-    rbt_status st = rbt_keylist_create(set->worker->job->shard_count, &set->keys);
+    rbt_status st = rbt_keylist_create(table->placement, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
+    if (st == RBT_OK && table->job->driver->counts_bytes) { /* names save some */
+        st = rbt_keylist_name(set->keys);
+    }
     if (st != RBT_OK) {
         return st;
     }
@@ -496,13 +499,20 @@ static rbt_status sort_rows(const rbt_table *table, struct rbt_rows *rows)
     return RBT_OK;
 }
 
-/* Collects the rows of all shards, unsorted; makes room as it learns how many there are. */
+/* Collects the rows of the shards that may hold some, unsorted; makes room as it learns how many
+ * there are. */
 static rbt_status collect(rbt_worker *worker, struct rbt_shard_event *event, struct rbt_rows *rows)
 {
     const rbt_table *table = worker->job->tables[event->table];
     size_t capacity = 0;
     rbt_status st = RBT_OK;
+    bool holds[RBT_CLIENT_SHARDS_MAX]; /* rows of the range, perhaps */
+    (void)rbt_placement_shards(table->placement, event->scan->range, holds);
     for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count;) {
+        if (!holds[shard]) {
+            shard++;
+            continue;
+        }
         st = scan_shard(worker, shard, event, rows, capacity);
         const size_t needed = rows->count + event->scan->count;
         if (st != RBT_OK || needed <= capacity) {

@@ -55,7 +55,8 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
     const char *wrong = NULL;
     if (o->type > RBT_I64 || o->layout > RBT_SPARSE || o->merge > RBT_MERGE_OR ||
         o->init > RBT_INIT_NORMAL || o->overlay > RBT_OVERLAY_REPLICA ||
-        o->cache > RBT_CACHE_NONE || o->partial > RBT_PARTIAL_SHOW) {
+        o->cache > RBT_CACHE_NONE || o->partial > RBT_PARTIAL_SHOW ||
+        o->placement > RBT_PLACE_ROUND_ROBIN) {
         wrong = "an option has a value that is not in its list";
     } else if (o->merge == RBT_MERGE_OR && is_real) {
         wrong = "a bitwise or needs integers";
@@ -131,7 +132,10 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {
             .shard = shard,
-            .event = {.kind = RBT_SHARD_TABLE, .table = table->id, .schema = &schema}};
+            .event = {.kind = RBT_SHARD_TABLE,
+                      .table = table->id,
+                      .schema = &schema,
+                      .name = table->name}};
         driver->ops->step(driver, &call, 1);
         if (call.reply.status != RBT_OK) {
             return call.reply.status;
@@ -149,6 +153,7 @@ void rbt_table_free(rbt_table *table)
         rbt_rowcache_deinit(&table->processes[i]);
     }
     rbt_free(table->processes);
+    rbt_placement_destroy(table->placement);
     (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
     rbt_free(table);
 }
@@ -206,6 +211,9 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
     st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
                               : rbt_table_reset(t);
+    const struct rbt_placement_options placement = {
+        .shard_count = job->shard_count, .kind = options->placement, .keys_max = options->keys_max};
+    st = st != RBT_OK ? st : rbt_placement_create(&placement, &t->placement);
     st = st != RBT_OK ? st : tell_shards(t, consistency.staleness);
     if (st != RBT_OK) {
         rbt_table_free(t);
@@ -223,7 +231,9 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->init == present->init && wanted->a == present->a && wanted->b == present->b &&
            wanted->seed == present->seed && wanted->overlay == present->overlay &&
            wanted->cache == present->cache && wanted->partial == present->partial &&
-           wanted->state_width == present->state_width && wanted->cache_rows == present->cache_rows;
+           wanted->state_width == present->state_width &&
+           wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
+           wanted->keys_max == present->keys_max;
 }
 
 /* Whether the table has this consistency; not asking for one is always right. */
@@ -359,5 +369,22 @@ rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
         atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
     }
     unlock(job);
+    if (st == RBT_OK && job->driver->ops->tell_staleness != NULL) {
+        job->driver->ops->tell_staleness(job->driver, staleness);
+    }
     return st;
+}
+
+void rbt_job_follow_staleness(rbt_job *job, int64_t staleness)
+{
+    if (rbt_worker_check_staleness(staleness) != RBT_OK) {
+        return; /* another process cannot want that */
+    }
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        if (job->tables[i]->follows_job) {
+            atomic_store_explicit(&job->tables[i]->staleness, staleness, memory_order_relaxed);
+        }
+    }
+    job->consistency.staleness = staleness;
+    atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
 }

@@ -49,7 +49,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
     p->process = &table->processes[worker->process_first / worker->job->driver->process_size];
     p->buffer = (struct rbt_buffer){.kind = table->kind,
                                     .width = table->options.width,
-                                    .shard_count = worker->job->shard_count,
+                                    .placement = table->placement,
                                     .is_sparse = rows.is_sparse};
     if (table->options.cache_rows > 0) {
         p->seen = rbt_calloc(worker->job->shard_count, sizeof *p->seen);
@@ -58,7 +58,7 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                         ? rbt_fail(RBT_E_NOMEM, "could not allocate a worker's cache")
                         : rbt_rowcache_init(&p->rows, &rows);
     if (st == RBT_OK) {
-        st = rbt_keylist_create(worker->job->shard_count, &p->list);
+        st = rbt_keylist_create(table->placement, &p->list);
     }
     if (st != RBT_OK) {
         rbt_worker_free_portion(p);
@@ -164,7 +164,7 @@ int64_t rbt_worker_shard_clock(const rbt_worker *worker)
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 {
     RBT_ASSERT(staleness >= RBT_STALENESS_ANY);
-    return staleness == RBT_STALENESS_ANY ? RBT_CLOCK_ANY : rbt_client_clock(worker) - staleness;
+    return staleness == RBT_STALENESS_ANY || worker->job->driver->is_reader ? RBT_CLOCK_ANY : rbt_client_clock(worker) - staleness;
 }
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
@@ -179,6 +179,9 @@ rbt_status rbt_worker_check_staleness(int64_t staleness)
 
 rbt_status rbt_worker_may_update(const rbt_worker *worker)
 {
+    if (worker->job->driver->is_reader) {
+        return rbt_fail(RBT_E_INVALID, "a group that reads what others train cannot update");
+    }
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
         return rbt_fail(RBT_E_CLOSED, "worker %u has left and cannot update any more",
                         worker->index);
@@ -236,8 +239,12 @@ rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, si
         const struct rbt_driver_reply *reply = &calls[i].reply;
         worker->has_waited = worker->has_waited || reply->had_to_wait;
         rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply->waited);
+        rbt_client_count(&worker->stats->bytes_sent, reply->bytes_sent);
+        rbt_client_count(&worker->stats->bytes_received, reply->bytes_received);
         if (reply->status == RBT_OK) {
-            count_bytes(worker, &calls[i].event);
+            if (!driver->counts_bytes) {
+                count_bytes(worker, &calls[i].event);
+            }
         } else if (st == RBT_OK) {
             st = reply->status;
         }
@@ -481,12 +488,15 @@ static void tune(const rbt_worker *worker, int64_t floor)
     const int64_t staleness = rbt_tuner_step(&job->tuner, &news);
     if (staleness != rbt_job_staleness(job)) {
         const rbt_status st = rbt_job_set_staleness(job, staleness);
-        RBT_ASSERT(st == RBT_OK); /* a bound of tables that are open needs no memory */
+        (void)st; /* fails only if the job has: a bound of tables that are open needs no memory */
     }
 }
 
 rbt_status rbt_clock(rbt_worker *worker)
 {
+    if (worker->job->driver->is_reader) {
+        return rbt_fail(RBT_E_INVALID, "a group that reads what others train has no clock");
+    }
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
         return rbt_fail(RBT_E_CLOSED, "worker %u has left; its clock stands still", worker->index);
     }
@@ -556,7 +566,7 @@ void rbt_worker_retire(rbt_worker *worker)
         return;
     }
     atomic_store_explicit(&worker->has_left, true, memory_order_relaxed);
-    for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
+    for (uint32_t shard = 0; !worker->job->driver->is_reader && shard < worker->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,
                                        .event = {.kind = RBT_SHARD_LEAVE,
                                                  .worker = worker->index,

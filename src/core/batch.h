@@ -16,6 +16,7 @@ struct rbt_batch {
     size_t count; /* rows */
     const uint64_t *keys;
     const uint32_t *positions;
+    uint64_t list; /* a name for the selected keys, for whoever has them already; 0: none */
     void *values; /* dense: at position * width; a push reads them, a pull writes them */
 
     /* Where the shard found the rows, by position, so that it need not look again; both NULL or

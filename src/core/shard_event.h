@@ -89,6 +89,7 @@ struct rbt_shard_event {
     const uint64_t *applied_least;
 
     const struct rbt_shard_table *schema; /* TABLE */
+    const char *name;                     /* TABLE, for drivers that have a way to go */
 };
 
 enum rbt_shard_effect_kind {

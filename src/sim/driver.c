@@ -512,7 +512,10 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
     }
     const uint32_t threads = simulation->options.threads;
-    cluster->driver = (rbt_driver){.ops = &ops, .process_size = threads, .sends_ahead = true};
+    cluster->driver = (rbt_driver){.ops = &ops,
+                                   .process_size = threads,
+                                   .worker_here = options->worker_count,
+                                   .sends_ahead = true};
     cluster->simulation = simulation;
     cluster->worker_count = options->worker_count;
     cluster->server_count = options->shard_count;

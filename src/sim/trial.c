@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "client/keylist.h"
+#include "client/client.h"
 #include "sim/inspect.h"
 #include "store/shard.h"
 
@@ -133,7 +133,7 @@ int64_t rbt_trial_value(struct rbt_trial *trial, uint64_t key)
     struct rbt_shard_outbox out = {.effects = effects};
     const struct rbt_shard_event event = {
         .kind = RBT_SHARD_PULL, .batches = &batch, .batch_count = 1, .need = RBT_CLOCK_ANY};
-    const uint32_t server = rbt_keylist_shard(key, trial->options.servers);
+    const uint32_t server = rbt_placement_shard(trial->table->placement, key);
     rbt_shard_step(rbt_inspect_shard(trial->simulation, server), &event, &out);
     return row[0];
 }

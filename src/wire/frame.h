@@ -51,6 +51,12 @@ enum rbt_frame_kind {
     RBT_FRAME_GOODBYE,
 };
 
+/* Flags. */
+enum {
+    RBT_FRAME_HAS_LEFT = 1,  /* ACK, ROWS: the worker's LEAVE has arrived, too */
+    RBT_FRAME_TRY_AGAIN = 2, /* REFUSED: a new connection may do better */
+};
+
 /* A header, taken apart. */
 struct rbt_frame {
     uint16_t kind;

@@ -59,6 +59,7 @@ static size_t count_elements(const struct rbt_wire_rows *rows)
 
 static size_t bound_of(const struct rbt_wire_rows *rows, size_t element_count)
 {
+    RBT_ASSERT(rows->values != NULL || element_count == 0);
     size_t bytes = RBT_WIRE_ROWS_BYTES;
     if (rows->keys != NULL) {
         bytes += rows->count * sizeof(uint64_t);
@@ -113,6 +114,28 @@ static char *put_places(char *to, const struct rbt_wire_rows *rows, size_t eleme
     return pad(at, element_count * sizeof *elements);
 }
 
+/* What stands in the head besides what the rows say. */
+struct head {
+    uint32_t forms;
+    size_t element_count;
+    size_t key_bytes;
+    size_t value_bytes;
+};
+
+static void put_head(char *to, const struct rbt_wire_rows *rows, const struct head *head)
+{
+    char *at = to;
+    rbt_bytes_put_u32(&at, rows->table);
+    rbt_bytes_put_u32(&at, (uint32_t)rows->count);
+    rbt_bytes_put_u64(&at, rows->list);
+    rbt_bytes_put_u32(&at, head->forms);
+    rbt_bytes_put_u32(&at, (uint32_t)head->element_count);
+    rbt_bytes_put_u32(&at, (uint32_t)head->key_bytes);
+    rbt_bytes_put_u32(&at, (uint32_t)head->value_bytes);
+    RBT_ASSERT(at == to + RBT_WIRE_ROWS_BYTES);
+    RBT_ASSERT(head->value_bytes <= RBT_FRAME_BODY_MAX);
+}
+
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch)
 {
     RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
@@ -136,18 +159,37 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
         value_bytes = rbt_values_put(at, rows, element_count, scratch, &value_form);
         at = pad(at, value_bytes);
     }
-    char *head = to;
-    rbt_bytes_put_u32(&head, rows->table);
-    rbt_bytes_put_u32(&head, (uint32_t)rows->count);
-    rbt_bytes_put_u64(&head, rows->list);
-    rbt_bytes_put_u32(&head, (uint32_t)key_form | (uint32_t)value_form << 8 | element_size << 16 |
-                                 (uint32_t)is_sparse << 24);
-    rbt_bytes_put_u32(&head, (uint32_t)element_count);
-    rbt_bytes_put_u32(&head, (uint32_t)key_bytes);
-    rbt_bytes_put_u32(&head, (uint32_t)value_bytes);
-    RBT_ASSERT(head == to + RBT_WIRE_ROWS_BYTES);
+    const struct head head = {.forms = (uint32_t)key_form | (uint32_t)value_form << 8 |
+                                       element_size << 16 | (uint32_t)is_sparse << 24,
+                              .element_count = element_count,
+                              .key_bytes = key_bytes,
+                              .value_bytes = value_bytes};
+    put_head(to, rows, &head);
     RBT_ASSERT((size_t)(at - to) <= bound_of(rows, element_count));
     return (size_t)(at - to);
+}
+
+size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)
+{
+    RBT_ASSERT(rows->keys == NULL && rows->offsets == NULL);
+    RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
+    return RBT_WIRE_ROWS_BYTES + rbt_frame_padded(rows->count * rows->width * rows->element_size);
+}
+
+size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values)
+{
+    RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
+    const size_t bytes = rbt_wire_rows_reserve_bytes(rows);
+    RBT_ASSERT(bytes <= RBT_FRAME_BODY_MAX);
+    const size_t value_bytes = rows->count * rows->width * rows->element_size;
+    const struct head head = {.forms = (uint32_t)RBT_KEYS_NAMED | (uint32_t)RBT_VALUES_RAW << 8 |
+                                       rows->element_size << 16,
+                              .element_count = rows->count * rows->width,
+                              .value_bytes = value_bytes};
+    put_head(to, rows, &head);
+    (void)pad(to + RBT_WIRE_ROWS_BYTES, value_bytes);
+    *values = to + RBT_WIRE_ROWS_BYTES;
+    return bytes;
 }
 
 static rbt_status wrong(const char *what)
@@ -171,6 +213,7 @@ static const char *take(const char **at, const char *end, uint64_t bytes)
         }
     }
     *at = start + rbt_frame_padded(bytes);
+    RBT_ASSERT(*at <= end);
     return start;
 }
 
@@ -279,6 +322,8 @@ rbt_status rbt_wire_rows_get(const char **from, const char *end, struct rbt_wire
     if (st != RBT_OK) {
         return st;
     }
+    RBT_ASSERT(at <= end);
+    RBT_ASSERT((at - *from) % RBT_FRAME_ALIGN == 0);
     *view = read;
     *from = at;
     return RBT_OK;
@@ -287,17 +332,20 @@ rbt_status rbt_wire_rows_get(const char **from, const char *end, struct rbt_wire
 rbt_status rbt_wire_view_keys(const struct rbt_wire_view *view, uint64_t *keys)
 {
     RBT_ASSERT(keys != NULL);
+    RBT_ASSERT(view->keys != NULL);
     return rbt_keys_get(view, keys);
 }
 
 const void *rbt_wire_view_raw(const struct rbt_wire_view *view)
 {
+    RBT_ASSERT(view->values != NULL);
     RBT_ASSERT((uintptr_t)view->values % RBT_FRAME_ALIGN == 0);
     return view->value_form == RBT_VALUES_RAW ? view->values : NULL;
 }
 
 rbt_status rbt_wire_view_values(const struct rbt_wire_view *view, void *values)
 {
+    RBT_ASSERT(view->values != NULL);
     RBT_ASSERT(values != NULL || view->element_count == 0);
     return rbt_values_get(view, values);
 }
@@ -318,5 +366,6 @@ uint64_t rbt_wire_list_name(const uint64_t *keys, const uint32_t *positions, siz
         }
         name = rbt_hash_bytes(from, size * sizeof *from, name);
     }
+    RBT_ASSERT(count > 0 || name == 0);
     return name == 0 ? 1 : name;
 }

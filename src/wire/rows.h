@@ -67,6 +67,11 @@ struct rbt_wire_rows {
 size_t rbt_wire_rows_bound(const struct rbt_wire_rows *rows);
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch);
 
+/* The same for dense rows with named keys whose values are not there yet: `values` is where the
+ * caller then writes them, as they are. Returns the bytes that they take, exactly. */
+size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows);
+size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values);
+
 /* Rows that have come; points into the message. */
 struct rbt_wire_view {
     uint32_t table;

@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "client/keylist.h"
+#include "client/client.h"
 
 const char *const sim_invariant_names[] = {
     "holds",      "(1) exactly once", "(2) marker soundness", "(3) read rule",  "(4) overlay",
@@ -56,7 +56,8 @@ void sim_world_deinit(struct sim_world *world)
 
 uint32_t sim_owner(const struct sim_world *world, uint32_t table, uint32_t key)
 {
-    return rbt_keylist_shard(world->plan->tables[table].keys[key], world->plan->servers);
+    return rbt_placement_shard(world->tables[table]->placement,
+                               world->plan->tables[table].keys[key]);
 }
 
 static double load(rbt_type type, const void *values, size_t at)

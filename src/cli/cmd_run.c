@@ -1,0 +1,283 @@
+/* cli/cmd_run.c - `rubato run`: the same job in several processes, here or on other hosts.
+ *
+ * In front of "--" stands the cluster, behind it what to run there: "train", in the words of
+ * `rubato train`, or any program that joins with rubato/cluster.h. Everything that can be checked
+ * is checked before anything is started. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/option.h"
+#include "base/thread.h"
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/crew.h"
+#include "cli/halves.h"
+#include "cli/role_line.h"
+#include "cli/run_line.h"
+#include "cli/sockets.h"
+#include "cli/terminal.h"
+#include "cli/train.h"
+#include "cli/train_line.h"
+#include "coordinator/hosts.h"
+#include "coordinator/launch.h"
+#include "net/address.h"
+
+enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
+
+static const char example[] = "rubato run --workers 4 -- train linear --data FILE";
+
+static void print_help(const struct rbt_option_table *table)
+{
+    puts("Usage: rubato run [cluster options] -- train ALGO --data FILE... [options]\n"
+         "       rubato run [cluster options] -- PROGRAM [arguments]\n\n"
+         "Runs a job in several processes: a coordinator, servers that hold the tables,\n"
+         "and worker processes; here, or on the hosts of a file. Ends them all when the\n"
+         "job ends, is interrupted, or loses a process. Under srun or mpirun every rank\n"
+         "takes a role by itself. See \"rubato train --help\" for what follows \"--\"; a\n"
+         "PROGRAM joins with rubato/cluster.h.\n\n"
+         "Cluster options:\n");
+    rbt_option_help(stdout, table);
+    puts("\nEvery cluster option may also come from the environment (RUBATO_RUN_SERVERS=2);\n"
+         "the command line wins.\n\n"
+         "Examples:\n"
+         "  rubato run --servers 2 --workers 4 -- train linear --data train.svm\n"
+         "  rubato run --hosts hosts.txt --servers 4 --workers 16 \\\n"
+         "      -- train mf --data ratings.csv --summary json\n"
+         "  srun -n 14 rubato run --servers 4 -- train linear --data train.svm");
+}
+
+/* What one run needs to know beside the command line. */
+struct scene {
+    struct rbt_hosts hosts;
+    char own_name[NAME_BYTES];
+    char program[PATH_BYTES];
+    char folder[PATH_BYTES];
+    char key[RBT_KEY_TEXT];
+    struct rbt_sockets sockets;
+};
+
+static rbt_status check_halves(const struct rbt_halves *halves)
+{
+    if (!halves->is_cut || halves->behind_count == 0) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "what to run must follow \"--\"");
+        return rbt_fail_hint(st, "For example: %s.", example);
+    }
+    return RBT_OK;
+}
+
+/* Standard input is one, the processes are many. */
+static rbt_status check_stdin(const struct rbt_train_options *options)
+{
+    const struct rbt_option_list *const lists[] = {&options->data, &options->eval};
+    for (size_t l = 0; l < 2; l++) {
+        for (size_t i = 0; i < lists[l]->count; i++) {
+            if (strcmp(lists[l]->values[i], "-") == 0) {
+                const rbt_status st = rbt_fail(
+                    RBT_E_INVALID, "several processes cannot share standard input, \"%s -\"",
+                    l == 0 ? "--data" : "--eval");
+                return rbt_fail_hint(st, "Write it to a file that all of them can read.");
+            }
+        }
+    }
+    return RBT_OK;
+}
+
+/* Checks the words of "train" as `rubato train` would, and takes over what stands there about the
+ * cluster. */
+static rbt_status check_train(struct rbt_run_line *line, const struct rbt_halves *halves,
+                              const struct rbt_option_table *table, const struct scene *scene,
+                              bool *wants_help)
+{
+    struct rbt_train_line train;
+    rbt_status st = rbt_train_line_parse(halves->behind_count - 1, halves->behind + 1, &train);
+    if (st != RBT_OK) {
+        return rbt_halves_hint(st, halves, table);
+    }
+    struct rbt_train_options *options = &train.request.options;
+    const struct rbt_halves_shared shared[] = {{"--workers", line->workers > 0},
+                                               {"--servers", line->servers > 0}};
+    *wants_help = train.wants_help;
+    if (train.wants_help) {
+        rbt_train_line_help(&train);
+    } else {
+        line->workers = line->workers > 0 ? line->workers : options->workers;
+        line->servers = line->servers > 0 ? line->servers : options->servers;
+        options->workers = line->workers;
+        options->servers = line->servers;
+        if (scene->hosts.count > 0 && !rbt_hosts_of_worker(&scene->hosts, 0)->is_here) {
+            options->model = NULL; /* they are written on another host */
+            train.request.log = NULL;
+        }
+        st = rbt_halves_check(halves, "run", shared, sizeof shared / sizeof shared[0]);
+        st = st != RBT_OK ? st : check_stdin(options);
+        st = st != RBT_OK ? st : rbt_train_check(&train.request);
+    }
+    rbt_train_line_free(&train);
+    return st;
+}
+
+/* Fills in what the machine knows. */
+static rbt_status look_around(const struct rbt_run_line *line, struct scene *scene)
+{
+    if (gethostname(scene->own_name, sizeof scene->own_name - 1) != 0) {
+        snprintf(scene->own_name, sizeof scene->own_name, "localhost");
+    }
+    if (getcwd(scene->folder, sizeof scene->folder) == NULL) {
+        scene->folder[0] = '\0';
+    }
+    const ssize_t length = readlink("/proc/self/exe", scene->program, sizeof scene->program - 1);
+    if (length <= 0) {
+        return rbt_fail(RBT_E_IO, "cannot find out where this program is");
+    }
+    scene->program[length] = '\0';
+    return line->hosts == NULL ? RBT_OK
+                               : rbt_hosts_read(line->hosts, scene->own_name, &scene->hosts);
+}
+
+/* Whether anything that is sent can be seen outside of this host. */
+static bool is_exposed(const struct rbt_run_line *line, const struct scene *scene)
+{
+    char address[RBT_ADDRESS_MAX];
+    snprintf(address, sizeof address, "%s:0", line->listen != NULL ? line->listen : "127.0.0.1");
+    return rbt_hosts_has_far(&scene->hosts) || !rbt_address_is_local(address) ||
+           (line->coordinator != NULL && !rbt_address_is_local(line->coordinator));
+}
+
+/* The key that was given, or a fresh one where others could listen. */
+static rbt_status take_key(const struct rbt_run_line *line, struct scene *scene)
+{
+    const rbt_status st = rbt_role_line_key(line->key, scene->key);
+    return st == RBT_OK && scene->key[0] == '\0' && is_exposed(line, scene)
+               ? rbt_key_generate(scene->key)
+               : st;
+}
+
+/* Unix sockets or TCP; for the former, makes their directory. */
+static rbt_status choose_transport(const struct rbt_run_line *line, struct scene *scene)
+{
+    const bool has_far = rbt_hosts_has_far(&scene->hosts);
+    if (line->coordinator != NULL) {
+        const rbt_status st = rbt_address_check(line->coordinator);
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    const bool wants_tcp = line->listen != NULL ||
+                           (line->coordinator != NULL && !rbt_address_is_unix(line->coordinator));
+    if (line->transport == RBT_RUN_UNIX && (has_far || wants_tcp)) {
+        return rbt_fail(RBT_E_INVALID,
+                        "Unix sockets reach no further than this host, but \"%s\" "
+                        "asks for TCP",
+                        has_far                ? "--hosts"
+                        : line->listen != NULL ? "--listen"
+                                               : "--coordinator");
+    }
+    if (line->transport == RBT_RUN_TCP || has_far || wants_tcp) {
+        return RBT_OK;
+    }
+    return rbt_sockets_make(&scene->sockets);
+}
+
+static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halves *halves,
+                         struct scene *scene)
+{
+    const bool is_live = rbt_terminal_is_live(stderr);
+    const struct rbt_crew_options options = {
+        .program = scene->program,
+        .far_program = line->remote_path != NULL ? line->remote_path : scene->program,
+        .workers = line->workers,
+        .threads = line->threads,
+        .servers = line->servers,
+        .server_threads = line->server_threads,
+        .directory = scene->sockets.path[0] != '\0' ? scene->sockets.path : NULL,
+        .listen = line->listen,
+        .coordinator = line->coordinator,
+        .hosts = scene->hosts.count > 0 ? &scene->hosts : NULL,
+        .own_name = scene->own_name,
+        .ssh = line->ssh,
+        .key = scene->key[0] != '\0' ? scene->key : NULL,
+        .start_timeout = line->start_timeout,
+        .timeout = line->timeout,
+        .job = halves->behind,
+        .folder = scene->folder[0] != '\0' ? scene->folder : NULL,
+        .environment = environ,
+        .parent = getpid(),
+        .columns = is_live ? rbt_terminal_width(stderr) : 0,
+    };
+    struct rbt_crew crew = {0};
+    rbt_status st = rbt_crew_build(&options, &crew);
+    if (st == RBT_OK) {
+        st = rbt_launch_run(&(struct rbt_launch_options){.processes = crew.processes,
+                                                         .count = crew.count,
+                                                         .err = stderr,
+                                                         .is_live = is_live,
+                                                         .start_seconds = line->start_timeout});
+    }
+    rbt_crew_deinit(&crew);
+    return st;
+}
+
+/* How many workers and servers there are, if nobody says. */
+static void complete(struct rbt_run_line *line, const struct scene *scene)
+{
+    if (line->workers == 0) {
+        line->workers = scene->hosts.count > 0 ? rbt_hosts_slots(&scene->hosts) * line->threads
+                                               : (int64_t)rbt_thread_cores();
+    }
+    line->servers = line->servers > 0 ? line->servers : 1;
+    line->threads = line->threads < line->workers ? line->threads : line->workers;
+}
+
+/* Checks everything, then starts. */
+static rbt_status run_here(struct rbt_run_line *line, const struct rbt_halves *halves,
+                           struct scene *scene)
+{
+    complete(line, scene);
+    rbt_status st = take_key(line, scene);
+    st = st != RBT_OK ? st : choose_transport(line, scene);
+    st = st != RBT_OK ? st : launch(line, halves, scene);
+    rbt_sockets_remove(&scene->sockets);
+    explicit_bzero(scene->key, sizeof scene->key);
+    return st;
+}
+
+static rbt_status run(int argc, char *const *argv, int *code)
+{
+    struct rbt_run_line line = {0};
+    const struct rbt_option_table table = rbt_run_line_table(&line);
+    const struct rbt_option_command command = {
+        .name = "rubato run", .tables = &table, .table_count = 1, .section = "RUN"};
+    const struct rbt_halves halves = rbt_halves_cut(argc, argv);
+    struct rbt_option_arguments arguments;
+    rbt_status st = rbt_option_parse(&command, halves.front, argv, &arguments);
+    if (st == RBT_OK && arguments.wants_help) {
+        print_help(&table);
+        return RBT_OK;
+    }
+    struct scene scene = {0};
+    bool is_ranked = false;
+    bool wants_help = false;
+    st = st != RBT_OK ? st : check_halves(&halves);
+    st = st != RBT_OK ? st : look_around(&line, &scene);
+    if (st == RBT_OK && strcmp(halves.behind[0], "train") == 0) {
+        st = check_train(&line, &halves, &table, &scene, &wants_help);
+    }
+    if (st == RBT_OK && !wants_help) {
+        st = rbt_run_rank(&line, &halves, &is_ranked, code);
+        st = st != RBT_OK || is_ranked ? st : run_here(&line, &halves, &scene);
+    }
+    rbt_hosts_deinit(&scene.hosts);
+    return st;
+}
+
+int rbt_cmd_run(int argc, char *const *argv)
+{
+    int code = RBT_EXIT_OK;
+    const rbt_status st = run(argc, argv, &code);
+    return st == RBT_OK ? code : rbt_complain_last(stderr, st);
+}

@@ -1,0 +1,67 @@
+/* cli/crew.h - the processes of `rubato run`: their command lines, hosts and addresses.
+ *
+ *     struct rbt_crew crew = {0};
+ *     rbt_status st = rbt_crew_build(&options, &crew);
+ *     ... rbt_launch_run() with crew.processes ...
+ *     rbt_crew_deinit(&crew);
+ *
+ * The coordinator comes first, then the servers, then the worker processes. Threads: none. */
+#ifndef RUBATO_CLI_CREW_H
+#define RUBATO_CLI_CREW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "coordinator/hosts.h"
+#include "coordinator/launch.h"
+#include "coordinator/words.h"
+
+struct rbt_crew_options {
+    const char *program;           /* path of rubato here */
+    const char *far_program;       /* on other hosts */
+    int64_t workers;               /* of the job */
+    int64_t threads;               /* workers per process */
+    int64_t servers;               /* processes */
+    int64_t server_threads;        /* shards per server */
+    const char *directory;         /* for Unix sockets; NULL: TCP */
+    const char *listen;            /* host of TCP addresses here; NULL: 127.0.0.1 or the host's */
+    const char *coordinator;       /* where it listens; NULL: anywhere */
+    const struct rbt_hosts *hosts; /* NULL: all here */
+    const char *own_name;          /* of this host */
+    const char *ssh;               /* command with options */
+    const char *key;               /* text; NULL: none */
+    double start_timeout;
+    double timeout;
+    char *const *job;         /* what to run; ends with NULL */
+    const char *folder;       /* where to run on other hosts; may be NULL */
+    char *const *environment; /* for other hosts, see coordinator/tether.h */
+    int64_t parent;           /* this process */
+    int columns;              /* of the terminal that shows the progress line; 0: none */
+};
+
+/* One process; what rbt_launch_process points to. */
+struct rbt_crew_member {
+    char name[32];
+    struct rbt_words words;
+    struct rbt_text_buffer input;
+};
+
+/* All zeros is empty. */
+struct rbt_crew {
+    struct rbt_launch_process *processes; /* owned */
+    struct rbt_crew_member *members;      /* owned */
+    size_t count;
+};
+
+/* How many worker processes there are. */
+int64_t rbt_crew_processes(const struct rbt_crew_options *options);
+
+/* Fails with RBT_E_INVALID when other hosts could not reach this one; with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_crew_build(const struct rbt_crew_options *options,
+                                       struct rbt_crew *crew);
+void rbt_crew_deinit(struct rbt_crew *crew);
+
+#endif

@@ -1,0 +1,108 @@
+/* cli/role_line.c - what the processes of a cluster have in common on the command line: the key,
+ * the time-outs, and being a child of `rubato run`. */
+#include "cli/role_line.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "coordinator/tether.h"
+#include "net/address.h"
+
+#define AT(field) offsetof(struct rbt_role_line, field)
+
+static const struct rbt_option options[] = {
+    {.name = "key",
+     .type = RBT_OPTION_TEXT,
+     .unit = "FILE",
+     .help = "The cluster's key, made by \"rubato keygen\"; without it (and without RUBATO_KEY) "
+             "nothing is encrypted.",
+     .offset = AT(key)},
+    {.name = "start-timeout",
+     .type = RBT_OPTION_TIME,
+     .min = 0.1,
+     .max = 86400,
+     .value = "30",
+     .help = "How long to wait until everybody is there.",
+     .offset = AT(start_timeout)},
+    {.name = "timeout",
+     .type = RBT_OPTION_TIME,
+     .min = 0.1,
+     .max = 86400,
+     .value = "10",
+     .help = "After so much time without a sign of life a process is lost.",
+     .offset = AT(timeout)},
+    {.name = "die-with-stdin",
+     .type = RBT_OPTION_FLAG,
+     .help = "Be a child of \"rubato run\": read the key from standard input, and end when it "
+             "ends.",
+     .offset = AT(is_child)},
+};
+
+struct rbt_option_table rbt_role_line_table(struct rbt_role_line *role)
+{
+    return (struct rbt_option_table){options, sizeof options / sizeof options[0], role};
+}
+
+rbt_status rbt_role_line_key(const char *path, char text[static RBT_KEY_TEXT])
+{
+    const char *place = path != NULL ? path : getenv("RUBATO_KEY");
+    if (place == NULL || place[0] == '\0') {
+        text[0] = '\0';
+        return RBT_OK;
+    }
+    return rbt_key_read(place, text);
+}
+
+rbt_status rbt_role_line_coordinator(const char *given, const char **address)
+{
+    const char *found = given != NULL ? given : getenv("RUBATO_COORDINATOR");
+    if (found == NULL || found[0] == '\0') {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "option \"--coordinator\" is missing");
+        return rbt_fail_hint(st, "Say where the coordinator listens: --coordinator HOST:PORT or "
+                                 "--coordinator unix:PATH.");
+    }
+    const rbt_status st = rbt_address_check(found);
+    if (st == RBT_OK) {
+        *address = found;
+    }
+    return st;
+}
+
+rbt_status rbt_role_line_begin(struct rbt_role_line *role)
+{
+    rbt_status st = RBT_OK;
+    if (role->is_child) {
+        struct rbt_tether tether;
+        st = rbt_tether_read(STDIN_FILENO, &tether);
+        st = st != RBT_OK ? st : rbt_tether_attach(&tether, role->is_program);
+        if (st != RBT_OK) {
+            return st;
+        }
+        memcpy(role->key_text, tether.key, sizeof tether.key);
+        explicit_bzero(&tether, sizeof tether);
+    }
+    if (role->key_text[0] == '\0') {
+        st = rbt_role_line_key(role->key, role->key_text);
+    }
+    if (st == RBT_OK && role->key_text[0] != '\0') {
+        st = rbt_security_open(role->key_text, &role->security);
+    }
+    return st;
+}
+
+void rbt_role_line_end(struct rbt_role_line *role)
+{
+    if (role->security != NULL) {
+        rbt_security_close(role->security);
+    }
+    explicit_bzero(role->key_text, sizeof role->key_text);
+}
+
+rbt_time rbt_role_line_time(double seconds)
+{
+    return (rbt_time)(seconds * 1e9);
+}

@@ -1,0 +1,802 @@
+/* client/caller.c - one thread's way to the shards. */
+#include "client/caller.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/hash.h"
+
+enum {
+    LIST_MIN = 16,               /* keys that are worth a name */
+    KEPT_MAX = 64 << 20,         /* bytes that a shard may owe an acknowledgement for */
+    AHEAD_MAX = 48,              /* requests ahead of their time, to one shard */
+};
+
+#define NANOSECONDS_PER_MS INT64_C(1000000)
+
+/* What a request is for. */
+struct asked {
+    struct rbt_driver_call *call; /* waits for it; or NULL */
+    struct rbt_ahead *ahead;      /* or NULL */
+    struct rbt_wire_done *done;   /* or NULL */
+    rbt_status status;            /* of a done */
+};
+
+/* Rows that are asked for again and again: the newest answer, and the next request. */
+struct rbt_ahead {
+    char *answer; /* a body; or NULL */
+    uint32_t answer_bytes;
+    size_t answer_max;
+    struct rbt_wire_news news;    /* of the answer */
+    struct asked *request;        /* on its way; or NULL */
+    struct rbt_driver_call *call; /* waits for it; or NULL */
+};
+
+/* --- Life ------------------------------------------------------------------------------------ */
+
+rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *shared,
+                           const struct rbt_link_options *links)
+{
+    caller->shared = shared;
+    caller->links = rbt_calloc(shared->shard_count, sizeof *caller->links);
+    caller->polls = rbt_calloc((size_t)shared->shard_count + 1, sizeof *caller->polls);
+    caller->error = rbt_calloc(1, sizeof *caller->error);
+    if (caller->links == NULL || caller->polls == NULL || caller->error == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for connections to %u shards", shared->shard_count);
+    }
+    rbt_status st = rbt_map_init(&caller->ahead_index, 0);
+    for (uint32_t i = 0; st == RBT_OK && i < shared->shard_count; i++) {
+        st = rbt_link_init(&caller->links[i], &links[i]);
+        caller->links[i].options.hello.worker = caller->worker;
+    }
+    return st;
+}
+
+/* Frees what the requests under way were for. */
+static void forget_requests(struct rbt_caller *caller)
+{
+    for (uint32_t i = 0; caller->links != NULL && i < caller->shared->shard_count; i++) {
+        for (struct rbt_link_request *r = caller->links[i].requests; r != NULL; r = r->next) {
+            rbt_free(r->owner);
+            r->owner = NULL;
+        }
+        rbt_link_reset(&caller->links[i]);
+    }
+    for (uint32_t i = 0; i < caller->ahead_count; i++) {
+        rbt_free(caller->ahead[i]->answer);
+        rbt_free(caller->ahead[i]);
+    }
+    if (caller->ahead_count > 0) { /* else there may be no map yet */
+        rbt_map_clear(&caller->ahead_index);
+    }
+    caller->ahead_count = 0;
+    caller->unanswered = 0;
+}
+
+void rbt_caller_reset(struct rbt_caller *caller)
+{
+    forget_requests(caller);
+}
+
+void rbt_caller_deinit(struct rbt_caller *caller)
+{
+    forget_requests(caller);
+    for (uint32_t i = 0; caller->links != NULL && i < caller->shared->shard_count; i++) {
+        rbt_link_deinit(&caller->links[i]);
+    }
+    rbt_free(caller->ahead);
+    rbt_map_deinit(&caller->ahead_index);
+    rbt_free(caller->links);
+    rbt_free(caller->polls);
+    rbt_free(caller->error);
+}
+
+/* Nothing works from now on; the reason is in the thread's record. */
+static void fail(struct rbt_caller *caller, rbt_status status)
+{
+    if (caller->status == RBT_OK) {
+        caller->status = status;
+        rbt_error_save(caller->error);
+    }
+    caller->unanswered = 0;
+}
+
+static rbt_status refuse(const struct rbt_caller *caller)
+{
+    rbt_error_restore(caller->error);
+    return caller->status;
+}
+
+/* --- Answers --------------------------------------------------------------------------------- */
+
+/* An answer, taken apart. */
+struct answer {
+    struct rbt_wire_answer head;
+    struct rbt_wire_view view;
+};
+
+static rbt_status parse(const char *body, uint32_t bytes, struct answer *answer)
+{
+    struct rbt_wire_cursor cursor = {body, body + bytes};
+    const rbt_status st = rbt_wire_get_answer(&cursor, &answer->head);
+    return st != RBT_OK ? st : rbt_wire_rows_get(&cursor.at, cursor.end, &answer->view);
+}
+
+/* Copies rows that lie side by side to where the batch wants them. */
+static void spread(const struct rbt_batch *batch, const char *from, size_t row_size)
+{
+    char *to = batch->values;
+    if (batch->positions == NULL) {
+        memcpy(to, from, batch->count * row_size);
+        return;
+    }
+    if (row_size == sizeof(uint32_t)) { /* the commonest: one float */
+        for (size_t i = 0; i < batch->count; i++) {
+            memcpy(to + (size_t)batch->positions[i] * sizeof(uint32_t), from + i * sizeof(uint32_t),
+                   sizeof(uint32_t));
+        }
+        return;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        memcpy(to + batch->positions[i] * row_size, from + i * row_size, row_size);
+    }
+}
+
+static rbt_status wrong_answer(void)
+{
+    return rbt_fail(RBT_E_PROTOCOL, "an answer does not fit its request");
+}
+
+/* Rows as they came, or unpacked into memory that the caller of this frees. */
+static rbt_status values_of(const struct rbt_wire_view *view, const void **values, void **unpacked)
+{
+    *unpacked = NULL;
+    *values = rbt_wire_view_raw(view);
+    if (*values != NULL || view->element_count == 0) {
+        return RBT_OK;
+    }
+    *unpacked = rbt_calloc((size_t)view->element_count, view->element_size);
+    if (*unpacked == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for %llu values",
+                        (unsigned long long)view->element_count);
+    }
+    *values = *unpacked;
+    return rbt_wire_view_values(view, *unpacked);
+}
+
+static rbt_status take_pull(const struct rbt_caller_table *table, const struct answer *answer,
+                            const struct rbt_shard_event *event)
+{
+    const struct rbt_batch *batch = &event->batches[0];
+    const struct rbt_wire_view *view = &answer->view;
+    const size_t row_size = (size_t)table->width * table->element_size;
+    const bool fits =
+        view->count == batch->count && (view->offsets != NULL) == table->is_sparse &&
+        view->element_size == table->element_size &&
+        (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
+    if (!fits) {
+        return wrong_answer();
+    }
+    const void *values = NULL;
+    void *unpacked = NULL;
+    const rbt_status st = values_of(view, &values, &unpacked);
+    if (st == RBT_OK && table->is_sparse) {
+        event->on_elements(event->context, view->elements, values, (size_t)view->element_count);
+    } else if (st == RBT_OK) {
+        spread(batch, values, row_size);
+    }
+    rbt_free(unpacked);
+    return st;
+}
+
+static rbt_status take_scan(const struct rbt_caller_table *table, const struct answer *answer,
+                            struct rbt_shard_scan *scan)
+{
+    const struct rbt_wire_view *view = &answer->view;
+    const size_t row_size = (size_t)table->width * table->element_size;
+    scan->count = (size_t)answer->head.scan_count;
+    if (view->count > scan->capacity || view->count > answer->head.scan_count) {
+        return wrong_answer();
+    }
+    if (view->count == 0) {
+        return RBT_OK;
+    }
+    if (view->element_size != table->element_size ||
+        view->element_count != (uint64_t)view->count * table->width) {
+        return wrong_answer();
+    }
+    const void *values = NULL;
+    void *unpacked = NULL;
+    rbt_status st = rbt_wire_view_keys(view, scan->keys);
+    st = st != RBT_OK ? st : values_of(view, &values, &unpacked);
+    if (st == RBT_OK) {
+        memcpy(scan->values, values, view->count * row_size);
+    }
+    rbt_free(unpacked);
+    if (st == RBT_OK && view->count < answer->head.scan_count &&
+        view->count < scan->capacity) { /* there was room, but not in a message */
+        return rbt_fail(RBT_E_BUSY, "the range holds %zu rows, more than a message can",
+                        scan->count);
+    }
+    return st;
+}
+
+/* Gives a call what it has waited for. */
+static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *call,
+                           const struct answer *answer)
+{
+    struct rbt_shard_event *event = &call->event;
+    const struct rbt_caller_table *table = &caller->shared->tables[event->table];
+    rbt_status st = event->kind == RBT_SHARD_SCAN ? take_scan(table, answer, event->scan)
+                                                  : take_pull(table, answer, event);
+    if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
+        if (answer->head.applied_count != event->applied_count) {
+            return wrong_answer();
+        }
+        for (uint32_t i = 0; i < event->applied_count; i++) {
+            event->applied[i] = answer->head.applied[i];
+        }
+    }
+    call->reply = (struct rbt_driver_reply){
+        .status = st == RBT_E_BUSY ? st : RBT_OK,
+        .version = answer->head.news.version,
+        .floor = answer->head.news.floor,
+        .acknowledged = caller->links[call->shard].news.arrived,
+        .had_to_wait = answer->head.was_parked && caller->had_to_wait};
+    return st == RBT_E_BUSY ? RBT_OK : st;
+}
+
+/* --- Requests -------------------------------------------------------------------------------- */
+
+/* Rows as the wire has them. */
+static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
+                                      const struct rbt_batch *batch, bool has_values)
+{
+    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
+    return (struct rbt_wire_rows){.table = table->number,
+                                  .count = batch->count,
+                                  .keys = batch->keys,
+                                  .positions = batch->positions,
+                                  .values = has_values ? batch->values : NULL,
+                                  .element_size = table->element_size,
+                                  .width = table->width,
+                                  .offsets = has_values ? batch->offsets : NULL,
+                                  .elements = batch->elements,
+                                  .compression = caller->shared->compression};
+}
+
+/* Sees to it that the shard has the batch's keys under their name, and names them. */
+static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
+                            const struct rbt_batch *batch, struct rbt_wire_rows *rows)
+{
+    if (batch->list == 0 || batch->count < LIST_MIN) {
+        return RBT_OK;
+    }
+    if (!rbt_link_has_list(link, batch->list)) {
+        if (!rbt_link_can_name(link)) {
+            return RBT_OK;
+        }
+        struct rbt_wire_rows keys = *rows;
+        keys.values = NULL;
+        keys.list = batch->list;
+        struct rbt_block *block =
+            rbt_block_create(RBT_WIRE_LIST_BYTES + rbt_wire_rows_bound(&keys));
+        if (block == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for a list of %zu keys", batch->count);
+        }
+        block->bytes = RBT_WIRE_LIST_BYTES +
+                       rbt_wire_rows_put(block->data + RBT_WIRE_LIST_BYTES, &keys, NULL);
+        rbt_wire_close(block->data,
+                       (struct rbt_frame){.kind = RBT_FRAME_LIST, .worker = caller->worker},
+                       block->bytes);
+        const rbt_status st = rbt_link_add_list(link, batch->list, block);
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    rows->keys = NULL;
+    rows->list = batch->list;
+    return RBT_OK;
+}
+
+/* A PULL or SCAN with this need. */
+static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
+                      const struct rbt_shard_event *event, int64_t need, struct asked *asked)
+{
+    struct rbt_link *link = &caller->links[shard];
+    const bool is_scan = event->kind == RBT_SHARD_SCAN;
+    struct rbt_wire_rows rows = {0};
+    rbt_status st = RBT_OK;
+    if (!is_scan) {
+        rows = wire_rows(caller, &event->batches[0], false);
+        st = name_keys(caller, link, &event->batches[0], &rows);
+    }
+    struct rbt_block *block =
+        st != RBT_OK ? NULL
+                     : rbt_block_create(is_scan ? RBT_WIRE_SCAN_BYTES
+                                                : RBT_WIRE_PULL_BYTES + rbt_wire_rows_bound(&rows));
+    if (block == NULL) {
+        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
+    }
+    if (is_scan) {
+        const struct rbt_wire_scan scan = {.need = need,
+                                           .range_first = event->scan->range.first,
+                                           .range_last = event->scan->range.last,
+                                           .capacity = event->scan->capacity,
+                                           .table = caller->shared->tables[event->table].number};
+        block->bytes = rbt_wire_put_scan(block->data, &scan);
+    } else {
+        const struct rbt_wire_pull pull = {.need = need,
+                                           .subscription = event->subscription,
+                                           .applied_first = event->applied_first,
+                                           .applied_count = event->applied_count};
+        block->bytes = rbt_wire_put_pull(block->data, &pull);
+        block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows, NULL);
+    }
+    const struct rbt_frame header = {.kind = is_scan ? RBT_FRAME_SCAN : RBT_FRAME_PULL,
+                                     .worker = caller->worker};
+    return rbt_link_ask(link, block, header, asked, NULL);
+}
+
+/* Asks, for a call or ahead of one. */
+static rbt_status request(struct rbt_caller *caller, uint32_t shard,
+                          const struct rbt_shard_event *event, int64_t need,
+                          const struct asked *what, struct asked **sent)
+{
+    struct asked *asked = rbt_calloc(1, sizeof *asked);
+    if (asked == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a request");
+    }
+    *asked = *what;
+    const rbt_status st = ask(caller, shard, event, need, asked);
+    if (st != RBT_OK) {
+        rbt_free(asked);
+        return st;
+    }
+    if (sent != NULL) {
+        *sent = asked;
+    }
+    return RBT_OK;
+}
+
+/* --- Rows asked for ahead -------------------------------------------------------------------- */
+
+static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t subscription,
+                                    uint32_t shard)
+{
+    const uint64_t key = rbt_hash_key(subscription) + shard;
+    const uint32_t found = rbt_map_find(&caller->ahead_index, key);
+    if (found != RBT_MAP_NONE) {
+        return caller->ahead[found];
+    }
+    if (caller->ahead_count == caller->ahead_max) {
+        const uint32_t max = caller->ahead_max == 0 ? 16 : caller->ahead_max * 2;
+        struct rbt_ahead **grown = rbt_realloc(caller->ahead, max, sizeof *grown);
+        if (grown == NULL) {
+            return NULL;
+        }
+        caller->ahead = grown;
+        caller->ahead_max = max;
+    }
+    struct rbt_ahead *ahead = rbt_calloc(1, sizeof *ahead);
+    if (ahead == NULL || rbt_map_reserve(&caller->ahead_index, 1) != RBT_OK) {
+        rbt_free(ahead);
+        return NULL;
+    }
+    rbt_map_insert(&caller->ahead_index, key, caller->ahead_count);
+    caller->ahead[caller->ahead_count++] = ahead;
+    return ahead;
+}
+
+/* Asks for the rows as they will be once everybody has got further. */
+static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
+                      const struct rbt_driver_call *call)
+{
+    const int64_t floor = ahead->news.floor;
+    if (ahead->request != NULL || floor == RBT_CLOCK_GONE ||
+        caller->links[call->shard].request_count >= AHEAD_MAX) {
+        return;
+    }
+    const int64_t need = floor > call->event.need ? floor + 1 : call->event.need + 1;
+    const struct asked what = {.ahead = ahead};
+    if (request(caller, call->shard, &call->event, need, &what, &ahead->request) != RBT_OK) {
+        ahead->request = NULL; /* it will be asked for when it is wanted */
+    }
+}
+
+/* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
+static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
+                     struct answer *answer)
+{
+    if (ahead->answer == NULL || ahead->news.floor < event->need ||
+        parse(ahead->answer, ahead->answer_bytes, answer) != RBT_OK ||
+        answer->head.applied_count != event->applied_count) {
+        return false;
+    }
+    for (uint32_t i = 0; event->applied_least != NULL && i < event->applied_count; i++) {
+        if (answer->head.applied[i] < event->applied_least[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Copies never get older. */
+static rbt_status keep_newest(struct rbt_ahead *ahead, const struct answer *answer,
+                              const char *body, uint32_t bytes)
+{
+    if (ahead->answer != NULL && ahead->news.version > answer->head.news.version) {
+        return RBT_OK;
+    }
+    if (bytes > ahead->answer_max) {
+        rbt_free(ahead->answer);
+        ahead->answer = rbt_calloc(bytes, 1);
+        ahead->answer_max = ahead->answer == NULL ? 0 : bytes;
+        if (ahead->answer == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
+        }
+    }
+    memcpy(ahead->answer, body, bytes);
+    ahead->answer_bytes = bytes;
+    ahead->news = answer->head.news;
+    return RBT_OK;
+}
+
+/* Serves a waiting call from the kept answer, or asks again. */
+static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahead)
+{
+    struct rbt_driver_call *call = ahead->call;
+    struct answer kept;
+    if (is_fresh(ahead, &call->event, &kept)) {
+        ahead->call = NULL;
+        caller->unanswered--;
+        const rbt_status st = complete(caller, call, &kept);
+        ask_ahead(caller, ahead, call);
+        return st;
+    }
+    const struct asked what = {.ahead = ahead};
+    return ahead->request != NULL ? RBT_OK
+                                  : request(caller, call->shard, &call->event, call->event.need,
+                                            &what, &ahead->request);
+}
+
+static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call *call)
+{
+    struct rbt_ahead *ahead = find_ahead(caller, call->event.subscription, call->shard);
+    if (ahead == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
+    }
+    RBT_ASSERT(ahead->call == NULL); /* a worker has one step under way */
+    ahead->call = call;
+    caller->unanswered++;
+    /* A copy of the right clock that lacks something: what is asked for ahead may have to wait for
+     * this very worker, so the rows are asked for as they are now. */
+    struct answer kept;
+    if (ahead->request != NULL && ahead->news.floor >= call->event.need &&
+        !is_fresh(ahead, &call->event, &kept)) {
+        ahead->call = NULL;
+        const struct asked what = {.call = call, .ahead = ahead};
+        return request(caller, call->shard, &call->event, call->event.need, &what, NULL);
+    }
+    return serve_waiting(caller, ahead);
+}
+
+static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
+{
+    if (call->event.kind == RBT_SHARD_PULL && call->event.subscription != 0 &&
+        call->event.need != RBT_CLOCK_ANY) {
+        return pull_eagerly(caller, call);
+    }
+    const struct asked what = {.call = call};
+    caller->unanswered++;
+    return request(caller, call->shard, &call->event, call->event.need, &what, NULL);
+}
+
+/* --- Receiving ------------------------------------------------------------------------------- */
+
+static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked, const char *body,
+                               uint32_t bytes)
+{
+    struct rbt_ahead *ahead = asked->ahead;
+    struct answer answer;
+    rbt_status st = parse(body, bytes, &answer);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (ahead != NULL) {
+        ahead->request = ahead->request == asked ? NULL : ahead->request;
+        st = keep_newest(ahead, &answer, body, bytes);
+    }
+    if (st == RBT_OK && asked->call != NULL) {
+        caller->unanswered--;
+        return complete(caller, asked->call, &answer);
+    }
+    return st == RBT_OK && ahead != NULL && ahead->call != NULL ? serve_waiting(caller, ahead) : st;
+}
+
+static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_link_request *request,
+                            const struct rbt_frame *frame, const char *body)
+{
+    struct rbt_caller *caller = context;
+    struct asked *asked = request->owner;
+    rbt_status st = RBT_OK;
+    (void)link;
+    if (asked == NULL) { /* a probe of a connection before */
+        return RBT_OK;
+    }
+    if (frame->kind == RBT_FRAME_ROWS && asked->done == NULL) {
+        st = receive_rows(caller, asked, body, frame->length);
+    } else if (frame->kind == RBT_FRAME_DONE && asked->done != NULL) {
+        struct rbt_wire_cursor cursor = {body, body + frame->length};
+        st = rbt_wire_get_done(&cursor, asked->done);
+        caller->unanswered--;
+    } else {
+        st = wrong_answer();
+    }
+    rbt_free(asked);
+    request->owner = NULL;
+    if (st != RBT_OK) {
+        fail(caller, st); /* asking again would bring the same */
+    }
+    return st;
+}
+
+static void on_news(void *context, struct rbt_link *link)
+{
+    const struct rbt_caller *caller = context;
+    const uint32_t shard = link->options.hello.shard;
+    int64_t floor = atomic_load_explicit(&caller->shared->floors[shard], memory_order_relaxed);
+    while (link->news.floor > floor &&
+           !atomic_compare_exchange_weak_explicit(&caller->shared->floors[shard], &floor,
+                                                  link->news.floor, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+    uint64_t version =
+        atomic_load_explicit(&caller->shared->versions[shard], memory_order_relaxed);
+    while (link->news.version > version &&
+           !atomic_compare_exchange_weak_explicit(&caller->shared->versions[shard], &version,
+                                                  link->news.version, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+/* --- Waiting --------------------------------------------------------------------------------- */
+
+static void work(struct rbt_caller *caller, rbt_time now)
+{
+    const struct rbt_link_handler handler = {
+        .context = caller, .on_answer = on_answer, .on_news = on_news};
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        const rbt_status st = rbt_link_work(&caller->links[i], now, &handler);
+        if (st != RBT_OK) {
+            fail(caller, st);
+        }
+    }
+}
+
+void rbt_caller_look(struct rbt_caller *caller)
+{
+    if (caller->status == RBT_OK) {
+        work(caller, rbt_clock_now());
+    }
+}
+
+/* Sleeps until something can be done, and does it. */
+static void wait_once(struct rbt_caller *caller)
+{
+    const uint32_t count = caller->shared->shard_count;
+    rbt_time deadline = RBT_TIME_NEVER;
+    for (uint32_t i = 0; i < count; i++) {
+        const rbt_time due = rbt_link_prepare(&caller->links[i], &caller->polls[i]);
+        deadline = due < deadline ? due : deadline;
+    }
+    caller->polls[count] =
+        (struct pollfd){.fd = rbt_member_alarm(caller->shared->member), .events = POLLIN};
+    const rbt_time now = rbt_clock_now();
+    int timeout = -1;
+    if (deadline != RBT_TIME_NEVER) {
+        const rbt_time left = deadline - now;
+        timeout = left <= 0 ? 0 : (int)((left + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
+    }
+    if (poll(caller->polls, count + 1, timeout) < 0 && errno != EINTR) {
+        fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));
+        return;
+    }
+    if (caller->polls[count].revents != 0) {
+        fail(caller, rbt_member_failure(caller->shared->member));
+        return;
+    }
+    work(caller, rbt_clock_now());
+}
+
+/* Whether everything has been handed to the kernel, and no shard owes too much. */
+static bool is_flushed(const struct rbt_caller *caller)
+{
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        const struct rbt_link *link = &caller->links[i];
+        if (!rbt_link_is_flushed(link) || link->kept_bytes > KEPT_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void flush(struct rbt_caller *caller)
+{
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        rbt_link_flush(&caller->links[i]);
+    }
+    while (caller->status == RBT_OK && !is_flushed(caller)) {
+        wait_once(caller);
+    }
+}
+
+rbt_status rbt_caller_drain(struct rbt_caller *caller)
+{
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        while (caller->status == RBT_OK && caller->links[i].kept != NULL) {
+            wait_once(caller);
+        }
+    }
+    return caller->status == RBT_OK ? RBT_OK : refuse(caller);
+}
+
+/* --- Steps ----------------------------------------------------------------------------------- */
+
+/* The message of a PUSH; NULL and a status without memory. */
+static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
+                            const struct rbt_shard_event *event, struct rbt_block **block)
+{
+    size_t bytes = RBT_WIRE_PUSH_BYTES;
+    for (size_t i = 0; i < event->batch_count; i++) {
+        const struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        bytes += rbt_wire_rows_bound(&rows);
+    }
+    if (bytes > RBT_FRAME_BODY_MAX) {
+        return rbt_fail(RBT_E_INVALID, "the updates of one clock take %zu bytes, more than a "
+                                       "message holds (%u)",
+                        bytes, RBT_FRAME_BODY_MAX);
+    }
+    struct rbt_block *b = rbt_block_create(bytes);
+    if (b == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a message of %zu bytes", bytes);
+    }
+    const struct rbt_wire_push push = {.clock = event->clock,
+                                       .marker = event->marker,
+                                       .range_first = event->range.first,
+                                       .range_last = event->range.last,
+                                       .batch_count = (uint32_t)event->batch_count};
+    b->bytes = rbt_wire_put_push(b->data, &push);
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
+        struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        st = name_keys(caller, link, &event->batches[i], &rows);
+        b->bytes += st != RBT_OK ? 0 : rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
+    }
+    if (st != RBT_OK) {
+        rbt_block_unref(b);
+        return st;
+    }
+    *block = b;
+    return RBT_OK;
+}
+
+static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *call)
+{
+    const struct rbt_shard_event *event = &call->event;
+    struct rbt_link *link = &caller->links[call->shard];
+    const bool is_leave = event->kind == RBT_SHARD_LEAVE;
+    if (!is_leave && event->sequence <= link->sent) {
+        return RBT_OK; /* another shard's copy could not be sent, and so all are sent again */
+    }
+    struct rbt_block *block = NULL;
+    rbt_status st = RBT_OK;
+    if (is_leave) {
+        block = rbt_block_create(RBT_WIRE_LEAVE_BYTES);
+        st = block == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for a message") : RBT_OK;
+    } else {
+        st = make_push(caller, link, event, &block);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    const uint64_t number = event->sequence > link->sent ? event->sequence : link->sent + 1;
+    block->bytes = is_leave ? RBT_WIRE_LEAVE_BYTES : block->bytes;
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = is_leave ? RBT_FRAME_LEAVE : RBT_FRAME_PUSH,
+                                      .worker = caller->worker,
+                                      .id = number},
+                   block->bytes);
+    return rbt_link_push(link, block, number, is_leave);
+}
+
+static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
+{
+    const struct rbt_link *link = &caller->links[call->shard];
+    const bool is_request =
+        call->event.kind == RBT_SHARD_PULL || call->event.kind == RBT_SHARD_SCAN;
+    call->reply = (struct rbt_driver_reply){.floor = link->news.floor,
+                                            .version = link->news.version,
+                                            .acknowledged = link->news.arrived};
+    const rbt_status st = is_request ? pull(caller, call) : push(caller, call);
+    if (st == RBT_E_CLOSED || st == RBT_E_PROTOCOL || (st != RBT_OK && is_request)) {
+        fail(caller, st); /* calls of this step may be on their way */
+    }
+    call->reply.status = st != RBT_OK ? st : call->reply.status;
+}
+
+/* What has gone over the wire since the last reply. */
+static void count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply)
+{
+    uint64_t sent = 0;
+    uint64_t received = 0;
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        struct rbt_channel_stats stats;
+        rbt_link_stats(&caller->links[i], &stats);
+        sent += stats.bytes_sent;
+        received += stats.bytes_received;
+    }
+    reply->bytes_sent = sent - caller->counted.bytes_sent;
+    reply->bytes_received = received - caller->counted.bytes_received;
+    caller->counted.bytes_sent = sent;
+    caller->counted.bytes_received = received;
+}
+
+void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+{
+    bool is_late = false;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t floor = caller->links[calls[i].shard].news.floor;
+        is_late = is_late || calls[i].event.need > floor;
+    }
+    caller->had_to_wait = is_late;
+    for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
+        start(caller, &calls[i]);
+    }
+    if (caller->status == RBT_OK) {
+        flush(caller);
+    }
+    if (caller->unanswered > 0) {
+        const rbt_time began = rbt_clock_now();
+        while (caller->status == RBT_OK && caller->unanswered > 0) {
+            wait_once(caller);
+        }
+        calls[0].reply.waited = rbt_clock_now() - began;
+    }
+    for (size_t i = 0; caller->status != RBT_OK && i < count; i++) {
+        calls[i].reply.status = refuse(caller);
+    }
+    for (uint32_t i = 0; caller->status != RBT_OK && i < caller->ahead_count; i++) {
+        caller->ahead[i]->call = NULL; /* on a stack that is about to be left */
+    }
+    if (count > 0) {
+        count_bytes(caller, &calls[0].reply);
+    }
+}
+
+rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,
+                          struct rbt_frame header, struct rbt_wire_done *done)
+{
+    struct asked *asked = rbt_calloc(1, sizeof *asked);
+    if (asked == NULL || caller->status != RBT_OK) {
+        rbt_free(asked);
+        rbt_block_unref(block);
+        return caller->status != RBT_OK ? refuse(caller)
+                                        : rbt_fail(RBT_E_NOMEM, "no memory for a request");
+    }
+    asked->done = done;
+    caller->unanswered++;
+    const rbt_status st = rbt_link_ask(&caller->links[shard], block, header, asked, NULL);
+    if (st != RBT_OK) {
+        fail(caller, st);
+    }
+    while (caller->status == RBT_OK && caller->unanswered > 0) {
+        wait_once(caller);
+    }
+    if (caller->status != RBT_OK) {
+        return refuse(caller);
+    }
+    return done->status == RBT_OK ? RBT_OK : rbt_fail((rbt_status)done->status, "%s", done->text);
+}

@@ -1,0 +1,88 @@
+/* client/caller.h - one thread's way to the shards: a link to each, and rows that were asked for
+ * ahead of their time.
+ *
+ * Updates are sent and not waited for, but until the kernel has taken them: a slow server slows its
+ * senders. Requests go out to all shards at once, and the caller then waits for the last answer,
+ * reading and writing whatever it can meanwhile. There is no other thread in between: waking one
+ * would cost more than most answers take.
+ *
+ * Rows of eager tables are asked for ahead: when an answer has been used, the next request for the
+ * same rows leaves at once and asks for more than there is. The shard answers when everybody has
+ * finished another clock, and usually the rows are there before they are wanted.
+ *
+ * Threads: a caller belongs to one thread. */
+#ifndef RUBATO_CLIENT_CALLER_H
+#define RUBATO_CLIENT_CALLER_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "client/driver.h"
+#include "client/link.h"
+#include "net/member.h"
+
+/* What callers must know of a table. */
+struct rbt_caller_table {
+    uint32_t element_size;
+    uint32_t width;
+    bool is_sparse;
+    uint32_t number; /* at the shards: a reader's may differ */
+};
+
+/* What all callers of a process share. */
+struct rbt_caller_shared {
+    rbt_member *member;
+    uint32_t shard_count;
+    struct rbt_caller_table *tables;     /* written before the table is used */
+    atomic_int_least64_t *floors;        /* per shard, the highest heard of; relaxed */
+    atomic_uint_least64_t *versions;     /* the same */
+    enum rbt_compression compression;
+};
+
+struct rbt_ahead;
+
+struct rbt_caller {
+    struct rbt_caller_shared *shared;
+    uint32_t worker; /* or RBT_FRAME_NOBODY */
+    struct rbt_link *links;
+    struct pollfd *polls; /* shard_count + 1 */
+    struct rbt_map ahead_index;
+    struct rbt_ahead **ahead;
+    uint32_t ahead_count;
+    uint32_t ahead_max;
+    uint32_t unanswered; /* calls of the step under way */
+    bool had_to_wait;    /* one of them, for other workers */
+    struct rbt_channel_stats counted; /* what replies have told of so far */
+    rbt_status status;   /* why nothing works any more */
+    struct rbt_error_record *error;
+};
+
+RBT_MUST_USE rbt_status rbt_caller_init(struct rbt_caller *caller,
+                                        struct rbt_caller_shared *shared,
+                                        const struct rbt_link_options *links);
+void rbt_caller_deinit(struct rbt_caller *caller);
+
+/* A new run. */
+void rbt_caller_reset(struct rbt_caller *caller);
+
+/* See struct rbt_driver_ops; PUSH, LEAVE, PULL and SCAN. */
+void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+
+/* Sends a message that is answered with DONE, and waits for that. The block holds everything but
+ * the header. Fails with what the answer says. */
+RBT_MUST_USE rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard,
+                                       struct rbt_block *block, struct rbt_frame header,
+                                       struct rbt_wire_done *done);
+
+/* Takes what has come, without waiting. */
+void rbt_caller_look(struct rbt_caller *caller);
+
+/* Waits until the shards have everything, the last message of the run included. */
+RBT_MUST_USE rbt_status rbt_caller_drain(struct rbt_caller *caller);
+
+#endif

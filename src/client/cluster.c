@@ -1,0 +1,186 @@
+/* client/cluster.c - joining a cluster and leaving it.
+ *
+ * What is not given comes from the environment, where `rubato run` has put it, so that a program
+ * need not know whether it was started by hand or by a launcher. */
+#include "client/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/text.h"
+
+enum {
+    WORKERS_MAX = 1024,
+    START_SECONDS = 30,
+    TIMEOUT_SECONDS = 10,
+};
+
+#define CUT_SECONDS 3.0 /* without a connection: a process that is not there does not come back */
+
+int rbt_cluster_is_there(void)
+{
+    return getenv("RUBATO_COORDINATOR") != NULL;
+}
+
+static rbt_status number_from(const char *variable, int64_t most, uint32_t *value)
+{
+    const char *text = getenv(variable);
+    int64_t number = 0;
+    if (*value != 0 || text == NULL) {
+        return RBT_OK;
+    }
+    if (!rbt_text_to_int(text, &number) || number < 0 || number > most) {
+        return rbt_fail(RBT_E_INVALID, "%s must be a number up to %lld, got \"%s\"", variable,
+                        (long long)most, text);
+    }
+    *value = (uint32_t)number;
+    return RBT_OK;
+}
+
+static rbt_status seconds_from(const char *variable, double fallback, double *value)
+{
+    const char *text = getenv(variable);
+    if (*value == 0 && text != NULL && (!rbt_text_to_seconds(text, value) || *value <= 0)) {
+        return rbt_fail(RBT_E_INVALID, "%s must be a time such as 10s, got \"%s\"", variable, text);
+    }
+    *value = *value == 0 ? fallback : *value;
+    return RBT_OK;
+}
+
+/* Fills in what was left out. */
+static rbt_status complete(struct rbt_cluster_options *options)
+{
+    uint32_t index = options->index > 0 ? (uint32_t)options->index : 0;
+    const bool has_index = index != 0;
+    rbt_status st = number_from("RUBATO_WORKERS", WORKERS_MAX, &options->workers);
+    st = st != RBT_OK ? st : number_from("RUBATO_THREADS", WORKERS_MAX, &options->threads);
+    st = st != RBT_OK ? st : number_from("RUBATO_INDEX", WORKERS_MAX, &index);
+    st = st != RBT_OK
+             ? st
+             : seconds_from("RUBATO_START_TIMEOUT", START_SECONDS, &options->start_timeout);
+    st = st != RBT_OK ? st : seconds_from("RUBATO_TIMEOUT", TIMEOUT_SECONDS, &options->timeout);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (!has_index && getenv("RUBATO_INDEX") != NULL) {
+        options->index = (int32_t)index + 1;
+    }
+    if (options->coordinator == NULL) {
+        options->coordinator = getenv("RUBATO_COORDINATOR");
+    }
+    if (options->key_file == NULL) {
+        options->key_file = getenv("RUBATO_KEY");
+    }
+    if (options->coordinator == NULL) {
+        st = rbt_fail(RBT_E_INVALID, "there is no cluster to join");
+        return rbt_fail_hint(st, "Start the program with \"rubato run -- PROGRAM\", or set "
+                                 "RUBATO_COORDINATOR.");
+    }
+    options->threads = options->threads == 0 ? 1 : options->threads;
+    options->workers = options->workers == 0 ? options->threads : options->workers;
+    options->name_space = options->name_space == NULL ? "main" : options->name_space;
+    if (strlen(options->name_space) >= sizeof((struct rbt_cluster *)0)->name_space / 2) {
+        return rbt_fail(RBT_E_INVALID, "\"%s\" cannot be a namespace", options->name_space);
+    }
+    return RBT_OK;
+}
+
+static void on_bound(void *context, int64_t staleness)
+{
+    rbt_cluster *cluster = context;
+    pthread_mutex_lock(&cluster->mutex);
+    if (cluster->on_staleness != NULL) {
+        cluster->on_staleness(cluster->context, staleness);
+    }
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+static rbt_status open_security(rbt_cluster *cluster, const char *path)
+{
+    char key[RBT_KEY_TEXT];
+    rbt_status st = rbt_key_read(path, key);
+    st = st != RBT_OK ? st : rbt_security_open(key, &cluster->security);
+    memset(key, 0, sizeof key);
+    return st;
+}
+
+static rbt_status join(rbt_cluster *cluster, const struct rbt_cluster_options *options)
+{
+    rbt_status st =
+        options->key_file != NULL ? open_security(cluster, options->key_file) : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
+    cluster->silence_max = (rbt_time)(options->timeout * 1e9);
+    cluster->cut_max = options->timeout < CUT_SECONDS ? cluster->silence_max
+                                                      : (rbt_time)(CUT_SECONDS * 1e9);
+    const struct rbt_member_options member = {
+        .coordinator = options->coordinator,
+        .security = cluster->security,
+        .role = cluster->is_reader ? RBT_ROLE_READER : RBT_ROLE_WORKER,
+        .index = options->index > 0 ? options->index - 1 : RBT_INDEX_ANY,
+        .start_timeout = (rbt_time)(options->start_timeout * 1e9),
+        .silence_max = cluster->silence_max,
+        .cut_max = cluster->cut_max,
+        .space = cluster->name_space,
+        .worker_count = cluster->is_reader ? options->threads : options->workers,
+        .thread_count = options->threads,
+        .context = cluster,
+        .on_bound = on_bound};
+    return rbt_member_join(&member, &cluster->member);
+}
+
+rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_cluster **cluster)
+{
+    struct rbt_cluster_options full = {.struct_size = sizeof full};
+    if (options != NULL) {
+        if (options->struct_size < sizeof options->struct_size ||
+            options->struct_size > sizeof full) {
+            return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
+                            options->struct_size);
+        }
+        memcpy(&full, options, options->struct_size);
+    }
+    rbt_status st = complete(&full);
+    rbt_cluster *c = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *c);
+    if (c == NULL) {
+        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
+    }
+    const int error = pthread_mutex_init(&c->mutex, NULL);
+    RBT_ASSERT(error == 0);
+    c->is_reader = full.is_reader != 0;
+    snprintf(c->name_space, sizeof c->name_space, "%s", full.name_space);
+    st = join(c, &full);
+    if (st != RBT_OK) {
+        rbt_cluster_leave(c, st, NULL);
+        return st;
+    }
+    *cluster = c;
+    return RBT_OK;
+}
+
+uint32_t rbt_cluster_index(const rbt_cluster *cluster)
+{
+    return rbt_member_plan(cluster->member)->index;
+}
+
+void rbt_cluster_leave(rbt_cluster *cluster, rbt_status status, const char *why)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    RBT_ASSERT(!cluster->is_busy); /* jobs are closed before */
+    struct rbt_error_record record;
+    rbt_error_save(&record);
+    if (cluster->member != NULL) {
+        rbt_member_leave(cluster->member, status, why);
+    }
+    rbt_security_close(cluster->security);
+    (void)pthread_mutex_destroy(&cluster->mutex); /* nobody holds it */
+    rbt_free(cluster);
+    rbt_error_restore(&record);
+}

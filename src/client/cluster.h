@@ -1,0 +1,26 @@
+/* client/cluster.h - the inside of a cluster handle, for the driver. */
+#ifndef RUBATO_CLIENT_CLUSTER_H
+#define RUBATO_CLIENT_CLUSTER_H
+
+#include <pthread.h>
+
+#include <rubato/cluster.h>
+
+#include "net/member.h"
+#include "net/security.h"
+
+struct rbt_cluster {
+    rbt_member *member;
+    rbt_security *security; /* NULL: plain */
+    bool is_reader;
+    char name_space[256];
+    rbt_time silence_max;
+    rbt_time cut_max;
+    bool is_busy; /* a job is open */
+
+    pthread_mutex_t mutex; /* rank LEAF; guards whom to tell of a new staleness */
+    void *context;
+    void (*on_staleness)(void *context, int64_t staleness);
+};
+
+#endif

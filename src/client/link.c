@@ -1,0 +1,550 @@
+/* client/link.c - what one worker has on its way to one shard, and the connection that carries it. */
+#include "client/link.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+enum {
+    LISTS_MAX = 4096,
+    MILLISECOND = 1000000,
+};
+
+#define BACKOFF_MIN (INT64_C(10) * MILLISECOND)
+#define BACKOFF_MAX (INT64_C(500) * MILLISECOND)
+#define LIST_BYTES_MAX (SIZE_MAX >> 34) /* 1 GiB of lists: what comes later is written out */
+
+rbt_status rbt_link_init(struct rbt_link *link, const struct rbt_link_options *options)
+{
+    *link = (struct rbt_link){.options = *options, .socket = -1, .backoff = BACKOFF_MIN};
+    return rbt_map_init(&link->list_index, 0);
+}
+
+static void close_connection(struct rbt_link *link)
+{
+    if (link->channel != NULL) {
+        struct rbt_channel_stats stats;
+        rbt_channel_stats(link->channel, &stats);
+        link->past.bytes_sent += stats.bytes_sent;
+        link->past.bytes_received += stats.bytes_received;
+        link->past.frames_sent += stats.frames_sent;
+        link->past.frames_received += stats.frames_received;
+        link->past.writes += stats.writes;
+        link->past.reads += stats.reads;
+        rbt_channel_close(link->channel);
+    }
+    if (link->socket >= 0) {
+        (void)close(link->socket);
+    }
+    link->channel = NULL;
+    link->socket = -1;
+    link->state = RBT_LINK_DOWN;
+    link->probe = 0;
+}
+
+static void free_kept(struct rbt_link *link)
+{
+    struct rbt_link_kept *kept = link->kept;
+    link->kept = kept->next;
+    link->kept_last = link->kept == NULL ? NULL : link->kept_last;
+    link->kept_bytes -= kept->block->bytes;
+    rbt_block_unref(kept->block);
+    rbt_free(kept);
+}
+
+static void free_request(struct rbt_link_request *request)
+{
+    rbt_block_unref(request->block);
+    rbt_free(request);
+}
+
+void rbt_link_reset(struct rbt_link *link)
+{
+    while (link->kept != NULL) {
+        free_kept(link);
+    }
+    while (link->requests != NULL) {
+        struct rbt_link_request *request = link->requests;
+        link->requests = request->next;
+        free_request(request);
+    }
+    link->requests_last = NULL;
+    link->request_count = 0;
+    link->sent = 0;
+    link->probe = 0;
+    link->news = (struct rbt_wire_news){0};
+}
+
+void rbt_link_deinit(struct rbt_link *link)
+{
+    rbt_link_reset(link);
+    close_connection(link);
+    for (uint32_t i = 0; i < link->list_count; i++) {
+        rbt_block_unref(link->lists[i]);
+    }
+    rbt_free(link->lists);
+    rbt_map_deinit(&link->list_index);
+}
+
+void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats)
+{
+    *stats = (struct rbt_channel_stats){0};
+    if (link->channel != NULL) {
+        rbt_channel_stats(link->channel, stats);
+    }
+    stats->bytes_sent += link->past.bytes_sent;
+    stats->bytes_received += link->past.bytes_received;
+    stats->frames_sent += link->past.frames_sent;
+    stats->frames_received += link->past.frames_received;
+    stats->writes += link->past.writes;
+    stats->reads += link->past.reads;
+}
+
+/* --- Losing and making connections ----------------------------------------------------------- */
+
+/* The connection is over; another will be tried soon. */
+static void cut(struct rbt_link *link, rbt_time now)
+{
+    const bool was_up = link->state == RBT_LINK_UP;
+    close_connection(link);
+    if (was_up) {
+        link->down_since = now;
+        link->backoff = BACKOFF_MIN;
+        link->cuts++;
+    }
+    link->retry_at = now + (was_up ? 0 : link->backoff);
+    link->backoff = was_up || link->backoff * 2 < BACKOFF_MAX ? link->backoff * (was_up ? 1 : 2)
+                                                               : BACKOFF_MAX;
+}
+
+/* Whether it has been tried for long enough; the last reason is in the thread's record. */
+static rbt_status judge(const struct rbt_link *link, rbt_time now)
+{
+    if (link->down_since == 0 || now - link->down_since < link->options.cut_max) {
+        return RBT_OK;
+    }
+    char why[RBT_ERROR_MAX];
+    memcpy(why, rbt_last_error(), sizeof why);
+    return rbt_fail(RBT_E_CLOSED, "lost shard %u at %s: no connection for %.3gs (%s)",
+                    link->options.hello.shard, link->options.address,
+                    (double)(now - link->down_since) * 1e-9, why);
+}
+
+/* Starts to connect. */
+static rbt_status connect_link(struct rbt_link *link, rbt_time now)
+{
+    link->down_since = link->down_since == 0 ? now : link->down_since;
+    if (rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
+        link->socket = -1;
+        cut(link, now);
+        return judge(link, now);
+    }
+    link->state = RBT_LINK_CONNECTING;
+    link->heard_at = now;
+    return RBT_OK;
+}
+
+static rbt_status send_hello(struct rbt_link *link)
+{
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
+    if (block == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
+    }
+    block->bytes = rbt_wire_put_hello(block->data, &link->options.hello);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_HELLO,
+                                      .worker = link->options.hello.worker},
+                   block->bytes);
+    const rbt_status st = rbt_channel_send(link->channel, block);
+    rbt_block_unref(block);
+    return st;
+}
+
+/* The socket is connected, or not. */
+static rbt_status finish_connecting(struct rbt_link *link, rbt_time now)
+{
+    struct pollfd poll_one = {.fd = link->socket, .events = POLLOUT};
+    if (poll(&poll_one, 1, 0) <= 0) {
+        if (now - link->heard_at < link->options.cut_max) {
+            return RBT_OK; /* it takes its time */
+        }
+        (void)rbt_fail(RBT_E_TIMEOUT, "it does not answer");
+        cut(link, now);
+        return judge(link, now);
+    }
+    const struct rbt_channel_options options = {.security = link->options.security,
+                                                .body_max = RBT_FRAME_BODY_MAX};
+    rbt_status st = rbt_address_finish(link->options.address, link->socket);
+    if (st == RBT_OK) {
+        const int socket = link->socket;
+        link->socket = -1; /* the channel's now */
+        st = rbt_channel_open(socket, &options, &link->channel);
+    }
+    st = st != RBT_OK ? st : send_hello(link);
+    if (st == RBT_E_NOMEM) {
+        return st;
+    }
+    if (st != RBT_OK) {
+        cut(link, now);
+        return judge(link, now);
+    }
+    link->state = RBT_LINK_GREETING;
+    link->heard_at = now;
+    return RBT_OK;
+}
+
+/* The shard has said how far it has come: what it lacks is sent again. */
+static rbt_status send_again(struct rbt_link *link)
+{
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < link->list_count; i++) {
+        st = rbt_channel_send(link->channel, link->lists[i]);
+    }
+    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL;
+         kept = kept->next) {
+        st = rbt_channel_send(link->channel, kept->block);
+    }
+    for (struct rbt_link_request *request = link->requests; st == RBT_OK && request != NULL;
+         request = request->next) {
+        st = rbt_channel_send(link->channel, request->block);
+    }
+    return st;
+}
+
+/* --- Sending --------------------------------------------------------------------------------- */
+
+/* Sends a block now if there is a connection; else it goes out when there is one. */
+static rbt_status transmit(struct rbt_link *link, struct rbt_block *block)
+{
+    const rbt_status st =
+        link->state == RBT_LINK_UP ? rbt_channel_send(link->channel, block) : RBT_OK;
+    return st == RBT_E_NOMEM ? st : RBT_OK; /* a broken connection shows when it is worked on */
+}
+
+rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_t number,
+                         bool is_leave)
+{
+    RBT_ASSERT(number > link->sent);
+    struct rbt_link_kept *kept = rbt_calloc(1, sizeof *kept);
+    if (kept == NULL) {
+        rbt_block_unref(block);
+        return rbt_fail(RBT_E_NOMEM, "no memory for a message");
+    }
+    *kept = (struct rbt_link_kept){.number = number, .is_leave = is_leave, .block = block};
+    if (link->kept_last == NULL) {
+        link->kept = kept;
+    } else {
+        link->kept_last->next = kept;
+    }
+    link->kept_last = kept;
+    link->kept_bytes += block->bytes;
+    link->sent = number;
+    return transmit(link, block);
+}
+
+rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *block, struct rbt_frame header,
+                        void *owner, struct rbt_link_request **request)
+{
+    struct rbt_link_request *r = rbt_calloc(1, sizeof *r);
+    if (r == NULL) {
+        rbt_block_unref(block);
+        return rbt_fail(RBT_E_NOMEM, "no memory for a request");
+    }
+    header.id = header.id != 0 ? header.id : ++link->next_id;
+    rbt_wire_close(block->data, header, block->bytes);
+    *r = (struct rbt_link_request){.id = header.id, .block = block, .owner = owner};
+    if (link->requests_last == NULL) {
+        link->requests = r;
+    } else {
+        link->requests_last->next = r;
+    }
+    link->requests_last = r;
+    link->request_count++;
+    if (request != NULL) {
+        *request = r;
+    }
+    return transmit(link, block);
+}
+
+bool rbt_link_has_list(const struct rbt_link *link, uint64_t name)
+{
+    return rbt_map_find(&link->list_index, name) != RBT_MAP_NONE;
+}
+
+bool rbt_link_can_name(const struct rbt_link *link)
+{
+    return link->list_count < LISTS_MAX && link->list_bytes < LIST_BYTES_MAX;
+}
+
+rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name, struct rbt_block *block)
+{
+    rbt_status st = rbt_map_reserve(&link->list_index, 1);
+    if (st == RBT_OK && link->list_count == link->list_max) {
+        const uint32_t max = link->list_max == 0 ? 16 : link->list_max * 2;
+        struct rbt_block **grown = rbt_realloc(link->lists, max, sizeof *grown);
+        st = grown == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for lists of keys") : RBT_OK;
+        if (grown != NULL) {
+            link->lists = grown;
+            link->list_max = max;
+        }
+    }
+    if (st != RBT_OK) {
+        rbt_block_unref(block);
+        return st;
+    }
+    rbt_map_insert(&link->list_index, name, link->list_count);
+    link->lists[link->list_count++] = block;
+    link->list_bytes += block->bytes;
+    return transmit(link, block);
+}
+
+bool rbt_link_is_flushed(const struct rbt_link *link)
+{
+    const bool has_work =
+        link->kept != NULL || link->requests != NULL || link->state != RBT_LINK_DOWN;
+    return link->state == RBT_LINK_UP ? rbt_channel_queued(link->channel) == 0 : !has_work;
+}
+
+void rbt_link_flush(struct rbt_link *link)
+{
+    if (link->state == RBT_LINK_UP) {
+        const rbt_status flushed = rbt_channel_flush(link->channel);
+        (void)flushed; /* an error shows again when it is worked on */
+    }
+}
+
+/* --- Receiving ------------------------------------------------------------------------------- */
+
+static void take_news(struct rbt_link *link, const struct rbt_wire_news *news, bool has_left)
+{
+    link->news.floor = news->floor > link->news.floor ? news->floor : link->news.floor;
+    link->news.version = news->version > link->news.version ? news->version : link->news.version;
+    link->news.arrived = news->arrived > link->news.arrived ? news->arrived : link->news.arrived;
+    while (link->kept != NULL &&
+           (link->kept->number <= link->news.arrived || (has_left && link->kept->is_leave))) {
+        free_kept(link);
+    }
+}
+
+/* Takes the request with this id out of the list; NULL if there is none. */
+static struct rbt_link_request *take_request(struct rbt_link *link, uint64_t id)
+{
+    struct rbt_link_request *before = NULL;
+    for (struct rbt_link_request *r = link->requests; r != NULL; before = r, r = r->next) {
+        if (r->id != id) {
+            continue;
+        }
+        if (before == NULL) {
+            link->requests = r->next;
+        } else {
+            before->next = r->next;
+        }
+        link->requests_last = link->requests_last == r ? before : link->requests_last;
+        link->request_count--;
+        return r;
+    }
+    return NULL;
+}
+
+static rbt_status receive_answer(struct rbt_link *link, const struct rbt_frame *frame,
+                                 const char *body, const struct rbt_link_handler *handler)
+{
+    struct rbt_wire_cursor cursor = {body, body + frame->length};
+    struct rbt_wire_news news;
+    rbt_status st = rbt_wire_get_news(&cursor, &news); /* both kinds begin with it */
+    if (st != RBT_OK) {
+        return st;
+    }
+    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
+    struct rbt_link_request *request = take_request(link, frame->id);
+    if (request == NULL) {
+        return RBT_OK; /* a repetition */
+    }
+    if (request->id == link->probe && request->owner == NULL) {
+        link->probe = 0;
+    } else {
+        st = handler->on_answer(handler->context, link, request, frame, body);
+    }
+    free_request(request);
+    return st;
+}
+
+/* The shard does not want us: for good, unless it says that we may try again. */
+static rbt_status receive_refusal(struct rbt_link *link, const struct rbt_frame *frame,
+                                  const char *body, rbt_time now)
+{
+    struct rbt_wire_cursor cursor = {body, body + frame->length};
+    char text[RBT_WIRE_TEXT_MAX];
+    if (rbt_wire_get_text(&cursor, text) != RBT_OK) {
+        text[0] = '\0';
+    }
+    const rbt_status st = rbt_fail(RBT_E_CLOSED, "shard %u at %s refused us: %s",
+                                   link->options.hello.shard, link->options.address, text);
+    if ((frame->flags & RBT_FRAME_TRY_AGAIN) != 0) {
+        cut(link, now);
+        return judge(link, now);
+    }
+    close_connection(link);
+    return st;
+}
+
+static rbt_status receive_greeting(struct rbt_link *link, const struct rbt_frame *frame,
+                                   const char *body)
+{
+    struct rbt_wire_cursor cursor = {body, body + frame->length};
+    struct rbt_wire_news news;
+    rbt_status st = frame->kind == RBT_FRAME_WELCOME
+                        ? rbt_wire_get_news(&cursor, &news)
+                        : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u",
+                                   frame->kind);
+    if (st != RBT_OK) {
+        return st;
+    }
+    take_news(link, &news, false);
+    link->state = RBT_LINK_UP;
+    link->down_since = 0;
+    link->backoff = BACKOFF_MIN;
+    return send_again(link);
+}
+
+/* One frame. */
+static rbt_status receive_one(struct rbt_link *link, const struct rbt_frame *frame,
+                              const char *body, const struct rbt_link_handler *handler)
+{
+    struct rbt_wire_cursor cursor = {body, body + frame->length};
+    struct rbt_wire_news news;
+    if (link->state == RBT_LINK_GREETING) {
+        return receive_greeting(link, frame, body);
+    }
+    switch (frame->kind) {
+    case RBT_FRAME_ACK: {
+        const rbt_status st = rbt_wire_get_news(&cursor, &news);
+        if (st == RBT_OK) {
+            take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
+        }
+        return st;
+    }
+    case RBT_FRAME_ROWS:
+    case RBT_FRAME_DONE:
+        return receive_answer(link, frame, body, handler);
+    default:
+        return rbt_fail(RBT_E_PROTOCOL, "message %u is not for a worker", frame->kind);
+    }
+}
+
+/* Reads all there is. */
+static rbt_status receive(struct rbt_link *link, rbt_time now,
+                          const struct rbt_link_handler *handler)
+{
+    struct rbt_frame frame;
+    const char *body = NULL;
+    for (;;) { /* ends: what has come is finite, and is read once */
+        rbt_status st = rbt_channel_receive(link->channel, &frame, &body);
+        if (st == RBT_E_BUSY) {
+            return RBT_OK;
+        }
+        if (st == RBT_OK && frame.kind == RBT_FRAME_REFUSED) {
+            return receive_refusal(link, &frame, body, now);
+        }
+        link->heard_at = st == RBT_OK ? now : link->heard_at;
+        st = st != RBT_OK ? st : receive_one(link, &frame, body, handler);
+        if (st == RBT_E_NOMEM) {
+            return st;
+        }
+        if (st != RBT_OK) {
+            cut(link, now);
+            return judge(link, now);
+        }
+        handler->on_news(handler->context, link);
+    }
+}
+
+/* --- Working --------------------------------------------------------------------------------- */
+
+/* Whether a word is due from the shard. */
+static bool is_owed(const struct rbt_link *link)
+{
+    return link->state == RBT_LINK_GREETING || link->requests != NULL || link->kept != NULL;
+}
+
+/* Asks whether the shard is still there when it has said nothing for a while, and cuts the
+ * connection when it does not answer that, either. */
+static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
+{
+    const rbt_time silent = now - link->heard_at;
+    if (!is_owed(link) || silent < link->options.silence_max / 4) {
+        return RBT_OK;
+    }
+    if (silent >= link->options.silence_max) {
+        (void)rbt_fail(RBT_E_TIMEOUT, "no word for %.3gs", (double)silent * 1e-9);
+        cut(link, now);
+        return RBT_OK;
+    }
+    if (link->state != RBT_LINK_UP || link->probe != 0) {
+        return RBT_OK;
+    }
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_RESET_BYTES);
+    if (block == NULL) {
+        return RBT_OK; /* there will be another time */
+    }
+    struct rbt_link_request *request = NULL;
+    block->bytes = RBT_WIRE_RESET_BYTES;
+    const struct rbt_frame header = {.kind = RBT_FRAME_STATS,
+                                     .worker = link->options.hello.worker};
+    const rbt_status st = rbt_link_ask(link, block, header, NULL, &request);
+    link->probe = st == RBT_OK ? request->id : 0;
+    return st;
+}
+
+rbt_time rbt_link_prepare(const struct rbt_link *link, struct pollfd *poll)
+{
+    *poll = (struct pollfd){.fd = -1};
+    switch (link->state) {
+    case RBT_LINK_DOWN:
+        return rbt_link_is_flushed(link) ? RBT_TIME_NEVER : link->retry_at;
+    case RBT_LINK_CONNECTING:
+        *poll = (struct pollfd){.fd = link->socket, .events = POLLOUT};
+        return link->heard_at + link->options.cut_max;
+    case RBT_LINK_GREETING:
+    case RBT_LINK_UP:
+        break;
+    }
+    poll->fd = rbt_channel_socket(link->channel);
+    poll->events = rbt_channel_wants(link->channel);
+    if (!is_owed(link)) {
+        return RBT_TIME_NEVER;
+    }
+    const rbt_time quarter = link->heard_at + link->options.silence_max / 4;
+    return link->probe == 0 && link->state == RBT_LINK_UP
+               ? quarter
+               : link->heard_at + link->options.silence_max;
+}
+
+rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
+                         const struct rbt_link_handler *handler)
+{
+    rbt_status st = RBT_OK;
+    if (link->state == RBT_LINK_DOWN && now >= link->retry_at && !rbt_link_is_flushed(link)) {
+        st = connect_link(link, now);
+    }
+    if (st == RBT_OK && link->state == RBT_LINK_CONNECTING) {
+        st = finish_connecting(link, now);
+    }
+    if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
+        st = receive(link, now, handler);
+    }
+    if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
+        st = watch_silence(link, now);
+    }
+    if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
+        const rbt_status flushed = rbt_channel_flush(link->channel);
+        if (flushed != RBT_OK && flushed != RBT_E_BUSY) {
+            cut(link, now);
+            st = judge(link, now);
+        }
+    }
+    return st;
+}

@@ -1,0 +1,138 @@
+/* client/link.h - what one worker has on its way to one shard, and the connection that carries it.
+ *
+ * Updates are kept until the shard has said that they have arrived, requests until they are
+ * answered, lists of keys for good. When the connection is cut a new one is made, and what the shard
+ * lacks is sent again, in order: nothing is lost, and nothing counts twice, because shards know
+ * messages by their numbers. A link gives up when it has had no connection for too long.
+ *
+ * A link never waits: its owner polls.
+ *
+ *     struct pollfd poll;  rbt_time deadline = rbt_link_prepare(link, now, &poll);
+ *     ... poll ...
+ *     st = rbt_link_work(link, now, &handler);   // reads, writes, connects again
+ *
+ * Threads: a link belongs to one thread. */
+#ifndef RUBATO_CLIENT_LINK_H
+#define RUBATO_CLIENT_LINK_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "net/address.h"
+#include "net/block.h"
+#include "net/channel.h"
+#include "wire/message.h"
+
+struct rbt_link_options {
+    char address[RBT_ADDRESS_MAX];
+    const rbt_security *security; /* NULL: plain */
+    struct rbt_wire_hello hello;
+    rbt_time cut_max;     /* without a connection */
+    rbt_time silence_max; /* without a word although one is due */
+};
+
+enum rbt_link_state {
+    RBT_LINK_DOWN,       /* until `retry_at` */
+    RBT_LINK_CONNECTING, /* the socket is */
+    RBT_LINK_GREETING,   /* HELLO is on its way */
+    RBT_LINK_UP,
+};
+
+/* A message of the stream that has not arrived yet, as far as we know. */
+struct rbt_link_kept {
+    struct rbt_link_kept *next;
+    uint64_t number;
+    bool is_leave;
+    struct rbt_block *block;
+};
+
+/* A request that has not been answered. */
+struct rbt_link_request {
+    struct rbt_link_request *next;
+    uint64_t id;
+    struct rbt_block *block;
+    void *owner; /* whoever asked; the handler gets it back */
+};
+
+struct rbt_link {
+    struct rbt_link_options options;
+    enum rbt_link_state state;
+    rbt_channel *channel; /* GREETING and UP */
+    int socket;           /* CONNECTING */
+    rbt_time retry_at;
+    rbt_time backoff;
+    rbt_time down_since; /* when the last connection ended, or the first was wanted */
+    rbt_time heard_at;   /* when something last came */
+    uint64_t probe;      /* id of the question whether it is still there; 0: none */
+    struct rbt_link_kept *kept; /* in the order of numbers */
+    struct rbt_link_kept *kept_last;
+    size_t kept_bytes;
+    struct rbt_link_request *requests; /* in the order of asking */
+    struct rbt_link_request *requests_last;
+    uint32_t request_count;
+    uint64_t next_id;
+    uint64_t sent; /* highest number of the stream */
+    struct rbt_map list_index;
+    struct rbt_block **lists;
+    uint32_t list_count;
+    uint32_t list_max;
+    size_t list_bytes;
+    struct rbt_wire_news news; /* the latest */
+    uint64_t cuts;             /* connections lost so far */
+    struct rbt_channel_stats past; /* of connections that are over */
+};
+
+struct rbt_link_handler {
+    void *context;
+    /* ROWS or DONE for a request, which is freed afterwards. RBT_E_PROTOCOL cuts the connection. */
+    rbt_status (*on_answer)(void *context, struct rbt_link *link, struct rbt_link_request *request,
+                            const struct rbt_frame *frame, const char *body);
+    /* The shard has said how far it is. */
+    void (*on_news)(void *context, struct rbt_link *link);
+};
+
+RBT_MUST_USE rbt_status rbt_link_init(struct rbt_link *link,
+                                      const struct rbt_link_options *options);
+void rbt_link_deinit(struct rbt_link *link);
+
+/* Forgets everything that is on its way, and starts to count from 0 again: a new run. */
+void rbt_link_reset(struct rbt_link *link);
+
+/* Sends a message of the stream; takes over the reference. */
+RBT_MUST_USE rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block,
+                                      uint64_t number, bool is_leave);
+
+/* Sends a request, whose header is completed with its id; takes over the reference. */
+RBT_MUST_USE rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *block,
+                                     struct rbt_frame header, void *owner,
+                                     struct rbt_link_request **request);
+
+/* Whether the shard has, or will have, the list of this name; and sending one. */
+bool rbt_link_has_list(const struct rbt_link *link, uint64_t name);
+RBT_MUST_USE rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name,
+                                          struct rbt_block *block);
+bool rbt_link_can_name(const struct rbt_link *link);
+
+/* Whether everything has been handed to the kernel. */
+bool rbt_link_is_flushed(const struct rbt_link *link);
+
+/* What to poll for (descriptor -1: nothing), and when to call rbt_link_work() at the latest. */
+rbt_time rbt_link_prepare(const struct rbt_link *link, struct pollfd *poll);
+
+/* Does what can be done now. Fails when the link is of no use any more, with a sentence. */
+RBT_MUST_USE rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
+                                      const struct rbt_link_handler *handler);
+
+/* Writes what is queued, as far as it goes. */
+void rbt_link_flush(struct rbt_link *link);
+
+void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats);
+
+#endif

@@ -1,0 +1,103 @@
+/* server/desk.h - a shard and what lies beside it: names and shapes of its tables, lists of keys,
+ * requests that wait. The inside of server/host.h, shared by host.c (streams, tables) and reads.c
+ * (requests for rows). Threads: the shard's. */
+#ifndef RUBATO_SERVER_DESK_H
+#define RUBATO_SERVER_DESK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/shard_event.h"
+#include "server/host.h"
+#include "server/lists.h"
+#include "store/shard.h"
+#include "wire/message.h"
+
+struct rbt_desk_table {
+    bool is_open;
+    bool is_sparse;
+    uint32_t element_size;
+    uint32_t width;
+    struct rbt_wire_table as_told; /* by whoever opened it */
+};
+
+/* A request for rows. */
+struct rbt_desk_request {
+    struct rbt_guest *guest; /* NULL: the slot is free */
+    uint64_t id;
+    bool is_scan;
+    bool was_parked;
+    uint32_t table;
+    struct rbt_list *list; /* PULL; a reference once it is kept */
+    struct rbt_wire_pull pull;
+    struct rbt_wire_scan scan;
+    uint32_t next; /* free slot */
+};
+
+struct rbt_host {
+    struct rbt_host_options options;
+    rbt_shard *shard;
+    struct rbt_shard_effect *effects; /* slot_max + 1 */
+    uint32_t *ready;                  /* the same; slots to be answered */
+    int64_t floor;
+    uint64_t version;
+    uint64_t run; /* how often clocks were set back */
+    struct rbt_desk_table *tables;
+    uint32_t table_count;
+    struct rbt_lists lists;
+    /* Requests that wait: those in slots are known to the shard, the others wait for a slot. */
+    struct rbt_desk_request *slots;
+    uint32_t slot_max;
+    uint32_t free_slot;
+    uint32_t parked_count; /* slots that the shard knows */
+    struct rbt_desk_request *queue;
+    size_t queue_count;
+    size_t queue_max;
+    /* Scratch, for the message at hand. */
+    struct rbt_list **keys; /* one for each batch whose keys were written out */
+    size_t key_max;
+    struct rbt_batch *batches;
+    size_t batch_max;
+    char *values; /* unpacked */
+    size_t values_max;
+    uint64_t *applied; /* worker_count */
+};
+
+/* Steps the shard. Returns how many slots in host->ready may be answered now. */
+size_t rbt_desk_step(rbt_host *host, const struct rbt_shard_event *event,
+                     struct rbt_shard_outbox *out);
+
+/* The flags of a message that says how far the guest's stream has arrived. */
+uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest);
+
+/* The list of keys of a view: the guest's of that name, or the scratch list `at`. */
+RBT_MUST_USE rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *guest,
+                                      const struct rbt_wire_view *view, size_t at,
+                                      struct rbt_list **list);
+
+/* The open table with this number. */
+RBT_MUST_USE rbt_status rbt_desk_table(const rbt_host *host, uint32_t table,
+                                       const struct rbt_desk_table **found);
+
+/* At least `bytes` of scratch for values. */
+RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);
+
+/* --- reads.c --------------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_reads_init(rbt_host *host);
+void rbt_reads_deinit(rbt_host *host);
+RBT_MUST_USE rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest,
+                                       const struct rbt_frame *frame,
+                                       struct rbt_wire_cursor *body);
+RBT_MUST_USE rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest,
+                                       const struct rbt_frame *frame,
+                                       struct rbt_wire_cursor *body);
+
+/* Answers `count` slots of host->ready, and what has waited for a slot. */
+RBT_MUST_USE rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count);
+
+/* Forgets what a guest has asked for, or everybody. */
+void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest);
+
+#endif

@@ -1,0 +1,466 @@
+/* server/reads.c - requests for rows: answered at once, or when everybody has got far enough.
+ *
+ * Rows are copied once, by the shard, to the place in the answer where they belong.
+ *
+ * A request that waits has a slot, and the shard knows it by the slot's number. When its guest is
+ * gone the slot stays taken until the shard says that it is ready: shards forget nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "server/desk.h"
+
+enum {
+    SLOTS_PER_WORKER = 64,
+    SLOTS_MIN = 64,
+    QUEUE_MAX = 1 << 16,            /* requests without a slot */
+    SCAN_BYTES_MAX = 512 << 20,     /* of rows in an answer */
+};
+
+static const uint32_t none = UINT32_MAX;
+
+rbt_status rbt_reads_init(rbt_host *host)
+{
+    host->slot_max = host->options.worker_count * SLOTS_PER_WORKER + SLOTS_MIN;
+    host->slots = rbt_calloc(host->slot_max, sizeof *host->slots);
+    host->effects = rbt_calloc((size_t)host->slot_max + 1, sizeof *host->effects);
+    host->ready = rbt_calloc((size_t)host->slot_max + 1, sizeof *host->ready);
+    if (host->slots == NULL || host->effects == NULL || host->ready == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a job's shard");
+    }
+    for (uint32_t i = 0; i < host->slot_max; i++) {
+        host->slots[i].next = i + 1 < host->slot_max ? i + 1 : none;
+    }
+    return RBT_OK;
+}
+
+void rbt_reads_deinit(rbt_host *host)
+{
+    if (host->slots != NULL) {
+        rbt_reads_forget(host, NULL);
+    }
+    rbt_free(host->queue);
+    rbt_free(host->slots);
+    rbt_free(host->effects);
+    rbt_free(host->ready);
+}
+
+void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
+{
+    for (uint32_t i = 0; i < host->slot_max; i++) {
+        struct rbt_desk_request *request = &host->slots[i];
+        if (request->guest != NULL && (guest == NULL || request->guest == guest)) {
+            rbt_list_unref(request->list);
+            *request = (struct rbt_desk_request){.next = request->next}; /* still the shard's */
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < host->queue_count; i++) {
+        if (guest == NULL || host->queue[i].guest == guest) {
+            rbt_list_unref(host->queue[i].list);
+        } else {
+            host->queue[kept++] = host->queue[i];
+        }
+    }
+    host->queue_count = kept;
+}
+
+/* --- Answers --------------------------------------------------------------------------------- */
+
+/* The event that the shard is stepped with, but for where rows go to. */
+static struct rbt_shard_event event_of(const rbt_host *host, const struct rbt_desk_request *request)
+{
+    const bool is_scan = request->is_scan;
+    return (struct rbt_shard_event){.kind = is_scan ? RBT_SHARD_SCAN : RBT_SHARD_PULL,
+                                    .worker = request->guest->worker,
+                                    .table = request->table,
+                                    .need = is_scan ? request->scan.need : request->pull.need,
+                                    .request = none,
+                                    .applied = host->applied,
+                                    .applied_first = is_scan ? 0 : request->pull.applied_first,
+                                    .applied_count = is_scan ? 0 : request->pull.applied_count};
+}
+
+/* Steps the shard with a request that need not wait. */
+static void step_open(rbt_host *host, const struct rbt_shard_event *event)
+{
+    struct rbt_shard_outbox out;
+    RBT_ASSERT(event->need <= host->floor);
+    (void)rbt_desk_step(host, event, &out); /* a request lets nobody go on */
+    RBT_ASSERT(out.count == 1 && out.effects[0].kind == RBT_SHARD_ANSWERED);
+}
+
+/* Writes what stands in front of the rows; returns its size. */
+static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, char *to,
+                        uint64_t scan_count)
+{
+    const struct rbt_wire_answer answer = {
+        .news = rbt_host_news(host, request->guest->worker),
+        .was_parked = request->was_parked,
+        .scan_count = scan_count,
+        .applied_count = request->is_scan ? 0 : request->pull.applied_count,
+        .applied = host->applied};
+    return rbt_wire_put_answer(to, &answer);
+}
+
+static size_t front_bytes(const struct rbt_desk_request *request)
+{
+    return RBT_WIRE_ANSWER_BYTES +
+           (request->is_scan ? 0 : request->pull.applied_count * sizeof(uint64_t));
+}
+
+static void send_answer(const rbt_host *host, const struct rbt_desk_request *request,
+                        struct rbt_block *block)
+{
+    const struct rbt_frame header = {.kind = RBT_FRAME_ROWS,
+                                     .flags = rbt_desk_flags(host, request->guest),
+                                     .worker = request->guest->worker,
+                                     .id = request->id};
+    rbt_wire_close(block->data, header, block->bytes);
+    request->guest->owes_ack = false; /* the answer says how far the stream has come */
+    request->guest->send(request->guest->context, block);
+    rbt_block_unref(block);
+}
+
+static rbt_status no_memory(void)
+{
+    return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
+}
+
+/* Dense rows: the shard writes them into the answer. */
+static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *request)
+{
+    const struct rbt_desk_table *table = &host->tables[request->table];
+    struct rbt_wire_rows rows = {.table = request->table,
+                                 .count = request->list->count,
+                                 .list = request->list->name,
+                                 .element_size = table->element_size,
+                                 .width = table->width};
+    const size_t front = front_bytes(request);
+    struct rbt_block *block = rbt_block_create(front + rbt_wire_rows_reserve_bytes(&rows));
+    if (block == NULL) {
+        return no_memory();
+    }
+    struct rbt_batch batch = rbt_list_batch(request->list, request->table);
+    struct rbt_shard_event event = event_of(host, request);
+    block->bytes = front + rbt_wire_rows_reserve(block->data + front, &rows, &batch.values);
+    event.batches = &batch;
+    event.batch_count = 1;
+    step_open(host, &event);
+    (void)put_front(host, request, block->data, 0);
+    send_answer(host, request, block);
+    return RBT_OK;
+}
+
+/* The elements of a sparse row, while the shard holds them out. */
+struct sink {
+    rbt_host *host;
+    const struct rbt_desk_request *request;
+    struct rbt_block *block; /* NULL without memory */
+};
+
+static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
+{
+    struct sink *sink = context;
+    const struct rbt_desk_table *table = &sink->host->tables[sink->request->table];
+    const uint32_t offsets[2] = {0, (uint32_t)count};
+    static const uint64_t zero = 0;
+    const struct rbt_wire_rows rows = {.table = sink->request->table,
+                                       .count = 1,
+                                       .list = sink->request->list->name,
+                                       .values = count == 0 ? &zero : values,
+                                       .element_size = table->element_size,
+                                       .width = table->width,
+                                       .offsets = offsets,
+                                       .elements = index};
+    const size_t front = front_bytes(sink->request);
+    sink->block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
+    if (sink->block != NULL) {
+        sink->block->bytes = front + rbt_wire_rows_put(sink->block->data + front, &rows, NULL);
+    }
+}
+
+static rbt_status answer_sparse(rbt_host *host, const struct rbt_desk_request *request)
+{
+    struct sink sink = {.host = host, .request = request};
+    struct rbt_batch batch = rbt_list_batch(request->list, request->table);
+    struct rbt_shard_event event = event_of(host, request);
+    event.batches = &batch;
+    event.batch_count = 1;
+    event.on_elements = take_elements;
+    event.context = &sink;
+    step_open(host, &event);
+    if (sink.block == NULL) {
+        return no_memory();
+    }
+    (void)put_front(host, request, sink.block->data, 0);
+    send_answer(host, request, sink.block);
+    return RBT_OK;
+}
+
+/* A row of a range, for sorting. */
+struct found {
+    uint64_t key;
+    uint32_t position;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t x = ((const struct found *)a)->key;
+    const uint64_t y = ((const struct found *)b)->key;
+    return x < y ? -1 : x > y;
+}
+
+/* Puts rows into the order of their keys; messages hold no other. */
+static void sort_rows(struct found *found, uint64_t *keys, uint32_t *positions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        found[i] = (struct found){keys[i], (uint32_t)i};
+    }
+    qsort(found, count, sizeof *found, compare);
+    for (size_t i = 0; i < count; i++) {
+        positions[i] = found[i].position;
+    }
+}
+
+/* Scans into `scan`, whose arrays have room for its capacity, and sends what there is. */
+static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *request,
+                            struct rbt_shard_scan *scan)
+{
+    const struct rbt_desk_table *table = &host->tables[request->table];
+    struct rbt_shard_event event = event_of(host, request);
+    event.scan = scan;
+    step_open(host, &event);
+    const size_t count = scan->count < scan->capacity ? scan->count : scan->capacity;
+    struct found *found = rbt_calloc(count + 1, sizeof *found);
+    uint32_t *positions = rbt_calloc(count + 1, sizeof *positions);
+    struct rbt_block *block = NULL;
+    if (found != NULL && positions != NULL) {
+        sort_rows(found, scan->keys, positions, count);
+        const struct rbt_wire_rows rows = {.table = request->table,
+                                           .count = count,
+                                           .keys = scan->keys,
+                                           .positions = positions,
+                                           .values = scan->values,
+                                           .element_size = table->element_size,
+                                           .width = table->width};
+        const size_t front = front_bytes(request);
+        block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
+        if (block != NULL) {
+            (void)put_front(host, request, block->data, scan->count);
+            block->bytes = front + rbt_wire_rows_put(block->data + front, &rows, NULL);
+            send_answer(host, request, block);
+        }
+    }
+    rbt_free(found);
+    rbt_free(positions);
+    return block != NULL ? RBT_OK : no_memory();
+}
+
+static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *request)
+{
+    const struct rbt_desk_table *table = &host->tables[request->table];
+    const size_t row_size = (size_t)table->width * table->element_size;
+    struct rbt_shard_stats stats;
+    rbt_shard_stats(host->shard, &stats);
+    uint64_t capacity = request->scan.capacity < stats.rows ? request->scan.capacity : stats.rows;
+    if (capacity > SCAN_BYTES_MAX / (row_size + sizeof(uint64_t))) {
+        capacity = SCAN_BYTES_MAX / (row_size + sizeof(uint64_t));
+    }
+    struct rbt_shard_scan scan = {
+        .range = {request->scan.range_first, request->scan.range_last},
+        .capacity = (size_t)capacity,
+        .keys = rbt_calloc((size_t)capacity + 1, sizeof(uint64_t)),
+        .values = rbt_calloc((size_t)capacity + 1, row_size)};
+    const rbt_status st = scan.keys == NULL || scan.values == NULL
+                              ? no_memory()
+                              : send_scan(host, request, &scan);
+    rbt_free(scan.keys);
+    rbt_free(scan.values);
+    return st;
+}
+
+static rbt_status answer(rbt_host *host, const struct rbt_desk_request *request)
+{
+    if (request->is_scan) {
+        return answer_scan(host, request);
+    }
+    return host->tables[request->table].is_sparse ? answer_sparse(host, request)
+                                                  : answer_dense(host, request);
+}
+
+/* --- Waiting --------------------------------------------------------------------------------- */
+
+static int64_t need_of(const struct rbt_desk_request *request)
+{
+    return request->is_scan ? request->scan.need : request->pull.need;
+}
+
+/* Gives the request to the shard to wait there; it has a reference to its list. */
+static void park(rbt_host *host, const struct rbt_desk_request *request)
+{
+    const uint32_t slot = host->free_slot;
+    RBT_ASSERT(slot != none);
+    host->free_slot = host->slots[slot].next;
+    host->parked_count++;
+    host->slots[slot] = *request;
+    host->slots[slot].was_parked = true;
+    struct rbt_shard_event event = event_of(host, request);
+    struct rbt_batch batch = {.table = request->table};
+    struct rbt_shard_scan nothing = {.range = {1, 0}};
+    event.request = slot;
+    event.batches = &batch;
+    event.batch_count = request->is_scan ? 0 : 1;
+    event.scan = request->is_scan ? &nothing : NULL;
+    struct rbt_shard_outbox out;
+    (void)rbt_desk_step(host, &event, &out);
+    RBT_ASSERT(out.count == 0); /* it waits: there is room for all slots */
+}
+
+/* Keeps a request without a slot. */
+static rbt_status enqueue(rbt_host *host, const struct rbt_desk_request *request)
+{
+    if (host->queue_count == QUEUE_MAX) {
+        return rbt_fail(RBT_E_PROTOCOL, "more than %d requests wait", QUEUE_MAX);
+    }
+    if (host->queue_count == host->queue_max) {
+        const size_t max = host->queue_max == 0 ? 16 : host->queue_max * 2;
+        struct rbt_desk_request *grown = rbt_realloc(host->queue, max, sizeof *grown);
+        if (grown == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for a request");
+        }
+        host->queue = grown;
+        host->queue_max = max;
+    }
+    host->queue[host->queue_count++] = *request;
+    return RBT_OK;
+}
+
+/* Makes the request's list its own: scratch is used again, so a copy is made of that. */
+static rbt_status keep_list(struct rbt_desk_request *request)
+{
+    if (request->is_scan) {
+        return RBT_OK;
+    }
+    if (request->list->name != 0) {
+        request->list->references++;
+        return RBT_OK;
+    }
+    struct rbt_list *copy = NULL;
+    const rbt_status st = rbt_list_create(request->list->count, &copy);
+    if (st != RBT_OK) {
+        return st;
+    }
+    copy->count = request->list->count;
+    memcpy(copy->keys, request->list->keys, copy->count * sizeof *copy->keys);
+    request->list = copy;
+    return RBT_OK;
+}
+
+/* Answers the request now, or keeps it until it can be answered. */
+static rbt_status take(rbt_host *host, struct rbt_desk_request *request)
+{
+    if (need_of(request) <= host->floor) {
+        return answer(host, request);
+    }
+    rbt_status st = keep_list(request);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (host->free_slot != none) {
+        park(host, request);
+        return RBT_OK;
+    }
+    st = enqueue(host, request);
+    if (st != RBT_OK) {
+        rbt_list_unref(request->list);
+    }
+    return st;
+}
+
+/* Gives free slots to what waits for one, or answers it if it need not wait any more. */
+static rbt_status serve_queue(rbt_host *host)
+{
+    rbt_status st = RBT_OK;
+    size_t taken = 0;
+    while (st == RBT_OK && taken < host->queue_count && host->free_slot != none) {
+        struct rbt_desk_request request = host->queue[taken++];
+        if (need_of(&request) > host->floor) {
+            park(host, &request);
+            continue;
+        }
+        st = answer(host, &request);
+        rbt_list_unref(request.list);
+    }
+    host->queue_count -= taken;
+    memmove(host->queue, host->queue + taken, host->queue_count * sizeof *host->queue);
+    return st;
+}
+
+rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count)
+{
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t slot = host->ready[i];
+        struct rbt_desk_request request = host->slots[slot];
+        host->slots[slot] = (struct rbt_desk_request){.next = host->free_slot};
+        host->free_slot = slot;
+        host->parked_count--;
+        if (request.guest != NULL) {
+            const rbt_status answered = answer(host, &request);
+            st = st != RBT_OK ? st : answered;
+            rbt_list_unref(request.list);
+        }
+    }
+    return st != RBT_OK || host->queue_count == 0 ? st : serve_queue(host);
+}
+
+/* --- Receiving ------------------------------------------------------------------------------- */
+
+rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
+                          struct rbt_wire_cursor *body)
+{
+    struct rbt_desk_request request = {.guest = guest, .id = frame->id};
+    const struct rbt_desk_table *table = NULL;
+    struct rbt_wire_view view;
+    rbt_status st = rbt_wire_get_pull(body, &request.pull);
+    st = st != RBT_OK ? st : rbt_wire_rows_get(&body->at, body->end, &view);
+    st = st != RBT_OK ? st : rbt_desk_table(host, view.table, &table);
+    st = st != RBT_OK ? st : rbt_desk_keys(host, guest, &view, 0, &request.list);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
+    const bool is_possible =
+        (uint64_t)request.pull.applied_first + request.pull.applied_count <=
+            host->options.worker_count &&
+        (table->is_sparse ? view.count == 1 : bytes <= RBT_FRAME_BODY_MAX - front_bytes(&request) -
+                                                           RBT_WIRE_SHORT_MAX) &&
+        (!guest->is_reader || request.pull.need <= host->floor);
+    if (!is_possible) {
+        return rbt_fail(RBT_E_PROTOCOL, "rows of table \"%s\" are asked for that cannot be sent",
+                        table->as_told.name);
+    }
+    request.table = view.table;
+    return take(host, &request);
+}
+
+rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
+                          struct rbt_wire_cursor *body)
+{
+    struct rbt_desk_request request = {.guest = guest, .id = frame->id, .is_scan = true};
+    const struct rbt_desk_table *table = NULL;
+    rbt_status st = rbt_wire_get_scan(body, &request.scan);
+    st = st != RBT_OK ? st : rbt_desk_table(host, request.scan.table, &table);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const bool is_empty = request.scan.range_first > request.scan.range_last;
+    if (table->is_sparse && !is_empty) {
+        return rbt_fail(RBT_E_PROTOCOL, "sparse rows cannot be read by range");
+    }
+    request.table = request.scan.table;
+    return take(host, &request);
+}

@@ -1,0 +1,543 @@
+/* server/shard_thread.c - a thread that owns a shard: it listens, and serves whoever connects.
+ *
+ * Everything that can be read is read and worked on; what follows from it is sent when there is
+ * nothing more to do, many messages in one write. A peer that does not read what it has asked for is
+ * not read from, either, until it does: it slows itself down and nobody else.
+ *
+ * Threads: the shard's own, but for what the mutex guards. */
+#include "server/shard_thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "net/channel.h"
+#include "net/loop.h"
+#include "server/host.h"
+
+enum {
+    TABLE_MAX = 4096,
+    STRANGERS_MAX = 64,        /* connections that have not said who they are */
+    QUEUED_MAX = 64 << 20,     /* bytes to a peer, above which it is not read from */
+    DROPPED_MAX = 64,          /* jobs that are remembered to be over */
+    DROPS_MAX = 64,            /* that wait for the thread */
+};
+
+#define HELLO_TIME (INT64_C(5) * 1000000000) /* for a stranger to say who it is */
+#define TICK_TIME (INT64_C(100) * 1000000)
+
+struct peer {
+    rbt_shard_thread *thread;
+    struct peer *next;
+    struct peer *next_dirty;
+    rbt_channel *channel;
+    rbt_watch *watch;
+    struct rbt_guest guest;
+    rbt_host *host; /* NULL: it has not said who it is */
+    rbt_time since;
+    bool is_dirty; /* in the list of those that may have something to be sent */
+    bool is_over;  /* to be closed when the callbacks are done */
+    char name[RBT_WIRE_NAME_MAX];
+};
+
+struct rbt_shard_thread {
+    rbt_loop *loop;
+    rbt_watch *listening;
+    rbt_timer *timer;
+    int listener;
+    char address[RBT_ADDRESS_MAX];
+    const rbt_security *security;
+    FILE *log;
+    pthread_t thread;
+    bool is_running;
+    struct peer *peers;
+    struct peer *dirty;
+    uint32_t stranger_count;
+    rbt_host **hosts;
+    uint32_t host_count;
+    uint64_t dropped[DROPPED_MAX];
+    uint32_t dropped_count; /* ever */
+    atomic_int_least64_t seen;
+
+    pthread_mutex_t mutex; /* rank LEAF; guards all below */
+    uint64_t cluster;
+    uint32_t shard;
+    bool has_name;
+    uint64_t drops[DROPS_MAX];
+    uint32_t drop_count;
+};
+
+/* --- Peers ----------------------------------------------------------------------------------- */
+
+static void mark_dirty(struct peer *peer)
+{
+    if (!peer->is_dirty) {
+        peer->is_dirty = true;
+        peer->next_dirty = peer->thread->dirty;
+        peer->thread->dirty = peer;
+    }
+}
+
+static void end_peer(struct peer *peer)
+{
+    peer->is_over = true;
+    mark_dirty(peer);
+}
+
+static void send_block(void *context, struct rbt_block *block)
+{
+    struct peer *peer = context;
+    if (!peer->is_over && rbt_channel_send(peer->channel, block) != RBT_OK) {
+        end_peer(peer);
+    }
+    mark_dirty(peer);
+}
+
+static void free_peer(struct peer *peer)
+{
+    struct peer **at = &peer->thread->peers;
+    while (*at != peer) { /* ends: it is in the list */
+        RBT_ASSERT(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = peer->next;
+    if (peer->host != NULL) {
+        rbt_host_forget(peer->host, &peer->guest);
+    } else {
+        peer->thread->stranger_count--;
+    }
+    rbt_watch_close(peer->watch);
+    rbt_channel_close(peer->channel);
+    rbt_free(peer);
+}
+
+/* Says no, in a sentence, and ends the connection. */
+static void refuse(struct peer *peer, rbt_status status)
+{
+    const char *why = rbt_last_error();
+    rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection", "peer=%s why=\"%s\"",
+            peer->name, why);
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
+    if (block != NULL && rbt_channel_is_ready(peer->channel)) {
+        block->bytes = rbt_wire_put_refused(block->data, why);
+        const struct rbt_frame header = {
+            .kind = RBT_FRAME_REFUSED,
+            .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
+            .worker = peer->guest.worker};
+        rbt_wire_close(block->data, header, block->bytes);
+        send_block(peer, block);
+        const rbt_status flushed = rbt_channel_flush(peer->channel);
+        (void)flushed; /* as far as it goes */
+    }
+    rbt_block_unref(block);
+    end_peer(peer);
+}
+
+/* --- Who is there ---------------------------------------------------------------------------- */
+
+static rbt_host *find_host(const rbt_shard_thread *thread, uint64_t job)
+{
+    for (uint32_t i = 0; i < thread->host_count; i++) {
+        if (rbt_host_job(thread->hosts[i]) == job) {
+            return thread->hosts[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_dropped(const rbt_shard_thread *thread, uint64_t job)
+{
+    for (uint32_t i = 0; i < DROPPED_MAX && i < thread->dropped_count; i++) {
+        if (thread->dropped[i] == job) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
+                            rbt_host **host)
+{
+    const struct rbt_host_options options = {
+        .job = hello->job, .worker_count = hello->worker_count, .table_max = TABLE_MAX};
+    rbt_host **grown =
+        rbt_realloc(thread->hosts, (size_t)thread->host_count + 1, sizeof *thread->hosts);
+    if (grown == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for another job");
+    }
+    thread->hosts = grown;
+    const rbt_status st = rbt_host_create(&options, host);
+    if (st == RBT_OK) {
+        thread->hosts[thread->host_count++] = *host;
+    }
+    return st;
+}
+
+/* Whether it is us that the peer means. */
+static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_hello *hello)
+{
+    pthread_mutex_lock(&thread->mutex);
+    const bool is_us =
+        thread->has_name && hello->cluster == thread->cluster && hello->shard == thread->shard;
+    pthread_mutex_unlock(&thread->mutex);
+    if (!is_us) {
+        return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
+    }
+    if (hello->worker_count == 0 || hello->worker_count > RBT_WIRE_WORKERS_MAX ||
+        (hello->worker != RBT_FRAME_NOBODY && hello->worker >= hello->worker_count)) {
+        return rbt_fail(RBT_E_PROTOCOL, "there is no worker %u of %u", hello->worker,
+                        hello->worker_count);
+    }
+    if (is_dropped(thread, hello->job)) {
+        return rbt_fail(RBT_E_CLOSED, "the job is over");
+    }
+    return RBT_OK;
+}
+
+static rbt_status find_or_make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
+                                    rbt_host **host)
+{
+    *host = find_host(thread, hello->job);
+    if (*host == NULL && hello->is_reader) {
+        return rbt_fail(RBT_E_NOTFOUND, "nobody trains in namespace \"%s\"", hello->space);
+    }
+    if (*host == NULL) {
+        return make_host(thread, hello, host);
+    }
+    if (!hello->is_reader && rbt_host_worker_count(*host) != hello->worker_count) {
+        return rbt_fail(RBT_E_PROTOCOL, "%s says that the job has %u workers, others say %u",
+                        hello->node, hello->worker_count, rbt_host_worker_count(*host));
+    }
+    return RBT_OK;
+}
+
+/* A worker has one connection. The newest is the right one: the other was cut without our noticing.
+ */
+static void replace_older(const struct peer *peer)
+{
+    for (struct peer *p = peer->thread->peers; p != NULL; p = p->next) {
+        const bool is_same = p != peer && p->host == peer->host && !p->is_over &&
+                             p->guest.worker == peer->guest.worker;
+        if (is_same && !p->guest.is_reader && p->guest.worker != RBT_FRAME_NOBODY) {
+            end_peer(p);
+            rbt_host_forget(p->host, &p->guest); /* nothing more of it counts */
+        }
+    }
+}
+
+static rbt_status welcome(struct peer *peer)
+{
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
+    if (block == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
+    }
+    const struct rbt_wire_news news = rbt_host_news(peer->host, peer->guest.worker);
+    block->bytes = rbt_wire_put_welcome(block->data, &news);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = peer->guest.worker},
+                   block->bytes);
+    send_block(peer, block);
+    rbt_block_unref(block);
+    return RBT_OK;
+}
+
+static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame, const char *body)
+{
+    struct rbt_wire_cursor cursor = {body, body + frame->length};
+    struct rbt_wire_hello hello;
+    rbt_host *host = NULL;
+    if (frame->kind != RBT_FRAME_HELLO) {
+        return rbt_fail(RBT_E_PROTOCOL, "the first message is %u, not a greeting", frame->kind);
+    }
+    rbt_status st = rbt_wire_get_hello(&cursor, &hello);
+    st = st != RBT_OK ? st : check_hello(peer->thread, &hello);
+    st = st != RBT_OK ? st : find_or_make_host(peer->thread, &hello, &host);
+    if (st != RBT_OK) {
+        return st;
+    }
+    peer->host = host;
+    peer->thread->stranger_count--;
+    memcpy(peer->name, hello.node, sizeof peer->name);
+    peer->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
+    peer->guest.is_reader = hello.is_reader;
+    rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
+    replace_older(peer);
+    return welcome(peer);
+}
+
+/* --- Serving --------------------------------------------------------------------------------- */
+
+/* Works on all that the peer has sent, unless it leaves too much unread. */
+static void serve(struct peer *peer)
+{
+    struct rbt_frame frame;
+    const char *body = NULL;
+    while (!peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX) {
+        rbt_status st = rbt_channel_receive(peer->channel, &frame, &body);
+        if (st == RBT_E_BUSY) {
+            break;
+        }
+        if (st == RBT_E_CLOSED || st == RBT_E_IO) { /* not worth a word: they come back */
+            end_peer(peer);
+            break;
+        }
+        if (st == RBT_OK) {
+            st = peer->host == NULL ? receive_hello(peer, &frame, body)
+                                    : rbt_host_receive(peer->host, &peer->guest, &frame, body);
+        }
+        if (st != RBT_OK) {
+            refuse(peer, st);
+        }
+    }
+    mark_dirty(peer);
+}
+
+static void on_peer(void *context, short events)
+{
+    struct peer *peer = context;
+    (void)events;
+    if (!peer->is_over) {
+        serve(peer);
+    }
+}
+
+/* Sends what is to be sent to one peer, and says what it waits for. */
+static void settle(struct peer *peer)
+{
+    if (!peer->is_over && peer->host != NULL && rbt_channel_queued(peer->channel) == 0) {
+        rbt_host_settle(peer->host, &peer->guest);
+    }
+    if (!peer->is_over) {
+        const rbt_status st = rbt_channel_flush(peer->channel);
+        peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
+    }
+    if (peer->is_over) {
+        free_peer(peer);
+        return;
+    }
+    const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
+    const short wants = rbt_channel_wants(peer->channel);
+    rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
+}
+
+static void before_sleep(void *context)
+{
+    rbt_shard_thread *thread = context;
+    while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
+        struct peer *peer = thread->dirty;
+        thread->dirty = peer->next_dirty;
+        peer->is_dirty = false;
+        settle(peer);
+    }
+}
+
+static void on_connection(void *context, short events)
+{
+    rbt_shard_thread *thread = context;
+    (void)events;
+    int socket = -1;
+    while (rbt_address_accept(thread->listener, &socket) == RBT_OK) {
+        const struct rbt_channel_options options = {.security = thread->security,
+                                                    .is_server = true,
+                                                    .body_max = RBT_FRAME_SMALL_MAX};
+        if (thread->stranger_count >= STRANGERS_MAX) {
+            (void)close(socket);
+            continue;
+        }
+        struct peer *peer = rbt_calloc(1, sizeof *peer);
+        if (peer == NULL) {
+            (void)close(socket);
+            continue;
+        }
+        *peer = (struct peer){.thread = thread, .since = rbt_clock_now(), .name = "a stranger"};
+        peer->guest = (struct rbt_guest){
+            .worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
+        const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
+        rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
+        if (st == RBT_OK) {
+            st = rbt_loop_watch(thread->loop, socket, POLLIN, &watcher, &peer->watch);
+        }
+        if (st != RBT_OK) {
+            rbt_channel_close(peer->channel);
+            rbt_free(peer);
+            continue;
+        }
+        peer->next = thread->peers;
+        thread->peers = peer;
+        thread->stranger_count++;
+    }
+}
+
+static void on_tick(void *context)
+{
+    rbt_shard_thread *thread = context;
+    const rbt_time now = rbt_clock_now();
+    atomic_store_explicit(&thread->seen, now, memory_order_relaxed);
+    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+        if (peer->host == NULL && !peer->is_over && now - peer->since > HELLO_TIME) {
+            (void)rbt_fail(RBT_E_TIMEOUT, "it has not said who it is");
+            refuse(peer, RBT_E_TIMEOUT);
+        }
+    }
+}
+
+/* --- Jobs that are over ---------------------------------------------------------------------- */
+
+static void drop(rbt_shard_thread *thread, uint64_t job)
+{
+    thread->dropped[thread->dropped_count++ % DROPPED_MAX] = job;
+    rbt_host *host = find_host(thread, job);
+    if (host == NULL) {
+        return;
+    }
+    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+        if (peer->host == host) {
+            end_peer(peer);
+        }
+    }
+    before_sleep(thread); /* frees the peers, which refer to the host */
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < thread->host_count; i++) {
+        if (thread->hosts[i] != host) {
+            thread->hosts[kept++] = thread->hosts[i];
+        }
+    }
+    thread->host_count = kept;
+    rbt_host_destroy(host);
+}
+
+static void on_wake(void *context)
+{
+    rbt_shard_thread *thread = context;
+    uint64_t drops[DROPS_MAX];
+    pthread_mutex_lock(&thread->mutex);
+    const uint32_t count = thread->drop_count;
+    memcpy(drops, thread->drops, count * sizeof *drops);
+    thread->drop_count = 0;
+    pthread_mutex_unlock(&thread->mutex);
+    for (uint32_t i = 0; i < count; i++) {
+        drop(thread, drops[i]);
+    }
+}
+
+void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
+{
+    pthread_mutex_lock(&thread->mutex);
+    if (thread->drop_count < DROPS_MAX) { /* else its memory stays until the server ends */
+        thread->drops[thread->drop_count++] = job;
+    }
+    pthread_mutex_unlock(&thread->mutex);
+    rbt_loop_wake(thread->loop);
+}
+
+void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard)
+{
+    pthread_mutex_lock(&thread->mutex);
+    thread->cluster = cluster;
+    thread->shard = shard;
+    thread->has_name = true;
+    pthread_mutex_unlock(&thread->mutex);
+}
+
+rbt_time rbt_shard_thread_seen(const rbt_shard_thread *thread)
+{
+    return atomic_load_explicit(&thread->seen, memory_order_relaxed);
+}
+
+const char *rbt_shard_thread_address(const rbt_shard_thread *thread)
+{
+    return thread->address;
+}
+
+/* --- Life ------------------------------------------------------------------------------------ */
+
+static void *run(void *argument)
+{
+    rbt_shard_thread *thread = argument;
+    rbt_loop_run(thread->loop);
+    return NULL;
+}
+
+static rbt_status open_loop(rbt_shard_thread *thread)
+{
+    const struct rbt_watcher watcher = {.on_events = on_connection, .context = thread};
+    rbt_status st = rbt_loop_create(&thread->loop);
+    if (st != RBT_OK) {
+        return st;
+    }
+    rbt_loop_before_sleep(thread->loop, before_sleep, thread);
+    rbt_loop_on_wake(thread->loop, on_wake, thread);
+    st = rbt_loop_watch(thread->loop, thread->listener, POLLIN, &watcher, &thread->listening);
+    return st != RBT_OK ? st
+                        : rbt_loop_every(thread->loop, TICK_TIME, on_tick, thread, &thread->timer);
+}
+
+rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *options,
+                                   rbt_shard_thread **thread)
+{
+    rbt_shard_thread *t = rbt_calloc(1, sizeof *t);
+    if (t == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a shard's thread");
+    }
+    *t = (rbt_shard_thread){.listener = -1,
+                            .security = options->security,
+                            .log = options->log,
+                            .seen = rbt_clock_now()};
+    int error = pthread_mutex_init(&t->mutex, NULL);
+    RBT_ASSERT(error == 0);
+    rbt_status st = rbt_address_listen(options->listen, t->address, &t->listener);
+    st = st != RBT_OK ? st : open_loop(t);
+    if (st == RBT_OK) {
+        error = pthread_create(&t->thread, NULL, run, t);
+        t->is_running = error == 0;
+        st = error == 0 ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not start a shard's thread");
+    }
+    if (st != RBT_OK) {
+        rbt_shard_thread_destroy(t);
+        return st;
+    }
+    *thread = t;
+    return RBT_OK;
+}
+
+void rbt_shard_thread_destroy(rbt_shard_thread *thread)
+{
+    if (thread == NULL) {
+        return;
+    }
+    if (thread->is_running) {
+        rbt_loop_stop(thread->loop);
+        const int error = pthread_join(thread->thread, NULL);
+        RBT_ASSERT(error == 0);
+    }
+    while (thread->peers != NULL) {
+        free_peer(thread->peers);
+    }
+    for (uint32_t i = 0; i < thread->host_count; i++) {
+        rbt_host_destroy(thread->hosts[i]);
+    }
+    rbt_free(thread->hosts);
+    if (thread->listening != NULL) {
+        rbt_watch_close(thread->listening);
+    }
+    if (thread->timer != NULL) {
+        rbt_timer_close(thread->timer);
+    }
+    if (thread->listener >= 0) {
+        (void)close(thread->listener);
+        if (rbt_address_is_unix(thread->address)) {
+            (void)unlink(thread->address + strlen("unix:"));
+        }
+    }
+    if (thread->loop != NULL) {
+        rbt_loop_destroy(thread->loop);
+    }
+    (void)pthread_mutex_destroy(&thread->mutex); /* nobody holds it */
+    rbt_free(thread);
+}

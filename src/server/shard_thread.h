@@ -1,0 +1,46 @@
+/* server/shard_thread.h - a thread that owns a shard: it listens, and serves whoever connects.
+ *
+ * Several jobs may use the shard at once; each has a part of its own (server/host.h). Threads: create
+ * and destroy are the caller's, everything else happens on the shard's own thread. */
+#ifndef RUBATO_SERVER_SHARD_THREAD_H
+#define RUBATO_SERVER_SHARD_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "base/clock.h"
+#include "net/address.h"
+#include "net/security.h"
+
+typedef struct rbt_shard_thread rbt_shard_thread;
+
+struct rbt_shard_thread_options {
+    const char *listen;           /* address */
+    const rbt_security *security; /* NULL: plain */
+    FILE *log;                    /* may be NULL */
+};
+
+/* Listens, and starts the thread. It refuses everybody until it knows who it is. */
+RBT_MUST_USE rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *options,
+                                                rbt_shard_thread **thread);
+
+/* Stops the thread and frees everything. */
+void rbt_shard_thread_destroy(rbt_shard_thread *thread);
+
+/* Where it listens. */
+const char *rbt_shard_thread_address(const rbt_shard_thread *thread);
+
+/* Who it is: a shard of a cluster. */
+void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard);
+
+/* A job is over: its rows are freed and its connections closed. */
+void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job);
+
+/* When it last went round its loop. */
+rbt_time rbt_shard_thread_seen(const rbt_shard_thread *thread);
+
+#endif
