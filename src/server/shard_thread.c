@@ -310,7 +310,7 @@ static void on_peer(void *context, short events)
 /* Sends what is to be sent to one peer, and says what it waits for. */
 static void settle(struct peer *peer)
 {
-    if (!peer->is_over && peer->host != NULL && rbt_channel_queued(peer->channel) == 0) {
+    if (!peer->is_over && peer->host != NULL) {
         rbt_host_settle(peer->host, &peer->guest);
     }
     if (!peer->is_over) {
