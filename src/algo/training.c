@@ -70,7 +70,9 @@ static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
     const struct rbt_observer *observer = run->training->observer;
     rbt_job_stats(job, &stats);
     run->recent[run->recent_count++ % RECENT_MAX] = event->objective;
-    event->examples = run->processed;
+    /* What has been counted so far may be some clocks old; epochs that are complete are not. */
+    const uint64_t complete = (uint64_t)run->epochs_reported * run->training->examples;
+    event->examples = run->processed > complete ? run->processed : complete;
     event->lag_mean = stats.lag_mean;
     event->lag_max = stats.lag_max;
     event->staleness = rbt_job_staleness(job);

@@ -22,6 +22,7 @@ int rbt_cmd_predict(int argc, char *const *argv);
 int rbt_cmd_eval(int argc, char *const *argv);
 int rbt_cmd_bench(int argc, char *const *argv);
 int rbt_cmd_gen(int argc, char *const *argv);
+int rbt_cmd_keygen(int argc, char *const *argv);
 int rbt_cmd_plot(int argc, char *const *argv);
 int rbt_cmd_info(int argc, char *const *argv);
 

@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"gen", "generate data with a known truth", rbt_cmd_gen},
     {"plot", "draw the curves of runs", rbt_cmd_plot},
     {"bench", "measure the system itself", rbt_cmd_bench},
+    {"keygen", "make the key of a cluster", rbt_cmd_keygen},
     {"info", "say what a model or a log holds", rbt_cmd_info},
     {"coordinator", "one role of a cluster by hand: knows who is there", rbt_cmd_coordinator},
     {"server", "one role of a cluster by hand: holds tables", rbt_cmd_server},

@@ -358,7 +358,7 @@ static rbt_status receive_answer(struct rbt_link *link, const struct rbt_frame *
     if (st != RBT_OK) {
         return st;
     }
-    take_news(link, &news, false);
+    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     struct rbt_link_request *request = take_request(link, frame->id);
     if (request == NULL) {
         return RBT_OK; /* a repetition */

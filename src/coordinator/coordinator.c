@@ -29,12 +29,13 @@
 #include "wire/control.h"
 
 #define MS           INT64_C(1000000)
-#define HELLO_TIME   (5000 * MS) /* for a new connection to say who it is */
+#define HELLO_TIME   (5000 * MS) /* for a new connection to say who it is; see on_tick() */
 #define CLOSING_TIME (1000 * MS) /* for the last words to arrive */
 #define TICK_MAX     (100 * MS)
 
 enum {
     STRANGERS_MAX = 64, /* connections that belong to nobody */
+    REFUSED_MAX = 10,   /* lines of the log about them, in a second */
     WHO_MAX = RBT_ADDRESS_MAX + 32,
 };
 
@@ -63,6 +64,9 @@ struct driver {
     struct line *lines;
     struct line *by_peer[RBT_ROSTER_PEERS_MAX];
     uint32_t stranger_count;
+    bool is_deaf; /* no descriptor is free: nobody is accepted until the next tick */
+    rbt_time refused_second;
+    uint32_t refused_count;         /* in this second; only the first are logged */
     struct rbt_control_part *parts; /* RBT_CONTROL_PARTS_MAX; scratch */
     rbt_status status;
     char text[RBT_WIRE_TEXT_MAX];
@@ -92,6 +96,23 @@ static void note(const struct driver *driver, const char *level, const char *for
     va_end(args);
     fputc('\n', log);
     fflush(log);
+}
+
+/* Strangers must not be able to fill the log. */
+static void note_refused(struct driver *driver, const char *who, const char *why)
+{
+    const rbt_time second = rbt_clock_now() / (1000 * MS);
+    if (second != driver->refused_second) {
+        if (driver->refused_count > REFUSED_MAX) {
+            note(driver, "warn", "refused more connections count=%u",
+                 driver->refused_count - REFUSED_MAX);
+        }
+        driver->refused_second = second;
+        driver->refused_count = 0;
+    }
+    if (++driver->refused_count <= REFUSED_MAX) {
+        note(driver, "warn", "refused a connection from %s: %s", who, why);
+    }
 }
 
 /* Ends the coordinator with a failure of its own. */
@@ -315,7 +336,7 @@ static void refuse(struct line *line, rbt_status st)
 {
     char why[RBT_WIRE_TEXT_MAX];
     (void)snprintf(why, sizeof why, "%s", rbt_last_error());
-    note(line->driver, "warn", "refused a connection from %s: %s", line->who, why);
+    note_refused(line->driver, line->who, why);
     send_ending(line, RBT_FRAME_FAILED, st, why);
     close_line(line);
 }
@@ -421,7 +442,7 @@ static void break_line(struct line *line, rbt_status st)
     if (line->is_closing) {
         end_line(line);
     } else if (line->peer == RBT_ROSTER_NOBODY) {
-        note(driver, "warn", "refused a connection from %s: %s", line->who, rbt_last_error());
+        note_refused(driver, line->who, rbt_last_error());
         end_line(line);
     } else if (st == RBT_E_PROTOCOL || st == RBT_E_NOMEM || st == RBT_E_INVALID) {
         struct rbt_control_ending ending = {.status = st};
@@ -499,7 +520,7 @@ static void add_line(struct driver *driver, int socket)
         st = rbt_loop_watch(driver->loop, socket, POLLIN, &watcher, &line->watch);
     }
     if (st != RBT_OK) {
-        note(driver, "warn", "refused a connection from %s: %s", line->who, rbt_last_error());
+        note_refused(driver, line->who, rbt_last_error());
         rbt_channel_close(line->channel);
         rbt_free(line);
         return;
@@ -517,8 +538,12 @@ static void on_listener(void *context, short events)
     while (driver->stranger_count < STRANGERS_MAX) {
         int socket;
         const rbt_status st = rbt_address_accept(driver->listener, &socket);
+        if (st == RBT_E_BUSY) {
+            return;
+        }
         if (st != RBT_OK) {
-            return; /* nobody waits; or no descriptor is free, which may change */
+            driver->is_deaf = true;
+            break;
         }
         add_line(driver, socket);
     }
@@ -545,7 +570,7 @@ static void before_sleep(void *context)
         rbt_watch_change(line->watch, rbt_channel_wants(line->channel));
         at = &line->next;
     }
-    if (driver->stranger_count < STRANGERS_MAX) {
+    if (driver->stranger_count < STRANGERS_MAX && !driver->is_deaf) {
         rbt_watch_change(driver->listener_watch, POLLIN);
     }
 }
@@ -554,6 +579,7 @@ static void on_tick(void *context)
 {
     struct driver *driver = context;
     const rbt_time now = rbt_clock_now();
+    driver->is_deaf = false;
     for (struct line *line = driver->lines; line != NULL; line = line->next) {
         if (line->is_over || line->peer != RBT_ROSTER_NOBODY || now < line->deadline) {
             continue;

@@ -490,6 +490,104 @@ static void a_member_without_a_coordinator_says_so(void **state)
     assert_non_null(strstr(a->text, "could not join the coordinator: could not reach unix:"));
 }
 
+/* Takes the part of the coordinator, by hand: gives one worker a plan. */
+static rbt_channel *welcome_by_hand(struct fixture *f, int *listener)
+{
+    char actual[RBT_ADDRESS_MAX];
+    const struct rbt_channel_options options = {.is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
+    const struct rbt_control_plan plan = {.cluster = 1,
+                                          .job = 1,
+                                          .process_count = 1,
+                                          .worker_count = 1,
+                                          .thread_count = 1,
+                                          .process_size = 1,
+                                          .map_version = 1};
+    int socket = -1;
+    assert_ok(rbt_address_listen(f->address, actual, listener));
+    start_all(f);
+    struct pollfd fd = {.fd = *listener, .events = POLLIN};
+    assert_int_equal(poll(&fd, 1, -1), 1);
+    assert_ok(rbt_address_accept(*listener, &socket));
+    rbt_channel *channel = NULL;
+    assert_ok(rbt_channel_open(socket, &options, &channel));
+    await(channel, RBT_FRAME_JOIN);
+    struct rbt_block *block = rbt_block_create(rbt_control_put_plan(NULL, &plan));
+    block->bytes = rbt_control_put_plan(block->data, &plan);
+    assert_ok(rbt_channel_send(channel, block));
+    rbt_block_unref(block);
+    assert_ok(rbt_channel_flush(channel));
+    return channel;
+}
+
+static void a_coordinator_that_vanishes_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    int listener = -1;
+    struct actor *a = add_actor(f, RBT_ROLE_WORKER, wait_for_alarm);
+    a->options.worker_count = 1;
+    a->options.cut_max = 300 * MS;
+    rbt_channel *channel = welcome_by_hand(f, &listener);
+    (void)close(listener);
+    (void)unlink(f->address + strlen("unix:"));
+    rbt_channel_close(channel);
+    assert_int_equal(pthread_join(a->thread, NULL), 0);
+    assert_int_equal(a->status, RBT_E_CLOSED);
+    assert_non_null(strstr(a->text, "lost the coordinator at unix:"));
+    assert_non_null(strstr(a->text, ": no connection for 300ms"));
+}
+
+static void a_coordinator_that_falls_silent_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    int listener = -1;
+    struct actor *a = add_actor(f, RBT_ROLE_WORKER, wait_for_alarm);
+    a->options.worker_count = 1;
+    a->options.silence_max = 300 * MS;
+    rbt_channel *channel = welcome_by_hand(f, &listener);
+    assert_int_equal(pthread_join(a->thread, NULL), 0);
+    rbt_channel_close(channel);
+    (void)close(listener);
+    (void)unlink(f->address + strlen("unix:"));
+    assert_int_equal(a->status, RBT_E_CLOSED);
+    assert_non_null(strstr(a->text, ": no sign of life for 300ms"));
+}
+
+static void who_has_another_key_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char key[RBT_KEY_TEXT];
+    rbt_security *ours = NULL;
+    rbt_security *theirs = NULL;
+    assert_ok(rbt_key_generate(key));
+    assert_ok(rbt_security_open(key, &ours));
+    assert_ok(rbt_key_generate(key));
+    assert_ok(rbt_security_open(key, &theirs));
+    f->options.security = ours;
+    struct actor *server = add_actor(f, RBT_ROLE_SERVER, serve);
+    struct actor *a = add_actor(f, RBT_ROLE_WORKER, gather_twice);
+    struct actor *b = add_actor(f, RBT_ROLE_WORKER, gather_twice);
+    struct actor *stranger = add_actor(f, RBT_ROLE_WORKER, gather_twice);
+    server->options.security = ours;
+    a->options.security = ours;
+    b->options.security = ours;
+    stranger->options.security = theirs;
+    start_coordinator(f);
+    start_actor(stranger);
+    assert_int_equal(sem_wait(&f->refused), 0);
+    start_actor(server);
+    start_actor(a);
+    start_actor(b);
+    end_all(f);
+    assert_int_equal(f->status, RBT_OK);
+    assert_string_equal(a->text, "");
+    assert_string_equal(b->text, "");
+    assert_int_equal(stranger->joined, RBT_E_PROTOCOL);
+    assert_non_null(strstr(stranger->text, "key"));
+    assert_non_null(strstr(f->log, "refused a connection from this host"));
+    rbt_security_close(ours);
+    rbt_security_close(theirs);
+}
+
 static atomic_bool must_stop;
 
 static bool should_stop(void)
@@ -534,6 +632,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_second_process_with_the_same_number_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_member_without_a_coordinator_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_coordinator_that_vanishes_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_coordinator_that_falls_silent_is_noticed, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_has_another_key_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_coordinator_that_stays_ends_when_it_is_told_to, setup,
                                         teardown),
     };

@@ -320,6 +320,23 @@ static void create_survives_every_failed_allocation(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+static void somebody_new_may_take_a_place(void **state)
+{
+    struct fixture *f = *state;
+    rbt_members_leave(f->members, 0);
+    expire(f, START + DOWN_AFTER);
+    assert_int_equal(rbt_members_state(f->members, 1), RBT_MEMBER_DOWN);
+    assert_int_equal(rbt_members_deadline(f->members), RBT_TIME_NEVER);
+    rbt_members_enter(f->members, 0, START + DOWN_AFTER);
+    rbt_members_enter(f->members, 1, START + DOWN_AFTER + 5);
+    assert_int_equal(rbt_members_state(f->members, 0), RBT_MEMBER_UP);
+    assert_int_equal(rbt_members_deadline(f->members), START + DOWN_AFTER + SUSPECT_AFTER);
+    expire(f, START + DOWN_AFTER + SUSPECT_AFTER);
+    assert_int_equal(rbt_members_state(f->members, 0), RBT_MEMBER_SUSPECT);
+    assert_int_equal(rbt_members_state(f->members, 1), RBT_MEMBER_UP);
+    assert_int_equal(rbt_members_state(f->members, 2), RBT_MEMBER_DOWN);
+}
+
 #define WITH_MEMBERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -332,6 +349,7 @@ int main(void)
         WITH_MEMBERS(who_speaks_before_anybody_looks_was_not_silent),
         WITH_MEMBERS(whoever_has_been_given_up_stays_so),
         WITH_MEMBERS(whoever_has_left_is_not_watched),
+        WITH_MEMBERS(somebody_new_may_take_a_place),
         cmocka_unit_test(random_runs_keep_every_promise),
         cmocka_unit_test(create_survives_every_failed_allocation),
     };

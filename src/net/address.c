@@ -365,6 +365,28 @@ static void print_place(const char *address, int fd, char actual[static RBT_ADDR
     (void)snprintf(actual, RBT_ADDRESS_MAX, is_v6 ? "[%s]:%s" : "%s:%s", host, port); /* it fits */
 }
 
+/* Which place to listen on: a name may stand for an address of IPv6 on a host that has none. */
+static const struct place *pick_own(const struct place *places, size_t count)
+{
+    for (size_t i = 0; i + 1 < count; i++) {
+        struct place probe = places[i];
+        if (probe.any.sa_family == AF_INET6) {
+            probe.v6.sin6_port = 0;
+        } else {
+            probe.v4.sin_port = 0;
+        }
+        const int fd = make_socket(&probe);
+        const bool is_own = fd >= 0 && bind(fd, &probe.any, probe.size) == 0;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        if (is_own) {
+            return &places[i];
+        }
+    }
+    return &places[count - 1];
+}
+
 rbt_status rbt_address_listen(const char *address, char actual[static RBT_ADDRESS_MAX], int *socket)
 {
     struct place places[CANDIDATES_MAX];
@@ -373,13 +395,14 @@ rbt_status rbt_address_listen(const char *address, char actual[static RBT_ADDRES
     if (st != RBT_OK) {
         return st;
     }
-    const int fd = make_socket(&places[0]);
+    const struct place *place = pick_own(places, count);
+    const int fd = make_socket(place);
     if (fd < 0) {
         return fail_with("listen on", address, errno);
     }
-    st = bind_place(address, &places[0], fd);
+    st = bind_place(address, place, fd);
     if (st == RBT_OK && listen(fd, SOMAXCONN) != 0) {
-        st = fail_bind(address, &places[0], errno);
+        st = fail_bind(address, place, errno);
     }
     if (st != RBT_OK) {
         (void)close(fd);

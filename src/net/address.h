@@ -38,8 +38,8 @@ RBT_MUST_USE rbt_status rbt_address_listen(const char *address, char actual[stat
 RBT_MUST_USE rbt_status rbt_address_accept(int listener, int *socket);
 
 /* Begins to connect; when the socket becomes writable, rbt_address_finish() says how it went:
- * RBT_OK, or RBT_E_IO with a sentence ("could not reach 10.0.0.7:7000: connection refused"). Names
- * are looked up now, which may take time. */
+ * RBT_OK, or RBT_E_IO with a sentence ("could not reach 10.0.0.7:7000: connection refused"); the
+ * socket stays the caller's. Names are looked up now, which may take time. */
 RBT_MUST_USE rbt_status rbt_address_begin(const char *address, int *socket);
 RBT_MUST_USE rbt_status rbt_address_finish(const char *address, int socket);
 

@@ -66,7 +66,8 @@ struct rbt_channel {
     struct rbt_block *buffer;
     size_t begin;
     size_t end;
-    bool is_dry;
+    bool is_dry;             /* the last read has emptied the socket */
+    bool is_idle;            /* the last call said that there was no whole frame */
     struct rbt_block *large; /* the long frame that is coming or was handed out, or a spare one */
     struct rbt_frame large_frame;
     size_t large_size; /* with the header; 0: none is coming */
@@ -368,25 +369,16 @@ static rbt_status fill_tls(rbt_channel *channel)
         filled += st == RBT_OK ? got : 0;
     }
     note_read(channel, filled);
-    channel->is_dry = st == RBT_E_BUSY;
     if (filled > 0) {
+        channel->is_dry = st == RBT_E_BUSY;
         return RBT_OK; /* an error comes again */
     }
     return st == RBT_E_CLOSED ? fail_closed(channel) : st;
 }
 
-rbt_status rbt_channel_receive(rbt_channel *channel, struct rbt_frame *frame, const char **body)
+/* The next frame; RBT_E_BUSY once the socket is empty. */
+static rbt_status receive(rbt_channel *channel, struct rbt_frame *frame, const char **body)
 {
-    if (channel->status != RBT_OK) {
-        return repeat(channel, channel->status);
-    }
-    if (!channel->is_ready) {
-        const rbt_status st = shake_hands(channel);
-        if (st != RBT_OK) {
-            return st;
-        }
-    }
-    reclaim(channel);
     for (;;) { /* ends with a frame, or when the socket is empty */
         rbt_status st = RBT_E_BUSY;
         if (channel->large_size == 0) {
@@ -395,18 +387,30 @@ rbt_status rbt_channel_receive(rbt_channel *channel, struct rbt_frame *frame, co
             hand_out_long(channel, frame, body);
             st = RBT_OK;
         }
-        if (st == RBT_E_BUSY) {
-            if (channel->is_dry) {
-                channel->is_dry = false;
-                return RBT_E_BUSY;
-            }
-            st = channel->tls != NULL ? fill_tls(channel) : fill_plain(channel);
-            if (st == RBT_OK) {
-                continue;
-            }
+        if (st != RBT_E_BUSY || channel->is_dry) {
+            channel->is_dry = channel->is_dry && st == RBT_OK;
+            return st;
         }
-        return st == RBT_OK || st == RBT_E_BUSY ? st : keep(channel, st);
+        st = channel->tls != NULL ? fill_tls(channel) : fill_plain(channel);
+        if (st != RBT_OK) {
+            return st;
+        }
     }
+}
+
+rbt_status rbt_channel_receive(rbt_channel *channel, struct rbt_frame *frame, const char **body)
+{
+    if (channel->status != RBT_OK) {
+        return repeat(channel, channel->status);
+    }
+    rbt_status st = channel->is_ready ? RBT_OK : shake_hands(channel);
+    if (st != RBT_OK) {
+        return st;
+    }
+    reclaim(channel);
+    st = receive(channel, frame, body);
+    channel->is_idle = st == RBT_E_BUSY;
+    return st == RBT_OK || st == RBT_E_BUSY ? st : keep(channel, st);
 }
 
 bool rbt_channel_has_more(const rbt_channel *channel)
@@ -426,7 +430,7 @@ bool rbt_channel_has_more(const rbt_channel *channel)
             return true; /* a frame, or a mistake to be reported */
         }
     }
-    return channel->tls != NULL && !channel->is_dry && rbt_tls_has_pending(channel->tls);
+    return channel->tls != NULL && !channel->is_idle && rbt_tls_has_pending(channel->tls);
 }
 
 /* How many frames the block holds; it holds nothing else. */

@@ -11,6 +11,9 @@
  * long, into a block of its own size, and looked at where it lies: no copy. With TLS nothing is
  * handed out before the peer has proved that it has the key.
  *
+ * After a failure every further call returns it; but a failed write does not keep back what had
+ * come before, which may be the peer's reason.
+ *
  * Threads: a channel belongs to one thread. */
 #ifndef RUBATO_NET_CHANNEL_H
 #define RUBATO_NET_CHANNEL_H

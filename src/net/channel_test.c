@@ -236,6 +236,114 @@ static void frames_arrive_whole_however_they_are_cut(void **state)
     }
 }
 
+/* Two channels with a relay between them that passes on pieces of at most `piece_max` bytes. */
+struct relay {
+    int left;
+    int right;
+    size_t piece_max;
+    struct rbt_rng rng;
+    bool is_false; /* changes a bit in everything */
+};
+
+static void open_relay(struct fixture *f, size_t piece_max, struct relay *relay)
+{
+    int left[2];
+    int right[2];
+    make_pair(left);
+    make_pair(right);
+    f->near = open_channel(f, left[0], false);
+    f->far = open_channel(f, right[0], true);
+    *relay = (struct relay){.left = left[1], .right = right[1], .piece_max = piece_max};
+    rbt_rng_init(&relay->rng, piece_max, 0, 0);
+}
+
+static void close_relay(struct fixture *f, struct relay *relay)
+{
+    rbt_channel_close(f->near);
+    rbt_channel_close(f->far);
+    f->near = NULL;
+    f->far = NULL;
+    (void)close(relay->left);
+    (void)close(relay->right);
+}
+
+static void pass_on(struct relay *relay, int from, int to)
+{
+    char bytes[4096];
+    const size_t size = 1 + rbt_rng_below(&relay->rng, relay->piece_max);
+    const ssize_t got = read(from, bytes, size < sizeof bytes ? size : sizeof bytes);
+    if (got > 0) {
+        bytes[0] = relay->is_false ? (char)(bytes[0] ^ 1) : bytes[0];
+        assert_int_equal(write(to, bytes, (size_t)got), got); /* the far end always reads */
+    }
+}
+
+/* One turn of everybody; what the far end received, or RBT_E_BUSY. */
+static rbt_status turn_relay(struct fixture *f, struct relay *relay, struct rbt_frame *frame,
+                             const char **body)
+{
+    const rbt_status st = rbt_channel_flush(f->near);
+    if (st != RBT_E_BUSY) {
+        assert_ok(st);
+    }
+    pass_on(relay, relay->left, relay->right);
+    pass_on(relay, relay->right, relay->left);
+    assert_int_equal(receive_nothing(f->near), RBT_E_BUSY);
+    return rbt_channel_receive(f->far, frame, body);
+}
+
+static void frames_arrive_whole_through_a_slow_relay(void **state)
+{
+    static const size_t pieces[] = {1, 7, 900, 4096};
+    static const uint32_t lengths_max[] = {96, 1000, 40000, 300000};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < 4; i++) {
+        struct relay relay;
+        open_relay(f, pieces[i], &relay);
+        for (uint64_t id = 0; id < LENGTH_COUNT; id++) {
+            send_frame(f->near, id, LENGTHS[id] < lengths_max[i] ? LENGTHS[id] : lengths_max[i]);
+        }
+        uint64_t next = 0;
+        for (int turn = 0; turn < TURNS_MAX && next < LENGTH_COUNT; turn++) {
+            struct rbt_frame frame;
+            const char *body = NULL;
+            const rbt_status st = turn_relay(f, &relay, &frame, &body);
+            if (st == RBT_OK) {
+                const uint32_t length =
+                    LENGTHS[next] < lengths_max[i] ? LENGTHS[next] : lengths_max[i];
+                check_frame(&frame, body, next++, length);
+            } else {
+                assert_int_equal(st, RBT_E_BUSY);
+            }
+        }
+        assert_int_equal(next, LENGTH_COUNT);
+        close_relay(f, &relay);
+    }
+}
+
+static void a_bit_changed_under_way_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    struct relay relay;
+    struct rbt_frame frame;
+    const char *body = NULL;
+    open_relay(f, 4096, &relay);
+    send_frame(f->near, 1, 64);
+    rbt_status st = RBT_E_BUSY;
+    for (int turn = 0; turn < 100 && st == RBT_E_BUSY; turn++) {
+        st = turn_relay(f, &relay, &frame, &body);
+    }
+    assert_ok(st);
+    relay.is_false = true;
+    send_frame(f->near, 2, 64);
+    st = RBT_E_BUSY;
+    for (int turn = 0; turn < 100 && st == RBT_E_BUSY; turn++) {
+        st = turn_relay(f, &relay, &frame, &body);
+    }
+    assert_fails(st, RBT_E_PROTOCOL, "not encrypted as it must be");
+    close_relay(f, &relay);
+}
+
 static void channels_understand_each_other(void **state)
 {
     struct fixture *f = *state;
@@ -345,6 +453,27 @@ static void many_blocks_leave_in_one_call_and_come_in_one(void **state)
     rbt_channel_stats(f->far, &after[1]);
     assert_int_equal(after[0].writes - before[0].writes, 1);
     assert_int_equal(after[1].reads - before[1].reads, 1);
+}
+
+/* After RBT_E_BUSY there is nothing more until the kernel has more, even if TLS holds a part of a
+ * record: who does not sleep while there is more would not sleep at all. */
+static void there_is_no_more_after_busy(void **state)
+{
+    struct fixture *f = *state;
+    open_both(f);
+    send_frame(f->near, 0, 8);
+    expect_frame(f->near, f->far, 0, 8);
+    send_frame(f->near, 1, 4 * MIB);
+    for (uint64_t i = 0; i < 64 && rbt_channel_queued(f->near) > 0; i++) {
+        const rbt_status st = rbt_channel_flush(f->near);
+        if (st != RBT_E_BUSY) {
+            assert_ok(st);
+            break;
+        }
+        assert_int_equal(receive_nothing(f->far), RBT_E_BUSY);
+        assert_false(rbt_channel_has_more(f->far));
+    }
+    expect_frame(f->near, f->far, 1, 4 * MIB);
 }
 
 static void a_length_above_the_limit_is_refused(void **state)
@@ -507,10 +636,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(frames_arrive_whole_however_they_are_cut, set_up,
                                         tear_down),
+        BOTH_WAYS(frames_arrive_whole_through_a_slow_relay),
+        {"a_bit_changed_under_way_is_noticed (TLS)", a_bit_changed_under_way_is_noticed, set_up,
+         tear_down, &secure},
         BOTH_WAYS(channels_understand_each_other),
         BOTH_WAYS(the_block_of_a_long_frame_is_used_again),
         BOTH_WAYS(what_the_socket_does_not_take_waits),
         BOTH_WAYS(many_blocks_leave_in_one_call_and_come_in_one),
+        BOTH_WAYS(there_is_no_more_after_busy),
         BOTH_WAYS(a_length_above_the_limit_is_refused),
         BOTH_WAYS(a_failure_stays),
         BOTH_WAYS(a_peer_that_closes_is_noticed),

@@ -106,8 +106,9 @@ rbt_status rbt_key_write(const char *path, const char *text)
     RBT_ASSERT(strlen(text) == RBT_KEY_TEXT - 1);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (fd < 0 && errno == EEXIST) {
+        errno = 0; /* the sentence says it all */
         const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "cannot write a key to \"%s\": there is a file of that name", path);
+            RBT_E_IO, "could not write a key to \"%s\": there is a file of that name", path);
         return rbt_fail_hint(st, "A key is never overwritten. Choose another name, or remove the "
                                  "file if no cluster needs it any more.");
     }
@@ -132,9 +133,9 @@ static rbt_status check_mode(const char *path, int fd)
         return rbt_fail(RBT_E_IO, "could not read the key \"%s\"", path);
     }
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID,
-                     "the key \"%s\" is not safe: others than its owner may use the file", path);
+        errno = 0; /* the sentence says it all */
+        const rbt_status st = rbt_fail(
+            RBT_E_IO, "the key \"%s\" is not safe: others than its owner may use the file", path);
         return rbt_fail_hint(st,
                              "Run \"chmod 600 %s\"; if others may have read it, make a new "
                              "key with \"rubato keygen\".",

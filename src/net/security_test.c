@@ -77,7 +77,7 @@ static void a_key_is_never_overwritten(void **state)
     const struct fixture *f = *state;
     char text[RBT_KEY_TEXT];
     assert_ok(rbt_key_write(f->path, KEY));
-    assert_fails(rbt_key_write(f->path, OTHER_KEY), RBT_E_INVALID, "there is a file of that name");
+    assert_fails(rbt_key_write(f->path, OTHER_KEY), RBT_E_IO, "there is a file of that name");
     assert_ok(rbt_key_read(f->path, text));
     assert_string_equal(text, KEY);
     char inside[128];
@@ -94,7 +94,7 @@ static void a_key_that_others_may_read_is_refused(void **state)
     assert_ok(rbt_key_write(f->path, KEY));
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         assert_int_equal(chmod(f->path, modes[i]), 0);
-        assert_fails(rbt_key_read(f->path, text), RBT_E_INVALID, "others than its owner");
+        assert_fails(rbt_key_read(f->path, text), RBT_E_IO, "others than its owner");
         assert_string_equal(text, "untouched");
     }
 }

@@ -68,6 +68,9 @@ struct rbt_host {
 size_t rbt_desk_step(rbt_host *host, const struct rbt_shard_event *event,
                      struct rbt_shard_outbox *out);
 
+/* The flags of a message that says how far the guest's stream has arrived. */
+uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest);
+
 /* The list of keys of a view: the guest's of that name, or the scratch list `at`. */
 RBT_MUST_USE rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *guest,
                                       const struct rbt_wire_view *view, size_t at,

@@ -123,6 +123,13 @@ size_t rbt_desk_step(rbt_host *host, const struct rbt_shard_event *event,
     return ready;
 }
 
+uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest)
+{
+    const bool has_left = guest->worker < host->options.worker_count &&
+                          rbt_shard_clock(host->shard, guest->worker) == RBT_CLOCK_GONE;
+    return has_left ? RBT_FRAME_HAS_LEFT : 0;
+}
+
 rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_table **found)
 {
     if (table >= host->table_count || !host->tables[table].is_open) {
@@ -418,10 +425,9 @@ void rbt_host_settle(rbt_host *host, struct rbt_guest *guest)
     }
     const struct rbt_wire_news news = rbt_host_news(host, guest->worker);
     block->bytes = rbt_wire_put_ack(block->data, &news);
-    const bool has_left = rbt_shard_clock(host->shard, guest->worker) == RBT_CLOCK_GONE;
     rbt_wire_close(block->data,
                    (struct rbt_frame){.kind = RBT_FRAME_ACK,
-                                      .flags = has_left ? RBT_FRAME_HAS_LEFT : 0,
+                                      .flags = rbt_desk_flags(host, guest),
                                       .worker = guest->worker},
                    block->bytes);
     guest->owes_ack = false;

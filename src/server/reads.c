@@ -111,10 +111,13 @@ static size_t front_bytes(const struct rbt_desk_request *request)
            (request->is_scan ? 0 : request->pull.applied_count * sizeof(uint64_t));
 }
 
-static void send_answer(const struct rbt_desk_request *request, struct rbt_block *block)
+static void send_answer(const rbt_host *host, const struct rbt_desk_request *request,
+                        struct rbt_block *block)
 {
-    const struct rbt_frame header = {
-        .kind = RBT_FRAME_ROWS, .worker = request->guest->worker, .id = request->id};
+    const struct rbt_frame header = {.kind = RBT_FRAME_ROWS,
+                                     .flags = rbt_desk_flags(host, request->guest),
+                                     .worker = request->guest->worker,
+                                     .id = request->id};
     rbt_wire_close(block->data, header, block->bytes);
     request->guest->owes_ack = false; /* the answer says how far the stream has come */
     request->guest->send(request->guest->context, block);
@@ -147,7 +150,7 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     event.batch_count = 1;
     step_open(host, &event);
     (void)put_front(host, request, block->data, 0);
-    send_answer(request, block);
+    send_answer(host, request, block);
     return RBT_OK;
 }
 
@@ -193,7 +196,7 @@ static rbt_status answer_sparse(rbt_host *host, const struct rbt_desk_request *r
         return no_memory();
     }
     (void)put_front(host, request, sink.block->data, 0);
-    send_answer(request, sink.block);
+    send_answer(host, request, sink.block);
     return RBT_OK;
 }
 
@@ -248,7 +251,7 @@ static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *reque
         if (block != NULL) {
             (void)put_front(host, request, block->data, scan->count);
             block->bytes = front + rbt_wire_rows_put(block->data + front, &rows, NULL);
-            send_answer(request, block);
+            send_answer(host, request, block);
         }
     }
     rbt_free(found);

@@ -1,4 +1,4 @@
-/* store/index.h - where the row of a key is, in little memory: 7 to 11 bytes per key.
+/* store/index.h - where the row of a key is, in little memory: 9 to 12 bytes per key.
  *
  * The keys themselves are the caller's: an array by slot, which every call is given. The index
  * keeps a byte of each key's hash, so that it looks into that array for hardly any other key. */

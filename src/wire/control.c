@@ -22,6 +22,7 @@ struct writer {
 static void put_bytes(struct writer *w, const void *bytes, size_t size)
 {
     RBT_ASSERT(size == 0 || bytes != NULL);
+    RBT_ASSERT(w->used >= RBT_FRAME_HEADER); /* the header's place is not written to */
     if (w->start != NULL && size > 0) {
         memcpy(w->start + w->used, bytes, size);
     }
@@ -47,6 +48,7 @@ static void put_block(struct writer *w, const char *bytes, size_t size)
 {
     static const char zeros[RBT_FRAME_ALIGN];
     RBT_ASSERT(size <= RBT_FRAME_BODY_MAX);
+    RBT_ASSERT(w->used % RBT_FRAME_ALIGN == 0);
     put_u64(w, size);
     put_bytes(w, bytes, size);
     put_bytes(w, zeros, rbt_frame_padded(size) - size);
@@ -76,14 +78,17 @@ static void put_text(struct writer *w, const char *text, size_t max)
 static void put_shards(struct writer *w, const struct rbt_control_shards *shards)
 {
     RBT_ASSERT(shards->count <= RBT_CONTROL_SHARDS_MAX);
+    RBT_ASSERT(shards->count == 0 || shards->texts != NULL);
     put_u64(w, shards->count);
     for (uint32_t i = 0; i < shards->count; i++) {
+        RBT_ASSERT(shards->texts[i][0] != '\0'); /* get_shards() would not take it */
         put_text(w, shards->texts[i], RBT_WIRE_NAME_MAX);
     }
 }
 
 static struct writer begin(char *to)
 {
+    RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
     return (struct writer){.start = to, .used = RBT_FRAME_HEADER};
 }
 
@@ -108,6 +113,8 @@ size_t rbt_control_put_join(char *to, const struct rbt_control_join *join)
     RBT_ASSERT(join->token != 0);
     RBT_ASSERT(join->role < RBT_CONTROL_ROLES);
     RBT_ASSERT(join->index >= -1);
+    RBT_ASSERT(join->worker_count <= RBT_WIRE_WORKERS_MAX);
+    RBT_ASSERT(join->thread_count <= join->worker_count);
     struct writer w = begin(to);
     put_u64(&w, join->token);
     put_u32(&w, join->is_return ? 1 : 0);
@@ -126,6 +133,9 @@ size_t rbt_control_put_plan(char *to, const struct rbt_control_plan *plan)
 {
     RBT_ASSERT(plan->cluster != 0);
     RBT_ASSERT(plan->map_version != 0);
+    RBT_ASSERT(plan->worker_count <= RBT_WIRE_WORKERS_MAX);
+    RBT_ASSERT(plan->thread_count <= plan->worker_count);
+    RBT_ASSERT(plan->worker_first <= plan->worker_count - plan->thread_count);
     struct writer w = begin(to);
     put_u64(&w, plan->cluster);
     put_u64(&w, plan->job);
@@ -143,6 +153,7 @@ size_t rbt_control_put_plan(char *to, const struct rbt_control_plan *plan)
 size_t rbt_control_put_gather(char *to, uint64_t round, const struct rbt_control_part *part)
 {
     RBT_ASSERT(round > 0);
+    RBT_ASSERT(part->size <= RBT_FRAME_BODY_MAX - sizeof(uint64_t));
     struct writer w = begin(to);
     put_block(&w, part->bytes, part->size);
     return finish(&w, RBT_FRAME_GATHER, round);
@@ -153,6 +164,7 @@ size_t rbt_control_put_gathered(char *to, uint64_t round, const struct rbt_contr
 {
     RBT_ASSERT(round > 0);
     RBT_ASSERT(count <= RBT_CONTROL_PARTS_MAX);
+    RBT_ASSERT(count == 0 || parts != NULL);
     struct writer w = begin(to);
     put_u64(&w, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -163,6 +175,8 @@ size_t rbt_control_put_gathered(char *to, uint64_t round, const struct rbt_contr
 
 size_t rbt_control_put_bound(char *to, uint64_t number, int64_t staleness)
 {
+    RBT_ASSERT(number > 0);
+    RBT_ASSERT(staleness >= -1);
     struct writer w = begin(to);
     put_u64(&w, (uint64_t)staleness);
     return finish(&w, RBT_FRAME_BOUND, number);
@@ -172,6 +186,8 @@ size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status sta
                               const char *text)
 {
     RBT_ASSERT(kind == RBT_FRAME_FAILED || kind == RBT_FRAME_GOODBYE);
+    RBT_ASSERT(status <= RBT_OK);
+    RBT_ASSERT(status >= RBT_E_INTERRUPTED);
     struct writer w = begin(to);
     put_u64(&w, (uint64_t)(int64_t)status);
     put_text(&w, text == NULL ? "" : text, RBT_WIRE_TEXT_MAX);
@@ -181,17 +197,20 @@ size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status sta
 size_t rbt_control_put_plain(char *to, enum rbt_frame_kind kind, uint64_t id)
 {
     RBT_ASSERT(kind == RBT_FRAME_BEAT || kind == RBT_FRAME_DROP);
+    RBT_ASSERT((id == 0) == (kind == RBT_FRAME_BEAT));
     const struct writer w = begin(to);
     return finish(&w, kind, id);
 }
 
 static rbt_status broken(const char *what)
 {
+    RBT_ASSERT(what[0] != '\0');
     return rbt_fail(RBT_E_PROTOCOL, "a message has %s", what);
 }
 
 static size_t left(const struct rbt_wire_cursor *from)
 {
+    RBT_ASSERT(from->at != NULL);
     RBT_ASSERT(from->at <= from->end);
     return (size_t)(from->end - from->at);
 }
@@ -232,6 +251,8 @@ static rbt_status get_block(struct rbt_wire_cursor *from, struct rbt_control_par
         return broken("a length in it that leads beyond its end");
     }
     const size_t padded = rbt_frame_padded(size);
+    RBT_ASSERT(padded >= size);
+    RBT_ASSERT(padded <= left(from));
     for (size_t i = size; i < padded; i++) {
         if (from->at[i] != 0) {
             return broken("something in it where zeros should be");
@@ -298,6 +319,7 @@ void rbt_control_next_shard(struct rbt_control_shards *shards,
     RBT_ASSERT(left(&shards->list) > 0);
     const rbt_status st = get_text(&shards->list, address, RBT_WIRE_NAME_MAX);
     RBT_ASSERT(st == RBT_OK); /* get_shards() has looked at all of them */
+    RBT_ASSERT(address[0] != '\0');
 }
 
 static rbt_status end(const struct rbt_wire_cursor *from)
@@ -308,6 +330,7 @@ static rbt_status end(const struct rbt_wire_cursor *from)
 /* What must be true of the numbers of a JOIN. */
 static rbt_status check_join(const struct rbt_control_join *join, uint32_t flags)
 {
+    RBT_ASSERT(join->is_return == (flags == 1));
     if (join->token == 0 || flags > 1 || join->role >= RBT_CONTROL_ROLES || join->index < -1) {
         return broken("a number in it that is out of its range");
     }
@@ -321,6 +344,7 @@ rbt_status rbt_control_get_join(struct rbt_wire_cursor body, struct rbt_control_
 {
     enum { FIXED = 32 };
     RBT_ASSERT(body.at <= body.end);
+    RBT_ASSERT((uintptr_t)body.at % RBT_FRAME_ALIGN == 0);
     rbt_status st = need(&body, FIXED);
     if (st != RBT_OK) {
         return st;
@@ -350,6 +374,7 @@ rbt_status rbt_control_get_plan(struct rbt_wire_cursor body, struct rbt_control_
 {
     enum { FIXED = 48 };
     RBT_ASSERT(body.at <= body.end);
+    RBT_ASSERT((uintptr_t)body.at % RBT_FRAME_ALIGN == 0);
     rbt_status st = need(&body, FIXED);
     if (st != RBT_OK) {
         return st;
@@ -376,6 +401,7 @@ rbt_status rbt_control_get_gather(struct rbt_wire_cursor body, struct rbt_contro
 {
     RBT_ASSERT(body.at <= body.end);
     const rbt_status st = get_block(&body, part);
+    RBT_ASSERT(st != RBT_OK || part->bytes + part->size <= body.at);
     return st == RBT_OK ? end(&body) : st;
 }
 
@@ -398,6 +424,7 @@ rbt_status rbt_control_get_gathered(struct rbt_wire_cursor body, struct rbt_wire
     }
     st = st == RBT_OK ? end(&body) : st;
     if (st == RBT_OK) {
+        RBT_ASSERT(part_count <= (uint64_t)(list.end - list.at) / sizeof(uint64_t));
         *parts = list;
         *count = (uint32_t)part_count;
     }
@@ -409,6 +436,7 @@ void rbt_control_next_part(struct rbt_wire_cursor *parts, struct rbt_control_par
     RBT_ASSERT(left(parts) > 0);
     const rbt_status st = get_block(parts, part);
     RBT_ASSERT(st == RBT_OK); /* rbt_control_get_gathered() has looked at all of them */
+    RBT_ASSERT(parts->at <= parts->end);
 }
 
 rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, int64_t *staleness)
@@ -424,6 +452,7 @@ rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, int64_t *staleness
         st = broken("a staleness in it that cannot be");
     }
     if (st == RBT_OK) {
+        RBT_ASSERT(value >= -1);
         *staleness = value;
     }
     return st;
@@ -441,6 +470,7 @@ rbt_status rbt_control_get_ending(struct rbt_wire_cursor body, struct rbt_contro
         return broken("a status in it that is not known");
     }
     ending->status = (rbt_status)status;
+    RBT_ASSERT(ending->status <= RBT_OK);
     st = get_text(&body, ending->text, sizeof ending->text);
     return st == RBT_OK ? end(&body) : st;
 }

@@ -53,7 +53,7 @@ enum rbt_frame_kind {
 
 /* Flags. */
 enum {
-    RBT_FRAME_HAS_LEFT = 1,  /* ACK: the worker's LEAVE has arrived, too */
+    RBT_FRAME_HAS_LEFT = 1,  /* ACK, ROWS: the worker's LEAVE has arrived, too */
     RBT_FRAME_TRY_AGAIN = 2, /* REFUSED: a new connection may do better */
 };
 

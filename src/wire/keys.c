@@ -28,12 +28,14 @@ enum {
 
 static inline uint64_t key_at(const struct rbt_wire_rows *rows, size_t i)
 {
+    RBT_DEBUG_ASSERT(i < rows->count);
     return rows->keys[rows->positions == NULL ? i : rows->positions[i]];
 }
 
 static size_t block_count(size_t count)
 {
     RBT_ASSERT(count > 1);
+    RBT_ASSERT(count <= RBT_WIRE_COUNT_MAX);
     return (count - 1 + BLOCK - 1) / BLOCK;
 }
 
@@ -71,6 +73,8 @@ static uint64_t subtract(const struct rbt_wire_rows *rows, size_t b, uint64_t *d
 static unsigned width_of(uint64_t bits)
 {
     const unsigned width = bits == 0 ? 0 : 64 - (unsigned)__builtin_clzll(bits);
+    RBT_DEBUG_ASSERT(width <= WIDTH_FULL);
+    RBT_DEBUG_ASSERT(width == WIDTH_FULL || bits >> width == 0);
     return width <= WIDTH_MAX ? width : WIDTH_FULL;
 }
 
@@ -87,9 +91,11 @@ static size_t measure(const struct rbt_wire_rows *rows, char *widths)
         widths[b] = (char)width;
         bytes += packed_bytes(block_size(rows->count, b), width);
     }
+    RBT_ASSERT(bytes % sizeof(uint64_t) == 0);
     if (bytes >= raw) {
         return SIZE_MAX;
     }
+    RBT_ASSERT(sizeof(uint64_t) + rbt_frame_padded(blocks) <= raw); /* the widths have had room */
     memset(widths + blocks, 0, rbt_frame_padded(blocks) - blocks);
     return bytes;
 }
@@ -118,6 +124,7 @@ static char *pack(char *to, const uint64_t *differences, size_t size, unsigned w
 
 static void put_differences(char *to, const struct rbt_wire_rows *rows, size_t bytes)
 {
+    RBT_ASSERT(bytes < rows->count * sizeof(uint64_t));
     const size_t blocks = block_count(rows->count);
     const char *widths = to + sizeof(uint64_t);
     char *at = to + sizeof(uint64_t) + rbt_frame_padded(blocks);
@@ -159,6 +166,7 @@ size_t rbt_keys_put(char *to, const struct rbt_wire_rows *rows, enum rbt_key_for
     }
     const size_t bytes = measure(rows, to + sizeof first);
     if (bytes != SIZE_MAX) {
+        RBT_ASSERT(bytes < rows->count * sizeof first);
         *form = RBT_KEYS_DELTA;
         put_differences(to, rows, bytes);
         return bytes;
@@ -205,6 +213,7 @@ static size_t bytes_declared(const struct rbt_wire_view *view)
 
 rbt_status rbt_keys_check(const struct rbt_wire_view *view)
 {
+    RBT_ASSERT(view->keys != NULL);
     RBT_ASSERT(view->count <= RBT_WIRE_COUNT_MAX);
     size_t bytes = 0;
     switch (view->key_form) {
@@ -252,6 +261,7 @@ static uint64_t unpack(const char *packed, size_t size, unsigned width, uint64_t
 
 static rbt_status get_differences(const struct rbt_wire_view *view, uint64_t *keys)
 {
+    RBT_ASSERT(view->key_form == RBT_KEYS_DELTA);
     const size_t blocks = block_count(view->count);
     const char *widths = view->keys + sizeof(uint64_t);
     const char *at = widths + rbt_frame_padded(blocks);
@@ -287,11 +297,13 @@ static rbt_status get_differences(const struct rbt_wire_view *view, uint64_t *ke
         at += bytes;
     }
     RBT_ASSERT(at == end);
+    RBT_ASSERT(keys[view->count - 1] == key);
     return RBT_OK;
 }
 
 static rbt_status get_raw(const struct rbt_wire_view *view, uint64_t *keys)
 {
+    RBT_ASSERT(view->key_form == RBT_KEYS_RAW);
     RBT_ASSERT(view->key_bytes == view->count * sizeof *keys);
     for (size_t start = 0; start < view->count; start += CHECKED_KEYS) {
         const size_t left = view->count - start;
@@ -316,6 +328,8 @@ rbt_status rbt_keys_get(const struct rbt_wire_view *view, uint64_t *keys)
         break;
     case RBT_KEYS_RUN: {
         uint64_t first;
+        RBT_ASSERT(view->count > 0);
+        RBT_ASSERT(view->key_bytes == sizeof first);
         memcpy(&first, view->keys, sizeof first);
         if (first > UINT64_MAX - (view->count - 1)) {
             return disorder();

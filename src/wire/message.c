@@ -48,9 +48,11 @@ static void put_text(char **to, const char *text, size_t size_max)
 
 static void put_news(char **to, const struct rbt_wire_news *news)
 {
+    const char *start = *to;
     rbt_bytes_put_u64(to, (uint64_t)news->floor);
     rbt_bytes_put_u64(to, news->version);
     rbt_bytes_put_u64(to, news->arrived);
+    RBT_ASSERT(*to == start + NEWS_BYTES);
 }
 
 static size_t written(const char *to, const char *at)
@@ -83,6 +85,7 @@ size_t rbt_wire_put_welcome(char *to, const struct rbt_wire_news *news)
     RBT_ASSERT(to != NULL);
     char *at = to + RBT_FRAME_HEADER;
     put_news(&at, news);
+    RBT_ASSERT(at == to + RBT_WIRE_ACK_BYTES); /* the two are the same */
     return written(to, at);
 }
 
@@ -163,6 +166,12 @@ size_t rbt_wire_put_ack(char *to, const struct rbt_wire_news *news)
 
 static void put_table(char **to, const struct rbt_wire_table *table)
 {
+    RBT_ASSERT(table->type <= RBT_I64);
+    RBT_ASSERT(table->layout <= RBT_SPARSE);
+    RBT_ASSERT(table->merge <= RBT_MERGE_OR);
+    RBT_ASSERT(table->init <= RBT_INIT_NORMAL);
+    RBT_ASSERT(table->partial <= RBT_PARTIAL_SHOW);
+    RBT_ASSERT(table->staleness >= RBT_STALENESS_ANY);
     const char *start = *to;
     rbt_bytes_put_u32(to, table->table);
     rbt_bytes_put_u32(to, table->type);
@@ -185,7 +194,7 @@ static void put_table(char **to, const struct rbt_wire_table *table)
 
 size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
 {
-    RBT_ASSERT(table->staleness >= RBT_STALENESS_ANY);
+    RBT_ASSERT(memchr(table->name, 0, sizeof table->name) != NULL);
     char *at = to + RBT_FRAME_HEADER;
     put_table(&at, table);
     return written(to, at);
@@ -210,6 +219,7 @@ void rbt_wire_close(char *frame, struct rbt_frame header, size_t bytes)
 {
     RBT_ASSERT(bytes >= RBT_FRAME_HEADER);
     RBT_ASSERT(bytes - RBT_FRAME_HEADER <= RBT_FRAME_BODY_MAX);
+    RBT_ASSERT(bytes % RBT_FRAME_ALIGN == 0);
     header.length = (uint32_t)(bytes - RBT_FRAME_HEADER);
     rbt_frame_put(frame, &header);
 }
@@ -256,6 +266,8 @@ static rbt_status get_text(struct rbt_wire_cursor *from, char *text, size_t size
     }
     memcpy(text, from->at, size);
     from->at += padded;
+    RBT_ASSERT(from->at <= from->end);
+    RBT_ASSERT(text[size - 1] == 0);
     return RBT_OK;
 }
 
@@ -288,6 +300,7 @@ rbt_status rbt_wire_get_news(struct rbt_wire_cursor *from, struct rbt_wire_news 
     if (st != RBT_OK) {
         return st;
     }
+    RBT_ASSERT(news != NULL);
     *news = take_news(&from->at);
     RBT_ASSERT(from->at <= from->end);
     return RBT_OK;
@@ -324,6 +337,8 @@ rbt_status rbt_wire_get_hello(struct rbt_wire_cursor *from, struct rbt_wire_hell
     if (st != RBT_OK) {
         return st;
     }
+    RBT_ASSERT(read.worker_count <= RBT_WIRE_WORKERS_MAX);
+    RBT_ASSERT(cursor.at <= from->end);
     *hello = read;
     *from = cursor;
     return RBT_OK;
@@ -356,6 +371,8 @@ rbt_status rbt_wire_get_push(struct rbt_wire_cursor *from, struct rbt_wire_push 
     if (zero != 0) {
         return wrong("PUSH", "bytes that mean nothing");
     }
+    RBT_ASSERT(read.batch_count <= RBT_WIRE_BATCHES_MAX);
+    RBT_ASSERT(read.range_first <= read.range_last);
     *push = read;
     from->at = at;
     return RBT_OK;
@@ -377,6 +394,7 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
         read.applied_count > RBT_WIRE_WORKERS_MAX - read.applied_first) {
         return wrong("PULL", "workers out of range");
     }
+    RBT_ASSERT(read.applied_first <= RBT_WIRE_WORKERS_MAX - read.applied_count);
     *pull = read;
     from->at = at;
     return RBT_OK;
@@ -402,6 +420,7 @@ rbt_status rbt_wire_get_scan(struct rbt_wire_cursor *from, struct rbt_wire_scan 
     if (zero != 0) {
         return wrong("SCAN", "bytes that mean nothing");
     }
+    RBT_ASSERT(read.range_first <= read.range_last);
     *scan = read;
     from->at = at;
     return RBT_OK;
@@ -431,6 +450,7 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     read.applied = (const uint64_t *)(const void *)at;
     *answer = read;
     from->at = at + read.applied_count * sizeof(uint64_t);
+    RBT_ASSERT(from->at <= from->end);
     return RBT_OK;
 }
 
@@ -473,6 +493,8 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     if (text != RBT_OK) {
         return text;
     }
+    RBT_ASSERT(read.staleness >= RBT_STALENESS_ANY);
+    RBT_ASSERT(cursor.at <= from->end);
     *table = read;
     *from = cursor;
     return RBT_OK;
@@ -507,6 +529,8 @@ rbt_status rbt_wire_get_done(struct rbt_wire_cursor *from, struct rbt_wire_done 
     if (st != RBT_OK) {
         return st;
     }
+    RBT_ASSERT(read.status <= RBT_OK);
+    RBT_ASSERT(cursor.at <= from->end);
     *done = read;
     *from = cursor;
     return RBT_OK;

@@ -59,6 +59,7 @@ static size_t count_elements(const struct rbt_wire_rows *rows)
 
 static size_t bound_of(const struct rbt_wire_rows *rows, size_t element_count)
 {
+    RBT_ASSERT(rows->values != NULL || element_count == 0);
     size_t bytes = RBT_WIRE_ROWS_BYTES;
     if (rows->keys != NULL) {
         bytes += rows->count * sizeof(uint64_t);
@@ -212,6 +213,7 @@ static const char *take(const char **at, const char *end, uint64_t bytes)
         }
     }
     *at = start + rbt_frame_padded(bytes);
+    RBT_ASSERT(*at <= end);
     return start;
 }
 
@@ -320,6 +322,8 @@ rbt_status rbt_wire_rows_get(const char **from, const char *end, struct rbt_wire
     if (st != RBT_OK) {
         return st;
     }
+    RBT_ASSERT(at <= end);
+    RBT_ASSERT((at - *from) % RBT_FRAME_ALIGN == 0);
     *view = read;
     *from = at;
     return RBT_OK;
@@ -328,17 +332,20 @@ rbt_status rbt_wire_rows_get(const char **from, const char *end, struct rbt_wire
 rbt_status rbt_wire_view_keys(const struct rbt_wire_view *view, uint64_t *keys)
 {
     RBT_ASSERT(keys != NULL);
+    RBT_ASSERT(view->keys != NULL);
     return rbt_keys_get(view, keys);
 }
 
 const void *rbt_wire_view_raw(const struct rbt_wire_view *view)
 {
+    RBT_ASSERT(view->values != NULL);
     RBT_ASSERT((uintptr_t)view->values % RBT_FRAME_ALIGN == 0);
     return view->value_form == RBT_VALUES_RAW ? view->values : NULL;
 }
 
 rbt_status rbt_wire_view_values(const struct rbt_wire_view *view, void *values)
 {
+    RBT_ASSERT(view->values != NULL);
     RBT_ASSERT(values != NULL || view->element_count == 0);
     return rbt_values_get(view, values);
 }
@@ -359,5 +366,6 @@ uint64_t rbt_wire_list_name(const uint64_t *keys, const uint32_t *positions, siz
         }
         name = rbt_hash_bytes(from, size * sizeof *from, name);
     }
+    RBT_ASSERT(count > 0 || name == 0);
     return name == 0 ? 1 : name;
 }

@@ -213,15 +213,13 @@ static void test_key_blocks(void **state)
 {
     struct fixture *f = *state;
     for (unsigned width = 0; width <= 64; width++) {
-        draw_keys(f, 1000, 2);
-        const uint64_t jump = width == 0 ? 0 : UINT64_C(1) << (width - 1);
-        for (size_t i = 300; i < 1000; i++) {
+        draw_keys(f, 1000, 1 + width % 2);
+        const uint64_t jump = width == 0 ? 0 : UINT64_C(1) << (width - 1) | 1;
+        for (size_t i = 257; i < 1000; i++) { /* the first of the third block */
             f->keys[i] += jump;
         }
-        if (f->keys[999] > f->keys[0]) {
-            round_trip(f);
-            assert_int_equal(f->view.key_form, RBT_KEYS_DELTA);
-        }
+        round_trip(f);
+        assert_int_equal(f->view.key_form, width == 0 ? RBT_KEYS_RUN : RBT_KEYS_DELTA);
     }
     for (size_t i = 0; i < 5; i++) { /* the largest keys there are */
         f->keys[i] = UINT64_MAX - 4 + i - (i == 0);
@@ -282,27 +280,23 @@ static void test_value_forms(void **state)
     }
 }
 
-/* A sample can be wrong: what is not in it makes the values too long without zeros. */
+/* A sample can be wrong: zeros where it looks, and hardly any elsewhere. */
 static void test_misleading_sample(void **state)
 {
     struct fixture *f = *state;
-    draw_keys(f, 1, 1000);
-    f->rows.element_size = 8;
-    f->rows.width = 8192;
-    f->rows.compression = RBT_COMPRESSION_ZEROS;
-    draw_values(f, 8192, 0, 64);
-    for (size_t i = 0; i < 1024; i++) { /* where the sample looks */
-        memset(f->values + i * 7919 % 8192 * 8, 0, 8);
+    static const uint32_t WIDTHS[] = {8192, 48000}; /* an eighth is zero; a 47th, less than a bit */
+    for (int i = 0; i < 2; i++) {
+        draw_keys(f, 1, 1000);
+        f->rows.element_size = 4;
+        f->rows.width = WIDTHS[i];
+        f->rows.compression = RBT_COMPRESSION_ZEROS;
+        draw_values(f, WIDTHS[i], 0, 32);
+        for (size_t k = 0; k < 1024; k++) {
+            memset(f->values + k * 7919 % WIDTHS[i] * 4, 0, 4);
+        }
+        round_trip(f);
+        assert_int_equal(f->view.value_form, i == 0 ? RBT_VALUES_SPARSE : RBT_VALUES_RAW);
     }
-    round_trip(f);
-    assert_int_equal(f->view.value_form, RBT_VALUES_SPARSE); /* an eighth: it just pays */
-    for (size_t i = 0; i < 8192; i++) {
-        memset(f->values + i * 8, i % 64 == 0 ? 0 : 1, 8);
-    }
-    for (size_t i = 0; i < 130; i++) {
-        memset(f->values + i * 7919 % 8192 * 8, 0, 8);
-    }
-    round_trip(f);
 }
 
 /* zstd makes equal values smaller than a reader believes. */
@@ -471,6 +465,24 @@ static void test_keys_out_of_order(void **state)
     assert_fails(rbt_wire_view_keys(&f->view, f->keys_got), RBT_E_PROTOCOL, "do not increase");
 }
 
+/* In a block of whole words keys can go round and come out above where they were. */
+static void test_keys_go_round(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t half = UINT64_C(1) << 63;
+    draw_keys(f, 600, 1000);
+    for (size_t i = 400; i < 600; i++) {
+        f->keys[i] += UINT64_C(1) << 62;
+    }
+    round_trip(f);
+    assert_int_equal(f->view.key_form, RBT_KEYS_DELTA);
+    assert_int_equal(f->view.keys[8 + 3], 64); /* the block of keys 385 to 512 */
+    char *block = f->message + RBT_WIRE_ROWS_BYTES + 8 + 8 + 3 * 160;
+    memcpy(block, &half, sizeof half);
+    memcpy(block + 8, &half, sizeof half);
+    assert_fails(rbt_wire_view_keys(&f->view, f->keys_got), RBT_E_PROTOCOL, "do not increase");
+}
+
 static void test_widths(void **state)
 {
     struct fixture *f = *state;
@@ -488,6 +500,11 @@ static void test_widths(void **state)
     }
     widths[2] = 1; /* behind the last */
     const char *at = f->message;
+    assert_fails(rbt_wire_rows_get(&at, f->message + f->bytes, &f->view), RBT_E_PROTOCOL,
+                 "wrong number of bytes");
+    draw_keys(f, 130, 1000); /* the last block is a word whatever its width */
+    round_trip(f);
+    widths[1] = 57;
     assert_fails(rbt_wire_rows_get(&at, f->message + f->bytes, &f->view), RBT_E_PROTOCOL,
                  "wrong number of bytes");
 }
@@ -566,6 +583,15 @@ static void test_bits(void **state)
                      "wrong number of bytes");
         bits[FLIPPED[i] / 8] = (char)(bits[FLIPPED[i] / 8] ^ 1 << FLIPPED[i] % 8);
     }
+    uint64_t words[2];
+    memcpy(words, bits, sizeof words);
+    assert_true(words[0] != 0);
+    words[0] &= words[0] - 1; /* as many bits, but one has no element */
+    words[1] |= UINT64_C(1) << 63;
+    memcpy(bits, words, sizeof words);
+    const char *at = f->message;
+    assert_fails(rbt_wire_rows_get(&at, f->message + f->bytes, &f->view), RBT_E_PROTOCOL,
+                 "wrong number of bytes");
 }
 
 /* No message that has been cut off is believed, wherever it was. */
@@ -608,6 +634,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_list_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_heads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keys_out_of_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_keys_go_round, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_widths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bombs, set_up, tear_down),

@@ -67,6 +67,25 @@ static void draw_values(struct recipe *recipe, size_t count)
     }
 }
 
+/* Keys with gaps of one order; some with a far jump, some that end with the last key there is. */
+static void draw_keys(struct recipe *recipe, size_t count)
+{
+    const uint64_t gap = UINT64_C(1) << below(recipe, 54);
+    const uint64_t jump = below(recipe, 4) == 0 ? UINT64_C(1) << 62 : 0;
+    const size_t jump_at = (size_t)below(recipe, ROWS_MAX);
+    uint64_t key = rbt_rng_next(&recipe->rng) % gap;
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = key + (i >= jump_at ? jump : 0);
+        key += 1 + rbt_rng_next(&recipe->rng) % gap;
+    }
+    if (count > 0 && below(recipe, 8) == 0) {
+        const uint64_t room = UINT64_MAX - keys[count - 1];
+        for (size_t i = 0; i < count; i++) {
+            keys[i] += room;
+        }
+    }
+}
+
 /* Rows of at most ROWS_MAX keys; everything that they point to is in the arrays above. */
 static struct rbt_wire_rows draw_rows(struct recipe *recipe)
 {
@@ -77,12 +96,7 @@ static struct rbt_wire_rows draw_rows(struct recipe *recipe)
         .width = 1 + (uint32_t)below(recipe, 4),
         .compression = (enum rbt_compression)below(recipe, 4),
     };
-    const uint64_t gap = UINT64_C(1) << below(recipe, 55);
-    uint64_t key = rbt_rng_next(&recipe->rng) % gap;
-    for (size_t i = 0; i < rows.count; i++) {
-        keys[i] = key;
-        key += 1 + rbt_rng_next(&recipe->rng) % gap;
-    }
+    draw_keys(recipe, rows.count);
     rows.keys = keys;
     if (below(recipe, 4) == 0) {
         rows.list = rbt_wire_list_name(keys, NULL, rows.count);
@@ -263,9 +277,11 @@ static bool read_rows(struct rbt_wire_cursor *cursor)
     }
     bool is_well = true;
     RBT_ASSERT(view.count <= RBT_WIRE_COUNT_MAX);
-    if (view.count <= UNPACKED_MAX && view.key_form != RBT_KEYS_NAMED) {
-        is_well = rbt_wire_view_keys(&view, keys_got) == RBT_OK;
-        for (uint32_t i = 1; is_well && i < view.count; i++) {
+    if (view.count <= UNPACKED_MAX) {
+        const bool has_keys = rbt_wire_view_keys(&view, keys_got) == RBT_OK;
+        RBT_ASSERT(!has_keys || view.key_form != RBT_KEYS_NAMED);
+        is_well = has_keys || view.key_form == RBT_KEYS_NAMED;
+        for (uint32_t i = 1; has_keys && i < view.count; i++) {
             RBT_ASSERT(keys_got[i - 1] < keys_got[i]);
         }
     }
