@@ -83,13 +83,10 @@ static rbt_status open_tables(void *context, rbt_job *job)
     struct rbt_table_options biases = {.struct_size = sizeof biases, .type = RBT_F32};
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
-<<<<<<< HEAD
     const struct rbt_table_options sizes = {.struct_size = sizeof sizes, .type = RBT_I64};
-=======
     const struct rbt_ratings *ratings = &mf->ratings;
     rbt_training_place(mf->options, ratings->users, ratings->count, &factors);
     rbt_training_place(mf->options, ratings->users, ratings->count, &biases);
->>>>>>> place
     rbt_status st = rbt_table_open(job, "users", &factors, &mf->users);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "user_bias", &biases, &mf->user_biases);

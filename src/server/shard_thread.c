@@ -121,8 +121,10 @@ static void free_peer(struct peer *peer)
 static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
-    rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection", "peer=%s why=\"%s\"",
-            peer->name, why);
+    if (status != RBT_E_NOTFOUND) { /* that one comes back */
+        rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection",
+                "peer=%s why=\"%s\"", peer->name, why);
+    }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && rbt_channel_is_ready(peer->channel)) {
         block->bytes = rbt_wire_put_refused(block->data, why);
@@ -183,9 +185,12 @@ static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hell
 static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_hello *hello)
 {
     pthread_mutex_lock(&thread->mutex);
-    const bool is_us =
-        thread->has_name && hello->cluster == thread->cluster && hello->shard == thread->shard;
+    const bool has_name = thread->has_name;
+    const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
+    if (!has_name) { /* the worker was told before us */
+        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
+    }
     if (!is_us) {
         return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
     }
