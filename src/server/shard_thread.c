@@ -326,11 +326,15 @@ static void settle(struct peer *peer)
         const rbt_status st = rbt_channel_flush(peer->channel);
         peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
     }
+    const bool is_full = !peer->is_over && rbt_channel_queued(peer->channel) >= QUEUED_MAX;
+    if (!peer->is_over && !is_full && rbt_channel_has_more(peer->channel)) {
+        serve(peer); /* flushing has read ahead: the socket would not tell */
+        return;      /* and it is dirty again */
+    }
     if (peer->is_over) {
         free_peer(peer);
         return;
     }
-    const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
     const short wants = rbt_channel_wants(peer->channel);
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
 }
