@@ -486,6 +486,7 @@ static rbt_status open_loop(rbt_shard_thread *thread)
     }
     rbt_loop_before_sleep(thread->loop, before_sleep, thread);
     rbt_loop_on_wake(thread->loop, on_wake, thread);
+    rbt_loop_set_spinning(thread->loop);
     st = rbt_loop_watch(thread->loop, thread->listener, POLLIN, &watcher, &thread->listening);
     return st != RBT_OK ? st
                         : rbt_loop_every(thread->loop, TICK_TIME, on_tick, thread, &thread->timer);
