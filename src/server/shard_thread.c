@@ -123,8 +123,8 @@ static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
     if (status != RBT_E_NOTFOUND) { /* that one comes back */
-        rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection",
-                "peer=%s why=\"%s\"", peer->name, why);
+        rbt_log(peer->thread->log, RBT_LOG_WARN, "server",
+                "refused a connection peer=%s why=\"%s\"", peer->name, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && rbt_channel_is_ready(peer->channel)) {
