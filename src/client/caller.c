@@ -9,10 +9,10 @@
 #include "base/hash.h"
 
 enum {
-    LIST_MIN = 16,               /* keys that are worth a name */
-    KEPT_MAX = 64 << 20,         /* bytes that a shard may owe an acknowledgement for */
-    AHEAD_MAX = 48,              /* requests ahead of their time, to one shard */
-    PLACE_MIN = 32 << 10,        /* bytes of rows that are worth being put where they belong */
+    LIST_MIN = 16,        /* keys that are worth a name */
+    KEPT_MAX = 64 << 20,  /* bytes that a shard may owe an acknowledgement for */
+    AHEAD_MAX = 48,       /* requests ahead of their time, to one shard */
+    PLACE_MIN = 32 << 10, /* bytes of rows that are worth being put where they belong */
 };
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
@@ -32,7 +32,7 @@ struct rbt_ahead {
     struct rbt_wire_news news;    /* of the answer */
     struct asked *request;        /* on its way; or NULL */
     struct rbt_driver_call *call; /* waits for it; or NULL */
-    bool is_once; /* asked for by somebody who will want it once, not again and again */
+    bool is_once;   /* asked for by somebody who will want it once, not again and again */
     bool is_placed; /* the answer's rows are where they belong already; it is the rest of it */
 };
 
@@ -152,7 +152,8 @@ static rbt_status check_placed(const struct rbt_caller_table *table, const struc
                                  .count = batch->count,
                                  .element_size = table->element_size,
                                  .width = table->width};
-    memcpy(&rows.list, answer->placed + 2 * sizeof(uint32_t), sizeof rows.list); /* either will do */
+    memcpy(&rows.list, answer->placed + 2 * sizeof(uint32_t),
+           sizeof rows.list); /* either will do */
     rbt_wire_rows_reserve_head(expected, &rows);
     return memcmp(expected, answer->placed, sizeof expected) == 0 ? RBT_OK : wrong_answer();
 }
@@ -270,12 +271,12 @@ static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *ca
             event->applied[i] = answer->head.applied[i];
         }
     }
-    call->reply = (struct rbt_driver_reply){
-        .status = st == RBT_E_BUSY ? st : RBT_OK,
-        .version = answer->head.news.version,
-        .floor = answer->head.news.floor,
-        .acknowledged = caller->links[call->shard].news.arrived,
-        .had_to_wait = answer->head.was_parked && caller->had_to_wait};
+    call->reply =
+        (struct rbt_driver_reply){.status = st == RBT_E_BUSY ? st : RBT_OK,
+                                  .version = answer->head.news.version,
+                                  .floor = answer->head.news.floor,
+                                  .acknowledged = caller->links[call->shard].news.arrived,
+                                  .had_to_wait = answer->head.was_parked && caller->had_to_wait};
     return st == RBT_E_BUSY ? RBT_OK : st;
 }
 
@@ -317,8 +318,8 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
         if (block == NULL) {
             return rbt_fail(RBT_E_NOMEM, "no memory for a list of %zu keys", batch->count);
         }
-        block->bytes = RBT_WIRE_LIST_BYTES +
-                       rbt_wire_rows_put(block->data + RBT_WIRE_LIST_BYTES, &keys, NULL);
+        block->bytes =
+            RBT_WIRE_LIST_BYTES + rbt_wire_rows_put(block->data + RBT_WIRE_LIST_BYTES, &keys, NULL);
         rbt_wire_close(block->data,
                        (struct rbt_frame){.kind = RBT_FRAME_LIST, .worker = caller->worker},
                        block->bytes);
@@ -417,7 +418,8 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
-/* Where what is known under a number is kept: of rows that are asked for again and again, or once. */
+/* Where what is known under a number is kept: of rows that are asked for again and again, or once.
+ */
 static uint64_t ahead_key(uint64_t number, uint32_t shard, bool is_once)
 {
     return rbt_hash_key(number) + 2 * (uint64_t)shard + is_once;
@@ -628,8 +630,8 @@ static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_lin
     }
     if (frame->kind == RBT_FRAME_ROWS && asked->done == NULL) {
         const struct body whole = {.bytes = body,
-                                   .count = request->is_placed ? request->place.prefix
-                                                               : frame->length,
+                                   .count =
+                                       request->is_placed ? request->place.prefix : frame->length,
                                    .is_placed = request->is_placed};
         st = receive_rows(caller, asked, &whole);
     } else if (frame->kind == RBT_FRAME_DONE && asked->done != NULL) {
@@ -652,13 +654,11 @@ static void on_news(void *context, struct rbt_link *link)
     const struct rbt_caller *caller = context;
     const uint32_t shard = link->options.hello.shard;
     int64_t floor = atomic_load_explicit(&caller->shared->floors[shard], memory_order_relaxed);
-    while (link->news.floor > floor &&
-           !atomic_compare_exchange_weak_explicit(&caller->shared->floors[shard], &floor,
-                                                  link->news.floor, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
+    while (link->news.floor > floor && !atomic_compare_exchange_weak_explicit(
+                                           &caller->shared->floors[shard], &floor, link->news.floor,
+                                           memory_order_relaxed, memory_order_relaxed)) {
     }
-    uint64_t version =
-        atomic_load_explicit(&caller->shared->versions[shard], memory_order_relaxed);
+    uint64_t version = atomic_load_explicit(&caller->shared->versions[shard], memory_order_relaxed);
     while (link->news.version > version &&
            !atomic_compare_exchange_weak_explicit(&caller->shared->versions[shard], &version,
                                                   link->news.version, memory_order_relaxed,
@@ -773,8 +773,9 @@ static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
         bytes += rbt_wire_rows_bound(&rows);
     }
     if (bytes > RBT_FRAME_BODY_MAX) {
-        return rbt_fail(RBT_E_INVALID, "the updates of one clock take %zu bytes, more than a "
-                                       "message holds (%u)",
+        return rbt_fail(RBT_E_INVALID,
+                        "the updates of one clock take %zu bytes, more than a "
+                        "message holds (%u)",
                         bytes, RBT_FRAME_BODY_MAX);
     }
     struct rbt_block *b = rbt_block_create(bytes);

@@ -1,4 +1,5 @@
-/* client/link.c - what one worker has on its way to one shard, and the connection that carries it. */
+/* client/link.c - what one worker has on its way to one shard, and the connection that carries it.
+ */
 #include "client/link.h"
 
 #include <string.h>
@@ -13,8 +14,8 @@ enum {
     MILLISECOND = 1000000,
 };
 
-#define BACKOFF_MIN (INT64_C(10) * MILLISECOND)
-#define BACKOFF_MAX (INT64_C(500) * MILLISECOND)
+#define BACKOFF_MIN    (INT64_C(10) * MILLISECOND)
+#define BACKOFF_MAX    (INT64_C(500) * MILLISECOND)
 #define LIST_BYTES_MAX (SIZE_MAX >> 34) /* 1 GiB of lists: what comes later is written out */
 
 rbt_status rbt_link_init(struct rbt_link *link, const struct rbt_link_options *options)
@@ -38,6 +39,11 @@ static void close_connection(struct rbt_link *link)
     }
     if (link->socket >= 0) {
         (void)close(link->socket);
+    }
+    if (link->is_near) {
+        link->near.ops->close(link->near.connection);
+        rbt_inbox_deinit(&link->inbox);
+        link->is_near = false;
     }
     link->channel = NULL;
     link->socket = -1;
@@ -116,8 +122,8 @@ static void cut(struct rbt_link *link, rbt_time now)
         link->cuts++;
     }
     link->retry_at = now + (was_up ? 0 : link->backoff);
-    link->backoff = was_up || link->backoff * 2 < BACKOFF_MAX ? link->backoff * (was_up ? 1 : 2)
-                                                               : BACKOFF_MAX;
+    link->backoff =
+        was_up || link->backoff * 2 < BACKOFF_MAX ? link->backoff * (was_up ? 1 : 2) : BACKOFF_MAX;
 }
 
 /* Whether it has been tried for long enough; the last reason is in the thread's record. */
@@ -133,18 +139,11 @@ static rbt_status judge(const struct rbt_link *link, rbt_time now)
                     (double)(now - link->down_since) * 1e-9, why);
 }
 
-/* Starts to connect. */
-static rbt_status connect_link(struct rbt_link *link, rbt_time now)
+/* Sends a block on whatever connection there is. */
+static rbt_status send_block(struct rbt_link *link, struct rbt_block *block)
 {
-    link->down_since = link->down_since == 0 ? now : link->down_since;
-    if (rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
-        link->socket = -1;
-        cut(link, now);
-        return judge(link, now);
-    }
-    link->state = RBT_LINK_CONNECTING;
-    link->heard_at = now;
-    return RBT_OK;
+    return link->is_near ? link->near.ops->send(link->near.connection, block)
+                         : rbt_channel_send(link->channel, block);
 }
 
 static rbt_status send_hello(struct rbt_link *link)
@@ -154,13 +153,50 @@ static rbt_status send_hello(struct rbt_link *link)
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
     block->bytes = rbt_wire_put_hello(block->data, &link->options.hello);
-    rbt_wire_close(block->data,
-                   (struct rbt_frame){.kind = RBT_FRAME_HELLO,
-                                      .worker = link->options.hello.worker},
-                   block->bytes);
-    const rbt_status st = rbt_channel_send(link->channel, block);
+    rbt_wire_close(
+        block->data,
+        (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = link->options.hello.worker},
+        block->bytes);
+    const rbt_status st = send_block(link, block);
     rbt_block_unref(block);
     return st;
+}
+
+/* Connects to a shard of this process: RBT_E_NOTFOUND if it is not. */
+static rbt_status connect_near(struct rbt_link *link, rbt_time now)
+{
+    rbt_status st = rbt_inbox_init(&link->inbox);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_nearby_inbox inbox = {.context = &link->inbox, .deliver = rbt_inbox_deliver};
+    st = rbt_nearby_open(link->options.address, &inbox, &link->near);
+    if (st != RBT_OK) {
+        rbt_inbox_deinit(&link->inbox);
+        return st;
+    }
+    link->is_near = true;
+    link->state = RBT_LINK_GREETING;
+    link->heard_at = now;
+    return send_hello(link);
+}
+
+/* Starts to connect. */
+static rbt_status connect_link(struct rbt_link *link, rbt_time now)
+{
+    link->down_since = link->down_since == 0 ? now : link->down_since;
+    const rbt_status near = connect_near(link, now);
+    if (near != RBT_E_NOTFOUND) {
+        return near == RBT_E_NOMEM ? near : RBT_OK; /* what else went wrong shows when it is read */
+    }
+    if (rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
+        link->socket = -1;
+        cut(link, now);
+        return judge(link, now);
+    }
+    link->state = RBT_LINK_CONNECTING;
+    link->heard_at = now;
+    return RBT_OK;
 }
 
 /* An answer begins to come: where its rows belong. */
@@ -220,16 +256,15 @@ static rbt_status send_again(struct rbt_link *link)
 {
     rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < link->list_count; i++) {
-        st = rbt_channel_send(link->channel, link->lists[i]);
+        st = send_block(link, link->lists[i]);
     }
-    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL;
-         kept = kept->next) {
-        st = rbt_channel_send(link->channel, kept->block);
+    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL; kept = kept->next) {
+        st = send_block(link, kept->block);
     }
     for (struct rbt_link_request *request = link->requests; st == RBT_OK && request != NULL;
          request = request->next) {
         request->is_placed = false;
-        st = rbt_channel_send(link->channel, request->block);
+        st = send_block(link, request->block);
     }
     return st;
 }
@@ -239,8 +274,7 @@ static rbt_status send_again(struct rbt_link *link)
 /* Sends a block now if there is a connection; else it goes out when there is one. */
 static rbt_status transmit(struct rbt_link *link, struct rbt_block *block)
 {
-    const rbt_status st =
-        link->state == RBT_LINK_UP ? rbt_channel_send(link->channel, block) : RBT_OK;
+    const rbt_status st = link->state == RBT_LINK_UP ? send_block(link, block) : RBT_OK;
     return st == RBT_E_NOMEM ? st : RBT_OK; /* a broken connection shows when it is worked on */
 }
 
@@ -325,12 +359,13 @@ bool rbt_link_is_flushed(const struct rbt_link *link)
 {
     const bool has_work =
         link->kept != NULL || link->requests != NULL || link->state != RBT_LINK_DOWN;
-    return link->state == RBT_LINK_UP ? rbt_channel_queued(link->channel) == 0 : !has_work;
+    return link->state == RBT_LINK_UP ? link->is_near || rbt_channel_queued(link->channel) == 0
+                                      : !has_work;
 }
 
 void rbt_link_flush(struct rbt_link *link)
 {
-    if (link->state == RBT_LINK_UP) {
+    if (link->state == RBT_LINK_UP && !link->is_near) {
         const rbt_status flushed = rbt_channel_flush(link->channel);
         (void)flushed; /* an error shows again when it is worked on */
     }
@@ -416,10 +451,10 @@ static rbt_status receive_greeting(struct rbt_link *link, const struct rbt_frame
 {
     struct rbt_wire_cursor cursor = {body, body + frame->length};
     struct rbt_wire_news news;
-    rbt_status st = frame->kind == RBT_FRAME_WELCOME
-                        ? rbt_wire_get_news(&cursor, &news)
-                        : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u",
-                                   frame->kind);
+    rbt_status st =
+        frame->kind == RBT_FRAME_WELCOME
+            ? rbt_wire_get_news(&cursor, &news)
+            : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u", frame->kind);
     if (st != RBT_OK) {
         return st;
     }
@@ -455,6 +490,22 @@ static rbt_status receive_one(struct rbt_link *link, const struct rbt_frame *fra
     }
 }
 
+/* The next frame; the block, if there is one, is to be freed when it has been looked at. */
+static rbt_status next_frame(struct rbt_link *link, struct rbt_frame *frame, const char **body,
+                             struct rbt_block **block)
+{
+    *block = NULL;
+    if (!link->is_near) {
+        return rbt_channel_receive(link->channel, frame, body);
+    }
+    const rbt_status st = rbt_inbox_take(&link->inbox, block);
+    if (st != RBT_OK) {
+        return st;
+    }
+    *body = (*block)->data + RBT_FRAME_HEADER;
+    return rbt_frame_get((*block)->data, RBT_FRAME_BODY_MAX, frame);
+}
+
 /* Reads all there is. */
 static rbt_status receive(struct rbt_link *link, rbt_time now,
                           const struct rbt_link_handler *handler)
@@ -462,15 +513,19 @@ static rbt_status receive(struct rbt_link *link, rbt_time now,
     struct rbt_frame frame;
     const char *body = NULL;
     for (;;) { /* ends: what has come is finite, and is read once */
-        rbt_status st = rbt_channel_receive(link->channel, &frame, &body);
+        struct rbt_block *block = NULL;
+        rbt_status st = next_frame(link, &frame, &body, &block);
         if (st == RBT_E_BUSY) {
             return RBT_OK;
         }
         if (st == RBT_OK && frame.kind == RBT_FRAME_REFUSED) {
-            return receive_refusal(link, &frame, body, now);
+            st = receive_refusal(link, &frame, body, now);
+            rbt_block_unref(block);
+            return st;
         }
         link->heard_at = st == RBT_OK ? now : link->heard_at;
         st = st != RBT_OK ? st : receive_one(link, &frame, body, handler);
+        rbt_block_unref(block);
         if (st == RBT_E_NOMEM) {
             return st;
         }
@@ -495,7 +550,7 @@ static bool is_owed(const struct rbt_link *link)
 static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
 {
     const rbt_time silent = now - link->heard_at;
-    if (!is_owed(link) || silent < link->options.silence_max / 4) {
+    if (link->is_near || !is_owed(link) || silent < link->options.silence_max / 4) {
         return RBT_OK;
     }
     if (silent >= link->options.silence_max) {
@@ -512,8 +567,7 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     }
     struct rbt_link_request *request = NULL;
     block->bytes = RBT_WIRE_RESET_BYTES;
-    const struct rbt_frame header = {.kind = RBT_FRAME_STATS,
-                                     .worker = link->options.hello.worker};
+    const struct rbt_frame header = {.kind = RBT_FRAME_STATS, .worker = link->options.hello.worker};
     const rbt_status st = rbt_link_ask(link, block, header, NULL, &request);
     link->probe = st == RBT_OK ? request->id : 0;
     return st;
@@ -531,6 +585,11 @@ rbt_time rbt_link_prepare(const struct rbt_link *link, struct pollfd *poll)
     case RBT_LINK_GREETING:
     case RBT_LINK_UP:
         break;
+    }
+    if (link->is_near) {
+        struct rbt_inbox *inbox = (struct rbt_inbox *)(uintptr_t)&link->inbox; /* only locked */
+        *poll = (struct pollfd){.fd = link->inbox.event, .events = POLLIN};
+        return rbt_inbox_is_empty(inbox) ? RBT_TIME_NEVER : 0;
     }
     poll->fd = rbt_channel_socket(link->channel);
     poll->events = rbt_channel_wants(link->channel);
@@ -559,7 +618,8 @@ rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
     if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
         st = watch_silence(link, now);
     }
-    if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
+    if (st == RBT_OK && !link->is_near &&
+        (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
         const rbt_status flushed = rbt_channel_flush(link->channel);
         if (flushed != RBT_OK && flushed != RBT_E_BUSY) {
             cut(link, now);

@@ -201,8 +201,7 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
 {
     return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
                              .need = rbt_worker_need(set->worker, staleness),
-                             .subscription =
-                                 set->portion->table->is_eager ? set->subscription : 0,
+                             .subscription = set->portion->table->is_eager ? set->subscription : 0,
                              .asked = set->subscription};
 }
 

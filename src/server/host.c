@@ -81,11 +81,11 @@ uint64_t rbt_host_job(const rbt_host *host)
 
 struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker)
 {
-    return (struct rbt_wire_news){
-        .floor = host->floor,
-        .version = host->version,
-        .arrived = worker < host->options.worker_count ? rbt_shard_arrived(host->shard, worker)
-                                                       : 0};
+    return (struct rbt_wire_news){.floor = host->floor,
+                                  .version = host->version,
+                                  .arrived = worker < host->options.worker_count
+                                                 ? rbt_shard_arrived(host->shard, worker)
+                                                 : 0};
 }
 
 void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
@@ -195,8 +195,8 @@ rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *guest,
     }
     *list = guest->lists[found];
     if ((*list)->count != view->count) {
-        return rbt_fail(RBT_E_PROTOCOL, "a list of %u keys was named as one of %u",
-                        (*list)->count, view->count);
+        return rbt_fail(RBT_E_PROTOCOL, "a list of %u keys was named as one of %u", (*list)->count,
+                        view->count);
     }
     return RBT_OK;
 }
@@ -354,8 +354,8 @@ static rbt_status make_batches(rbt_host *host, const struct rbt_guest *guest,
 static rbt_status check_push(const rbt_host *host, const struct rbt_guest *guest,
                              const struct rbt_frame *frame, const struct rbt_wire_push *push)
 {
-    const bool is_own = guest->worker == frame->worker && guest->worker != RBT_FRAME_NOBODY &&
-                        !guest->is_reader;
+    const bool is_own =
+        guest->worker == frame->worker && guest->worker != RBT_FRAME_NOBODY && !guest->is_reader;
     const bool is_clock = push->clock >= 0 && push->clock < RBT_CLOCK_GONE &&
                           (push->marker == RBT_MARKER_NONE ||
                            (push->marker > push->clock && push->marker < RBT_CLOCK_GONE));
@@ -447,10 +447,9 @@ static rbt_status send_done(struct rbt_guest *guest, uint64_t id, const struct r
         return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
     }
     block->bytes = rbt_wire_put_done(block->data, done);
-    rbt_wire_close(
-        block->data,
-        (struct rbt_frame){.kind = RBT_FRAME_DONE, .worker = guest->worker, .id = id},
-        block->bytes);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_DONE, .worker = guest->worker, .id = id},
+                   block->bytes);
     guest->send(guest->context, block);
     rbt_block_unref(block);
     return RBT_OK;
@@ -546,8 +545,8 @@ static rbt_status receive_table(rbt_host *host, struct rbt_guest *guest,
         return st;
     }
     done.table = told;
-    done.status = told.must_exist ? find_table(host, told.name, &done.table)
-                                  : set_table(host, &told);
+    done.status =
+        told.must_exist ? find_table(host, told.name, &done.table) : set_table(host, &told);
     done.news = rbt_host_news(host, guest->worker);
     if (done.status != RBT_OK) {
         snprintf(done.text, sizeof done.text, "%s", rbt_last_error());

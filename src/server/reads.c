@@ -15,9 +15,9 @@
 enum {
     SLOTS_PER_WORKER = 64,
     SLOTS_MIN = 64,
-    VIEW_MIN = 64 << 10,  /* bytes of rows that are worth being sent from where they lie */
-    QUEUE_MAX = 1 << 16,            /* requests without a slot */
-    SCAN_BYTES_MAX = 512 << 20,     /* of rows in an answer */
+    VIEW_MIN = 64 << 10,        /* bytes of rows that are worth being sent from where they lie */
+    QUEUE_MAX = 1 << 16,        /* requests without a slot */
+    SCAN_BYTES_MAX = 512 << 20, /* of rows in an answer */
 };
 
 static const uint32_t none = UINT32_MAX;
@@ -98,12 +98,12 @@ static void step_open(rbt_host *host, const struct rbt_shard_event *event)
 static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, char *to,
                         uint64_t scan_count)
 {
-    const struct rbt_wire_answer answer = {
-        .news = rbt_host_news(host, request->guest->worker),
-        .was_parked = request->was_parked,
-        .scan_count = scan_count,
-        .applied_count = request->is_scan ? 0 : request->pull.applied_count,
-        .applied = host->applied};
+    const struct rbt_wire_answer answer = {.news = rbt_host_news(host, request->guest->worker),
+                                           .was_parked = request->was_parked,
+                                           .scan_count = scan_count,
+                                           .applied_count =
+                                               request->is_scan ? 0 : request->pull.applied_count,
+                                           .applied = host->applied};
     return rbt_wire_put_answer(to, &answer);
 }
 
@@ -153,7 +153,7 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     event.batch_count = 1;
     const size_t bytes = rows.count * rows.width * rows.element_size;
     const bool may_view = bytes >= VIEW_MIN && bytes % RBT_FRAME_ALIGN == 0 &&
-                          host->view_count < RBT_DESK_VIEWS_MAX;
+                          host->view_count < RBT_DESK_VIEWS_MAX && !request->guest->is_near;
     event.view = may_view ? &view : NULL;
     step_open(host, &event);
     if (view != NULL) {
@@ -293,14 +293,12 @@ static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *req
     if (capacity > SCAN_BYTES_MAX / (row_size + sizeof(uint64_t))) {
         capacity = SCAN_BYTES_MAX / (row_size + sizeof(uint64_t));
     }
-    struct rbt_shard_scan scan = {
-        .range = {request->scan.range_first, request->scan.range_last},
-        .capacity = (size_t)capacity,
-        .keys = rbt_calloc((size_t)capacity + 1, sizeof(uint64_t)),
-        .values = rbt_calloc((size_t)capacity + 1, row_size)};
-    const rbt_status st = scan.keys == NULL || scan.values == NULL
-                              ? no_memory()
-                              : send_scan(host, request, &scan);
+    struct rbt_shard_scan scan = {.range = {request->scan.range_first, request->scan.range_last},
+                                  .capacity = (size_t)capacity,
+                                  .keys = rbt_calloc((size_t)capacity + 1, sizeof(uint64_t)),
+                                  .values = rbt_calloc((size_t)capacity + 1, row_size)};
+    const rbt_status st =
+        scan.keys == NULL || scan.values == NULL ? no_memory() : send_scan(host, request, &scan);
     rbt_free(scan.keys);
     rbt_free(scan.values);
     return st;
@@ -460,8 +458,9 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
     const bool is_possible =
         (uint64_t)request.pull.applied_first + request.pull.applied_count <=
             host->options.worker_count &&
-        (table->is_sparse ? view.count == 1 : bytes <= RBT_FRAME_BODY_MAX - front_bytes(&request) -
-                                                           RBT_WIRE_SHORT_MAX) &&
+        (table->is_sparse
+             ? view.count == 1
+             : bytes <= RBT_FRAME_BODY_MAX - front_bytes(&request) - RBT_WIRE_SHORT_MAX) &&
         (!guest->is_reader || request.pull.need <= host->floor);
     if (!is_possible) {
         return rbt_fail(RBT_E_PROTOCOL, "rows of table \"%s\" are asked for that cannot be sent",

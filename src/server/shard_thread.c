@@ -1,10 +1,13 @@
 /* server/shard_thread.c - a thread that owns a shard: it listens, and serves whoever connects.
  *
  * Everything that can be read is read and worked on; what follows from it is sent when there is
- * nothing more to do, many messages in one write. A peer that does not read what it has asked for is
- * not read from, either, until it does: it slows itself down and nobody else.
+ * nothing more to do, many messages in one write. A peer that does not read what it has asked for
+ * is not read from, either, until it does: it slows itself down and nobody else.
  *
- * Threads: the shard's own, but for what the mutex guards. */
+ * Workers of this process do not connect: they call (net/nearby.h), and what they send is worked on
+ * by their own threads, under the same mutex as the loop's work.
+ *
+ * Threads: the shard's own and, for what `core` guards, those of workers in this process. */
 #include "server/shard_thread.h"
 
 #include <poll.h>
@@ -19,26 +22,28 @@
 #include "base/log.h"
 #include "net/channel.h"
 #include "net/loop.h"
+#include "net/nearby.h"
 #include "server/host.h"
 
 enum {
     TABLE_MAX = 4096,
-    STRANGERS_MAX = 64,        /* connections that have not said who they are */
-    QUEUED_MAX = 64 << 20,     /* bytes to a peer, above which it is not read from */
-    FLUSH_AT = 256 << 10,      /* bytes to a peer that are sent without waiting for more */
-    DROPPED_MAX = 64,          /* jobs that are remembered to be over */
-    DROPS_MAX = 64,            /* that wait for the thread */
+    STRANGERS_MAX = 64,    /* connections that have not said who they are */
+    QUEUED_MAX = 64 << 20, /* bytes to a peer, above which it is not read from */
+    FLUSH_AT = 256 << 10,  /* bytes to a peer that are sent without waiting for more */
+    DROPPED_MAX = 64,      /* jobs that are remembered to be over */
+    DROPS_MAX = 64,        /* that wait for the thread */
 };
 
 #define HELLO_TIME (INT64_C(5) * 1000000000) /* for a stranger to say who it is */
-#define TICK_TIME (INT64_C(100) * 1000000)
+#define TICK_TIME  (INT64_C(100) * 1000000)
 
 struct peer {
     rbt_shard_thread *thread;
     struct peer *next;
     struct peer *next_dirty;
-    rbt_channel *channel;
-    rbt_watch *watch;
+    rbt_channel *channel;          /* NULL: it is in this process */
+    rbt_watch *watch;              /* the same */
+    struct rbt_nearby_inbox inbox; /* where its answers go then */
     struct rbt_guest guest;
     rbt_host *host; /* NULL: it has not said who it is */
     rbt_time since;
@@ -57,6 +62,13 @@ struct rbt_shard_thread {
     FILE *log;
     pthread_t thread;
     bool is_running;
+    atomic_int_least64_t seen; /* when the loop last went round */
+
+    /* rank SHARD; the loop holds it while it works, and so do workers of this process, which call
+     * instead of sending. Guards all below. */
+    pthread_mutex_t core;
+    pthread_cond_t alone; /* near_count has become less */
+    uint32_t near_count;  /* connections of this process */
     struct peer *peers;
     struct peer *dirty;
     uint32_t stranger_count;
@@ -64,7 +76,6 @@ struct rbt_shard_thread {
     uint32_t host_count;
     uint64_t dropped[DROPPED_MAX];
     uint32_t dropped_count; /* ever */
-    atomic_int_least64_t seen;
 
     pthread_mutex_t mutex; /* rank LEAF; guards all below */
     uint64_t cluster;
@@ -78,7 +89,7 @@ struct rbt_shard_thread {
 
 static void mark_dirty(struct peer *peer)
 {
-    if (!peer->is_dirty) {
+    if (!peer->is_dirty && peer->channel != NULL) {
         peer->is_dirty = true;
         peer->next_dirty = peer->thread->dirty;
         peer->thread->dirty = peer;
@@ -91,13 +102,29 @@ static void end_peer(struct peer *peer)
     mark_dirty(peer);
 }
 
+/* Wakes the loop if it is not the one that runs: it has something to send now. */
+static void wake_loop(const rbt_shard_thread *thread)
+{
+    if (!pthread_equal(pthread_self(), thread->thread)) {
+        rbt_loop_wake(thread->loop);
+    }
+}
+
 static void send_block(void *context, struct rbt_block *block)
 {
     struct peer *peer = context;
+    if (peer->channel == NULL) {
+        if (!peer->is_over) {
+            rbt_block_ref(block);
+            peer->inbox.deliver(peer->inbox.context, block);
+        }
+        return;
+    }
     if (!peer->is_over && rbt_channel_send(peer->channel, block) != RBT_OK) {
         end_peer(peer);
     }
     mark_dirty(peer);
+    wake_loop(peer->thread);
 }
 
 static void free_peer(struct peer *peer)
@@ -113,8 +140,10 @@ static void free_peer(struct peer *peer)
     } else {
         peer->thread->stranger_count--;
     }
-    rbt_watch_close(peer->watch);
-    rbt_channel_close(peer->channel);
+    if (peer->channel != NULL) {
+        rbt_watch_close(peer->watch);
+        rbt_channel_close(peer->channel);
+    }
     rbt_free(peer);
 }
 
@@ -127,15 +156,16 @@ static void refuse(struct peer *peer, rbt_status status)
                 "refused a connection peer=%s why=\"%s\"", peer->name, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
-    if (block != NULL && rbt_channel_is_ready(peer->channel)) {
+    if (block != NULL && (peer->channel == NULL || rbt_channel_is_ready(peer->channel))) {
         block->bytes = rbt_wire_put_refused(block->data, why);
-        const struct rbt_frame header = {
-            .kind = RBT_FRAME_REFUSED,
-            .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
-            .worker = peer->guest.worker};
+        const struct rbt_frame header = {.kind = RBT_FRAME_REFUSED,
+                                         .flags =
+                                             status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
+                                         .worker = peer->guest.worker};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
-        const rbt_status flushed = rbt_channel_flush(peer->channel);
+        const rbt_status flushed =
+            peer->channel == NULL ? RBT_OK : rbt_channel_flush(peer->channel);
         (void)flushed; /* as far as it goes */
     }
     rbt_block_unref(block);
@@ -272,7 +302,9 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
     memcpy(peer->name, hello.node, sizeof peer->name);
     peer->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
     peer->guest.is_reader = hello.is_reader;
-    rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
+    if (peer->channel != NULL) {
+        rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
+    }
     replace_older(peer);
     return welcome(peer);
 }
@@ -307,13 +339,27 @@ static void serve(struct peer *peer)
     mark_dirty(peer);
 }
 
+static void lock(rbt_shard_thread *thread)
+{
+    const int error = pthread_mutex_lock(&thread->core);
+    RBT_ASSERT(error == 0);
+}
+
+static void unlock(rbt_shard_thread *thread)
+{
+    const int error = pthread_mutex_unlock(&thread->core);
+    RBT_ASSERT(error == 0);
+}
+
 static void on_peer(void *context, short events)
 {
     struct peer *peer = context;
     (void)events;
+    lock(peer->thread);
     if (!peer->is_over) {
         serve(peer);
     }
+    unlock(peer->thread);
 }
 
 /* Sends what is to be sent to one peer, and says what it waits for. */
@@ -339,9 +385,9 @@ static void settle(struct peer *peer)
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
 }
 
-static void before_sleep(void *context)
+/* Sends what is to be sent; the core's mutex is held. */
+static void settle_all(rbt_shard_thread *thread)
 {
-    rbt_shard_thread *thread = context;
     while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
         struct peer *peer = thread->dirty;
         thread->dirty = peer->next_dirty;
@@ -350,15 +396,21 @@ static void before_sleep(void *context)
     }
 }
 
-static void on_connection(void *context, short events)
+static void before_sleep(void *context)
 {
     rbt_shard_thread *thread = context;
-    (void)events;
+    lock(thread);
+    settle_all(thread);
+    unlock(thread);
+}
+
+/* Takes all connections that wait; the core's mutex is held. */
+static void accept_all(rbt_shard_thread *thread)
+{
     int socket = -1;
     while (rbt_address_accept(thread->listener, &socket) == RBT_OK) {
-        const struct rbt_channel_options options = {.security = thread->security,
-                                                    .is_server = true,
-                                                    .body_max = RBT_FRAME_SMALL_MAX};
+        const struct rbt_channel_options options = {
+            .security = thread->security, .is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
         if (thread->stranger_count >= STRANGERS_MAX) {
             (void)close(socket);
             continue;
@@ -369,8 +421,8 @@ static void on_connection(void *context, short events)
             continue;
         }
         *peer = (struct peer){.thread = thread, .since = rbt_clock_now(), .name = "a stranger"};
-        peer->guest = (struct rbt_guest){
-            .worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
+        peer->guest =
+            (struct rbt_guest){.worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
         const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
         rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
         if (st == RBT_OK) {
@@ -387,17 +439,28 @@ static void on_connection(void *context, short events)
     }
 }
 
+static void on_connection(void *context, short events)
+{
+    (void)events;
+    lock(context);
+    accept_all(context);
+    unlock(context);
+}
+
 static void on_tick(void *context)
 {
     rbt_shard_thread *thread = context;
     const rbt_time now = rbt_clock_now();
     atomic_store_explicit(&thread->seen, now, memory_order_relaxed);
+    lock(thread);
     for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
-        if (peer->host == NULL && !peer->is_over && now - peer->since > HELLO_TIME) {
+        if (peer->channel != NULL && peer->host == NULL && !peer->is_over &&
+            now - peer->since > HELLO_TIME) {
             (void)rbt_fail(RBT_E_TIMEOUT, "it has not said who it is");
             refuse(peer, RBT_E_TIMEOUT);
         }
     }
+    unlock(thread);
 }
 
 /* --- Jobs that are over ---------------------------------------------------------------------- */
@@ -412,9 +475,12 @@ static void drop(rbt_shard_thread *thread, uint64_t job)
     for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
         if (peer->host == host) {
             end_peer(peer);
+            rbt_host_forget(host, &peer->guest);
+            peer->host = NULL;
+            thread->stranger_count++;
         }
     }
-    before_sleep(thread); /* frees the peers, which refer to the host */
+    settle_all(thread);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < thread->host_count; i++) {
         if (thread->hosts[i] != host) {
@@ -434,10 +500,71 @@ static void on_wake(void *context)
     memcpy(drops, thread->drops, count * sizeof *drops);
     thread->drop_count = 0;
     pthread_mutex_unlock(&thread->mutex);
+    lock(thread);
     for (uint32_t i = 0; i < count; i++) {
         drop(thread, drops[i]);
     }
+    unlock(thread);
 }
+
+/* --- Workers of this process ----------------------------------------------------------------- */
+
+static rbt_status open_near(void *shard, const struct rbt_nearby_inbox *inbox, void **connection)
+{
+    rbt_shard_thread *thread = shard;
+    struct peer *peer = rbt_calloc(1, sizeof *peer);
+    if (peer == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
+    }
+    *peer = (struct peer){.thread = thread, .inbox = *inbox, .name = "a neighbour"};
+    peer->guest = (struct rbt_guest){
+        .worker = RBT_FRAME_NOBODY, .is_near = true, .send = send_block, .context = peer};
+    lock(thread);
+    peer->next = thread->peers;
+    thread->peers = peer;
+    thread->stranger_count++;
+    thread->near_count++;
+    unlock(thread);
+    *connection = peer;
+    return RBT_OK;
+}
+
+/* Works on one frame, in the thread of whoever sends it. */
+static rbt_status send_near(void *connection, const struct rbt_block *block)
+{
+    struct peer *peer = connection;
+    struct rbt_frame frame;
+    rbt_status st = rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &frame);
+    lock(peer->thread);
+    if (st == RBT_OK && peer->is_over) {
+        st = rbt_fail(RBT_E_CLOSED, "the connection has ended");
+    } else if (st == RBT_OK) {
+        const char *body = block->data + RBT_FRAME_HEADER;
+        st = peer->host == NULL ? receive_hello(peer, &frame, body)
+                                : rbt_host_receive(peer->host, &peer->guest, &frame, body);
+        if (st != RBT_OK) {
+            refuse(peer, st);
+        } else if (peer->host != NULL) {
+            rbt_host_settle(peer->host, &peer->guest);
+        }
+    }
+    unlock(peer->thread);
+    return st;
+}
+
+static void close_near(void *connection)
+{
+    struct peer *peer = connection;
+    rbt_shard_thread *thread = peer->thread;
+    lock(thread);
+    free_peer(peer);
+    thread->near_count--;
+    (void)pthread_cond_signal(&thread->alone);
+    unlock(thread);
+}
+
+static const struct rbt_nearby_ops nearby_ops = {
+    .open = open_near, .send = send_near, .close = close_near};
 
 void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
 {
@@ -503,7 +630,8 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
                             .security = options->security,
                             .log = options->log,
                             .seen = rbt_clock_now()};
-    int error = pthread_mutex_init(&t->mutex, NULL);
+    int error = pthread_mutex_init(&t->mutex, NULL) | pthread_mutex_init(&t->core, NULL) |
+                pthread_cond_init(&t->alone, NULL);
     RBT_ASSERT(error == 0);
     rbt_status st = rbt_address_listen(options->listen, t->address, &t->listener);
     st = st != RBT_OK ? st : open_loop(t);
@@ -511,6 +639,10 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
         error = pthread_create(&t->thread, NULL, run, t);
         t->is_running = error == 0;
         st = error == 0 ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not start a shard's thread");
+    }
+    if (st == RBT_OK) {
+        const struct rbt_nearby nearby = {.ops = &nearby_ops, .shard = t};
+        st = rbt_nearby_add(t->address, &nearby);
     }
     if (st != RBT_OK) {
         rbt_shard_thread_destroy(t);
@@ -525,6 +657,12 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
     if (thread == NULL) {
         return;
     }
+    rbt_nearby_remove(thread->address);
+    lock(thread);
+    while (thread->near_count > 0) { /* ends: they leave when the cluster is over for them, too */
+        (void)pthread_cond_wait(&thread->alone, &thread->core);
+    }
+    unlock(thread);
     if (thread->is_running) {
         rbt_loop_stop(thread->loop);
         const int error = pthread_join(thread->thread, NULL);
@@ -553,5 +691,7 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
         rbt_loop_destroy(thread->loop);
     }
     (void)pthread_mutex_destroy(&thread->mutex); /* nobody holds it */
+    (void)pthread_mutex_destroy(&thread->core);  /* the same */
+    (void)pthread_cond_destroy(&thread->alone);  /* nobody waits */
     rbt_free(thread);
 }
