@@ -1,8 +1,8 @@
 /* server/shard_thread.c - a thread that owns a shard: it listens, and serves whoever connects.
  *
  * Everything that can be read is read and worked on; what follows from it is sent when there is
- * nothing more to do, many messages in one write. A peer that does not read what it has asked for is
- * not read from, either, until it does: it slows itself down and nobody else.
+ * nothing more to do, many messages in one write. A peer that does not read what it has asked for
+ * is not read from, either, until it does: it slows itself down and nobody else.
  *
  * Threads: the shard's own, but for what the mutex guards. */
 #include "server/shard_thread.h"
@@ -23,14 +23,16 @@
 
 enum {
     TABLE_MAX = 4096,
-    STRANGERS_MAX = 64,        /* connections that have not said who they are */
-    QUEUED_MAX = 64 << 20,     /* bytes to a peer, above which it is not read from */
-    DROPPED_MAX = 64,          /* jobs that are remembered to be over */
-    DROPS_MAX = 64,            /* that wait for the thread */
+    STRANGERS_MAX = 64,    /* connections that have not said who they are */
+    QUEUED_MAX = 64 << 20, /* bytes to a peer, above which it is not read from */
+    DROPPED_MAX = 64,      /* jobs that are remembered to be over */
+    DROPS_MAX = 64,        /* that wait for the thread */
+    TURN_MAX = 256,        /* messages of a peer before it is others' turn */
+    HOSTS_MAX = 1024,      /* jobs at a time */
 };
 
 #define HELLO_TIME (INT64_C(5) * 1000000000) /* for a stranger to say who it is */
-#define TICK_TIME (INT64_C(100) * 1000000)
+#define TICK_TIME  (INT64_C(100) * 1000000)
 
 struct peer {
     rbt_shard_thread *thread;
@@ -126,10 +128,10 @@ static void refuse(struct peer *peer, rbt_status status)
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && rbt_channel_is_ready(peer->channel)) {
         block->bytes = rbt_wire_put_refused(block->data, why);
-        const struct rbt_frame header = {
-            .kind = RBT_FRAME_REFUSED,
-            .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
-            .worker = peer->guest.worker};
+        const struct rbt_frame header = {.kind = RBT_FRAME_REFUSED,
+                                         .flags =
+                                             status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
+                                         .worker = peer->guest.worker};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
         const rbt_status flushed = rbt_channel_flush(peer->channel);
@@ -164,6 +166,9 @@ static bool is_dropped(const rbt_shard_thread *thread, uint64_t job)
 static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
                             rbt_host **host)
 {
+    if (thread->host_count >= HOSTS_MAX) {
+        return rbt_fail(RBT_E_BUSY, "there are %d jobs already", HOSTS_MAX);
+    }
     const struct rbt_host_options options = {
         .job = hello->job, .worker_count = hello->worker_count, .table_max = TABLE_MAX};
     rbt_host **grown =
@@ -183,9 +188,12 @@ static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hell
 static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_hello *hello)
 {
     pthread_mutex_lock(&thread->mutex);
-    const bool is_us =
-        thread->has_name && hello->cluster == thread->cluster && hello->shard == thread->shard;
+    const bool has_name = thread->has_name;
+    const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
+    if (!has_name) { /* the others may have heard of the plan before us */
+        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
+    }
     if (!is_us) {
         return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
     }
@@ -273,12 +281,15 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
 
 /* --- Serving --------------------------------------------------------------------------------- */
 
-/* Works on all that the peer has sent, unless it leaves too much unread. */
+/* Works on what the peer has sent, unless it leaves too much unread; for a while, since others want
+ * their turn, too. What is left is taken up by on_wake(). */
 static void serve(struct peer *peer)
 {
     struct rbt_frame frame;
     const char *body = NULL;
-    while (!peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX) {
+    for (int turn = 0;
+         turn < TURN_MAX && !peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX;
+         turn++) {
         rbt_status st = rbt_channel_receive(peer->channel, &frame, &body);
         if (st == RBT_E_BUSY) {
             break;
@@ -321,9 +332,13 @@ static void settle(struct peer *peer)
         free_peer(peer);
         return;
     }
+    peer->is_dirty = false; /* only now: what is sent above must not put it back into the list */
     const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
     const short wants = rbt_channel_wants(peer->channel);
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
+    if (!is_full && rbt_channel_has_more(peer->channel)) {
+        rbt_loop_wake(peer->thread->loop); /* the socket will not tell of what was read already */
+    }
 }
 
 static void before_sleep(void *context)
@@ -332,7 +347,6 @@ static void before_sleep(void *context)
     while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
         struct peer *peer = thread->dirty;
         thread->dirty = peer->next_dirty;
-        peer->is_dirty = false;
         settle(peer);
     }
 }
@@ -343,9 +357,8 @@ static void on_connection(void *context, short events)
     (void)events;
     int socket = -1;
     while (rbt_address_accept(thread->listener, &socket) == RBT_OK) {
-        const struct rbt_channel_options options = {.security = thread->security,
-                                                    .is_server = true,
-                                                    .body_max = RBT_FRAME_SMALL_MAX};
+        const struct rbt_channel_options options = {
+            .security = thread->security, .is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
         if (thread->stranger_count >= STRANGERS_MAX) {
             (void)close(socket);
             continue;
@@ -356,8 +369,8 @@ static void on_connection(void *context, short events)
             continue;
         }
         *peer = (struct peer){.thread = thread, .since = rbt_clock_now(), .name = "a stranger"};
-        peer->guest = (struct rbt_guest){
-            .worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
+        peer->guest =
+            (struct rbt_guest){.worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
         const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
         rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
         if (st == RBT_OK) {
@@ -423,6 +436,11 @@ static void on_wake(void *context)
     pthread_mutex_unlock(&thread->mutex);
     for (uint32_t i = 0; i < count; i++) {
         drop(thread, drops[i]);
+    }
+    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+        if (!peer->is_over && rbt_channel_has_more(peer->channel)) {
+            serve(peer);
+        }
     }
 }
 
