@@ -1,4 +1,5 @@
-/* client/link.c - what one worker has on its way to one shard, and the connection that carries it. */
+/* client/link.c - what one worker has on its way to one shard, and the connection that carries it.
+ */
 #include "client/link.h"
 
 #include <string.h>
@@ -13,8 +14,8 @@ enum {
     MILLISECOND = 1000000,
 };
 
-#define BACKOFF_MIN (INT64_C(10) * MILLISECOND)
-#define BACKOFF_MAX (INT64_C(500) * MILLISECOND)
+#define BACKOFF_MIN    (INT64_C(10) * MILLISECOND)
+#define BACKOFF_MAX    (INT64_C(500) * MILLISECOND)
 #define LIST_BYTES_MAX (SIZE_MAX >> 34) /* 1 GiB of lists: what comes later is written out */
 
 rbt_status rbt_link_init(struct rbt_link *link, const struct rbt_link_options *options)
@@ -105,19 +106,22 @@ void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats
 
 /* --- Losing and making connections ----------------------------------------------------------- */
 
-/* The connection is over; another will be tried soon. */
+/* The connection is over; another will be tried: at once, unless this one was of no use. A shard
+ * that greets and then hangs up every time is no better than one that is not there. */
 static void cut(struct rbt_link *link, rbt_time now)
 {
     const bool was_up = link->state == RBT_LINK_UP;
+    const bool was_useful = was_up && (link->was_useful || now - link->up_at >= BACKOFF_MAX);
     close_connection(link);
-    if (was_up) {
+    link->cuts += was_up;
+    if (was_useful) {
         link->down_since = now;
         link->backoff = BACKOFF_MIN;
-        link->cuts++;
+        link->retry_at = now;
+        return;
     }
-    link->retry_at = now + (was_up ? 0 : link->backoff);
-    link->backoff = was_up || link->backoff * 2 < BACKOFF_MAX ? link->backoff * (was_up ? 1 : 2)
-                                                               : BACKOFF_MAX;
+    link->retry_at = now + link->backoff;
+    link->backoff = link->backoff * 2 < BACKOFF_MAX ? link->backoff * 2 : BACKOFF_MAX;
 }
 
 /* Whether it has been tried for long enough; the last reason is in the thread's record. */
@@ -154,10 +158,10 @@ static rbt_status send_hello(struct rbt_link *link)
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
     block->bytes = rbt_wire_put_hello(block->data, &link->options.hello);
-    rbt_wire_close(block->data,
-                   (struct rbt_frame){.kind = RBT_FRAME_HELLO,
-                                      .worker = link->options.hello.worker},
-                   block->bytes);
+    rbt_wire_close(
+        block->data,
+        (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = link->options.hello.worker},
+        block->bytes);
     const rbt_status st = rbt_channel_send(link->channel, block);
     rbt_block_unref(block);
     return st;
@@ -203,8 +207,7 @@ static rbt_status send_again(struct rbt_link *link)
     for (uint32_t i = 0; st == RBT_OK && i < link->list_count; i++) {
         st = rbt_channel_send(link->channel, link->lists[i]);
     }
-    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL;
-         kept = kept->next) {
+    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL; kept = kept->next) {
         st = rbt_channel_send(link->channel, kept->block);
     }
     for (struct rbt_link_request *request = link->requests; st == RBT_OK && request != NULL;
@@ -224,10 +227,19 @@ static rbt_status transmit(struct rbt_link *link, struct rbt_block *block)
     return st == RBT_E_NOMEM ? st : RBT_OK; /* a broken connection shows when it is worked on */
 }
 
+/* Something is about to be sent: a connection that nobody has wanted was not lost for long. */
+static void note_wanted(struct rbt_link *link)
+{
+    if (link->state == RBT_LINK_DOWN && link->kept == NULL && link->requests == NULL) {
+        link->down_since = 0;
+    }
+}
+
 rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_t number,
                          bool is_leave)
 {
     RBT_ASSERT(number > link->sent);
+    note_wanted(link);
     struct rbt_link_kept *kept = rbt_calloc(1, sizeof *kept);
     if (kept == NULL) {
         rbt_block_unref(block);
@@ -248,6 +260,7 @@ rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_
 rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *block, struct rbt_frame header,
                         void *owner, struct rbt_link_request **request)
 {
+    note_wanted(link);
     struct rbt_link_request *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
         rbt_block_unref(block);
@@ -358,11 +371,11 @@ static rbt_status receive_answer(struct rbt_link *link, const struct rbt_frame *
     if (st != RBT_OK) {
         return st;
     }
-    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     struct rbt_link_request *request = take_request(link, frame->id);
     if (request == NULL) {
-        return RBT_OK; /* a repetition */
+        return RBT_OK; /* asked for in a run that is over: its news are, too */
     }
+    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     if (request->id == link->probe && request->owner == NULL) {
         link->probe = 0;
     } else {
@@ -396,17 +409,17 @@ static rbt_status receive_greeting(struct rbt_link *link, const struct rbt_frame
 {
     struct rbt_wire_cursor cursor = {body, body + frame->length};
     struct rbt_wire_news news;
-    rbt_status st = frame->kind == RBT_FRAME_WELCOME
-                        ? rbt_wire_get_news(&cursor, &news)
-                        : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u",
-                                   frame->kind);
+    rbt_status st =
+        frame->kind == RBT_FRAME_WELCOME
+            ? rbt_wire_get_news(&cursor, &news)
+            : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u", frame->kind);
     if (st != RBT_OK) {
         return st;
     }
     take_news(link, &news, false);
     link->state = RBT_LINK_UP;
-    link->down_since = 0;
-    link->backoff = BACKOFF_MIN;
+    link->up_at = link->heard_at;
+    link->was_useful = false;
     return send_again(link);
 }
 
@@ -419,6 +432,7 @@ static rbt_status receive_one(struct rbt_link *link, const struct rbt_frame *fra
     if (link->state == RBT_LINK_GREETING) {
         return receive_greeting(link, frame, body);
     }
+    link->was_useful = true;
     switch (frame->kind) {
     case RBT_FRAME_ACK: {
         const rbt_status st = rbt_wire_get_news(&cursor, &news);
@@ -470,6 +484,18 @@ static bool is_owed(const struct rbt_link *link)
     return link->state == RBT_LINK_GREETING || link->requests != NULL || link->kept != NULL;
 }
 
+/* When the shard has been silent for too long: it was asked, unless it is a greeting that is due.
+ * Its owner may have been busy elsewhere for hours, so what counts is the time since the question.
+ */
+static rbt_time silence_end(const struct rbt_link *link)
+{
+    const rbt_time silence_max = link->options.silence_max;
+    if (link->state == RBT_LINK_GREETING) {
+        return link->heard_at + silence_max;
+    }
+    return link->probe == 0 ? RBT_TIME_NEVER : link->probed_at + silence_max - silence_max / 4;
+}
+
 /* Asks whether the shard is still there when it has said nothing for a while, and cuts the
  * connection when it does not answer that, either. */
 static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
@@ -478,10 +504,10 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     if (!is_owed(link) || silent < link->options.silence_max / 4) {
         return RBT_OK;
     }
-    if (silent >= link->options.silence_max) {
+    if (now >= silence_end(link)) {
         (void)rbt_fail(RBT_E_TIMEOUT, "no word for %.3gs", (double)silent * 1e-9);
         cut(link, now);
-        return RBT_OK;
+        return judge(link, now);
     }
     if (link->state != RBT_LINK_UP || link->probe != 0) {
         return RBT_OK;
@@ -492,10 +518,10 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     }
     struct rbt_link_request *request = NULL;
     block->bytes = RBT_WIRE_RESET_BYTES;
-    const struct rbt_frame header = {.kind = RBT_FRAME_STATS,
-                                     .worker = link->options.hello.worker};
+    const struct rbt_frame header = {.kind = RBT_FRAME_STATS, .worker = link->options.hello.worker};
     const rbt_status st = rbt_link_ask(link, block, header, NULL, &request);
     link->probe = st == RBT_OK ? request->id : 0;
+    link->probed_at = now;
     return st;
 }
 
@@ -517,10 +543,9 @@ rbt_time rbt_link_prepare(const struct rbt_link *link, struct pollfd *poll)
     if (!is_owed(link)) {
         return RBT_TIME_NEVER;
     }
-    const rbt_time quarter = link->heard_at + link->options.silence_max / 4;
     return link->probe == 0 && link->state == RBT_LINK_UP
-               ? quarter
-               : link->heard_at + link->options.silence_max;
+               ? link->heard_at + link->options.silence_max / 4
+               : silence_end(link);
 }
 
 rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,

@@ -1,9 +1,9 @@
 /* client/link.h - what one worker has on its way to one shard, and the connection that carries it.
  *
  * Updates are kept until the shard has said that they have arrived, requests until they are
- * answered, lists of keys for good. When the connection is cut a new one is made, and what the shard
- * lacks is sent again, in order: nothing is lost, and nothing counts twice, because shards know
- * messages by their numbers. A link gives up when it has had no connection for too long.
+ * answered, lists of keys for good. When the connection is cut a new one is made, and what the
+ * shard lacks is sent again, in order: nothing is lost, and nothing counts twice, because shards
+ * know messages by their numbers. A link gives up when it has had no connection for too long.
  *
  * A link never waits: its owner polls.
  *
@@ -68,9 +68,12 @@ struct rbt_link {
     int socket;           /* CONNECTING */
     rbt_time retry_at;
     rbt_time backoff;
-    rbt_time down_since; /* when the last connection ended, or the first was wanted */
-    rbt_time heard_at;   /* when something last came */
-    uint64_t probe;      /* id of the question whether it is still there; 0: none */
+    rbt_time down_since;        /* when the last useful connection ended, or the first was wanted */
+    rbt_time heard_at;          /* when something last came */
+    uint64_t probe;             /* id of the question whether it is still there; 0: none */
+    rbt_time probed_at;         /* when that was asked */
+    rbt_time up_at;             /* when the connection was made */
+    bool was_useful;            /* more than a greeting has come over it */
     struct rbt_link_kept *kept; /* in the order of numbers */
     struct rbt_link_kept *kept_last;
     size_t kept_bytes;
@@ -84,8 +87,8 @@ struct rbt_link {
     uint32_t list_count;
     uint32_t list_max;
     size_t list_bytes;
-    struct rbt_wire_news news; /* the latest */
-    uint64_t cuts;             /* connections lost so far */
+    struct rbt_wire_news news;     /* the latest */
+    uint64_t cuts;                 /* connections lost so far */
     struct rbt_channel_stats past; /* of connections that are over */
 };
 
