@@ -189,9 +189,8 @@ static void run_all(struct fixture *f, uint32_t count)
                                            .coordinator = f->address,
                                            .is_reader = i == PROCESSES,
                                            .index = i};
-        assert_int_equal(pthread_create(&f->processes[i].thread, NULL, run_process,
-                                        &f->processes[i]),
-                         0);
+        assert_int_equal(
+            pthread_create(&f->processes[i].thread, NULL, run_process, &f->processes[i]), 0);
     }
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(pthread_join(f->processes[i].thread, NULL), 0);
