@@ -15,6 +15,7 @@
 #include <rubato/rubato.h>
 
 #include "base/error.h"
+#include "client/cutter.h"
 #include "coordinator/coordinator.h"
 #include "server/server.h"
 
@@ -60,6 +61,8 @@ struct server {
     char listen[128];
     pthread_t thread;
     rbt_status status;
+    struct cutter cutter; /* between it and the workers, if there is one */
+    bool has_cutter;
 };
 
 struct fixture {
@@ -88,7 +91,31 @@ static void *run_server(void *argument)
     return NULL;
 }
 
-static int setup(void **state)
+static void start_server(struct fixture *f, int index, bool is_cut)
+{
+    struct server *server = &f->servers[index];
+    struct cutter *cutter = &server->cutter;
+    (void)snprintf(server->listen, sizeof server->listen, "unix:%s/s%d", f->folder, index);
+    server->options = (struct rbt_server_options){.coordinator = f->address,
+                                                  .index = index,
+                                                  .threads = index == 0 && !is_cut ? 2 : 1,
+                                                  .listen = server->listen,
+                                                  .start_timeout = 40 * SECOND,
+                                                  .silence_max = 40 * SECOND,
+                                                  .cut_max = 20 * SECOND};
+    if (is_cut) {
+        (void)snprintf(cutter->address, sizeof cutter->address, "unix:%s/x%d", f->folder, index);
+        (void)snprintf(cutter->target, sizeof cutter->target, "%s", server->listen);
+        cutter->cuts_left = 150;
+        cutter->bytes_max = 6000;
+        cutter_start(cutter, (uint64_t)index);
+        server->has_cutter = true;
+        server->options.advertise = cutter->address;
+    }
+    assert_int_equal(pthread_create(&server->thread, NULL, run_server, server), 0);
+}
+
+static int set_up(void **state, bool is_cut)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
     (void)snprintf(f->folder, sizeof f->folder, "/tmp/rubato-remote-XXXXXX");
@@ -102,16 +129,7 @@ static int setup(void **state)
                                                   .cut_max = 20 * SECOND};
     assert_int_equal(pthread_create(&f->thread, NULL, run_coordinator, f), 0);
     for (int i = 0; i < SERVERS; i++) {
-        struct server *server = &f->servers[i];
-        (void)snprintf(server->listen, sizeof server->listen, "unix:%s/s%d", f->folder, i);
-        server->options = (struct rbt_server_options){.coordinator = f->address,
-                                                      .index = i,
-                                                      .threads = i == 0 ? 2 : 1,
-                                                      .listen = server->listen,
-                                                      .start_timeout = 40 * SECOND,
-                                                      .silence_max = 40 * SECOND,
-                                                      .cut_max = 20 * SECOND};
-        assert_int_equal(pthread_create(&server->thread, NULL, run_server, server), 0);
+        start_server(f, i, is_cut);
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sem_init(&f->scenario.gates[i], 0, 0), 0);
@@ -119,6 +137,16 @@ static int setup(void **state)
     f->scenario.results = &f->results;
     *state = f;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return set_up(state, false);
+}
+
+static int setup_cut(void **state)
+{
+    return set_up(state, true);
 }
 
 static int teardown(void **state)
@@ -198,6 +226,9 @@ static void run_all(struct fixture *f, uint32_t count)
     assert_int_equal(pthread_join(f->thread, NULL), 0);
     for (int i = 0; i < SERVERS; i++) {
         assert_int_equal(pthread_join(f->servers[i].thread, NULL), 0);
+        if (f->servers[i].has_cutter) {
+            cutter_stop(&f->servers[i].cutter);
+        }
     }
 }
 
@@ -357,6 +388,21 @@ static void test_asp(void **state)
     compare(*state, "asp");
 }
 
+/* The same with lines that are cut all the time: nothing is lost, and nothing counts twice. */
+static void test_cut_bsp(void **state)
+{
+    struct fixture *f = *state;
+    compare(f, "bsp");
+    assert_true(f->servers[0].cutter.cuts > 20);
+}
+
+static void test_cut_essp(void **state)
+{
+    struct fixture *f = *state;
+    compare(f, "essp:1");
+    assert_true(f->servers[1].cutter.cuts > 20);
+}
+
 /* Worker 0 runs ahead while worker 3, in the other process, stands still. */
 static rbt_status run_ahead(rbt_worker *worker, void *argument)
 {
@@ -506,6 +552,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ssp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_essp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_asp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_bsp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_essp, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_of_a_new_run, setup, teardown),
         cmocka_unit_test_setup_teardown(test_staleness_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_everybodys, setup, teardown),

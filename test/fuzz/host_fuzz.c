@@ -40,6 +40,7 @@ struct talk {
     struct rbt_guest guests[GUESTS];
     int64_t clocks[WORKERS];
     uint64_t run;
+    bool cuts_ranges; /* of its updates */
     uint64_t heard; /* bytes */
     size_t bytes;   /* of the message */
 };
@@ -146,6 +147,10 @@ static struct rbt_frame put_push(struct talk *talk, uint32_t who)
                                  .range_last = UINT64_MAX,
                                  .batch_count = (uint32_t)below(talk, 4)};
     push.marker = ends ? push.clock + 1 : -1;
+    if (talk->cuts_ranges) { /* nobody does that yet */
+        push.range_first = below(talk, 200);
+        push.range_last = push.range_first + below(talk, 100);
+    }
     talk->clocks[worker] = ends ? push.clock + 1 : talk->clocks[worker];
     talk->bytes = rbt_wire_put_push(message, &push);
     for (uint32_t i = 0; i < push.batch_count; i++) {
@@ -355,6 +360,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         connect_guest(&talk, i);
     }
     begin(&talk);
+    talk.cuts_ranges = below(&talk, 8) == 0;
     const uint64_t rate = 2 + below(&talk, 40);
     for (unsigned i = 0; i < FRAMES; i++) {
         const uint32_t who = (uint32_t)below(&talk, 8) % 5 % GUESTS;
