@@ -202,8 +202,14 @@ static void *run_process(void *argument)
     rbt_cluster *cluster = NULL;
     p->status = rbt_cluster_join(&options, &cluster);
     (void)snprintf(p->text, sizeof p->text, "%s", p->status == RBT_OK ? "" : rbt_last_error());
+    for (uint32_t i = 0; p->is_reader && i < PROCESSES; i++) {
+        (void)sem_wait(&p->scenario->gates[0]); /* until there is something to read */
+    }
     if (p->status == RBT_OK) {
         p->status = run_job(p, cluster);
+    }
+    for (uint32_t i = 0; p->is_reader && i < PROCESSES; i++) {
+        (void)sem_post(&p->scenario->gates[1]);
     }
     rbt_cluster_leave(cluster, RBT_OK, NULL);
     return NULL;
@@ -521,13 +527,8 @@ static rbt_status read_only(rbt_worker *worker, void *argument)
 static rbt_status train_for_reader(struct process *p)
 {
     if (p->is_reader) {
-        (void)sem_wait(&p->scenario->gates[0]); /* until it is trained */
-        (void)sem_wait(&p->scenario->gates[0]);
-        rbt_status st = rbt_job_run(p->job, read_only, p);
-        st = st != RBT_OK ? st : rbt_job_run(p->job, read_only, p);
-        (void)sem_post(&p->scenario->gates[1]);
-        (void)sem_post(&p->scenario->gates[1]);
-        return st;
+        const rbt_status st = rbt_job_run(p->job, read_only, p);
+        return st != RBT_OK ? st : rbt_job_run(p->job, read_only, p);
     }
     const rbt_status st = rbt_job_run(p->job, train, p);
     (void)sem_post(&p->scenario->gates[0]);
