@@ -16,6 +16,7 @@ enum {
 };
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
+#define TIMEOUT_MAX        (NANOSECONDS_PER_MS << 30) /* of one wait */
 
 /* What a request is for. */
 struct asked {
@@ -49,9 +50,10 @@ rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *
         return rbt_fail(RBT_E_NOMEM, "no memory for connections to %u shards", shared->shard_count);
     }
     rbt_status st = rbt_map_init(&caller->ahead_index, 0);
-    for (uint32_t i = 0; st == RBT_OK && i < shared->shard_count; i++) {
-        st = rbt_link_init(&caller->links[i], &links[i]);
+    for (uint32_t i = 0; i < shared->shard_count; i++) { /* all, so that all can be ended */
+        const rbt_status made = rbt_link_init(&caller->links[i], &links[i]);
         caller->links[i].options.hello.worker = caller->worker;
+        st = st != RBT_OK ? st : made;
     }
     return st;
 }
@@ -208,7 +210,11 @@ static rbt_status take_pull(const struct rbt_caller_table *table, const struct a
         view->count == batch->count && (view->offsets != NULL) == table->is_sparse &&
         view->element_size == table->element_size &&
         (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
-    if (!fits) {
+    bool is_within = fits;
+    for (uint64_t i = 0; is_within && table->is_sparse && i < view->element_count; i++) {
+        is_within = view->elements[i] < table->width;
+    }
+    if (!is_within) {
         return wrong_answer();
     }
     const void *values = NULL;
@@ -255,6 +261,14 @@ static rbt_status take_scan(const struct rbt_caller_table *table, const struct a
     return st;
 }
 
+/* How many workers' sequences are asked for: a reader's numbers are not those of the job's workers,
+ * and it has no updates of its own. */
+static uint32_t applied_asked(const struct rbt_caller *caller, uint32_t shard,
+                              const struct rbt_shard_event *event)
+{
+    return caller->links[shard].options.hello.is_reader ? 0 : event->applied_count;
+}
+
 /* Gives a call what it has waited for. */
 static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *call,
                            const struct answer *answer)
@@ -264,11 +278,12 @@ static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *ca
     rbt_status st = event->kind == RBT_SHARD_SCAN ? take_scan(table, answer, event->scan)
                                                   : take_pull(table, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
-        if (answer->head.applied_count != event->applied_count) {
+        const uint32_t asked = applied_asked(caller, call->shard, event);
+        if (answer->head.applied_count != asked) {
             return wrong_answer();
         }
         for (uint32_t i = 0; i < event->applied_count; i++) {
-            event->applied[i] = answer->head.applied[i];
+            event->applied[i] = i < asked ? answer->head.applied[i] : 0;
         }
     }
     call->reply =
@@ -378,10 +393,11 @@ static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
                                            .table = caller->shared->tables[event->table].number};
         block->bytes = rbt_wire_put_scan(block->data, &scan);
     } else {
+        const uint32_t applied = applied_asked(caller, shard, event);
         const struct rbt_wire_pull pull = {.need = need,
                                            .subscription = event->subscription,
-                                           .applied_first = event->applied_first,
-                                           .applied_count = event->applied_count};
+                                           .applied_first = applied == 0 ? 0 : event->applied_first,
+                                           .applied_count = applied};
         block->bytes = rbt_wire_put_pull(block->data, &pull);
         block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows, NULL);
     }
@@ -716,7 +732,8 @@ static void wait_once(struct rbt_caller *caller)
     int timeout = -1;
     if (deadline != RBT_TIME_NEVER) {
         const rbt_time left = deadline - now;
-        timeout = left <= 0 ? 0 : (int)((left + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
+        const rbt_time most = left < TIMEOUT_MAX ? left : TIMEOUT_MAX;
+        timeout = left <= 0 ? 0 : (int)((most + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
     }
     if (poll_all(caller, timeout) < 0 && errno != EINTR) {
         fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));

@@ -111,19 +111,22 @@ void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats
 
 /* --- Losing and making connections ----------------------------------------------------------- */
 
-/* The connection is over; another will be tried soon. */
+/* The connection is over; another will be tried: at once, unless this one was of no use. A shard
+ * that greets and then hangs up every time is no better than one that is not there. */
 static void cut(struct rbt_link *link, rbt_time now)
 {
     const bool was_up = link->state == RBT_LINK_UP;
+    const bool was_useful = was_up && (link->was_useful || now - link->up_at >= BACKOFF_MAX);
     close_connection(link);
-    if (was_up) {
+    link->cuts += was_up;
+    if (was_useful) {
         link->down_since = now;
         link->backoff = BACKOFF_MIN;
-        link->cuts++;
+        link->retry_at = now;
+        return;
     }
-    link->retry_at = now + (was_up ? 0 : link->backoff);
-    link->backoff =
-        was_up || link->backoff * 2 < BACKOFF_MAX ? link->backoff * (was_up ? 1 : 2) : BACKOFF_MAX;
+    link->retry_at = now + link->backoff;
+    link->backoff = link->backoff * 2 < BACKOFF_MAX ? link->backoff * 2 : BACKOFF_MAX;
 }
 
 /* Whether it has been tried for long enough; the last reason is in the thread's record. */
@@ -278,10 +281,19 @@ static rbt_status transmit(struct rbt_link *link, struct rbt_block *block)
     return st == RBT_E_NOMEM ? st : RBT_OK; /* a broken connection shows when it is worked on */
 }
 
+/* Something is about to be sent: a connection that nobody has wanted was not lost for long. */
+static void note_wanted(struct rbt_link *link)
+{
+    if (link->state == RBT_LINK_DOWN && link->kept == NULL && link->requests == NULL) {
+        link->down_since = 0;
+    }
+}
+
 rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_t number,
                          bool is_leave)
 {
     RBT_ASSERT(number > link->sent);
+    note_wanted(link);
     struct rbt_link_kept *kept = rbt_calloc(1, sizeof *kept);
     if (kept == NULL) {
         rbt_block_unref(block);
@@ -302,6 +314,7 @@ rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_
 rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *block, struct rbt_frame header,
                         void *owner, struct rbt_link_request **request)
 {
+    note_wanted(link);
     struct rbt_link_request *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
         rbt_block_unref(block);
@@ -413,11 +426,11 @@ static rbt_status receive_answer(struct rbt_link *link, const struct rbt_frame *
     if (st != RBT_OK) {
         return st;
     }
-    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     struct rbt_link_request *request = take_request(link, frame->id);
     if (request == NULL) {
-        return RBT_OK; /* a repetition */
+        return RBT_OK; /* asked for in a run that is over: its news are, too */
     }
+    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     if (request->id == link->probe && request->owner == NULL) {
         link->probe = 0;
     } else {
@@ -460,8 +473,8 @@ static rbt_status receive_greeting(struct rbt_link *link, const struct rbt_frame
     }
     take_news(link, &news, false);
     link->state = RBT_LINK_UP;
-    link->down_since = 0;
-    link->backoff = BACKOFF_MIN;
+    link->up_at = link->heard_at;
+    link->was_useful = false;
     return send_again(link);
 }
 
@@ -474,6 +487,7 @@ static rbt_status receive_one(struct rbt_link *link, const struct rbt_frame *fra
     if (link->state == RBT_LINK_GREETING) {
         return receive_greeting(link, frame, body);
     }
+    link->was_useful = true;
     switch (frame->kind) {
     case RBT_FRAME_ACK: {
         const rbt_status st = rbt_wire_get_news(&cursor, &news);
@@ -545,6 +559,18 @@ static bool is_owed(const struct rbt_link *link)
     return link->state == RBT_LINK_GREETING || link->requests != NULL || link->kept != NULL;
 }
 
+/* When the shard has been silent for too long: it was asked, unless it is a greeting that is due.
+ * Its owner may have been busy elsewhere for hours, so what counts is the time since the question.
+ */
+static rbt_time silence_end(const struct rbt_link *link)
+{
+    const rbt_time silence_max = link->options.silence_max;
+    if (link->state == RBT_LINK_GREETING) {
+        return link->heard_at + silence_max;
+    }
+    return link->probe == 0 ? RBT_TIME_NEVER : link->probed_at + silence_max - silence_max / 4;
+}
+
 /* Asks whether the shard is still there when it has said nothing for a while, and cuts the
  * connection when it does not answer that, either. */
 static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
@@ -553,10 +579,10 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     if (link->is_near || !is_owed(link) || silent < link->options.silence_max / 4) {
         return RBT_OK;
     }
-    if (silent >= link->options.silence_max) {
+    if (now >= silence_end(link)) {
         (void)rbt_fail(RBT_E_TIMEOUT, "no word for %.3gs", (double)silent * 1e-9);
         cut(link, now);
-        return RBT_OK;
+        return judge(link, now);
     }
     if (link->state != RBT_LINK_UP || link->probe != 0) {
         return RBT_OK;
@@ -570,6 +596,7 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     const struct rbt_frame header = {.kind = RBT_FRAME_STATS, .worker = link->options.hello.worker};
     const rbt_status st = rbt_link_ask(link, block, header, NULL, &request);
     link->probe = st == RBT_OK ? request->id : 0;
+    link->probed_at = now;
     return st;
 }
 
@@ -596,10 +623,9 @@ rbt_time rbt_link_prepare(const struct rbt_link *link, struct pollfd *poll)
     if (!is_owed(link)) {
         return RBT_TIME_NEVER;
     }
-    const rbt_time quarter = link->heard_at + link->options.silence_max / 4;
     return link->probe == 0 && link->state == RBT_LINK_UP
-               ? quarter
-               : link->heard_at + link->options.silence_max;
+               ? link->heard_at + link->options.silence_max / 4
+               : silence_end(link);
 }
 
 rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,

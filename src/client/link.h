@@ -77,9 +77,12 @@ struct rbt_link {
     int socket;           /* CONNECTING */
     rbt_time retry_at;
     rbt_time backoff;
-    rbt_time down_since;        /* when the last connection ended, or the first was wanted */
+    rbt_time down_since;        /* when the last useful connection ended, or the first was wanted */
     rbt_time heard_at;          /* when something last came */
     uint64_t probe;             /* id of the question whether it is still there; 0: none */
+    rbt_time probed_at;         /* when that was asked */
+    rbt_time up_at;             /* when the connection was made */
+    bool was_useful;            /* more than a greeting has come over it */
     struct rbt_link_kept *kept; /* in the order of numbers */
     struct rbt_link_kept *kept_last;
     size_t kept_bytes;

@@ -131,6 +131,9 @@ static rbt_status reset_shard(struct remote *remote, uint32_t shard)
         for (uint32_t i = 0; i < remote->caller_count; i++) {
             rbt_caller_reset(&remote->callers[i]);
         }
+        lock(remote); /* this one may have heard how the last run ended */
+        rbt_caller_reset(&remote->control);
+        unlock(remote);
         for (uint32_t i = 0; i < remote->shared.shard_count; i++) {
             atomic_store_explicit(&remote->shared.floors[i], 0, memory_order_relaxed);
         }
@@ -343,7 +346,7 @@ static void take_records(void *context, uint32_t process, const char *bytes, siz
 {
     const struct sharing *sharing = context;
     const size_t first = (size_t)process * sharing->plan->process_size;
-    if (first + size / sharing->size <= sharing->plan->worker_count) {
+    if (size % sharing->size == 0 && first + size / sharing->size <= sharing->plan->worker_count) {
         memcpy(sharing->records + first * sharing->size, bytes, size);
     }
 }

@@ -56,6 +56,7 @@ struct rbt_host {
     struct rbt_desk_request *queue;
     size_t queue_count;
     size_t queue_max;
+    uint64_t waiting_keys; /* copies that those hold */
     /* Scratch, for the message at hand. */
     struct rbt_list **keys; /* one for each batch whose keys were written out */
     size_t key_max;

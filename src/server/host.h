@@ -44,6 +44,7 @@ struct rbt_guest {
     struct rbt_list **lists; /* that this connection may name; a reference each */
     uint32_t list_count;
     uint32_t list_max;
+    uint32_t list_keys; /* in all of them */
     struct rbt_map list_index;
     bool has_index;
 };

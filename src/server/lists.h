@@ -8,6 +8,7 @@
 #ifndef RUBATO_SERVER_LISTS_H
 #define RUBATO_SERVER_LISTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,9 @@ void rbt_lists_deinit(struct rbt_lists *lists);
 /* An empty list with room for `capacity` keys and one reference. */
 RBT_MUST_USE rbt_status rbt_list_create(uint32_t capacity, struct rbt_list **list);
 void rbt_list_unref(struct rbt_list *list);
+
+/* Whether both hold the same keys. */
+bool rbt_list_is_same(const struct rbt_list *a, const struct rbt_list *b);
 
 /* Adds a list under its name; if there is one already, that is used instead. Takes over the
  * caller's reference, and returns one to the list that is there: NULL without memory. */

@@ -32,6 +32,8 @@ enum {
     FLUSH_AT = 256 << 10,  /* bytes to a peer that are sent without waiting for more */
     DROPPED_MAX = 64,      /* jobs that are remembered to be over */
     DROPS_MAX = 64,        /* that wait for the thread */
+    TURN_MAX = 256,        /* messages of a peer before it is others' turn */
+    HOSTS_MAX = 1024,      /* jobs at a time */
 };
 
 #define HELLO_TIME (INT64_C(5) * 1000000000) /* for a stranger to say who it is */
@@ -197,6 +199,9 @@ static bool is_dropped(const rbt_shard_thread *thread, uint64_t job)
 static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
                             rbt_host **host)
 {
+    if (thread->host_count >= HOSTS_MAX) {
+        return rbt_fail(RBT_E_BUSY, "there are %d jobs already", HOSTS_MAX);
+    }
     const struct rbt_host_options options = {
         .job = hello->job, .worker_count = hello->worker_count, .table_max = TABLE_MAX};
     rbt_host **grown =
@@ -219,7 +224,7 @@ static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_he
     const bool has_name = thread->has_name;
     const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
-    if (!has_name) { /* the worker was told before us */
+    if (!has_name) { /* the others may have heard of the plan before us */
         return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
     }
     if (!is_us) {
@@ -311,12 +316,15 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
 
 /* --- Serving --------------------------------------------------------------------------------- */
 
-/* Works on all that the peer has sent, unless it leaves too much unread. */
+/* Works on what the peer has sent, unless it leaves too much unread; for a while, since others want
+ * their turn, too. What is left is taken up by on_wake(). */
 static void serve(struct peer *peer)
 {
     struct rbt_frame frame;
     const char *body = NULL;
-    while (!peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX) {
+    for (int turn = 0;
+         turn < TURN_MAX && !peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX;
+         turn++) {
         rbt_status st = rbt_channel_receive(peer->channel, &frame, &body);
         if (st == RBT_E_BUSY) {
             break;
@@ -372,17 +380,17 @@ static void settle(struct peer *peer)
         const rbt_status st = rbt_channel_flush(peer->channel);
         peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
     }
-    const bool is_full = !peer->is_over && rbt_channel_queued(peer->channel) >= QUEUED_MAX;
-    if (!peer->is_over && !is_full && rbt_channel_has_more(peer->channel)) {
-        serve(peer); /* flushing has read ahead: the socket would not tell */
-        return;      /* and it is dirty again */
-    }
     if (peer->is_over) {
         free_peer(peer);
         return;
     }
+    peer->is_dirty = false; /* only now: what is sent above must not put it back into the list */
+    const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
     const short wants = rbt_channel_wants(peer->channel);
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
+    if (!is_full && rbt_channel_has_more(peer->channel)) {
+        rbt_loop_wake(peer->thread->loop); /* the socket will not tell of what was read already */
+    }
 }
 
 /* Sends what is to be sent; the core's mutex is held. */
@@ -391,7 +399,6 @@ static void settle_all(rbt_shard_thread *thread)
     while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
         struct peer *peer = thread->dirty;
         thread->dirty = peer->next_dirty;
-        peer->is_dirty = false;
         settle(peer);
     }
 }
@@ -503,6 +510,11 @@ static void on_wake(void *context)
     lock(thread);
     for (uint32_t i = 0; i < count; i++) {
         drop(thread, drops[i]);
+    }
+    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+        if (!peer->is_over && peer->channel != NULL && rbt_channel_has_more(peer->channel)) {
+            serve(peer);
+        }
     }
     unlock(thread);
 }
