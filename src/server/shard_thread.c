@@ -307,9 +307,11 @@ static void on_peer(void *context, short events)
     }
 }
 
-/* Sends what is to be sent to one peer, and says what it waits for. */
+/* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile: it
+ * may end here, and must not be in the list again when it does. */
 static void settle(struct peer *peer)
 {
+    RBT_ASSERT(peer->is_dirty);
     if (!peer->is_over && peer->host != NULL) {
         rbt_host_settle(peer->host, &peer->guest);
     }
@@ -321,6 +323,7 @@ static void settle(struct peer *peer)
         free_peer(peer);
         return;
     }
+    peer->is_dirty = false;
     const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
     const short wants = rbt_channel_wants(peer->channel);
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
@@ -332,7 +335,6 @@ static void before_sleep(void *context)
     while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
         struct peer *peer = thread->dirty;
         thread->dirty = peer->next_dirty;
-        peer->is_dirty = false;
         settle(peer);
     }
 }
