@@ -121,14 +121,16 @@ static void free_peer(struct peer *peer)
 static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
-    rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection", "peer=%s why=\"%s\"",
-            peer->name, why);
+    if (status != RBT_E_BUSY) { /* else it is only early */
+        rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection",
+                "peer=%s why=\"%s\"", peer->name, why);
+    }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && rbt_channel_is_ready(peer->channel)) {
         block->bytes = rbt_wire_put_refused(block->data, why);
         const struct rbt_frame header = {
             .kind = RBT_FRAME_REFUSED,
-            .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
+            .flags = status == RBT_E_NOTFOUND || status == RBT_E_BUSY ? RBT_FRAME_TRY_AGAIN : 0,
             .worker = peer->guest.worker};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
@@ -183,9 +185,12 @@ static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hell
 static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_hello *hello)
 {
     pthread_mutex_lock(&thread->mutex);
-    const bool is_us =
-        thread->has_name && hello->cluster == thread->cluster && hello->shard == thread->shard;
+    const bool has_name = thread->has_name;
+    const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
+    if (!has_name) { /* the worker has heard that all are there before we have */
+        return rbt_fail(RBT_E_BUSY, "this server does not know yet which shard it is");
+    }
     if (!is_us) {
         return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
     }
