@@ -32,6 +32,7 @@ struct rbt_ahead {
     struct rbt_wire_news news;    /* of the answer */
     struct asked *request;        /* on its way; or NULL */
     struct rbt_driver_call *call; /* waits for it; or NULL */
+    bool is_once; /* asked for by somebody who will want it once, not again and again */
 };
 
 /* --- Life ------------------------------------------------------------------------------------ */
@@ -363,10 +364,16 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
-static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t subscription,
-                                    uint32_t shard)
+/* Where what is known under a number is kept: of rows that are asked for again and again, or once. */
+static uint64_t ahead_key(uint64_t number, uint32_t shard, bool is_once)
 {
-    const uint64_t key = rbt_hash_key(subscription) + shard;
+    return rbt_hash_key(number) + 2 * (uint64_t)shard + is_once;
+}
+
+static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t number, uint32_t shard,
+                                    bool is_once)
+{
+    const uint64_t key = ahead_key(number, shard, is_once);
     const uint32_t found = rbt_map_find(&caller->ahead_index, key);
     if (found != RBT_MAP_NONE) {
         return caller->ahead[found];
@@ -385,6 +392,7 @@ static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t subscrip
         rbt_free(ahead);
         return NULL;
     }
+    ahead->is_once = is_once;
     rbt_map_insert(&caller->ahead_index, key, caller->ahead_count);
     caller->ahead[caller->ahead_count++] = ahead;
     return ahead;
@@ -395,6 +403,10 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
                       const struct rbt_driver_call *call)
 {
     const int64_t floor = ahead->news.floor;
+    if (ahead->is_once) {
+        ahead->answer_bytes = 0; /* used up */
+        return;
+    }
     if (ahead->request != NULL || floor == RBT_CLOCK_GONE ||
         caller->links[call->shard].request_count >= AHEAD_MAX) {
         return;
@@ -406,13 +418,10 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
     }
 }
 
-/* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
-static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
-                     struct answer *answer)
+/* Whether the answer has all that the reader relies on. */
+static bool has_least(const struct answer *answer, const struct rbt_shard_event *event)
 {
-    if (ahead->answer == NULL || ahead->news.floor < event->need ||
-        parse(ahead->answer, ahead->answer_bytes, answer) != RBT_OK ||
-        answer->head.applied_count != event->applied_count) {
+    if (answer->head.applied_count != event->applied_count) {
         return false;
     }
     for (uint32_t i = 0; event->applied_least != NULL && i < event->applied_count; i++) {
@@ -423,11 +432,20 @@ static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event
     return true;
 }
 
+/* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
+static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
+                     struct answer *answer)
+{
+    return ahead->answer_bytes > 0 && ahead->news.floor >= event->need &&
+           parse(ahead->answer, ahead->answer_bytes, answer) == RBT_OK &&
+           has_least(answer, event);
+}
+
 /* Copies never get older. */
 static rbt_status keep_newest(struct rbt_ahead *ahead, const struct answer *answer,
                               const char *body, uint32_t bytes)
 {
-    if (ahead->answer != NULL && ahead->news.version > answer->head.news.version) {
+    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version) {
         return RBT_OK;
     }
     if (bytes > ahead->answer_max) {
@@ -464,7 +482,7 @@ static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahe
 
 static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
-    struct rbt_ahead *ahead = find_ahead(caller, call->event.subscription, call->shard);
+    struct rbt_ahead *ahead = find_ahead(caller, call->event.subscription, call->shard, false);
     if (ahead == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
     }
@@ -483,8 +501,27 @@ static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call
     return serve_waiting(caller, ahead);
 }
 
+/* What has been asked for under the call's number and not been used; or NULL. */
+static struct rbt_ahead *find_asked(const struct rbt_caller *caller,
+                                    const struct rbt_driver_call *call)
+{
+    if (call->event.kind != RBT_SHARD_PULL || call->event.asked == 0) {
+        return NULL;
+    }
+    const uint32_t found =
+        rbt_map_find(&caller->ahead_index, ahead_key(call->event.asked, call->shard, true));
+    struct rbt_ahead *ahead = found == RBT_MAP_NONE ? NULL : caller->ahead[found];
+    return ahead != NULL && (ahead->request != NULL || ahead->answer_bytes > 0) ? ahead : NULL;
+}
+
 static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
+    struct rbt_ahead *asked = find_asked(caller, call);
+    if (asked != NULL) {
+        asked->call = call;
+        caller->unanswered++;
+        return serve_waiting(caller, asked);
+    }
     if (call->event.kind == RBT_SHARD_PULL && call->event.subscription != 0 &&
         call->event.need != RBT_CLOCK_ANY) {
         return pull_eagerly(caller, call);
@@ -504,6 +541,15 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked, c
     rbt_status st = parse(body, bytes, &answer);
     if (st != RBT_OK) {
         return st;
+    }
+    if (ahead != NULL && ahead->is_once && ahead->call != NULL && ahead->request == asked &&
+        answer.head.news.floor >= ahead->call->event.need &&
+        has_least(&answer, &ahead->call->event)) { /* no need to keep it */
+        struct rbt_driver_call *call = ahead->call;
+        ahead->call = NULL;
+        ahead->request = NULL;
+        caller->unanswered--;
+        return complete(caller, call, &answer);
     }
     if (ahead != NULL) {
         ahead->request = ahead->request == asked ? NULL : ahead->request;
@@ -774,6 +820,37 @@ void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, s
     if (count > 0) {
         count_bytes(caller, &calls[0].reply);
     }
+}
+
+void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+{
+    for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
+        struct rbt_driver_call *call = &calls[i];
+        struct rbt_ahead *ahead = find_ahead(caller, call->event.asked, call->shard, true);
+        if (ahead == NULL || ahead->request != NULL ||
+            caller->links[call->shard].request_count >= AHEAD_MAX) {
+            continue; /* it is asked for when it is wanted, or it is on its way */
+        }
+        ahead->answer_bytes = 0;
+        const struct asked what = {.ahead = ahead};
+        if (request(caller, call->shard, &call->event, call->event.need, &what, &ahead->request) !=
+            RBT_OK) {
+            ahead->request = NULL;
+        }
+        rbt_link_flush(&caller->links[call->shard]);
+    }
+}
+
+bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
+{
+    rbt_caller_look(caller);
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        const uint32_t found = rbt_map_find(&caller->ahead_index, ahead_key(asked, i, true));
+        if (found != RBT_MAP_NONE && caller->ahead[found]->request != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,

@@ -73,6 +73,9 @@ void rbt_caller_reset(struct rbt_caller *caller);
 /* See struct rbt_driver_ops; PUSH, LEAVE, PULL and SCAN. */
 void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
 
+void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked);
+
 /* Sends a message that is answered with DONE, and waits for that. The block holds everything but
  * the header. Fails with what the answer says. */
 RBT_MUST_USE rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard,

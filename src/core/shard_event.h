@@ -74,6 +74,9 @@ struct rbt_shard_event {
      * for these rows again and again. Such rows are then sent ahead, whenever there are newer ones.
      */
     uint64_t subscription;
+    /* The same: a number, 0 for none, under which the driver may have been told before that these
+     * rows will be wanted (ops->ask). */
+    uint64_t asked;
     struct rbt_shard_scan *scan;
     /* Sparse PULL of one key: the elements found are handed over with the shard's step still
      * running, since they may not be there afterwards. */

@@ -121,7 +121,7 @@ static void free_peer(struct peer *peer)
 static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
-    if (status != RBT_E_BUSY) { /* else it is only early */
+    if (status != RBT_E_NOTFOUND) { /* that one comes back */
         rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection",
                 "peer=%s why=\"%s\"", peer->name, why);
     }
@@ -130,7 +130,7 @@ static void refuse(struct peer *peer, rbt_status status)
         block->bytes = rbt_wire_put_refused(block->data, why);
         const struct rbt_frame header = {
             .kind = RBT_FRAME_REFUSED,
-            .flags = status == RBT_E_NOTFOUND || status == RBT_E_BUSY ? RBT_FRAME_TRY_AGAIN : 0,
+            .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
             .worker = peer->guest.worker};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
@@ -188,8 +188,8 @@ static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_he
     const bool has_name = thread->has_name;
     const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
-    if (!has_name) { /* the worker has heard that all are there before we have */
-        return rbt_fail(RBT_E_BUSY, "this server does not know yet which shard it is");
+    if (!has_name) { /* the worker was told before us */
+        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
     }
     if (!is_us) {
         return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);

@@ -125,6 +125,17 @@ static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch,
     RBT_ASSERT(begin + count <= batch->count);
     RBT_ASSERT(count <= WAVE);
     uint64_t keys[WAVE];
+    if (batch->slots == NULL || *batch->slots_complete == 0) { /* nothing is known */
+        for (size_t i = 0; batch->positions != NULL && i < count; i++) {
+            keys[i] = batch->keys[batch->positions[begin + i]];
+        }
+        rbt_index_find_batch(&rows->index, rows->keys,
+                             batch->positions == NULL ? batch->keys + begin : keys, count, slots);
+        for (size_t i = 0; batch->slots != NULL && i < count; i++) {
+            batch->slots[rbt_batch_position(batch, begin + i)] = slots[i];
+        }
+        return;
+    }
     uint16_t missing[WAVE];
     size_t missing_count = 0;
     const bool is_complete =
