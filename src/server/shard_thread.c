@@ -317,12 +317,19 @@ static void on_peer(void *context, short events)
 static void settle(struct peer *peer)
 {
     RBT_ASSERT(peer->is_dirty);
-    if (!peer->is_over && peer->host != NULL) {
-        rbt_host_settle(peer->host, &peer->guest);
-    }
-    if (!peer->is_over) {
+    bool has_more = true;
+    while (!peer->is_over && has_more) { /* ends: what has come is finite, and is read once */
+        if (peer->host != NULL) {
+            rbt_host_settle(peer->host, &peer->guest);
+        }
         const rbt_status st = rbt_channel_flush(peer->channel);
-        peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
+        peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
+        /* To write, TLS may have read what nobody would be woken for any more. */
+        has_more = !peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX &&
+                   rbt_channel_has_more(peer->channel);
+        if (has_more) {
+            serve(peer);
+        }
     }
     if (peer->is_over) {
         free_peer(peer);
