@@ -332,19 +332,24 @@ static rbt_status measure_trips(struct rbt_bench_net *net, bool is_pinned, int r
     return st;
 }
 
-rbt_status rbt_bench_net(enum rbt_bench_transport transport, double seconds,
-                         struct rbt_bench_net *net)
+rbt_status rbt_bench_net(const struct rbt_bench_net_options *options, struct rbt_bench_net *net)
 {
+    const double slice = options->seconds / RBT_BENCH_REPETITIONS;
     cpu_set_t all;
     cpu_set_t one;
     rbt_status st = RBT_OK;
-    *net = (struct rbt_bench_net){.transport = transport};
+    *net = (struct rbt_bench_net){.transport = options->transport};
     CPU_ZERO(&one);
     CPU_SET(0, &one);
     const bool can_pin = sched_getaffinity(0, sizeof all, &all) == 0;
     for (int i = 0; st == RBT_OK && i < RBT_BENCH_REPETITIONS; i++) {
         for (size_t k = 0; st == RBT_OK && k < RBT_BENCH_NET_SIZES; k++) {
-            st = measure_size(net, k, seconds / RBT_BENCH_REPETITIONS, i);
+            if (options->size == 0 || options->size == rbt_bench_net_sizes[k]) {
+                st = measure_size(net, k, slice, i);
+            }
+        }
+        if (options->size != 0) {
+            continue;
         }
         st = st != RBT_OK ? st : measure_trips(net, false, i);
         if (st == RBT_OK && can_pin && sched_setaffinity(0, sizeof one, &one) == 0) {

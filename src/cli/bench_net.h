@@ -37,8 +37,13 @@ struct rbt_bench_net {
     struct rbt_bench_series pull_free_p99;
 };
 
-/* `seconds` for each figure. */
-RBT_MUST_USE rbt_status rbt_bench_net(enum rbt_bench_transport transport, double seconds,
+struct rbt_bench_net_options {
+    enum rbt_bench_transport transport;
+    double seconds; /* for each figure */
+    size_t size;    /* only rows of this size, and no round trips; 0: everything */
+};
+
+RBT_MUST_USE rbt_status rbt_bench_net(const struct rbt_bench_net_options *options,
                                       struct rbt_bench_net *net);
 
 #endif

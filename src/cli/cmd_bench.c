@@ -37,6 +37,7 @@ struct config {
     double seconds;
     bool in_processes;
     int32_t transport; /* enum rbt_bench_transport */
+    int64_t size;
     int64_t examples;
     int32_t summary; /* enum rbt_summary_format */
 };
@@ -116,6 +117,14 @@ static const struct rbt_option net_options[] = {
      .value = "2",
      .help = "Time for each figure.",
      .offset = AT(seconds)},
+    {.name = "size",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 16777216,
+     .value = "0",
+     .unit = "BYTES",
+     .help = "Only rows of 4Ki, 64Ki, 1Mi or 16Mi bytes, and no round trips; 0: everything.",
+     .offset = AT(size)},
     TRANSPORT_OPTION,
     SUMMARY_OPTION,
 };
@@ -389,8 +398,11 @@ static rbt_status run_net(const struct config *config)
     struct machine machine;
     struct rbt_bench_net net;
     look_at_machine(&machine);
-    rbt_status st =
-        rbt_bench_net((enum rbt_bench_transport)config->transport, config->seconds, &net);
+    const struct rbt_bench_net_options options = {
+        .transport = (enum rbt_bench_transport)config->transport,
+        .seconds = config->seconds,
+        .size = (size_t)config->size};
+    rbt_status st = rbt_bench_net(&options, &net);
     if (st != RBT_OK) {
         return st;
     }

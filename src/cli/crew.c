@@ -189,6 +189,7 @@ static rbt_status describe(const struct rbt_crew_options *options, size_t i,
         describe_worker(options, worker, &member->words);
         process->is_worker = true;
         process->is_plain = worker == 0;
+        process->is_ordered = process->is_plain && options->is_ordered;
     }
     return st != RBT_OK ? st : finish(options, host, member, process);
 }

@@ -74,6 +74,7 @@ void rbt_caller_reset(struct rbt_caller *caller);
 void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
 
 void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked);
 bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked);
 
 /* Sends a message that is answered with DONE, and waits for that. The block holds everything but

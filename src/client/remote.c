@@ -207,6 +207,11 @@ static bool has_answer(rbt_driver *driver, uint32_t worker, uint64_t asked)
     return rbt_caller_has_answer(caller_of(driver, worker), asked);
 }
 
+static void forget(rbt_driver *driver, uint32_t worker, uint64_t asked)
+{
+    rbt_caller_forget(caller_of(driver, worker), asked);
+}
+
 /* Whoever looks again and again must take what has come, and ask, or nothing would ever change. */
 static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 {
@@ -401,6 +406,7 @@ static void close_remote(rbt_driver *driver)
 static const struct rbt_driver_ops ops = {.step = step,
                                           .ask = expect,
                                           .has_answer = has_answer,
+                                          .forget = forget,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .run = run,
@@ -414,6 +420,7 @@ static const struct rbt_driver_ops ops = {.step = step,
 static const struct rbt_driver_ops reader_ops = {.step = step,
                                           .ask = expect,
                                           .has_answer = has_answer,
+                                          .forget = forget,
                                                  .floor = floor_of,
                                                  .version = version_of,
                                                  .run = run,

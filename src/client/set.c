@@ -145,6 +145,10 @@ void rbt_set_destroy(rbt_set *set)
     if (set == NULL) {
         return;
     }
+    rbt_driver *driver = set->worker->job->driver;
+    if (driver->ops->forget != NULL) {
+        driver->ops->forget(driver, set->worker->index, set->subscription);
+    }
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);

@@ -25,6 +25,7 @@ enum {
     TABLE_MAX = 4096,
     STRANGERS_MAX = 64,        /* connections that have not said who they are */
     QUEUED_MAX = 64 << 20,     /* bytes to a peer, above which it is not read from */
+    FLUSH_AT = 256 << 10,      /* bytes to a peer that are sent without waiting for more */
     DROPPED_MAX = 64,          /* jobs that are remembered to be over */
     DROPS_MAX = 64,            /* that wait for the thread */
 };
@@ -298,6 +299,9 @@ static void serve(struct peer *peer)
         }
         if (st != RBT_OK) {
             refuse(peer, st);
+        } else if (rbt_channel_queued(peer->channel) >= FLUSH_AT) {
+            st = rbt_channel_flush(peer->channel); /* the peer can work on it meanwhile */
+            peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
         }
     }
     mark_dirty(peer);
