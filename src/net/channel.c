@@ -402,7 +402,7 @@ static rbt_status fill_plain(rbt_channel *channel)
         channel->is_dry = (size_t)got < wanted;
         return RBT_OK;
     }
-    if (got == 0) {
+    if (got == 0 || errno == ECONNRESET) { /* what came before may be the reason */
         return fail_closed(channel);
     }
     return errno == EAGAIN || errno == EINTR ? RBT_E_BUSY : fail_socket("read from");
