@@ -754,9 +754,11 @@ static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_shard_event *event, struct rbt_block **block)
 {
     size_t bytes = RBT_WIRE_PUSH_BYTES;
+    uint32_t filled = 0; /* a batch of no rows has no values, and says nothing */
     for (size_t i = 0; i < event->batch_count; i++) {
         const struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
-        bytes += rbt_wire_rows_bound(&rows);
+        bytes += rows.count == 0 ? 0 : rbt_wire_rows_bound(&rows);
+        filled += rows.count > 0;
     }
     if (bytes > RBT_FRAME_BODY_MAX) {
         return rbt_fail(RBT_E_INVALID, "the updates of one clock take %zu bytes, more than a "
@@ -771,11 +773,14 @@ static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
                                        .marker = event->marker,
                                        .range_first = event->range.first,
                                        .range_last = event->range.last,
-                                       .batch_count = (uint32_t)event->batch_count};
+                                       .batch_count = filled};
     b->bytes = rbt_wire_put_push(b->data, &push);
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
         struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        if (rows.count == 0) {
+            continue;
+        }
         st = name_keys(caller, link, &event->batches[i], &rows);
         b->bytes += st != RBT_OK ? 0 : rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
     }
