@@ -285,17 +285,24 @@ static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *ca
 static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                       const struct rbt_batch *batch, bool has_values)
 {
+    static const uint32_t nothing[2] = {0}; /* the values of no rows; their table must fit, too */
     const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
-    return (struct rbt_wire_rows){.table = table->number,
-                                  .count = batch->count,
-                                  .keys = batch->keys,
-                                  .positions = batch->positions,
-                                  .values = has_values ? batch->values : NULL,
-                                  .element_size = table->element_size,
-                                  .width = table->width,
-                                  .offsets = has_values ? batch->offsets : NULL,
-                                  .elements = batch->elements,
-                                  .compression = caller->shared->compression};
+    struct rbt_wire_rows rows = {.table = table->number,
+                                 .count = batch->count,
+                                 .keys = batch->keys,
+                                 .positions = batch->positions,
+                                 .values = has_values ? batch->values : NULL,
+                                 .element_size = table->element_size,
+                                 .width = table->width,
+                                 .offsets = has_values ? batch->offsets : NULL,
+                                 .elements = batch->elements,
+                                 .compression = caller->shared->compression};
+    if (has_values && batch->count == 0) {
+        rows.values = nothing;
+        rows.offsets = table->is_sparse ? nothing : NULL;
+        rows.elements = nothing;
+    }
+    return rows;
 }
 
 /* Sees to it that the shard has the batch's keys under their name, and names them. */
@@ -754,11 +761,9 @@ static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_shard_event *event, struct rbt_block **block)
 {
     size_t bytes = RBT_WIRE_PUSH_BYTES;
-    uint32_t filled = 0; /* a batch of no rows has no values, and says nothing */
     for (size_t i = 0; i < event->batch_count; i++) {
         const struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
-        bytes += rows.count == 0 ? 0 : rbt_wire_rows_bound(&rows);
-        filled += rows.count > 0;
+        bytes += rbt_wire_rows_bound(&rows);
     }
     if (bytes > RBT_FRAME_BODY_MAX) {
         return rbt_fail(RBT_E_INVALID, "the updates of one clock take %zu bytes, more than a "
@@ -773,14 +778,11 @@ static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
                                        .marker = event->marker,
                                        .range_first = event->range.first,
                                        .range_last = event->range.last,
-                                       .batch_count = filled};
+                                       .batch_count = (uint32_t)event->batch_count};
     b->bytes = rbt_wire_put_push(b->data, &push);
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
         struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
-        if (rows.count == 0) {
-            continue;
-        }
         st = name_keys(caller, link, &event->batches[i], &rows);
         b->bytes += st != RBT_OK ? 0 : rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
     }
