@@ -1,7 +1,7 @@
 /* cli/bench_net.c - what goes between two processes, next to what the bare socket can do.
  *
- * The limit is a plain stream: one process writes, the other reads, with calls as long as a message
- * and at most a megabyte. It is measured in turn with what is compared with it. */
+ * The limit is a plain stream: one process writes messages of the same size from memory, the other
+ * reads each into memory. It is measured in turn with what is compared with it. */
 #include "cli/bench_net.h"
 
 #include <errno.h>
@@ -25,7 +25,6 @@
 #include "net/address.h"
 
 enum {
-    CALL_MAX = 1 << 20, /* bytes of a read or write of the plain stream */
     PING = 64,          /* bytes of a plain round trip */
     TRIPS = 2000,
     SMALL_ROWS = 1024,
@@ -67,21 +66,21 @@ static bool transfer(int socket, char *bytes, size_t count, bool is_write)
 }
 
 /* The child of a stream reads until it ends; that of a ping-pong sends everything back. */
-static void serve_raw(int listener, size_t call, bool is_ping)
+static void serve_raw(int listener, size_t size, bool is_ping)
 {
     int socket = -1;
-    char *buffer = rbt_calloc(call, 1);
+    char *buffer = rbt_calloc(size, 1);
     struct pollfd ready = {.fd = listener, .events = POLLIN};
     while (rbt_address_accept(listener, &socket) == RBT_E_BUSY) {
         (void)poll(&ready, 1, -1);
     }
-    while (buffer != NULL && socket >= 0 && transfer(socket, buffer, call, false) &&
-           (!is_ping || transfer(socket, buffer, call, true))) {
+    while (buffer != NULL && socket >= 0 && transfer(socket, buffer, size, false) &&
+           (!is_ping || transfer(socket, buffer, size, true))) {
     }
     _exit(0);
 }
 
-static rbt_status open_pair(enum rbt_bench_transport transport, size_t call, bool is_ping,
+static rbt_status open_pair(enum rbt_bench_transport transport, size_t size, bool is_ping,
                             struct pair *pair)
 {
     struct rbt_sockets sockets;
@@ -100,7 +99,7 @@ static rbt_status open_pair(enum rbt_bench_transport transport, size_t call, boo
         pair->child = fork();
         if (pair->child == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the worst is a process to be killed */
-            serve_raw(listener, call, is_ping);
+            serve_raw(listener, size, is_ping);
         }
         (void)close(listener);
         st = pair->child < 0 ? rbt_fail(RBT_E_IO, "could not start a process")
@@ -125,20 +124,19 @@ static void close_pair(const struct pair *pair)
 static rbt_status measure_stream(enum rbt_bench_transport transport, size_t size, double seconds,
                                  double *rate)
 {
-    const size_t call = size < CALL_MAX ? size : CALL_MAX;
     char *buffer = rbt_calloc(size, 1);
     struct pair pair = {.socket = -1};
     if (buffer == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate %zu bytes", size);
     }
     memset(buffer, 1, size);
-    const rbt_status st = open_pair(transport, call, false, &pair);
+    const rbt_status st = open_pair(transport, size, false, &pair);
     if (st == RBT_OK) {
         size_t sent = 0;
         const double start = rbt_clock_seconds();
         double now = start;
-        while (now < start + seconds && transfer(pair.socket, buffer + sent % size, call, true)) {
-            sent += call;
+        while (now < start + seconds && transfer(pair.socket, buffer, size, true)) {
+            sent += size;
             now = rbt_clock_seconds();
         }
         *rate = (double)sent / (now - start) * 1e-9;

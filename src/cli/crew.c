@@ -55,6 +55,9 @@ static void add_common(const struct rbt_crew_options *options, struct rbt_words 
 {
     rbt_words_add(words, "--start-timeout=%g", options->start_timeout);
     rbt_words_add(words, "--timeout=%g", options->timeout);
+    if (options->is_quiet) {
+        rbt_words_add(words, "--quiet");
+    }
     rbt_words_add(words, "--die-with-stdin");
 }
 

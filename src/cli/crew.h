@@ -36,6 +36,7 @@ struct rbt_crew_options {
     const char *key;               /* text; NULL: none */
     double start_timeout;
     double timeout;
+    bool is_quiet;
     char *const *job;         /* what to run; ends with NULL */
     const char *folder;       /* where to run on other hosts; may be NULL */
     char *const *environment; /* for other hosts, see coordinator/tether.h */

@@ -694,6 +694,20 @@ void rbt_caller_look(struct rbt_caller *caller)
     }
 }
 
+/* Waits for something to happen: looks for a moment, then sleeps. */
+static int poll_all(struct rbt_caller *caller, int timeout)
+{
+    const nfds_t count = caller->shared->shard_count + 1;
+    int ready = 0;
+    if (timeout != 0 && rbt_spin_begin(&caller->spin)) {
+        do {
+            ready = poll(caller->polls, count, 0);
+        } while (ready == 0 && rbt_spin_again(&caller->spin));
+        rbt_spin_end(&caller->spin, ready != 0);
+    }
+    return ready != 0 ? ready : poll(caller->polls, count, timeout);
+}
+
 /* Sleeps until something can be done, and does it. */
 static void wait_once(struct rbt_caller *caller)
 {
@@ -711,7 +725,7 @@ static void wait_once(struct rbt_caller *caller)
         const rbt_time left = deadline - now;
         timeout = left <= 0 ? 0 : (int)((left + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
     }
-    if (poll(caller->polls, count + 1, timeout) < 0 && errno != EINTR) {
+    if (poll_all(caller, timeout) < 0 && errno != EINTR) {
         fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));
         return;
     }

@@ -25,6 +25,7 @@
 #include "client/driver.h"
 #include "client/link.h"
 #include "net/member.h"
+#include "net/spin.h"
 
 /* What callers must know of a table. */
 struct rbt_caller_table {
@@ -58,6 +59,7 @@ struct rbt_caller {
     uint32_t unanswered; /* calls of the step under way */
     bool had_to_wait;    /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */
+    struct rbt_spin spin;
     rbt_status status;   /* why nothing works any more */
     struct rbt_error_record *error;
 };

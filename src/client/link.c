@@ -567,6 +567,8 @@ rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
         if (flushed != RBT_OK && flushed != RBT_E_BUSY) {
             cut(link, now);
             st = judge(link, now);
+        } else if (rbt_channel_has_more(link->channel)) {
+            st = receive(link, now, handler); /* flushing has read ahead: polling would not tell */
         }
     }
     return st;

@@ -5,6 +5,7 @@
 #include "net/block.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -104,7 +105,18 @@ struct rbt_block *rbt_block_create(size_t capacity)
     }
     block->references = 1;
     block->bytes = 0;
+    block->tail = NULL;
+    block->tail_at = 0;
     return block;
+}
+
+void rbt_block_own(struct rbt_block *block)
+{
+    if (block->tail != NULL) {
+        RBT_ASSERT(block->tail_at <= block->bytes && block->bytes <= block->capacity);
+        memcpy(block->data + block->tail_at, block->tail, block->bytes - block->tail_at);
+        block->tail = NULL;
+    }
 }
 
 void rbt_block_unref(struct rbt_block *block)

@@ -11,6 +11,10 @@ struct rbt_block {
     uint32_t references;
     size_t capacity;
     size_t bytes;
+    /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they are not.
+     * Whoever is about to change that memory calls rbt_block_own() before. */
+    const char *tail;
+    size_t tail_at;
     _Alignas(64) char data[];
 };
 
@@ -24,6 +28,9 @@ static inline void rbt_block_ref(struct rbt_block *block)
 
 /* Accepts NULL. */
 void rbt_block_unref(struct rbt_block *block);
+
+/* Copies the tail, if there is one, into the block. */
+void rbt_block_own(struct rbt_block *block);
 
 /* Frees the blocks that the calling thread keeps to use again; ending the thread does the same. */
 void rbt_block_trim(void);

@@ -539,12 +539,21 @@ rbt_status rbt_channel_send(rbt_channel *channel, struct rbt_block *block)
 
 static size_t list_blocks(const rbt_channel *channel, struct iovec pieces[static WRITE_BLOCKS])
 {
-    const size_t count = channel->queue_count < WRITE_BLOCKS ? channel->queue_count : WRITE_BLOCKS;
-    for (size_t i = 0; i < count; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < channel->queue_count && count + 2 <= WRITE_BLOCKS; i++) {
         struct rbt_block *block =
             channel->queue[(channel->queue_first + i) & (channel->queue_capacity - 1)];
         const size_t gone = i == 0 ? channel->first_sent : 0;
-        pieces[i] = (struct iovec){.iov_base = block->data + gone, .iov_len = block->bytes - gone};
+        const size_t here = block->tail == NULL ? block->bytes : block->tail_at;
+        if (gone < here) {
+            pieces[count++] =
+                (struct iovec){.iov_base = block->data + gone, .iov_len = here - gone};
+        }
+        if (here < block->bytes) {
+            const size_t past = gone > here ? gone - here : 0;
+            pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)(block->tail + past),
+                                             .iov_len = block->bytes - here - past};
+        }
     }
     return count;
 }

@@ -123,8 +123,8 @@ static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
     if (status != RBT_E_NOTFOUND) { /* that one comes back */
-        rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection",
-                "peer=%s why=\"%s\"", peer->name, why);
+        rbt_log(peer->thread->log, RBT_LOG_WARN, "server",
+                "refused a connection peer=%s why=\"%s\"", peer->name, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && rbt_channel_is_ready(peer->channel)) {
@@ -491,6 +491,7 @@ static rbt_status open_loop(rbt_shard_thread *thread)
     }
     rbt_loop_before_sleep(thread->loop, before_sleep, thread);
     rbt_loop_on_wake(thread->loop, on_wake, thread);
+    rbt_loop_set_spinning(thread->loop);
     st = rbt_loop_watch(thread->loop, thread->listener, POLLIN, &watcher, &thread->listening);
     return st != RBT_OK ? st
                         : rbt_loop_every(thread->loop, TICK_TIME, on_tick, thread, &thread->timer);
