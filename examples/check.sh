@@ -38,6 +38,11 @@ lr)
     fi
     grep -q missing "$directory/error" || fail "did not name the missing file"
     ;;
+serve) # with a cluster: test/integration/test_shared.py
+    if "$program" weights 7 10 2> /dev/null; then
+        fail "did not mind that there is no cluster"
+    fi
+    ;;
 what_if)
     output=$("$program")
     expected=$(printf '%s\n' \

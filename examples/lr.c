@@ -1,4 +1,5 @@
-/* lr.c - logistic regression on all cores, from LIBSVM text: lr FILE, or lr < FILE.
+/* lr.c - logistic regression on all cores, from LIBSVM text: lr FILE, or lr < FILE; or on a cluster:
+ * rubato run --workers 8 --servers 2 -- ./lr FILE.
  * Every worker learns from its share of the examples on its own copy of the weights, and shares
  * what it changed ten times per pass. Nobody gets more than three such steps ahead of the rest. */
 #include <math.h>
@@ -80,7 +81,7 @@ static rbt_status train(rbt_worker *worker, void *argument)
 
 int main(int argc, char **argv)
 {
-    const struct rbt_job_options all_cores = {sizeof all_cores, .consistency = "ssp:3"};
+    struct rbt_job_options options = {sizeof options, .consistency = "ssp:3"};
     const struct rbt_table_options pairs = {sizeof pairs, .type = RBT_F64, .width = 2};
     rbt_job *job = NULL;
     rbt_table *reports = NULL;
@@ -88,7 +89,9 @@ int main(int argc, char **argv)
         return perror(argv[1]), 1;
     }
     read_examples(stdin);
-    const bool is_done = rbt_job_open(&all_cores, &job) == RBT_OK &&
+    const bool is_alone = !rbt_cluster_is_there(); /* else `rubato run` has started several of us */
+    const bool is_done = (is_alone || rbt_cluster_join(NULL, &options.cluster) == RBT_OK) &&
+                         rbt_job_open(&options, &job) == RBT_OK &&
                          rbt_table_open(job, "weights", NULL, &weights) == RBT_OK &&
                          rbt_table_open(job, "reports", &pairs, &reports) == RBT_OK &&
                          rbt_job_run(job, train, reports) == RBT_OK;
@@ -96,5 +99,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "lr: %s\n", rbt_last_error());
     }
     rbt_job_close(job);
+    rbt_cluster_leave(options.cluster, is_done ? RBT_OK : RBT_E_CLOSED, rbt_last_error());
     return is_done ? 0 : 1;
 }

@@ -301,17 +301,24 @@ static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *ca
 static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                       const struct rbt_batch *batch, bool has_values)
 {
+    static const uint32_t nothing[2] = {0}; /* the values of no rows; their table must fit, too */
     const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
-    return (struct rbt_wire_rows){.table = table->number,
-                                  .count = batch->count,
-                                  .keys = batch->keys,
-                                  .positions = batch->positions,
-                                  .values = has_values ? batch->values : NULL,
-                                  .element_size = table->element_size,
-                                  .width = table->width,
-                                  .offsets = has_values ? batch->offsets : NULL,
-                                  .elements = batch->elements,
-                                  .compression = caller->shared->compression};
+    struct rbt_wire_rows rows = {.table = table->number,
+                                 .count = batch->count,
+                                 .keys = batch->keys,
+                                 .positions = batch->positions,
+                                 .values = has_values ? batch->values : NULL,
+                                 .element_size = table->element_size,
+                                 .width = table->width,
+                                 .offsets = has_values ? batch->offsets : NULL,
+                                 .elements = batch->elements,
+                                 .compression = caller->shared->compression};
+    if (has_values && batch->count == 0) {
+        rows.values = nothing;
+        rows.offsets = table->is_sparse ? nothing : NULL;
+        rows.elements = nothing;
+    }
+    return rows;
 }
 
 /* Sees to it that the shard has the batch's keys under their name, and names them. */

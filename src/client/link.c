@@ -35,7 +35,10 @@ static void close_connection(struct rbt_link *link)
         link->past.frames_received += stats.frames_received;
         link->past.writes += stats.writes;
         link->past.reads += stats.reads;
+        struct rbt_error_record why; /* the link may be about to say it */
+        rbt_error_save(&why);
         rbt_channel_close(link->channel);
+        rbt_error_restore(&why);
     }
     if (link->socket >= 0) {
         (void)close(link->socket);

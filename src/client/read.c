@@ -29,11 +29,11 @@ static bool has_worker_cache(const rbt_table *table)
     return table->options.cache == RBT_CACHE_WORKER || table->options.cache == RBT_CACHE_BOTH;
 }
 
-/* Whether a copy is fresh enough, own updates aside. */
+/* Whether a copy is fresh enough, own updates aside. A reader has no clock to tell by. */
 static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
                      const struct rbt_rowcache_row *row, int64_t staleness)
 {
-    if (row->clock < 0) {
+    if (row->clock < 0 || worker->job->driver->is_reader) {
         return false;
     }
     if (staleness == RBT_STALENESS_ANY) {

@@ -311,6 +311,18 @@ static rbt_status agree(struct remote *remote, rbt_status st)
     return first;
 }
 
+/* Whether a worker could not tell the shards that it has left. Others wait there for its clocks, and
+ * would never come to agree: they hear of it when this process leaves the cluster. */
+static bool is_cut_off(const struct remote *remote)
+{
+    for (uint32_t i = 0; i < remote->caller_count; i++) {
+        if (remote->callers[i].status != RBT_OK) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument)
 {
@@ -319,7 +331,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
     remote->function = function;
     remote->argument = argument;
     const rbt_status st = rbt_thread_run(remote->caller_count, run_one, remote);
-    return remote->driver.is_reader ? st : agree(remote, st);
+    return remote->driver.is_reader || is_cut_off(remote) ? st : agree(remote, st);
 }
 
 static rbt_time now(rbt_driver *driver)

@@ -429,6 +429,8 @@ static void break_line(struct line *line, rbt_status st)
     struct driver *driver = line->driver;
     if (line->is_closing) {
         end_line(line);
+    } else if (line->peer == RBT_ROSTER_NOBODY && st == RBT_E_PROTOCOL) {
+        refuse(line, st); /* it may be one of ours with another version, or with a key */
     } else if (line->peer == RBT_ROSTER_NOBODY) {
         note_refused(driver, line->who, rbt_last_error());
         end_line(line);

@@ -31,7 +31,7 @@
 #include "coordinator/verdict.h"
 
 enum {
-    FINISH_MS = 5000,
+    FINISH_MS = 3000,
     SETTLE_MS = 200,       /* after the first loss */
     SETTLE_ECHO_MS = 1000, /* while all that is known is that others were lost */
     STOP_MS = 10000,

@@ -96,6 +96,13 @@ static rbt_status repeat(const rbt_channel *channel, rbt_status st)
     return st;
 }
 
+/* Why nothing can be sent. Who is trusted but speaks otherwise than we do can still be told so. */
+static rbt_status out_failure(const rbt_channel *channel)
+{
+    const bool is_understood = channel->status == RBT_E_PROTOCOL && channel->is_ready;
+    return channel->status == RBT_OK || is_understood ? channel->out_status : channel->status;
+}
+
 rbt_status rbt_channel_open(int socket, const struct rbt_channel_options *options,
                             rbt_channel **channel)
 {
@@ -176,7 +183,7 @@ static size_t unsent(const rbt_channel *channel)
 
 short rbt_channel_wants(const rbt_channel *channel)
 {
-    const bool can_send = channel->status == RBT_OK && channel->out_status == RBT_OK;
+    const bool can_send = out_failure(channel) == RBT_OK;
     const bool has_bytes = unsent(channel) > 0 || (channel->is_ready && channel->queued > 0);
     return can_send && has_bytes ? POLLIN | POLLOUT : POLLIN;
 }
@@ -395,7 +402,7 @@ static rbt_status fill_plain(rbt_channel *channel)
         channel->is_dry = (size_t)got < wanted;
         return RBT_OK;
     }
-    if (got == 0) {
+    if (got == 0 || errno == ECONNRESET) { /* what came before may be the reason */
         return fail_closed(channel);
     }
     return errno == EAGAIN || errno == EINTR ? RBT_E_BUSY : fail_socket("read from");
@@ -515,8 +522,8 @@ static bool grow_queue(rbt_channel *channel)
 rbt_status rbt_channel_send(rbt_channel *channel, struct rbt_block *block)
 {
     RBT_ASSERT(block->bytes > 0);
-    if (channel->status != RBT_OK || channel->out_status != RBT_OK) {
-        return repeat(channel, channel->status != RBT_OK ? channel->status : channel->out_status);
+    if (out_failure(channel) != RBT_OK) {
+        return repeat(channel, out_failure(channel));
     }
     if (channel->queue_count == channel->queue_capacity && !grow_queue(channel)) {
         return rbt_fail(RBT_E_NOMEM, "could not send a message: out of memory");
@@ -596,8 +603,8 @@ static rbt_status write_tls(rbt_channel *channel, const struct iovec *pieces, si
 
 rbt_status rbt_channel_flush(rbt_channel *channel)
 {
-    if (channel->status != RBT_OK || channel->out_status != RBT_OK) {
-        return repeat(channel, channel->status != RBT_OK ? channel->status : channel->out_status);
+    if (out_failure(channel) != RBT_OK) {
+        return repeat(channel, out_failure(channel));
     }
     if (!channel->is_ready) {
         const rbt_status st = shake_hands(channel);

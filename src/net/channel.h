@@ -12,7 +12,8 @@
  * handed out before the peer has proved that it has the key.
  *
  * After a failure every further call returns it; but a failed write does not keep back what had
- * come before, which may be the peer's reason.
+ * come before, which may be the peer's reason, and a peer that breaks the protocol can still be
+ * told so.
  *
  * Threads: a channel belongs to one thread. */
 #ifndef RUBATO_NET_CHANNEL_H

@@ -347,6 +347,8 @@ static rbt_status hear(rbt_member *member, const struct rbt_frame *frame, const 
     case RBT_FRAME_FAILED:
     case RBT_FRAME_GOODBYE:
         return hear_ending(member, frame->kind, body);
+    case RBT_FRAME_REFUSED:
+        return rbt_fail(RBT_E_PROTOCOL, "a server listens there, not a coordinator");
     default:
         return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a message of kind %u", frame->kind);
     }
@@ -374,6 +376,7 @@ static void listen_to(rbt_member *member)
         set_failure(member, st, text);
     }
     if (st != RBT_E_BUSY) {
+        (void)snprintf(member->trouble, sizeof member->trouble, "%s", rbt_last_error());
         drop_line(member);
     }
 }
@@ -450,11 +453,11 @@ static void connect_line(rbt_member *member)
         fail_connect(member, st);
         return;
     }
-    member->connected_at = rbt_clock_now();
-    member->looked = member->connected_at;
-    member->beat_at = member->connected_at + beat_period(member);
+    member->looked = rbt_clock_now();
+    member->beat_at = member->looked + beat_period(member);
     if (!member->is_known) {
-        member->heard = member->connected_at;
+        member->connected_at = member->looked;
+        member->heard = member->looked;
     }
     send_join(member);
     speak_again(member);
@@ -474,6 +477,17 @@ static void beat(rbt_member *member, rbt_time now)
     }
 }
 
+/* Connections are made, but end before anything comes of them. */
+static void fail_join(rbt_member *member)
+{
+    char length[32];
+    char text[RBT_WIRE_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "could not join the coordinator at %s within %s: %.512s",
+                   member->coordinator, print_time(member->options.start_timeout, length),
+                   member->trouble);
+    set_failure(member, RBT_E_TIMEOUT, text);
+}
+
 /* Whether the coordinator is still there, and has said in time that all are. */
 static void judge(rbt_member *member, rbt_time now)
 {
@@ -487,6 +501,9 @@ static void judge(rbt_member *member, rbt_time now)
     } else if (!member->is_live && member->is_known &&
                now - member->cut_at >= member->options.cut_max) {
         lose_coordinator(member, "no connection", member->options.cut_max);
+    } else if (!member->is_known && member->trouble[0] != '\0' &&
+               now - member->began >= member->options.start_timeout) {
+        fail_join(member);
     } else if (!member->has_plan &&
                now - member->connected_at >= member->options.start_timeout + START_SLACK) {
         char length[32];

@@ -370,15 +370,17 @@ static void on_peer(void *context, short events)
     unlock(peer->thread);
 }
 
-/* Sends what is to be sent to one peer, and says what it waits for. */
+/* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile: it
+ * may end here, and must not be in the list again when it does. */
 static void settle(struct peer *peer)
 {
+    RBT_ASSERT(peer->is_dirty);
     if (!peer->is_over && peer->host != NULL) {
         rbt_host_settle(peer->host, &peer->guest);
     }
     if (!peer->is_over) {
         const rbt_status st = rbt_channel_flush(peer->channel);
-        peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
+        peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
     }
     if (peer->is_over) {
         free_peer(peer);

@@ -24,7 +24,7 @@ struct rbt_shard_thread_options {
     FILE *log;                    /* may be NULL */
 };
 
-/* Listens, and starts the thread. It refuses everybody until it knows who it is. */
+/* Listens, and starts the thread. Until it knows who it is, everybody has to try again. */
 RBT_MUST_USE rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *options,
                                                 rbt_shard_thread **thread);
 
