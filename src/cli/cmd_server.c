@@ -64,7 +64,7 @@ static void print_help(const struct rbt_option_table *tables)
          "command line wins.\n\n"
          "Examples:\n"
          "  rubato server --coordinator unix:/tmp/rubato.sock\n"
-         "  rubato server --coordinator 10.0.0.1:7000 --listen 10.0.0.2:0 --key cluster.key");
+         "  rubato server --coordinator 10.0.0.1:7000 --listen 10.0.0.2:0 --key my.key");
 }
 
 /* Where to listen if nobody says: never where other hosts could reach it. */

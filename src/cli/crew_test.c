@@ -1,4 +1,4 @@
-/* Tests of cli/crew.c: the command lines of a run. */
+/* cli/crew_test.c - tests of cli/crew.c: the command lines of a run. */
 #include "base/test.h"
 
 #include <stdio.h>

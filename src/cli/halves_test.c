@@ -1,4 +1,4 @@
-/* Tests of cli/halves.c. */
+/* cli/halves_test.c - tests of cli/halves.c. */
 #include "base/test.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* Tests of coordinator/hosts.c. */
+/* coordinator/hosts_test.c - tests of coordinator/hosts.c. */
 #include "base/test.h"
 
 #include "base/alloc.h"

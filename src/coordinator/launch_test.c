@@ -1,5 +1,6 @@
-/* Tests of coordinator/launch.c with shell scripts for roles: real processes, but none that lasts.
- * Whatever a script waits for, it waits for the launcher to end it. */
+/* coordinator/launch_test.c - tests of coordinator/launch.c with shell scripts for roles.
+ *
+ * Real processes, but none that lasts: what a script waits for is that the launcher ends it. */
 #include "base/test.h"
 
 #include <errno.h>

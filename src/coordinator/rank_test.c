@@ -1,4 +1,4 @@
-/* Tests of coordinator/rank.c: an environment goes in, a role comes out. */
+/* coordinator/rank_test.c - tests of coordinator/rank.c: an environment in, a role out. */
 #include "base/test.h"
 
 #include <stdio.h>

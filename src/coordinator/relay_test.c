@@ -1,4 +1,4 @@
-/* Tests of coordinator/relay.c. */
+/* coordinator/relay_test.c - tests of coordinator/relay.c. */
 #include "base/test.h"
 
 #include <stdio.h>
@@ -39,9 +39,9 @@ static void lines_are_whole_and_named(void **state)
     struct fixture f;
     open_fixture(&f, false);
     struct rbt_relay relay = {.name = "server/1", .screen = &f.screen, .record = &f.record};
-    take(&relay, "hel");
+    take(&relay, "he");
     assert_int_equal(f.size, 0);
-    take(&relay, "lo\n\nsecond\nrest");
+    take(&relay, "llo\n\nsecond\nrest");
     assert_string_equal(f.text, "[server/1] hello\n[server/1] \n[server/1] second\n");
     rbt_relay_finish(&relay);
     assert_non_null(strstr(f.text, "[server/1] rest\n"));

@@ -1,4 +1,4 @@
-/* Tests of coordinator/tether.c: what the launcher writes is what the child reads. */
+/* coordinator/tether_test.c - tests of coordinator/tether.c: a child reads what was written. */
 #include "base/test.h"
 
 #include <stdio.h>

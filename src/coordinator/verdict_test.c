@@ -1,4 +1,4 @@
-/* Tests of coordinator/verdict.c. */
+/* coordinator/verdict_test.c - tests of coordinator/verdict.c. */
 #include "base/test.h"
 
 #include "base/error.h"

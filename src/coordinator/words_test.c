@@ -1,4 +1,4 @@
-/* Tests of coordinator/words.c. */
+/* coordinator/words_test.c - tests of coordinator/words.c. */
 #include "base/test.h"
 
 #include "base/alloc.h"
