@@ -30,7 +30,7 @@
 
 enum {
     PSK_BYTES = 32,
-    READ_BUFFER = 128 * 1024, /* of a connection: several records in one system call */
+    READ_BUFFER = 64 * 1024, /* of a connection: several records in one system call */
 };
 
 static const char IDENTITY[] = "rubato";
