@@ -556,6 +556,27 @@ static void what_was_said_before_a_close_can_be_read_after_a_failed_write(void *
     check_frame(&frame, body, 2, 64);
 }
 
+/* Who polls is told of what is in the socket and of nothing else: to write must not empty it, not
+ * even while hands are shaken. */
+static void flushing_does_not_read(void **state)
+{
+    struct fixture *f = *state;
+    open_both(f);
+    send_frame(f->near, 1, 8);
+    struct rbt_frame frame;
+    const char *body = NULL;
+    if (f->is_secure) {
+        assert_int_equal(rbt_channel_receive(f->far, &frame, &body), RBT_E_BUSY);
+        assert_int_equal(rbt_channel_receive(f->near, &frame, &body), RBT_E_BUSY);
+    }
+    assert_ok(rbt_channel_flush(f->near));
+    assert_ok(rbt_channel_flush(f->far));
+    struct pollfd poll_one = {.fd = rbt_channel_socket(f->far), .events = POLLIN};
+    assert_int_equal(poll(&poll_one, 1, 0), 1);
+    assert_ok(rbt_channel_receive(f->far, &frame, &body));
+    check_frame(&frame, body, 1, 8);
+}
+
 static void random_bytes_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -631,6 +652,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_connection_cut_in_a_message_is_no_message, set_up,
                                         tear_down),
         BOTH_WAYS(what_was_said_before_a_close_can_be_read_after_a_failed_write),
+        BOTH_WAYS(flushing_does_not_read),
         BOTH_WAYS(random_bytes_are_refused),
         BOTH_WAYS(opening_survives_a_lack_of_memory),
     };

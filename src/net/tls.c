@@ -283,7 +283,7 @@ static size_t gather(const struct iovec *pieces, size_t count, size_t skip, char
 
 rbt_status rbt_tls_write(rbt_tls *tls, const struct iovec *pieces, size_t count, size_t *taken)
 {
-    RBT_ASSERT(tls->is_done);
+    RBT_ASSERT(tls->is_done || count == 0);
     *taken = 0;
     for (;;) { /* ends when all is taken or the socket is full */
         if (OUT_SIZE - tls->out_end < RECORD_ROOM) {
