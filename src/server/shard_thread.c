@@ -183,9 +183,12 @@ static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hell
 static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_hello *hello)
 {
     pthread_mutex_lock(&thread->mutex);
-    const bool is_us =
-        thread->has_name && hello->cluster == thread->cluster && hello->shard == thread->shard;
+    const bool has_name = thread->has_name;
+    const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
+    if (!has_name) { /* the coordinator told them before us */
+        return rbt_fail(RBT_E_NOTFOUND, "this server does not know its number yet");
+    }
     if (!is_us) {
         return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
     }
