@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/rng.h"
 #include "net/channel.h"
 
@@ -577,6 +578,21 @@ static void flushing_does_not_read(void **state)
     check_frame(&frame, body, 1, 8);
 }
 
+/* Connections are closed because something has failed: that is what is to be told. */
+static void closing_leaves_the_last_error_alone(void **state)
+{
+    struct fixture *f = *state;
+    open_both(f);
+    send_frame(f->near, 1, 8);
+    expect_frame(f->near, f->far, 1, 8);
+    rbt_channel_close(f->far);
+    f->far = NULL;
+    assert_int_equal(rbt_fail(RBT_E_TIMEOUT, "lost"), RBT_E_TIMEOUT);
+    rbt_channel_close(f->near);
+    f->near = NULL;
+    assert_string_equal(rbt_last_error(), "lost");
+}
+
 static void random_bytes_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -653,6 +669,7 @@ int main(void)
                                         tear_down),
         BOTH_WAYS(what_was_said_before_a_close_can_be_read_after_a_failed_write),
         BOTH_WAYS(flushing_does_not_read),
+        BOTH_WAYS(closing_leaves_the_last_error_alone),
         BOTH_WAYS(random_bytes_are_refused),
         BOTH_WAYS(opening_survives_a_lack_of_memory),
     };
