@@ -3,9 +3,9 @@
  * Each rank takes a role and plays it in its own process, in the words of `rubato coordinator`,
  * `server` and `worker`; the launcher streams the output and ends the others when one fails. On one
  * host they meet in a directory that each of them makes if it is not there. The coordinator, which
- * ends last, removes it with all that is in it. A launcher that has lost a rank sends the others
- * SIGTERM, more than once, and soon after SIGKILL: there is no time for more than to remove the
- * directory, and who has a socket in it does that.
+ * ends last, removes it with all that is in it; if the job has failed, everybody does. A launcher
+ * that has lost a rank sends the others SIGTERM, more than once, and soon after SIGKILL: there is
+ * no time for more than to remove the directory, and who has a socket in it does that.
  *
  * Threads: one that waits for the signal. */
 #include <errno.h>
@@ -168,7 +168,8 @@ static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves
         return st;
     }
     *code = commands[plan->role]((int)words->count, words->items);
-    if (plan->directory[0] != '\0' && plan->role == RBT_RANK_COORDINATOR) {
+    const bool is_over = plan->role == RBT_RANK_COORDINATOR || *code != RBT_EXIT_OK;
+    if (plan->directory[0] != '\0' && is_over) {
         rbt_sockets_clear(plan->directory);
     } else if (plan->directory[0] != '\0') {
         (void)rmdir(plan->directory); /* if the coordinator was faster */
