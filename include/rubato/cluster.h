@@ -25,7 +25,8 @@ extern "C" {
 #endif
 
 /* A zero means: what the environment says (RUBATO_COORDINATOR, RUBATO_KEY, RUBATO_WORKERS,
- * RUBATO_THREADS, RUBATO_INDEX, RUBATO_START_TIMEOUT, RUBATO_TIMEOUT), or else the default. */
+ * RUBATO_THREADS, RUBATO_INDEX, RUBATO_NAMESPACE, RUBATO_READER=1, RUBATO_START_TIMEOUT,
+ * RUBATO_TIMEOUT), or else the default. */
 struct rbt_cluster_options {
     size_t struct_size;
     const char *coordinator; /* "HOST:PORT" or "unix:PATH" */

@@ -36,6 +36,7 @@ struct rbt_train_options {
     int64_t clocks_per_epoch;
     int64_t workers; /* 0: one per core */
     int64_t servers;
+    int32_t placement; /* rbt_placement, of the parameters */
     const char *consistency;
     const char *rule; /* only "add" for now */
     int64_t seed;

@@ -67,6 +67,7 @@ struct linear_worker {
 };
 
 struct linear {
+    const struct rbt_train_options *options;
     struct rbt_linear_config config; /* l2 is a number */
     struct rbt_training_rate rate;
     uint64_t seed;
@@ -87,9 +88,15 @@ static rbt_status open_tables(void *context, rbt_job *job)
 {
     struct linear *linear = context;
     const struct rbt_table_options floats = {.struct_size = sizeof floats, .type = RBT_F32};
-    const struct rbt_table_options usage = {
+    struct rbt_table_options weights = floats;
+    struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
-    rbt_status st = rbt_table_open(job, "weights", &floats, &linear->weights);
+    const struct rbt_examples *examples = &linear->examples;
+    rbt_training_place(linear->options, examples->keys, examples->offsets[examples->count],
+                       &weights);
+    usage.placement = weights.placement;
+    usage.keys_max = weights.keys_max;
+    rbt_status st = rbt_table_open(job, "weights", &weights, &linear->weights);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "bias", &floats, &linear->bias);
     }
@@ -503,6 +510,7 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
         return rbt_fail_hint(st, "The only solver so far is \"sgd\".");
     }
     struct linear linear = {
+        .options = options,
         .config = *config,
         .rate = {(enum rbt_schedule)config->schedule, config->lr, config->decay},
         .seed = (uint64_t)options->seed,

@@ -53,6 +53,7 @@ struct mf_worker {
 };
 
 struct mf {
+    const struct rbt_train_options *options;
     const struct rbt_mf_config *config;
     struct rbt_training_rate rate;
     uint64_t seed;
@@ -79,20 +80,26 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                         .init = RBT_INIT_NORMAL,
                                         .b = init_deviation,
                                         .seed = mf->seed};
-    const struct rbt_table_options floats = {.struct_size = sizeof floats, .type = RBT_F32};
-    const struct rbt_table_options usage = {
+    struct rbt_table_options biases = {.struct_size = sizeof biases, .type = RBT_F32};
+    struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_table_options sizes = {.struct_size = sizeof sizes, .type = RBT_I64};
+    const struct rbt_ratings *ratings = &mf->ratings;
+    rbt_training_place(mf->options, ratings->users, ratings->count, &factors);
+    rbt_training_place(mf->options, ratings->users, ratings->count, &biases);
     rbt_status st = rbt_table_open(job, "users", &factors, &mf->users);
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "user_bias", &biases, &mf->user_biases);
+    }
+    rbt_training_place(mf->options, ratings->items, ratings->count, &factors);
+    rbt_training_place(mf->options, ratings->items, ratings->count, &biases);
+    rbt_training_place(mf->options, ratings->items, ratings->count, &usage);
     factors.seed = rbt_hash_key(mf->seed + 1); /* user 7 and item 7 must not start alike */
     if (st == RBT_OK) {
         st = rbt_table_open(job, "items", &factors, &mf->items);
     }
     if (st == RBT_OK) {
-        st = rbt_table_open(job, "user_bias", &floats, &mf->user_biases);
-    }
-    if (st == RBT_OK) {
-        st = rbt_table_open(job, "item_bias", &floats, &mf->item_biases);
+        st = rbt_table_open(job, "item_bias", &biases, &mf->item_biases);
     }
     if (st == RBT_OK) {
         st = rbt_table_open(job, "usage", &usage, &mf->usage);
@@ -431,7 +438,8 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_mf_config *config = settings;
-    struct mf mf = {.config = config,
+    struct mf mf = {.options = options,
+                    .config = config,
                     .rate = {(enum rbt_schedule)config->schedule, config->lr, config->decay},
                     .seed = (uint64_t)options->seed,
                     .worker_count = rbt_training_workers(options)};

@@ -51,6 +51,16 @@ uint32_t rbt_training_workers(const struct rbt_train_options *options)
     return options->workers > 0 ? (uint32_t)options->workers : rbt_thread_cores();
 }
 
+void rbt_training_place(const struct rbt_train_options *options, const uint64_t *keys, size_t count,
+                        struct rbt_table_options *table)
+{
+    table->placement = (rbt_placement)options->placement;
+    table->keys_max = 1; /* 0 would mean 2^64-1 */
+    for (size_t i = 0; i < count; i++) {
+        table->keys_max = keys[i] > table->keys_max ? keys[i] : table->keys_max;
+    }
+}
+
 double rbt_training_rate_at(const struct rbt_training_rate *rate, double passes)
 {
     switch (rate->schedule) {

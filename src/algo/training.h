@@ -73,6 +73,10 @@ RBT_MUST_USE rbt_status rbt_training_run(const struct rbt_training *training,
 /* How many workers the options ask for. */
 uint32_t rbt_training_workers(const struct rbt_train_options *options);
 
+/* Puts the rows of a table where the command line says; `keys` are those that it will have. */
+void rbt_training_place(const struct rbt_train_options *options, const uint64_t *keys, size_t count,
+                        struct rbt_table_options *table);
+
 /* Step sizes as a function of the number of passes t that the worker has made:
  *     constant  lr          sqrt  lr / sqrt(1 + decay t)          decay  lr / (1 + decay t) */
 enum rbt_schedule {

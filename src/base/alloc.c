@@ -74,26 +74,27 @@ static void *map_block(size_t size)
     return block;
 }
 
-static void *take_block(size_t size)
+static void *take_block(size_t size, bool is_zeroed)
 {
     const size_t rounded = (size + HEADER_SIZE + 63) / 64 * 64;
     char *memory = aligned_alloc(64, rounded);
     if (memory == NULL) {
         return NULL;
     }
-    memset(memory, 0, rounded);
+    if (is_zeroed) {
+        memset(memory, 0, rounded);
+    }
     char *block = memory + HEADER_SIZE;
     *header_of(block) = (struct header){.size = size};
     return block;
 }
 
-void *rbt_calloc(size_t count, size_t size)
+static void *allocate(size_t bytes, bool is_zeroed)
 {
-    size_t bytes = 0;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2 || is_refused()) {
+    if (bytes > SIZE_MAX / 2 || is_refused()) {
         return NULL;
     }
-    void *block = bytes >= HUGE_PAGE ? map_block(bytes) : take_block(bytes);
+    void *block = bytes >= HUGE_PAGE ? map_block(bytes) : take_block(bytes, is_zeroed);
     if (block == NULL) {
         return NULL;
     }
@@ -101,6 +102,17 @@ void *rbt_calloc(size_t count, size_t size)
     atomic_fetch_add_explicit(&live_bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     return block;
+}
+
+void *rbt_calloc(size_t count, size_t size)
+{
+    size_t bytes = 0;
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL : allocate(bytes, true);
+}
+
+void *rbt_alloc(size_t bytes)
+{
+    return allocate(bytes, false);
 }
 
 /* Moves a mapped block to where there is room for `size` bytes, without copying: the pages stay and

@@ -15,6 +15,9 @@
  * The product is checked. A count or size of zero gives a block that can be freed. */
 void *rbt_calloc(size_t count, size_t size);
 
+/* The same, but what is in it is anything: for what is about to be written over. */
+void *rbt_alloc(size_t bytes);
+
 /* Grows or shrinks a block from rbt_calloc(); what is added is zero. On failure the old block
  * stays. `block` may be NULL. */
 void *rbt_realloc(void *block, size_t count, size_t size);

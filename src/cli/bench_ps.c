@@ -11,7 +11,9 @@
 #include "cli/bench_ps.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <rubato/rubato.h>
 
@@ -27,7 +29,7 @@ enum {
     SMALL_CALLS = 1000,  /* between two looks at the time */
     PULL_SAMPLES = 2000, /* one-key pulls that are timed one by one */
     CLOCKS = 10000,      /* clocks that are timed together */
-    FILL_LENGTH = 64,    /* keys of the lists that fill a table */
+    FILL_LENGTH = 512,   /* keys of the lists that fill a table */
     RANDOM_STEP = 32768, /* random accesses between two looks at the time */
 };
 
@@ -47,6 +49,7 @@ struct bench {
     rbt_table *table;
     pthread_barrier_t barrier;
     double rates[RBT_BENCH_WORKERS_MAX]; /* by worker, between two barriers */
+    double resident; /* bytes of the process in RAM, before the table was filled */
 };
 
 /* What one of them has. */
@@ -369,6 +372,24 @@ static rbt_status declare_lists(struct thread *thread)
     return st;
 }
 
+/* What one piece of work costs on the wire, per key; worker 0's alone. */
+static void weigh(struct thread *thread, piece work, double *bytes)
+{
+    struct rbt_job_stats before;
+    struct rbt_job_stats after;
+    double amount = 0;
+    meet(thread->bench);
+    if (thread->index == 0 && thread->status == RBT_OK && thread->bench->options->in_processes) {
+        rbt_job_stats(thread->bench->job, &before);
+        thread->status = work(thread, &amount);
+        rbt_job_stats(thread->bench->job, &after);
+        *bytes = (double)(after.bytes_sent + after.bytes_received - before.bytes_sent -
+                          before.bytes_received) /
+                 amount;
+    }
+    meet(thread->bench);
+}
+
 static void measure_sparse(struct thread *thread)
 {
     struct rbt_bench_series *figures = thread->bench->run->figures;
@@ -377,8 +398,34 @@ static void measure_sparse(struct thread *thread)
         sample(thread, probe_piece, 1e6, &figures[RBT_BENCH_PROBE], i);
         sample(thread, pull_list, 1e6, &figures[RBT_BENCH_SPARSE_PULL], i);
         sample(thread, push_list, 1e6, &figures[RBT_BENCH_SPARSE_PUSH], i);
+        weigh(thread, pull_set, &thread->bench->run->set_pull_bytes);
+        weigh(thread, push_set, &thread->bench->run->set_push_bytes);
         sample(thread, pull_set, 1e6, &figures[RBT_BENCH_SET_PULL], i);
         sample(thread, push_set, 1e6, &figures[RBT_BENCH_SET_PUSH], i);
+    }
+}
+
+/* Bytes of this process in RAM; 0 where that is not known. */
+static double resident_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    if (fscanf(file, "%*s %ld", &pages) != 1) {
+        pages = 0;
+    }
+    (void)fclose(file); /* only read */
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* What the table has taken, now that it is full; the same for every repetition. */
+static void note_memory(const struct bench *bench)
+{
+    const double bytes = resident_bytes() - bench->resident;
+    for (int i = 0; i < RBT_BENCH_REPETITIONS; i++) {
+        bench->run->figures[RBT_BENCH_BYTES_PER_KEY].values[i] = bytes / (double)bench->keys->count;
     }
 }
 
@@ -392,6 +439,10 @@ static rbt_status sparse_worker(rbt_worker *worker, void *argument)
     thread.status =
         thread.values != NULL ? fill_table(&thread) : rbt_fail(RBT_E_NOMEM, "out of memory");
     meet(bench); /* the table is complete */
+    if (thread.index == 0) {
+        note_memory(bench);
+    }
+    meet(bench);
     if (thread.status == RBT_OK) {
         thread.status = declare_lists(&thread);
     }
@@ -492,15 +543,28 @@ static rbt_status small_worker(rbt_worker *worker, void *argument)
 static rbt_status run_part(struct bench *bench, const struct rbt_table_options *table,
                            rbt_worker_function function)
 {
+    struct rbt_bench_cluster cluster = {0};
+    rbt_status st = bench->options->in_processes
+                        ? rbt_bench_cluster_start(bench->options->transport,
+                                                  bench->options->servers,
+                                                  bench->options->workers, &cluster)
+                        : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
     const struct rbt_job_options options = {.struct_size = sizeof options,
                                             .workers = bench->options->workers,
                                             .shards = bench->options->servers,
-                                            .consistency = "asp"};
+                                            .consistency = "asp",
+                                            .cluster = cluster.cluster};
     bench->job = NULL;
-    rbt_status st = rbt_job_open(&options, &bench->job);
+    st = rbt_job_open(&options, &bench->job);
     st = st != RBT_OK ? st : rbt_table_open(bench->job, "bench", table, &bench->table);
     st = st != RBT_OK ? st : rbt_job_run(bench->job, function, bench);
     rbt_job_close(bench->job);
+    if (bench->options->in_processes) {
+        rbt_bench_cluster_stop(&cluster);
+    }
     return st;
 }
 
@@ -549,6 +613,7 @@ rbt_status rbt_bench_ps(const struct rbt_bench_ps_options *options, struct rbt_l
                                             .consistency = "ssp:1000000"};
     rbt_status st = run_part(&bench, &small, small_worker);
     st = st != RBT_OK ? st : run_dense(&bench);
+    bench.resident = resident_bytes();
     st = st != RBT_OK ? st : run_part(&bench, &wide, sparse_worker);
     (void)pthread_barrier_destroy(&bench.barrier); /* nobody waits at it */
     return st;

@@ -5,12 +5,14 @@
 #ifndef RUBATO_CLI_BENCH_PS_H
 #define RUBATO_CLI_BENCH_PS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "cli/bench_cluster.h"
 #include "cli/bench_limit.h"
 
 enum {
@@ -34,6 +36,7 @@ enum {
     X(SPARSE_PUSH, "sparse_push_mkeys_s", PROBE, "rbt_push and rbt_clock, a new list each time")   \
     X(SET_PULL, "set_pull_mkeys_s", SET_PULL, "rbt_set_pull, declared keys")                       \
     X(SET_PUSH, "set_push_mkeys_s", SET_PUSH, "rbt_set_push and rbt_clock, declared keys")         \
+    X(BYTES_PER_KEY, "bytes_per_key", BYTES_PER_KEY, "memory of the sparse table, in RAM")         \
     X(GET, "get_ns", GET, "rbt_get of a row that is cached")                                       \
     X(INC, "inc_ns", INC, "rbt_add to such a row")                                                 \
     X(CLOCK, "clock_us", CLOCK, "rbt_clock with nothing to send")                                  \
@@ -74,6 +77,8 @@ struct rbt_bench_run {
     uint32_t servers;
     struct rbt_bench_series figures[RBT_BENCH_FIGURE_COUNT];
     struct rbt_bench_dense dense[RBT_BENCH_SIZES];
+    double set_pull_bytes; /* on the wire per declared key, both ways together; 0 in one process */
+    double set_push_bytes;
 };
 
 struct rbt_bench_ps_options {
@@ -82,6 +87,8 @@ struct rbt_bench_ps_options {
     uint64_t rows;    /* dense rows of the headline size, per worker */
     uint32_t width;   /* their elements */
     double seconds;   /* for each figure */
+    bool in_processes; /* servers are processes of their own */
+    enum rbt_bench_transport transport; /* then */
 };
 
 /* Measures everything. `keys` may be used for several runs. */

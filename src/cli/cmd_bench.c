@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "cli/bench_cost.h"
+#include "cli/bench_net.h"
 #include "cli/bench_ps.h"
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -34,6 +35,9 @@ struct config {
     int64_t workers;
     int64_t servers;
     double seconds;
+    bool in_processes;
+    int32_t transport; /* enum rbt_bench_transport */
+    int64_t size;
     int64_t examples;
     int32_t summary; /* enum rbt_summary_format */
 };
@@ -46,6 +50,12 @@ struct config {
         .name = "summary", .type = RBT_OPTION_CHOICE, .value = "text",                             \
         .choices = rbt_names_summary, .help = "How the figures are printed.",                      \
         .offset = AT(summary)                                                                      \
+    }
+
+#define TRANSPORT_OPTION                                                                           \
+    {                                                                                              \
+        .name = "transport", .type = RBT_OPTION_CHOICE, .value = "unix",                           \
+        .choices = rbt_bench_transports, .help = "How processes talk.", .offset = AT(transport)    \
     }
 
 static const struct rbt_option ps_options[] = {
@@ -91,6 +101,31 @@ static const struct rbt_option ps_options[] = {
      .value = "0.5",
      .help = "Time for each figure.",
      .offset = AT(seconds)},
+    {.name = "processes",
+     .type = RBT_OPTION_FLAG,
+     .help = "Servers are processes of their own, one shard each.",
+     .offset = AT(in_processes)},
+    TRANSPORT_OPTION,
+    SUMMARY_OPTION,
+};
+
+static const struct rbt_option net_options[] = {
+    {.name = "seconds",
+     .type = RBT_OPTION_REAL,
+     .min = 0.001,
+     .max = 3600,
+     .value = "2",
+     .help = "Time for each figure.",
+     .offset = AT(seconds)},
+    {.name = "size",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 16777216,
+     .value = "0",
+     .unit = "BYTES",
+     .help = "Only rows of 4Ki, 64Ki, 1Mi or 16Mi bytes, and no round trips; 0: everything.",
+     .offset = AT(size)},
+    TRANSPORT_OPTION,
     SUMMARY_OPTION,
 };
 
@@ -209,6 +244,11 @@ static rbt_status print_json(const struct config *config, const struct machine *
     rbt_json_int(&json, "width", config->width);
     rbt_json_int(&json, "keys", config->keys);
     rbt_json_real(&json, "seconds", config->seconds);
+    if (config->in_processes) {
+        rbt_json_text(&json, "transport", rbt_bench_transports[config->transport]);
+        rbt_json_real(&json, "set_pull_bytes_per_key", runs[0].set_pull_bytes);
+        rbt_json_real(&json, "set_push_bytes_per_key", runs[0].set_push_bytes);
+    }
     for (size_t i = 0; i < run_count; i++) {
         char suffix[16];
         char name[32];
@@ -263,6 +303,11 @@ static void print_text(const struct config *config, const struct machine *machin
            config->seconds);
     for (size_t i = 0; i < run_count; i++) {
         print_run(&runs[i]);
+        if (config->in_processes) {
+            printf("  on the wire, over %s: %.2f bytes per key of a declared pull, %.2f of a push\n",
+                   rbt_bench_transports[config->transport], runs[i].set_pull_bytes,
+                   runs[i].set_push_bytes);
+        }
     }
 }
 
@@ -281,7 +326,9 @@ static rbt_status run_ps(const struct config *config)
             .servers = config->servers > 0 ? (uint32_t)config->servers : counts[i],
             .rows = (uint64_t)config->rows,
             .width = (uint32_t)config->width,
-            .seconds = config->seconds};
+            .seconds = config->seconds,
+            .in_processes = config->in_processes,
+            .transport = (enum rbt_bench_transport)config->transport};
         st = rbt_bench_ps(&options, &keys, &runs[i]);
     }
     rbt_limit_keys_deinit(&keys);
@@ -290,6 +337,87 @@ static rbt_status run_ps(const struct config *config)
     } else if (st == RBT_OK) {
         print_text(config, &machine, runs, run_count);
     }
+    return st;
+}
+
+static void add_net(struct rbt_json *json, const struct rbt_bench_net *net)
+{
+    rbt_json_text(json, "transport", rbt_bench_transports[net->transport]);
+    rbt_json_real(json, "limit_trip_us", rbt_bench_median(&net->raw_free));
+    rbt_json_real(json, "pull_us_p50", rbt_bench_median(&net->pull_free));
+    rbt_json_real(json, "pull_us_p99", rbt_bench_median(&net->pull_free_p99));
+    rbt_json_real(json, "limit_trip_us_one_core", rbt_bench_median(&net->raw_pinned));
+    rbt_json_real(json, "pull_us_p50_one_core", rbt_bench_median(&net->pull_pinned));
+    rbt_json_real(json, "pull_us_p99_one_core", rbt_bench_median(&net->pull_pinned_p99));
+    rbt_json_begin(json, "dense", '[');
+    for (size_t i = 0; i < RBT_BENCH_NET_SIZES; i++) {
+        const struct rbt_bench_net_size *size = &net->sizes[i];
+        rbt_json_begin(json, NULL, '{');
+        rbt_json_count(json, "row_bytes", rbt_bench_net_sizes[i]);
+        rbt_json_real(json, "limit_socket_gb_s", rbt_bench_median(&size->raw));
+        rbt_json_real(json, "goodput_gb_s", rbt_bench_median(&size->goodput));
+        rbt_json_real(json, "goodput_of_limit", rbt_bench_ratio(&size->goodput, &size->raw));
+        rbt_json_real(json, "worker_cpu_s_per_gb", rbt_bench_median(&size->own_cpu));
+        rbt_json_real(json, "server_cpu_s_per_gb", rbt_bench_median(&size->peer_cpu));
+        rbt_json_end(json, '}');
+    }
+    rbt_json_end(json, ']');
+}
+
+static void print_trip(const char *where, const struct rbt_bench_series *raw,
+                       const struct rbt_bench_series *pull, const struct rbt_bench_series *late)
+{
+    printf("  one-key pull, %-14s %6.1f us median (%.1f to %.1f), %.1f us 99%%; bare socket %.1f us\n",
+           where, rbt_bench_median(pull), rbt_bench_smallest(pull), rbt_bench_largest(pull),
+           rbt_bench_median(late), rbt_bench_median(raw));
+}
+
+static void print_net(const struct rbt_bench_net *net)
+{
+    printf("one worker process, one server process, over %s; %d operations under way; median of %d "
+           "(smallest to largest)\n",
+           rbt_bench_transports[net->transport], (int)RBT_BENCH_NET_FLIGHT,
+           (int)RBT_BENCH_REPETITIONS);
+    puts("  rows        pushed + pulled, GB/s   bare socket   of it   CPU s/GB worker, server");
+    for (size_t i = 0; i < RBT_BENCH_NET_SIZES; i++) {
+        const struct rbt_bench_net_size *size = &net->sizes[i];
+        char bytes[RBT_TEXT_SHORT];
+        rbt_text_from_bytes((double)rbt_bench_net_sizes[i], bytes);
+        printf("  %-9s %8.3g (%.3g to %.3g) %13.3g %6.0f%%   %.2f, %.2f\n", bytes,
+               rbt_bench_median(&size->goodput), rbt_bench_smallest(&size->goodput),
+               rbt_bench_largest(&size->goodput), rbt_bench_median(&size->raw),
+               100 * rbt_bench_ratio(&size->goodput, &size->raw), rbt_bench_median(&size->own_cpu),
+               rbt_bench_median(&size->peer_cpu));
+    }
+    print_trip("on any core:", &net->raw_free, &net->pull_free, &net->pull_free_p99);
+    print_trip("on one core:", &net->raw_pinned, &net->pull_pinned, &net->pull_pinned_p99);
+}
+
+static rbt_status run_net(const struct config *config)
+{
+    struct machine machine;
+    struct rbt_bench_net net;
+    look_at_machine(&machine);
+    const struct rbt_bench_net_options options = {
+        .transport = (enum rbt_bench_transport)config->transport,
+        .seconds = config->seconds,
+        .size = (size_t)config->size};
+    rbt_status st = rbt_bench_net(&options, &net);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (config->summary != RBT_SUMMARY_JSON) {
+        print_machine(&machine);
+        print_net(&net);
+        return RBT_OK;
+    }
+    struct rbt_json json = {0};
+    begin_json(&json, "net", &machine);
+    rbt_json_real(&json, "seconds", config->seconds);
+    add_net(&json, &net);
+    rbt_json_end(&json, '}');
+    st = rbt_json_print(&json, stdout);
+    rbt_json_deinit(&json);
     return st;
 }
 
@@ -360,8 +488,10 @@ struct bench {
 };
 
 static const struct bench benches[] = {
-    {"ps", "tables in one process: dense rows, sparse lists, single rows", ps_options,
+    {"ps", "tables: dense rows, sparse lists, single rows", ps_options,
      sizeof ps_options / sizeof ps_options[0], run_ps},
+    {"net", "between two processes, next to the bare socket", net_options,
+     sizeof net_options / sizeof net_options[0], run_net},
     {"cost", "what algorithms compute, and what they tell simulations", cost_options,
      sizeof cost_options / sizeof cost_options[0], run_cost},
 };

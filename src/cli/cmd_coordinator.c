@@ -50,6 +50,7 @@ static void print_help(const struct rbt_option_table *tables)
          "  rubato coordinator --listen 10.0.0.1:7000 --servers 4 --key cluster.key");
 }
 
+/* The launcher reads this. */
 static void say_address(const char *address)
 {
     fprintf(stderr, "listening on %s\n", address);
@@ -79,7 +80,7 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
         .is_once = config->is_once,
         .start_timeout = rbt_role_line_time(role->start_timeout),
         .silence_max = rbt_role_line_time(role->timeout),
-        .cut_max = rbt_role_line_time(role->timeout),
+        .cut_max = rbt_role_line_cut(role),
         .log = stderr,
         .should_stop = rbt_interrupt_seen,
         .on_listen = say_address,

@@ -203,10 +203,13 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
         .key = scene->key[0] != '\0' ? scene->key : NULL,
         .start_timeout = line->start_timeout,
         .timeout = line->timeout,
+        .is_quiet = !line->is_verbose,
         .job = halves->behind,
         .folder = scene->folder[0] != '\0' ? scene->folder : NULL,
         .environment = environ,
         .parent = getpid(),
+        /* A program may want to see the terminal; "train" prints its results at the end. */
+        .is_ordered = strcmp(halves->behind[0], "train") == 0 && isatty(STDOUT_FILENO) == 1,
         .columns = is_live ? rbt_terminal_width(stderr) : 0,
     };
     struct rbt_crew crew = {0};

@@ -120,7 +120,7 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
         .advertise = config->advertise,
         .start_timeout = rbt_role_line_time(role->start_timeout),
         .silence_max = rbt_role_line_time(role->timeout),
-        .cut_max = rbt_role_line_time(role->timeout),
+        .cut_max = rbt_role_line_cut(role),
         .log = stderr,
     });
     rbt_role_line_end(role);

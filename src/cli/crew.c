@@ -55,6 +55,9 @@ static void add_common(const struct rbt_crew_options *options, struct rbt_words 
 {
     rbt_words_add(words, "--start-timeout=%g", options->start_timeout);
     rbt_words_add(words, "--timeout=%g", options->timeout);
+    if (options->is_quiet) {
+        rbt_words_add(words, "--quiet");
+    }
     rbt_words_add(words, "--die-with-stdin");
 }
 
@@ -189,6 +192,7 @@ static rbt_status describe(const struct rbt_crew_options *options, size_t i,
         describe_worker(options, worker, &member->words);
         process->is_worker = true;
         process->is_plain = worker == 0;
+        process->is_ordered = process->is_plain && options->is_ordered;
     }
     return st != RBT_OK ? st : finish(options, host, member, process);
 }

@@ -9,6 +9,7 @@
 #ifndef RUBATO_CLI_CREW_H
 #define RUBATO_CLI_CREW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,10 +36,12 @@ struct rbt_crew_options {
     const char *key;               /* text; NULL: none */
     double start_timeout;
     double timeout;
+    bool is_quiet;
     char *const *job;         /* what to run; ends with NULL */
     const char *folder;       /* where to run on other hosts; may be NULL */
     char *const *environment; /* for other hosts, see coordinator/tether.h */
     int64_t parent;           /* this process */
+    bool is_ordered;          /* results and messages go to one terminal */
     int columns;              /* of the terminal that shows the progress line; 0: none */
 };
 

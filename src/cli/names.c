@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include <rubato/table.h>
+
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "data/examples.h"
@@ -12,6 +14,14 @@ const char *const rbt_names_format[] = {
     [RBT_FORMAT_LIBSVM] = "libsvm",
     [RBT_FORMAT_CSV] = "csv",
     [RBT_FORMAT_RATINGS] = "ratings",
+    NULL,
+};
+
+const char *const rbt_names_placement[] = {
+    [RBT_PLACE_HASH] = "hash",
+    [RBT_PLACE_RANGE] = "range",
+    [RBT_PLACE_RANGE_HASH] = "range-hash",
+    [RBT_PLACE_ROUND_ROBIN] = "round-robin",
     NULL,
 };
 

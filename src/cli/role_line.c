@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "coordinator/tether.h"
 #include "net/address.h"
 
+#define CUT_SECONDS 3.0
 #define AT(field) offsetof(struct rbt_role_line, field)
 
 static const struct rbt_option options[] = {
@@ -35,6 +37,10 @@ static const struct rbt_option options[] = {
      .value = "10",
      .help = "After so much time without a sign of life a process is lost.",
      .offset = AT(timeout)},
+    {.name = "quiet",
+     .type = RBT_OPTION_FLAG,
+     .help = "Only warnings, not who comes and goes.",
+     .offset = AT(is_quiet)},
     {.name = "die-with-stdin",
      .type = RBT_OPTION_FLAG,
      .help = "Be a child of \"rubato run\": read the key from standard input, and end when it "
@@ -74,6 +80,7 @@ rbt_status rbt_role_line_coordinator(const char *given, const char **address)
 
 rbt_status rbt_role_line_begin(struct rbt_role_line *role)
 {
+    rbt_log_set_quiet(role->is_quiet);
     rbt_status st = RBT_OK;
     if (role->is_child) {
         struct rbt_tether tether;
@@ -105,4 +112,9 @@ void rbt_role_line_end(struct rbt_role_line *role)
 rbt_time rbt_role_line_time(double seconds)
 {
     return (rbt_time)(seconds * 1e9);
+}
+
+rbt_time rbt_role_line_cut(const struct rbt_role_line *role)
+{
+    return rbt_role_line_time(role->timeout < CUT_SECONDS ? role->timeout : CUT_SECONDS);
 }

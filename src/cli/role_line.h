@@ -23,6 +23,7 @@ struct rbt_role_line {
     const char *key; /* file, or NULL */
     double start_timeout;
     double timeout;
+    bool is_quiet;
     bool is_child;   /* --die-with-stdin */
     bool is_program; /* this process will become another program; the caller sets it */
     /* What rbt_role_line_begin() makes of it. */
@@ -45,5 +46,9 @@ RBT_MUST_USE rbt_status rbt_role_line_key(const char *path, char text[static RBT
 RBT_MUST_USE rbt_status rbt_role_line_coordinator(const char *given, const char **address);
 
 rbt_time rbt_role_line_time(double seconds);
+
+/* How long a process may be without a connection: a process that is not there does not come back, so
+ * less than for one that is silent. */
+rbt_time rbt_role_line_cut(const struct rbt_role_line *role);
 
 #endif

@@ -87,6 +87,10 @@ static const struct rbt_option options[] = {
      .value = "10",
      .help = "After so much time without a sign of life a process is lost.",
      .offset = AT(timeout)},
+    {.name = "verbose",
+     .type = RBT_OPTION_FLAG,
+     .help = "Say which processes come and go.",
+     .offset = AT(is_verbose)},
 };
 
 struct rbt_option_table rbt_run_line_table(struct rbt_run_line *line)

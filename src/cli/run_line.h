@@ -24,6 +24,7 @@ struct rbt_run_line {
     const char *remote_path;
     double start_timeout;
     double timeout;
+    bool is_verbose;
 };
 
 struct rbt_option_table rbt_run_line_table(struct rbt_run_line *line);

@@ -83,6 +83,9 @@ static void describe(const struct rbt_run_line *line, const struct rbt_rank *ran
 {
     rbt_words_add(words, "--start-timeout=%g", line->start_timeout);
     rbt_words_add(words, "--timeout=%g", line->timeout);
+    if (!line->is_verbose) {
+        rbt_words_add(words, "--quiet");
+    }
     if (line->key != NULL) {
         rbt_words_add(words, "--key=%s", line->key);
     }

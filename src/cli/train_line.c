@@ -52,6 +52,13 @@ static const struct rbt_option train_options[] = {
      .value = "1",
      .help = "Shards that hold the parameters.",
      .offset = AT(options.servers)},
+    {.name = "placement",
+     .type = RBT_OPTION_CHOICE,
+     .value = "hash",
+     .choices = rbt_names_placement,
+     .help = "Which shard holds a parameter: by the hash of its key, by equal ranges of keys, by "
+             "small ranges that are hashed, or in turn. Changes traffic, not results.",
+     .offset = AT(options.placement)},
     {.name = "consistency",
      .type = RBT_OPTION_TEXT,
      .value = "essp:2",

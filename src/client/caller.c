@@ -12,6 +12,7 @@ enum {
     LIST_MIN = 16,               /* keys that are worth a name */
     KEPT_MAX = 64 << 20,         /* bytes that a shard may owe an acknowledgement for */
     AHEAD_MAX = 48,              /* requests ahead of their time, to one shard */
+    PLACE_MIN = 32 << 10,        /* bytes of rows that are worth being put where they belong */
 };
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
@@ -21,17 +22,18 @@ struct asked {
     struct rbt_driver_call *call; /* waits for it; or NULL */
     struct rbt_ahead *ahead;      /* or NULL */
     struct rbt_wire_done *done;   /* or NULL */
-    rbt_status status;            /* of a done */
 };
 
 /* Rows that are asked for again and again: the newest answer, and the next request. */
 struct rbt_ahead {
     char *answer; /* a body; or NULL */
-    uint32_t answer_bytes;
+    size_t answer_bytes;
     size_t answer_max;
     struct rbt_wire_news news;    /* of the answer */
     struct asked *request;        /* on its way; or NULL */
     struct rbt_driver_call *call; /* waits for it; or NULL */
+    bool is_once; /* asked for by somebody who will want it once, not again and again */
+    bool is_placed; /* the answer's rows are where they belong already; it is the rest of it */
 };
 
 /* --- Life ------------------------------------------------------------------------------------ */
@@ -111,17 +113,48 @@ static rbt_status refuse(const struct rbt_caller *caller)
 
 /* --- Answers --------------------------------------------------------------------------------- */
 
-/* An answer, taken apart. */
+/* An answer as it came: a body, or what came before rows that were put where they belong. */
+struct body {
+    const char *bytes;
+    size_t count;
+    bool is_placed;
+};
+
+/* The same, taken apart. */
 struct answer {
     struct rbt_wire_answer head;
     struct rbt_wire_view view;
+    const char *placed; /* NULL, or how rows begin that were put where they belong; no view then */
 };
 
-static rbt_status parse(const char *body, uint32_t bytes, struct answer *answer)
+static rbt_status wrong_answer(void)
 {
-    struct rbt_wire_cursor cursor = {body, body + bytes};
+    return rbt_fail(RBT_E_PROTOCOL, "an answer does not fit its request");
+}
+
+static rbt_status parse(const struct body *body, struct answer *answer)
+{
+    struct rbt_wire_cursor cursor = {body->bytes, body->bytes + body->count};
     const rbt_status st = rbt_wire_get_answer(&cursor, &answer->head);
-    return st != RBT_OK ? st : rbt_wire_rows_get(&cursor.at, cursor.end, &answer->view);
+    answer->placed = body->is_placed ? cursor.at : NULL;
+    if (st != RBT_OK || !body->is_placed) {
+        return st != RBT_OK ? st : rbt_wire_rows_get(&cursor.at, cursor.end, &answer->view);
+    }
+    return cursor.end - cursor.at == RBT_WIRE_ROWS_BYTES ? RBT_OK : wrong_answer();
+}
+
+/* Whether rows that were put where they belong are what was asked for, as they are. */
+static rbt_status check_placed(const struct rbt_caller_table *table, const struct answer *answer,
+                               const struct rbt_batch *batch)
+{
+    char expected[RBT_WIRE_ROWS_BYTES];
+    struct rbt_wire_rows rows = {.table = table->number,
+                                 .count = batch->count,
+                                 .element_size = table->element_size,
+                                 .width = table->width};
+    memcpy(&rows.list, answer->placed + 2 * sizeof(uint32_t), sizeof rows.list); /* either will do */
+    rbt_wire_rows_reserve_head(expected, &rows);
+    return memcmp(expected, answer->placed, sizeof expected) == 0 ? RBT_OK : wrong_answer();
 }
 
 /* Copies rows that lie side by side to where the batch wants them. */
@@ -142,11 +175,6 @@ static void spread(const struct rbt_batch *batch, const char *from, size_t row_s
     for (size_t i = 0; i < batch->count; i++) {
         memcpy(to + batch->positions[i] * row_size, from + i * row_size, row_size);
     }
-}
-
-static rbt_status wrong_answer(void)
-{
-    return rbt_fail(RBT_E_PROTOCOL, "an answer does not fit its request");
 }
 
 /* Rows as they came, or unpacked into memory that the caller of this frees. */
@@ -172,6 +200,9 @@ static rbt_status take_pull(const struct rbt_caller_table *table, const struct a
     const struct rbt_batch *batch = &event->batches[0];
     const struct rbt_wire_view *view = &answer->view;
     const size_t row_size = (size_t)table->width * table->element_size;
+    if (answer->placed != NULL) {
+        return check_placed(table, answer, batch);
+    }
     const bool fits =
         view->count == batch->count && (view->offsets != NULL) == table->is_sparse &&
         view->element_size == table->element_size &&
@@ -301,6 +332,24 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
     return RBT_OK;
 }
 
+/* Where the rows of a PULL may be put as they come: if they are many and lie side by side. */
+static struct rbt_channel_place place_of(const struct rbt_caller *caller,
+                                         const struct rbt_shard_event *event)
+{
+    const struct rbt_batch *batch = &event->batches[0];
+    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
+    const size_t bytes = batch->count * table->width * table->element_size;
+    if (table->is_sparse || batch->positions != NULL || bytes < PLACE_MIN ||
+        bytes % RBT_FRAME_ALIGN != 0) {
+        return (struct rbt_channel_place){0};
+    }
+    return (struct rbt_channel_place){.prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
+                                                event->applied_count * sizeof(uint64_t) +
+                                                RBT_WIRE_ROWS_BYTES,
+                                      .to = batch->values,
+                                      .bytes = bytes};
+}
+
 /* A PULL or SCAN with this need. */
 static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
                       const struct rbt_shard_event *event, int64_t need, struct asked *asked)
@@ -337,7 +386,12 @@ static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
     }
     const struct rbt_frame header = {.kind = is_scan ? RBT_FRAME_SCAN : RBT_FRAME_PULL,
                                      .worker = caller->worker};
-    return rbt_link_ask(link, block, header, asked, NULL);
+    struct rbt_link_request *sent = NULL;
+    st = rbt_link_ask(link, block, header, asked, &sent);
+    if (st == RBT_OK && !is_scan && (asked->ahead == NULL || asked->ahead->is_once)) {
+        sent->place = place_of(caller, event);
+    }
+    return st;
 }
 
 /* Asks, for a call or ahead of one. */
@@ -363,10 +417,16 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
-static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t subscription,
-                                    uint32_t shard)
+/* Where what is known under a number is kept: of rows that are asked for again and again, or once. */
+static uint64_t ahead_key(uint64_t number, uint32_t shard, bool is_once)
 {
-    const uint64_t key = rbt_hash_key(subscription) + shard;
+    return rbt_hash_key(number) + 2 * (uint64_t)shard + is_once;
+}
+
+static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t number, uint32_t shard,
+                                    bool is_once)
+{
+    const uint64_t key = ahead_key(number, shard, is_once);
     const uint32_t found = rbt_map_find(&caller->ahead_index, key);
     if (found != RBT_MAP_NONE) {
         return caller->ahead[found];
@@ -385,6 +445,7 @@ static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t subscrip
         rbt_free(ahead);
         return NULL;
     }
+    ahead->is_once = is_once;
     rbt_map_insert(&caller->ahead_index, key, caller->ahead_count);
     caller->ahead[caller->ahead_count++] = ahead;
     return ahead;
@@ -395,6 +456,10 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
                       const struct rbt_driver_call *call)
 {
     const int64_t floor = ahead->news.floor;
+    if (ahead->is_once) {
+        ahead->answer_bytes = 0; /* used up */
+        return;
+    }
     if (ahead->request != NULL || floor == RBT_CLOCK_GONE ||
         caller->links[call->shard].request_count >= AHEAD_MAX) {
         return;
@@ -406,13 +471,10 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
     }
 }
 
-/* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
-static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
-                     struct answer *answer)
+/* Whether the answer has all that the reader relies on. */
+static bool has_least(const struct answer *answer, const struct rbt_shard_event *event)
 {
-    if (ahead->answer == NULL || ahead->news.floor < event->need ||
-        parse(ahead->answer, ahead->answer_bytes, answer) != RBT_OK ||
-        answer->head.applied_count != event->applied_count) {
+    if (answer->head.applied_count != event->applied_count) {
         return false;
     }
     for (uint32_t i = 0; event->applied_least != NULL && i < event->applied_count; i++) {
@@ -423,23 +485,33 @@ static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event
     return true;
 }
 
+/* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
+static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
+                     struct answer *answer)
+{
+    const struct body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
+    return ahead->answer_bytes > 0 && ahead->news.floor >= event->need &&
+           parse(&kept, answer) == RBT_OK && has_least(answer, event);
+}
+
 /* Copies never get older. */
 static rbt_status keep_newest(struct rbt_ahead *ahead, const struct answer *answer,
-                              const char *body, uint32_t bytes)
+                              const struct body *body)
 {
-    if (ahead->answer != NULL && ahead->news.version > answer->head.news.version) {
+    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version) {
         return RBT_OK;
     }
-    if (bytes > ahead->answer_max) {
+    if (body->count > ahead->answer_max) {
         rbt_free(ahead->answer);
-        ahead->answer = rbt_calloc(bytes, 1);
-        ahead->answer_max = ahead->answer == NULL ? 0 : bytes;
+        ahead->answer = rbt_alloc(body->count);
+        ahead->answer_max = ahead->answer == NULL ? 0 : body->count;
         if (ahead->answer == NULL) {
             return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
         }
     }
-    memcpy(ahead->answer, body, bytes);
-    ahead->answer_bytes = bytes;
+    memcpy(ahead->answer, body->bytes, body->count);
+    ahead->answer_bytes = body->count;
+    ahead->is_placed = body->is_placed;
     ahead->news = answer->head.news;
     return RBT_OK;
 }
@@ -464,7 +536,7 @@ static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahe
 
 static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
-    struct rbt_ahead *ahead = find_ahead(caller, call->event.subscription, call->shard);
+    struct rbt_ahead *ahead = find_ahead(caller, call->event.subscription, call->shard, false);
     if (ahead == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
     }
@@ -483,8 +555,27 @@ static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call
     return serve_waiting(caller, ahead);
 }
 
+/* What has been asked for under the call's number and not been used; or NULL. */
+static struct rbt_ahead *find_asked(const struct rbt_caller *caller,
+                                    const struct rbt_driver_call *call)
+{
+    if (call->event.kind != RBT_SHARD_PULL || call->event.asked == 0) {
+        return NULL;
+    }
+    const uint32_t found =
+        rbt_map_find(&caller->ahead_index, ahead_key(call->event.asked, call->shard, true));
+    struct rbt_ahead *ahead = found == RBT_MAP_NONE ? NULL : caller->ahead[found];
+    return ahead != NULL && (ahead->request != NULL || ahead->answer_bytes > 0) ? ahead : NULL;
+}
+
 static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
+    struct rbt_ahead *asked = find_asked(caller, call);
+    if (asked != NULL) {
+        asked->call = call;
+        caller->unanswered++;
+        return serve_waiting(caller, asked);
+    }
     if (call->event.kind == RBT_SHARD_PULL && call->event.subscription != 0 &&
         call->event.need != RBT_CLOCK_ANY) {
         return pull_eagerly(caller, call);
@@ -496,18 +587,27 @@ static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 
 /* --- Receiving ------------------------------------------------------------------------------- */
 
-static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked, const char *body,
-                               uint32_t bytes)
+static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
+                               const struct body *body)
 {
     struct rbt_ahead *ahead = asked->ahead;
     struct answer answer;
-    rbt_status st = parse(body, bytes, &answer);
+    rbt_status st = parse(body, &answer);
     if (st != RBT_OK) {
         return st;
     }
+    if (ahead != NULL && ahead->is_once && ahead->call != NULL && ahead->request == asked &&
+        answer.head.news.floor >= ahead->call->event.need &&
+        has_least(&answer, &ahead->call->event)) { /* no need to keep it */
+        struct rbt_driver_call *call = ahead->call;
+        ahead->call = NULL;
+        ahead->request = NULL;
+        caller->unanswered--;
+        return complete(caller, call, &answer);
+    }
     if (ahead != NULL) {
         ahead->request = ahead->request == asked ? NULL : ahead->request;
-        st = keep_newest(ahead, &answer, body, bytes);
+        st = keep_newest(ahead, &answer, body);
     }
     if (st == RBT_OK && asked->call != NULL) {
         caller->unanswered--;
@@ -527,7 +627,11 @@ static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_lin
         return RBT_OK;
     }
     if (frame->kind == RBT_FRAME_ROWS && asked->done == NULL) {
-        st = receive_rows(caller, asked, body, frame->length);
+        const struct body whole = {.bytes = body,
+                                   .count = request->is_placed ? request->place.prefix
+                                                               : frame->length,
+                                   .is_placed = request->is_placed};
+        st = receive_rows(caller, asked, &whole);
     } else if (frame->kind == RBT_FRAME_DONE && asked->done != NULL) {
         struct rbt_wire_cursor cursor = {body, body + frame->length};
         st = rbt_wire_get_done(&cursor, asked->done);
@@ -583,6 +687,20 @@ void rbt_caller_look(struct rbt_caller *caller)
     }
 }
 
+/* Waits for something to happen: looks for a moment, then sleeps. */
+static int poll_all(struct rbt_caller *caller, int timeout)
+{
+    const nfds_t count = caller->shared->shard_count + 1;
+    int ready = 0;
+    if (timeout != 0 && rbt_spin_begin(&caller->spin)) {
+        do {
+            ready = poll(caller->polls, count, 0);
+        } while (ready == 0 && rbt_spin_again(&caller->spin));
+        rbt_spin_end(&caller->spin, ready != 0);
+    }
+    return ready != 0 ? ready : poll(caller->polls, count, timeout);
+}
+
 /* Sleeps until something can be done, and does it. */
 static void wait_once(struct rbt_caller *caller)
 {
@@ -600,7 +718,7 @@ static void wait_once(struct rbt_caller *caller)
         const rbt_time left = deadline - now;
         timeout = left <= 0 ? 0 : (int)((left + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
     }
-    if (poll(caller->polls, count + 1, timeout) < 0 && errno != EINTR) {
+    if (poll_all(caller, timeout) < 0 && errno != EINTR) {
         fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));
         return;
     }
@@ -774,6 +892,54 @@ void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, s
     if (count > 0) {
         count_bytes(caller, &calls[0].reply);
     }
+}
+
+void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+{
+    for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
+        struct rbt_driver_call *call = &calls[i];
+        struct rbt_ahead *ahead = find_ahead(caller, call->event.asked, call->shard, true);
+        if (ahead == NULL || ahead->request != NULL ||
+            caller->links[call->shard].request_count >= AHEAD_MAX) {
+            continue; /* it is asked for when it is wanted, or it is on its way */
+        }
+        ahead->answer_bytes = 0;
+        const struct asked what = {.ahead = ahead};
+        if (request(caller, call->shard, &call->event, call->event.need, &what, &ahead->request) !=
+            RBT_OK) {
+            ahead->request = NULL;
+        }
+        rbt_link_flush(&caller->links[call->shard]);
+    }
+}
+
+void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
+{
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        const uint32_t found = rbt_map_find(&caller->ahead_index, ahead_key(asked, i, true));
+        struct rbt_ahead *ahead = found == RBT_MAP_NONE ? NULL : caller->ahead[found];
+        while (caller->status == RBT_OK && ahead != NULL && ahead->request != NULL) {
+            wait_once(caller);
+        }
+        if (ahead != NULL) {
+            rbt_free(ahead->answer);
+            ahead->answer = NULL;
+            ahead->answer_bytes = 0;
+            ahead->answer_max = 0;
+        }
+    }
+}
+
+bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
+{
+    rbt_caller_look(caller);
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        const uint32_t found = rbt_map_find(&caller->ahead_index, ahead_key(asked, i, true));
+        if (found != RBT_MAP_NONE && caller->ahead[found]->request != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,

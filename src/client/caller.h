@@ -25,6 +25,7 @@
 #include "client/driver.h"
 #include "client/link.h"
 #include "net/member.h"
+#include "net/spin.h"
 
 /* What callers must know of a table. */
 struct rbt_caller_table {
@@ -58,6 +59,7 @@ struct rbt_caller {
     uint32_t unanswered; /* calls of the step under way */
     bool had_to_wait;    /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */
+    struct rbt_spin spin;
     rbt_status status;   /* why nothing works any more */
     struct rbt_error_record *error;
 };
@@ -72,6 +74,10 @@ void rbt_caller_reset(struct rbt_caller *caller);
 
 /* See struct rbt_driver_ops; PUSH, LEAVE, PULL and SCAN. */
 void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+
+void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked);
+bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked);
 
 /* Sends a message that is answered with DONE, and waits for that. The block holds everything but
  * the header. Fails with what the answer says. */

@@ -216,6 +216,7 @@ struct rbt_want {
     struct rbt_buffer_target target;
     int64_t need;
     uint64_t subscription; /* see struct rbt_shard_event */
+    uint64_t asked;        /* the same */
 };
 
 /* The same, and of which workers the sequences applied are to be told. */
@@ -229,6 +230,9 @@ struct rbt_fetch {
  * applied, in the worker. `age` is how fresh the oldest rows are. */
 RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
                                         const struct rbt_fetch *fetch, struct rbt_age *age);
+
+/* Says that this will be fetched soon. */
+void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want);
 
 /* After a pull with the sequences of the process's workers, and with the table's mutex held:
  * whether the rows contain all that any of them has dropped from its buffer. */

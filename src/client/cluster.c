@@ -82,7 +82,14 @@ static rbt_status complete(struct rbt_cluster_options *options)
     }
     options->threads = options->threads == 0 ? 1 : options->threads;
     options->workers = options->workers == 0 ? options->threads : options->workers;
-    options->name_space = options->name_space == NULL ? "main" : options->name_space;
+    if (options->name_space == NULL) {
+        const char *space = getenv("RUBATO_NAMESPACE");
+        options->name_space = space != NULL && space[0] != '\0' ? space : "main";
+    }
+    const char *reads = getenv("RUBATO_READER");
+    if (reads != NULL && strcmp(reads, "1") == 0) {
+        options->is_reader = 1;
+    }
     if (strlen(options->name_space) >= sizeof((struct rbt_cluster *)0)->name_space / 2) {
         return rbt_fail(RBT_E_INVALID, "\"%s\" cannot be a namespace", options->name_space);
     }

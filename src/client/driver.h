@@ -44,6 +44,13 @@ struct rbt_driver_ops {
      * call returns; a PUSH or LEAVE may still be on its way, and then arrives in the order of
      * sequences. `acknowledged` of the reply says how far that is. */
     void (*step)(rbt_driver *driver, struct rbt_driver_call *calls, size_t count);
+    /* These PULLs will be stepped soon, each with the same `asked` number: what can be done before
+     * is done now, without waiting. And: whether nothing is left to wait for. All are NULL where
+     * shards are near. */
+    void (*ask)(rbt_driver *driver, struct rbt_driver_call *calls, size_t count);
+    bool (*has_answer)(rbt_driver *driver, uint32_t worker, uint64_t asked);
+    /* They will not: waits until the driver does not use the places of their rows any more. */
+    void (*forget)(rbt_driver *driver, uint32_t worker, uint64_t asked);
     /* The shard's floor as last heard of; never waits. */
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
     /* The shard's version as last heard of: if it has not changed, neither have its rows. */

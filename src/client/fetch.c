@@ -140,6 +140,7 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .need = fetch->want.need,
                       .request = worker->index,
                       .subscription = fetch->want.subscription,
+                      .asked = fetch->want.asked,
                       .on_elements = take_elements,
                       .context = sink,
                       .applied = worker->applied + count * fetch->applied_count,
@@ -183,6 +184,27 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
     return RBT_OK;
 }
 
+/* What a fetch of a worker's own asks for. */
+static struct rbt_fetch fetch_of(const rbt_worker *worker, const struct rbt_portion *portion,
+                                 const struct rbt_want *want)
+{
+    const bool shares = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
+    return (struct rbt_fetch){.want = *want,
+                              .applied_first = shares ? worker->process_first : worker->index,
+                              .applied_count = shares ? worker->process_size : 1};
+}
+
+void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want)
+{
+    rbt_driver *driver = worker->job->driver;
+    const struct rbt_fetch fetch = fetch_of(worker, portion, want);
+    struct sparse_sink sink = {.row = NULL};
+    if (driver->ops->ask != NULL &&
+        fit_applied(worker, worker->job->shard_count, fetch.applied_count) == RBT_OK) {
+        driver->ops->ask(driver, worker->calls, make_calls(worker, portion, &fetch, &sink));
+    } /* else it is asked for when it is fetched */
+}
+
 bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion)
 {
     const rbt_job *job = worker->job;
@@ -220,9 +242,7 @@ rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
                             const struct rbt_want *want, struct rbt_age *age)
 {
     const bool shares = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
-    const struct rbt_fetch fetch = {.want = *want,
-                                    .applied_first = shares ? worker->process_first : worker->index,
-                                    .applied_count = shares ? worker->process_size : 1};
+    const struct rbt_fetch fetch = fetch_of(worker, portion, want);
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
         rbt_status st = rbt_worker_pull(worker, portion, &fetch, age);
         if (st != RBT_OK) {

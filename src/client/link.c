@@ -163,6 +163,22 @@ static rbt_status send_hello(struct rbt_link *link)
     return st;
 }
 
+/* An answer begins to come: where its rows belong. */
+static bool find_place(void *context, const struct rbt_frame *frame,
+                       struct rbt_channel_place *place)
+{
+    const struct rbt_link *link = context;
+    for (struct rbt_link_request *r = link->requests; r != NULL; r = r->next) {
+        if (r->id == frame->id) {
+            r->is_placed = frame->kind == RBT_FRAME_ROWS && r->place.bytes > 0 &&
+                           r->place.prefix + r->place.bytes == frame->length;
+            *place = r->place;
+            return r->is_placed;
+        }
+    }
+    return false;
+}
+
 /* The socket is connected, or not. */
 static rbt_status finish_connecting(struct rbt_link *link, rbt_time now)
 {
@@ -182,6 +198,9 @@ static rbt_status finish_connecting(struct rbt_link *link, rbt_time now)
         const int socket = link->socket;
         link->socket = -1; /* the channel's now */
         st = rbt_channel_open(socket, &options, &link->channel);
+    }
+    if (st == RBT_OK) {
+        rbt_channel_on_long(link->channel, find_place, link);
     }
     st = st != RBT_OK ? st : send_hello(link);
     if (st == RBT_E_NOMEM) {
@@ -209,6 +228,7 @@ static rbt_status send_again(struct rbt_link *link)
     }
     for (struct rbt_link_request *request = link->requests; st == RBT_OK && request != NULL;
          request = request->next) {
+        request->is_placed = false;
         st = rbt_channel_send(link->channel, request->block);
     }
     return st;
@@ -544,6 +564,8 @@ rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
         if (flushed != RBT_OK && flushed != RBT_E_BUSY) {
             cut(link, now);
             st = judge(link, now);
+        } else if (rbt_channel_has_more(link->channel)) {
+            st = receive(link, now, handler); /* flushing has read ahead: polling would not tell */
         }
     }
     return st;

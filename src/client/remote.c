@@ -175,6 +175,12 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 
 /* --- Workers --------------------------------------------------------------------------------- */
 
+static struct rbt_caller *caller_of(rbt_driver *driver, uint32_t worker)
+{
+    RBT_ASSERT(worker - driver->worker_first < remote_of(driver)->caller_count);
+    return &remote_of(driver)->callers[worker - driver->worker_first];
+}
+
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
     struct remote *remote = remote_of(driver);
@@ -186,9 +192,24 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
         step_control(remote, &calls[0]);
         return;
     }
-    const uint32_t index = calls[0].event.worker - driver->worker_first;
-    RBT_ASSERT(index < remote->caller_count);
-    rbt_caller_step(&remote->callers[index], calls, count);
+    rbt_caller_step(caller_of(driver, calls[0].event.worker), calls, count);
+}
+
+static void expect(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    if (count > 0) {
+        rbt_caller_expect(caller_of(driver, calls[0].event.worker), calls, count);
+    }
+}
+
+static bool has_answer(rbt_driver *driver, uint32_t worker, uint64_t asked)
+{
+    return rbt_caller_has_answer(caller_of(driver, worker), asked);
+}
+
+static void forget(rbt_driver *driver, uint32_t worker, uint64_t asked)
+{
+    rbt_caller_forget(caller_of(driver, worker), asked);
 }
 
 /* Whoever looks again and again must take what has come, and ask, or nothing would ever change. */
@@ -371,6 +392,9 @@ static void close_remote(rbt_driver *driver)
 }
 
 static const struct rbt_driver_ops ops = {.step = step,
+                                          .ask = expect,
+                                          .has_answer = has_answer,
+                                          .forget = forget,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .run = run,
@@ -382,6 +406,9 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .close = close_remote};
 
 static const struct rbt_driver_ops reader_ops = {.step = step,
+                                          .ask = expect,
+                                          .has_answer = has_answer,
+                                          .forget = forget,
                                                  .floor = floor_of,
                                                  .version = version_of,
                                                  .run = run,

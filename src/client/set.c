@@ -145,6 +145,10 @@ void rbt_set_destroy(rbt_set *set)
     if (set == NULL) {
         return;
     }
+    rbt_driver *driver = set->worker->job->driver;
+    if (driver->ops->forget != NULL) {
+        driver->ops->forget(driver, set->worker->index, set->subscription);
+    }
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);
@@ -193,6 +197,31 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
            set->clock >= rbt_worker_need(set->worker, staleness);
 }
 
+static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
+{
+    return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
+                             .need = rbt_worker_need(set->worker, staleness),
+                             .subscription =
+                                 set->portion->table->is_eager ? set->subscription : 0,
+                             .asked = set->subscription};
+}
+
+void rbt_set_ask(rbt_set *set)
+{
+    const int64_t staleness = rbt_table_staleness(set->portion->table);
+    if (!is_hit(set, staleness)) {
+        const struct rbt_want want = want_of(set, staleness);
+        rbt_worker_ask(set->worker, set->portion, &want);
+    }
+}
+
+bool rbt_set_has_answer(const rbt_set *set)
+{
+    rbt_driver *driver = set->worker->job->driver;
+    return driver->ops->has_answer == NULL ||
+           driver->ops->has_answer(driver, set->worker->index, set->subscription);
+}
+
 rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
 {
     rbt_status st = rbt_worker_check_staleness(staleness);
@@ -204,10 +233,7 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
         rbt_worker_note_read(set->worker, set->clock);
         return RBT_OK;
     }
-    const struct rbt_want want = {.target = {.keys = set->keys, .values = set->values},
-                                  .need = rbt_worker_need(set->worker, staleness),
-                                  .subscription =
-                                      set->portion->table->is_eager ? set->subscription : 0};
+    const struct rbt_want want = want_of(set, staleness);
     struct rbt_age age = {0};
     st = rbt_worker_fetch(set->worker, set->portion, &want, &age);
     if (st != RBT_OK) {

@@ -28,4 +28,9 @@ struct rbt_set {
     uint64_t push_seen; /* the portion's push_count that base accounts for */
 };
 
+/* Says that the set will be pulled soon; and whether it can then be without waiting for shards that
+ * are far away. */
+void rbt_set_ask(rbt_set *set);
+bool rbt_set_has_answer(const rbt_set *set);
+
 #endif

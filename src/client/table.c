@@ -115,6 +115,10 @@ static rbt_status full_name(const rbt_job *job, const char *name, char *full)
 static rbt_status tell_shards(rbt_table *table, int64_t staleness)
 {
     const struct rbt_table_options *o = &table->options;
+    /* Shares of hashed keys differ a little: some more room, or half of the shards would grow. */
+    const uint64_t share = o->rows_expected / table->job->shard_count;
+    const uint64_t more =
+        table->job->shard_count == 1 || o->rows_expected == 0 ? 0 : share / 64 + 1;
     const struct rbt_shard_table schema = {.type = o->type,
                                            .layout = o->layout,
                                            .width = o->width,
@@ -126,8 +130,7 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .seed = o->seed,
                                            .partial = o->partial,
                                            .staleness = staleness,
-                                           .rows_expected =
-                                               o->rows_expected / table->job->shard_count};
+                                           .rows_expected = share + more};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {

@@ -20,7 +20,8 @@ static struct rbt_ticket_work *work_of(rbt_worker *worker, rbt_ticket ticket)
 static bool is_open(const rbt_worker *worker, const rbt_set *set)
 {
     const int64_t staleness = rbt_table_staleness(set->portion->table);
-    return rbt_worker_shard_clock(worker) >= rbt_worker_need(worker, staleness);
+    return rbt_set_has_answer(set) &&
+           rbt_worker_shard_clock(worker) >= rbt_worker_need(worker, staleness);
 }
 
 static void run(rbt_worker *worker, rbt_ticket ticket)
@@ -58,6 +59,9 @@ static rbt_status issue(rbt_set *set, bool is_pull, const struct rbt_after *afte
     const rbt_status st = rbt_task_issue(&worker->tasks, after, ticket);
     if (st == RBT_OK) {
         *work_of(worker, *ticket) = (struct rbt_ticket_work){.set = set, .is_pull = is_pull};
+        if (is_pull && rbt_task_is_ready(&worker->tasks, *ticket)) {
+            rbt_set_ask(set);
+        }
         rbt_ticket_poll(worker);
     }
     return st;

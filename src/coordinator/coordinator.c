@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "coordinator/roster.h"
 #include "net/address.h"
 #include "net/channel.h"
@@ -72,30 +73,16 @@ struct driver {
     char text[RBT_WIRE_TEXT_MAX];
 };
 
-/* One line of the log: time, level, module, message. */
-static void note(const struct driver *driver, const char *level, const char *format, ...)
+/* One line of the log. */
+static void note(const struct driver *driver, enum rbt_log_level level, const char *format, ...)
     RBT_PRINTF(3, 4);
 
-static void note(const struct driver *driver, const char *level, const char *format, ...)
+static void note(const struct driver *driver, enum rbt_log_level level, const char *format, ...)
 {
-    FILE *log = driver->options->log;
-    if (log == NULL) {
-        return;
-    }
-    struct timespec now;
-    struct tm local;
-    char text[16] = "";
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
-    if (localtime_r(&now.tv_sec, &local) != NULL) {
-        (void)strftime(text, sizeof text, "%H:%M:%S", &local);
-    }
-    fprintf(log, "%s.%03ld %s coordinator: ", text, now.tv_nsec / MS, level);
     va_list args;
     va_start(args, format);
-    vfprintf(log, format, args);
+    rbt_log_list(driver->options->log, level, "coordinator", format, args);
     va_end(args);
-    fputc('\n', log);
-    fflush(log);
 }
 
 /* Strangers must not be able to fill the log. */
@@ -104,14 +91,14 @@ static void note_refused(struct driver *driver, const char *who, const char *why
     const rbt_time second = rbt_clock_now() / (1000 * MS);
     if (second != driver->refused_second) {
         if (driver->refused_count > REFUSED_MAX) {
-            note(driver, "warn", "refused more connections count=%u",
+            note(driver, RBT_LOG_WARN, "refused more connections count=%u",
                  driver->refused_count - REFUSED_MAX);
         }
         driver->refused_second = second;
         driver->refused_count = 0;
     }
     if (++driver->refused_count <= REFUSED_MAX) {
-        note(driver, "warn", "refused a connection from %s: %s", who, why);
+        note(driver, RBT_LOG_WARN, "refused a connection from %s: %s", who, why);
     }
 }
 
@@ -268,16 +255,16 @@ static void log_effect(const struct driver *driver, const struct rbt_roster_effe
 {
     char node[RBT_ROSTER_NODE_MAX];
     if (effect->kind == RBT_ROSTER_GOODBYE) {
-        note(driver, "info", "left node=%s", rbt_roster_node(driver->roster, effect->peer, node));
+        note(driver, RBT_LOG_INFO, "left node=%s", rbt_roster_node(driver->roster, effect->peer, node));
     } else if (effect->kind == RBT_ROSTER_LOST) {
-        note(driver, "warn", "%s", effect->text);
+        note(driver, RBT_LOG_WARN, "%s", effect->text);
     } else if (effect->kind == RBT_ROSTER_STARTED) {
-        note(driver, "info", "job started job=%llu space=%s", (unsigned long long)effect->job,
+        note(driver, RBT_LOG_INFO, "job started job=%llu space=%s", (unsigned long long)effect->job,
              effect->text);
     } else if (effect->kind == RBT_ROSTER_ENDED && effect->status == RBT_OK) {
-        note(driver, "info", "job ended job=%llu", (unsigned long long)effect->job);
+        note(driver, RBT_LOG_INFO, "job ended job=%llu", (unsigned long long)effect->job);
     } else if (effect->kind == RBT_ROSTER_ENDED) {
-        note(driver, "warn", "job failed job=%llu why=\"%s\"", (unsigned long long)effect->job,
+        note(driver, RBT_LOG_WARN, "job failed job=%llu why=\"%s\"", (unsigned long long)effect->job,
              effect->text);
     }
 }
@@ -365,7 +352,7 @@ static rbt_status hear_join(struct line *line, struct rbt_wire_cursor body)
         rbt_channel_set_body_max(line->channel, RBT_FRAME_BODY_MAX);
     }
     char node[RBT_ROSTER_NODE_MAX];
-    note(driver, "info", "%s node=%s host=%s pid=%u", join.is_return ? "came back" : "joined",
+    note(driver, RBT_LOG_INFO, "%s node=%s host=%s pid=%u", join.is_return ? "came back" : "joined",
          rbt_roster_node(driver->roster, peer, node), join.host, join.pid);
     send_plain(line, RBT_FRAME_BEAT, 0); /* it is known now */
     return RBT_OK;
@@ -453,7 +440,7 @@ static void break_line(struct line *line, rbt_status st)
     } else {
         const uint32_t peer = line->peer;
         char node[RBT_ROSTER_NODE_MAX];
-        note(driver, "info", "connection cut node=%s", rbt_roster_node(driver->roster, peer, node));
+        note(driver, RBT_LOG_INFO, "connection cut node=%s", rbt_roster_node(driver->roster, peer, node));
         end_line(line);
         rbt_roster_cut(driver->roster, peer, rbt_clock_now());
     }
@@ -585,7 +572,7 @@ static void on_tick(void *context)
             continue;
         }
         if (!line->is_closing) {
-            note(driver, "warn",
+            note(driver, RBT_LOG_WARN,
                  "refused a connection from %s: it did not say who it is within %ds", line->who,
                  (int)(HELLO_TIME / (1000 * MS)));
         }
@@ -683,7 +670,7 @@ rbt_status rbt_coordinator_run(const struct rbt_coordinator_options *options)
     driver->listener = -1;
     rbt_status st = open_driver(driver, address);
     if (st == RBT_OK) {
-        note(driver, "info", "listening address=%s servers=%u", address, options->server_count);
+        note(driver, RBT_LOG_INFO, "listening address=%s servers=%u", address, options->server_count);
         if (options->on_listen != NULL) {
             options->on_listen(address);
         }
@@ -693,7 +680,7 @@ rbt_status rbt_coordinator_run(const struct rbt_coordinator_options *options)
         if (st != RBT_OK) {
             st = rbt_fail(st, "%s", driver->text);
         }
-        note(driver, "info", "stopped");
+        note(driver, RBT_LOG_INFO, "stopped");
     }
     close_driver(driver);
     return st;

@@ -40,6 +40,7 @@ enum {
     DRAIN_MS = 500, /* for the output of a child that has ended but left its pipe to another */
     TICK_MS = 50,
     READ_BYTES = 65536,
+    PART_BYTES = 4096,
     WORDS_MAX = 4096, /* of one command line */
     LOGINS_MAX = 6,   /* at a time on one host: sshd turns some of more than ten away */
 };
@@ -102,9 +103,29 @@ static void give_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 
 static void start_waiting(struct launch *launch);
 
+/* The plain child's results must not overtake what it said before: takes all that it has said. */
+static void pass_results(struct child *child, const char *bytes, size_t size)
+{
+    char part[PART_BYTES];
+    ssize_t got = 0;
+    int fd = -1;
+    if (uv_is_closing((uv_handle_t *)&child->errors) == 0 &&
+        uv_fileno((uv_handle_t *)&child->errors, &fd) == 0) {
+        while ((got = read(fd, part, sizeof part)) > 0) { /* ends: it never waits */
+            rbt_relay_take(&child->errors_relay, part, (size_t)got);
+        }
+    }
+    fwrite(bytes, 1, size, stdout);
+    fflush(stdout); /* the command says at its end whether standard output could be written */
+}
+
 static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 {
     struct child *child = stream->data;
+    if (size > 0 && child->process->is_plain && stream == (uv_stream_t *)&child->output) {
+        pass_results(child, buffer->base, (size_t)size);
+        return;
+    }
     struct rbt_relay *relay =
         stream == (uv_stream_t *)&child->output ? &child->output_relay : &child->errors_relay;
     if (size > 0) {
@@ -420,13 +441,13 @@ static void open_pipes(struct child *child)
 static int spawn(struct child *child, char **argv)
 {
     open_pipes(child);
-    const bool is_plain = child->process->is_plain;
+    const bool is_direct = child->process->is_plain && !child->process->is_ordered;
     uv_stdio_container_t stdio[3] = {
         {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&child->input},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&child->output},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&child->errors},
     };
-    if (is_plain) {
+    if (is_direct) {
         stdio[1] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = STDOUT_FILENO};
     }
     const uv_process_options_t options = {
@@ -450,7 +471,7 @@ static int spawn(struct child *child, char **argv)
     }
     child->pid = child->handle.pid;
     feed(child);
-    if (is_plain) {
+    if (is_direct) {
         uv_close((uv_handle_t *)&child->output, NULL);
     } else {
         (void)uv_read_start((uv_stream_t *)&child->output, give_buffer, on_read);

@@ -31,6 +31,7 @@ struct rbt_launch_process {
     const char *input; /* what it reads from its standard input; NULL: nothing */
     bool is_worker;    /* the job is done when these are */
     bool is_plain;     /* its output is the job's; at most one */
+    bool is_ordered;   /* and is shown after what it said before: both go to one terminal */
     bool is_remote;    /* argv is an ssh that runs it elsewhere; see coordinator/tether.h */
 };
 

@@ -120,19 +120,14 @@ static void who_only_reports_a_loss_is_not_to_blame(void **state)
     rmdir(folder);
 }
 
-/* One that ignores SIGTERM, and one with a child of its own that does. */
-static void nothing_is_left_running(void **state)
+/* The process whose number follows "child " in the text has ended, even if nobody has collected it
+ * yet. */
+static void assert_child_ended(const char *text)
 {
-    (void)state;
-    struct outcome o = LAUNCH("trap '' TERM; (exec sleep 600) & echo child $!; wait; wait",
-                              "exec sleep 600", "read x; exit 3");
-    assert_int_equal(o.status, RBT_E_CLOSED);
-    assert_string_equal(strstr(rbt_last_error(), "): "), "): exit status 3");
-    const char *child = strstr(o.text, "[coordinator] child ");
+    const char *child = strstr(text, "child ");
     assert_non_null(child);
-    const long pid = strtol(child + strlen("[coordinator] child "), NULL, 10);
+    const long pid = strtol(child + strlen("child "), NULL, 10);
     assert_true(pid > 1);
-    /* Killed, even if nobody has collected it yet. */
     char path[64];
     char line[256] = "";
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -142,6 +137,27 @@ static void nothing_is_left_running(void **state)
         assert_non_null(strstr(line, ") Z"));
         fclose(file);
     }
+}
+
+/* One that ignores SIGTERM, and has a child that does. */
+static void who_ignores_us_is_killed(void **state)
+{
+    (void)state;
+    struct outcome o = LAUNCH("trap '' TERM; (exec sleep 600) & echo child $!; wait; wait",
+                              "exec sleep 600", "read x; exit 3");
+    assert_int_equal(o.status, RBT_E_CLOSED);
+    assert_string_equal(strstr(rbt_last_error(), "): "), "): exit status 3");
+    assert_child_ended(o.text);
+    forget(&o);
+}
+
+static void what_a_child_leaves_behind_is_ended(void **state)
+{
+    (void)state;
+    struct outcome o =
+        LAUNCH("exit 0", "exit 0", "sleep 600 >/dev/null 2>&1 & echo child $!; exit 0");
+    assert_ok(o.status);
+    assert_child_ended(o.text);
     forget(&o);
 }
 
@@ -216,7 +232,8 @@ int main(void)
         cmocka_unit_test(a_killed_process_ends_all),
         cmocka_unit_test(a_complaint_is_repeated_once),
         cmocka_unit_test(who_only_reports_a_loss_is_not_to_blame),
-        cmocka_unit_test(nothing_is_left_running),
+        cmocka_unit_test(who_ignores_us_is_killed),
+        cmocka_unit_test(what_a_child_leaves_behind_is_ended),
         cmocka_unit_test(an_address_is_waited_for),
         cmocka_unit_test(an_address_that_never_comes_is_an_error),
         cmocka_unit_test(an_interrupt_is_passed_on_to_the_workers),

@@ -102,10 +102,12 @@ static void clear_peer(struct rbt_roster_peer *peer)
     rbt_free(peer->shards);
     rbt_free(peer->part.bytes);
     rbt_free(peer->told);
+    rbt_free(peer->lost);
     peer->shards = NULL;
     peer->shard_count = 0;
     peer->part = (struct rbt_roster_part){0};
     peer->told = NULL;
+    peer->lost = NULL;
 }
 
 void rbt_roster_destroy(rbt_roster *roster)
@@ -664,11 +666,10 @@ static void lose(rbt_roster *roster, uint32_t peer, bool is_silent, rbt_time now
     rbt_text_add(&text, is_silent ? ": no sign of life for " : ": no connection for ");
     rbt_roster_add_time(&text, is_silent ? roster->options.silence_max : roster->options.cut_max);
     rbt_roster_remove(roster, peer);
-    rbt_free(p->told);
-    p->told = rbt_strdup(rbt_text_data(&text)); /* nobody else will be told; for the log */
+    p->lost = rbt_strdup(rbt_text_data(&text)); /* not `told`, which an effect may refer to */
     rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_LOST,
                                                     .peer = peer,
-                                                    .text = p->told == NULL ? "" : p->told});
+                                                    .text = p->lost == NULL ? "" : p->lost});
     if (!p->is_told) {
         end_of(roster, peer, rbt_text_data(&text), now, out);
     }

@@ -39,6 +39,7 @@ struct rbt_roster_peer {
     bool is_told;                /* that it is over: */
     rbt_status told_status;
     char *told;
+    char *lost; /* why it was given up, for the log */
 };
 
 enum rbt_roster_job_state {

@@ -609,6 +609,7 @@ static bool take_effects(struct fixture *f, struct random_peer *peers)
         const struct rbt_roster_effect *e = &f->out.effects[i];
         assert_false(is_end); /* nothing comes after it */
         is_end = e->kind == RBT_ROSTER_END;
+        assert_true(e->text == NULL || strlen(e->text) < RBT_WIRE_TEXT_MAX); /* it is readable */
         if (e->kind >= RBT_ROSTER_STARTED) {
             continue;
         }

@@ -47,6 +47,7 @@ static int compare_places(const void *a, const void *b)
 {
     const struct place *x = a;
     const struct place *y = b;
+    RBT_DEBUG_ASSERT(x != NULL && y != NULL);
     if (x->at != y->at) {
         return x->at < y->at ? -1 : 1;
     }
@@ -83,6 +84,7 @@ static rbt_status ring_init(struct ring *ring, const struct rbt_placement_option
         const uint64_t at = rbt_hash_key(~rbt_hash_key(shard << 32 | (i % nodes + 1)));
         ring->places[i] = (struct place){at, (uint32_t)shard};
     }
+    RBT_ASSERT(ring->cells_max > 0);
     qsort(ring->places, ring->place_count, sizeof *ring->places, compare_places);
     return RBT_OK;
 }
@@ -114,6 +116,8 @@ static uint32_t ring_take(struct ring *ring, uint64_t at)
 
 static uint32_t reverse_bits(uint32_t number, uint32_t bits)
 {
+    RBT_ASSERT(bits > 0 && bits < 32);
+    RBT_ASSERT(number < UINT32_C(1) << bits);
     uint32_t reversed = 0;
     for (uint32_t i = 0; i < bits; i++) {
         reversed |= (number >> i & 1) << (bits - 1 - i);
@@ -126,6 +130,8 @@ static rbt_status fill_owners(struct rbt_placement_map *map,
                               const struct rbt_placement_options *options)
 {
     const bool is_hash = map->look == RBT_PLACEMENT_BY_HASH;
+    RBT_ASSERT(is_hash || map->look == RBT_PLACEMENT_BY_RANGE_HASH);
+    RBT_ASSERT(is_hash || map->range_count > 0);
     const uint32_t bits = is_hash ? CELL_BITS : 0;
     const uint32_t count = is_hash ? UINT32_C(1) << bits : map->range_count;
     struct ring ring;
@@ -151,6 +157,7 @@ static rbt_status fill_owners(struct rbt_placement_map *map,
 static void cut_ranges(struct rbt_placement_map *map, uint32_t count)
 {
     RBT_ASSERT(count > 0);
+    RBT_ASSERT(map->keys_max > 0);
     map->range_count = count;
     if (map->keys_max < count) {
         map->range_count = (uint32_t)map->keys_max + 1;
@@ -200,6 +207,7 @@ static rbt_status fill_map(struct rbt_placement_map *map,
                            const struct rbt_placement_options *options)
 {
     RBT_ASSERT(map->look == RBT_PLACEMENT_BY_NOTHING);
+    RBT_ASSERT(map->shard_count > 0);
     if (options->pieces != NULL) {
         map->look = RBT_PLACEMENT_BY_SEARCH;
         return copy_pieces(map, options);
@@ -257,6 +265,7 @@ void rbt_placement_destroy(struct rbt_placement_map *map)
     if (map == NULL) {
         return;
     }
+    RBT_ASSERT(map->shard_count > 0);
     rbt_free(map->owners);
     rbt_free(map->pieces);
     rbt_free(map);
@@ -281,6 +290,8 @@ size_t rbt_placement_search(const struct rbt_placement_map *map, uint64_t key)
 
 static uint32_t mark(bool *shards, uint32_t shard)
 {
+    RBT_ASSERT(shards != NULL);
+    RBT_ASSERT(shard < RBT_PLACEMENT_SHARDS_MAX);
     const bool is_new = !shards[shard];
     shards[shard] = true;
     return is_new;

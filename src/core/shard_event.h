@@ -74,11 +74,17 @@ struct rbt_shard_event {
      * for these rows again and again. Such rows are then sent ahead, whenever there are newer ones.
      */
     uint64_t subscription;
+    /* The same: a number, 0 for none, under which the driver may have been told before that these
+     * rows will be wanted (ops->ask). */
+    uint64_t asked;
     struct rbt_shard_scan *scan;
     /* Sparse PULL of one key: the elements found are handed over with the shard's step still
      * running, since they may not be there afterwards. */
     void (*on_elements)(void *context, const uint32_t *index, const void *values, size_t count);
     void *context;
+    /* PULL of dense rows, may be NULL: if the rows lie side by side they are not copied; *view is
+     * where they are, until a step that is not a request. Else it is NULL, and they are copied. */
+    const void **view;
     /* PULL: of workers applied_first .. applied_first + applied_count - 1, the highest sequence
      * that is visible in the rows: what is above it, the reader must add by itself. */
     uint64_t *applied;

@@ -1,8 +1,93 @@
-/* net/block.c - a message in memory, counted. */
+/* net/block.c - a message in memory, counted.
+ *
+ * Long blocks are used again and again: fresh memory of that size comes from the kernel, page by
+ * page, and costs more than filling it. Each thread keeps a few that it has done with. */
 #include "net/block.h"
+
+#include <pthread.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+
+enum {
+    SPARE_MAX = 16,           /* blocks that a thread keeps */
+    SPARE_LEAST = 32 << 10,   /* shorter ones are not worth it */
+    SPARE_BYTES = 256 << 20,  /* in all */
+};
+
+struct spares {
+    struct rbt_block *blocks[SPARE_MAX];
+    uint32_t count;
+    size_t bytes;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* only for its destructor */
+static bool has_key;
+static _Thread_local struct spares *own;
+
+static void free_spares(void *argument)
+{
+    struct spares *spares = argument;
+    for (uint32_t i = 0; i < spares->count; i++) {
+        rbt_free(spares->blocks[i]);
+    }
+    rbt_free(spares);
+    own = NULL;
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, free_spares) == 0;
+}
+
+void rbt_block_trim(void)
+{
+    if (own != NULL) {
+        (void)pthread_setspecific(key, NULL); /* clearing needs no memory */
+        free_spares(own);
+    }
+}
+
+/* The smallest spare block that is large enough and not far too large; NULL if there is none. */
+static struct rbt_block *take_spare(size_t capacity)
+{
+    struct spares *spares = own;
+    uint32_t best = SPARE_MAX;
+    for (uint32_t i = 0; spares != NULL && i < spares->count; i++) {
+        const size_t has = spares->blocks[i]->capacity;
+        if (has >= capacity && has / 2 <= capacity &&
+            (best == SPARE_MAX || has < spares->blocks[best]->capacity)) {
+            best = i;
+        }
+    }
+    if (best == SPARE_MAX) {
+        return NULL;
+    }
+    struct rbt_block *block = spares->blocks[best];
+    spares->blocks[best] = spares->blocks[--spares->count];
+    spares->bytes -= block->capacity;
+    return block;
+}
+
+/* Keeps a block for later. Returns false if it should be freed instead. */
+static bool keep_spare(struct rbt_block *block)
+{
+    if (own == NULL && pthread_once(&once, make_key) == 0 && has_key) {
+        own = rbt_calloc(1, sizeof *own);
+        if (own != NULL && pthread_setspecific(key, own) != 0) {
+            rbt_free(own);
+            own = NULL;
+        }
+    }
+    if (own == NULL || own->count == SPARE_MAX || own->bytes + block->capacity > SPARE_BYTES) {
+        return false;
+    }
+    own->blocks[own->count++] = block;
+    own->bytes += block->capacity;
+    return true;
+}
 
 struct rbt_block *rbt_block_create(size_t capacity)
 {
@@ -10,12 +95,28 @@ struct rbt_block *rbt_block_create(size_t capacity)
     if (__builtin_add_overflow(sizeof(struct rbt_block), capacity, &size)) {
         return NULL;
     }
-    struct rbt_block *block = rbt_calloc(1, size);
-    if (block != NULL) {
-        block->references = 1;
+    struct rbt_block *block = capacity >= SPARE_LEAST ? take_spare(capacity) : NULL;
+    if (block == NULL) {
+        block = rbt_alloc(size);
+        if (block == NULL) {
+            return NULL;
+        }
         block->capacity = capacity;
     }
+    block->references = 1;
+    block->bytes = 0;
+    block->tail = NULL;
+    block->tail_at = 0;
     return block;
+}
+
+void rbt_block_own(struct rbt_block *block)
+{
+    if (block->tail != NULL) {
+        RBT_ASSERT(block->tail_at <= block->bytes && block->bytes <= block->capacity);
+        memcpy(block->data + block->tail_at, block->tail, block->bytes - block->tail_at);
+        block->tail = NULL;
+    }
 }
 
 void rbt_block_unref(struct rbt_block *block)
@@ -25,7 +126,7 @@ void rbt_block_unref(struct rbt_block *block)
     }
     RBT_ASSERT(block->references > 0);
     block->references--;
-    if (block->references == 0) {
+    if (block->references == 0 && (block->capacity < SPARE_LEAST || !keep_spare(block))) {
         rbt_free(block);
     }
 }

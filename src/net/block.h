@@ -3,6 +3,7 @@
 #ifndef RUBATO_NET_BLOCK_H
 #define RUBATO_NET_BLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,10 +11,14 @@ struct rbt_block {
     uint32_t references;
     size_t capacity;
     size_t bytes;
+    /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they are not.
+     * Whoever is about to change that memory calls rbt_block_own() before. */
+    const char *tail;
+    size_t tail_at;
     _Alignas(64) char data[];
 };
 
-/* With one reference, `bytes` 0 and nothing in it; NULL without memory. */
+/* With one reference, `bytes` 0 and anything in it; NULL without memory. */
 struct rbt_block *rbt_block_create(size_t capacity);
 
 static inline void rbt_block_ref(struct rbt_block *block)
@@ -23,5 +28,11 @@ static inline void rbt_block_ref(struct rbt_block *block)
 
 /* Accepts NULL. */
 void rbt_block_unref(struct rbt_block *block);
+
+/* Copies the tail, if there is one, into the block. */
+void rbt_block_own(struct rbt_block *block);
+
+/* Frees the blocks that the calling thread keeps to use again; ending the thread does the same. */
+void rbt_block_trim(void);
 
 #endif

@@ -48,6 +48,7 @@ enum {
     SPARE_AGE_MAX = 4096,         /* frames without use for it until it is given back */
     WRITE_BLOCKS = 64,            /* in one system call */
     QUEUE_MIN = 16,               /* a power of two */
+    ROOMS_MAX = 3,                /* places that one read can fill */
 };
 
 struct rbt_channel {
@@ -75,6 +76,10 @@ struct rbt_channel {
     struct rbt_frame large_frame;
     size_t large_size; /* with the header; 0: none is coming */
     size_t large_got;
+    size_t large_here; /* how much of it goes into the block; the rest goes to the place */
+    struct rbt_channel_place place;
+    bool (*on_long)(void *context, const struct rbt_frame *frame, struct rbt_channel_place *place);
+    void *on_long_context;
     uint32_t spare_age;
     struct rbt_channel_stats stats;
 };
@@ -228,29 +233,58 @@ static rbt_status fail_socket(const char *what)
     return rbt_fail(RBT_E_IO, "could not %s the peer", what);
 }
 
-/* Moves the frame that begins in the buffer into a block of its own. */
+void rbt_channel_on_long(rbt_channel *channel,
+                         bool (*callback)(void *context, const struct rbt_frame *frame,
+                                          struct rbt_channel_place *place),
+                         void *context)
+{
+    channel->on_long = callback;
+    channel->on_long_context = context;
+}
+
+/* How much of a long frame goes into a block; the rest has a place of its own. */
+static size_t find_place(rbt_channel *channel, const struct rbt_frame *frame)
+{
+    const size_t size = RBT_FRAME_HEADER + (size_t)frame->length;
+    channel->place = (struct rbt_channel_place){0};
+    if (channel->on_long == NULL ||
+        !channel->on_long(channel->on_long_context, frame, &channel->place)) {
+        return size;
+    }
+    RBT_ASSERT(channel->place.prefix + channel->place.bytes == frame->length);
+    return size - channel->place.bytes;
+}
+
+/* Moves the frame that begins in the buffer into a block of its own, or to its place. */
 static rbt_status begin_long(rbt_channel *channel, const struct rbt_frame *frame)
 {
     const size_t size = RBT_FRAME_HEADER + (size_t)frame->length;
     const size_t here = channel->end - channel->begin;
+    const size_t kept = find_place(channel, frame);
     RBT_ASSERT(here < size);
-    if (channel->large != NULL && channel->large->capacity < size) {
+    if (channel->large != NULL && channel->large->capacity < kept) {
         rbt_block_unref(channel->large);
         channel->large = NULL;
     }
     if (channel->large == NULL) {
-        channel->large = rbt_block_create(size);
+        channel->large = rbt_block_create(kept);
         if (channel->large == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not receive a message of %zu bytes: out of memory",
                             size);
         }
     }
-    if (size >= channel->large->capacity / 4) {
+    if (kept >= channel->large->capacity / 4) {
         channel->spare_age = 0; /* else it is too large for what comes now */
     }
-    memcpy(channel->large->data, channel->buffer->data + channel->begin, here);
+    const char *data = channel->buffer->data + channel->begin;
+    const size_t first = here < kept ? here : kept;
+    memcpy(channel->large->data, data, first);
+    if (here > first) {
+        memcpy(channel->place.to, data + first, here - first);
+    }
     channel->large_frame = *frame;
     channel->large_size = size;
+    channel->large_here = kept;
     channel->large_got = here;
     channel->begin = 0;
     channel->end = 0;
@@ -273,6 +307,7 @@ static void hand_out_long(rbt_channel *channel, struct rbt_frame *frame, const c
     *frame = channel->large_frame;
     *body = channel->large->data + RBT_FRAME_HEADER;
     channel->large_size = 0;
+    channel->place = (struct rbt_channel_place){0};
     channel->stats.frames_received++;
 }
 
@@ -308,8 +343,8 @@ static rbt_status take_short(rbt_channel *channel, struct rbt_frame *frame, cons
     return RBT_E_BUSY;
 }
 
-/* Where the next bytes go: the long frame that is coming, then the buffer. */
-static size_t list_room(const rbt_channel *channel, struct iovec room[static 2])
+/* Where the next bytes go: the long frame that is coming, in up to two parts, then the buffer. */
+static size_t list_room(const rbt_channel *channel, struct iovec room[static ROOMS_MAX])
 {
     const size_t free_size = channel->buffer->capacity - channel->end;
     struct iovec rest = {.iov_base = channel->buffer->data + channel->end, .iov_len = free_size};
@@ -320,10 +355,19 @@ static size_t list_room(const rbt_channel *channel, struct iovec room[static 2])
     }
     RBT_ASSERT(channel->end == 0); /* (2) */
     rest.iov_len = AHEAD_SIZE;
-    room[0] = (struct iovec){.iov_base = channel->large->data + channel->large_got,
-                             .iov_len = channel->large_size - channel->large_got};
-    room[1] = rest;
-    return 2;
+    size_t count = 0;
+    if (channel->large_got < channel->large_here) {
+        room[count++] = (struct iovec){.iov_base = channel->large->data + channel->large_got,
+                                       .iov_len = channel->large_here - channel->large_got};
+    }
+    if (channel->place.bytes > 0) {
+        const size_t placed =
+            channel->large_got > channel->large_here ? channel->large_got - channel->large_here : 0;
+        room[count++] = (struct iovec){.iov_base = (char *)channel->place.to + placed,
+                                       .iov_len = channel->place.bytes - placed};
+    }
+    room[count++] = rest;
+    return count;
 }
 
 static void note_read(rbt_channel *channel, size_t size)
@@ -341,9 +385,12 @@ static void note_read(rbt_channel *channel, size_t size)
 
 static rbt_status fill_plain(rbt_channel *channel)
 {
-    struct iovec room[2];
+    struct iovec room[ROOMS_MAX];
     const size_t count = list_room(channel, room);
-    const size_t wanted = room[0].iov_len + (count > 1 ? room[1].iov_len : 0);
+    size_t wanted = 0;
+    for (size_t i = 0; i < count; i++) {
+        wanted += room[i].iov_len;
+    }
     channel->stats.reads++;
     const ssize_t got = readv(channel->socket, room, (int)count);
     if (got > 0) {
@@ -361,7 +408,7 @@ static rbt_status fill_plain(rbt_channel *channel)
  * It must go on until TLS has nothing more, or who polls would not hear of it. */
 static rbt_status fill_tls(rbt_channel *channel)
 {
-    struct iovec room[2];
+    struct iovec room[ROOMS_MAX];
     (void)list_room(channel, room); /* there is always one */
     size_t filled = 0;
     rbt_status st = RBT_OK;
@@ -488,12 +535,21 @@ rbt_status rbt_channel_send(rbt_channel *channel, struct rbt_block *block)
 
 static size_t list_blocks(const rbt_channel *channel, struct iovec pieces[static WRITE_BLOCKS])
 {
-    const size_t count = channel->queue_count < WRITE_BLOCKS ? channel->queue_count : WRITE_BLOCKS;
-    for (size_t i = 0; i < count; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < channel->queue_count && count + 2 <= WRITE_BLOCKS; i++) {
         struct rbt_block *block =
             channel->queue[(channel->queue_first + i) & (channel->queue_capacity - 1)];
         const size_t gone = i == 0 ? channel->first_sent : 0;
-        pieces[i] = (struct iovec){.iov_base = block->data + gone, .iov_len = block->bytes - gone};
+        const size_t here = block->tail == NULL ? block->bytes : block->tail_at;
+        if (gone < here) {
+            pieces[count++] =
+                (struct iovec){.iov_base = block->data + gone, .iov_len = here - gone};
+        }
+        if (here < block->bytes) {
+            const size_t past = gone > here ? gone - here : 0;
+            pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)(block->tail + past),
+                                             .iov_len = block->bytes - here - past};
+        }
     }
     return count;
 }

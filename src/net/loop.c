@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "net/spin.h"
 
 #define NS_PER_MS 1000000
 
@@ -27,13 +28,17 @@ struct call {
 };
 
 struct rbt_loop {
-    uv_loop_t uv;
+    uv_loop_t uv; /* first: libuv's pointer is ours */
     uv_async_t async;
     uv_prepare_t prepare;
     bool has_async; /* the handle was made, and must be closed */
     struct call on_wake;
     struct call before_sleep;
     atomic_bool must_stop; /* set by any thread */
+    bool is_stopped;       /* the loop's own note of it */
+    bool is_spinning;
+    struct rbt_spin spin;
+    uint64_t events; /* that watches and others have told of */
 };
 
 struct rbt_watch {
@@ -73,7 +78,9 @@ static void on_async(uv_async_t *handle)
     /* acquire: pairs with the release in rbt_loop_stop() */
     if (atomic_exchange_explicit(&loop->must_stop, false, memory_order_acquire)) {
         uv_stop(&loop->uv);
+        loop->is_stopped = true;
     }
+    loop->events++;
 }
 
 static void on_prepare(uv_prepare_t *handle)
@@ -123,9 +130,37 @@ void rbt_loop_destroy(rbt_loop *loop)
     rbt_free(loop);
 }
 
+void rbt_loop_set_spinning(rbt_loop *loop)
+{
+    loop->is_spinning = true;
+}
+
+/* Looks for more without sleeping, until nothing has come for a while. */
+static void spin(rbt_loop *loop)
+{
+    while (!loop->is_stopped && rbt_spin_begin(&loop->spin)) {
+        const uint64_t before = loop->events;
+        do {
+            (void)uv_run(&loop->uv, UV_RUN_NOWAIT); /* handles are left, always */
+        } while (loop->events == before && rbt_spin_again(&loop->spin));
+        rbt_spin_end(&loop->spin, loop->events != before);
+        if (loop->events == before) {
+            return;
+        }
+    }
+}
+
 void rbt_loop_run(rbt_loop *loop)
 {
-    (void)uv_run(&loop->uv, UV_RUN_DEFAULT); /* whether handles are left, which there always are */
+    loop->is_stopped = false;
+    while (!loop->is_stopped) {
+        if (loop->is_spinning) {
+            spin(loop);
+        }
+        if (!loop->is_stopped) { /* else a stop would be forgotten, and the loop sleep */
+            (void)uv_run(&loop->uv, UV_RUN_ONCE); /* handles are left, always */
+        }
+    }
 }
 
 void rbt_loop_before_sleep(rbt_loop *loop, void (*callback)(void *context), void *context)
@@ -168,6 +203,7 @@ static void listen_for(rbt_watch *watch, short events)
 
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
+    ((rbt_loop *)handle->loop)->events++; /* libuv's loop is the first member of ours */
     rbt_watch *watch = (rbt_watch *)handle;
     if (status < 0) {
         listen_for(watch, watch->events); /* libuv has stopped it; whoever reads finds the error */

@@ -22,6 +22,10 @@ void rbt_loop_destroy(rbt_loop *loop);
 /* Runs until rbt_loop_stop(). Before the loop sleeps, `before_sleep` is called, if there is one:
  * the place to flush what the callbacks have queued. */
 void rbt_loop_run(rbt_loop *loop);
+
+/* Makes the loop look around for a moment before it sleeps, as long as that pays (net/spin.h): for
+ * threads whose answers others wait for. */
+void rbt_loop_set_spinning(rbt_loop *loop);
 void rbt_loop_before_sleep(rbt_loop *loop, void (*callback)(void *context), void *context);
 void rbt_loop_stop(rbt_loop *loop);
 

@@ -210,7 +210,9 @@ rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
     member->part = (struct rbt_control_part){.bytes = bytes, .size = size};
     member->is_gathering = true;
     member->must_gather = true;
+    pthread_mutex_unlock(&member->mutex);
     rbt_member_signal(member->wake);
+    pthread_mutex_lock(&member->mutex);
     while (member->is_gathering && member->failure == RBT_OK && !member->is_over) {
         pthread_cond_wait(&member->changed, &member->mutex);
     }

@@ -55,13 +55,16 @@ static void set_failure(rbt_member *member, rbt_status status, const char *text)
 {
     RBT_ASSERT(status != RBT_OK);
     pthread_mutex_lock(&member->mutex);
-    if (member->failure == RBT_OK && !member->is_over) {
+    const bool is_first = member->failure == RBT_OK && !member->is_over;
+    if (is_first) {
         member->failure = status;
         (void)snprintf(member->failure_text, sizeof member->failure_text, "%s", text);
-        rbt_member_signal(member->alarm);
     }
     pthread_cond_broadcast(&member->changed);
     pthread_mutex_unlock(&member->mutex);
+    if (is_first) {
+        rbt_member_signal(member->alarm);
+    }
 }
 
 static bool is_ended(rbt_member *member)
@@ -189,13 +192,13 @@ static void speak(rbt_member *member)
         return;
     }
     pthread_mutex_lock(&member->mutex);
+    if (member->must_bound) { /* first: who has gathered knows what was told before */
+        member->must_bound = false;
+        blocks[count++] = make_bound(member);
+    }
     if (member->must_gather) {
         member->must_gather = false;
         blocks[count++] = make_gather(member);
-    }
-    if (member->must_bound) {
-        member->must_bound = false;
-        blocks[count++] = make_bound(member);
     }
     if (member->must_goodbye) {
         member->must_goodbye = false;

@@ -36,7 +36,7 @@ struct rbt_member {
     rbt_time backoff;
     uint64_t bound_heard; /* number of the last BOUND that came */
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* rank MEMBER; guards all below */
     pthread_cond_t changed;
     bool has_plan;
     struct rbt_member_plan plan; /* not written any more once has_plan */

@@ -22,6 +22,8 @@ struct rbt_desk_table {
     struct rbt_wire_table as_told; /* by whoever opened it */
 };
 
+enum { RBT_DESK_VIEWS_MAX = 32 };
+
 /* A request for rows. */
 struct rbt_desk_request {
     struct rbt_guest *guest; /* NULL: the slot is free */
@@ -62,6 +64,9 @@ struct rbt_host {
     char *values; /* unpacked */
     size_t values_max;
     uint64_t *applied; /* worker_count */
+    /* Answers whose rows are sent from where they lie; copied before they change. */
+    struct rbt_block *views[RBT_DESK_VIEWS_MAX];
+    uint32_t view_count;
 };
 
 /* Steps the shard. Returns how many slots in host->ready may be answered now. */
@@ -82,6 +87,9 @@ RBT_MUST_USE rbt_status rbt_desk_table(const rbt_host *host, uint32_t table,
 
 /* At least `bytes` of scratch for values. */
 RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);
+
+/* Rows are about to change: answers that still point to them get copies. */
+void rbt_reads_own_views(rbt_host *host);
 
 /* --- reads.c --------------------------------------------------------------------------------- */
 

@@ -110,6 +110,9 @@ void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
 size_t rbt_desk_step(rbt_host *host, const struct rbt_shard_event *event,
                      struct rbt_shard_outbox *out)
 {
+    if (host->view_count > 0 && event->kind != RBT_SHARD_PULL && event->kind != RBT_SHARD_SCAN) {
+        rbt_reads_own_views(host);
+    }
     *out = (struct rbt_shard_outbox){.effects = host->effects};
     rbt_shard_step(host->shard, event, out);
     host->floor = out->floor;

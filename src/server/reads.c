@@ -15,6 +15,7 @@
 enum {
     SLOTS_PER_WORKER = 64,
     SLOTS_MIN = 64,
+    VIEW_MIN = 64 << 10,  /* bytes of rows that are worth being sent from where they lie */
     QUEUE_MAX = 1 << 16,            /* requests without a slot */
     SCAN_BYTES_MAX = 512 << 20,     /* of rows in an answer */
 };
@@ -41,6 +42,7 @@ void rbt_reads_deinit(rbt_host *host)
     if (host->slots != NULL) {
         rbt_reads_forget(host, NULL);
     }
+    rbt_reads_own_views(host); /* peers may still have to send them */
     rbt_free(host->queue);
     rbt_free(host->slots);
     rbt_free(host->effects);
@@ -145,13 +147,35 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     }
     struct rbt_batch batch = rbt_list_batch(request->list, request->table);
     struct rbt_shard_event event = event_of(host, request);
+    const void *view = NULL;
     block->bytes = front + rbt_wire_rows_reserve(block->data + front, &rows, &batch.values);
     event.batches = &batch;
     event.batch_count = 1;
+    const size_t bytes = rows.count * rows.width * rows.element_size;
+    const bool may_view = bytes >= VIEW_MIN && bytes % RBT_FRAME_ALIGN == 0 &&
+                          host->view_count < RBT_DESK_VIEWS_MAX;
+    event.view = may_view ? &view : NULL;
     step_open(host, &event);
+    if (view != NULL) {
+        block->tail = view;
+        block->tail_at = front + RBT_WIRE_ROWS_BYTES;
+        rbt_block_ref(block);
+        host->views[host->view_count++] = block;
+    }
     (void)put_front(host, request, block->data, 0);
     send_answer(host, request, block);
     return RBT_OK;
+}
+
+void rbt_reads_own_views(rbt_host *host)
+{
+    for (uint32_t i = 0; i < host->view_count; i++) {
+        if (host->views[i]->references > 1) { /* else it has been sent */
+            rbt_block_own(host->views[i]);
+        }
+        rbt_block_unref(host->views[i]);
+    }
+    host->view_count = 0;
 }
 
 /* The elements of a sparse row, while the shard holds them out. */

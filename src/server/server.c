@@ -65,7 +65,7 @@ static rbt_status start_thread(struct server *server, uint32_t index)
         st = rbt_fail(RBT_E_INVALID, "others cannot be told to connect to \"%s\"", actual);
         return rbt_fail_hint(st, "Say where they find this host: --advertise HOST:PORT.");
     }
-    rbt_log(options->log, RBT_LOG_INFO, "server", "listening", "address=%s", actual);
+    rbt_log(options->log, RBT_LOG_INFO, "server", "listening address=%s", actual);
     return RBT_OK;
 }
 
@@ -130,7 +130,7 @@ static rbt_status join(struct server *server)
     for (uint32_t i = 0; i < server->count; i++) {
         rbt_shard_thread_name(server->threads[i], plan->cluster, first + i);
     }
-    rbt_log(options->log, RBT_LOG_INFO, "server", "joined", "server=%u shards=%u", plan->index,
+    rbt_log(options->log, RBT_LOG_INFO, "server", "joined server=%u shards=%u", plan->index,
             server->count);
     return RBT_OK;
 }

@@ -25,6 +25,7 @@ enum {
     TABLE_MAX = 4096,
     STRANGERS_MAX = 64,        /* connections that have not said who they are */
     QUEUED_MAX = 64 << 20,     /* bytes to a peer, above which it is not read from */
+    FLUSH_AT = 256 << 10,      /* bytes to a peer that are sent without waiting for more */
     DROPPED_MAX = 64,          /* jobs that are remembered to be over */
     DROPS_MAX = 64,            /* that wait for the thread */
 };
@@ -121,8 +122,10 @@ static void free_peer(struct peer *peer)
 static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
-    rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "refused a connection", "peer=%s why=\"%s\"",
-            peer->name, why);
+    if (status != RBT_E_NOTFOUND) { /* that one comes back */
+        rbt_log(peer->thread->log, RBT_LOG_WARN, "server",
+                "refused a connection peer=%s why=\"%s\"", peer->name, why);
+    }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && rbt_channel_is_ready(peer->channel)) {
         block->bytes = rbt_wire_put_refused(block->data, why);
@@ -186,8 +189,8 @@ static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_he
     const bool has_name = thread->has_name;
     const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
-    if (!has_name) { /* the coordinator told them before us */
-        return rbt_fail(RBT_E_NOTFOUND, "this server does not know its number yet");
+    if (!has_name) { /* the worker was told before us */
+        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
     }
     if (!is_us) {
         return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
@@ -296,6 +299,9 @@ static void serve(struct peer *peer)
         }
         if (st != RBT_OK) {
             refuse(peer, st);
+        } else if (rbt_channel_queued(peer->channel) >= FLUSH_AT) {
+            st = rbt_channel_flush(peer->channel); /* the peer can work on it meanwhile */
+            peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
         }
     }
     mark_dirty(peer);
@@ -320,11 +326,15 @@ static void settle(struct peer *peer)
         const rbt_status st = rbt_channel_flush(peer->channel);
         peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
     }
+    const bool is_full = !peer->is_over && rbt_channel_queued(peer->channel) >= QUEUED_MAX;
+    if (!peer->is_over && !is_full && rbt_channel_has_more(peer->channel)) {
+        serve(peer); /* flushing has read ahead: the socket would not tell */
+        return;      /* and it is dirty again */
+    }
     if (peer->is_over) {
         free_peer(peer);
         return;
     }
-    const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
     const short wants = rbt_channel_wants(peer->channel);
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
 }
@@ -476,6 +486,7 @@ static rbt_status open_loop(rbt_shard_thread *thread)
     }
     rbt_loop_before_sleep(thread->loop, before_sleep, thread);
     rbt_loop_on_wake(thread->loop, on_wake, thread);
+    rbt_loop_set_spinning(thread->loop);
     st = rbt_loop_watch(thread->loop, thread->listener, POLLIN, &watcher, &thread->listening);
     return st != RBT_OK ? st
                         : rbt_loop_every(thread->loop, TICK_TIME, on_tick, thread, &thread->timer);

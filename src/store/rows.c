@@ -125,6 +125,21 @@ static void find_slots(const rbt_row_store *rows, const struct rbt_batch *batch,
     RBT_ASSERT(begin + count <= batch->count);
     RBT_ASSERT(count <= WAVE);
     uint64_t keys[WAVE];
+    keys[0] = 0; /* gcc 12 cannot see that it is written before it is read */
+    if (batch->slots == NULL || *batch->slots_complete == 0) { /* nothing is known */
+        const uint64_t *wanted = batch->keys + begin;
+        if (batch->positions != NULL) {
+            for (size_t i = 0; i < count; i++) {
+                keys[i] = batch->keys[batch->positions[begin + i]];
+            }
+            wanted = keys;
+        }
+        rbt_index_find_batch(&rows->index, rows->keys, wanted, count, slots);
+        for (size_t i = 0; batch->slots != NULL && i < count; i++) {
+            batch->slots[rbt_batch_position(batch, begin + i)] = slots[i];
+        }
+        return;
+    }
     uint16_t missing[WAVE];
     size_t missing_count = 0;
     const bool is_complete =
@@ -219,6 +234,24 @@ void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
     if (batch->slots != NULL) {
         *batch->slots_complete = rows->count + 1;
     }
+}
+
+const void *rbt_rows_view(const rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
+    uint32_t slots[WAVE];
+    if (batch->count == 0 || batch->count > WAVE || batch->positions != NULL ||
+        rows->stride != rows->row_size) {
+        return NULL;
+    }
+    find_slots(rows, batch, 0, batch->count, slots);
+    for (size_t i = 0; i < batch->count; i++) {
+        if (slots[i] == RBT_SLOT_NONE || slots[i] != slots[0] + i) {
+            return NULL;
+        }
+    }
+    return rows->block + slots[0] * rows->stride;
 }
 
 /* Whether merging the batch's row at `position` into a row that does not exist creates it. */

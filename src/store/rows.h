@@ -40,6 +40,10 @@ RBT_MUST_USE rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count);
 /* Copies the rows of a batch into its values; rows that do not exist read as initial values. */
 void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch);
 
+/* Where the rows of a batch lie side by side, in its order, until the next update; NULL if they do
+ * not, some do not exist, or there are too many to look. */
+const void *rbt_rows_view(const rbt_row_store *rows, const struct rbt_batch *batch);
+
 /* Looks the rows of a batch up, remembers their slots in it, and returns how many would be created
  * by merging it. */
 size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch);

@@ -469,7 +469,14 @@ static void answer(struct table *table, const struct rbt_shard_event *event)
             rbt_rows_peek_sparse(table->rows, event->batches[0].keys[0]);
         event->on_elements(event->context, row.index, row.values, row.count);
     } else {
-        rbt_rows_read(table->rows, &event->batches[0]);
+        const void *view =
+            event->view == NULL ? NULL : rbt_rows_view(table->rows, &event->batches[0]);
+        if (view == NULL) {
+            rbt_rows_read(table->rows, &event->batches[0]);
+        }
+        if (event->view != NULL) {
+            *event->view = view;
+        }
     }
     for (uint32_t i = 0; i < event->applied_count; i++) {
         event->applied[i] = table->applied[event->applied_first + i];

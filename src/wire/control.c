@@ -1,7 +1,7 @@
 /* wire/control.c - the coordinator's messages as bytes.
  *
- * Numbers are little-endian. A text, and the bytes of a gather, are a length of 8 bytes and what it
- * counts, padded with zeros to a multiple of 8.
+ * Numbers are little-endian. A text ends with a zero; the bytes of a gather follow their length, a
+ * number of 8 bytes. Both are padded with zeros to a multiple of 8.
  *
  * One rule keeps writers and readers together: what a reader accepts is written again as the same
  * bytes. So padding must be zero, nothing may follow, and texts hold no control characters. */
@@ -63,16 +63,19 @@ static bool is_control(char c)
 /* The text as far as there is room for it on the other side: `max` with its terminating zero. */
 static void put_text(struct writer *w, const char *text, size_t max)
 {
+    static const char zeros[RBT_FRAME_ALIGN];
     RBT_ASSERT(text != NULL);
     RBT_ASSERT(max > 0);
     const size_t size = strnlen(text, max - 1);
-    const size_t at = w->used + sizeof(uint64_t);
-    put_block(w, text, size);
+    const size_t at = w->used;
+    put_bytes(w, text, size);
+    put_bytes(w, zeros, rbt_frame_padded(size + 1) - size);
     for (size_t i = 0; w->start != NULL && i < size; i++) {
         if (is_control(w->start[at + i])) {
             w->start[at + i] = ' ';
         }
     }
+    RBT_ASSERT(w->used % RBT_FRAME_ALIGN == 0);
 }
 
 static void put_shards(struct writer *w, const struct rbt_control_shards *shards)
@@ -240,6 +243,24 @@ static rbt_status need(const struct rbt_wire_cursor *from, size_t bytes)
     return left(from) >= bytes ? RBT_OK : broken("less in it than its kind must have");
 }
 
+/* Moves on to the next multiple of 8, behind `size` bytes that have been looked at. */
+static rbt_status skip(struct rbt_wire_cursor *from, size_t size)
+{
+    const size_t padded = rbt_frame_padded(size);
+    RBT_ASSERT(padded >= size);
+    if (padded > left(from)) {
+        return broken("a length in it that leads beyond its end");
+    }
+    for (size_t i = size; i < padded; i++) {
+        if (from->at[i] != 0) {
+            return broken("something in it where zeros should be");
+        }
+    }
+    from->at += padded;
+    RBT_ASSERT(from->at <= from->end);
+    return RBT_OK;
+}
+
 static rbt_status get_block(struct rbt_wire_cursor *from, struct rbt_control_part *part)
 {
     rbt_status st = need(from, sizeof(uint64_t));
@@ -247,44 +268,35 @@ static rbt_status get_block(struct rbt_wire_cursor *from, struct rbt_control_par
         return st;
     }
     const uint64_t size = take_u64(from);
-    if (size > left(from) || rbt_frame_padded(size) > left(from)) {
+    if (size > left(from)) {
         return broken("a length in it that leads beyond its end");
     }
-    const size_t padded = rbt_frame_padded(size);
-    RBT_ASSERT(padded >= size);
-    RBT_ASSERT(padded <= left(from));
-    for (size_t i = size; i < padded; i++) {
-        if (from->at[i] != 0) {
-            return broken("something in it where zeros should be");
-        }
+    const struct rbt_control_part found = {.bytes = from->at, .size = size};
+    st = skip(from, size);
+    if (st == RBT_OK) {
+        RBT_ASSERT(found.bytes + found.size <= from->at);
+        *part = found;
     }
-    *part = (struct rbt_control_part){.bytes = from->at, .size = size};
-    from->at += padded;
-    RBT_ASSERT(from->at <= from->end);
-    return RBT_OK;
+    return st;
 }
 
 /* `text` has room for `max` bytes, the terminating zero included. */
 static rbt_status get_text(struct rbt_wire_cursor *from, char *text, size_t max)
 {
     RBT_ASSERT(max > 0);
-    struct rbt_control_part part;
-    rbt_status st = get_block(from, &part);
-    if (st != RBT_OK) {
-        return st;
+    const size_t room = left(from) < max ? left(from) : max;
+    const size_t size = strnlen(from->at, room);
+    if (size == room) {
+        return broken("a text in it that does not end");
     }
-    if (part.size >= max) {
-        return broken("a text in it that is too long");
-    }
-    for (size_t i = 0; i < part.size; i++) {
-        if (is_control(part.bytes[i])) {
+    for (size_t i = 0; i < size; i++) {
+        if (is_control(from->at[i])) {
             return broken("a text in it that is not one line");
         }
     }
-    memcpy(text, part.bytes, part.size);
-    text[part.size] = '\0';
-    RBT_ASSERT(strlen(text) == part.size);
-    return RBT_OK;
+    memcpy(text, from->at, size + 1);
+    RBT_ASSERT(strlen(text) == size);
+    return skip(from, size + 1);
 }
 
 static rbt_status get_shards(struct rbt_wire_cursor *from, struct rbt_control_shards *shards)

@@ -165,8 +165,36 @@ static void a_sentence_is_one_line_that_fits(void **state)
     assert_int_equal(strlen(ending.text), RBT_WIRE_TEXT_MAX - 1);
     assert_memory_equal(ending.text, "x  x", 4);
 
-    frame_bytes[RBT_FRAME_HEADER + 16 + 1] = '\n';
+    frame_bytes[RBT_FRAME_HEADER + 8 + 1] = '\n';
     assert_fails(rbt_control_get_ending(body, &ending), RBT_E_PROTOCOL, "not one line");
+}
+
+/* The bytes of one message, as docs/wire.md has them. */
+static void the_bytes_are_as_written_down(void **state)
+{
+    (void)state;
+    const struct rbt_control_join join = {.token = 0x0807060504030201,
+                                          .is_return = true,
+                                          .role = 2,
+                                          .index = -1,
+                                          .pid = 0x1234,
+                                          .worker_count = 5,
+                                          .thread_count = 4,
+                                          .shards = {.count = 1, .texts = addresses},
+                                          .space = "main",
+                                          .host = "12345678"};
+    static const char bytes[] = "\x01\x02\x03\x04\x05\x06\x07\x08"
+                                "\x01\0\0\0\x02\0\0\0"
+                                "\xff\xff\xff\xff\x34\x12\0\0"
+                                "\x05\0\0\0\x04\0\0\0"
+                                "main\0\0\0\0"
+                                "12345678"
+                                "\0\0\0\0\0\0\0\0"
+                                "\x01\0\0\0\0\0\0\0"
+                                "unix:/tmp/a\0\0\0\0";
+    const size_t size = rbt_control_put_join(frame_bytes, &join);
+    assert_int_equal(size, RBT_FRAME_HEADER + sizeof bytes);
+    assert_memory_equal(frame_bytes + RBT_FRAME_HEADER, bytes, sizeof bytes);
 }
 
 /* Writes a number into the JOIN or PLAN at hand, reads, and puts the old one back. */
@@ -230,6 +258,7 @@ int main(void)
         cmocka_unit_test(short_messages_come_back),
         cmocka_unit_test(a_sentence_is_one_line_that_fits),
         cmocka_unit_test(numbers_out_of_range_are_refused),
+        cmocka_unit_test(the_bytes_are_as_written_down),
         cmocka_unit_test(a_length_beyond_the_end_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,18 +176,24 @@ size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)
     return RBT_WIRE_ROWS_BYTES + rbt_frame_padded(rows->count * rows->width * rows->element_size);
 }
 
+void rbt_wire_rows_reserve_head(char *to, const struct rbt_wire_rows *rows)
+{
+    RBT_ASSERT(rows->keys == NULL);
+    RBT_ASSERT(rows->offsets == NULL);
+    const struct head head = {.forms = (uint32_t)RBT_KEYS_NAMED | (uint32_t)RBT_VALUES_RAW << 8 |
+                                       rows->element_size << 16,
+                              .element_count = rows->count * rows->width,
+                              .value_bytes = rows->count * rows->width * rows->element_size};
+    put_head(to, rows, &head);
+}
+
 size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values)
 {
     RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
     const size_t bytes = rbt_wire_rows_reserve_bytes(rows);
     RBT_ASSERT(bytes <= RBT_FRAME_BODY_MAX);
-    const size_t value_bytes = rows->count * rows->width * rows->element_size;
-    const struct head head = {.forms = (uint32_t)RBT_KEYS_NAMED | (uint32_t)RBT_VALUES_RAW << 8 |
-                                       rows->element_size << 16,
-                              .element_count = rows->count * rows->width,
-                              .value_bytes = value_bytes};
-    put_head(to, rows, &head);
-    (void)pad(to + RBT_WIRE_ROWS_BYTES, value_bytes);
+    rbt_wire_rows_reserve_head(to, rows);
+    (void)pad(to + RBT_WIRE_ROWS_BYTES, rows->count * rows->width * rows->element_size);
     *values = to + RBT_WIRE_ROWS_BYTES;
     return bytes;
 }

@@ -72,6 +72,9 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
 size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows);
 size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values);
 
+/* The first RBT_WIRE_ROWS_BYTES of that, for who knows what must come. */
+void rbt_wire_rows_reserve_head(char *to, const struct rbt_wire_rows *rows);
+
 /* Rows that have come; points into the message. */
 struct rbt_wire_view {
     uint32_t table;

@@ -191,7 +191,7 @@ def test_ctrl_c(rubato, shelf):
     code, messages, _ = job.end()
     assert code == 1
     assert len(errors(messages)) == 1
-    assert errors(messages)[0].startswith("rubato: error: interrupted")
+    assert errors(messages)[0].startswith("rubato: error: interrupted after ")
     assert not (rubato.folder / "m").exists()
     job.assert_nothing_left()
 

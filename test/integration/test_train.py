@@ -103,6 +103,15 @@ def test_bsp_gives_the_same_bits_again_and_on_any_number_of_servers(rubato, shel
     assert other not in digests
 
 
+@pytest.mark.parametrize("algo, data", [("linear", "train.svm"), ("mf", "ratings.csv")])
+def test_bsp_gives_the_same_bits_with_every_placement(rubato, shelf, algo, data):
+    words = ["train", algo, "--data", shelf / data, "--consistency", "bsp", "--workers", "2",
+             "--servers", "3", "--epochs", "2", "--summary", "json", *QUIET]
+    placements = ["hash", "range", "range-hash", "round-robin"]
+    digests = {json.loads(rubato.ok(*words, "--placement", name))["digest"] for name in placements}
+    assert len(digests) == 1
+
+
 def test_predictions_are_one_per_example(rubato, shelf):
     arguments = ["predict", shelf / "linear.model", "--data", shelf / "train.svm"]
     lines = rubato.ok(*arguments).splitlines()
