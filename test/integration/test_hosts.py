@@ -37,8 +37,8 @@ class Hosts:
 
     def run(self, rubato, *words, file="hosts"):
         """Starts a job on rbt0."""
-        return self.start(rubato, "rbt0", "run", "--hosts", file, "--ssh", self.ssh, "--servers",
-                          2, "--workers", 4, *words)
+        return self.start(rubato, "rbt0", "run", "--verbose", "--hosts", file, "--ssh", self.ssh,
+                          "--servers", 2, "--workers", 4, *words)
 
     def processes(self):
         """Numbers and command lines of all that run on a host, but for its sshd."""
@@ -86,7 +86,8 @@ class Capture:
         self.path = path
         self.process = subprocess.Popen(
             [*hosts.script("exec", "hub"), "tcpdump", "-i", "hub", "-Z", "root", "-B", "65536",
-             "--immediate-mode", "-U", "-w", path, "not port 22"], stderr=subprocess.PIPE, text=True, env=environment())
+             "--immediate-mode", "-U", "-w", path, "not port 22"],
+            stderr=subprocess.PIPE, text=True, env=environment())
         while "listening on" not in self.process.stderr.readline():
             assert self.process.poll() is None
 
@@ -185,8 +186,8 @@ def test_an_address_of_another_host(rubato, shelf, hosts):
                                   file="wrong").end()
     assert code == 1
     assert errors(messages)[0] == (
-        f"rubato: error: server/1: could not listen on {ADDRESS.format(2)}:0: that is not an address "
-        "of this host")
+        f"rubato: error: server/1: could not listen on {ADDRESS.format(2)}:0: that is not an "
+        "address of this host")
 
 
 @pytest.mark.parametrize("name, role, index", [("rbt1", "worker", 1), ("rbt1", "server", 1),

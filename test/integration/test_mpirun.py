@@ -22,7 +22,7 @@ def mpirun(rubato, tmp_path_factory):
 
     def start(*words):
         jobs.append(Launched(rubato.folder, "mpirun", "--oversubscribe", "-n", 4, PROGRAM, "run",
-                             *words, TMPDIR=str(folder), OMPI_ALLOW_RUN_AS_ROOT="1",
+                             "--verbose", *words, TMPDIR=str(folder), OMPI_ALLOW_RUN_AS_ROOT="1",
                              OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
         return jobs[-1]
 

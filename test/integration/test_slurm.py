@@ -32,8 +32,8 @@ def srun(rubato, slurm, tmp_path_factory):
     jobs = []
 
     def start(*words, options=()):
-        jobs.append(Launched(rubato.folder, "srun", "-n", 4, *options, PROGRAM, "run", *words,
-                             TMPDIR=str(folder), SLURM_CONF=slurm))
+        jobs.append(Launched(rubato.folder, "srun", "-n", 4, *options, PROGRAM, "run",
+                             "--verbose", *words, TMPDIR=str(folder), SLURM_CONF=slurm))
         return jobs[-1]
 
     yield start
