@@ -19,6 +19,9 @@
  * RBT_E_BUSY without asking the kernel again (`is_dry`). Polling is level-triggered, so nothing is
  * missed.
  *
+ * Only receiving reads from the socket. A flush that went on with the handshake of TLS could take
+ * the peer's first message out of the socket along with it, and who polls would never hear of that.
+ *
  * A write that fails does not end reading: what the peer said before it closed the connection, most
  * likely why, is still there to be read.
  *
@@ -606,14 +609,13 @@ rbt_status rbt_channel_flush(rbt_channel *channel)
     if (out_failure(channel) != RBT_OK) {
         return repeat(channel, out_failure(channel));
     }
-    if (!channel->is_ready) {
-        const rbt_status st = shake_hands(channel);
-        if (st != RBT_OK) {
-            return st == RBT_E_BUSY && rbt_channel_queued(channel) == 0 ? RBT_OK : st;
-        }
-    }
-    channel->is_dry = false; /* who writes has polled since, or waits for an answer */
     rbt_status st = RBT_OK;
+    if (!channel->is_ready) {
+        st = write_tls(channel, NULL, 0); /* only what the handshake has to say */
+        st = st == RBT_OK && channel->queued > 0 ? RBT_E_BUSY : st;
+    } else {
+        channel->is_dry = false; /* who writes has polled since, or waits for an answer */
+    }
     while (st == RBT_OK && rbt_channel_queued(channel) > 0) {
         struct iovec pieces[WRITE_BLOCKS];
         const size_t count = list_blocks(channel, pieces);
