@@ -427,6 +427,25 @@ static void test_several_batches_of_one_table(void **state)
     }
 }
 
+/* A message without rows, which says so with a batch. */
+static void test_empty_batches(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, 0);
+    struct rbt_wire_rows rows[2] = {dense_rows(some_keys(0, 1), NULL, 0),
+                                    dense_rows(some_keys(0, 1), NULL, 0)};
+    rows[1].table = 1;
+    make_push(f, 0, 1, (struct rbt_wire_push){.marker = 1, .batch_count = 2}, rows);
+    assert_ok(deliver(f, 0));
+    make_pull(f, 0, 1, (struct rbt_wire_pull){.need = 0}, &rows[0]);
+    assert_ok(deliver(f, 0));
+    struct rbt_wire_view view;
+    (void)hear_rows(&f->ears[0], 1, &view);
+    assert_int_equal(view.count, 0);
+    leave(f, 0);
+    leave(f, 1);
+}
+
 static void test_parked_reads(void **state)
 {
     struct fixture *f = *state;
@@ -843,6 +862,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sparse_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_named_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_several_batches_of_one_table, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_empty_batches, setup, teardown),
         cmocka_unit_test_setup_teardown(test_parked_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(test_far_requests_hold_nobody_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_forgotten_while_it_waits, setup, teardown),
