@@ -47,6 +47,7 @@ enum {
     SPARE_MAX = 64 * 1024 * 1024, /* a longer block is not kept for the next long frame */
     SPARE_AGE_MAX = 4096,         /* frames without use for it until it is given back */
     WRITE_BLOCKS = 64,            /* in one system call */
+    WRITE_PIECES = 2 * WRITE_BLOCKS, /* a block may have a tail elsewhere */
     QUEUE_MIN = 16,               /* a power of two */
     ROOMS_MAX = 3,                /* places that one read can fill */
 };
@@ -540,10 +541,10 @@ rbt_status rbt_channel_send(rbt_channel *channel, struct rbt_block *block)
     return RBT_OK;
 }
 
-static size_t list_blocks(const rbt_channel *channel, struct iovec pieces[static WRITE_BLOCKS])
+static size_t list_blocks(const rbt_channel *channel, struct iovec pieces[static WRITE_PIECES])
 {
     size_t count = 0;
-    for (size_t i = 0; i < channel->queue_count && count + 2 <= WRITE_BLOCKS; i++) {
+    for (size_t i = 0; i < channel->queue_count && i < WRITE_BLOCKS; i++) {
         struct rbt_block *block =
             channel->queue[(channel->queue_first + i) & (channel->queue_capacity - 1)];
         const size_t gone = i == 0 ? channel->first_sent : 0;
@@ -617,7 +618,7 @@ rbt_status rbt_channel_flush(rbt_channel *channel)
         channel->is_dry = false; /* who writes has polled since, or waits for an answer */
     }
     while (st == RBT_OK && rbt_channel_queued(channel) > 0) {
-        struct iovec pieces[WRITE_BLOCKS];
+        struct iovec pieces[WRITE_PIECES];
         const size_t count = list_blocks(channel, pieces);
         st = channel->tls != NULL ? write_tls(channel, pieces, count)
                                   : write_plain(channel, pieces, count);

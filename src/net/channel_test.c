@@ -52,6 +52,7 @@ static int tear_down(void **state)
         (void)close(f->wire);
     }
     rbt_security_close(f->security);
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
@@ -381,6 +382,7 @@ static void the_block_of_a_long_frame_is_used_again(void **state)
     struct fixture *f = *state;
     open_both(f);
     struct rbt_block *block = make_block(1, 16 * MIB);
+    rbt_block_trim();
     const size_t live = rbt_alloc_live_bytes();
     assert_ok(rbt_channel_send(f->near, block));
     expect_frame(f->near, f->far, 1, 16 * MIB);
@@ -396,6 +398,7 @@ static void the_block_of_a_long_frame_is_used_again(void **state)
         send_frame(f->near, i, 8);
         expect_frame(f->near, f->far, i, 8);
     }
+    rbt_block_trim();
     assert_true(rbt_alloc_live_bytes() < live);
 }
 

@@ -316,6 +316,16 @@ static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
     const struct rbt_desk_table *table = NULL;
     struct rbt_list *list = NULL;
     rbt_status st = rbt_desk_table(host, view->table, &table);
+    if (st == RBT_OK && view->count == 0) { /* nothing has any shape */
+        static const uint32_t offsets[1] = {0};
+        static uint64_t zero;
+        host->batches[at] = (struct rbt_batch){.table = view->table,
+                                               .keys = &zero,
+                                               .values = &zero,
+                                               .offsets = table->is_sparse ? offsets : NULL,
+                                               .elements = offsets};
+        return RBT_OK;
+    }
     st = st != RBT_OK ? st : check_shape(table, view);
     st = st != RBT_OK ? st : rbt_desk_keys(host, guest, view, at, &list);
     if (st != RBT_OK) {

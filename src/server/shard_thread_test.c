@@ -239,7 +239,7 @@ static void test_hurried_clients(void **state)
         flush(channel);
         post_empty(channel, RBT_FRAME_STATS, 0, i);
         const rbt_status flushed = rbt_channel_flush(channel);
-        (void)flushed; /* it may have been refused */
+        (void)flushed; /* it may have hung up already */
         rbt_channel_close(channel);
     }
     rbt_channel *channel = join(f, 1);

@@ -41,8 +41,8 @@ struct talk {
     int64_t clocks[WORKERS];
     uint64_t run;
     bool cuts_ranges; /* of its updates */
-    uint64_t heard; /* bytes */
-    size_t bytes;   /* of the message */
+    uint64_t heard;   /* bytes */
+    size_t bytes;     /* of the message */
 };
 
 static _Alignas(8) char message[ROOM];

@@ -1,4 +1,4 @@
-/* client/remote_test.c - the same job in one process and in several: a coordinator, two servers and
+/* oracle/remote_test.c - the same job in one process and in several: a coordinator, two servers and
  * two worker processes, all of them threads here, over Unix sockets.
  *
  * cmocka's assertions belong to the test's thread: processes and workers return a status, and the
@@ -15,8 +15,8 @@
 #include <rubato/rubato.h>
 
 #include "base/error.h"
-#include "client/cutter.h"
 #include "coordinator/coordinator.h"
+#include "oracle/cutter.h"
 #include "server/server.h"
 
 #define SECOND INT64_C(1000000000)

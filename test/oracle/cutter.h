@@ -1,11 +1,11 @@
-/* client/cutter.h - for tests: a line that is cut again and again. A thread that stands between
+/* oracle/cutter.h - for tests: a line that is cut again and again. A thread that stands between
  * clients and a server, carries bytes both ways, and closes a connection after so many bytes, which
  * a seed decides: mostly in the middle of a frame. After so many cuts it leaves everybody in peace,
  * so that a test comes to its end.
  *
  * Threads: start and stop are the test's; the rest is the cutter's own thread. */
-#ifndef RUBATO_CLIENT_CUTTER_H
-#define RUBATO_CLIENT_CUTTER_H
+#ifndef RUBATO_ORACLE_CUTTER_H
+#define RUBATO_ORACLE_CUTTER_H
 
 #include <poll.h>
 #include <pthread.h>
