@@ -25,11 +25,7 @@ extern "C" {
 #endif
 
 /* A zero means: what the environment says (RUBATO_COORDINATOR, RUBATO_KEY, RUBATO_WORKERS,
-<<<<<<< HEAD
- * RUBATO_THREADS, RUBATO_INDEX, RUBATO_NAMESPACE, RUBATO_READER, RUBATO_START_TIMEOUT,
-=======
  * RUBATO_THREADS, RUBATO_INDEX, RUBATO_NAMESPACE, RUBATO_READER=1, RUBATO_START_TIMEOUT,
->>>>>>> main
  * RUBATO_TIMEOUT), or else the default. */
 struct rbt_cluster_options {
     size_t struct_size;

@@ -17,6 +17,7 @@ enum {
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
 #define TIMEOUT_MAX        (NANOSECONDS_PER_MS << 30) /* of one wait */
+#define WHY_MS             1000 /* for the coordinator to say what has happened */
 
 /* What a request is for. */
 struct asked {
@@ -691,6 +692,18 @@ static void on_news(void *context, struct rbt_link *link)
 
 /* --- Waiting --------------------------------------------------------------------------------- */
 
+/* A shard is gone, or has no more to do with us: that is seldom all. The coordinator knows who was
+ * lost, and will say so in a moment, if it has not. */
+static rbt_status ask_why(const struct rbt_caller *caller, rbt_status st)
+{
+    struct pollfd alarm = {.fd = rbt_member_alarm(caller->shared->member), .events = POLLIN};
+    if (st != RBT_E_CLOSED || poll(&alarm, 1, WHY_MS) <= 0) {
+        return st;
+    }
+    const rbt_status why = rbt_member_failure(caller->shared->member);
+    return why != RBT_OK ? why : st;
+}
+
 static void work(struct rbt_caller *caller, rbt_time now)
 {
     const struct rbt_link_handler handler = {
@@ -698,7 +711,7 @@ static void work(struct rbt_caller *caller, rbt_time now)
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
         const rbt_status st = rbt_link_work(&caller->links[i], now, &handler);
         if (st != RBT_OK) {
-            fail(caller, st);
+            fail(caller, ask_why(caller, st));
         }
     }
 }

@@ -51,24 +51,6 @@ static rbt_status seconds_from(const char *variable, double fallback, double *va
     return RBT_OK;
 }
 
-/* What is not a number. */
-static rbt_status words_from(struct rbt_cluster_options *options)
-{
-    uint32_t is_reader = options->is_reader != 0;
-    const rbt_status st = number_from("RUBATO_READER", 1, &is_reader);
-    options->is_reader = (int)is_reader;
-    if (options->name_space == NULL) {
-        options->name_space = getenv("RUBATO_NAMESPACE");
-    }
-    if (options->coordinator == NULL) {
-        options->coordinator = getenv("RUBATO_COORDINATOR");
-    }
-    if (options->key_file == NULL) {
-        options->key_file = getenv("RUBATO_KEY");
-    }
-    return st;
-}
-
 /* Fills in what was left out. */
 static rbt_status complete(struct rbt_cluster_options *options)
 {
@@ -81,12 +63,17 @@ static rbt_status complete(struct rbt_cluster_options *options)
              ? st
              : seconds_from("RUBATO_START_TIMEOUT", START_SECONDS, &options->start_timeout);
     st = st != RBT_OK ? st : seconds_from("RUBATO_TIMEOUT", TIMEOUT_SECONDS, &options->timeout);
-    st = st != RBT_OK ? st : words_from(options);
     if (st != RBT_OK) {
         return st;
     }
     if (!has_index && getenv("RUBATO_INDEX") != NULL) {
         options->index = (int32_t)index + 1;
+    }
+    if (options->coordinator == NULL) {
+        options->coordinator = getenv("RUBATO_COORDINATOR");
+    }
+    if (options->key_file == NULL) {
+        options->key_file = getenv("RUBATO_KEY");
     }
     if (options->coordinator == NULL) {
         st = rbt_fail(RBT_E_INVALID, "there is no cluster to join");
