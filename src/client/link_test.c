@@ -79,6 +79,7 @@ static int teardown(void **state)
     (void)unlink(f->address + strlen("unix:"));
     (void)rmdir(f->folder);
     test_free(f);
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
