@@ -110,14 +110,13 @@ static rbt_status open_security(rbt_cluster *cluster, const char *path)
 
 static rbt_status join(rbt_cluster *cluster, const struct rbt_cluster_options *options)
 {
-    rbt_status st =
-        options->key_file != NULL ? open_security(cluster, options->key_file) : RBT_OK;
+    rbt_status st = options->key_file != NULL ? open_security(cluster, options->key_file) : RBT_OK;
     if (st != RBT_OK) {
         return st;
     }
     cluster->silence_max = (rbt_time)(options->timeout * 1e9);
-    cluster->cut_max = options->timeout < CUT_SECONDS ? cluster->silence_max
-                                                      : (rbt_time)(CUT_SECONDS * 1e9);
+    cluster->cut_max =
+        options->timeout < CUT_SECONDS ? cluster->silence_max : (rbt_time)(CUT_SECONDS * 1e9);
     const struct rbt_member_options member = {
         .coordinator = options->coordinator,
         .security = cluster->security,
