@@ -330,7 +330,7 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
         return RBT_OK;
     }
     if (!rbt_link_has_list(link, batch->list)) {
-        if (!rbt_link_can_name(link)) {
+        if (!rbt_link_can_name(link, batch->count)) {
             return RBT_OK;
         }
         struct rbt_wire_rows keys = *rows;
@@ -350,6 +350,7 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
         if (st != RBT_OK) {
             return st;
         }
+        link->list_keys += batch->count;
     }
     rows->keys = NULL;
     rows->list = batch->list;

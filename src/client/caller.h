@@ -60,7 +60,7 @@ struct rbt_caller {
     bool had_to_wait;                 /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */
     struct rbt_spin spin;
-    rbt_status status; /* why nothing works any more */
+    rbt_status status;                /* why nothing works any more */
     struct rbt_error_record *error;
 };
 

@@ -11,6 +11,7 @@
 
 enum {
     LISTS_MAX = 4096,
+    LIST_KEYS_MAX = 1 << 27, /* shards take twice as many, each 8 bytes there, however packed */
     MILLISECOND = 1000000,
 };
 
@@ -344,9 +345,10 @@ bool rbt_link_has_list(const struct rbt_link *link, uint64_t name)
     return rbt_map_find(&link->list_index, name) != RBT_MAP_NONE;
 }
 
-bool rbt_link_can_name(const struct rbt_link *link)
+bool rbt_link_can_name(const struct rbt_link *link, size_t keys)
 {
-    return link->list_count < LISTS_MAX && link->list_bytes < LIST_BYTES_MAX;
+    return link->list_count < LISTS_MAX && link->list_bytes < LIST_BYTES_MAX &&
+           keys <= LIST_KEYS_MAX && link->list_keys <= LIST_KEYS_MAX - keys;
 }
 
 rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name, struct rbt_block *block)

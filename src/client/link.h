@@ -96,6 +96,7 @@ struct rbt_link {
     uint32_t list_count;
     uint32_t list_max;
     size_t list_bytes;
+    size_t list_keys;              /* counted by whoever adds lists */
     struct rbt_wire_news news;     /* the latest */
     uint64_t cuts;                 /* connections lost so far */
     struct rbt_channel_stats past; /* of connections that are over */
@@ -130,7 +131,7 @@ RBT_MUST_USE rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *bl
 bool rbt_link_has_list(const struct rbt_link *link, uint64_t name);
 RBT_MUST_USE rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name,
                                           struct rbt_block *block);
-bool rbt_link_can_name(const struct rbt_link *link);
+bool rbt_link_can_name(const struct rbt_link *link, size_t keys);
 
 /* Whether everything has been handed to the kernel. */
 bool rbt_link_is_flushed(const struct rbt_link *link);

@@ -258,6 +258,8 @@ static void test_sends_again_in_order(void **state)
     assert_ok(rbt_link_add_list(&f->link, 5, make_block(RBT_FRAME_LIST, 5)));
     assert_true(rbt_link_has_list(&f->link, 5));
     assert_false(rbt_link_has_list(&f->link, 6));
+    assert_true(rbt_link_can_name(&f->link, 1 << 20));
+    assert_false(rbt_link_can_name(&f->link, 1 << 28));
     push(f, 2);
     const uint64_t second = ask(f);
     push(f, 3);
