@@ -1,5 +1,5 @@
-/* lr.c - logistic regression on all cores, from LIBSVM text: lr FILE, or lr < FILE; or on a cluster:
- * rubato run --workers 8 --servers 2 -- ./lr FILE.
+/* lr.c - logistic regression on all cores, from LIBSVM text: lr FILE, or lr < FILE; or on a
+ * cluster: rubato run --workers 8 --servers 2 -- ./lr FILE.
  * Every worker learns from its share of the examples on its own copy of the weights, and shares
  * what it changed ten times per pass. Nobody gets more than three such steps ahead of the rest. */
 #include <math.h>

@@ -311,8 +311,8 @@ static rbt_status agree(struct remote *remote, rbt_status st)
     return first;
 }
 
-/* Whether a worker could not tell the shards that it has left. Others wait there for its clocks, and
- * would never come to agree: they hear of it when this process leaves the cluster. */
+/* Whether a worker could not tell the shards that it has left. Others wait there for its clocks,
+ * and would never come to agree: they hear of it when this process leaves the cluster. */
 static bool is_cut_off(const struct remote *remote)
 {
     for (uint32_t i = 0; i < remote->caller_count; i++) {

@@ -9,12 +9,10 @@
 #include "coordinator/coordinator.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,7 +35,6 @@
 enum {
     STRANGERS_MAX = 64, /* connections that belong to nobody */
     REFUSED_MAX = 10,   /* lines of the log about them, in a second */
-    WHO_MAX = RBT_ADDRESS_MAX + 32,
 };
 
 struct driver;
@@ -51,7 +48,7 @@ struct line {
     bool is_closing;
     bool is_over;      /* freed soon */
     rbt_time deadline; /* of a line without a peer */
-    char who[WHO_MAX]; /* where it came from, for people */
+    char who[RBT_ADDRESS_MAX]; /* where it came from, for people */
 };
 
 struct driver {
@@ -469,30 +466,6 @@ static void on_line(void *context, short events)
     }
 }
 
-/* Where a connection comes from, for people. */
-static void print_who(int socket, char who[static WHO_MAX])
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_storage room;
-    } address = {0};
-    socklen_t size = sizeof address;
-    struct ucred peer;
-    socklen_t peer_size = sizeof peer;
-    char host[RBT_ADDRESS_MAX];
-    char port[16];
-    if (getpeername(socket, &address.any, &size) == 0 && address.any.sa_family != AF_UNIX &&
-        getnameinfo(&address.any, size, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
-        (void)snprintf(who, WHO_MAX, address.any.sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
-                       port);
-    } else if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0) {
-        (void)snprintf(who, WHO_MAX, "this host (pid %d)", (int)peer.pid);
-    } else {
-        (void)snprintf(who, WHO_MAX, "an unknown place");
-    }
-}
-
 static void add_line(struct driver *driver, int socket)
 {
     struct line *line = rbt_calloc(1, sizeof *line);
@@ -502,7 +475,7 @@ static void add_line(struct driver *driver, int socket)
     }
     *line = (struct line){
         .driver = driver, .peer = RBT_ROSTER_NOBODY, .deadline = rbt_clock_now() + HELLO_TIME};
-    print_who(socket, line->who);
+    rbt_address_describe(socket, line->who);
     const struct rbt_channel_options options = {
         .security = driver->options->security, .is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
     const struct rbt_watcher watcher = {.on_events = on_line, .context = line};

@@ -436,6 +436,29 @@ rbt_status rbt_address_accept(int listener, int *socket)
     }
 }
 
+void rbt_address_describe(int socket, char who[static RBT_ADDRESS_MAX])
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } address = {0};
+    socklen_t size = sizeof address;
+    struct ucred peer;
+    socklen_t peer_size = sizeof peer;
+    char host[RBT_ADDRESS_MAX / 2];
+    char port[16];
+    if (getpeername(socket, &address.any, &size) == 0 && address.any.sa_family != AF_UNIX &&
+        getnameinfo(&address.any, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        (void)snprintf(who, RBT_ADDRESS_MAX,
+                       address.any.sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    } else if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0) {
+        (void)snprintf(who, RBT_ADDRESS_MAX, "this host (pid %d)", (int)peer.pid);
+    } else {
+        (void)snprintf(who, RBT_ADDRESS_MAX, "an unknown place");
+    }
+}
+
 /* Tries the places of the address from the `first` one on (modulo their number), until one does not
  * fail at once. */
 static rbt_status begin_at(const char *address, size_t first, int *socket)

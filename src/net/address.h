@@ -37,6 +37,9 @@ RBT_MUST_USE rbt_status rbt_address_listen(const char *address, char actual[stat
 /* Accepts one connection, or RBT_E_BUSY if none waits. */
 RBT_MUST_USE rbt_status rbt_address_accept(int listener, int *socket);
 
+/* Where an accepted connection comes from, for people: "10.0.0.7:4711", "this host (pid 12)". */
+void rbt_address_describe(int socket, char who[static RBT_ADDRESS_MAX]);
+
 /* Begins to connect; when the socket becomes writable, rbt_address_finish() says how it went:
  * RBT_OK, or RBT_E_IO with a sentence ("could not reach 10.0.0.7:7000: connection refused"); the
  * socket stays the caller's. Names are looked up now, which may take time. */

@@ -476,7 +476,7 @@ static void a_length_above_the_limit_is_refused(void **state)
     assert_int_equal(rbt_alloc_live(), live);
 }
 
-/* Once a channel has failed, every call says so, with the same words; but the reason can be sent. */
+/* Once a channel has failed, it says so with the same words; but the reason can still be sent. */
 static void a_failure_stays(void **state)
 {
     struct fixture *f = *state;

@@ -34,7 +34,7 @@ struct rbt_member {
     rbt_time looked;
     rbt_time beat_at;
     rbt_time backoff;
-    uint64_t bound_heard; /* number of the last BOUND that came */
+    uint64_t bound_heard;            /* number of the last BOUND that came */
     char trouble[RBT_WIRE_TEXT_MAX]; /* how the last line ended before we were known, or "" */
 
     pthread_mutex_t mutex; /* rank MEMBER; guards all below */

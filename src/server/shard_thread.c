@@ -10,6 +10,7 @@
  * Threads: the shard's own and, for what `core` guards, those of workers in this process. */
 #include "server/shard_thread.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,8 +26,11 @@
 #include "net/nearby.h"
 #include "server/host.h"
 
+static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
+
 enum {
     TABLE_MAX = 4096,
+    REFUSED_MAX = 10,      /* lines of the log about strangers, in a second */
     STRANGERS_MAX = 64,    /* connections that have not said who they are */
     QUEUED_MAX = 64 << 20, /* bytes to a peer, above which it is not read from */
     FLUSH_AT = 256 << 10,  /* bytes to a peer that are sent without waiting for more */
@@ -36,8 +40,9 @@ enum {
     HOSTS_MAX = 1024,      /* jobs at a time */
 };
 
-#define HELLO_TIME (INT64_C(5) * 1000000000) /* for a stranger to say who it is */
-#define TICK_TIME  (INT64_C(100) * 1000000)
+#define SECOND     INT64_C(1000000000)
+#define HELLO_TIME (5 * SECOND) /* for a stranger to say who it is */
+#define TICK_TIME  (SECOND / 10)
 
 struct peer {
     rbt_shard_thread *thread;
@@ -51,7 +56,7 @@ struct peer {
     rbt_time since;
     bool is_dirty; /* in the list of those that may have something to be sent */
     bool is_over;  /* to be closed when the callbacks are done */
-    char name[RBT_WIRE_NAME_MAX];
+    char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
 };
 
 struct rbt_shard_thread {
@@ -74,6 +79,8 @@ struct rbt_shard_thread {
     struct peer *peers;
     struct peer *dirty;
     uint32_t stranger_count;
+    rbt_time refused_second;
+    uint32_t refused_count; /* in this second; only the first are logged */
     rbt_host **hosts;
     uint32_t host_count;
     uint64_t dropped[DROPPED_MAX];
@@ -149,13 +156,27 @@ static void free_peer(struct peer *peer)
     rbt_free(peer);
 }
 
+/* Strangers must not be able to fill the log. */
+static void note_refused(const struct peer *peer, const char *why)
+{
+    rbt_shard_thread *thread = peer->thread;
+    const rbt_time second = rbt_clock_now() / SECOND;
+    if (second != thread->refused_second) {
+        thread->refused_second = second;
+        thread->refused_count = 0;
+    }
+    if (++thread->refused_count <= REFUSED_MAX) {
+        rbt_log(thread->log, RBT_LOG_WARN, "server", "refused a connection from %s: %s", peer->name,
+                why);
+    }
+}
+
 /* Says no, in a sentence, and ends the connection. */
 static void refuse(struct peer *peer, rbt_status status)
 {
     const char *why = rbt_last_error();
     if (status != RBT_E_NOTFOUND) { /* that one comes back */
-        rbt_log(peer->thread->log, RBT_LOG_WARN, "server",
-                "refused a connection peer=%s why=\"%s\"", peer->name, why);
+        note_refused(peer, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && (peer->channel == NULL || rbt_channel_is_ready(peer->channel))) {
@@ -370,8 +391,8 @@ static void on_peer(void *context, short events)
     unlock(peer->thread);
 }
 
-/* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile: it
- * may end here, and must not be in the list again when it does. */
+/* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile:
+ * it may end here, and must not be in the list again when it does. */
 static void settle(struct peer *peer)
 {
     RBT_ASSERT(peer->is_dirty);
@@ -429,9 +450,10 @@ static void accept_all(rbt_shard_thread *thread)
             (void)close(socket);
             continue;
         }
-        *peer = (struct peer){.thread = thread, .since = rbt_clock_now(), .name = "a stranger"};
-        peer->guest =
-            (struct rbt_guest){.worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
+        *peer = (struct peer){.thread = thread, .since = rbt_clock_now()};
+        rbt_address_describe(socket, peer->name);
+        peer->guest = (struct rbt_guest){
+            .worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
         const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
         rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
         if (st == RBT_OK) {

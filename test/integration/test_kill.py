@@ -27,7 +27,8 @@ LOST_S = {"SIGKILL": 5.0, "SIGSTOP": 7.0}  # until the whole job has ended; --ti
 SHORT = 12
 LONG = 1000000
 TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--clocks-per-epoch",
-         "2", "--progress", "never", "--summary", "json", "--log", "run.jsonl", "--model", "m.model"]
+         "2", "--progress", "never", "--summary", "json", "--log", "run.jsonl", "--model",
+         "m.model"]
 
 
 def epochs_of(moment, fault):
