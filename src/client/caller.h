@@ -22,18 +22,11 @@
 
 #include "base/error.h"
 #include "base/map.h"
+#include "client/answer.h"
 #include "client/driver.h"
 #include "client/link.h"
 #include "net/member.h"
 #include "net/spin.h"
-
-/* What callers must know of a table. */
-struct rbt_caller_table {
-    uint32_t element_size;
-    uint32_t width;
-    bool is_sparse;
-    uint32_t number; /* at the shards: a reader's may differ */
-};
 
 /* What all callers of a process share. */
 struct rbt_caller_shared {
@@ -60,7 +53,7 @@ struct rbt_caller {
     bool had_to_wait;                 /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */
     struct rbt_spin spin;
-    rbt_status status;                /* why nothing works any more */
+    rbt_status status; /* why nothing works any more */
     struct rbt_error_record *error;
 };
 

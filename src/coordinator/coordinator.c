@@ -46,8 +46,8 @@ struct line {
     rbt_watch *watch;
     uint32_t peer; /* or RBT_ROSTER_NOBODY */
     bool is_closing;
-    bool is_over;      /* freed soon */
-    rbt_time deadline; /* of a line without a peer */
+    bool is_over;              /* freed soon */
+    rbt_time deadline;         /* of a line without a peer */
     char who[RBT_ADDRESS_MAX]; /* where it came from, for people */
 };
 

@@ -4,9 +4,9 @@
 #include "base/test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 

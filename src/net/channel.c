@@ -42,14 +42,14 @@
 
 enum {
     BUFFER_SIZE = 256 * 1024,
-    LONG_MIN = 32 * 1024,         /* frames from this size on get a block of their own */
-    AHEAD_SIZE = 4096,            /* read behind a long frame */
-    SPARE_MAX = 64 * 1024 * 1024, /* a longer block is not kept for the next long frame */
-    SPARE_AGE_MAX = 4096,         /* frames without use for it until it is given back */
-    WRITE_BLOCKS = 64,            /* in one system call */
+    LONG_MIN = 32 * 1024,            /* frames from this size on get a block of their own */
+    AHEAD_SIZE = 4096,               /* read behind a long frame */
+    SPARE_MAX = 64 * 1024 * 1024,    /* a longer block is not kept for the next long frame */
+    SPARE_AGE_MAX = 4096,            /* frames without use for it until it is given back */
+    WRITE_BLOCKS = 64,               /* in one system call */
     WRITE_PIECES = 2 * WRITE_BLOCKS, /* a block may have a tail elsewhere */
-    QUEUE_MIN = 16,               /* a power of two */
-    ROOMS_MAX = 3,                /* places that one read can fill */
+    QUEUE_MIN = 16,                  /* a power of two */
+    ROOMS_MAX = 3,                   /* places that one read can fill */
 };
 
 struct rbt_channel {

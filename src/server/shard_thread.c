@@ -10,7 +10,6 @@
  * Threads: the shard's own and, for what `core` guards, those of workers in this process. */
 #include "server/shard_thread.h"
 
-#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,7 +25,7 @@
 #include "net/nearby.h"
 #include "server/host.h"
 
-static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
+_Static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
 
 enum {
     TABLE_MAX = 4096,
@@ -54,8 +53,8 @@ struct peer {
     struct rbt_guest guest;
     rbt_host *host; /* NULL: it has not said who it is */
     rbt_time since;
-    bool is_dirty; /* in the list of those that may have something to be sent */
-    bool is_over;  /* to be closed when the callbacks are done */
+    bool is_dirty;                /* in the list of those that may have something to be sent */
+    bool is_over;                 /* to be closed when the callbacks are done */
     char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
 };
 
@@ -452,8 +451,8 @@ static void accept_all(rbt_shard_thread *thread)
         }
         *peer = (struct peer){.thread = thread, .since = rbt_clock_now()};
         rbt_address_describe(socket, peer->name);
-        peer->guest = (struct rbt_guest){
-            .worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
+        peer->guest =
+            (struct rbt_guest){.worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
         const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
         rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
         if (st == RBT_OK) {
