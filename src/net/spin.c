@@ -1,8 +1,6 @@
 /* net/spin.c - whether to look again for a moment before going to sleep. */
 #include "net/spin.h"
 
-#include <sched.h>
-
 #include "base/thread.h"
 
 enum {
@@ -34,7 +32,6 @@ bool rbt_spin_begin(struct rbt_spin *spin)
 
 bool rbt_spin_again(const struct rbt_spin *spin)
 {
-    (void)sched_yield(); /* cannot fail */
     return rbt_clock_now() < spin->until;
 }
 

@@ -22,7 +22,7 @@ struct rbt_spin {
 };
 
 /* Whether to look for a while; and, after each look that found nothing, whether to look once more.
- * Lets other threads of this core go first. */
+ * The processor is not given away meanwhile: on a busy machine it would come back too late. */
 bool rbt_spin_begin(struct rbt_spin *spin);
 bool rbt_spin_again(const struct rbt_spin *spin);
 
