@@ -43,8 +43,8 @@ class Job:
         self.folder.mkdir(exist_ok=True)
         name, value = self.mark.split("=")
         self.process = subprocess.Popen(
-            [PROGRAM, "run", *map(str, words)], cwd=rubato.folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [PROGRAM, "run", "--verbose", *map(str, words)], cwd=rubato.folder,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=environment(TMPDIR=str(self.folder), **{name: value}, **more))
         self.messages = ""
 
