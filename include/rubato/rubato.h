@@ -39,10 +39,10 @@
 #ifndef RUBATO_RUBATO_H
 #define RUBATO_RUBATO_H
 
+#include <rubato/cluster.h>
 #include <rubato/export.h>
 #include <rubato/job.h>
 #include <rubato/set.h>
-#include <rubato/cluster.h>
 #include <rubato/simulate.h>
 #include <rubato/status.h>
 #include <rubato/table.h>

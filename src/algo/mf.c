@@ -179,8 +179,8 @@ static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint
     int64_t users = 0; /* of all shares: no two share a user */
     rbt_rows_free(&rows);
     const rbt_status got = rbt_get_within(worker, mf->sizes, 0, 0, &users);
-    *count = (items + (uint64_t)users) *
-             (uint64_t)(mf->config->rank + (mf->config->has_bias ? 1 : 0));
+    *count =
+        (items + (uint64_t)users) * (uint64_t)(mf->config->rank + (mf->config->has_bias ? 1 : 0));
     return got;
 }
 

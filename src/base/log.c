@@ -23,9 +23,12 @@ void rbt_log_list(FILE *log, enum rbt_log_level level, const char *module, const
     struct timespec now = {0};
     struct tm broken = {0};
     char text[1024];
-    (void)clock_gettime(CLOCK_REALTIME, &now);    /* cannot fail for this clock */
-    (void)localtime_r(&now.tv_sec, &broken);      /* without it the time reads 00:00:00 */
+    (void)clock_gettime(CLOCK_REALTIME, &now);       /* cannot fail for this clock */
+    (void)localtime_r(&now.tv_sec, &broken);         /* without it the time reads 00:00:00 */
     vsnprintf(text, sizeof text, format, arguments); /* a longer line is cut */
+    for (char *c = text; *c != '\0'; c++) { /* peers choose some of it: a line stays a line */
+        *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+    }
     flockfile(log);
     fprintf(log, "%02d:%02d:%02d.%03ld %s %s: %s\n", broken.tm_hour, broken.tm_min, broken.tm_sec,
             now.tv_nsec / NS_PER_MS, level == RBT_LOG_INFO ? "info" : "warn", module, text);

@@ -171,9 +171,8 @@ static double cpu_of(pid_t process)
     }
     text[length] = '\0';
     const char *after = strrchr(text, ')'); /* behind the name, which may hold anything */
-    if (after == NULL ||
-        sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-               &system) != 2) {
+    if (after == NULL || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                                &user, &system) != 2) {
         return 0;
     }
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);

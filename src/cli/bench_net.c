@@ -25,7 +25,7 @@
 #include "net/address.h"
 
 enum {
-    PING = 64,          /* bytes of a plain round trip */
+    PING = 64, /* bytes of a plain round trip */
     TRIPS = 2000,
     SMALL_ROWS = 1024,
 };
@@ -288,9 +288,8 @@ static rbt_status run_task(enum rbt_bench_transport transport, struct task *task
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_job_options options = {.struct_size = sizeof options,
-                                            .consistency = "asp",
-                                            .cluster = task->cluster.cluster};
+    const struct rbt_job_options options = {
+        .struct_size = sizeof options, .consistency = "asp", .cluster = task->cluster.cluster};
     const struct rbt_table_options table = {
         .struct_size = sizeof table, .type = RBT_F32, .width = width};
     rbt_job *job = NULL;
@@ -308,11 +307,10 @@ static rbt_status measure_size(struct rbt_bench_net *net, size_t size_index, dou
     const size_t size = rbt_bench_net_sizes[size_index];
     struct rbt_bench_net_size *figures = &net->sizes[size_index];
     struct task task = {.size = size, .seconds = seconds};
-    rbt_status st =
-        measure_stream(net->transport, size, seconds, &figures->raw.values[repetition]);
-    st = st != RBT_OK ? st
-                      : run_task(net->transport, &task, (uint32_t)(size / sizeof(float)),
-                                 dense_worker);
+    rbt_status st = measure_stream(net->transport, size, seconds, &figures->raw.values[repetition]);
+    st = st != RBT_OK
+             ? st
+             : run_task(net->transport, &task, (uint32_t)(size / sizeof(float)), dense_worker);
     figures->goodput.values[repetition] = task.rate;
     figures->own_cpu.values[repetition] = task.own_cpu;
     figures->peer_cpu.values[repetition] = task.peer_cpu;
@@ -351,7 +349,7 @@ rbt_status rbt_bench_net(const struct rbt_bench_net_options *options, struct rbt
         }
         st = st != RBT_OK ? st : measure_trips(net, false, i);
         if (st == RBT_OK && can_pin && sched_setaffinity(0, sizeof one, &one) == 0) {
-            st = measure_trips(net, true, i); /* children inherit where they may run */
+            st = measure_trips(net, true, i);             /* children inherit where they may run */
             (void)sched_setaffinity(0, sizeof all, &all); /* it was allowed before */
         }
     }

@@ -544,11 +544,11 @@ static rbt_status run_part(struct bench *bench, const struct rbt_table_options *
                            rbt_worker_function function)
 {
     struct rbt_bench_cluster cluster = {0};
-    rbt_status st = bench->options->in_processes
-                        ? rbt_bench_cluster_start(bench->options->transport,
-                                                  bench->options->servers,
-                                                  bench->options->workers, &cluster)
-                        : RBT_OK;
+    rbt_status st =
+        bench->options->in_processes
+            ? rbt_bench_cluster_start(bench->options->transport, bench->options->servers,
+                                      bench->options->workers, &cluster)
+            : RBT_OK;
     if (st != RBT_OK) {
         return st;
     }

@@ -83,11 +83,11 @@ struct rbt_bench_run {
 
 struct rbt_bench_ps_options {
     uint32_t workers;
-    uint32_t servers; /* shards */
-    uint64_t rows;    /* dense rows of the headline size, per worker */
-    uint32_t width;   /* their elements */
-    double seconds;   /* for each figure */
-    bool in_processes; /* servers are processes of their own */
+    uint32_t servers;                   /* shards */
+    uint64_t rows;                      /* dense rows of the headline size, per worker */
+    uint32_t width;                     /* their elements */
+    double seconds;                     /* for each figure */
+    bool in_processes;                  /* servers are processes of their own */
     enum rbt_bench_transport transport; /* then */
 };
 

@@ -304,9 +304,10 @@ static void print_text(const struct config *config, const struct machine *machin
     for (size_t i = 0; i < run_count; i++) {
         print_run(&runs[i]);
         if (config->in_processes) {
-            printf("  on the wire, over %s: %.2f bytes per key of a declared pull, %.2f of a push\n",
-                   rbt_bench_transports[config->transport], runs[i].set_pull_bytes,
-                   runs[i].set_push_bytes);
+            printf(
+                "  on the wire, over %s: %.2f bytes per key of a declared pull, %.2f of a push\n",
+                rbt_bench_transports[config->transport], runs[i].set_pull_bytes,
+                runs[i].set_push_bytes);
         }
     }
 }
@@ -367,9 +368,10 @@ static void add_net(struct rbt_json *json, const struct rbt_bench_net *net)
 static void print_trip(const char *where, const struct rbt_bench_series *raw,
                        const struct rbt_bench_series *pull, const struct rbt_bench_series *late)
 {
-    printf("  one-key pull, %-14s %6.1f us median (%.1f to %.1f), %.1f us 99%%; bare socket %.1f us\n",
-           where, rbt_bench_median(pull), rbt_bench_smallest(pull), rbt_bench_largest(pull),
-           rbt_bench_median(late), rbt_bench_median(raw));
+    printf(
+        "  one-key pull, %-14s %6.1f us median (%.1f to %.1f), %.1f us 99%%; bare socket %.1f us\n",
+        where, rbt_bench_median(pull), rbt_bench_smallest(pull), rbt_bench_largest(pull),
+        rbt_bench_median(late), rbt_bench_median(raw));
 }
 
 static void print_net(const struct rbt_bench_net *net)
@@ -398,10 +400,10 @@ static rbt_status run_net(const struct config *config)
     struct machine machine;
     struct rbt_bench_net net;
     look_at_machine(&machine);
-    const struct rbt_bench_net_options options = {
-        .transport = (enum rbt_bench_transport)config->transport,
-        .seconds = config->seconds,
-        .size = (size_t)config->size};
+    const struct rbt_bench_net_options options = {.transport =
+                                                      (enum rbt_bench_transport)config->transport,
+                                                  .seconds = config->seconds,
+                                                  .size = (size_t)config->size};
     rbt_status st = rbt_bench_net(&options, &net);
     if (st != RBT_OK) {
         return st;

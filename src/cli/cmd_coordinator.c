@@ -83,7 +83,7 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
         .cut_max = rbt_role_line_cut(role),
         .log = stderr,
         .should_stop = rbt_interrupt_seen,
-        .on_listen = say_address,
+        .on_listen = role->is_quiet && !role->is_child ? NULL : say_address,
     });
     rbt_interrupt_stop();
     rbt_role_line_end(role);

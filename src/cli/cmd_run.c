@@ -204,6 +204,7 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
         .start_timeout = line->start_timeout,
         .timeout = line->timeout,
         .is_quiet = !line->is_verbose,
+        .is_colocated = line->is_colocated,
         .job = halves->behind,
         .folder = scene->folder[0] != '\0' ? scene->folder : NULL,
         .environment = environ,

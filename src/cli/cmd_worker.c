@@ -3,6 +3,7 @@
  * "train" runs in this process. Any other program takes its place and finds in the environment what
  * rubato/cluster.h reads there. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,9 @@
 #include "cli/train.h"
 #include "cli/train_line.h"
 #include "coordinator/tether.h"
+#include "net/address.h"
+#include "net/member.h"
+#include "server/server.h"
 
 struct config {
     const char *coordinator;
@@ -28,6 +32,7 @@ struct config {
     int64_t index;
     const char *name_space;
     bool is_reader;
+    const char *serve;
 };
 
 static const char example[] = "rubato worker --coordinator unix:PATH --workers 4 -- train linear "
@@ -70,6 +75,12 @@ static const struct rbt_option options[] = {
      .type = RBT_OPTION_FLAG,
      .help = "Only read what the namespace's job trains.",
      .offset = offsetof(struct config, is_reader)},
+    {.name = "serve",
+     .type = RBT_OPTION_TEXT,
+     .unit = "ADDR",
+     .help = "Be a server as well, which listens there; workers of this process reach it by "
+             "function call.",
+     .offset = offsetof(struct config, serve)},
 };
 
 static void print_help(const struct rbt_option_table *tables)
@@ -153,6 +164,62 @@ static rbt_status train(const struct rbt_cluster_options *join, const struct rbt
     return st;
 }
 
+/* A server in this process, on a thread of its own. */
+struct companion {
+    struct rbt_server_options options;
+    pthread_t thread;
+    rbt_status status;
+    struct rbt_error_record error;
+};
+
+static void *serve(void *argument)
+{
+    struct companion *companion = argument;
+    companion->status = rbt_server_run(&companion->options);
+    rbt_error_save(&companion->error);
+    return NULL;
+}
+
+static rbt_status start_companion(const struct config *config, const struct rbt_role_line *role,
+                                  const struct rbt_cluster_options *join,
+                                  struct companion *companion)
+{
+    companion->options = (struct rbt_server_options){
+        .coordinator = join->coordinator,
+        .security = role->security,
+        .index = config->index < 0 ? RBT_INDEX_ANY : (int32_t)config->index,
+        .threads = 1,
+        .listen = config->serve,
+        .start_timeout = rbt_role_line_time(role->start_timeout),
+        .silence_max = rbt_role_line_time(role->timeout),
+        .cut_max = rbt_role_line_cut(role),
+        .log = stderr};
+    rbt_status st = rbt_address_check(config->serve);
+    if (st == RBT_OK && pthread_create(&companion->thread, NULL, serve, companion) != 0) {
+        st = rbt_fail(RBT_E_NOMEM, "could not start a server's thread");
+    }
+    return st;
+}
+
+/* Waits for the server, which others may still need. The worker's failure is the one to tell. */
+static rbt_status end_companion(struct companion *companion, rbt_status st)
+{
+    struct rbt_error_record record;
+    rbt_error_save(&record);
+    (void)pthread_join(companion->thread, NULL); /* cannot fail: it was started, and once */
+    rbt_error_restore(st != RBT_OK ? &record : &companion->error);
+    return st != RBT_OK ? st : companion->status;
+}
+
+static rbt_status train_and_serve(const struct config *config, const struct rbt_role_line *role,
+                                  const struct rbt_cluster_options *join,
+                                  const struct rbt_halves *halves)
+{
+    struct companion companion = {0};
+    const rbt_status st = start_companion(config, role, join, &companion);
+    return st != RBT_OK ? st : end_companion(&companion, train(join, halves));
+}
+
 static rbt_status work(const struct config *config, struct rbt_role_line *role,
                        const struct rbt_halves *halves)
 {
@@ -175,7 +242,9 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
         st = rbt_tether_hide(role->key_text, key_path, sizeof key_path);
         join.key_file = key_path;
     }
-    if (st == RBT_OK) {
+    if (st == RBT_OK && config->serve != NULL) {
+        st = train_and_serve(config, role, &join, halves);
+    } else if (st == RBT_OK) {
         st = is_train ? train(&join, halves) : become(&join, halves->behind);
     }
     rbt_role_line_end(role);
@@ -187,6 +256,9 @@ static rbt_status check(const struct config *config, const struct rbt_halves *ha
     if (!halves->is_cut || halves->behind_count == 0) {
         const rbt_status st = rbt_fail(RBT_E_INVALID, "what to run must follow \"--\"");
         return rbt_fail_hint(st, "For example: %s.", example);
+    }
+    if (config->serve != NULL && strcmp(halves->behind[0], "train") != 0) {
+        return rbt_fail(RBT_E_INVALID, "option \"--serve\" fits only \"train\"");
     }
     if (config->threads > config->workers) {
         return rbt_fail(RBT_E_INVALID,

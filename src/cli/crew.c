@@ -95,28 +95,39 @@ static rbt_status describe_coordinator(const struct rbt_crew_options *options,
     return st;
 }
 
+/* Where a server listens, behind the name of the option that says so. */
+static rbt_status add_listen(const struct rbt_crew_options *options, int64_t index,
+                             const char *option, struct rbt_words *words)
+{
+    const struct rbt_host *host =
+        options->is_colocated ? host_of_worker(options, index) : host_of_server(options, index);
+    if (options->directory != NULL) {
+        rbt_words_add(words, "--%s=unix:%s/server-%lld", option, options->directory,
+                      (long long)index);
+        return RBT_OK;
+    }
+    char address[RBT_HOST_NAME + 8];
+    const rbt_status st = tcp_address(options, host, address, sizeof address);
+    rbt_words_add(words, "--%s=%s", option, st == RBT_OK ? address : "");
+    return st;
+}
+
 static rbt_status describe_server(const struct rbt_crew_options *options, int64_t index,
                                   struct rbt_words *words)
 {
     rbt_words_add(words, "server");
     rbt_words_add(words, "--index=%lld", (long long)index);
     rbt_words_add(words, "--threads=%lld", (long long)options->server_threads);
-    rbt_status st = RBT_OK;
-    if (options->directory != NULL) {
-        rbt_words_add(words, "--listen=unix:%s/server-%lld", options->directory, (long long)index);
-    } else {
-        char address[RBT_HOST_NAME + 8];
-        st = tcp_address(options, host_of_server(options, index), address, sizeof address);
-        rbt_words_add(words, "--listen=%s", st == RBT_OK ? address : "");
-    }
+    const rbt_status st = add_listen(options, index, "listen", words);
     add_coordinator(options, words);
     add_common(options, words);
     return st;
 }
 
-static void describe_worker(const struct rbt_crew_options *options, int64_t index,
-                            struct rbt_words *words)
+static rbt_status describe_worker(const struct rbt_crew_options *options, int64_t index,
+                                  struct rbt_words *words)
 {
+    rbt_status st = RBT_OK;
     const int64_t left = options->workers - index * options->threads;
     RBT_ASSERT(left > 0);
     rbt_words_add(words, "worker");
@@ -126,8 +137,12 @@ static void describe_worker(const struct rbt_crew_options *options, int64_t inde
                   (long long)(left < options->threads ? left : options->threads));
     add_coordinator(options, words);
     add_common(options, words);
+    if (options->is_colocated && index < options->servers) {
+        st = add_listen(options, index, "serve", words);
+    }
     rbt_words_add(words, "--");
     rbt_words_add_all(words, options->job);
+    return st;
 }
 
 /* What the process reads first. */
@@ -174,9 +189,9 @@ static rbt_status describe(const struct rbt_crew_options *options, size_t i,
                            struct rbt_crew_member *member, struct rbt_launch_process *process)
 {
     const int64_t server = (int64_t)i - 1;
-    const int64_t worker = server - options->servers;
+    const int64_t worker = options->is_colocated ? server : server - options->servers;
     const struct rbt_host *host = host_of_server(options, server < 0 ? 0 : server);
-    if (worker >= 0) {
+    if (i > 0 && worker >= 0) {
         host = host_of_worker(options, worker);
     }
     rbt_status st = RBT_OK;
@@ -189,7 +204,7 @@ static rbt_status describe(const struct rbt_crew_options *options, size_t i,
         st = describe_server(options, server, &member->words);
     } else {
         snprintf(member->name, sizeof member->name, "worker/%lld", (long long)worker);
-        describe_worker(options, worker, &member->words);
+        st = describe_worker(options, worker, &member->words);
         process->is_worker = true;
         process->is_plain = worker == 0;
         process->is_ordered = process->is_plain && options->is_ordered;
@@ -202,7 +217,16 @@ rbt_status rbt_crew_build(const struct rbt_crew_options *options, struct rbt_cre
     RBT_ASSERT(options->workers > 0);
     RBT_ASSERT(options->threads > 0);
     RBT_ASSERT(options->servers > 0);
-    const size_t count = (size_t)(1 + options->servers + rbt_crew_processes(options));
+    const int64_t servers = options->is_colocated ? 0 : options->servers;
+    const size_t count = (size_t)(1 + servers + rbt_crew_processes(options));
+    if (options->is_colocated && options->servers > rbt_crew_processes(options)) {
+        return rbt_fail(RBT_E_INVALID, "%lld servers do not fit into %lld worker processes",
+                        (long long)options->servers, (long long)rbt_crew_processes(options));
+    }
+    if (options->is_colocated && options->server_threads != 1) {
+        return rbt_fail(RBT_E_INVALID,
+                        "options \"--colocate\" and \"--server-threads\" exclude each other");
+    }
     struct rbt_crew made = {.count = count};
     made.processes = rbt_calloc(count, sizeof *made.processes);
     made.members = rbt_calloc(count, sizeof *made.members);

@@ -37,6 +37,7 @@ struct rbt_crew_options {
     double start_timeout;
     double timeout;
     bool is_quiet;
+    bool is_colocated;        /* servers are in the first worker processes */
     char *const *job;         /* what to run; ends with NULL */
     const char *folder;       /* where to run on other hosts; may be NULL */
     char *const *environment; /* for other hosts, see coordinator/tether.h */

@@ -14,7 +14,7 @@
 #include "net/address.h"
 
 #define CUT_SECONDS 3.0
-#define AT(field) offsetof(struct rbt_role_line, field)
+#define AT(field)   offsetof(struct rbt_role_line, field)
 
 static const struct rbt_option options[] = {
     {.name = "key",

@@ -47,8 +47,8 @@ RBT_MUST_USE rbt_status rbt_role_line_coordinator(const char *given, const char 
 
 rbt_time rbt_role_line_time(double seconds);
 
-/* How long a process may be without a connection: a process that is not there does not come back, so
- * less than for one that is silent. */
+/* How long a process may be without a connection: a process that is not there does not come back,
+ * so less than for one that is silent. */
 rbt_time rbt_role_line_cut(const struct rbt_role_line *role);
 
 #endif

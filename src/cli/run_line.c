@@ -87,6 +87,11 @@ static const struct rbt_option options[] = {
      .value = "10",
      .help = "After so much time without a sign of life a process is lost.",
      .offset = AT(timeout)},
+    {.name = "colocate",
+     .type = RBT_OPTION_FLAG,
+     .help = "Servers live in the first worker processes, whose workers reach them by function "
+             "call.",
+     .offset = AT(is_colocated)},
     {.name = "verbose",
      .type = RBT_OPTION_FLAG,
      .help = "Say which processes come and go.",

@@ -24,6 +24,7 @@ struct rbt_run_line {
     const char *remote_path;
     double start_timeout;
     double timeout;
+    bool is_colocated;
     bool is_verbose;
 };
 

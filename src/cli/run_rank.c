@@ -2,9 +2,15 @@
  *
  * Each rank takes a role and plays it in its own process, in the words of `rubato coordinator`,
  * `server` and `worker`; the launcher streams the output and ends the others when one fails. On one
- * host they meet in a directory that each of them makes if it is not there, and removes if it is
- * empty: the last one succeeds. */
+ * host they meet in a directory that each of them makes if it is not there. The coordinator, which
+ * ends last, removes it with all that is in it; if the job has failed, everybody does. A launcher
+ * that has lost a rank sends the others SIGTERM, more than once, and soon after SIGKILL: there is
+ * no time for more than to remove the directory, and who has a socket in it does that.
+ *
+ * Threads: one that waits for the signal. */
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/role_line.h"
 #include "cli/run_line.h"
+#include "cli/sockets.h"
 #include "coordinator/rank.h"
 #include "coordinator/words.h"
 
@@ -104,6 +111,45 @@ static void describe(const struct rbt_run_line *line, const struct rbt_rank *ran
     }
 }
 
+/* Waits for the signal that ends the job. */
+static void *watch_signals(void *argument)
+{
+    const struct rbt_rank_plan *plan = argument;
+    sigset_t signals;
+    int number = 0;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    while (sigwait(&signals, &number) != 0) { /* ends with a signal; the set is a right one */
+    }
+    rbt_sockets_clear(plan->directory);
+    _exit(128 + number);
+}
+
+static rbt_status start_watching(const struct rbt_rank_plan *plan)
+{
+    sigset_t signals;
+    pthread_t thread;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for all threads to come */
+    const int error = pthread_create(&thread, NULL, watch_signals, (void *)plan);
+    if (error != 0) {
+        errno = error;
+        return rbt_fail(RBT_E_IO, "could not start a thread");
+    }
+    (void)pthread_detach(thread); /* it ends with the process */
+    return RBT_OK;
+}
+
+static rbt_status prepare_directory(const struct rbt_rank_plan *plan)
+{
+    if (plan->directory[0] == '\0') {
+        return RBT_OK;
+    }
+    const rbt_status st = make_directory(plan->directory);
+    return st == RBT_OK && plan->role != RBT_RANK_WORKER ? start_watching(plan) : st;
+}
+
 /* Plays the role. */
 static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves *halves,
                        struct rbt_words *words, int *code)
@@ -120,15 +166,16 @@ static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves
     if (words->has_failed) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the command line of this rank");
     }
-    if (plan->directory[0] != '\0') {
-        const rbt_status st = make_directory(plan->directory);
-        if (st != RBT_OK) {
-            return st;
-        }
+    const rbt_status st = prepare_directory(plan);
+    if (st != RBT_OK) {
+        return st;
     }
     *code = commands[plan->role]((int)words->count, words->items);
-    if (plan->directory[0] != '\0') {
-        (void)rmdir(plan->directory); /* the last one succeeds */
+    const bool is_over = plan->role == RBT_RANK_COORDINATOR || *code != RBT_EXIT_OK;
+    if (plan->directory[0] != '\0' && is_over) {
+        rbt_sockets_clear(plan->directory);
+    } else if (plan->directory[0] != '\0') {
+        (void)rmdir(plan->directory); /* if the coordinator was faster */
     }
     return RBT_OK;
 }

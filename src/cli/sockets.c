@@ -31,12 +31,9 @@ rbt_status rbt_sockets_make(struct rbt_sockets *sockets)
     return RBT_OK;
 }
 
-void rbt_sockets_remove(struct rbt_sockets *sockets)
+void rbt_sockets_clear(const char *path)
 {
-    if (sockets->path[0] == '\0') {
-        return;
-    }
-    DIR *directory = opendir(sockets->path);
+    DIR *directory = opendir(path);
     const struct dirent *entry = NULL;
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
         if (entry->d_type == DT_SOCK) {
@@ -46,6 +43,13 @@ void rbt_sockets_remove(struct rbt_sockets *sockets)
     if (directory != NULL) {
         (void)closedir(directory);
     }
-    (void)rmdir(sockets->path); /* what is left is not ours to remove */
-    sockets->path[0] = '\0';
+    (void)rmdir(path); /* what is left is not ours to remove */
+}
+
+void rbt_sockets_remove(struct rbt_sockets *sockets)
+{
+    if (sockets->path[0] != '\0') {
+        rbt_sockets_clear(sockets->path);
+        sockets->path[0] = '\0';
+    }
 }

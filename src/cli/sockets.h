@@ -17,4 +17,7 @@ RBT_MUST_USE rbt_status rbt_sockets_make(struct rbt_sockets *sockets);
 /* Removes it with the sockets that are left in it. */
 void rbt_sockets_remove(struct rbt_sockets *sockets);
 
+/* The same for the directory at `path`; one that is not there is as good. */
+void rbt_sockets_clear(const char *path);
+
 #endif

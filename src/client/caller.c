@@ -7,15 +7,15 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/hash.h"
+#include "client/compose.h"
 
 enum {
-    LIST_MIN = 16,               /* keys that are worth a name */
-    KEPT_MAX = 64 << 20,         /* bytes that a shard may owe an acknowledgement for */
-    AHEAD_MAX = 48,              /* requests ahead of their time, to one shard */
-    PLACE_MIN = 32 << 10,        /* bytes of rows that are worth being put where they belong */
+    KEPT_MAX = 64 << 20, /* bytes that a shard may owe an acknowledgement for */
+    AHEAD_MAX = 48,      /* requests ahead of their time, to one shard */
 };
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
+#define TIMEOUT_MAX        (NANOSECONDS_PER_MS << 30) /* of one wait */
 #define WHY_MS             1000 /* for the coordinator to say what has happened */
 
 /* What a request is for. */
@@ -33,7 +33,7 @@ struct rbt_ahead {
     struct rbt_wire_news news;    /* of the answer */
     struct asked *request;        /* on its way; or NULL */
     struct rbt_driver_call *call; /* waits for it; or NULL */
-    bool is_once; /* asked for by somebody who will want it once, not again and again */
+    bool is_once;   /* asked for by somebody who will want it once, not again and again */
     bool is_placed; /* the answer's rows are where they belong already; it is the rest of it */
 };
 
@@ -50,9 +50,10 @@ rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *
         return rbt_fail(RBT_E_NOMEM, "no memory for connections to %u shards", shared->shard_count);
     }
     rbt_status st = rbt_map_init(&caller->ahead_index, 0);
-    for (uint32_t i = 0; st == RBT_OK && i < shared->shard_count; i++) {
-        st = rbt_link_init(&caller->links[i], &links[i]);
+    for (uint32_t i = 0; i < shared->shard_count; i++) { /* all, so that all can be ended */
+        const rbt_status made = rbt_link_init(&caller->links[i], &links[i]);
         caller->links[i].options.hello.worker = caller->worker;
+        st = st != RBT_OK ? st : made;
     }
     return st;
 }
@@ -114,249 +115,41 @@ static rbt_status refuse(const struct rbt_caller *caller)
 
 /* --- Answers --------------------------------------------------------------------------------- */
 
-/* An answer as it came: a body, or what came before rows that were put where they belong. */
-struct body {
-    const char *bytes;
-    size_t count;
-    bool is_placed;
-};
-
-/* The same, taken apart. */
-struct answer {
-    struct rbt_wire_answer head;
-    struct rbt_wire_view view;
-    const char *placed; /* NULL, or how rows begin that were put where they belong; no view then */
-};
-
-static rbt_status wrong_answer(void)
+/* How many workers' sequences are asked for: a reader's numbers are not those of the job's workers,
+ * and it has no updates of its own. */
+static uint32_t applied_asked(const struct rbt_caller *caller, uint32_t shard,
+                              const struct rbt_shard_event *event)
 {
-    return rbt_fail(RBT_E_PROTOCOL, "an answer does not fit its request");
-}
-
-static rbt_status parse(const struct body *body, struct answer *answer)
-{
-    struct rbt_wire_cursor cursor = {body->bytes, body->bytes + body->count};
-    const rbt_status st = rbt_wire_get_answer(&cursor, &answer->head);
-    answer->placed = body->is_placed ? cursor.at : NULL;
-    if (st != RBT_OK || !body->is_placed) {
-        return st != RBT_OK ? st : rbt_wire_rows_get(&cursor.at, cursor.end, &answer->view);
-    }
-    return cursor.end - cursor.at == RBT_WIRE_ROWS_BYTES ? RBT_OK : wrong_answer();
-}
-
-/* Whether rows that were put where they belong are what was asked for, as they are. */
-static rbt_status check_placed(const struct rbt_caller_table *table, const struct answer *answer,
-                               const struct rbt_batch *batch)
-{
-    char expected[RBT_WIRE_ROWS_BYTES];
-    struct rbt_wire_rows rows = {.table = table->number,
-                                 .count = batch->count,
-                                 .element_size = table->element_size,
-                                 .width = table->width};
-    memcpy(&rows.list, answer->placed + 2 * sizeof(uint32_t), sizeof rows.list); /* either will do */
-    rbt_wire_rows_reserve_head(expected, &rows);
-    return memcmp(expected, answer->placed, sizeof expected) == 0 ? RBT_OK : wrong_answer();
-}
-
-/* Copies rows that lie side by side to where the batch wants them. */
-static void spread(const struct rbt_batch *batch, const char *from, size_t row_size)
-{
-    char *to = batch->values;
-    if (batch->positions == NULL) {
-        memcpy(to, from, batch->count * row_size);
-        return;
-    }
-    if (row_size == sizeof(uint32_t)) { /* the commonest: one float */
-        for (size_t i = 0; i < batch->count; i++) {
-            memcpy(to + (size_t)batch->positions[i] * sizeof(uint32_t), from + i * sizeof(uint32_t),
-                   sizeof(uint32_t));
-        }
-        return;
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        memcpy(to + batch->positions[i] * row_size, from + i * row_size, row_size);
-    }
-}
-
-/* Rows as they came, or unpacked into memory that the caller of this frees. */
-static rbt_status values_of(const struct rbt_wire_view *view, const void **values, void **unpacked)
-{
-    *unpacked = NULL;
-    *values = rbt_wire_view_raw(view);
-    if (*values != NULL || view->element_count == 0) {
-        return RBT_OK;
-    }
-    *unpacked = rbt_calloc((size_t)view->element_count, view->element_size);
-    if (*unpacked == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for %llu values",
-                        (unsigned long long)view->element_count);
-    }
-    *values = *unpacked;
-    return rbt_wire_view_values(view, *unpacked);
-}
-
-static rbt_status take_pull(const struct rbt_caller_table *table, const struct answer *answer,
-                            const struct rbt_shard_event *event)
-{
-    const struct rbt_batch *batch = &event->batches[0];
-    const struct rbt_wire_view *view = &answer->view;
-    const size_t row_size = (size_t)table->width * table->element_size;
-    if (answer->placed != NULL) {
-        return check_placed(table, answer, batch);
-    }
-    const bool fits =
-        view->count == batch->count && (view->offsets != NULL) == table->is_sparse &&
-        view->element_size == table->element_size &&
-        (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
-    if (!fits) {
-        return wrong_answer();
-    }
-    const void *values = NULL;
-    void *unpacked = NULL;
-    const rbt_status st = values_of(view, &values, &unpacked);
-    if (st == RBT_OK && table->is_sparse) {
-        event->on_elements(event->context, view->elements, values, (size_t)view->element_count);
-    } else if (st == RBT_OK) {
-        spread(batch, values, row_size);
-    }
-    rbt_free(unpacked);
-    return st;
-}
-
-static rbt_status take_scan(const struct rbt_caller_table *table, const struct answer *answer,
-                            struct rbt_shard_scan *scan)
-{
-    const struct rbt_wire_view *view = &answer->view;
-    const size_t row_size = (size_t)table->width * table->element_size;
-    scan->count = (size_t)answer->head.scan_count;
-    if (view->count > scan->capacity || view->count > answer->head.scan_count) {
-        return wrong_answer();
-    }
-    if (view->count == 0) {
-        return RBT_OK;
-    }
-    if (view->element_size != table->element_size ||
-        view->element_count != (uint64_t)view->count * table->width) {
-        return wrong_answer();
-    }
-    const void *values = NULL;
-    void *unpacked = NULL;
-    rbt_status st = rbt_wire_view_keys(view, scan->keys);
-    st = st != RBT_OK ? st : values_of(view, &values, &unpacked);
-    if (st == RBT_OK) {
-        memcpy(scan->values, values, view->count * row_size);
-    }
-    rbt_free(unpacked);
-    if (st == RBT_OK && view->count < answer->head.scan_count &&
-        view->count < scan->capacity) { /* there was room, but not in a message */
-        return rbt_fail(RBT_E_BUSY, "the range holds %zu rows, more than a message can",
-                        scan->count);
-    }
-    return st;
+    return caller->links[shard].options.hello.is_reader ? 0 : event->applied_count;
 }
 
 /* Gives a call what it has waited for. */
 static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *call,
-                           const struct answer *answer)
+                           const struct rbt_answer *answer)
 {
     struct rbt_shard_event *event = &call->event;
     const struct rbt_caller_table *table = &caller->shared->tables[event->table];
-    rbt_status st = event->kind == RBT_SHARD_SCAN ? take_scan(table, answer, event->scan)
-                                                  : take_pull(table, answer, event);
+    rbt_status st = event->kind == RBT_SHARD_SCAN ? rbt_answer_take_scan(table, answer, event->scan)
+                                                  : rbt_answer_take_rows(table, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
-        if (answer->head.applied_count != event->applied_count) {
-            return wrong_answer();
+        const uint32_t asked = applied_asked(caller, call->shard, event);
+        if (answer->head.applied_count != asked) {
+            return rbt_answer_wrong();
         }
         for (uint32_t i = 0; i < event->applied_count; i++) {
-            event->applied[i] = answer->head.applied[i];
+            event->applied[i] = i < asked ? answer->head.applied[i] : 0;
         }
     }
-    call->reply = (struct rbt_driver_reply){
-        .status = st == RBT_E_BUSY ? st : RBT_OK,
-        .version = answer->head.news.version,
-        .floor = answer->head.news.floor,
-        .acknowledged = caller->links[call->shard].news.arrived,
-        .had_to_wait = answer->head.was_parked && caller->had_to_wait};
+    call->reply =
+        (struct rbt_driver_reply){.status = st == RBT_E_BUSY ? st : RBT_OK,
+                                  .version = answer->head.news.version,
+                                  .floor = answer->head.news.floor,
+                                  .acknowledged = caller->links[call->shard].news.arrived,
+                                  .had_to_wait = answer->head.was_parked && caller->had_to_wait};
     return st == RBT_E_BUSY ? RBT_OK : st;
 }
 
 /* --- Requests -------------------------------------------------------------------------------- */
-
-/* Rows as the wire has them. */
-static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
-                                      const struct rbt_batch *batch, bool has_values)
-{
-    static const uint32_t nothing[2] = {0}; /* the values of no rows; their table must fit, too */
-    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
-    struct rbt_wire_rows rows = {.table = table->number,
-                                 .count = batch->count,
-                                 .keys = batch->keys,
-                                 .positions = batch->positions,
-                                 .values = has_values ? batch->values : NULL,
-                                 .element_size = table->element_size,
-                                 .width = table->width,
-                                 .offsets = has_values ? batch->offsets : NULL,
-                                 .elements = batch->elements,
-                                 .compression = caller->shared->compression};
-    if (has_values && batch->count == 0) {
-        rows.values = nothing;
-        rows.offsets = table->is_sparse ? nothing : NULL;
-        rows.elements = nothing;
-    }
-    return rows;
-}
-
-/* Sees to it that the shard has the batch's keys under their name, and names them. */
-static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
-                            const struct rbt_batch *batch, struct rbt_wire_rows *rows)
-{
-    if (batch->list == 0 || batch->count < LIST_MIN) {
-        return RBT_OK;
-    }
-    if (!rbt_link_has_list(link, batch->list)) {
-        if (!rbt_link_can_name(link)) {
-            return RBT_OK;
-        }
-        struct rbt_wire_rows keys = *rows;
-        keys.values = NULL;
-        keys.list = batch->list;
-        struct rbt_block *block =
-            rbt_block_create(RBT_WIRE_LIST_BYTES + rbt_wire_rows_bound(&keys));
-        if (block == NULL) {
-            return rbt_fail(RBT_E_NOMEM, "no memory for a list of %zu keys", batch->count);
-        }
-        block->bytes = RBT_WIRE_LIST_BYTES +
-                       rbt_wire_rows_put(block->data + RBT_WIRE_LIST_BYTES, &keys, NULL);
-        rbt_wire_close(block->data,
-                       (struct rbt_frame){.kind = RBT_FRAME_LIST, .worker = caller->worker},
-                       block->bytes);
-        const rbt_status st = rbt_link_add_list(link, batch->list, block);
-        if (st != RBT_OK) {
-            return st;
-        }
-    }
-    rows->keys = NULL;
-    rows->list = batch->list;
-    return RBT_OK;
-}
-
-/* Where the rows of a PULL may be put as they come: if they are many and lie side by side. */
-static struct rbt_channel_place place_of(const struct rbt_caller *caller,
-                                         const struct rbt_shard_event *event)
-{
-    const struct rbt_batch *batch = &event->batches[0];
-    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
-    const size_t bytes = batch->count * table->width * table->element_size;
-    if (table->is_sparse || batch->positions != NULL || bytes < PLACE_MIN ||
-        bytes % RBT_FRAME_ALIGN != 0) {
-        return (struct rbt_channel_place){0};
-    }
-    return (struct rbt_channel_place){.prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
-                                                event->applied_count * sizeof(uint64_t) +
-                                                RBT_WIRE_ROWS_BYTES,
-                                      .to = batch->values,
-                                      .bytes = bytes};
-}
 
 /* A PULL or SCAN with this need. */
 static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
@@ -364,40 +157,21 @@ static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
 {
     struct rbt_link *link = &caller->links[shard];
     const bool is_scan = event->kind == RBT_SHARD_SCAN;
-    struct rbt_wire_rows rows = {0};
-    rbt_status st = RBT_OK;
-    if (!is_scan) {
-        rows = wire_rows(caller, &event->batches[0], false);
-        st = name_keys(caller, link, &event->batches[0], &rows);
-    }
-    struct rbt_block *block =
-        st != RBT_OK ? NULL
-                     : rbt_block_create(is_scan ? RBT_WIRE_SCAN_BYTES
-                                                : RBT_WIRE_PULL_BYTES + rbt_wire_rows_bound(&rows));
-    if (block == NULL) {
-        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
-    }
-    if (is_scan) {
-        const struct rbt_wire_scan scan = {.need = need,
-                                           .range_first = event->scan->range.first,
-                                           .range_last = event->scan->range.last,
-                                           .capacity = event->scan->capacity,
-                                           .table = caller->shared->tables[event->table].number};
-        block->bytes = rbt_wire_put_scan(block->data, &scan);
-    } else {
-        const struct rbt_wire_pull pull = {.need = need,
-                                           .subscription = event->subscription,
-                                           .applied_first = event->applied_first,
-                                           .applied_count = event->applied_count};
-        block->bytes = rbt_wire_put_pull(block->data, &pull);
-        block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows, NULL);
+    struct rbt_block *block = NULL;
+    struct rbt_shard_event asking = *event;
+    asking.need = need;
+    asking.applied_count = is_scan ? 0 : applied_asked(caller, shard, event);
+    rbt_status st = is_scan ? rbt_compose_scan(caller, &asking, &block)
+                            : rbt_compose_pull(caller, link, &asking, &block);
+    if (st != RBT_OK) {
+        return st;
     }
     const struct rbt_frame header = {.kind = is_scan ? RBT_FRAME_SCAN : RBT_FRAME_PULL,
                                      .worker = caller->worker};
     struct rbt_link_request *sent = NULL;
     st = rbt_link_ask(link, block, header, asked, &sent);
     if (st == RBT_OK && !is_scan && (asked->ahead == NULL || asked->ahead->is_once)) {
-        sent->place = place_of(caller, event);
+        sent->place = rbt_compose_place(caller, event);
     }
     return st;
 }
@@ -425,7 +199,8 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
-/* Where what is known under a number is kept: of rows that are asked for again and again, or once. */
+/* Where what is known under a number is kept: of rows that are asked for again and again, or once.
+ */
 static uint64_t ahead_key(uint64_t number, uint32_t shard, bool is_once)
 {
     return rbt_hash_key(number) + 2 * (uint64_t)shard + is_once;
@@ -480,7 +255,7 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
 }
 
 /* Whether the answer has all that the reader relies on. */
-static bool has_least(const struct answer *answer, const struct rbt_shard_event *event)
+static bool has_least(const struct rbt_answer *answer, const struct rbt_shard_event *event)
 {
     if (answer->head.applied_count != event->applied_count) {
         return false;
@@ -495,16 +270,16 @@ static bool has_least(const struct answer *answer, const struct rbt_shard_event 
 
 /* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
 static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
-                     struct answer *answer)
+                     struct rbt_answer *answer)
 {
-    const struct body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
+    const struct rbt_body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
     return ahead->answer_bytes > 0 && ahead->news.floor >= event->need &&
-           parse(&kept, answer) == RBT_OK && has_least(answer, event);
+           rbt_answer_parse(&kept, answer) == RBT_OK && has_least(answer, event);
 }
 
 /* Copies never get older. */
-static rbt_status keep_newest(struct rbt_ahead *ahead, const struct answer *answer,
-                              const struct body *body)
+static rbt_status keep_newest(struct rbt_ahead *ahead, const struct rbt_answer *answer,
+                              const struct rbt_body *body)
 {
     if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version) {
         return RBT_OK;
@@ -528,7 +303,7 @@ static rbt_status keep_newest(struct rbt_ahead *ahead, const struct answer *answ
 static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahead)
 {
     struct rbt_driver_call *call = ahead->call;
-    struct answer kept;
+    struct rbt_answer kept;
     if (is_fresh(ahead, &call->event, &kept)) {
         ahead->call = NULL;
         caller->unanswered--;
@@ -553,7 +328,7 @@ static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call
     caller->unanswered++;
     /* A copy of the right clock that lacks something: what is asked for ahead may have to wait for
      * this very worker, so the rows are asked for as they are now. */
-    struct answer kept;
+    struct rbt_answer kept;
     if (ahead->request != NULL && ahead->news.floor >= call->event.need &&
         !is_fresh(ahead, &call->event, &kept)) {
         ahead->call = NULL;
@@ -596,11 +371,11 @@ static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 /* --- Receiving ------------------------------------------------------------------------------- */
 
 static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
-                               const struct body *body)
+                               const struct rbt_body *body)
 {
     struct rbt_ahead *ahead = asked->ahead;
-    struct answer answer;
-    rbt_status st = parse(body, &answer);
+    struct rbt_answer answer;
+    rbt_status st = rbt_answer_parse(body, &answer);
     if (st != RBT_OK) {
         return st;
     }
@@ -635,17 +410,17 @@ static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_lin
         return RBT_OK;
     }
     if (frame->kind == RBT_FRAME_ROWS && asked->done == NULL) {
-        const struct body whole = {.bytes = body,
-                                   .count = request->is_placed ? request->place.prefix
-                                                               : frame->length,
-                                   .is_placed = request->is_placed};
+        const struct rbt_body whole = {.bytes = body,
+                                       .count = request->is_placed ? request->place.prefix
+                                                                   : frame->length,
+                                       .is_placed = request->is_placed};
         st = receive_rows(caller, asked, &whole);
     } else if (frame->kind == RBT_FRAME_DONE && asked->done != NULL) {
         struct rbt_wire_cursor cursor = {body, body + frame->length};
         st = rbt_wire_get_done(&cursor, asked->done);
         caller->unanswered--;
     } else {
-        st = wrong_answer();
+        st = rbt_answer_wrong();
     }
     rbt_free(asked);
     request->owner = NULL;
@@ -660,13 +435,11 @@ static void on_news(void *context, struct rbt_link *link)
     const struct rbt_caller *caller = context;
     const uint32_t shard = link->options.hello.shard;
     int64_t floor = atomic_load_explicit(&caller->shared->floors[shard], memory_order_relaxed);
-    while (link->news.floor > floor &&
-           !atomic_compare_exchange_weak_explicit(&caller->shared->floors[shard], &floor,
-                                                  link->news.floor, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
+    while (link->news.floor > floor && !atomic_compare_exchange_weak_explicit(
+                                           &caller->shared->floors[shard], &floor, link->news.floor,
+                                           memory_order_relaxed, memory_order_relaxed)) {
     }
-    uint64_t version =
-        atomic_load_explicit(&caller->shared->versions[shard], memory_order_relaxed);
+    uint64_t version = atomic_load_explicit(&caller->shared->versions[shard], memory_order_relaxed);
     while (link->news.version > version &&
            !atomic_compare_exchange_weak_explicit(&caller->shared->versions[shard], &version,
                                                   link->news.version, memory_order_relaxed,
@@ -736,7 +509,8 @@ static void wait_once(struct rbt_caller *caller)
     int timeout = -1;
     if (deadline != RBT_TIME_NEVER) {
         const rbt_time left = deadline - now;
-        timeout = left <= 0 ? 0 : (int)((left + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
+        const rbt_time most = left < TIMEOUT_MAX ? left : TIMEOUT_MAX;
+        timeout = left <= 0 ? 0 : (int)((most + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
     }
     if (poll_all(caller, timeout) < 0 && errno != EINTR) {
         fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));
@@ -783,44 +557,6 @@ rbt_status rbt_caller_drain(struct rbt_caller *caller)
 
 /* --- Steps ----------------------------------------------------------------------------------- */
 
-/* The message of a PUSH; NULL and a status without memory. */
-static rbt_status make_push(struct rbt_caller *caller, struct rbt_link *link,
-                            const struct rbt_shard_event *event, struct rbt_block **block)
-{
-    size_t bytes = RBT_WIRE_PUSH_BYTES;
-    for (size_t i = 0; i < event->batch_count; i++) {
-        const struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
-        bytes += rbt_wire_rows_bound(&rows);
-    }
-    if (bytes > RBT_FRAME_BODY_MAX) {
-        return rbt_fail(RBT_E_INVALID, "the updates of one clock take %zu bytes, more than a "
-                                       "message holds (%u)",
-                        bytes, RBT_FRAME_BODY_MAX);
-    }
-    struct rbt_block *b = rbt_block_create(bytes);
-    if (b == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for a message of %zu bytes", bytes);
-    }
-    const struct rbt_wire_push push = {.clock = event->clock,
-                                       .marker = event->marker,
-                                       .range_first = event->range.first,
-                                       .range_last = event->range.last,
-                                       .batch_count = (uint32_t)event->batch_count};
-    b->bytes = rbt_wire_put_push(b->data, &push);
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
-        struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
-        st = name_keys(caller, link, &event->batches[i], &rows);
-        b->bytes += st != RBT_OK ? 0 : rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
-    }
-    if (st != RBT_OK) {
-        rbt_block_unref(b);
-        return st;
-    }
-    *block = b;
-    return RBT_OK;
-}
-
 static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *call)
 {
     const struct rbt_shard_event *event = &call->event;
@@ -835,7 +571,7 @@ static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *
         block = rbt_block_create(RBT_WIRE_LEAVE_BYTES);
         st = block == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for a message") : RBT_OK;
     } else {
-        st = make_push(caller, link, event, &block);
+        st = rbt_compose_push(caller, link, event, &block);
     }
     if (st != RBT_OK) {
         return st;

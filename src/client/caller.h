@@ -22,26 +22,19 @@
 
 #include "base/error.h"
 #include "base/map.h"
+#include "client/answer.h"
 #include "client/driver.h"
 #include "client/link.h"
 #include "net/member.h"
 #include "net/spin.h"
 
-/* What callers must know of a table. */
-struct rbt_caller_table {
-    uint32_t element_size;
-    uint32_t width;
-    bool is_sparse;
-    uint32_t number; /* at the shards: a reader's may differ */
-};
-
 /* What all callers of a process share. */
 struct rbt_caller_shared {
     rbt_member *member;
     uint32_t shard_count;
-    struct rbt_caller_table *tables;     /* written before the table is used */
-    atomic_int_least64_t *floors;        /* per shard, the highest heard of; relaxed */
-    atomic_uint_least64_t *versions;     /* the same */
+    struct rbt_caller_table *tables; /* written before the table is used */
+    atomic_int_least64_t *floors;    /* per shard, the highest heard of; relaxed */
+    atomic_uint_least64_t *versions; /* the same */
     enum rbt_compression compression;
 };
 
@@ -56,16 +49,15 @@ struct rbt_caller {
     struct rbt_ahead **ahead;
     uint32_t ahead_count;
     uint32_t ahead_max;
-    uint32_t unanswered; /* calls of the step under way */
-    bool had_to_wait;    /* one of them, for other workers */
+    uint32_t unanswered;              /* calls of the step under way */
+    bool had_to_wait;                 /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */
     struct rbt_spin spin;
-    rbt_status status;   /* why nothing works any more */
+    rbt_status status; /* why nothing works any more */
     struct rbt_error_record *error;
 };
 
-RBT_MUST_USE rbt_status rbt_caller_init(struct rbt_caller *caller,
-                                        struct rbt_caller_shared *shared,
+RBT_MUST_USE rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *shared,
                                         const struct rbt_link_options *links);
 void rbt_caller_deinit(struct rbt_caller *caller);
 

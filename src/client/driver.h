@@ -28,7 +28,7 @@ struct rbt_driver_reply {
     uint64_t acknowledged; /* the shard has all messages of the worker up to this sequence */
     rbt_time waited;       /* how long the call took because of others or of the way to them */
     bool had_to_wait;      /* other workers were behind */
-    uint64_t bytes_sent;     /* over the network since the last step, in the first reply of a step */
+    uint64_t bytes_sent;   /* over the network since the last step, in the first reply of a step */
     uint64_t bytes_received; /* the same; of drivers that count them */
 };
 

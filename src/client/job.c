@@ -42,8 +42,8 @@ static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
             return rbt_fail(RBT_E_INVALID, "a job runs on a cluster or on a simulated one");
         }
         if (options->workers != 0 && options->workers != plan->worker_count) {
-            return rbt_fail(RBT_E_INVALID, "the cluster has %u workers, not %u",
-                            plan->worker_count, options->workers);
+            return rbt_fail(RBT_E_INVALID, "the cluster has %u workers, not %u", plan->worker_count,
+                            options->workers);
         }
         job->worker_count = plan->worker_count;
         job->shard_count = plan->shard_count;

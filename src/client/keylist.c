@@ -126,6 +126,7 @@ rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, si
 
 rbt_status rbt_keylist_name(struct rbt_keylist *list)
 {
+    rbt_free(list->names);
     list->names = rbt_calloc(list->shard_count, sizeof *list->names);
     if (list->names == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of keys");

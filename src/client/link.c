@@ -1,4 +1,5 @@
-/* client/link.c - what one worker has on its way to one shard, and the connection that carries it. */
+/* client/link.c - what one worker has on its way to one shard, and the connection that carries it.
+ */
 #include "client/link.h"
 
 #include <string.h>
@@ -10,11 +11,12 @@
 
 enum {
     LISTS_MAX = 4096,
+    LIST_KEYS_MAX = 1 << 27, /* shards take twice as many, each 8 bytes there, however packed */
     MILLISECOND = 1000000,
 };
 
-#define BACKOFF_MIN (INT64_C(10) * MILLISECOND)
-#define BACKOFF_MAX (INT64_C(500) * MILLISECOND)
+#define BACKOFF_MIN    (INT64_C(10) * MILLISECOND)
+#define BACKOFF_MAX    (INT64_C(500) * MILLISECOND)
 #define LIST_BYTES_MAX (SIZE_MAX >> 34) /* 1 GiB of lists: what comes later is written out */
 
 rbt_status rbt_link_init(struct rbt_link *link, const struct rbt_link_options *options)
@@ -41,6 +43,11 @@ static void close_connection(struct rbt_link *link)
     }
     if (link->socket >= 0) {
         (void)close(link->socket);
+    }
+    if (link->is_near) {
+        link->near.ops->close(link->near.connection);
+        rbt_inbox_deinit(&link->inbox);
+        link->is_near = false;
     }
     link->channel = NULL;
     link->socket = -1;
@@ -108,19 +115,22 @@ void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats
 
 /* --- Losing and making connections ----------------------------------------------------------- */
 
-/* The connection is over; another will be tried soon. */
+/* The connection is over; another will be tried: at once, unless this one was of no use. A shard
+ * that greets and then hangs up every time is no better than one that is not there. */
 static void cut(struct rbt_link *link, rbt_time now)
 {
     const bool was_up = link->state == RBT_LINK_UP;
+    const bool was_useful = was_up && (link->was_useful || now - link->up_at >= BACKOFF_MAX);
     close_connection(link);
-    if (was_up) {
+    link->cuts += was_up;
+    if (was_useful) {
         link->down_since = now;
         link->backoff = BACKOFF_MIN;
-        link->cuts++;
+        link->retry_at = now;
+        return;
     }
-    link->retry_at = now + (was_up ? 0 : link->backoff);
-    link->backoff = was_up || link->backoff * 2 < BACKOFF_MAX ? link->backoff * (was_up ? 1 : 2)
-                                                               : BACKOFF_MAX;
+    link->retry_at = now + link->backoff;
+    link->backoff = link->backoff * 2 < BACKOFF_MAX ? link->backoff * 2 : BACKOFF_MAX;
 }
 
 /* Whether it has been tried for long enough; the last reason is in the thread's record. */
@@ -136,18 +146,11 @@ static rbt_status judge(const struct rbt_link *link, rbt_time now)
                     (double)(now - link->down_since) * 1e-9, why);
 }
 
-/* Starts to connect. */
-static rbt_status connect_link(struct rbt_link *link, rbt_time now)
+/* Sends a block on whatever connection there is. */
+static rbt_status send_block(struct rbt_link *link, struct rbt_block *block)
 {
-    link->down_since = link->down_since == 0 ? now : link->down_since;
-    if (rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
-        link->socket = -1;
-        cut(link, now);
-        return judge(link, now);
-    }
-    link->state = RBT_LINK_CONNECTING;
-    link->heard_at = now;
-    return RBT_OK;
+    return link->is_near ? link->near.ops->send(link->near.connection, block)
+                         : rbt_channel_send(link->channel, block);
 }
 
 static rbt_status send_hello(struct rbt_link *link)
@@ -157,13 +160,50 @@ static rbt_status send_hello(struct rbt_link *link)
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
     block->bytes = rbt_wire_put_hello(block->data, &link->options.hello);
-    rbt_wire_close(block->data,
-                   (struct rbt_frame){.kind = RBT_FRAME_HELLO,
-                                      .worker = link->options.hello.worker},
-                   block->bytes);
-    const rbt_status st = rbt_channel_send(link->channel, block);
+    rbt_wire_close(
+        block->data,
+        (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = link->options.hello.worker},
+        block->bytes);
+    const rbt_status st = send_block(link, block);
     rbt_block_unref(block);
     return st;
+}
+
+/* Connects to a shard of this process: RBT_E_NOTFOUND if it is not. */
+static rbt_status connect_near(struct rbt_link *link, rbt_time now)
+{
+    rbt_status st = rbt_inbox_init(&link->inbox);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_nearby_inbox inbox = {.context = &link->inbox, .deliver = rbt_inbox_deliver};
+    st = rbt_nearby_open(link->options.address, &inbox, &link->near);
+    if (st != RBT_OK) {
+        rbt_inbox_deinit(&link->inbox);
+        return st;
+    }
+    link->is_near = true;
+    link->state = RBT_LINK_GREETING;
+    link->heard_at = now;
+    return send_hello(link);
+}
+
+/* Starts to connect. */
+static rbt_status connect_link(struct rbt_link *link, rbt_time now)
+{
+    link->down_since = link->down_since == 0 ? now : link->down_since;
+    const rbt_status near = connect_near(link, now);
+    if (near != RBT_E_NOTFOUND) {
+        return near == RBT_E_NOMEM ? near : RBT_OK; /* what else went wrong shows when it is read */
+    }
+    if (rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
+        link->socket = -1;
+        cut(link, now);
+        return judge(link, now);
+    }
+    link->state = RBT_LINK_CONNECTING;
+    link->heard_at = now;
+    return RBT_OK;
 }
 
 /* An answer begins to come: where its rows belong. */
@@ -223,16 +263,15 @@ static rbt_status send_again(struct rbt_link *link)
 {
     rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < link->list_count; i++) {
-        st = rbt_channel_send(link->channel, link->lists[i]);
+        st = send_block(link, link->lists[i]);
     }
-    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL;
-         kept = kept->next) {
-        st = rbt_channel_send(link->channel, kept->block);
+    for (struct rbt_link_kept *kept = link->kept; st == RBT_OK && kept != NULL; kept = kept->next) {
+        st = send_block(link, kept->block);
     }
     for (struct rbt_link_request *request = link->requests; st == RBT_OK && request != NULL;
          request = request->next) {
         request->is_placed = false;
-        st = rbt_channel_send(link->channel, request->block);
+        st = send_block(link, request->block);
     }
     return st;
 }
@@ -242,15 +281,23 @@ static rbt_status send_again(struct rbt_link *link)
 /* Sends a block now if there is a connection; else it goes out when there is one. */
 static rbt_status transmit(struct rbt_link *link, struct rbt_block *block)
 {
-    const rbt_status st =
-        link->state == RBT_LINK_UP ? rbt_channel_send(link->channel, block) : RBT_OK;
+    const rbt_status st = link->state == RBT_LINK_UP ? send_block(link, block) : RBT_OK;
     return st == RBT_E_NOMEM ? st : RBT_OK; /* a broken connection shows when it is worked on */
+}
+
+/* Something is about to be sent: a connection that nobody has wanted was not lost for long. */
+static void note_wanted(struct rbt_link *link)
+{
+    if (link->state == RBT_LINK_DOWN && link->kept == NULL && link->requests == NULL) {
+        link->down_since = 0;
+    }
 }
 
 rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_t number,
                          bool is_leave)
 {
     RBT_ASSERT(number > link->sent);
+    note_wanted(link);
     struct rbt_link_kept *kept = rbt_calloc(1, sizeof *kept);
     if (kept == NULL) {
         rbt_block_unref(block);
@@ -271,6 +318,7 @@ rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block, uint64_
 rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *block, struct rbt_frame header,
                         void *owner, struct rbt_link_request **request)
 {
+    note_wanted(link);
     struct rbt_link_request *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
         rbt_block_unref(block);
@@ -297,9 +345,10 @@ bool rbt_link_has_list(const struct rbt_link *link, uint64_t name)
     return rbt_map_find(&link->list_index, name) != RBT_MAP_NONE;
 }
 
-bool rbt_link_can_name(const struct rbt_link *link)
+bool rbt_link_can_name(const struct rbt_link *link, size_t keys)
 {
-    return link->list_count < LISTS_MAX && link->list_bytes < LIST_BYTES_MAX;
+    return link->list_count < LISTS_MAX && link->list_bytes < LIST_BYTES_MAX &&
+           keys <= LIST_KEYS_MAX && link->list_keys <= LIST_KEYS_MAX - keys;
 }
 
 rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name, struct rbt_block *block)
@@ -328,12 +377,13 @@ bool rbt_link_is_flushed(const struct rbt_link *link)
 {
     const bool has_work =
         link->kept != NULL || link->requests != NULL || link->state != RBT_LINK_DOWN;
-    return link->state == RBT_LINK_UP ? rbt_channel_queued(link->channel) == 0 : !has_work;
+    return link->state == RBT_LINK_UP ? link->is_near || rbt_channel_queued(link->channel) == 0
+                                      : !has_work;
 }
 
 void rbt_link_flush(struct rbt_link *link)
 {
-    if (link->state == RBT_LINK_UP) {
+    if (link->state == RBT_LINK_UP && !link->is_near) {
         const rbt_status flushed = rbt_channel_flush(link->channel);
         (void)flushed; /* an error shows again when it is worked on */
     }
@@ -381,11 +431,11 @@ static rbt_status receive_answer(struct rbt_link *link, const struct rbt_frame *
     if (st != RBT_OK) {
         return st;
     }
-    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     struct rbt_link_request *request = take_request(link, frame->id);
     if (request == NULL) {
-        return RBT_OK; /* a repetition */
+        return RBT_OK; /* asked for in a run that is over: its news are, too */
     }
+    take_news(link, &news, (frame->flags & RBT_FRAME_HAS_LEFT) != 0);
     if (request->id == link->probe && request->owner == NULL) {
         link->probe = 0;
     } else {
@@ -419,17 +469,17 @@ static rbt_status receive_greeting(struct rbt_link *link, const struct rbt_frame
 {
     struct rbt_wire_cursor cursor = {body, body + frame->length};
     struct rbt_wire_news news;
-    rbt_status st = frame->kind == RBT_FRAME_WELCOME
-                        ? rbt_wire_get_news(&cursor, &news)
-                        : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u",
-                                   frame->kind);
+    rbt_status st =
+        frame->kind == RBT_FRAME_WELCOME
+            ? rbt_wire_get_news(&cursor, &news)
+            : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u", frame->kind);
     if (st != RBT_OK) {
         return st;
     }
     take_news(link, &news, false);
     link->state = RBT_LINK_UP;
-    link->down_since = 0;
-    link->backoff = BACKOFF_MIN;
+    link->up_at = link->heard_at;
+    link->was_useful = false;
     return send_again(link);
 }
 
@@ -442,6 +492,7 @@ static rbt_status receive_one(struct rbt_link *link, const struct rbt_frame *fra
     if (link->state == RBT_LINK_GREETING) {
         return receive_greeting(link, frame, body);
     }
+    link->was_useful = true;
     switch (frame->kind) {
     case RBT_FRAME_ACK: {
         const rbt_status st = rbt_wire_get_news(&cursor, &news);
@@ -458,6 +509,22 @@ static rbt_status receive_one(struct rbt_link *link, const struct rbt_frame *fra
     }
 }
 
+/* The next frame; the block, if there is one, is to be freed when it has been looked at. */
+static rbt_status next_frame(struct rbt_link *link, struct rbt_frame *frame, const char **body,
+                             struct rbt_block **block)
+{
+    *block = NULL;
+    if (!link->is_near) {
+        return rbt_channel_receive(link->channel, frame, body);
+    }
+    const rbt_status st = rbt_inbox_take(&link->inbox, block);
+    if (st != RBT_OK) {
+        return st;
+    }
+    *body = (*block)->data + RBT_FRAME_HEADER;
+    return rbt_frame_get((*block)->data, RBT_FRAME_BODY_MAX, frame);
+}
+
 /* Reads all there is. */
 static rbt_status receive(struct rbt_link *link, rbt_time now,
                           const struct rbt_link_handler *handler)
@@ -465,15 +532,19 @@ static rbt_status receive(struct rbt_link *link, rbt_time now,
     struct rbt_frame frame;
     const char *body = NULL;
     for (;;) { /* ends: what has come is finite, and is read once */
-        rbt_status st = rbt_channel_receive(link->channel, &frame, &body);
+        struct rbt_block *block = NULL;
+        rbt_status st = next_frame(link, &frame, &body, &block);
         if (st == RBT_E_BUSY) {
             return RBT_OK;
         }
         if (st == RBT_OK && frame.kind == RBT_FRAME_REFUSED) {
-            return receive_refusal(link, &frame, body, now);
+            st = receive_refusal(link, &frame, body, now);
+            rbt_block_unref(block);
+            return st;
         }
         link->heard_at = st == RBT_OK ? now : link->heard_at;
         st = st != RBT_OK ? st : receive_one(link, &frame, body, handler);
+        rbt_block_unref(block);
         if (st == RBT_E_NOMEM) {
             return st;
         }
@@ -493,15 +564,27 @@ static bool is_owed(const struct rbt_link *link)
     return link->state == RBT_LINK_GREETING || link->requests != NULL || link->kept != NULL;
 }
 
+/* When the shard has been silent for too long: it was asked, unless it is a greeting that is due.
+ * Its owner may have been busy elsewhere for hours, so what counts is the time since the question.
+ */
+static rbt_time silence_end(const struct rbt_link *link)
+{
+    const rbt_time silence_max = link->options.silence_max;
+    if (link->state == RBT_LINK_GREETING) {
+        return link->heard_at + silence_max;
+    }
+    return link->probe == 0 ? RBT_TIME_NEVER : link->probed_at + silence_max - silence_max / 4;
+}
+
 /* Asks whether the shard is still there when it has said nothing for a while, and cuts the
  * connection when it does not answer that, either. */
 static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
 {
     const rbt_time silent = now - link->heard_at;
-    if (!is_owed(link) || silent < link->options.silence_max / 4) {
+    if (link->is_near || !is_owed(link) || silent < link->options.silence_max / 4) {
         return RBT_OK;
     }
-    if (silent >= link->options.silence_max) {
+    if (now >= silence_end(link)) {
         (void)rbt_fail(RBT_E_TIMEOUT, "no word for %.3gs", (double)silent * 1e-9);
         cut(link, now);
         return judge(link, now); /* or it might be greeted in vain for ever */
@@ -515,10 +598,10 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     }
     struct rbt_link_request *request = NULL;
     block->bytes = RBT_WIRE_RESET_BYTES;
-    const struct rbt_frame header = {.kind = RBT_FRAME_STATS,
-                                     .worker = link->options.hello.worker};
+    const struct rbt_frame header = {.kind = RBT_FRAME_STATS, .worker = link->options.hello.worker};
     const rbt_status st = rbt_link_ask(link, block, header, NULL, &request);
     link->probe = st == RBT_OK ? request->id : 0;
+    link->probed_at = now;
     return st;
 }
 
@@ -535,15 +618,19 @@ rbt_time rbt_link_prepare(const struct rbt_link *link, struct pollfd *poll)
     case RBT_LINK_UP:
         break;
     }
+    if (link->is_near) {
+        struct rbt_inbox *inbox = (struct rbt_inbox *)(uintptr_t)&link->inbox; /* only locked */
+        *poll = (struct pollfd){.fd = link->inbox.event, .events = POLLIN};
+        return rbt_inbox_is_empty(inbox) ? RBT_TIME_NEVER : 0;
+    }
     poll->fd = rbt_channel_socket(link->channel);
     poll->events = rbt_channel_wants(link->channel);
     if (!is_owed(link)) {
         return RBT_TIME_NEVER;
     }
-    const rbt_time quarter = link->heard_at + link->options.silence_max / 4;
     return link->probe == 0 && link->state == RBT_LINK_UP
-               ? quarter
-               : link->heard_at + link->options.silence_max;
+               ? link->heard_at + link->options.silence_max / 4
+               : silence_end(link);
 }
 
 rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
@@ -562,7 +649,8 @@ rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
     if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
         st = watch_silence(link, now);
     }
-    if (st == RBT_OK && (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
+    if (st == RBT_OK && !link->is_near &&
+        (link->state == RBT_LINK_UP || link->state == RBT_LINK_GREETING)) {
         const rbt_status flushed = rbt_channel_flush(link->channel);
         if (flushed != RBT_OK && flushed != RBT_E_BUSY) {
             cut(link, now);

@@ -1,9 +1,9 @@
 /* client/link.h - what one worker has on its way to one shard, and the connection that carries it.
  *
  * Updates are kept until the shard has said that they have arrived, requests until they are
- * answered, lists of keys for good. When the connection is cut a new one is made, and what the shard
- * lacks is sent again, in order: nothing is lost, and nothing counts twice, because shards know
- * messages by their numbers. A link gives up when it has had no connection for too long.
+ * answered, lists of keys for good. When the connection is cut a new one is made, and what the
+ * shard lacks is sent again, in order: nothing is lost, and nothing counts twice, because shards
+ * know messages by their numbers. A link gives up when it has had no connection for too long.
  *
  * A link never waits: its owner polls.
  *
@@ -25,9 +25,11 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "client/inbox.h"
 #include "net/address.h"
 #include "net/block.h"
 #include "net/channel.h"
+#include "net/nearby.h"
 #include "wire/message.h"
 
 struct rbt_link_options {
@@ -67,13 +69,20 @@ struct rbt_link_request {
 struct rbt_link {
     struct rbt_link_options options;
     enum rbt_link_state state;
+    /* The shard is in this process: then there is no channel. */
+    bool is_near;
+    struct rbt_nearby_connection near;
+    struct rbt_inbox inbox;
     rbt_channel *channel; /* GREETING and UP */
     int socket;           /* CONNECTING */
     rbt_time retry_at;
     rbt_time backoff;
-    rbt_time down_since; /* when the last connection ended, or the first was wanted */
-    rbt_time heard_at;   /* when something last came */
-    uint64_t probe;      /* id of the question whether it is still there; 0: none */
+    rbt_time down_since;        /* when the last useful connection ended, or the first was wanted */
+    rbt_time heard_at;          /* when something last came */
+    uint64_t probe;             /* id of the question whether it is still there; 0: none */
+    rbt_time probed_at;         /* when that was asked */
+    rbt_time up_at;             /* when the connection was made */
+    bool was_useful;            /* more than a greeting has come over it */
     struct rbt_link_kept *kept; /* in the order of numbers */
     struct rbt_link_kept *kept_last;
     size_t kept_bytes;
@@ -87,8 +96,9 @@ struct rbt_link {
     uint32_t list_count;
     uint32_t list_max;
     size_t list_bytes;
-    struct rbt_wire_news news; /* the latest */
-    uint64_t cuts;             /* connections lost so far */
+    size_t list_keys;              /* counted by whoever adds lists */
+    struct rbt_wire_news news;     /* the latest */
+    uint64_t cuts;                 /* connections lost so far */
     struct rbt_channel_stats past; /* of connections that are over */
 };
 
@@ -121,7 +131,7 @@ RBT_MUST_USE rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *bl
 bool rbt_link_has_list(const struct rbt_link *link, uint64_t name);
 RBT_MUST_USE rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name,
                                           struct rbt_block *block);
-bool rbt_link_can_name(const struct rbt_link *link);
+bool rbt_link_can_name(const struct rbt_link *link, size_t keys);
 
 /* Whether everything has been handed to the kernel. */
 bool rbt_link_is_flushed(const struct rbt_link *link);

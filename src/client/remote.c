@@ -1,7 +1,8 @@
 /* client/remote.c - the driver for processes: workers are threads here, shards are elsewhere.
  *
- * Each worker has connections of its own to all shards and drives them itself (client/caller.h). One
- * more caller, behind a mutex, is for what concerns the whole process: tables, new runs, figures.
+ * Each worker has connections of its own to all shards and drives them itself (client/caller.h).
+ * One more caller, behind a mutex, is for what concerns the whole process: tables, new runs,
+ * figures.
  *
  * A run ends when all processes have ended it: they meet at the coordinator, say how it went, and
  * take the first failure as everybody's. So clocks can be set back for the next run.
@@ -130,6 +131,9 @@ static rbt_status reset_shard(struct remote *remote, uint32_t shard)
         for (uint32_t i = 0; i < remote->caller_count; i++) {
             rbt_caller_reset(&remote->callers[i]);
         }
+        lock(remote); /* this one may have heard how the last run ended */
+        rbt_caller_reset(&remote->control);
+        unlock(remote);
         for (uint32_t i = 0; i < remote->shared.shard_count; i++) {
             atomic_store_explicit(&remote->shared.floors[i], 0, memory_order_relaxed);
         }
@@ -354,7 +358,7 @@ static void take_records(void *context, uint32_t process, const char *bytes, siz
 {
     const struct sharing *sharing = context;
     const size_t first = (size_t)process * sharing->plan->process_size;
-    if (first + size / sharing->size <= sharing->plan->worker_count) {
+    if (size % sharing->size == 0 && first + size / sharing->size <= sharing->plan->worker_count) {
         memcpy(sharing->records + first * sharing->size, bytes, size);
     }
 }
@@ -418,9 +422,9 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .close = close_remote};
 
 static const struct rbt_driver_ops reader_ops = {.step = step,
-                                          .ask = expect,
-                                          .has_answer = has_answer,
-                                          .forget = forget,
+                                                 .ask = expect,
+                                                 .has_answer = has_answer,
+                                                 .forget = forget,
                                                  .floor = floor_of,
                                                  .version = version_of,
                                                  .run = run,
@@ -436,15 +440,14 @@ static struct rbt_link_options *make_links(const struct remote *remote)
     const struct rbt_member_plan *plan = remote->plan;
     struct rbt_link_options *links = rbt_calloc(plan->shard_count, sizeof *links);
     for (uint32_t i = 0; links != NULL && i < plan->shard_count; i++) {
-        links[i] =
-            (struct rbt_link_options){.security = cluster->security,
-                                      .cut_max = cluster->cut_max,
-                                      .silence_max = cluster->silence_max,
-                                      .hello = {.cluster = plan->cluster,
-                                                .job = plan->job,
-                                                .worker_count = plan->worker_count,
-                                                .shard = i,
-                                                .is_reader = cluster->is_reader}};
+        links[i] = (struct rbt_link_options){.security = cluster->security,
+                                             .cut_max = cluster->cut_max,
+                                             .silence_max = cluster->silence_max,
+                                             .hello = {.cluster = plan->cluster,
+                                                       .job = plan->job,
+                                                       .worker_count = plan->worker_count,
+                                                       .shard = i,
+                                                       .is_reader = cluster->is_reader}};
         snprintf(links[i].address, sizeof links[i].address, "%s", plan->shards[i]);
         snprintf(links[i].hello.space, sizeof links[i].hello.space, "%s", cluster->name_space);
         snprintf(links[i].hello.node, sizeof links[i].hello.node, "%s/%u",

@@ -190,8 +190,7 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
     const struct rbt_portion *portion = set->portion;
     const bool may_reuse = set->base != NULL && !portion->table->is_eager &&
                            portion->table->options.overlay != RBT_OVERLAY_PROCESS &&
-                           staleness != RBT_STALENESS_ANY &&
-                           !set->worker->job->driver->is_reader;
+                           staleness != RBT_STALENESS_ANY && !set->worker->job->driver->is_reader;
     const bool has_own =
         set->push_seen == portion->push_count && set->add_seen == portion->add_count;
     return may_reuse && has_own && set->clock >= 0 &&
@@ -202,8 +201,7 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
 {
     return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
                              .need = rbt_worker_need(set->worker, staleness),
-                             .subscription =
-                                 set->portion->table->is_eager ? set->subscription : 0,
+                             .subscription = set->portion->table->is_eager ? set->subscription : 0,
                              .asked = set->subscription};
 }
 

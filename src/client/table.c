@@ -133,12 +133,11 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .rows_expected = share + more};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
-        struct rbt_driver_call call = {
-            .shard = shard,
-            .event = {.kind = RBT_SHARD_TABLE,
-                      .table = table->id,
-                      .schema = &schema,
-                      .name = table->name}};
+        struct rbt_driver_call call = {.shard = shard,
+                                       .event = {.kind = RBT_SHARD_TABLE,
+                                                 .table = table->id,
+                                                 .schema = &schema,
+                                                 .name = table->name}};
         driver->ops->step(driver, &call, 1);
         if (call.reply.status != RBT_OK) {
             return call.reply.status;

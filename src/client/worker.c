@@ -164,7 +164,9 @@ int64_t rbt_worker_shard_clock(const rbt_worker *worker)
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 {
     RBT_ASSERT(staleness >= RBT_STALENESS_ANY);
-    return staleness == RBT_STALENESS_ANY || worker->job->driver->is_reader ? RBT_CLOCK_ANY : rbt_client_clock(worker) - staleness;
+    return staleness == RBT_STALENESS_ANY || worker->job->driver->is_reader
+               ? RBT_CLOCK_ANY
+               : rbt_client_clock(worker) - staleness;
 }
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
@@ -566,7 +568,8 @@ void rbt_worker_retire(rbt_worker *worker)
         return;
     }
     atomic_store_explicit(&worker->has_left, true, memory_order_relaxed);
-    for (uint32_t shard = 0; !worker->job->driver->is_reader && shard < worker->job->shard_count; shard++) {
+    for (uint32_t shard = 0; !worker->job->driver->is_reader && shard < worker->job->shard_count;
+         shard++) {
         struct rbt_driver_call call = {.shard = shard,
                                        .event = {.kind = RBT_SHARD_LEAVE,
                                                  .worker = worker->index,

@@ -46,8 +46,8 @@ struct line {
     rbt_watch *watch;
     uint32_t peer; /* or RBT_ROSTER_NOBODY */
     bool is_closing;
-    bool is_over;      /* freed soon */
-    rbt_time deadline; /* of a line without a peer */
+    bool is_over;              /* freed soon */
+    rbt_time deadline;         /* of a line without a peer */
     char who[RBT_ADDRESS_MAX]; /* where it came from, for people */
 };
 
@@ -252,7 +252,8 @@ static void log_effect(const struct driver *driver, const struct rbt_roster_effe
 {
     char node[RBT_ROSTER_NODE_MAX];
     if (effect->kind == RBT_ROSTER_GOODBYE) {
-        note(driver, RBT_LOG_INFO, "left node=%s", rbt_roster_node(driver->roster, effect->peer, node));
+        note(driver, RBT_LOG_INFO, "left node=%s",
+             rbt_roster_node(driver->roster, effect->peer, node));
     } else if (effect->kind == RBT_ROSTER_LOST) {
         note(driver, RBT_LOG_WARN, "%s", effect->text);
     } else if (effect->kind == RBT_ROSTER_STARTED) {
@@ -261,8 +262,8 @@ static void log_effect(const struct driver *driver, const struct rbt_roster_effe
     } else if (effect->kind == RBT_ROSTER_ENDED && effect->status == RBT_OK) {
         note(driver, RBT_LOG_INFO, "job ended job=%llu", (unsigned long long)effect->job);
     } else if (effect->kind == RBT_ROSTER_ENDED) {
-        note(driver, RBT_LOG_WARN, "job failed job=%llu why=\"%s\"", (unsigned long long)effect->job,
-             effect->text);
+        note(driver, RBT_LOG_WARN, "job failed job=%llu why=\"%s\"",
+             (unsigned long long)effect->job, effect->text);
     }
 }
 
@@ -439,7 +440,8 @@ static void break_line(struct line *line, rbt_status st)
     } else {
         const uint32_t peer = line->peer;
         char node[RBT_ROSTER_NODE_MAX];
-        note(driver, RBT_LOG_INFO, "connection cut node=%s", rbt_roster_node(driver->roster, peer, node));
+        note(driver, RBT_LOG_INFO, "connection cut node=%s",
+             rbt_roster_node(driver->roster, peer, node));
         end_line(line);
         rbt_roster_cut(driver->roster, peer, rbt_clock_now());
     }
@@ -645,7 +647,8 @@ rbt_status rbt_coordinator_run(const struct rbt_coordinator_options *options)
     driver->listener = -1;
     rbt_status st = open_driver(driver, address);
     if (st == RBT_OK) {
-        note(driver, RBT_LOG_INFO, "listening address=%s servers=%u", address, options->server_count);
+        note(driver, RBT_LOG_INFO, "listening address=%s servers=%u", address,
+             options->server_count);
         if (options->on_listen != NULL) {
             options->on_listen(address);
         }

@@ -42,6 +42,7 @@ enum {
     READ_BYTES = 65536,
     PART_BYTES = 4096,
     WORDS_MAX = 4096, /* of one command line */
+    LOGINS_MAX = 6,   /* at a time on one host: sshd turns some of more than ten away */
 };
 
 enum phase { RUNNING, FINISHING, SETTLING, STOPPING, TERMINATING, KILLING };
@@ -214,10 +215,40 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* --- Ends ------------------------------------------------------------------------------------- */
 
-/* Whether some child was never started, because the first did not say where it listens. */
+/* Whether some child was never started, because the first did not say where it listens, or because
+ * others are still logging in. */
 static bool has_waiting(const struct launch *launch)
 {
-    return !launch->children[launch->options->count - 1].is_started;
+    for (size_t i = 0; i < launch->options->count; i++) {
+        if (!launch->children[i].is_started) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the child is on its way to another host. */
+static bool is_logging_in(const struct child *child)
+{
+    return child->process->is_remote && child->is_started && !child->has_exited &&
+           child->record.pid == 0;
+}
+
+/* The start takes too long: says who of those that were started has said nothing. */
+static void give_up_start(struct launch *launch)
+{
+    const struct child *silent = &launch->children[0];
+    for (size_t i = 0; silent->record.address[0] != '\0' && i < launch->options->count; i++) {
+        if (is_logging_in(&launch->children[i])) {
+            silent = &launch->children[i];
+            break;
+        }
+    }
+    launch->start_status =
+        rbt_fail(RBT_E_TIMEOUT, "could not start %s on host \"%s\": nothing heard for %.3g s",
+                 silent->process->name, silent->process->host, launch->options->start_seconds);
+    rbt_error_save(&launch->start_error);
+    end_all(launch, TERMINATING);
 }
 
 static struct rbt_verdict_end end_of(const struct child *child)
@@ -280,12 +311,7 @@ static void watch_job(struct launch *launch)
         }
     }
     if (has_waiting(launch) && uv_now(&launch->loop) >= launch->start_ms) {
-        const struct rbt_launch_process *first = &launch->options->processes[0];
-        launch->start_status =
-            rbt_fail(RBT_E_TIMEOUT, "could not start %s on host \"%s\": nothing heard for %.3g s",
-                     first->name, first->host, launch->options->start_seconds);
-        rbt_error_save(&launch->start_error);
-        end_all(launch, TERMINATING);
+        give_up_start(launch);
     }
 }
 
@@ -485,13 +511,25 @@ static rbt_status start(struct child *child, const char *address)
     return st;
 }
 
+/* Whether the child's host has as many logins under way as it bears. */
+static bool is_crowded(const struct launch *launch, const struct rbt_launch_process *process)
+{
+    uint32_t logins = 0;
+    for (size_t i = 0; process->is_remote && i < launch->options->count; i++) {
+        const struct child *child = &launch->children[i];
+        logins += is_logging_in(child) && strcmp(child->process->host, process->host) == 0 ? 1 : 0;
+    }
+    return logins >= LOGINS_MAX;
+}
+
 /* Starts all that can be started by now. */
 static void start_waiting(struct launch *launch)
 {
     const char *address = launch->children[0].record.address;
     for (size_t i = 0; i < launch->options->count && launch->phase == RUNNING; i++) {
         struct child *child = &launch->children[i];
-        if (child->is_started || (address[0] == '\0' && needs_address(child->process))) {
+        if (child->is_started || (address[0] == '\0' && needs_address(child->process)) ||
+            is_crowded(launch, child->process)) {
             continue;
         }
         launch->start_status = start(child, address);

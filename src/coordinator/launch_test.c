@@ -4,6 +4,7 @@
 #include "base/test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,14 +130,19 @@ static void assert_child_ended(const char *text)
     const long pid = strtol(child + strlen("child "), NULL, 10);
     assert_true(pid > 1);
     char path[64];
-    char line[256] = "";
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (file != NULL) {
-        assert_non_null(fgets(line, sizeof line, file));
-        assert_non_null(strstr(line, ") Z"));
-        fclose(file);
+    bool has_ended = false;
+    for (int i = 0; !has_ended && i < 1000; i++) { /* it was killed, but dying takes a moment */
+        char line[256] = "";
+        FILE *file = fopen(path, "r");
+        has_ended = file == NULL || fgets(line, sizeof line, file) == NULL ||
+                    strstr(line, ") Z") != NULL || strstr(line, ") X") != NULL;
+        if (file != NULL) {
+            fclose(file);
+        }
+        (void)poll(NULL, 0, has_ended ? 0 : 10);
     }
+    assert_true(has_ended);
 }
 
 /* One that ignores SIGTERM, and has a child that does. */

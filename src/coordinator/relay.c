@@ -96,13 +96,18 @@ static void show(struct rbt_relay *relay, bool is_whole)
     relay->shown = relay->line.length;
 }
 
-/* The line is whole. What was shown of it already cannot be kept back any more. */
+/* The line is whole. What was shown of it already cannot be kept back any more. ssh ends its own
+ * lines as terminals do. */
 static void end_line(struct rbt_relay *relay)
 {
-    if (!remember(relay->record, rbt_text_data(&relay->line)) || relay->shown > 0) {
+    struct rbt_text_buffer *line = &relay->line;
+    if (line->length > relay->shown && line->data[line->length - 1] == '\r') {
+        line->data[--line->length] = '\0';
+    }
+    if (!remember(relay->record, rbt_text_data(line)) || relay->shown > 0) {
         show(relay, true);
     }
-    rbt_text_clear(&relay->line);
+    rbt_text_clear(line);
     relay->shown = 0;
 }
 

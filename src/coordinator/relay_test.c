@@ -41,7 +41,7 @@ static void lines_are_whole_and_named(void **state)
     struct rbt_relay relay = {.name = "server/1", .screen = &f.screen, .record = &f.record};
     take(&relay, "he");
     assert_int_equal(f.size, 0);
-    take(&relay, "llo\n\nsecond\nrest");
+    take(&relay, "llo\r\n\nsecond\nrest");
     assert_string_equal(f.text, "[server/1] hello\n[server/1] \n[server/1] second\n");
     rbt_relay_finish(&relay);
     assert_non_null(strstr(f.text, "[server/1] rest\n"));

@@ -17,7 +17,7 @@ struct rbt_batch {
     const uint64_t *keys;
     const uint32_t *positions;
     uint64_t list; /* a name for the selected keys, for whoever has them already; 0: none */
-    void *values; /* dense: at position * width; a push reads them, a pull writes them */
+    void *values;  /* dense: at position * width; a push reads them, a pull writes them */
 
     /* Where the shard found the rows, by position, so that it need not look again; both NULL or
      * both given. `slots_complete` is the number of rows in the table when all slots were last

@@ -11,9 +11,9 @@
 #include "base/assert.h"
 
 enum {
-    SPARE_MAX = 16,           /* blocks that a thread keeps */
-    SPARE_LEAST = 32 << 10,   /* shorter ones are not worth it */
-    SPARE_BYTES = 256 << 20,  /* in all */
+    SPARE_MAX = 16,          /* blocks that a thread keeps */
+    SPARE_LEAST = 32 << 10,  /* shorter ones are not worth it */
+    SPARE_BYTES = 256 << 20, /* in all */
 };
 
 struct spares {

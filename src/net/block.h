@@ -11,8 +11,8 @@ struct rbt_block {
     uint32_t references;
     size_t capacity;
     size_t bytes;
-    /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they are not.
-     * Whoever is about to change that memory calls rbt_block_own() before. */
+    /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they are
+     * not. Whoever is about to change that memory calls rbt_block_own() before. */
     const char *tail;
     size_t tail_at;
     _Alignas(64) char data[];

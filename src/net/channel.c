@@ -19,6 +19,9 @@
  * RBT_E_BUSY without asking the kernel again (`is_dry`). Polling is level-triggered, so nothing is
  * missed.
  *
+ * Only receiving reads from the socket. A flush that went on with the handshake of TLS could take
+ * the peer's first message out of the socket along with it, and who polls would never hear of that.
+ *
  * A write that fails does not end reading: what the peer said before it closed the connection, most
  * likely why, is still there to be read.
  *
@@ -39,13 +42,14 @@
 
 enum {
     BUFFER_SIZE = 256 * 1024,
-    LONG_MIN = 32 * 1024,         /* frames from this size on get a block of their own */
-    AHEAD_SIZE = 4096,            /* read behind a long frame */
-    SPARE_MAX = 64 * 1024 * 1024, /* a longer block is not kept for the next long frame */
-    SPARE_AGE_MAX = 4096,         /* frames without use for it until it is given back */
-    WRITE_BLOCKS = 64,            /* in one system call */
-    QUEUE_MIN = 16,               /* a power of two */
-    ROOMS_MAX = 3,                /* places that one read can fill */
+    LONG_MIN = 32 * 1024,            /* frames from this size on get a block of their own */
+    AHEAD_SIZE = 4096,               /* read behind a long frame */
+    SPARE_MAX = 64 * 1024 * 1024,    /* a longer block is not kept for the next long frame */
+    SPARE_AGE_MAX = 4096,            /* frames without use for it until it is given back */
+    WRITE_BLOCKS = 64,               /* in one system call */
+    WRITE_PIECES = 2 * WRITE_BLOCKS, /* a block may have a tail elsewhere */
+    QUEUE_MIN = 16,                  /* a power of two */
+    ROOMS_MAX = 3,                   /* places that one read can fill */
 };
 
 struct rbt_channel {
@@ -537,10 +541,10 @@ rbt_status rbt_channel_send(rbt_channel *channel, struct rbt_block *block)
     return RBT_OK;
 }
 
-static size_t list_blocks(const rbt_channel *channel, struct iovec pieces[static WRITE_BLOCKS])
+static size_t list_blocks(const rbt_channel *channel, struct iovec pieces[static WRITE_PIECES])
 {
     size_t count = 0;
-    for (size_t i = 0; i < channel->queue_count && count + 2 <= WRITE_BLOCKS; i++) {
+    for (size_t i = 0; i < channel->queue_count && i < WRITE_BLOCKS; i++) {
         struct rbt_block *block =
             channel->queue[(channel->queue_first + i) & (channel->queue_capacity - 1)];
         const size_t gone = i == 0 ? channel->first_sent : 0;
@@ -606,16 +610,15 @@ rbt_status rbt_channel_flush(rbt_channel *channel)
     if (out_failure(channel) != RBT_OK) {
         return repeat(channel, out_failure(channel));
     }
-    if (!channel->is_ready) {
-        const rbt_status st = shake_hands(channel);
-        if (st != RBT_OK) {
-            return st == RBT_E_BUSY && rbt_channel_queued(channel) == 0 ? RBT_OK : st;
-        }
-    }
-    channel->is_dry = false; /* who writes has polled since, or waits for an answer */
     rbt_status st = RBT_OK;
+    if (!channel->is_ready) {
+        st = write_tls(channel, NULL, 0); /* only what the handshake has to say */
+        st = st == RBT_OK && channel->queued > 0 ? RBT_E_BUSY : st;
+    } else {
+        channel->is_dry = false; /* who writes has polled since, or waits for an answer */
+    }
     while (st == RBT_OK && rbt_channel_queued(channel) > 0) {
-        struct iovec pieces[WRITE_BLOCKS];
+        struct iovec pieces[WRITE_PIECES];
         const size_t count = list_blocks(channel, pieces);
         st = channel->tls != NULL ? write_tls(channel, pieces, count)
                                   : write_plain(channel, pieces, count);

@@ -75,9 +75,9 @@ struct rbt_channel_place {
     size_t bytes; /* all the rest of the body */
 };
 
-/* Called when a long frame begins to come. If it returns true, `place` is where the rest of its body
- * goes; rbt_channel_receive() then hands out the prefix alone. The place must stay until then, or
- * until the channel is closed. NULL: nobody is asked. */
+/* Called when a long frame begins to come. If it returns true, `place` is where the rest of its
+ * body goes; rbt_channel_receive() then hands out the prefix alone. The place must stay until then,
+ * or until the channel is closed. NULL: nobody is asked. */
 void rbt_channel_on_long(rbt_channel *channel,
                          bool (*callback)(void *context, const struct rbt_frame *frame,
                                           struct rbt_channel_place *place),

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/rng.h"
 #include "net/channel.h"
 
@@ -51,6 +52,7 @@ static int tear_down(void **state)
         (void)close(f->wire);
     }
     rbt_security_close(f->security);
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
@@ -380,6 +382,7 @@ static void the_block_of_a_long_frame_is_used_again(void **state)
     struct fixture *f = *state;
     open_both(f);
     struct rbt_block *block = make_block(1, 16 * MIB);
+    rbt_block_trim();
     const size_t live = rbt_alloc_live_bytes();
     assert_ok(rbt_channel_send(f->near, block));
     expect_frame(f->near, f->far, 1, 16 * MIB);
@@ -395,6 +398,7 @@ static void the_block_of_a_long_frame_is_used_again(void **state)
         send_frame(f->near, i, 8);
         expect_frame(f->near, f->far, i, 8);
     }
+    rbt_block_trim();
     assert_true(rbt_alloc_live_bytes() < live);
 }
 
@@ -558,6 +562,42 @@ static void what_was_said_before_a_close_can_be_read_after_a_failed_write(void *
     check_frame(&frame, body, 2, 64);
 }
 
+/* Who polls is told of what is in the socket and of nothing else: to write must not empty it, not
+ * even while hands are shaken. */
+static void flushing_does_not_read(void **state)
+{
+    struct fixture *f = *state;
+    open_both(f);
+    send_frame(f->near, 1, 8);
+    struct rbt_frame frame;
+    const char *body = NULL;
+    if (f->is_secure) {
+        assert_int_equal(rbt_channel_receive(f->far, &frame, &body), RBT_E_BUSY);
+        assert_int_equal(rbt_channel_receive(f->near, &frame, &body), RBT_E_BUSY);
+    }
+    assert_ok(rbt_channel_flush(f->near));
+    assert_ok(rbt_channel_flush(f->far));
+    struct pollfd poll_one = {.fd = rbt_channel_socket(f->far), .events = POLLIN};
+    assert_int_equal(poll(&poll_one, 1, 0), 1);
+    assert_ok(rbt_channel_receive(f->far, &frame, &body));
+    check_frame(&frame, body, 1, 8);
+}
+
+/* Connections are closed because something has failed: that is what is to be told. */
+static void closing_leaves_the_last_error_alone(void **state)
+{
+    struct fixture *f = *state;
+    open_both(f);
+    send_frame(f->near, 1, 8);
+    expect_frame(f->near, f->far, 1, 8);
+    rbt_channel_close(f->far);
+    f->far = NULL;
+    assert_int_equal(rbt_fail(RBT_E_TIMEOUT, "lost"), RBT_E_TIMEOUT);
+    rbt_channel_close(f->near);
+    f->near = NULL;
+    assert_string_equal(rbt_last_error(), "lost");
+}
+
 static void random_bytes_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -601,6 +641,7 @@ static void opening_survives_a_lack_of_memory(void **state)
         } else {
             assert_fails(st, RBT_E_NOMEM, "out of memory");
         }
+        rbt_block_trim();
         assert_int_equal(rbt_alloc_live(), live);
         assert_int_equal(fcntl(pair[0], F_GETFD), -1);
         assert_int_equal(errno, EBADF);
@@ -633,6 +674,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_connection_cut_in_a_message_is_no_message, set_up,
                                         tear_down),
         BOTH_WAYS(what_was_said_before_a_close_can_be_read_after_a_failed_write),
+        BOTH_WAYS(flushing_does_not_read),
+        BOTH_WAYS(closing_leaves_the_last_error_alone),
         BOTH_WAYS(random_bytes_are_refused),
         BOTH_WAYS(opening_survives_a_lack_of_memory),
     };

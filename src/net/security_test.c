@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "net/block.h"
 #include "net/channel.h"
 #include "net/security.h"
 
@@ -44,6 +45,7 @@ static int tear_down(void **state)
     rbt_security_close(f->theirs);
     (void)unlink(f->path);
     assert_int_equal(rmdir(f->folder), 0);
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }

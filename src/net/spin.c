@@ -9,9 +9,9 @@ enum {
     SPIN_TIME = 50000, /* ns: twice what a wake-up costs */
     SCORE_MAX = 256,
     SCORE_FIRST = 128,
-    SCORE_LOW = 64,  /* below this it is tried once in a while */
-    SKIP_MAX = 31,   /* times that it is then left out */
-    WEIGHT = 8,      /* of the past */
+    SCORE_LOW = 64, /* below this it is tried once in a while */
+    SKIP_MAX = 31,  /* times that it is then left out */
+    WEIGHT = 8,     /* of the past */
 };
 
 bool rbt_spin_begin(struct rbt_spin *spin)

@@ -15,8 +15,8 @@
 
 /* Starts as all zero. */
 struct rbt_spin {
-    rbt_time budget;  /* for one time; 0: not known yet, RBT_TIME_NEVER: this machine has one core */
-    uint32_t score;   /* of the last times, 0 .. 256: how often it paid */
+    rbt_time budget; /* for one time; 0: not known yet, RBT_TIME_NEVER: this machine has one core */
+    uint32_t score;  /* of the last times, 0 .. 256: how often it paid */
     uint32_t skipped; /* since it was last tried */
     rbt_time until;   /* when the one under way ends */
 };

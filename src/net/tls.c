@@ -171,8 +171,11 @@ void rbt_tls_close(rbt_tls *tls)
         return;
     }
     if (tls->is_done && !tls->is_closed && tls->error == 0 && tls->out_end == 0) {
+        struct rbt_error_record error; /* why it is closed is more important than how */
+        rbt_error_save(&error);
         (void)SSL_shutdown(tls->ssl); /* says goodbye; the peer can do without */
         (void)push(tls);
+        rbt_error_restore(&error);
     }
     SSL_free(tls->ssl);
     BIO_meth_free(tls->method);
@@ -283,7 +286,7 @@ static size_t gather(const struct iovec *pieces, size_t count, size_t skip, char
 
 rbt_status rbt_tls_write(rbt_tls *tls, const struct iovec *pieces, size_t count, size_t *taken)
 {
-    RBT_ASSERT(tls->is_done);
+    RBT_ASSERT(tls->is_done || count == 0);
     *taken = 0;
     for (;;) { /* ends when all is taken or the socket is full */
         if (OUT_SIZE - tls->out_end < RECORD_ROOM) {

@@ -36,7 +36,8 @@ RBT_MUST_USE rbt_status rbt_tls_read(rbt_tls *tls, char *to, size_t size, size_t
 bool rbt_tls_has_pending(const rbt_tls *tls);
 
 /* Takes as many bytes as it can and says how many, also when it fails; with an empty list it only
- * sends what it has. RBT_OK: all is taken and with the kernel. */
+ * sends what it has, also before the handshake is done. RBT_OK: all is taken and with the kernel.
+ */
 RBT_MUST_USE rbt_status rbt_tls_write(rbt_tls *tls, const struct iovec *pieces, size_t count,
                                       size_t *taken);
 

@@ -56,6 +56,7 @@ struct rbt_host {
     struct rbt_desk_request *queue;
     size_t queue_count;
     size_t queue_max;
+    uint64_t waiting_keys; /* copies that those hold */
     /* Scratch, for the message at hand. */
     struct rbt_list **keys; /* one for each batch whose keys were written out */
     size_t key_max;
@@ -96,11 +97,9 @@ void rbt_reads_own_views(rbt_host *host);
 RBT_MUST_USE rbt_status rbt_reads_init(rbt_host *host);
 void rbt_reads_deinit(rbt_host *host);
 RBT_MUST_USE rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest,
-                                       const struct rbt_frame *frame,
-                                       struct rbt_wire_cursor *body);
+                                       const struct rbt_frame *frame, struct rbt_wire_cursor *body);
 RBT_MUST_USE rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest,
-                                       const struct rbt_frame *frame,
-                                       struct rbt_wire_cursor *body);
+                                       const struct rbt_frame *frame, struct rbt_wire_cursor *body);
 
 /* Answers `count` slots of host->ready, and what has waited for a slot. */
 RBT_MUST_USE rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count);

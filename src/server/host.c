@@ -15,7 +15,9 @@
 
 enum {
     RANGE_MAX = 8,
-    LISTS_MAX = 1 << 16, /* that a connection may name */
+    LISTS_MAX = 1 << 16,   /* that a connection may name */
+    KEYS_MAX = 1 << 28,    /* in all of them */
+    SCRATCH_MAX = 1 << 22, /* keys that there is room for from one message to the next */
     WIDTH_MAX = 1 << 30,
 };
 
@@ -81,11 +83,11 @@ uint64_t rbt_host_job(const rbt_host *host)
 
 struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker)
 {
-    return (struct rbt_wire_news){
-        .floor = host->floor,
-        .version = host->version,
-        .arrived = worker < host->options.worker_count ? rbt_shard_arrived(host->shard, worker)
-                                                       : 0};
+    return (struct rbt_wire_news){.floor = host->floor,
+                                  .version = host->version,
+                                  .arrived = worker < host->options.worker_count
+                                                 ? rbt_shard_arrived(host->shard, worker)
+                                                 : 0};
 }
 
 void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
@@ -101,6 +103,7 @@ void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
     guest->lists = NULL;
     guest->list_count = 0;
     guest->list_max = 0;
+    guest->list_keys = 0;
     guest->has_index = false;
     rbt_lists_sweep(&host->lists);
 }
@@ -154,6 +157,19 @@ rbt_status rbt_desk_values(rbt_host *host, size_t bytes)
                                 : rbt_fail(RBT_E_NOMEM, "no memory for %zu bytes of rows", bytes);
 }
 
+/* Gives back what a long message has taken, so that many of them do not add up. */
+static void trim_scratch(rbt_host *host)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < host->key_max; i++) {
+        room += host->keys[i] == NULL ? 0 : host->keys[i]->capacity;
+    }
+    for (size_t i = 0; room > SCRATCH_MAX && i < host->key_max; i++) {
+        rbt_list_unref(host->keys[i]);
+        host->keys[i] = NULL;
+    }
+}
+
 /* Scratch list number `at`, with room for `count` keys. */
 static rbt_status scratch_list(rbt_host *host, size_t at, uint32_t count, struct rbt_list **list)
 {
@@ -195,8 +211,8 @@ rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *guest,
     }
     *list = guest->lists[found];
     if ((*list)->count != view->count) {
-        return rbt_fail(RBT_E_PROTOCOL, "a list of %u keys was named as one of %u",
-                        (*list)->count, view->count);
+        return rbt_fail(RBT_E_PROTOCOL, "a list of %u keys was named as one of %u", (*list)->count,
+                        view->count);
     }
     return RBT_OK;
 }
@@ -228,6 +244,7 @@ static rbt_status admit_list(struct rbt_guest *guest, struct rbt_list *list)
     }
     rbt_map_insert(&guest->list_index, list->name, guest->list_count);
     guest->lists[guest->list_count++] = list;
+    guest->list_keys += list->count;
     return RBT_OK;
 }
 
@@ -237,8 +254,11 @@ static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
     struct rbt_wire_view view;
     struct rbt_list *list = NULL;
     rbt_status st = rbt_wire_rows_get(&body->at, body->end, &view);
-    if (st == RBT_OK && guest->list_count >= LISTS_MAX) {
-        st = rbt_fail(RBT_E_PROTOCOL, "a connection names at most %d lists of keys", LISTS_MAX);
+    st = st != RBT_OK ? st : rbt_wire_get_end(body);
+    if (st == RBT_OK && (guest->list_count >= LISTS_MAX || view.count > KEYS_MAX ||
+                         guest->list_keys > KEYS_MAX - view.count)) {
+        st = rbt_fail(RBT_E_PROTOCOL, "a connection names at most %d lists with %d keys in all",
+                      LISTS_MAX, KEYS_MAX);
     }
     st = st != RBT_OK ? st : rbt_list_create(view.count, &list);
     if (st != RBT_OK) {
@@ -248,6 +268,10 @@ static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
     st = rbt_wire_view_keys(&view, list->keys);
     if (st == RBT_OK && rbt_wire_list_name(list->keys, NULL, list->count) != view.list) {
         st = rbt_fail(RBT_E_PROTOCOL, "a list of keys has another name than it should have");
+    }
+    const struct rbt_list *present = rbt_lists_find(&host->lists, view.list);
+    if (st == RBT_OK && present != NULL && !rbt_list_is_same(present, list)) {
+        st = rbt_fail(RBT_E_PROTOCOL, "two lists of keys have the same name");
     }
     if (st != RBT_OK) {
         rbt_list_unref(list);
@@ -292,6 +316,16 @@ static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
     const struct rbt_desk_table *table = NULL;
     struct rbt_list *list = NULL;
     rbt_status st = rbt_desk_table(host, view->table, &table);
+    if (st == RBT_OK && view->count == 0) { /* nothing has any shape */
+        static const uint32_t offsets[1] = {0};
+        static uint64_t zero;
+        host->batches[at] = (struct rbt_batch){.table = view->table,
+                                               .keys = &zero,
+                                               .values = &zero,
+                                               .offsets = table->is_sparse ? offsets : NULL,
+                                               .elements = offsets};
+        return RBT_OK;
+    }
     st = st != RBT_OK ? st : check_shape(table, view);
     st = st != RBT_OK ? st : rbt_desk_keys(host, guest, view, at, &list);
     if (st != RBT_OK) {
@@ -347,7 +381,7 @@ static rbt_status make_batches(rbt_host *host, const struct rbt_guest *guest,
         st = make_batch(host, guest, &view, i, bytes == 0 ? NULL : host->values + used);
         used += unpacked_bytes(&view);
     }
-    return st;
+    return st != RBT_OK ? st : rbt_wire_get_end(&body);
 }
 
 /* Whether the numbers of a message are possible at all. */
@@ -355,11 +389,13 @@ static rbt_status check_push(const rbt_host *host, const struct rbt_guest *guest
                              const struct rbt_frame *frame, const struct rbt_wire_push *push)
 {
     const bool is_own = guest->worker == frame->worker && guest->worker != RBT_FRAME_NOBODY &&
-                        !guest->is_reader;
+                        !guest->is_reader && host->run > 0;
     const bool is_clock = push->clock >= 0 && push->clock < RBT_CLOCK_GONE &&
                           (push->marker == RBT_MARKER_NONE ||
                            (push->marker > push->clock && push->marker < RBT_CLOCK_GONE));
-    if (!is_own || !is_clock || frame->id == 0 || push->range_first > push->range_last) {
+    /* Nobody cuts messages: other ranges would only be more than the shard keeps apart. */
+    const bool is_whole = push->range_first == 0 && push->range_last == UINT64_MAX;
+    if (!is_own || !is_clock || !is_whole || frame->id == 0) {
         return rbt_fail(RBT_E_PROTOCOL, "a message of updates makes no sense");
     }
     const int64_t clock = rbt_shard_clock(host->shard, guest->worker);
@@ -407,10 +443,15 @@ static rbt_status receive_push(rbt_host *host, struct rbt_guest *guest,
 }
 
 static rbt_status receive_leave(rbt_host *host, struct rbt_guest *guest,
-                                const struct rbt_frame *frame)
+                                const struct rbt_frame *frame, const struct rbt_wire_cursor *body)
 {
-    if (guest->worker != frame->worker || guest->worker == RBT_FRAME_NOBODY || guest->is_reader) {
-        return rbt_fail(RBT_E_PROTOCOL, "only a worker can leave");
+    const rbt_status st = rbt_wire_get_end(body);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (guest->worker != frame->worker || guest->worker == RBT_FRAME_NOBODY || guest->is_reader ||
+        host->run == 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "only a worker can leave, and only a run");
     }
     const struct rbt_shard_event event = {
         .kind = RBT_SHARD_LEAVE, .worker = guest->worker, .sequence = frame->id};
@@ -440,17 +481,20 @@ void rbt_host_settle(rbt_host *host, struct rbt_guest *guest)
 
 /* --- Tables, runs, figures ------------------------------------------------------------------- */
 
-static rbt_status send_done(struct rbt_guest *guest, uint64_t id, const struct rbt_wire_done *done)
+static rbt_status send_done(const rbt_host *host, struct rbt_guest *guest, uint64_t id,
+                            const struct rbt_wire_done *done)
 {
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
     }
     block->bytes = rbt_wire_put_done(block->data, done);
-    rbt_wire_close(
-        block->data,
-        (struct rbt_frame){.kind = RBT_FRAME_DONE, .worker = guest->worker, .id = id},
-        block->bytes);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_DONE,
+                                      .flags = rbt_desk_flags(host, guest),
+                                      .worker = guest->worker,
+                                      .id = id},
+                   block->bytes);
     guest->send(guest->context, block);
     rbt_block_unref(block);
     return RBT_OK;
@@ -464,9 +508,12 @@ static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table 
                            told->merge <= RBT_MERGE_OR && told->init <= RBT_INIT_NORMAL &&
                            told->partial <= RBT_PARTIAL_SHOW;
     const bool is_possible =
-        is_listed && told->table < host->options.table_max && told->width > 0 &&
-        (told->width <= WIDTH_MAX || !is_dense) && told->state_width <= WIDTH_MAX &&
-        (is_dense || (told->init == RBT_INIT_ZERO && told->state_width == 0)) &&
+        is_listed && told->table < host->options.table_max &&
+        told->table <= host->table_count && /* one after the other: the shard knows no gaps */
+        told->width > 0 && (told->width <= WIDTH_MAX || !is_dense) &&
+        told->state_width <= WIDTH_MAX &&
+        (is_dense || (told->init == RBT_INIT_ZERO && told->state_width == 0 &&
+                      (told->merge == RBT_MERGE_ADD || told->merge == RBT_MERGE_OR))) &&
         (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
         told->staleness >= RBT_STALENESS_ANY && told->rows_expected < UINT32_MAX;
     return is_possible ? RBT_OK
@@ -538,6 +585,7 @@ static rbt_status receive_table(rbt_host *host, struct rbt_guest *guest,
     struct rbt_wire_done done = {0};
     struct rbt_wire_table told;
     rbt_status st = rbt_wire_get_table(body, &told);
+    st = st != RBT_OK ? st : rbt_wire_get_end(body);
     if (st == RBT_OK && guest->is_reader != told.must_exist) {
         st = rbt_fail(RBT_E_PROTOCOL, "a reader opens no tables");
     }
@@ -546,20 +594,24 @@ static rbt_status receive_table(rbt_host *host, struct rbt_guest *guest,
         return st;
     }
     done.table = told;
-    done.status = told.must_exist ? find_table(host, told.name, &done.table)
-                                  : set_table(host, &told);
+    done.status =
+        told.must_exist ? find_table(host, told.name, &done.table) : set_table(host, &told);
     done.news = rbt_host_news(host, guest->worker);
     if (done.status != RBT_OK) {
         snprintf(done.text, sizeof done.text, "%s", rbt_last_error());
     }
-    return send_done(guest, frame->id, &done);
+    return send_done(host, guest, frame->id, &done);
 }
 
 /* A run begins: the first process that says so sets the clocks back. The run before has ended
  * everywhere, or nobody would. */
 static rbt_status receive_reset(rbt_host *host, struct rbt_guest *guest,
-                                const struct rbt_frame *frame)
+                                const struct rbt_frame *frame, const struct rbt_wire_cursor *body)
 {
+    const rbt_status st = rbt_wire_get_end(body);
+    if (st != RBT_OK) {
+        return st;
+    }
     if (guest->is_reader || frame->id == 0 || frame->id > host->run + 1) {
         return rbt_fail(RBT_E_PROTOCOL, "run %llu cannot follow run %llu",
                         (unsigned long long)frame->id, (unsigned long long)host->run);
@@ -575,29 +627,32 @@ static rbt_status receive_reset(rbt_host *host, struct rbt_guest *guest,
         host->run = frame->id;
     }
     const struct rbt_wire_done done = {.news = rbt_host_news(host, guest->worker)};
-    return send_done(guest, frame->id, &done);
+    return send_done(host, guest, frame->id, &done);
 }
 
 static rbt_status receive_stats(rbt_host *host, struct rbt_guest *guest,
-                                const struct rbt_frame *frame)
+                                const struct rbt_frame *frame, const struct rbt_wire_cursor *body)
 {
+    const rbt_status st = rbt_wire_get_end(body);
+    if (st != RBT_OK) {
+        return st;
+    }
     struct rbt_shard_stats stats;
     rbt_shard_stats(host->shard, &stats);
     const struct rbt_wire_done done = {
         .news = rbt_host_news(host, guest->worker),
         .figures = {stats.updates, stats.duplicates, stats.rows, stats.held}};
-    return send_done(guest, frame->id, &done);
+    return send_done(host, guest, frame->id, &done);
 }
 
-rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
-                            const char *body)
+static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
+                          struct rbt_wire_cursor cursor)
 {
-    struct rbt_wire_cursor cursor = {body, body + frame->length};
     switch (frame->kind) {
     case RBT_FRAME_PUSH:
         return receive_push(host, guest, frame, &cursor);
     case RBT_FRAME_LEAVE:
-        return receive_leave(host, guest, frame);
+        return receive_leave(host, guest, frame, &cursor);
     case RBT_FRAME_LIST:
         return receive_list(host, guest, &cursor);
     case RBT_FRAME_PULL:
@@ -607,10 +662,21 @@ rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struc
     case RBT_FRAME_TABLE:
         return receive_table(host, guest, frame, &cursor);
     case RBT_FRAME_RESET:
-        return receive_reset(host, guest, frame);
+        return receive_reset(host, guest, frame, &cursor);
     case RBT_FRAME_STATS:
-        return receive_stats(host, guest, frame);
+        return receive_stats(host, guest, frame, &cursor);
     default:
         return rbt_fail(RBT_E_PROTOCOL, "message %u is not for a shard", frame->kind);
     }
+}
+
+rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
+                            const char *body)
+{
+    const rbt_status st =
+        receive(host, guest, frame, (struct rbt_wire_cursor){body, body + frame->length});
+    if (frame->kind == RBT_FRAME_PUSH || frame->kind == RBT_FRAME_PULL) {
+        trim_scratch(host);
+    }
+    return st;
 }

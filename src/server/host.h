@@ -5,8 +5,8 @@
  * Everything that it sends says how far the shard is: its floor, its version, and how much of the
  * worker's stream has arrived.
  *
- * A guest is one connection. When it ends, its requests are forgotten (they will be asked again) and
- * nothing else: what a worker has sent stays.
+ * A guest is one connection. When it ends, its requests are forgotten (they will be asked again)
+ * and nothing else: what a worker has sent stays.
  *
  * No I/O: blocks go out through a function. Threads: the shard's. */
 #ifndef RUBATO_SERVER_HOST_H
@@ -35,6 +35,7 @@ struct rbt_host_options {
 struct rbt_guest {
     uint32_t worker; /* or RBT_FRAME_NOBODY */
     bool is_reader;
+    bool is_near; /* in this process: it may keep an answer longer than its rows stay as they are */
     /* Takes a block to be sent; it takes its own reference. */
     void (*send)(void *context, struct rbt_block *block);
     void *context;
@@ -43,6 +44,7 @@ struct rbt_guest {
     struct rbt_list **lists; /* that this connection may name; a reference each */
     uint32_t list_count;
     uint32_t list_max;
+    uint32_t list_keys; /* in all of them */
     struct rbt_map list_index;
     bool has_index;
 };

@@ -52,6 +52,11 @@ void rbt_list_unref(struct rbt_list *list)
     rbt_free(list);
 }
 
+bool rbt_list_is_same(const struct rbt_list *a, const struct rbt_list *b)
+{
+    return a->count == b->count && memcmp(a->keys, b->keys, a->count * sizeof *a->keys) == 0;
+}
+
 struct rbt_list *rbt_lists_find(const struct rbt_lists *lists, uint64_t name)
 {
     const uint32_t at = rbt_map_find(&lists->index, name);

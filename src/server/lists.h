@@ -1,13 +1,14 @@
 /* server/lists.h - lists of keys that messages name by their hash, and where the rows are.
  *
  * A list comes once and is named from then on. All connections of a job share it; each says when it
- * begins and ends to use it. With it are kept the slots of its rows, for each table that it was used
- * with, so that a message that names it costs no look-up at all.
+ * begins and ends to use it. With it are kept the slots of its rows, for each table that it was
+ * used with, so that a message that names it costs no look-up at all.
  *
  * Threads: a job's at one shard; the shard's thread. */
 #ifndef RUBATO_SERVER_LISTS_H
 #define RUBATO_SERVER_LISTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,8 +50,11 @@ void rbt_lists_deinit(struct rbt_lists *lists);
 RBT_MUST_USE rbt_status rbt_list_create(uint32_t capacity, struct rbt_list **list);
 void rbt_list_unref(struct rbt_list *list);
 
-/* Adds a list under its name; if there is one already, that is used instead. Takes over the caller's
- * reference, and returns one to the list that is there: NULL without memory. */
+/* Whether both hold the same keys. */
+bool rbt_list_is_same(const struct rbt_list *a, const struct rbt_list *b);
+
+/* Adds a list under its name; if there is one already, that is used instead. Takes over the
+ * caller's reference, and returns one to the list that is there: NULL without memory. */
 struct rbt_list *rbt_lists_add(struct rbt_lists *lists, struct rbt_list *list);
 
 /* The list with this name, without a reference, or NULL. */

@@ -15,9 +15,10 @@
 enum {
     SLOTS_PER_WORKER = 64,
     SLOTS_MIN = 64,
-    VIEW_MIN = 64 << 10,  /* bytes of rows that are worth being sent from where they lie */
-    QUEUE_MAX = 1 << 16,            /* requests without a slot */
-    SCAN_BYTES_MAX = 512 << 20,     /* of rows in an answer */
+    VIEW_MIN = 64 << 10,        /* bytes of rows that are worth being sent from where they lie */
+    QUEUE_MAX = 1 << 16,        /* requests without a slot */
+    SCAN_BYTES_MAX = 512 << 20, /* of rows in an answer */
+    WAITING_KEYS_MAX = 1 << 27, /* written out, of all requests that wait */
 };
 
 static const uint32_t none = UINT32_MAX;
@@ -49,19 +50,28 @@ void rbt_reads_deinit(rbt_host *host)
     rbt_free(host->ready);
 }
 
+/* Ends the use of a list by a request that has waited. */
+static void drop_list(rbt_host *host, const struct rbt_desk_request *request)
+{
+    if (request->list != NULL && request->list->name == 0) {
+        host->waiting_keys -= request->list->count;
+    }
+    rbt_list_unref(request->list);
+}
+
 void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
 {
     for (uint32_t i = 0; i < host->slot_max; i++) {
         struct rbt_desk_request *request = &host->slots[i];
         if (request->guest != NULL && (guest == NULL || request->guest == guest)) {
-            rbt_list_unref(request->list);
+            drop_list(host, request);
             *request = (struct rbt_desk_request){.next = request->next}; /* still the shard's */
         }
     }
     size_t kept = 0;
     for (size_t i = 0; i < host->queue_count; i++) {
         if (guest == NULL || host->queue[i].guest == guest) {
-            rbt_list_unref(host->queue[i].list);
+            drop_list(host, &host->queue[i]);
         } else {
             host->queue[kept++] = host->queue[i];
         }
@@ -98,12 +108,12 @@ static void step_open(rbt_host *host, const struct rbt_shard_event *event)
 static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, char *to,
                         uint64_t scan_count)
 {
-    const struct rbt_wire_answer answer = {
-        .news = rbt_host_news(host, request->guest->worker),
-        .was_parked = request->was_parked,
-        .scan_count = scan_count,
-        .applied_count = request->is_scan ? 0 : request->pull.applied_count,
-        .applied = host->applied};
+    const struct rbt_wire_answer answer = {.news = rbt_host_news(host, request->guest->worker),
+                                           .was_parked = request->was_parked,
+                                           .scan_count = scan_count,
+                                           .applied_count =
+                                               request->is_scan ? 0 : request->pull.applied_count,
+                                           .applied = host->applied};
     return rbt_wire_put_answer(to, &answer);
 }
 
@@ -153,7 +163,7 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     event.batch_count = 1;
     const size_t bytes = rows.count * rows.width * rows.element_size;
     const bool may_view = bytes >= VIEW_MIN && bytes % RBT_FRAME_ALIGN == 0 &&
-                          host->view_count < RBT_DESK_VIEWS_MAX;
+                          host->view_count < RBT_DESK_VIEWS_MAX && !request->guest->is_near;
     event.view = may_view ? &view : NULL;
     step_open(host, &event);
     if (view != NULL) {
@@ -293,14 +303,12 @@ static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *req
     if (capacity > SCAN_BYTES_MAX / (row_size + sizeof(uint64_t))) {
         capacity = SCAN_BYTES_MAX / (row_size + sizeof(uint64_t));
     }
-    struct rbt_shard_scan scan = {
-        .range = {request->scan.range_first, request->scan.range_last},
-        .capacity = (size_t)capacity,
-        .keys = rbt_calloc((size_t)capacity + 1, sizeof(uint64_t)),
-        .values = rbt_calloc((size_t)capacity + 1, row_size)};
-    const rbt_status st = scan.keys == NULL || scan.values == NULL
-                              ? no_memory()
-                              : send_scan(host, request, &scan);
+    struct rbt_shard_scan scan = {.range = {request->scan.range_first, request->scan.range_last},
+                                  .capacity = (size_t)capacity,
+                                  .keys = rbt_calloc((size_t)capacity + 1, sizeof(uint64_t)),
+                                  .values = rbt_calloc((size_t)capacity + 1, row_size)};
+    const rbt_status st =
+        scan.keys == NULL || scan.values == NULL ? no_memory() : send_scan(host, request, &scan);
     rbt_free(scan.keys);
     rbt_free(scan.values);
     return st;
@@ -358,12 +366,13 @@ static rbt_status enqueue(rbt_host *host, const struct rbt_desk_request *request
         host->queue = grown;
         host->queue_max = max;
     }
-    host->queue[host->queue_count++] = *request;
+    host->queue[host->queue_count] = *request;
+    host->queue[host->queue_count++].was_parked = true;
     return RBT_OK;
 }
 
 /* Makes the request's list its own: scratch is used again, so a copy is made of that. */
-static rbt_status keep_list(struct rbt_desk_request *request)
+static rbt_status keep_list(rbt_host *host, struct rbt_desk_request *request)
 {
     if (request->is_scan) {
         return RBT_OK;
@@ -371,6 +380,9 @@ static rbt_status keep_list(struct rbt_desk_request *request)
     if (request->list->name != 0) {
         request->list->references++;
         return RBT_OK;
+    }
+    if (host->waiting_keys + request->list->count > WAITING_KEYS_MAX) {
+        return rbt_fail(RBT_E_PROTOCOL, "more than %d keys wait", WAITING_KEYS_MAX);
     }
     struct rbt_list *copy = NULL;
     const rbt_status st = rbt_list_create(request->list->count, &copy);
@@ -380,6 +392,7 @@ static rbt_status keep_list(struct rbt_desk_request *request)
     copy->count = request->list->count;
     memcpy(copy->keys, request->list->keys, copy->count * sizeof *copy->keys);
     request->list = copy;
+    host->waiting_keys += copy->count;
     return RBT_OK;
 }
 
@@ -389,7 +402,7 @@ static rbt_status take(rbt_host *host, struct rbt_desk_request *request)
     if (need_of(request) <= host->floor) {
         return answer(host, request);
     }
-    rbt_status st = keep_list(request);
+    rbt_status st = keep_list(host, request);
     if (st != RBT_OK) {
         return st;
     }
@@ -399,27 +412,28 @@ static rbt_status take(rbt_host *host, struct rbt_desk_request *request)
     }
     st = enqueue(host, request);
     if (st != RBT_OK) {
-        rbt_list_unref(request->list);
+        drop_list(host, request);
     }
     return st;
 }
 
-/* Gives free slots to what waits for one, or answers it if it need not wait any more. */
+/* Answers what need not wait any more, and gives free slots to what waits for one. */
 static rbt_status serve_queue(rbt_host *host)
 {
     rbt_status st = RBT_OK;
-    size_t taken = 0;
-    while (st == RBT_OK && taken < host->queue_count && host->free_slot != none) {
-        struct rbt_desk_request request = host->queue[taken++];
-        if (need_of(&request) > host->floor) {
+    size_t kept = 0;
+    for (size_t i = 0; i < host->queue_count; i++) {
+        const struct rbt_desk_request request = host->queue[i];
+        if (need_of(&request) <= host->floor && st == RBT_OK) {
+            st = answer(host, &request);
+            drop_list(host, &request);
+        } else if (need_of(&request) > host->floor && host->free_slot != none) {
             park(host, &request);
-            continue;
+        } else {
+            host->queue[kept++] = request;
         }
-        st = answer(host, &request);
-        rbt_list_unref(request.list);
     }
-    host->queue_count -= taken;
-    memmove(host->queue, host->queue + taken, host->queue_count * sizeof *host->queue);
+    host->queue_count = kept;
     return st;
 }
 
@@ -435,7 +449,7 @@ rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count)
         if (request.guest != NULL) {
             const rbt_status answered = answer(host, &request);
             st = st != RBT_OK ? st : answered;
-            rbt_list_unref(request.list);
+            drop_list(host, &request);
         }
     }
     return st != RBT_OK || host->queue_count == 0 ? st : serve_queue(host);
@@ -451,24 +465,27 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
     struct rbt_wire_view view;
     rbt_status st = rbt_wire_get_pull(body, &request.pull);
     st = st != RBT_OK ? st : rbt_wire_rows_get(&body->at, body->end, &view);
+    st = st != RBT_OK ? st : rbt_wire_get_end(body);
     st = st != RBT_OK ? st : rbt_desk_table(host, view.table, &table);
-    st = st != RBT_OK ? st : rbt_desk_keys(host, guest, &view, 0, &request.list);
     if (st != RBT_OK) {
         return st;
     }
     const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
     const bool is_possible =
+        view.value_form == RBT_VALUES_NONE &&
         (uint64_t)request.pull.applied_first + request.pull.applied_count <=
             host->options.worker_count &&
-        (table->is_sparse ? view.count == 1 : bytes <= RBT_FRAME_BODY_MAX - front_bytes(&request) -
-                                                           RBT_WIRE_SHORT_MAX) &&
+        (table->is_sparse
+             ? view.count == 1
+             : bytes <= RBT_FRAME_BODY_MAX - front_bytes(&request) - RBT_WIRE_SHORT_MAX) &&
         (!guest->is_reader || request.pull.need <= host->floor);
     if (!is_possible) {
         return rbt_fail(RBT_E_PROTOCOL, "rows of table \"%s\" are asked for that cannot be sent",
                         table->as_told.name);
     }
     request.table = view.table;
-    return take(host, &request);
+    st = rbt_desk_keys(host, guest, &view, 0, &request.list);
+    return st != RBT_OK ? st : take(host, &request);
 }
 
 rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
@@ -477,13 +494,16 @@ rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest, const struct 
     struct rbt_desk_request request = {.guest = guest, .id = frame->id, .is_scan = true};
     const struct rbt_desk_table *table = NULL;
     rbt_status st = rbt_wire_get_scan(body, &request.scan);
+    st = st != RBT_OK ? st : rbt_wire_get_end(body);
     st = st != RBT_OK ? st : rbt_desk_table(host, request.scan.table, &table);
     if (st != RBT_OK) {
         return st;
     }
-    const bool is_empty = request.scan.range_first > request.scan.range_last;
-    if (table->is_sparse && !is_empty) {
+    if (table->is_sparse) {
         return rbt_fail(RBT_E_PROTOCOL, "sparse rows cannot be read by range");
+    }
+    if (guest->is_reader && request.scan.need > host->floor) {
+        return rbt_fail(RBT_E_PROTOCOL, "a reader waits for nobody");
     }
     request.table = request.scan.table;
     return take(host, &request);

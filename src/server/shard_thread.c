@@ -1,13 +1,15 @@
 /* server/shard_thread.c - a thread that owns a shard: it listens, and serves whoever connects.
  *
  * Everything that can be read is read and worked on; what follows from it is sent when there is
- * nothing more to do, many messages in one write. A peer that does not read what it has asked for is
- * not read from, either, until it does: it slows itself down and nobody else.
+ * nothing more to do, many messages in one write. A peer that does not read what it has asked for
+ * is not read from, either, until it does: it slows itself down and nobody else.
  *
- * Threads: the shard's own, but for what the mutex guards. */
+ * Workers of this process do not connect: they call (net/nearby.h), and what they send is worked on
+ * by their own threads, under the same mutex as the loop's work.
+ *
+ * Threads: the shard's own and, for what `core` guards, those of workers in this process. */
 #include "server/shard_thread.h"
 
-#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,35 +22,39 @@
 #include "base/log.h"
 #include "net/channel.h"
 #include "net/loop.h"
+#include "net/nearby.h"
 #include "server/host.h"
 
-static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
+_Static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
 
 enum {
     TABLE_MAX = 4096,
-    REFUSED_MAX = 10,          /* lines of the log about strangers, in a second */
-    STRANGERS_MAX = 64,        /* connections that have not said who they are */
-    QUEUED_MAX = 64 << 20,     /* bytes to a peer, above which it is not read from */
-    FLUSH_AT = 256 << 10,      /* bytes to a peer that are sent without waiting for more */
-    DROPPED_MAX = 64,          /* jobs that are remembered to be over */
-    DROPS_MAX = 64,            /* that wait for the thread */
+    REFUSED_MAX = 10,      /* lines of the log about strangers, in a second */
+    STRANGERS_MAX = 64,    /* connections that have not said who they are */
+    QUEUED_MAX = 64 << 20, /* bytes to a peer, above which it is not read from */
+    FLUSH_AT = 256 << 10,  /* bytes to a peer that are sent without waiting for more */
+    DROPPED_MAX = 64,      /* jobs that are remembered to be over */
+    DROPS_MAX = 64,        /* that wait for the thread */
+    TURN_MAX = 256,        /* messages of a peer before it is others' turn */
+    HOSTS_MAX = 1024,      /* jobs at a time */
 };
 
 #define SECOND     INT64_C(1000000000)
 #define HELLO_TIME (5 * SECOND) /* for a stranger to say who it is */
-#define TICK_TIME (INT64_C(100) * 1000000)
+#define TICK_TIME  (SECOND / 10)
 
 struct peer {
     rbt_shard_thread *thread;
     struct peer *next;
     struct peer *next_dirty;
-    rbt_channel *channel;
-    rbt_watch *watch;
+    rbt_channel *channel;          /* NULL: it is in this process */
+    rbt_watch *watch;              /* the same */
+    struct rbt_nearby_inbox inbox; /* where its answers go then */
     struct rbt_guest guest;
     rbt_host *host; /* NULL: it has not said who it is */
     rbt_time since;
-    bool is_dirty; /* in the list of those that may have something to be sent */
-    bool is_over;  /* to be closed when the callbacks are done */
+    bool is_dirty;                /* in the list of those that may have something to be sent */
+    bool is_over;                 /* to be closed when the callbacks are done */
     char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
 };
 
@@ -62,6 +68,13 @@ struct rbt_shard_thread {
     FILE *log;
     pthread_t thread;
     bool is_running;
+    atomic_int_least64_t seen; /* when the loop last went round */
+
+    /* rank SHARD; the loop holds it while it works, and so do workers of this process, which call
+     * instead of sending. Guards all below. */
+    pthread_mutex_t core;
+    pthread_cond_t alone; /* near_count has become less */
+    uint32_t near_count;  /* connections of this process */
     struct peer *peers;
     struct peer *dirty;
     uint32_t stranger_count;
@@ -71,7 +84,6 @@ struct rbt_shard_thread {
     uint32_t host_count;
     uint64_t dropped[DROPPED_MAX];
     uint32_t dropped_count; /* ever */
-    atomic_int_least64_t seen;
 
     pthread_mutex_t mutex; /* rank LEAF; guards all below */
     uint64_t cluster;
@@ -85,7 +97,7 @@ struct rbt_shard_thread {
 
 static void mark_dirty(struct peer *peer)
 {
-    if (!peer->is_dirty) {
+    if (!peer->is_dirty && peer->channel != NULL) {
         peer->is_dirty = true;
         peer->next_dirty = peer->thread->dirty;
         peer->thread->dirty = peer;
@@ -98,13 +110,29 @@ static void end_peer(struct peer *peer)
     mark_dirty(peer);
 }
 
+/* Wakes the loop if it is not the one that runs: it has something to send now. */
+static void wake_loop(const rbt_shard_thread *thread)
+{
+    if (!pthread_equal(pthread_self(), thread->thread)) {
+        rbt_loop_wake(thread->loop);
+    }
+}
+
 static void send_block(void *context, struct rbt_block *block)
 {
     struct peer *peer = context;
+    if (peer->channel == NULL) {
+        if (!peer->is_over) {
+            rbt_block_ref(block);
+            peer->inbox.deliver(peer->inbox.context, block);
+        }
+        return;
+    }
     if (!peer->is_over && rbt_channel_send(peer->channel, block) != RBT_OK) {
         end_peer(peer);
     }
     mark_dirty(peer);
+    wake_loop(peer->thread);
 }
 
 static void free_peer(struct peer *peer)
@@ -120,8 +148,10 @@ static void free_peer(struct peer *peer)
     } else {
         peer->thread->stranger_count--;
     }
-    rbt_watch_close(peer->watch);
-    rbt_channel_close(peer->channel);
+    if (peer->channel != NULL) {
+        rbt_watch_close(peer->watch);
+        rbt_channel_close(peer->channel);
+    }
     rbt_free(peer);
 }
 
@@ -148,15 +178,16 @@ static void refuse(struct peer *peer, rbt_status status)
         note_refused(peer, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
-    if (block != NULL && rbt_channel_is_ready(peer->channel)) {
+    if (block != NULL && (peer->channel == NULL || rbt_channel_is_ready(peer->channel))) {
         block->bytes = rbt_wire_put_refused(block->data, why);
-        const struct rbt_frame header = {
-            .kind = RBT_FRAME_REFUSED,
-            .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
-            .worker = peer->guest.worker};
+        const struct rbt_frame header = {.kind = RBT_FRAME_REFUSED,
+                                         .flags =
+                                             status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
+                                         .worker = peer->guest.worker};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
-        const rbt_status flushed = rbt_channel_flush(peer->channel);
+        const rbt_status flushed =
+            peer->channel == NULL ? RBT_OK : rbt_channel_flush(peer->channel);
         (void)flushed; /* as far as it goes */
     }
     rbt_block_unref(block);
@@ -188,6 +219,9 @@ static bool is_dropped(const rbt_shard_thread *thread, uint64_t job)
 static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
                             rbt_host **host)
 {
+    if (thread->host_count >= HOSTS_MAX) {
+        return rbt_fail(RBT_E_BUSY, "there are %d jobs already", HOSTS_MAX);
+    }
     const struct rbt_host_options options = {
         .job = hello->job, .worker_count = hello->worker_count, .table_max = TABLE_MAX};
     rbt_host **grown =
@@ -210,7 +244,7 @@ static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_he
     const bool has_name = thread->has_name;
     const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
     pthread_mutex_unlock(&thread->mutex);
-    if (!has_name) { /* the worker was told before us */
+    if (!has_name) { /* the others may have heard of the plan before us */
         return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
     }
     if (!is_us) {
@@ -293,19 +327,24 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
     memcpy(peer->name, hello.node, sizeof peer->name);
     peer->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
     peer->guest.is_reader = hello.is_reader;
-    rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
+    if (peer->channel != NULL) {
+        rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
+    }
     replace_older(peer);
     return welcome(peer);
 }
 
 /* --- Serving --------------------------------------------------------------------------------- */
 
-/* Works on all that the peer has sent, unless it leaves too much unread. */
+/* Works on what the peer has sent, unless it leaves too much unread; for a while, since others want
+ * their turn, too. What is left is taken up by on_wake(). */
 static void serve(struct peer *peer)
 {
     struct rbt_frame frame;
     const char *body = NULL;
-    while (!peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX) {
+    for (int turn = 0;
+         turn < TURN_MAX && !peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX;
+         turn++) {
         rbt_status st = rbt_channel_receive(peer->channel, &frame, &body);
         if (st == RBT_E_BUSY) {
             break;
@@ -328,13 +367,27 @@ static void serve(struct peer *peer)
     mark_dirty(peer);
 }
 
+static void lock(rbt_shard_thread *thread)
+{
+    const int error = pthread_mutex_lock(&thread->core);
+    RBT_ASSERT(error == 0);
+}
+
+static void unlock(rbt_shard_thread *thread)
+{
+    const int error = pthread_mutex_unlock(&thread->core);
+    RBT_ASSERT(error == 0);
+}
+
 static void on_peer(void *context, short events)
 {
     struct peer *peer = context;
     (void)events;
+    lock(peer->thread);
     if (!peer->is_over) {
         serve(peer);
     }
+    unlock(peer->thread);
 }
 
 /* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile:
@@ -342,33 +395,29 @@ static void on_peer(void *context, short events)
 static void settle(struct peer *peer)
 {
     RBT_ASSERT(peer->is_dirty);
-    bool has_more = true;
-    while (!peer->is_over && has_more) { /* ends: what has come is finite, and is read once */
-        if (peer->host != NULL) {
-            rbt_host_settle(peer->host, &peer->guest);
-        }
+    if (!peer->is_over && peer->host != NULL) {
+        rbt_host_settle(peer->host, &peer->guest);
+    }
+    if (!peer->is_over) {
         const rbt_status st = rbt_channel_flush(peer->channel);
         peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
-        /* To write, TLS may have read what nobody would be woken for any more. */
-        has_more = !peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX &&
-                   rbt_channel_has_more(peer->channel);
-        if (has_more) {
-            serve(peer);
-        }
     }
     if (peer->is_over) {
         free_peer(peer);
         return;
     }
-    peer->is_dirty = false;
+    peer->is_dirty = false; /* only now: what is sent above must not put it back into the list */
     const bool is_full = rbt_channel_queued(peer->channel) >= QUEUED_MAX;
     const short wants = rbt_channel_wants(peer->channel);
     rbt_watch_change(peer->watch, is_full ? (short)(wants & ~POLLIN) : wants);
+    if (!is_full && rbt_channel_has_more(peer->channel)) {
+        rbt_loop_wake(peer->thread->loop); /* the socket will not tell of what was read already */
+    }
 }
 
-static void before_sleep(void *context)
+/* Sends what is to be sent; the core's mutex is held. */
+static void settle_all(rbt_shard_thread *thread)
 {
-    rbt_shard_thread *thread = context;
     while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
         struct peer *peer = thread->dirty;
         thread->dirty = peer->next_dirty;
@@ -376,15 +425,21 @@ static void before_sleep(void *context)
     }
 }
 
-static void on_connection(void *context, short events)
+static void before_sleep(void *context)
 {
     rbt_shard_thread *thread = context;
-    (void)events;
+    lock(thread);
+    settle_all(thread);
+    unlock(thread);
+}
+
+/* Takes all connections that wait; the core's mutex is held. */
+static void accept_all(rbt_shard_thread *thread)
+{
     int socket = -1;
     while (rbt_address_accept(thread->listener, &socket) == RBT_OK) {
-        const struct rbt_channel_options options = {.security = thread->security,
-                                                    .is_server = true,
-                                                    .body_max = RBT_FRAME_SMALL_MAX};
+        const struct rbt_channel_options options = {
+            .security = thread->security, .is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
         if (thread->stranger_count >= STRANGERS_MAX) {
             (void)close(socket);
             continue;
@@ -396,8 +451,8 @@ static void on_connection(void *context, short events)
         }
         *peer = (struct peer){.thread = thread, .since = rbt_clock_now()};
         rbt_address_describe(socket, peer->name);
-        peer->guest = (struct rbt_guest){
-            .worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
+        peer->guest =
+            (struct rbt_guest){.worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
         const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
         rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
         if (st == RBT_OK) {
@@ -414,17 +469,28 @@ static void on_connection(void *context, short events)
     }
 }
 
+static void on_connection(void *context, short events)
+{
+    (void)events;
+    lock(context);
+    accept_all(context);
+    unlock(context);
+}
+
 static void on_tick(void *context)
 {
     rbt_shard_thread *thread = context;
     const rbt_time now = rbt_clock_now();
     atomic_store_explicit(&thread->seen, now, memory_order_relaxed);
+    lock(thread);
     for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
-        if (peer->host == NULL && !peer->is_over && now - peer->since > HELLO_TIME) {
+        if (peer->channel != NULL && peer->host == NULL && !peer->is_over &&
+            now - peer->since > HELLO_TIME) {
             (void)rbt_fail(RBT_E_TIMEOUT, "it has not said who it is");
             refuse(peer, RBT_E_TIMEOUT);
         }
     }
+    unlock(thread);
 }
 
 /* --- Jobs that are over ---------------------------------------------------------------------- */
@@ -439,9 +505,12 @@ static void drop(rbt_shard_thread *thread, uint64_t job)
     for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
         if (peer->host == host) {
             end_peer(peer);
+            rbt_host_forget(host, &peer->guest);
+            peer->host = NULL;
+            thread->stranger_count++;
         }
     }
-    before_sleep(thread); /* frees the peers, which refer to the host */
+    settle_all(thread);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < thread->host_count; i++) {
         if (thread->hosts[i] != host) {
@@ -461,10 +530,76 @@ static void on_wake(void *context)
     memcpy(drops, thread->drops, count * sizeof *drops);
     thread->drop_count = 0;
     pthread_mutex_unlock(&thread->mutex);
+    lock(thread);
     for (uint32_t i = 0; i < count; i++) {
         drop(thread, drops[i]);
     }
+    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+        if (!peer->is_over && peer->channel != NULL && rbt_channel_has_more(peer->channel)) {
+            serve(peer);
+        }
+    }
+    unlock(thread);
 }
+
+/* --- Workers of this process ----------------------------------------------------------------- */
+
+static rbt_status open_near(void *shard, const struct rbt_nearby_inbox *inbox, void **connection)
+{
+    rbt_shard_thread *thread = shard;
+    struct peer *peer = rbt_calloc(1, sizeof *peer);
+    if (peer == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
+    }
+    *peer = (struct peer){.thread = thread, .inbox = *inbox, .name = "a neighbour"};
+    peer->guest = (struct rbt_guest){
+        .worker = RBT_FRAME_NOBODY, .is_near = true, .send = send_block, .context = peer};
+    lock(thread);
+    peer->next = thread->peers;
+    thread->peers = peer;
+    thread->stranger_count++;
+    thread->near_count++;
+    unlock(thread);
+    *connection = peer;
+    return RBT_OK;
+}
+
+/* Works on one frame, in the thread of whoever sends it. */
+static rbt_status send_near(void *connection, const struct rbt_block *block)
+{
+    struct peer *peer = connection;
+    struct rbt_frame frame;
+    rbt_status st = rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &frame);
+    lock(peer->thread);
+    if (st == RBT_OK && peer->is_over) {
+        st = rbt_fail(RBT_E_CLOSED, "the connection has ended");
+    } else if (st == RBT_OK) {
+        const char *body = block->data + RBT_FRAME_HEADER;
+        st = peer->host == NULL ? receive_hello(peer, &frame, body)
+                                : rbt_host_receive(peer->host, &peer->guest, &frame, body);
+        if (st != RBT_OK) {
+            refuse(peer, st);
+        } else if (peer->host != NULL) {
+            rbt_host_settle(peer->host, &peer->guest);
+        }
+    }
+    unlock(peer->thread);
+    return st;
+}
+
+static void close_near(void *connection)
+{
+    struct peer *peer = connection;
+    rbt_shard_thread *thread = peer->thread;
+    lock(thread);
+    free_peer(peer);
+    thread->near_count--;
+    (void)pthread_cond_signal(&thread->alone);
+    unlock(thread);
+}
+
+static const struct rbt_nearby_ops nearby_ops = {
+    .open = open_near, .send = send_near, .close = close_near};
 
 void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
 {
@@ -530,7 +665,8 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
                             .security = options->security,
                             .log = options->log,
                             .seen = rbt_clock_now()};
-    int error = pthread_mutex_init(&t->mutex, NULL);
+    int error = pthread_mutex_init(&t->mutex, NULL) | pthread_mutex_init(&t->core, NULL) |
+                pthread_cond_init(&t->alone, NULL);
     RBT_ASSERT(error == 0);
     rbt_status st = rbt_address_listen(options->listen, t->address, &t->listener);
     st = st != RBT_OK ? st : open_loop(t);
@@ -538,6 +674,10 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
         error = pthread_create(&t->thread, NULL, run, t);
         t->is_running = error == 0;
         st = error == 0 ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not start a shard's thread");
+    }
+    if (st == RBT_OK) {
+        const struct rbt_nearby nearby = {.ops = &nearby_ops, .shard = t};
+        st = rbt_nearby_add(t->address, &nearby);
     }
     if (st != RBT_OK) {
         rbt_shard_thread_destroy(t);
@@ -552,6 +692,12 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
     if (thread == NULL) {
         return;
     }
+    rbt_nearby_remove(thread->address);
+    lock(thread);
+    while (thread->near_count > 0) { /* ends: they leave when the cluster is over for them, too */
+        (void)pthread_cond_wait(&thread->alone, &thread->core);
+    }
+    unlock(thread);
     if (thread->is_running) {
         rbt_loop_stop(thread->loop);
         const int error = pthread_join(thread->thread, NULL);
@@ -580,5 +726,7 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
         rbt_loop_destroy(thread->loop);
     }
     (void)pthread_mutex_destroy(&thread->mutex); /* nobody holds it */
+    (void)pthread_mutex_destroy(&thread->core);  /* the same */
+    (void)pthread_cond_destroy(&thread->alone);  /* nobody waits */
     rbt_free(thread);
 }

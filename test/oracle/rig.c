@@ -7,6 +7,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/cluster.h"
+#include "coordinator/coordinator.h"
+#include "server/server.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all gates and `broken` */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -57,14 +63,112 @@ static void forget(void)
     pthread_mutex_unlock(&mutex);
 }
 
+/* --- Over sockets ---------------------------------------------------------------------------- */
+
+#define SECOND INT64_C(1000000000)
+
+/* A coordinator and a server, for one job. */
+struct rig_cluster {
+    char folder[64];
+    char address[128];
+    char listen[128];
+    struct rbt_coordinator_options coordinator;
+    struct rbt_server_options server;
+    pthread_t threads[2];
+    rbt_cluster *cluster;
+    struct rig_cluster *next;
+};
+
+static struct rig_cluster *clusters;
+
+static void *run_coordinator(void *argument)
+{
+    const struct rig_cluster *c = argument;
+    const rbt_status st = rbt_coordinator_run(&c->coordinator);
+    (void)st; /* how the job went is the test's */
+    return NULL;
+}
+
+static void *run_server(void *argument)
+{
+    const struct rig_cluster *c = argument;
+    const rbt_status st = rbt_server_run(&c->server);
+    (void)st;
+    return NULL;
+}
+
+/* Ends the clusters whose jobs have been closed. */
+static void end_clusters(void)
+{
+    struct rig_cluster **at = &clusters;
+    while (*at != NULL) {
+        struct rig_cluster *c = *at;
+        if (c->cluster->is_busy) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        rbt_cluster_leave(c->cluster, RBT_OK, NULL);
+        for (int i = 0; i < 2; i++) {
+            (void)pthread_join(c->threads[i], NULL);
+        }
+        (void)rmdir(c->folder);
+        free(c);
+    }
+}
+
+/* A cluster of this process with all workers, and a server with all shards. */
+static rbt_cluster *begin_cluster(uint32_t workers, uint32_t shards)
+{
+    struct rig_cluster *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    end_clusters();
+    (void)snprintf(c->folder, sizeof c->folder, "/tmp/rubato-rig-XXXXXX");
+    assert_non_null(mkdtemp(c->folder));
+    (void)snprintf(c->address, sizeof c->address, "unix:%s/c", c->folder);
+    (void)snprintf(c->listen, sizeof c->listen, "unix:%s/s", c->folder);
+    c->coordinator = (struct rbt_coordinator_options){.listen = c->address,
+                                                      .server_count = 1,
+                                                      .is_once = true,
+                                                      .start_timeout = 60 * SECOND,
+                                                      .silence_max = 60 * SECOND,
+                                                      .cut_max = 60 * SECOND};
+    c->server = (struct rbt_server_options){.coordinator = c->address,
+                                            .threads = shards,
+                                            .listen = c->listen,
+                                            .start_timeout = 60 * SECOND,
+                                            .silence_max = 60 * SECOND,
+                                            .cut_max = 60 * SECOND};
+    assert_int_equal(pthread_create(&c->threads[0], NULL, run_coordinator, c), 0);
+    assert_int_equal(pthread_create(&c->threads[1], NULL, run_server, c), 0);
+    const struct rbt_cluster_options options = {.struct_size = sizeof options,
+                                                .coordinator = c->address,
+                                                .workers = workers,
+                                                .threads = workers,
+                                                .start_timeout = 60,
+                                                .timeout = 60};
+    assert_ok(rbt_cluster_join(&options, &c->cluster));
+    c->next = clusters;
+    clusters = c;
+    return c->cluster;
+}
+
 rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
 {
-    const struct rbt_job_options options = {.struct_size = sizeof options,
-                                            .workers = workers,
-                                            .shards = shards,
-                                            .consistency = consistency};
+    struct rbt_job_options options = {.struct_size = sizeof options,
+                                      .workers = workers,
+                                      .shards = shards,
+                                      .consistency = consistency};
     rbt_job *job = NULL;
     forget();
+    if (getenv("RIG_CLUSTER") != NULL) {
+        static bool is_known;
+        if (!is_known) {
+            is_known = atexit(end_clusters) == 0;
+        }
+        options.shards = 0;
+        options.cluster = begin_cluster(workers, shards);
+    }
     assert_ok(rbt_job_open(&options, &job));
     return job;
 }

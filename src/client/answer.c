@@ -1,0 +1,140 @@
+/* client/answer.c - what a shard has answered, and how it comes to where it was wanted. */
+#include "client/answer.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+rbt_status rbt_answer_wrong(void)
+{
+    return rbt_fail(RBT_E_PROTOCOL, "an answer does not fit its request");
+}
+
+rbt_status rbt_answer_parse(const struct rbt_body *body, struct rbt_answer *answer)
+{
+    struct rbt_wire_cursor cursor = {body->bytes, body->bytes + body->count};
+    const rbt_status st = rbt_wire_get_answer(&cursor, &answer->head);
+    answer->placed = body->is_placed ? cursor.at : NULL;
+    if (st != RBT_OK || !body->is_placed) {
+        return st != RBT_OK ? st : rbt_wire_rows_get(&cursor.at, cursor.end, &answer->view);
+    }
+    return cursor.end - cursor.at == RBT_WIRE_ROWS_BYTES ? RBT_OK : rbt_answer_wrong();
+}
+
+/* Whether rows that were put where they belong are what was asked for, as they are. */
+static rbt_status check_placed(const struct rbt_caller_table *table,
+                               const struct rbt_answer *answer, const struct rbt_batch *batch)
+{
+    char expected[RBT_WIRE_ROWS_BYTES];
+    struct rbt_wire_rows rows = {.table = table->number,
+                                 .count = batch->count,
+                                 .element_size = table->element_size,
+                                 .width = table->width};
+    memcpy(&rows.list, answer->placed + 2 * sizeof(uint32_t),
+           sizeof rows.list); /* either will do */
+    rbt_wire_rows_reserve_head(expected, &rows);
+    return memcmp(expected, answer->placed, sizeof expected) == 0 ? RBT_OK : rbt_answer_wrong();
+}
+
+/* Copies rows that lie side by side to where the batch wants them. */
+static void spread(const struct rbt_batch *batch, const char *from, size_t row_size)
+{
+    char *to = batch->values;
+    if (batch->positions == NULL) {
+        memcpy(to, from, batch->count * row_size);
+        return;
+    }
+    if (row_size == sizeof(uint32_t)) { /* the commonest: one float */
+        for (size_t i = 0; i < batch->count; i++) {
+            memcpy(to + (size_t)batch->positions[i] * sizeof(uint32_t), from + i * sizeof(uint32_t),
+                   sizeof(uint32_t));
+        }
+        return;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        memcpy(to + batch->positions[i] * row_size, from + i * row_size, row_size);
+    }
+}
+
+/* Rows as they came, or unpacked into memory that the caller of this frees. */
+static rbt_status values_of(const struct rbt_wire_view *view, const void **values, void **unpacked)
+{
+    *unpacked = NULL;
+    *values = rbt_wire_view_raw(view);
+    if (*values != NULL || view->element_count == 0) {
+        return RBT_OK;
+    }
+    *unpacked = rbt_calloc((size_t)view->element_count, view->element_size);
+    if (*unpacked == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for %llu values",
+                        (unsigned long long)view->element_count);
+    }
+    *values = *unpacked;
+    return rbt_wire_view_values(view, *unpacked);
+}
+
+rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
+                                const struct rbt_answer *answer,
+                                const struct rbt_shard_event *event)
+{
+    const struct rbt_batch *batch = &event->batches[0];
+    const struct rbt_wire_view *view = &answer->view;
+    const size_t row_size = (size_t)table->width * table->element_size;
+    if (answer->placed != NULL) {
+        return check_placed(table, answer, batch);
+    }
+    const bool fits =
+        view->count == batch->count && (view->offsets != NULL) == table->is_sparse &&
+        view->element_size == table->element_size &&
+        (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
+    bool is_within = fits;
+    for (uint64_t i = 0; is_within && table->is_sparse && i < view->element_count; i++) {
+        is_within = view->elements[i] < table->width;
+    }
+    if (!is_within) {
+        return rbt_answer_wrong();
+    }
+    const void *values = NULL;
+    void *unpacked = NULL;
+    const rbt_status st = values_of(view, &values, &unpacked);
+    if (st == RBT_OK && table->is_sparse) {
+        event->on_elements(event->context, view->elements, values, (size_t)view->element_count);
+    } else if (st == RBT_OK) {
+        spread(batch, values, row_size);
+    }
+    rbt_free(unpacked);
+    return st;
+}
+
+rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
+                                const struct rbt_answer *answer, struct rbt_shard_scan *scan)
+{
+    const struct rbt_wire_view *view = &answer->view;
+    const size_t row_size = (size_t)table->width * table->element_size;
+    scan->count = (size_t)answer->head.scan_count;
+    if (view->count > scan->capacity || view->count > answer->head.scan_count) {
+        return rbt_answer_wrong();
+    }
+    if (view->count == 0) {
+        return RBT_OK;
+    }
+    if (view->element_size != table->element_size ||
+        view->element_count != (uint64_t)view->count * table->width) {
+        return rbt_answer_wrong();
+    }
+    const void *values = NULL;
+    void *unpacked = NULL;
+    rbt_status st = rbt_wire_view_keys(view, scan->keys);
+    st = st != RBT_OK ? st : values_of(view, &values, &unpacked);
+    if (st == RBT_OK) {
+        memcpy(scan->values, values, view->count * row_size);
+    }
+    rbt_free(unpacked);
+    if (st == RBT_OK && view->count < answer->head.scan_count &&
+        view->count < scan->capacity) { /* there was room, but not in a message */
+        return rbt_fail(RBT_E_BUSY, "the range holds %zu rows, more than a message can",
+                        scan->count);
+    }
+    return st;
+}

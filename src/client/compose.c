@@ -1,0 +1,161 @@
+/* client/compose.c - a worker's events as messages. */
+#include "client/compose.h"
+
+#include "base/error.h"
+
+enum {
+    LIST_MIN = 16,        /* keys that are worth a name */
+    PLACE_MIN = 32 << 10, /* bytes of rows that are worth being put where they belong */
+};
+
+/* Rows as the wire has them. */
+static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
+                                      const struct rbt_batch *batch, bool has_values)
+{
+    static const uint32_t nothing[2] = {0}; /* the values of no rows; their table must fit, too */
+    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
+    struct rbt_wire_rows rows = {.table = table->number,
+                                 .count = batch->count,
+                                 .keys = batch->keys,
+                                 .positions = batch->positions,
+                                 .values = has_values ? batch->values : NULL,
+                                 .element_size = table->element_size,
+                                 .width = table->width,
+                                 .offsets = has_values ? batch->offsets : NULL,
+                                 .elements = batch->elements,
+                                 .compression = caller->shared->compression};
+    if (has_values && batch->count == 0) {
+        rows.values = nothing;
+        rows.offsets = table->is_sparse ? nothing : NULL;
+        rows.elements = nothing;
+    }
+    return rows;
+}
+
+/* Sees to it that the shard has the batch's keys under their name, and names them. */
+static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *link,
+                            const struct rbt_batch *batch, struct rbt_wire_rows *rows)
+{
+    if (batch->list == 0 || batch->count < LIST_MIN) {
+        return RBT_OK;
+    }
+    if (!rbt_link_has_list(link, batch->list)) {
+        if (!rbt_link_can_name(link, batch->count)) {
+            return RBT_OK;
+        }
+        struct rbt_wire_rows keys = *rows;
+        keys.values = NULL;
+        keys.list = batch->list;
+        struct rbt_block *block =
+            rbt_block_create(RBT_WIRE_LIST_BYTES + rbt_wire_rows_bound(&keys));
+        if (block == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for a list of %zu keys", batch->count);
+        }
+        block->bytes =
+            RBT_WIRE_LIST_BYTES + rbt_wire_rows_put(block->data + RBT_WIRE_LIST_BYTES, &keys, NULL);
+        rbt_wire_close(block->data,
+                       (struct rbt_frame){.kind = RBT_FRAME_LIST, .worker = caller->worker},
+                       block->bytes);
+        const rbt_status st = rbt_link_add_list(link, batch->list, block);
+        if (st != RBT_OK) {
+            return st;
+        }
+        link->list_keys += batch->count;
+    }
+    rows->keys = NULL;
+    rows->list = batch->list;
+    return RBT_OK;
+}
+
+struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
+                                           const struct rbt_shard_event *event)
+{
+    const struct rbt_batch *batch = &event->batches[0];
+    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
+    const size_t bytes = batch->count * table->width * table->element_size;
+    if (table->is_sparse || batch->positions != NULL || bytes < PLACE_MIN ||
+        bytes % RBT_FRAME_ALIGN != 0) {
+        return (struct rbt_channel_place){0};
+    }
+    return (struct rbt_channel_place){.prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
+                                                event->applied_count * sizeof(uint64_t) +
+                                                RBT_WIRE_ROWS_BYTES,
+                                      .to = batch->values,
+                                      .bytes = bytes};
+}
+
+rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_shard_event *event,
+                            struct rbt_block **block)
+{
+    struct rbt_block *b = rbt_block_create(RBT_WIRE_SCAN_BYTES);
+    if (b == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a request");
+    }
+    const struct rbt_wire_scan scan = {.need = event->need,
+                                       .range_first = event->scan->range.first,
+                                       .range_last = event->scan->range.last,
+                                       .capacity = event->scan->capacity,
+                                       .table = caller->shared->tables[event->table].number};
+    b->bytes = rbt_wire_put_scan(b->data, &scan);
+    *block = b;
+    return RBT_OK;
+}
+
+rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
+                            const struct rbt_shard_event *event, struct rbt_block **block)
+{
+    struct rbt_wire_rows rows = wire_rows(caller, &event->batches[0], false);
+    const rbt_status st = name_keys(caller, link, &event->batches[0], &rows);
+    struct rbt_block *b =
+        st != RBT_OK ? NULL : rbt_block_create(RBT_WIRE_PULL_BYTES + rbt_wire_rows_bound(&rows));
+    if (b == NULL) {
+        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
+    }
+    const bool has_applied = event->applied_count > 0;
+    const struct rbt_wire_pull pull = {.need = event->need,
+                                       .subscription = event->subscription,
+                                       .applied_first = has_applied ? event->applied_first : 0,
+                                       .applied_count = event->applied_count};
+    b->bytes = rbt_wire_put_pull(b->data, &pull);
+    b->bytes += rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
+    *block = b;
+    return RBT_OK;
+}
+
+rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *link,
+                            const struct rbt_shard_event *event, struct rbt_block **block)
+{
+    size_t bytes = RBT_WIRE_PUSH_BYTES;
+    for (size_t i = 0; i < event->batch_count; i++) {
+        const struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        bytes += rbt_wire_rows_bound(&rows);
+    }
+    if (bytes > RBT_FRAME_BODY_MAX) {
+        return rbt_fail(RBT_E_INVALID,
+                        "the updates of one clock take %zu bytes, more than a "
+                        "message holds (%u)",
+                        bytes, RBT_FRAME_BODY_MAX);
+    }
+    struct rbt_block *b = rbt_block_create(bytes);
+    if (b == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a message of %zu bytes", bytes);
+    }
+    const struct rbt_wire_push push = {.clock = event->clock,
+                                       .marker = event->marker,
+                                       .range_first = event->range.first,
+                                       .range_last = event->range.last,
+                                       .batch_count = (uint32_t)event->batch_count};
+    b->bytes = rbt_wire_put_push(b->data, &push);
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
+        struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        st = name_keys(caller, link, &event->batches[i], &rows);
+        b->bytes += st != RBT_OK ? 0 : rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
+    }
+    if (st != RBT_OK) {
+        rbt_block_unref(b);
+        return st;
+    }
+    *block = b;
+    return RBT_OK;
+}

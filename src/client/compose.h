@@ -1,0 +1,30 @@
+/* client/compose.h - a worker's events as messages: blocks that lack nothing but their header.
+ *
+ * Keys of lists that are used again and again are sent once on each link, before the first message
+ * that needs them, and named from then on. Threads: the caller's. */
+#ifndef RUBATO_CLIENT_COMPOSE_H
+#define RUBATO_CLIENT_COMPOSE_H
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "client/caller.h"
+#include "client/link.h"
+
+/* Each makes a block with one reference. Fail with RBT_E_NOMEM, and with RBT_E_INVALID if it is
+ * more than a message holds. */
+RBT_MUST_USE rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *link,
+                                         const struct rbt_shard_event *event,
+                                         struct rbt_block **block);
+RBT_MUST_USE rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
+                                         const struct rbt_shard_event *event,
+                                         struct rbt_block **block);
+RBT_MUST_USE rbt_status rbt_compose_scan(const struct rbt_caller *caller,
+                                         const struct rbt_shard_event *event,
+                                         struct rbt_block **block);
+
+/* Where the rows of a PULL may be put as they come: if they are many and lie side by side. */
+struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
+                                           const struct rbt_shard_event *event);
+
+#endif

@@ -1,0 +1,35 @@
+/* client/inbox.h - blocks that other threads of this process have for one thread. */
+#ifndef RUBATO_CLIENT_INBOX_H
+#define RUBATO_CLIENT_INBOX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+#include "net/block.h"
+
+struct rbt_inbox_entry;
+
+struct rbt_inbox {
+    int event;             /* readable when somebody else has put something in */
+    pthread_t owner;       /* who empties it; the thread that made it */
+    pthread_mutex_t mutex; /* rank LEAF; guards all below */
+    struct rbt_inbox_entry *first;
+    struct rbt_inbox_entry *last;
+    bool is_full; /* something was lost for lack of memory */
+};
+
+RBT_MUST_USE rbt_status rbt_inbox_init(struct rbt_inbox *inbox);
+void rbt_inbox_deinit(struct rbt_inbox *inbox);
+
+/* Puts a block in, with its reference; `inbox` is a struct rbt_inbox. Any thread. */
+void rbt_inbox_deliver(void *inbox, struct rbt_block *block);
+
+/* The oldest block, with its reference: RBT_E_BUSY if there is none, RBT_E_NOMEM if one was lost.
+ */
+RBT_MUST_USE rbt_status rbt_inbox_take(struct rbt_inbox *inbox, struct rbt_block **block);
+bool rbt_inbox_is_empty(struct rbt_inbox *inbox);
+
+#endif

@@ -1,0 +1,564 @@
+/* oracle/remote_test.c - the same job in one process and in several: a coordinator, two servers and
+ * two worker processes, all of them threads here, over Unix sockets.
+ *
+ * cmocka's assertions belong to the test's thread: processes and workers return a status, and the
+ * test looks at that. Nothing sleeps; where an order matters it is made with semaphores. */
+#include "base/test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rubato/rubato.h>
+
+#include "base/error.h"
+#include "coordinator/coordinator.h"
+#include "oracle/cutter.h"
+#include "server/server.h"
+
+#define SECOND INT64_C(1000000000)
+
+enum { SERVERS = 2, PROCESSES = 2, THREADS = 2, WORKERS = 4, CLOCKS = 12, KEYS = 40, WIDTH = 3 };
+
+/* What workers leave behind, each in its own part. */
+struct results {
+    float last[WORKERS][KEYS * WIDTH];
+    int64_t sums[WORKERS];
+    int64_t elements[WORKERS];
+    int64_t floors[WORKERS];
+};
+
+struct process;
+
+/* One test: what each process does with its job. */
+struct scenario {
+    rbt_status (*body)(struct process *process);
+    const char *consistency;
+    rbt_worker_function work;
+    sem_t gates[2];
+    struct results *results;
+};
+
+struct process {
+    struct scenario *scenario;
+    const char *coordinator;
+    bool is_reader;
+    pthread_t thread;
+    uint32_t index;
+    rbt_job *job;
+    rbt_table *dense;
+    rbt_table *sparse;
+    rbt_table *counts;
+    rbt_status status;
+    char text[RBT_ERROR_MAX];
+};
+
+struct server {
+    struct rbt_server_options options;
+    char listen[128];
+    pthread_t thread;
+    rbt_status status;
+    struct cutter cutter; /* between it and the workers, if there is one */
+    bool has_cutter;
+};
+
+struct fixture {
+    char folder[64];
+    char address[128];
+    struct rbt_coordinator_options options;
+    pthread_t thread;
+    rbt_status status;
+    struct server servers[SERVERS];
+    struct process processes[PROCESSES + 1];
+    struct scenario scenario;
+    struct results results;
+};
+
+static void *run_coordinator(void *argument)
+{
+    struct fixture *f = argument;
+    f->status = rbt_coordinator_run(&f->options);
+    return NULL;
+}
+
+static void *run_server(void *argument)
+{
+    struct server *server = argument;
+    server->status = rbt_server_run(&server->options);
+    return NULL;
+}
+
+static void start_server(struct fixture *f, int index, bool is_cut)
+{
+    struct server *server = &f->servers[index];
+    struct cutter *cutter = &server->cutter;
+    (void)snprintf(server->listen, sizeof server->listen, "unix:%s/s%d", f->folder, index);
+    server->options = (struct rbt_server_options){.coordinator = f->address,
+                                                  .index = index,
+                                                  .threads = index == 0 && !is_cut ? 2 : 1,
+                                                  .listen = server->listen,
+                                                  .start_timeout = 40 * SECOND,
+                                                  .silence_max = 40 * SECOND,
+                                                  .cut_max = 20 * SECOND};
+    if (is_cut) {
+        (void)snprintf(cutter->address, sizeof cutter->address, "unix:%s/x%d", f->folder, index);
+        (void)snprintf(cutter->target, sizeof cutter->target, "%s", server->listen);
+        cutter->cuts_left = 150;
+        cutter->bytes_max = 6000;
+        cutter_start(cutter, (uint64_t)index);
+        server->has_cutter = true;
+        server->options.advertise = cutter->address;
+    }
+    assert_int_equal(pthread_create(&server->thread, NULL, run_server, server), 0);
+}
+
+static int set_up(void **state, bool is_cut)
+{
+    struct fixture *f = test_calloc(1, sizeof *f);
+    (void)snprintf(f->folder, sizeof f->folder, "/tmp/rubato-remote-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    (void)snprintf(f->address, sizeof f->address, "unix:%s/c", f->folder);
+    f->options = (struct rbt_coordinator_options){.listen = f->address,
+                                                  .server_count = SERVERS,
+                                                  .is_once = true,
+                                                  .start_timeout = 40 * SECOND,
+                                                  .silence_max = 40 * SECOND,
+                                                  .cut_max = 20 * SECOND};
+    assert_int_equal(pthread_create(&f->thread, NULL, run_coordinator, f), 0);
+    for (int i = 0; i < SERVERS; i++) {
+        start_server(f, i, is_cut);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sem_init(&f->scenario.gates[i], 0, 0), 0);
+    }
+    f->scenario.results = &f->results;
+    *state = f;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return set_up(state, false);
+}
+
+static int setup_cut(void **state)
+{
+    return set_up(state, true);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 2; i++) {
+        (void)sem_destroy(&f->scenario.gates[i]);
+    }
+    (void)rmdir(f->folder);
+    test_free(f);
+    return 0;
+}
+
+static rbt_status open_tables(struct process *p)
+{
+    const struct rbt_table_options dense = {
+        .struct_size = sizeof dense, .width = WIDTH, .init = RBT_INIT_UNIFORM, .b = 1, .seed = 3};
+    const struct rbt_table_options sparse = {
+        .struct_size = sizeof sparse, .type = RBT_I64, .layout = RBT_SPARSE, .width = 1000};
+    const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
+    rbt_status st = rbt_table_open(p->job, "dense", &dense, &p->dense);
+    st = st != RBT_OK ? st : rbt_table_open(p->job, "sparse", &sparse, &p->sparse);
+    return st != RBT_OK ? st : rbt_table_open(p->job, "counts", &counts, &p->counts);
+}
+
+/* Opens the job, in a cluster or here, and does what the scenario says. */
+static rbt_status run_job(struct process *p, rbt_cluster *cluster)
+{
+    const struct rbt_job_options options = {.struct_size = sizeof options,
+                                            .workers = cluster == NULL ? WORKERS : 0,
+                                            .shards = cluster == NULL ? 3 : 0,
+                                            .consistency = p->scenario->consistency,
+                                            .cluster = cluster};
+    rbt_status st = rbt_job_open(&options, &p->job);
+    st = st != RBT_OK ? st : open_tables(p);
+    st = st != RBT_OK ? st : p->scenario->body(p);
+    (void)snprintf(p->text, sizeof p->text, "%s", st == RBT_OK ? "" : rbt_last_error());
+    rbt_job_close(p->job);
+    return st;
+}
+
+static void *run_process(void *argument)
+{
+    struct process *p = argument;
+    const struct rbt_cluster_options options = {.struct_size = sizeof options,
+                                                .coordinator = p->coordinator,
+                                                .workers = WORKERS,
+                                                .threads = p->is_reader ? WORKERS + 2 : THREADS,
+                                                .index = p->is_reader ? 0 : (int)p->index + 1,
+                                                .is_reader = p->is_reader,
+                                                .start_timeout = 40,
+                                                .timeout = 40};
+    rbt_cluster *cluster = NULL;
+    p->status = rbt_cluster_join(&options, &cluster);
+    (void)snprintf(p->text, sizeof p->text, "%s", p->status == RBT_OK ? "" : rbt_last_error());
+    for (uint32_t i = 0; p->is_reader && i < PROCESSES; i++) {
+        (void)sem_wait(&p->scenario->gates[0]); /* until there is something to read */
+    }
+    if (p->status == RBT_OK) {
+        p->status = run_job(p, cluster);
+    }
+    for (uint32_t i = 0; p->is_reader && i < PROCESSES; i++) {
+        (void)sem_post(&p->scenario->gates[1]);
+    }
+    rbt_cluster_leave(cluster, RBT_OK, NULL);
+    return NULL;
+}
+
+/* Runs the scenario in `count` processes, the last of them a reader if there are three. */
+static void run_all(struct fixture *f, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        f->processes[i] = (struct process){.scenario = &f->scenario,
+                                           .coordinator = f->address,
+                                           .is_reader = i == PROCESSES,
+                                           .index = i};
+        assert_int_equal(
+            pthread_create(&f->processes[i].thread, NULL, run_process, &f->processes[i]), 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_join(f->processes[i].thread, NULL), 0);
+    }
+    assert_int_equal(pthread_join(f->thread, NULL), 0);
+    for (int i = 0; i < SERVERS; i++) {
+        assert_int_equal(pthread_join(f->servers[i].thread, NULL), 0);
+        if (f->servers[i].has_cutter) {
+            cutter_stop(&f->servers[i].cutter);
+        }
+    }
+}
+
+static void expect_well(const struct fixture *f, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (f->processes[i].status != RBT_OK) {
+            fail_msg("process %u: %s", i, f->processes[i].text);
+        }
+    }
+    assert_int_equal(f->status, RBT_OK);
+    for (int i = 0; i < SERVERS; i++) {
+        assert_int_equal(f->servers[i].status, RBT_OK);
+    }
+}
+
+/* --- What workers do ------------------------------------------------------------------------- */
+
+static rbt_status add_sparse(rbt_worker *worker, rbt_table *sparse, uint32_t clock)
+{
+    uint32_t index[2] = {clock, 500 + rbt_worker_index(worker)};
+    int64_t values[2] = {1, 2};
+    const struct rbt_elements elements = {.index = index, .values = values, .count = 2};
+    return rbt_add_elements(worker, sparse, clock % 5, &elements);
+}
+
+/* Values that depend on every bit of what was read, and on the order of sums. */
+static rbt_status step_dense(rbt_worker *worker, rbt_set *set, int64_t clock)
+{
+    rbt_ticket pulled = 0;
+    rbt_status st = rbt_set_pull_async(set, NULL, &pulled);
+    st = st != RBT_OK ? st : rbt_wait(worker, pulled);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const float *values = rbt_set_values(set);
+    float *deltas = rbt_set_deltas(set);
+    for (int i = 0; i < KEYS * WIDTH; i++) {
+        deltas[i] = values[i] * 0.37F / (float)(1 + (i + clock) % 7) +
+                    0.001F * (float)rbt_worker_index(worker);
+    }
+    return rbt_set_push(set);
+}
+
+static rbt_status train(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    struct results *results = p->scenario->results;
+    const uint32_t me = rbt_worker_index(worker);
+    uint64_t keys[KEYS];
+    for (uint64_t i = 0; i < KEYS; i++) {
+        keys[i] = i * i * 977 + (me % 2) * 13;
+    }
+    rbt_set *set = NULL;
+    const int64_t one = 1;
+    rbt_status st = rbt_set_create(worker, p->dense, keys, KEYS, RBT_SET_DELTAS, &set);
+    for (int64_t clock = 0; st == RBT_OK && clock < CLOCKS; clock++) {
+        st = step_dense(worker, set, clock);
+        st = st != RBT_OK ? st : add_sparse(worker, p->sparse, (uint32_t)clock);
+        for (uint64_t k = 0; st == RBT_OK && k < 20; k++) {
+            st = rbt_add(worker, p->counts, k * 1000, &one);
+        }
+        st = st != RBT_OK ? st : rbt_clock(worker);
+    }
+    st = st != RBT_OK ? st : rbt_set_pull(set);
+    if (st == RBT_OK) {
+        memcpy(results->last[me], rbt_set_values(set), sizeof results->last[me]);
+    }
+    rbt_set_destroy(set);
+    return st;
+}
+
+/* Reads what an earlier run has left. */
+static rbt_status look(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    struct results *results = p->scenario->results;
+    const uint32_t me = rbt_worker_index(worker);
+    struct rbt_rows rows = {0};
+    rbt_status st = rbt_pull_range(worker, p->counts, RBT_RANGE_ALL, 0, &rows);
+    int64_t sum = 0;
+    for (size_t i = 0; st == RBT_OK && i < rows.count; i++) {
+        sum += ((const int64_t *)rows.values)[i];
+    }
+    rbt_rows_free(&rows);
+    int64_t elements = 0;
+    for (uint64_t key = 0; st == RBT_OK && key < 5; key++) {
+        uint32_t index[100];
+        int64_t values[100];
+        struct rbt_elements row = {.index = index, .values = values, .capacity = 100};
+        st = rbt_get_sparse(worker, p->sparse, key, &row);
+        for (size_t i = 0; st == RBT_OK && i < row.count; i++) {
+            elements += values[i] * (int64_t)(1 + index[i]);
+        }
+    }
+    if (me < WORKERS) {
+        results->sums[me] = sum;
+        results->elements[me] = elements;
+    }
+    return st;
+}
+
+static rbt_status train_and_look(struct process *p)
+{
+    rbt_status st = rbt_job_run(p->job, train, p);
+    return st != RBT_OK ? st : rbt_job_run(p->job, look, p);
+}
+
+/* The same here, without a cluster. */
+static void run_embedded(struct scenario *scenario, struct results *results)
+{
+    struct process *p = test_calloc(1, sizeof *p);
+    struct scenario own = *scenario;
+    own.results = results;
+    p->scenario = &own;
+    assert_ok(run_job(p, NULL));
+    test_free(p);
+}
+
+static void compare(struct fixture *f, const char *consistency)
+{
+    struct results *embedded = test_calloc(1, sizeof *embedded);
+    f->scenario.consistency = consistency;
+    f->scenario.body = train_and_look;
+    run_embedded(&f->scenario, embedded);
+    run_all(f, PROCESSES);
+    expect_well(f, PROCESSES);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(f->results.sums[i], WORKERS * CLOCKS * 20);
+        assert_int_equal(f->results.elements[i], embedded->elements[i]);
+        if (strcmp(consistency, "bsp") == 0) { /* to the last bit */
+            assert_memory_equal(f->results.last[i], embedded->last[i], sizeof embedded->last[i]);
+        }
+    }
+    test_free(embedded);
+}
+
+/* --- Tests ----------------------------------------------------------------------------------- */
+
+static void test_bsp(void **state)
+{
+    compare(*state, "bsp");
+}
+
+static void test_ssp(void **state)
+{
+    compare(*state, "ssp:2");
+}
+
+static void test_essp(void **state)
+{
+    compare(*state, "essp:1");
+}
+
+static void test_asp(void **state)
+{
+    compare(*state, "asp");
+}
+
+/* The same with lines that are cut all the time: nothing is lost, and nothing counts twice. */
+static void test_cut_bsp(void **state)
+{
+    struct fixture *f = *state;
+    compare(f, "bsp");
+    assert_true(f->servers[0].cutter.cuts > 20);
+}
+
+static void test_cut_essp(void **state)
+{
+    struct fixture *f = *state;
+    compare(f, "essp:1");
+    assert_true(f->servers[1].cutter.cuts > 20);
+}
+
+/* Worker 0 runs ahead while worker 3, in the other process, stands still. */
+static rbt_status run_ahead(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    const uint32_t me = rbt_worker_index(worker);
+    rbt_status st = RBT_OK;
+    if (me == 3) {
+        (void)sem_wait(&p->scenario->gates[0]);
+    }
+    for (int i = 0; st == RBT_OK && i < 3; i++) {
+        int64_t count = 0;
+        st = rbt_get(worker, p->counts, (uint64_t)i, &count);
+        st = st != RBT_OK ? st : rbt_clock(worker);
+    }
+    if (me == 0) {
+        for (int i = 0; i < 200; i++) { /* asks the shards now and then */
+            p->scenario->results->floors[0] += rbt_worker_shard_clock(worker);
+        }
+        (void)sem_post(&p->scenario->gates[0]);
+    }
+    return st;
+}
+
+static rbt_status twice(struct process *p)
+{
+    rbt_status st = rbt_job_run(p->job, train, p);
+    for (int i = 0; st == RBT_OK && i < 5; i++) {
+        struct rbt_job_stats stats;
+        rbt_job_stats(p->job, &stats); /* hears that everybody has left */
+        st = rbt_job_run(p->job, run_ahead, p);
+    }
+    return st;
+}
+
+static void test_clocks_of_a_new_run(void **state)
+{
+    struct fixture *f = *state;
+    f->scenario.consistency = "essp:5";
+    f->scenario.body = twice;
+    run_all(f, PROCESSES);
+    expect_well(f, PROCESSES);
+    assert_int_equal(f->results.floors[0], 0);
+}
+
+static rbt_status watch_staleness(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    if (rbt_worker_index(worker) == 0) {
+        return rbt_job_set_staleness(p->job, 7);
+    }
+    while (rbt_job_staleness(p->job) != 7) { /* ends: it was said */
+        (void)sched_yield();
+    }
+    return rbt_table_staleness(p->counts) == 7 ? RBT_OK : RBT_E_INVALID;
+}
+
+static rbt_status run_once(struct process *p)
+{
+    return rbt_job_run(p->job, p->scenario->work, p);
+}
+
+static void test_staleness_is_told(void **state)
+{
+    struct fixture *f = *state;
+    f->scenario.consistency = "ssp:1";
+    f->scenario.body = run_once;
+    f->scenario.work = watch_staleness;
+    run_all(f, PROCESSES);
+    expect_well(f, PROCESSES);
+}
+
+static rbt_status fail_somewhere(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    rbt_status st = RBT_OK;
+    for (int64_t clock = 0; st == RBT_OK && clock < CLOCKS; clock++) {
+        int64_t count = 0;
+        if (rbt_worker_index(worker) == 2 && clock == 5) {
+            return rbt_fail(RBT_E_NOTFOUND, "worker 2 does not like clock 5");
+        }
+        st = rbt_get(worker, p->counts, 1, &count);
+        st = st != RBT_OK ? st : rbt_clock(worker);
+    }
+    return st;
+}
+
+static void test_failure_is_everybodys(void **state)
+{
+    struct fixture *f = *state;
+    f->scenario.consistency = "bsp";
+    f->scenario.body = run_once;
+    f->scenario.work = fail_somewhere;
+    run_all(f, PROCESSES);
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        assert_int_equal(f->processes[i].status, RBT_E_NOTFOUND);
+        assert_non_null(strstr(f->processes[i].text, "does not like clock 5"));
+    }
+}
+
+/* A reader sees what was trained while the job still stands; it cannot update. */
+static rbt_status read_only(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    const int64_t one = 1;
+    if (rbt_add(worker, p->counts, 0, &one) != RBT_E_INVALID) {
+        return rbt_fail(RBT_E_PROTOCOL, "a reader could update");
+    }
+    int64_t count = 0;
+    rbt_status st = rbt_get(worker, p->counts, 1000, &count);
+    if (st == RBT_OK && count != WORKERS * CLOCKS) {
+        st = rbt_fail(RBT_E_PROTOCOL, "a reader saw %lld", (long long)count);
+    }
+    return st != RBT_OK ? st : look(worker, argument);
+}
+
+static rbt_status train_for_reader(struct process *p)
+{
+    if (p->is_reader) {
+        const rbt_status st = rbt_job_run(p->job, read_only, p);
+        return st != RBT_OK ? st : rbt_job_run(p->job, read_only, p);
+    }
+    const rbt_status st = rbt_job_run(p->job, train, p);
+    (void)sem_post(&p->scenario->gates[0]);
+    (void)sem_wait(&p->scenario->gates[1]); /* until it was read */
+    return st;
+}
+
+static void test_reader(void **state)
+{
+    struct fixture *f = *state;
+    f->scenario.consistency = "ssp:1";
+    f->scenario.body = train_for_reader;
+    run_all(f, PROCESSES + 1);
+    expect_well(f, PROCESSES + 1);
+    assert_int_equal(f->results.sums[0], WORKERS * CLOCKS * 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest list[] = {
+        cmocka_unit_test_setup_teardown(test_bsp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ssp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_essp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_asp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_bsp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_essp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_clocks_of_a_new_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_staleness_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failure_is_everybodys, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reader, setup, teardown),
+    };
+    return cmocka_run_group_tests(list, NULL, NULL);
+}
