@@ -587,7 +587,7 @@ static rbt_status watch_silence(struct rbt_link *link, rbt_time now)
     if (now >= silence_end(link)) {
         (void)rbt_fail(RBT_E_TIMEOUT, "no word for %.3gs", (double)silent * 1e-9);
         cut(link, now);
-        return judge(link, now);
+        return judge(link, now); /* or it might be greeted in vain for ever */
     }
     if (link->state != RBT_LINK_UP || link->probe != 0) {
         return RBT_OK;

@@ -70,6 +70,47 @@ def test_a_coordinator_that_does_not_answer(folder, role, where):
     assert "coordinator" in sentence and where in sentence
 
 
+@pytest.fixture
+def silent():
+    """An address where connections are accepted, by the kernel, and nobody says anything."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield "127.0.0.1:%d" % listener.getsockname()[1]
+
+
+@pytest.fixture
+def deaf():
+    """An address where not even that happens, as if the host were gone: the queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        callers = [socket.socket() for _ in range(8)]
+        for caller in callers:
+            caller.setblocking(False)
+            caller.connect_ex(address)
+        yield "127.0.0.1:%d" % address[1]
+        for caller in callers:
+            caller.close()
+
+
+@pytest.mark.parametrize("kind", ["silent", "deaf"])
+def test_a_coordinator_that_says_nothing(folder, kind, request):
+    where = request.getfixturevalue(kind)
+    sentence = fails(folder, "worker", "--coordinator", where, "--start-timeout", "1s", "--timeout",
+                     "2s", "--", *TRAIN, seconds=8)
+    assert "coordinator" in sentence and where in sentence
+
+
+@pytest.mark.parametrize("kind", ["taken", "silent", "deaf", "nobody"])
+def test_a_server_that_workers_cannot_reach(folder, kind, request):
+    where = "127.0.0.1:1" if kind == "nobody" else request.getfixturevalue(kind)
+    with Cluster(folder, servers=1, timeout="2s") as cluster:
+        cluster.start_server(advertise=where)
+        worker = cluster.start_worker(0, 1, *TRAIN)
+        assert worker.wait(15) == 1
+        assert f"lost shard 0 at {where}: " in worker.error()
+        assert cluster.coordinator.wait() == 1
+        assert f"lost shard 0 at {where}: " in cluster.coordinator.error()
+
+
 def test_a_host_without_a_name(folder):
     sentence = fails(folder, "worker", "--coordinator", "nobody.invalid:7000", "--start-timeout",
                      "2s", "--", *TRAIN)
