@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "client/compose.h"
+#include "client/sender.h"
 
 enum {
     KEPT_MAX = 64 << 20, /* bytes that a shard may owe an acknowledgement for */
@@ -39,10 +40,25 @@ struct rbt_ahead {
 
 /* --- Life ------------------------------------------------------------------------------------ */
 
+static void lock(struct rbt_caller *caller)
+{
+    const int error = pthread_mutex_lock(&caller->mutex);
+    RBT_ASSERT(error == 0);
+}
+
+static void unlock(struct rbt_caller *caller)
+{
+    const int error = pthread_mutex_unlock(&caller->mutex);
+    RBT_ASSERT(error == 0);
+}
+
 rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *shared,
                            const struct rbt_link_options *links)
 {
     caller->shared = shared;
+    const int error = pthread_mutex_init(&caller->mutex, NULL);
+    RBT_ASSERT(error == 0);
+    caller->is_ready = true;
     caller->links = rbt_calloc(shared->shard_count, sizeof *caller->links);
     caller->polls = rbt_calloc((size_t)shared->shard_count + 1, sizeof *caller->polls);
     caller->error = rbt_calloc(1, sizeof *caller->error);
@@ -81,7 +97,9 @@ static void forget_requests(struct rbt_caller *caller)
 
 void rbt_caller_reset(struct rbt_caller *caller)
 {
+    lock(caller);
     forget_requests(caller);
+    unlock(caller);
 }
 
 void rbt_caller_deinit(struct rbt_caller *caller)
@@ -95,6 +113,9 @@ void rbt_caller_deinit(struct rbt_caller *caller)
     rbt_free(caller->links);
     rbt_free(caller->polls);
     rbt_free(caller->error);
+    if (caller->is_ready) {
+        (void)pthread_mutex_destroy(&caller->mutex); /* nobody holds it */
+    }
 }
 
 /* Nothing works from now on; the reason is in the thread's record. */
@@ -475,9 +496,11 @@ static void work(struct rbt_caller *caller, rbt_time now)
 
 void rbt_caller_look(struct rbt_caller *caller)
 {
+    lock(caller);
     if (caller->status == RBT_OK) {
         work(caller, rbt_clock_now());
     }
+    unlock(caller);
 }
 
 /* Waits for something to happen: looks for a moment, then sleeps. */
@@ -528,11 +551,39 @@ static bool is_flushed(const struct rbt_caller *caller)
 {
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         const struct rbt_link *link = &caller->links[i];
-        if (!rbt_link_is_flushed(link) || link->kept_bytes > KEPT_MAX) {
+        /* A connection that is there may have something left for the sender. */
+        const bool is_sent = rbt_link_is_flushed(link) ||
+                             (caller->shared->sender != NULL && link->state == RBT_LINK_UP);
+        if (!is_sent || link->kept_bytes > KEPT_MAX) {
             return false;
         }
     }
     return true;
+}
+
+size_t rbt_caller_send_rest(struct rbt_caller *caller, struct pollfd *polls)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        struct rbt_link *link = &caller->links[i];
+        rbt_link_flush(link);
+        if (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link)) {
+            (void)rbt_link_prepare(link, &polls[count]); /* the worker minds the time */
+            polls[count++].events = POLLOUT;
+        }
+    }
+    return count;
+}
+
+/* Leaves what is not written yet to the sender. */
+static void hand_over(const struct rbt_caller *caller)
+{
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        if (caller->shared->sender != NULL && !rbt_link_is_flushed(&caller->links[i])) {
+            rbt_sender_wake(caller->shared->sender);
+            return;
+        }
+    }
 }
 
 static void flush(struct rbt_caller *caller)
@@ -547,11 +598,13 @@ static void flush(struct rbt_caller *caller)
 
 rbt_status rbt_caller_drain(struct rbt_caller *caller)
 {
+    lock(caller);
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         while (caller->status == RBT_OK && caller->links[i].kept != NULL) {
             wait_once(caller);
         }
     }
+    unlock(caller);
     return caller->status == RBT_OK ? RBT_OK : refuse(caller);
 }
 
@@ -618,7 +671,8 @@ static void count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *repl
     caller->counted.bytes_received = received;
 }
 
-void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+/* Steps with the mutex held. */
+static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
 {
     bool is_late = false;
     for (size_t i = 0; i < count; i++) {
@@ -648,10 +702,19 @@ void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, s
     if (count > 0) {
         count_bytes(caller, &calls[0].reply);
     }
+    hand_over(caller);
+}
+
+void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+{
+    lock(caller);
+    step(caller, calls, count);
+    unlock(caller);
 }
 
 void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
 {
+    lock(caller);
     for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
         struct rbt_driver_call *call = &calls[i];
         struct rbt_ahead *ahead = find_ahead(caller, call->event.asked, call->shard, true);
@@ -667,10 +730,13 @@ void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls,
         }
         rbt_link_flush(&caller->links[call->shard]);
     }
+    hand_over(caller);
+    unlock(caller);
 }
 
 void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
 {
+    lock(caller);
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         const uint32_t found = rbt_map_find(&caller->ahead_index, ahead_key(asked, i, true));
         struct rbt_ahead *ahead = found == RBT_MAP_NONE ? NULL : caller->ahead[found];
@@ -684,6 +750,7 @@ void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
             ahead->answer_max = 0;
         }
     }
+    unlock(caller);
 }
 
 bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
@@ -698,8 +765,9 @@ bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
     return true;
 }
 
-rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,
-                          struct rbt_frame header, struct rbt_wire_done *done)
+/* Asks with the mutex held. */
+static rbt_status ask_done(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,
+                           struct rbt_frame header, struct rbt_wire_done *done)
 {
     struct asked *asked = rbt_calloc(1, sizeof *asked);
     if (asked == NULL || caller->status != RBT_OK) {
@@ -721,4 +789,13 @@ rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_
         return refuse(caller);
     }
     return done->status == RBT_OK ? RBT_OK : rbt_fail((rbt_status)done->status, "%s", done->text);
+}
+
+rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,
+                          struct rbt_frame header, struct rbt_wire_done *done)
+{
+    lock(caller);
+    const rbt_status st = ask_done(caller, shard, block, header, done);
+    unlock(caller);
+    return st;
 }

@@ -1,10 +1,11 @@
 /* client/caller.h - one thread's way to the shards: a link to each, and rows that were asked for
  * ahead of their time.
  *
- * Updates are sent and not waited for, but until the kernel has taken them: a slow server slows its
- * senders. Requests go out to all shards at once, and the caller then waits for the last answer,
- * reading and writing whatever it can meanwhile. There is no other thread in between: waking one
- * would cost more than most answers take.
+ * Updates are sent and not waited for. What the kernel does not take at once is left to the
+ * process's sender (client/sender.h), so that the worker can go on; but when too much is
+ * unacknowledged it waits: a slow server slows its senders. Requests go out to all shards at once,
+ * and the caller then waits for the last answer, reading and writing whatever it can meanwhile.
+ * There is no other thread in between: waking one would cost more than most answers take.
  *
  * Rows of eager tables are asked for ahead: when an answer has been used, the next request for the
  * same rows leaves at once and asks for more than there is. The shard answers when everybody has
@@ -15,6 +16,7 @@
 #define RUBATO_CLIENT_CALLER_H
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,13 +38,17 @@ struct rbt_caller_shared {
     atomic_int_least64_t *floors;    /* per shard, the highest heard of; relaxed */
     atomic_uint_least64_t *versions; /* the same */
     enum rbt_compression compression;
+    struct rbt_sender *sender; /* who writes what the kernel would not take at once; or NULL */
 };
 
 struct rbt_ahead;
 
 struct rbt_caller {
     struct rbt_caller_shared *shared;
-    uint32_t worker; /* or RBT_FRAME_NOBODY */
+    uint32_t worker;       /* or RBT_FRAME_NOBODY */
+    pthread_mutex_t mutex; /* rank SHARD; held by whoever drives the connections: the caller's own
+                              thread in every function below, else the process's sender */
+    bool is_ready;         /* the mutex was made */
     struct rbt_link *links;
     struct pollfd *polls; /* shard_count + 1 */
     struct rbt_map ahead_index;
@@ -79,6 +85,10 @@ RBT_MUST_USE rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard
 
 /* Takes what has come, without waiting. */
 void rbt_caller_look(struct rbt_caller *caller);
+
+/* For the sender, with the mutex held: writes what waits to be written; and what to poll for, room
+ * for shard_count. Returns how many sockets have something left. */
+size_t rbt_caller_send_rest(struct rbt_caller *caller, struct pollfd *polls);
 
 /* Waits until the shards have everything, the last message of the run included. */
 RBT_MUST_USE rbt_status rbt_caller_drain(struct rbt_caller *caller);

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "client/caller.h"
 #include "client/cluster.h"
+#include "client/sender.h"
 #include "math/merge.h"
 
 enum { FLOOR_LOOKS = 64 }; /* at a floor that does not move, before it is asked for */
@@ -392,6 +393,7 @@ static void close_remote(rbt_driver *driver)
 {
     struct remote *remote = remote_of(driver);
     listen_to(remote->cluster, NULL, NULL);
+    rbt_sender_stop(remote->shared.sender);
     for (uint32_t i = 0; i < remote->caller_count; i++) {
         rbt_caller_deinit(&remote->callers[i]);
     }
@@ -495,7 +497,10 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
         remote->shared.versions == NULL || remote->callers == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
-    return open_callers(remote, plan->thread_count);
+    const rbt_status st = open_callers(remote, plan->thread_count);
+    return st != RBT_OK ? st
+                        : rbt_sender_start(remote->callers, remote->caller_count, plan->shard_count,
+                                           &remote->shared.sender);
 }
 
 rbt_status rbt_remote_open(const struct rbt_remote_options *options, rbt_driver **driver)
