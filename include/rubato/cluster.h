@@ -25,8 +25,8 @@ extern "C" {
 #endif
 
 /* A zero means: what the environment says (RUBATO_COORDINATOR, RUBATO_KEY, RUBATO_WORKERS,
- * RUBATO_THREADS, RUBATO_INDEX, RUBATO_NAMESPACE, RUBATO_READER=1, RUBATO_START_TIMEOUT,
- * RUBATO_TIMEOUT), or else the default. */
+ * RUBATO_THREADS, RUBATO_INDEX, RUBATO_NAMESPACE, RUBATO_READER=1, RUBATO_COMPRESSION,
+ * RUBATO_START_TIMEOUT, RUBATO_TIMEOUT), or else the default. */
 struct rbt_cluster_options {
     size_t struct_size;
     const char *coordinator; /* "HOST:PORT" or "unix:PATH" */
@@ -37,6 +37,8 @@ struct rbt_cluster_options {
     const char *name_space;  /* of the job; default: "main" */
     int is_reader;           /* not zero: a group of its own that reads what the namespace's job
                                 trains, at any staleness, and updates nothing */
+    const char *compression; /* of what is sent, when it pays: "none", "zeros" (left out), "lz4" or
+                                "zstd"; default: zeros over TCP, none within a host */
     double start_timeout;    /* seconds for everybody to come; default: 30 */
     double timeout;          /* seconds without a sign of life after which a process is lost;
                                 default: 10 */

@@ -121,6 +121,7 @@ rbt_status rbt_bench_cluster_start(enum rbt_bench_transport transport, uint32_t 
             .key_file = transport == RBT_BENCH_TLS ? cluster->key_file : NULL,
             .workers = workers,
             .threads = workers,
+            .compression = "none", /* what is measured are bytes */
             .index = 1};
         st = rbt_cluster_join(&options, &cluster->cluster);
     }

@@ -1,7 +1,9 @@
 /* cli/bench_net.c - what goes between two processes, next to what the bare socket can do.
  *
- * The limit is a plain stream: one process writes messages of the same size from memory, the other
- * reads each into memory. It is measured in turn with what is compared with it. */
+ * The limit is a plain stream: one process writes messages of the same size, the other reads them,
+ * each with as many in memory, used in turn, as there are sets in the benchmark: neither has its
+ * data in a cache that the other would not have. It is measured in turn with what is compared with
+ * it. */
 #include "cli/bench_net.h"
 
 #include <errno.h>
@@ -69,13 +71,15 @@ static bool transfer(int socket, char *bytes, size_t count, bool is_write)
 static void serve_raw(int listener, size_t size, bool is_ping)
 {
     int socket = -1;
-    char *buffer = rbt_calloc(size, 1);
+    char *buffer = rbt_calloc(size, IN_TURN);
+    size_t turn = 0;
     struct pollfd ready = {.fd = listener, .events = POLLIN};
     while (rbt_address_accept(listener, &socket) == RBT_E_BUSY) {
         (void)poll(&ready, 1, -1);
     }
-    while (buffer != NULL && socket >= 0 && transfer(socket, buffer, size, false) &&
-           (!is_ping || transfer(socket, buffer, size, true))) {
+    while (buffer != NULL && socket >= 0 && transfer(socket, buffer + turn * size, size, false) &&
+           (!is_ping || transfer(socket, buffer + turn * size, size, true))) {
+        turn = (turn + 1) % IN_TURN;
     }
     _exit(0);
 }
@@ -124,18 +128,19 @@ static void close_pair(const struct pair *pair)
 static rbt_status measure_stream(enum rbt_bench_transport transport, size_t size, double seconds,
                                  double *rate)
 {
-    char *buffer = rbt_calloc(size, 1);
+    char *buffer = rbt_calloc(size, IN_TURN);
     struct pair pair = {.socket = -1};
     if (buffer == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate %zu bytes", size);
     }
-    memset(buffer, 1, size);
+    memset(buffer, 1, size * IN_TURN);
     const rbt_status st = open_pair(transport, size, false, &pair);
     if (st == RBT_OK) {
         size_t sent = 0;
         const double start = rbt_clock_seconds();
         double now = start;
-        while (now < start + seconds && transfer(pair.socket, buffer, size, true)) {
+        while (now < start + seconds &&
+               transfer(pair.socket, buffer + sent % (size * IN_TURN), size, true)) {
             sent += size;
             now = rbt_clock_seconds();
         }

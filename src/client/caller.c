@@ -652,6 +652,10 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
         fail(caller, st); /* calls of this step may be on their way */
     }
     call->reply.status = st != RBT_OK ? st : call->reply.status;
+    /* A clock that did not reach every shard may be taken back; what has been sent of it stays. */
+    for (uint32_t i = 0; st != RBT_OK && !is_request && i < caller->shared->shard_count; i++) {
+        rbt_link_own(&caller->links[i]);
+    }
 }
 
 /* What has gone over the wire since the last reply. */

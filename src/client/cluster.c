@@ -80,6 +80,9 @@ static rbt_status complete(struct rbt_cluster_options *options)
         return rbt_fail_hint(st, "Start the program with \"rubato run -- PROGRAM\", or set "
                                  "RUBATO_COORDINATOR.");
     }
+    if (options->compression == NULL) {
+        options->compression = getenv("RUBATO_COMPRESSION");
+    }
     options->threads = options->threads == 0 ? 1 : options->threads;
     options->workers = options->workers == 0 ? options->threads : options->workers;
     if (options->name_space == NULL) {
@@ -113,6 +116,24 @@ static rbt_status open_security(rbt_cluster *cluster, const char *path)
     st = st != RBT_OK ? st : rbt_security_open(key, &cluster->security);
     memset(key, 0, sizeof key);
     return st;
+}
+
+/* The number of a compression; below 0 for none given. */
+static rbt_status read_compression(const char *text, int32_t *compression)
+{
+    static const char *const names[] = {"none", "zeros", "lz4", "zstd"};
+    *compression = -1;
+    for (int32_t i = 0; text != NULL && i < (int32_t)(sizeof names / sizeof names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *compression = i;
+        }
+    }
+    return text == NULL || *compression >= 0
+               ? RBT_OK
+               : rbt_fail(RBT_E_INVALID,
+                          "unrecognized compression \"%s\"; expected none, zeros, "
+                          "lz4 or zstd",
+                          text);
 }
 
 static rbt_status join(rbt_cluster *cluster, const struct rbt_cluster_options *options)
@@ -160,7 +181,8 @@ rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_clust
     RBT_ASSERT(error == 0);
     c->is_reader = full.is_reader != 0;
     snprintf(c->name_space, sizeof c->name_space, "%s", full.name_space);
-    st = join(c, &full);
+    st = read_compression(full.compression, &c->compression);
+    st = st != RBT_OK ? st : join(c, &full);
     if (st != RBT_OK) {
         rbt_cluster_leave(c, st, NULL);
         return st;

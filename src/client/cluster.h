@@ -16,7 +16,8 @@ struct rbt_cluster {
     char name_space[256];
     rbt_time silence_max;
     rbt_time cut_max;
-    bool is_busy; /* a job is open */
+    int32_t compression; /* enum rbt_compression; below 0: what suits the address */
+    bool is_busy;        /* a job is open */
 
     pthread_mutex_t mutex; /* rank LEAF; guards whom to tell of a new staleness */
     void *context;

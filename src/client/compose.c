@@ -6,6 +6,7 @@
 enum {
     LIST_MIN = 16,        /* keys that are worth a name */
     PLACE_MIN = 32 << 10, /* bytes of rows that are worth being put where they belong */
+    STAY_MIN = 64 << 10,  /* bytes of rows that are worth being sent from where they are */
 };
 
 /* Rows as the wire has them. */
@@ -23,7 +24,8 @@ static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                  .width = table->width,
                                  .offsets = has_values ? batch->offsets : NULL,
                                  .elements = batch->elements,
-                                 .compression = caller->shared->compression};
+                                 .compression = has_values ? caller->shared->compression
+                                                           : RBT_COMPRESSION_NONE};
     if (has_values && batch->count == 0) {
         rows.values = nothing;
         rows.offsets = table->is_sparse ? nothing : NULL;
@@ -45,6 +47,7 @@ static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *li
         }
         struct rbt_wire_rows keys = *rows;
         keys.values = NULL;
+        keys.compression = RBT_COMPRESSION_NONE;
         keys.list = batch->list;
         struct rbt_block *block =
             rbt_block_create(RBT_WIRE_LIST_BYTES + rbt_wire_rows_bound(&keys));
@@ -122,6 +125,46 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
     return RBT_OK;
 }
 
+/* Whether the values of the rows may stay where they are until the shard has them: they are many,
+ * lie side by side, and travel as they are. */
+static bool may_stay(const struct rbt_wire_rows *rows)
+{
+    const size_t bytes = rows->count * rows->width * rows->element_size;
+    return rows->positions == NULL && rows->offsets == NULL && bytes >= STAY_MIN &&
+           bytes % RBT_FRAME_ALIGN == 0 &&
+           (rows->compression == RBT_COMPRESSION_NONE ||
+            (rows->compression == RBT_COMPRESSION_ZEROS && !rbt_wire_rows_has_zeros(rows)));
+}
+
+/* Puts the last rows of a message; returns how many bytes it has then. */
+static size_t put_last(struct rbt_block *block, const struct rbt_wire_rows *rows)
+{
+    void *values = NULL;
+    const size_t bytes = rbt_wire_rows_reserve(block->data + block->bytes, rows, &values);
+    block->tail = rows->values;
+    block->tail_at = (size_t)((char *)values - block->data);
+    return block->bytes + bytes;
+}
+
+/* Puts all rows of a message. `scratch` is for compression, or NULL. */
+static rbt_status put_batches(const struct rbt_caller *caller, struct rbt_link *link,
+                              const struct rbt_shard_event *event, struct rbt_block *block,
+                              struct rbt_block *scratch)
+{
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
+        struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        st = name_keys(caller, link, &event->batches[i], &rows);
+        if (st == RBT_OK && i + 1 == event->batch_count && may_stay(&rows)) {
+            block->bytes = put_last(block, &rows);
+        } else if (st == RBT_OK) {
+            block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows,
+                                              scratch == NULL ? NULL : scratch->data);
+        }
+    }
+    return st;
+}
+
 rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_shard_event *event, struct rbt_block **block)
 {
@@ -132,12 +175,14 @@ rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *li
     }
     if (bytes > RBT_FRAME_BODY_MAX) {
         return rbt_fail(RBT_E_INVALID,
-                        "the updates of one clock take %zu bytes, more than a "
-                        "message holds (%u)",
+                        "the updates of one clock take %zu bytes, more than a message holds (%u)",
                         bytes, RBT_FRAME_BODY_MAX);
     }
+    const bool is_packed = caller->shared->compression >= RBT_COMPRESSION_LZ4;
     struct rbt_block *b = rbt_block_create(bytes);
-    if (b == NULL) {
+    struct rbt_block *scratch = b != NULL && is_packed ? rbt_block_create(bytes) : NULL;
+    if (b == NULL || (is_packed && scratch == NULL)) {
+        rbt_block_unref(b);
         return rbt_fail(RBT_E_NOMEM, "no memory for a message of %zu bytes", bytes);
     }
     const struct rbt_wire_push push = {.clock = event->clock,
@@ -146,12 +191,8 @@ rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *li
                                        .range_last = event->range.last,
                                        .batch_count = (uint32_t)event->batch_count};
     b->bytes = rbt_wire_put_push(b->data, &push);
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
-        struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
-        st = name_keys(caller, link, &event->batches[i], &rows);
-        b->bytes += st != RBT_OK ? 0 : rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
-    }
+    const rbt_status st = put_batches(caller, link, event, b, scratch);
+    rbt_block_unref(scratch);
     if (st != RBT_OK) {
         rbt_block_unref(b);
         return st;

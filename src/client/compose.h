@@ -13,6 +13,8 @@
 
 /* Each makes a block with one reference. Fail with RBT_E_NOMEM, and with RBT_E_INVALID if it is
  * more than a message holds. */
+/* The values of a push may stay where the event has them: they must not change until the block has
+ * been let go, or rbt_block_own() was called. */
 RBT_MUST_USE rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *link,
                                          const struct rbt_shard_event *event,
                                          struct rbt_block **block);

@@ -149,6 +149,9 @@ static rbt_status judge(const struct rbt_link *link, rbt_time now)
 /* Sends a block on whatever connection there is. */
 static rbt_status send_block(struct rbt_link *link, struct rbt_block *block)
 {
+    if (link->is_near) {
+        rbt_block_own(block); /* it is looked at where it lies */
+    }
     return link->is_near ? link->near.ops->send(link->near.connection, block)
                          : rbt_channel_send(link->channel, block);
 }
@@ -338,6 +341,13 @@ rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *block, struct r
         *request = r;
     }
     return transmit(link, block);
+}
+
+void rbt_link_own(struct rbt_link *link)
+{
+    for (struct rbt_link_kept *kept = link->kept; kept != NULL; kept = kept->next) {
+        rbt_block_own(kept->block);
+    }
 }
 
 bool rbt_link_has_list(const struct rbt_link *link, uint64_t name)

@@ -127,6 +127,9 @@ RBT_MUST_USE rbt_status rbt_link_ask(struct rbt_link *link, struct rbt_block *bl
                                      struct rbt_frame header, void *owner,
                                      struct rbt_link_request **request);
 
+/* The memory that messages of the stream still refer to is about to change: they get copies. */
+void rbt_link_own(struct rbt_link *link);
+
 /* Whether the shard has, or will have, the list of this name; and sending one. */
 bool rbt_link_has_list(const struct rbt_link *link, uint64_t name);
 RBT_MUST_USE rbt_status rbt_link_add_list(struct rbt_link *link, uint64_t name,

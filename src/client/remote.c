@@ -435,6 +435,15 @@ static const struct rbt_driver_ops reader_ops = {.step = step,
                                                  .stats = add_stats,
                                                  .close = close_remote};
 
+/* What was asked for, or what suits the way: over TCP zeros are left out. */
+static enum rbt_compression compression_of(const struct remote *remote)
+{
+    const bool is_unix = rbt_address_is_unix(remote->plan->shards[0]);
+    return remote->cluster->compression >= 0
+               ? (enum rbt_compression)remote->cluster->compression
+               : (is_unix ? RBT_COMPRESSION_NONE : RBT_COMPRESSION_ZEROS);
+}
+
 /* How to reach each shard. */
 static struct rbt_link_options *make_links(const struct remote *remote)
 {
@@ -449,7 +458,8 @@ static struct rbt_link_options *make_links(const struct remote *remote)
                                                        .job = plan->job,
                                                        .worker_count = plan->worker_count,
                                                        .shard = i,
-                                                       .is_reader = cluster->is_reader}};
+                                                       .is_reader = cluster->is_reader,
+                                                       .compression = compression_of(remote)}};
         snprintf(links[i].address, sizeof links[i].address, "%s", plan->shards[i]);
         snprintf(links[i].hello.space, sizeof links[i].hello.space, "%s", cluster->name_space);
         snprintf(links[i].hello.node, sizeof links[i].hello.node, "%s/%u",
@@ -491,7 +501,8 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
         .shard_count = plan->shard_count,
         .tables = rbt_calloc(options->driver.table_max, sizeof *remote->shared.tables),
         .floors = rbt_calloc(plan->shard_count, sizeof *remote->shared.floors),
-        .versions = rbt_calloc(plan->shard_count, sizeof *remote->shared.versions)};
+        .versions = rbt_calloc(plan->shard_count, sizeof *remote->shared.versions),
+        .compression = compression_of(remote)};
     remote->callers = rbt_calloc(plan->thread_count, sizeof *remote->callers);
     if (remote->shared.tables == NULL || remote->shared.floors == NULL ||
         remote->shared.versions == NULL || remote->callers == NULL) {

@@ -107,16 +107,29 @@ struct rbt_block *rbt_block_create(size_t capacity)
     block->bytes = 0;
     block->tail = NULL;
     block->tail_at = 0;
+    block->sent = 0;
     return block;
+}
+
+/* Copies the tail from the byte number `from` of the block on. */
+static void own_from(struct rbt_block *block, size_t from)
+{
+    if (block->tail != NULL) {
+        RBT_ASSERT(block->tail_at <= block->bytes && block->bytes <= block->capacity);
+        const size_t first = from > block->tail_at ? from : block->tail_at;
+        memcpy(block->data + first, block->tail + (first - block->tail_at), block->bytes - first);
+        block->tail = NULL;
+    }
 }
 
 void rbt_block_own(struct rbt_block *block)
 {
-    if (block->tail != NULL) {
-        RBT_ASSERT(block->tail_at <= block->bytes && block->bytes <= block->capacity);
-        memcpy(block->data + block->tail_at, block->tail, block->bytes - block->tail_at);
-        block->tail = NULL;
-    }
+    own_from(block, 0);
+}
+
+void rbt_block_own_rest(struct rbt_block *block)
+{
+    own_from(block, block->sent);
 }
 
 void rbt_block_unref(struct rbt_block *block)

@@ -15,6 +15,7 @@ struct rbt_block {
      * not. Whoever is about to change that memory calls rbt_block_own() before. */
     const char *tail;
     size_t tail_at;
+    size_t sent; /* how much of it the channel that has it in front has written */
     _Alignas(64) char data[];
 };
 
@@ -29,8 +30,10 @@ static inline void rbt_block_ref(struct rbt_block *block)
 /* Accepts NULL. */
 void rbt_block_unref(struct rbt_block *block);
 
-/* Copies the tail, if there is one, into the block. */
+/* Copies the tail, if there is one, into the block: all of it, or what has not been sent, for
+ * blocks that will not be sent again. */
 void rbt_block_own(struct rbt_block *block);
+void rbt_block_own_rest(struct rbt_block *block);
 
 /* Frees the blocks that the calling thread keeps to use again; ending the thread does the same. */
 void rbt_block_trim(void);

@@ -570,6 +570,7 @@ static void note_sent(rbt_channel *channel, size_t size)
     channel->first_sent += size;
     while (channel->queue_count > 0) {
         struct rbt_block *block = channel->queue[channel->queue_first];
+        block->sent = channel->first_sent;
         if (channel->first_sent < block->bytes) {
             return;
         }

@@ -35,6 +35,7 @@ struct rbt_host_options {
 struct rbt_guest {
     uint32_t worker; /* or RBT_FRAME_NOBODY */
     bool is_reader;
+    enum rbt_compression compression; /* that it wants */
     bool is_near; /* in this process: it may keep an answer longer than its rows stay as they are */
     /* Takes a block to be sent; it takes its own reference. */
     void (*send)(void *context, struct rbt_block *block);

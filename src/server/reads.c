@@ -15,6 +15,7 @@
 enum {
     SLOTS_PER_WORKER = 64,
     SLOTS_MIN = 64,
+    PACK_MIN = 64,              /* values that are worth being made smaller */
     VIEW_MIN = 64 << 10,        /* bytes of rows that are worth being sent from where they lie */
     QUEUE_MAX = 1 << 16,        /* requests without a slot */
     SCAN_BYTES_MAX = 512 << 20, /* of rows in an answer */
@@ -141,6 +142,31 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
 }
 
+/* The rows made smaller, as the guest wants, if that pays: a block of their own, or NULL. */
+static struct rbt_block *pack(const struct rbt_desk_request *request, struct rbt_wire_rows rows,
+                              const void *values)
+{
+    const enum rbt_compression compression = request->guest->compression;
+    rows.values = values;
+    rows.compression = compression;
+    if (compression == RBT_COMPRESSION_NONE || rows.count * rows.width < PACK_MIN ||
+        (compression == RBT_COMPRESSION_ZEROS && !rbt_wire_rows_has_zeros(&rows))) {
+        return NULL;
+    }
+    const size_t front = front_bytes(request);
+    const size_t bound = rbt_wire_rows_bound(&rows);
+    struct rbt_block *block = rbt_block_create(front + bound);
+    struct rbt_block *scratch = rbt_block_create(bound);
+    if (block != NULL && scratch != NULL) {
+        block->bytes = front + rbt_wire_rows_put(block->data + front, &rows, scratch->data);
+    } else { /* then it is sent as it is */
+        rbt_block_unref(block);
+        block = NULL;
+    }
+    rbt_block_unref(scratch);
+    return block;
+}
+
 /* Dense rows: the shard writes them into the answer. */
 static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *request)
 {
@@ -166,7 +192,11 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
                           host->view_count < RBT_DESK_VIEWS_MAX && !request->guest->is_near;
     event.view = may_view ? &view : NULL;
     step_open(host, &event);
-    if (view != NULL) {
+    struct rbt_block *packed = pack(request, rows, view != NULL ? view : batch.values);
+    if (packed != NULL) {
+        rbt_block_unref(block);
+        block = packed;
+    } else if (view != NULL) {
         block->tail = view;
         block->tail_at = front + RBT_WIRE_ROWS_BYTES;
         rbt_block_ref(block);
@@ -181,7 +211,7 @@ void rbt_reads_own_views(rbt_host *host)
 {
     for (uint32_t i = 0; i < host->view_count; i++) {
         if (host->views[i]->references > 1) { /* else it has been sent */
-            rbt_block_own(host->views[i]);
+            rbt_block_own_rest(host->views[i]);
         }
         rbt_block_unref(host->views[i]);
     }

@@ -327,6 +327,7 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
     memcpy(peer->name, hello.node, sizeof peer->name);
     peer->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
     peer->guest.is_reader = hello.is_reader;
+    peer->guest.compression = hello.compression;
     if (peer->channel != NULL) {
         rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
     }

@@ -73,7 +73,7 @@ size_t rbt_wire_put_hello(char *to, const struct rbt_wire_hello *hello)
     rbt_bytes_put_u32(&at, hello->worker);
     rbt_bytes_put_u32(&at, hello->worker_count);
     rbt_bytes_put_u32(&at, hello->shard);
-    rbt_bytes_put_u32(&at, hello->is_reader);
+    rbt_bytes_put_u32(&at, (uint32_t)hello->is_reader | (uint32_t)hello->compression << 8);
     RBT_ASSERT(at == to + RBT_FRAME_HEADER + HELLO_BYTES);
     put_text(&at, hello->space, RBT_WIRE_NAME_MAX);
     put_text(&at, hello->node, RBT_WIRE_NAME_MAX);
@@ -318,8 +318,9 @@ rbt_status rbt_wire_get_hello(struct rbt_wire_cursor *from, struct rbt_wire_hell
     read.worker = rbt_bytes_get_u32(&cursor.at);
     read.worker_count = rbt_bytes_get_u32(&cursor.at);
     read.shard = rbt_bytes_get_u32(&cursor.at);
-    const uint32_t is_reader = rbt_bytes_get_u32(&cursor.at);
-    read.is_reader = is_reader != 0;
+    const uint32_t flags = rbt_bytes_get_u32(&cursor.at);
+    read.is_reader = (flags & 1) != 0;
+    read.compression = (enum rbt_compression)(flags >> 8);
     RBT_ASSERT(cursor.at == from->at + HELLO_BYTES);
     if (read.worker_count > RBT_WIRE_WORKERS_MAX) {
         return wrong("HELLO", "too many workers");
@@ -327,8 +328,8 @@ rbt_status rbt_wire_get_hello(struct rbt_wire_cursor *from, struct rbt_wire_hell
     if (read.worker != RBT_FRAME_NOBODY && read.worker >= RBT_WIRE_WORKERS_MAX) {
         return wrong("HELLO", "a worker out of range");
     }
-    if (is_reader > 1) {
-        return wrong("HELLO", "a flag that is neither 0 nor 1");
+    if ((flags & 0xfe) != 0 || flags >> 8 > RBT_COMPRESSION_ZSTD) {
+        return wrong("HELLO", "flags that mean nothing");
     }
     st = get_text(&cursor, read.space, sizeof read.space);
     if (st == RBT_OK) {

@@ -34,8 +34,9 @@ struct rbt_wire_hello {
     uint32_t worker_count; /* of the job */
     uint32_t shard;        /* which one it thinks it talks to */
     bool is_reader;
-    char space[RBT_WIRE_NAME_MAX]; /* namespace */
-    char node[RBT_WIRE_NAME_MAX];  /* for people: "worker/3" */
+    enum rbt_compression compression; /* that the sender wants answers to have, when it pays */
+    char space[RBT_WIRE_NAME_MAX];    /* namespace */
+    char node[RBT_WIRE_NAME_MAX];     /* for people: "worker/3" */
 };
 
 /* What a shard says with everything that it sends. */

@@ -171,31 +171,45 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
 
 size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)
 {
-    RBT_ASSERT(rows->keys == NULL && rows->offsets == NULL);
+    RBT_ASSERT(rows->offsets == NULL);
     RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
-    return RBT_WIRE_ROWS_BYTES + rbt_frame_padded(rows->count * rows->width * rows->element_size);
+    return RBT_WIRE_ROWS_BYTES + (rows->keys == NULL ? 0 : rows->count * sizeof(uint64_t)) +
+           rbt_frame_padded(rows->count * rows->width * rows->element_size);
+}
+
+/* The head of dense rows whose values come as they are. */
+static void put_raw_head(char *to, const struct rbt_wire_rows *rows, enum rbt_key_form key_form,
+                         size_t key_bytes)
+{
+    RBT_ASSERT(rows->offsets == NULL);
+    RBT_ASSERT(rows->keys != NULL || key_form == RBT_KEYS_NAMED);
+    const struct head head = {.forms = (uint32_t)key_form | (uint32_t)RBT_VALUES_RAW << 8 |
+                                       rows->element_size << 16,
+                              .element_count = rows->count * rows->width,
+                              .key_bytes = key_bytes,
+                              .value_bytes = rows->count * rows->width * rows->element_size};
+    put_head(to, rows, &head);
 }
 
 void rbt_wire_rows_reserve_head(char *to, const struct rbt_wire_rows *rows)
 {
     RBT_ASSERT(rows->keys == NULL);
-    RBT_ASSERT(rows->offsets == NULL);
-    const struct head head = {.forms = (uint32_t)RBT_KEYS_NAMED | (uint32_t)RBT_VALUES_RAW << 8 |
-                                       rows->element_size << 16,
-                              .element_count = rows->count * rows->width,
-                              .value_bytes = rows->count * rows->width * rows->element_size};
-    put_head(to, rows, &head);
+    RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
+    put_raw_head(to, rows, RBT_KEYS_NAMED, 0);
 }
 
 size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values)
 {
     RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
-    const size_t bytes = rbt_wire_rows_reserve_bytes(rows);
-    RBT_ASSERT(bytes <= RBT_FRAME_BODY_MAX);
-    rbt_wire_rows_reserve_head(to, rows);
-    (void)pad(to + RBT_WIRE_ROWS_BYTES, rows->count * rows->width * rows->element_size);
-    *values = to + RBT_WIRE_ROWS_BYTES;
-    return bytes;
+    RBT_ASSERT(rbt_wire_rows_reserve_bytes(rows) <= RBT_FRAME_BODY_MAX);
+    enum rbt_key_form key_form = RBT_KEYS_NAMED;
+    char *at = to + RBT_WIRE_ROWS_BYTES;
+    const size_t key_bytes = rows->keys == NULL ? 0 : rbt_keys_put(at, rows, &key_form);
+    at = pad(at, key_bytes);
+    put_raw_head(to, rows, key_form, key_bytes);
+    *values = at;
+    at = pad(at, rows->count * rows->width * rows->element_size);
+    return (size_t)(at - to);
 }
 
 static rbt_status wrong(const char *what)

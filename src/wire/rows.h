@@ -67,8 +67,11 @@ struct rbt_wire_rows {
 size_t rbt_wire_rows_bound(const struct rbt_wire_rows *rows);
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch);
 
-/* The same for dense rows with named keys whose values are not there yet: `values` is where the
- * caller then writes them, as they are. Returns the bytes that they take, exactly. */
+/* Whether leaving zeros out of dense rows would pay, as a sample has it. */
+bool rbt_wire_rows_has_zeros(const struct rbt_wire_rows *rows);
+
+/* The same for dense rows whose values are not there yet, or stay elsewhere: `values` is where the
+ * caller writes them, as they are. The bytes that they take at most, and exactly. */
 size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows);
 size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **values);
 

@@ -143,6 +143,14 @@ static double estimate_sparse(const struct rbt_wire_rows *rows, size_t element_c
     return share + 1.0 / (8.0 * rows->element_size);
 }
 
+bool rbt_wire_rows_has_zeros(const struct rbt_wire_rows *rows)
+{
+    RBT_ASSERT(rows->values != NULL);
+    RBT_ASSERT(rows->offsets == NULL);
+    const size_t element_count = rows->count * rows->width;
+    return element_count > 0 && estimate_sparse(rows, element_count) < PAYS;
+}
+
 /* Appends the elements of one word that are not zero; room for all of them. Returns their bits. */
 static uint64_t skip_zeros_4(const char *from, size_t count, char **to)
 {
