@@ -27,7 +27,8 @@
 #include "net/address.h"
 
 enum {
-    PING = 64, /* bytes of a plain round trip */
+    IN_TURN = RBT_BENCH_NET_FLIGHT / 2, /* messages in memory: each is pushed and pulled */
+    PING = 64,                          /* bytes of a plain round trip */
     TRIPS = 2000,
     SMALL_ROWS = 1024,
 };
