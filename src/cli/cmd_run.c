@@ -203,6 +203,7 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
         .key = scene->key[0] != '\0' ? scene->key : NULL,
         .start_timeout = line->start_timeout,
         .timeout = line->timeout,
+        .compress = line->compress,
         .is_quiet = !line->is_verbose,
         .is_colocated = line->is_colocated,
         .job = halves->behind,

@@ -32,6 +32,7 @@ struct config {
     int64_t index;
     const char *name_space;
     bool is_reader;
+    const char *compress;
     const char *serve;
 };
 
@@ -75,6 +76,12 @@ static const struct rbt_option options[] = {
      .type = RBT_OPTION_FLAG,
      .help = "Only read what the namespace's job trains.",
      .offset = offsetof(struct config, is_reader)},
+    {.name = "compress",
+     .type = RBT_OPTION_TEXT,
+     .unit = "HOW",
+     .help = "What makes messages smaller, when it pays: none, zeros, lz4 or zstd; by default zeros "
+             "are left out over TCP.",
+     .offset = offsetof(struct config, compress)},
     {.name = "serve",
      .type = RBT_OPTION_TEXT,
      .unit = "ADDR",
@@ -127,6 +134,9 @@ static rbt_status set_environment(const struct rbt_cluster_options *join)
     st = st != RBT_OK ? st : set("RUBATO_TIMEOUT", "%g", join->timeout);
     st = st != RBT_OK ? st : set("RUBATO_NAMESPACE", "%s", join->name_space);
     st = st != RBT_OK ? st : set("RUBATO_READER", "%d", join->is_reader);
+    if (st == RBT_OK && join->compression != NULL) {
+        st = set("RUBATO_COMPRESSION", "%s", join->compression);
+    }
     if (st == RBT_OK && join->index > 0) {
         st = set("RUBATO_INDEX", "%d", join->index - 1);
     }
@@ -230,6 +240,7 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
         .index = (int32_t)config->index + 1,
         .name_space = config->name_space,
         .is_reader = config->is_reader,
+        .compression = config->compress,
         .start_timeout = role->start_timeout,
         .timeout = role->timeout,
     };

@@ -137,6 +137,9 @@ static rbt_status describe_worker(const struct rbt_crew_options *options, int64_
                   (long long)(left < options->threads ? left : options->threads));
     add_coordinator(options, words);
     add_common(options, words);
+    if (options->compress != NULL) {
+        rbt_words_add(words, "--compress=%s", options->compress);
+    }
     if (options->is_colocated && index < options->servers) {
         st = add_listen(options, index, "serve", words);
     }

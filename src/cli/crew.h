@@ -36,6 +36,7 @@ struct rbt_crew_options {
     const char *key;               /* text; NULL: none */
     double start_timeout;
     double timeout;
+    const char *compress; /* or NULL */
     bool is_quiet;
     bool is_colocated;        /* servers are in the first worker processes */
     char *const *job;         /* what to run; ends with NULL */

@@ -87,6 +87,12 @@ static const struct rbt_option options[] = {
      .value = "10",
      .help = "After so much time without a sign of life a process is lost.",
      .offset = AT(timeout)},
+    {.name = "compress",
+     .type = RBT_OPTION_TEXT,
+     .unit = "HOW",
+     .help = "What makes messages smaller, when it pays: none, zeros, lz4 or zstd; by default zeros "
+             "are left out over TCP.",
+     .offset = AT(compress)},
     {.name = "colocate",
      .type = RBT_OPTION_FLAG,
      .help = "Servers live in the first worker processes, whose workers reach them by function "

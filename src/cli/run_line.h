@@ -20,6 +20,7 @@ struct rbt_run_line {
     const char *listen;
     const char *coordinator;
     const char *key;
+    const char *compress;
     const char *ssh;
     const char *remote_path;
     double start_timeout;

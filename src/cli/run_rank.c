@@ -75,6 +75,9 @@ static void describe_worker(const struct rbt_run_line *line, const struct rbt_ra
     rbt_words_add(words, "--workers=%lld", (long long)workers);
     rbt_words_add(words, "--threads=%lld",
                   (long long)(left < line->threads ? left : line->threads));
+    if (line->compress != NULL) {
+        rbt_words_add(words, "--compress=%s", line->compress);
+    }
 }
 
 /* The words behind the name of the role. */

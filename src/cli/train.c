@@ -268,9 +268,7 @@ static rbt_status train(const struct rbt_train_request *request, struct run *run
     if (run->is_silent) {
         options.model = NULL;
     }
-    rbt_interrupt_start();
     rbt_status st = request->algo->train(&options, request->config, &observer, summary);
-    rbt_interrupt_stop();
     const bool has_stopped = st == RBT_E_INTERRUPTED || (st == RBT_OK && summary->is_interrupted);
     rbt_progress_finish(&run->progress, st == RBT_OK && !has_stopped);
     if (run->log_status != RBT_OK) {
@@ -343,12 +341,14 @@ rbt_status rbt_train_run(const struct rbt_train_request *request)
     struct run run = {.request = request, .mutex = PTHREAD_MUTEX_INITIALIZER};
     RBT_ASSERT((request->cluster == NULL) == (request->start.cluster == NULL));
     rbt_status st = RBT_OK;
+    rbt_interrupt_start(); /* also while others are waited for: all must hear of it */
     if (request->join != NULL) {
         st = rbt_cluster_join(request->join, &run.cluster);
         run.is_silent = st == RBT_OK && rbt_cluster_index(run.cluster) != 0;
     }
     st = st != RBT_OK ? st : run_job(&run);
     rbt_cluster_leave(run.cluster, st, st == RBT_OK ? NULL : rbt_last_error());
+    rbt_interrupt_stop();
     pthread_mutex_destroy(&run.mutex);
     return st;
 }

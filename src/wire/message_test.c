@@ -446,7 +446,7 @@ static void test_ranges(void **state)
     (void)state;
     expect_refusal(RBT_FRAME_HELLO, 16, RBT_WIRE_WORKERS_MAX, 4, "a worker out of range");
     expect_refusal(RBT_FRAME_HELLO, 20, RBT_WIRE_WORKERS_MAX + 1, 4, "too many workers");
-    expect_refusal(RBT_FRAME_HELLO, 28, 2, 4, "neither 0 nor 1");
+    expect_refusal(RBT_FRAME_HELLO, 28, 2, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_HELLO, 37, 1, 1, "behind its end");
     expect_refusal(RBT_FRAME_PUSH, 0, UINT64_MAX, 8, "a clock below 0");
     expect_refusal(RBT_FRAME_PUSH, 8, UINT64_MAX - 1, 8, "a clock below 0");

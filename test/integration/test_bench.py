@@ -35,6 +35,29 @@ def test_any_number_of_workers_and_shards(rubato, workers, servers):
     assert not any("_w" in name for name in found if name != "workers")
 
 
+@pytest.mark.parametrize("transport", ["unix", "tcp", "tls"])
+def test_servers_in_processes(rubato, transport):
+    found = json.loads(rubato.ok("bench", "ps", *SMALL, "--keys", "200000", "--workers", "1",
+                                 "--processes", "--transport", transport, "--summary", "json"))
+    assert found["transport"] == transport
+    assert all(found[name] > 0 for name in FIGURES)
+    # Keys that the server has travel as a name: 4 bytes of value are left, and what messages need.
+    assert 4 < found["set_pull_bytes_per_key"] < 4.5
+    assert 4 < found["set_push_bytes_per_key"] < 4.5
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp", "tls"])
+def test_net(rubato, transport):
+    found = json.loads(rubato.ok("bench", "net", "--seconds", "0.05", "--transport", transport,
+                                 "--summary", "json"))
+    assert found["transport"] == transport
+    assert [row["row_bytes"] for row in found["dense"]] == [4096, 65536, 1048576, 16777216]
+    for row in found["dense"]:
+        assert row["goodput_gb_s"] > 0 and row["limit_socket_gb_s"] > 0
+    for name in ("pull_us_p50", "pull_us_p99", "pull_us_p50_one_core", "limit_trip_us"):
+        assert found[name] > 0, name
+
+
 COSTS = {"linear": ["nonzero", "example", "weight"], "mf": ["rating", "rating_rank", "element"]}
 
 

@@ -9,7 +9,7 @@ from conftest import GOLDEN
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["simulate"], ["run"],
             ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["gen"],
             ["gen", "sparse"], ["gen", "ratings"], ["plot"], ["bench"], ["bench", "ps"],
-            ["bench", "cost"], ["keygen"], ["info"]]
+            ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(c) or "rubato" for c in COMMANDS])

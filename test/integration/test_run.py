@@ -117,7 +117,9 @@ def digests(shelf):
     ("linear", "train.svm", ["--servers", "2"]),
     ("linear", "train.svm", ["--transport", "tcp"]),
     ("linear", "train.svm", ["--threads", "3", "--server-threads", "2"]),
+    ("linear", "train.svm", ["--servers", "2", "--colocate"]),
     ("mf", "ratings.csv", ["--servers", "2", "--threads", "2"]),
+    ("mf", "ratings.csv", ["--servers", "2", "--threads", "2", "--colocate", "--transport", "tcp"]),
 ])
 def test_same_bits_as_in_one_process(rubato, shelf, digests, algo, data, cluster):
     job = Job(rubato, *cluster, "--workers", 4, "--", "train", algo, "--data", shelf / data, *BSP)
@@ -126,6 +128,28 @@ def test_same_bits_as_in_one_process(rubato, shelf, digests, algo, data, cluster
     assert errors(messages) == []
     assert digest(results) == digests[algo]
     job.assert_nothing_left()
+
+
+@pytest.mark.parametrize("how", ["none", "zeros", "lz4", "zstd"])
+def test_compression_changes_no_bit(rubato, shelf, digests, how):
+    found = rubato.ok("run", "--servers", "2", "--workers", "4", "--transport", "tcp", "--compress",
+                      how, "--", "train", "linear", "--data", shelf / "train.svm", *BSP)
+    assert digest(found) == digests["linear"]
+
+
+def test_staleness_costs_no_quality(rubato):
+    """Over processes essp:2 ends where the embedded run does, within half a percent."""
+    rubato.ok("gen", "sparse", "--examples", "4000", "--features", "500", "--out", "all.svm")
+    lines = (rubato.folder / "all.svm").read_text().splitlines(keepends=True)
+    (rubato.folder / "seen.svm").write_text("".join(lines[:3000]))
+    (rubato.folder / "held.svm").write_text("".join(lines[3000:]))
+    words = ["train", "linear", "--data", "seen.svm", "--eval", "held.svm", "--consistency",
+             "essp:2", "--epochs", "20", "--summary", "json", "--progress", "never"]
+    embedded = json.loads(rubato.ok(*words, "--workers", "4").splitlines()[-1])
+    found = json.loads(rubato.ok("run", "--servers", "2", "--workers", "4", "--",
+                                 *words).splitlines()[-1])
+    assert found["examples"] == embedded["examples"]
+    assert found["eval"]["logloss"] == pytest.approx(embedded["eval"]["logloss"], rel=0.005)
 
 
 def test_other_hosts(rubato, shelf, digests, fake_ssh):
