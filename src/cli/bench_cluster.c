@@ -179,6 +179,31 @@ static double cpu_of(pid_t process)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
+double rbt_bench_memory(pid_t process)
+{
+    char path[64];
+    long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return 0;
+    }
+    if (fscanf(file, "%*s %ld", &pages) != 1) {
+        pages = 0;
+    }
+    (void)fclose(file); /* only read */
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+double rbt_bench_cluster_memory(const struct rbt_bench_cluster *cluster)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < cluster->server_count; i++) {
+        sum += rbt_bench_memory(cluster->servers[i]);
+    }
+    return sum;
+}
+
 double rbt_bench_cluster_server_cpu(const struct rbt_bench_cluster *cluster)
 {
     double sum = 0;

@@ -42,6 +42,10 @@ RBT_MUST_USE rbt_status rbt_bench_cluster_start(enum rbt_bench_transport transpo
 /* Leaves and ends them. */
 void rbt_bench_cluster_stop(struct rbt_bench_cluster *cluster);
 
+/* Bytes in RAM of a process, and of all servers. */
+double rbt_bench_memory(pid_t process);
+double rbt_bench_cluster_memory(const struct rbt_bench_cluster *cluster);
+
 /* Processor seconds of all servers, and of this process. */
 double rbt_bench_cluster_server_cpu(const struct rbt_bench_cluster *cluster);
 double rbt_bench_own_cpu(void);

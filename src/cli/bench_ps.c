@@ -31,6 +31,7 @@ enum {
     CLOCKS = 10000,      /* clocks that are timed together */
     FILL_LENGTH = 512,   /* keys of the lists that fill a table */
     RANDOM_STEP = 32768, /* random accesses between two looks at the time */
+    SETTLE_KEYS = 8,     /* keys that are pulled to reach all servers, most likely */
 };
 
 const struct rbt_bench_figure_info rbt_bench_figures[RBT_BENCH_FIGURE_COUNT] = {
@@ -49,7 +50,8 @@ struct bench {
     rbt_table *table;
     pthread_barrier_t barrier;
     double rates[RBT_BENCH_WORKERS_MAX]; /* by worker, between two barriers */
-    double resident; /* bytes of the process in RAM, before the table was filled */
+    struct rbt_bench_cluster cluster;    /* with servers in processes */
+    double resident;                     /* bytes in RAM before the table was filled */
 };
 
 /* What one of them has. */
@@ -133,6 +135,23 @@ static void note(struct thread *thread, struct rbt_bench_series *series, int rep
     meet(bench);
 }
 
+/* Waits until the servers have everything that the worker has sent: they answer in order. */
+static void settle(struct thread *thread)
+{
+    struct bench *bench = thread->bench;
+    if (!bench->options->in_processes || thread->status != RBT_OK) {
+        return;
+    }
+    const size_t width = rbt_table_width(bench->table);
+    float *row = rbt_calloc(width, sizeof *row);
+    for (uint64_t key = 0; row != NULL && thread->status == RBT_OK && key < SETTLE_KEYS; key++) {
+        uint64_t one = key;
+        const struct rbt_rows rows = {.keys = &one, .values = row, .count = 1};
+        thread->status = rbt_pull(thread->worker, bench->table, &rows);
+    }
+    rbt_free(row);
+}
+
 /* Repeats `work` for a slice of time; returns amount per second. */
 static double rate_of(struct thread *thread, piece work)
 {
@@ -147,6 +166,8 @@ static double rate_of(struct thread *thread, piece work)
         amount += more;
         now = rbt_clock_seconds();
     }
+    settle(thread); /* what is only on its way has not been done */
+    now = thread->bench->options->in_processes ? rbt_clock_seconds() : now;
     return now > start ? amount / (now - start) : 0;
 }
 
@@ -380,8 +401,10 @@ static void weigh(struct thread *thread, piece work, double *bytes)
     double amount = 0;
     meet(thread->bench);
     if (thread->index == 0 && thread->status == RBT_OK && thread->bench->options->in_processes) {
+        settle(thread);
         rbt_job_stats(thread->bench->job, &before);
         thread->status = work(thread, &amount);
+        settle(thread);
         rbt_job_stats(thread->bench->job, &after);
         *bytes = (double)(after.bytes_sent + after.bytes_received - before.bytes_sent -
                           before.bytes_received) /
@@ -405,25 +428,17 @@ static void measure_sparse(struct thread *thread)
     }
 }
 
-/* Bytes of this process in RAM; 0 where that is not known. */
-static double resident_bytes(void)
+/* Bytes in RAM of whoever holds the tables: this process, or the servers. */
+static double resident_bytes(const struct bench *bench)
 {
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL) {
-        return 0;
-    }
-    if (fscanf(file, "%*s %ld", &pages) != 1) {
-        pages = 0;
-    }
-    (void)fclose(file); /* only read */
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+    return bench->options->in_processes ? rbt_bench_cluster_memory(&bench->cluster)
+                                        : rbt_bench_memory(getpid());
 }
 
 /* What the table has taken, now that it is full; the same for every repetition. */
 static void note_memory(const struct bench *bench)
 {
-    const double bytes = resident_bytes() - bench->resident;
+    const double bytes = resident_bytes(bench) - bench->resident;
     for (int i = 0; i < RBT_BENCH_REPETITIONS; i++) {
         bench->run->figures[RBT_BENCH_BYTES_PER_KEY].values[i] = bytes / (double)bench->keys->count;
     }
@@ -543,11 +558,10 @@ static rbt_status small_worker(rbt_worker *worker, void *argument)
 static rbt_status run_part(struct bench *bench, const struct rbt_table_options *table,
                            rbt_worker_function function)
 {
-    struct rbt_bench_cluster cluster = {0};
     rbt_status st =
         bench->options->in_processes
             ? rbt_bench_cluster_start(bench->options->transport, bench->options->servers,
-                                      bench->options->workers, &cluster)
+                                      bench->options->workers, &bench->cluster)
             : RBT_OK;
     if (st != RBT_OK) {
         return st;
@@ -556,14 +570,15 @@ static rbt_status run_part(struct bench *bench, const struct rbt_table_options *
                                             .workers = bench->options->workers,
                                             .shards = bench->options->servers,
                                             .consistency = "asp",
-                                            .cluster = cluster.cluster};
+                                            .cluster = bench->cluster.cluster};
     bench->job = NULL;
+    bench->resident = resident_bytes(bench);
     st = rbt_job_open(&options, &bench->job);
     st = st != RBT_OK ? st : rbt_table_open(bench->job, "bench", table, &bench->table);
     st = st != RBT_OK ? st : rbt_job_run(bench->job, function, bench);
     rbt_job_close(bench->job);
     if (bench->options->in_processes) {
-        rbt_bench_cluster_stop(&cluster);
+        rbt_bench_cluster_stop(&bench->cluster);
     }
     return st;
 }
@@ -613,7 +628,6 @@ rbt_status rbt_bench_ps(const struct rbt_bench_ps_options *options, struct rbt_l
                                             .consistency = "ssp:1000000"};
     rbt_status st = run_part(&bench, &small, small_worker);
     st = st != RBT_OK ? st : run_dense(&bench);
-    bench.resident = resident_bytes();
     st = st != RBT_OK ? st : run_part(&bench, &wide, sparse_worker);
     (void)pthread_barrier_destroy(&bench.barrier); /* nobody waits at it */
     return st;

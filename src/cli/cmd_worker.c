@@ -79,8 +79,9 @@ static const struct rbt_option options[] = {
     {.name = "compress",
      .type = RBT_OPTION_TEXT,
      .unit = "HOW",
-     .help = "What makes messages smaller, when it pays: none, zeros, lz4 or zstd; by default zeros "
-             "are left out over TCP.",
+     .help =
+         "What makes messages smaller, when it pays: none, zeros, lz4 or zstd; by default zeros "
+         "are left out over TCP.",
      .offset = offsetof(struct config, compress)},
     {.name = "serve",
      .type = RBT_OPTION_TEXT,
