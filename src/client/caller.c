@@ -561,20 +561,6 @@ static bool is_flushed(const struct rbt_caller *caller)
     return true;
 }
 
-size_t rbt_caller_send_rest(struct rbt_caller *caller, struct pollfd *polls)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
-        struct rbt_link *link = &caller->links[i];
-        rbt_link_flush(link);
-        if (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link)) {
-            (void)rbt_link_prepare(link, &polls[count]); /* the worker minds the time */
-            polls[count++].events = POLLOUT;
-        }
-    }
-    return count;
-}
-
 /* Leaves what is not written yet to the sender. */
 static void hand_over(const struct rbt_caller *caller)
 {

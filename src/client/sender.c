@@ -33,6 +33,22 @@ void rbt_sender_wake(rbt_sender *sender)
     (void)written; /* it can only be full, and then it is readable */
 }
 
+/* Writes what waits to be written, with the caller's mutex held. Returns how many sockets have
+ * something left; `polls` has room for all. */
+static size_t send_rest(struct rbt_caller *caller, struct pollfd *polls)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        struct rbt_link *link = &caller->links[i];
+        rbt_link_flush(link);
+        if (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link)) {
+            (void)rbt_link_prepare(link, &polls[count]); /* the worker minds the time */
+            polls[count++].events = POLLOUT;
+        }
+    }
+    return count;
+}
+
 static void *run(void *argument)
 {
     rbt_sender *sender = argument;
@@ -44,7 +60,7 @@ static void *run(void *argument)
         (void)got; /* there may be nothing */
         for (uint32_t i = 0; i < sender->caller_count; i++) {
             if (pthread_mutex_trylock(&sender->callers[i].mutex) == 0) {
-                count += rbt_caller_send_rest(&sender->callers[i], sender->polls + count);
+                count += send_rest(&sender->callers[i], sender->polls + count);
                 (void)pthread_mutex_unlock(&sender->callers[i].mutex); /* it is ours */
             }
         }
