@@ -7,6 +7,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
+enum { SCRATCH_MIN = 16 }; /* keys that are worth remembering for the length of a message */
+
 rbt_status rbt_lists_init(struct rbt_lists *lists)
 {
     *lists = (struct rbt_lists){0};
@@ -48,6 +50,7 @@ void rbt_list_unref(struct rbt_list *list)
         rbt_free(first->slots);
         rbt_free(first);
     }
+    rbt_free(list->scratch);
     rbt_free(list->keys);
     rbt_free(list);
 }
@@ -140,6 +143,14 @@ struct rbt_batch rbt_list_batch(struct rbt_list *list, uint32_t table)
     if (known != NULL) {
         batch.slots = known->slots;
         batch.slots_complete = &known->complete;
+    }
+    if (list->name == 0 && list->scratch == NULL && list->count >= SCRATCH_MIN) {
+        list->scratch = rbt_alloc(list->capacity * sizeof *list->scratch);
+    }
+    if (list->name == 0 && list->scratch != NULL) {
+        list->scratch_complete = 0; /* nothing is known */
+        batch.slots = list->scratch;
+        batch.slots_complete = &list->scratch_complete;
     }
     return batch;
 }
