@@ -8,7 +8,7 @@
  *     st = rbt_job_open(&options, &job);
  *     ...                                  // the same program as in one process
  *     rbt_job_close(job);
- *     rbt_cluster_leave(cluster);
+ *     rbt_cluster_leave(cluster, st, rbt_last_error());
  *
  * `rubato run --workers 4 --servers 2 -- ./program` starts the servers and the processes and tells
  * each of them, through the environment, who it is. Every process runs the same program: it opens

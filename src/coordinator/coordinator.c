@@ -262,7 +262,7 @@ static void log_effect(const struct driver *driver, const struct rbt_roster_effe
     } else if (effect->kind == RBT_ROSTER_ENDED && effect->status == RBT_OK) {
         note(driver, RBT_LOG_INFO, "job ended job=%llu", (unsigned long long)effect->job);
     } else if (effect->kind == RBT_ROSTER_ENDED) {
-        note(driver, RBT_LOG_WARN, "job failed job=%llu why=\"%s\"",
+        note(driver, RBT_LOG_INFO, "job failed job=%llu why=\"%s\"",
              (unsigned long long)effect->job, effect->text);
     }
 }

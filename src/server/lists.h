@@ -33,8 +33,8 @@ struct rbt_list {
     uint32_t capacity;
     uint64_t *keys;
     struct rbt_list_slots *tables; /* only of lists with a name */
-    /* Of a list without one: where its rows are in the table at hand, so that they are looked up once
-     * in a message. Made on first use. */
+    /* Of a list without one: where its rows are in the table at hand, so that a message looks them
+     * up once. Made on first use. */
     uint32_t *scratch;
     uint64_t scratch_complete;
 };
