@@ -86,10 +86,6 @@ RBT_MUST_USE rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard
 /* Takes what has come, without waiting. */
 void rbt_caller_look(struct rbt_caller *caller);
 
-/* For the sender, with the mutex held: writes what waits to be written; and what to poll for, room
- * for shard_count. Returns how many sockets have something left. */
-size_t rbt_caller_send_rest(struct rbt_caller *caller, struct pollfd *polls);
-
 /* Waits until the shards have everything, the last message of the run included. */
 RBT_MUST_USE rbt_status rbt_caller_drain(struct rbt_caller *caller);
 

@@ -33,6 +33,23 @@ void rbt_sender_wake(rbt_sender *sender)
     (void)written; /* it can only be full, and then it is readable */
 }
 
+/* With the mutex held: writes what waits to be written; and what to poll for, room for shard_count.
+ * Returns how many sockets have something left. */
+static size_t send_rest(const struct rbt_caller *caller, struct pollfd *polls)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        struct rbt_link *link = &caller->links[i];
+        rbt_link_flush(link);
+        if (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link)) {
+            (void)rbt_link_prepare(link, &polls[count]); /* the worker minds the time */
+            polls[count].events &= POLLOUT;
+            count += polls[count].events != 0; /* else it is broken, and would always be ready */
+        }
+    }
+    return count;
+}
+
 static void *run(void *argument)
 {
     rbt_sender *sender = argument;
@@ -44,7 +61,7 @@ static void *run(void *argument)
         (void)got; /* there may be nothing */
         for (uint32_t i = 0; i < sender->caller_count; i++) {
             if (pthread_mutex_trylock(&sender->callers[i].mutex) == 0) {
-                count += rbt_caller_send_rest(&sender->callers[i], sender->polls + count);
+                count += send_rest(&sender->callers[i], sender->polls + count);
                 (void)pthread_mutex_unlock(&sender->callers[i].mutex); /* it is ours */
             }
         }
