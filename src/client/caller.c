@@ -46,10 +46,27 @@ static void lock(struct rbt_caller *caller)
     RBT_ASSERT(error == 0);
 }
 
+/* Whether something is left to be written. */
+static bool has_rest(const struct rbt_caller *caller)
+{
+    bool has = false;
+    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
+        const struct rbt_link *link = &caller->links[i];
+        has = has || (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link));
+    }
+    return has;
+}
+
+/* What is not written yet is the sender's from here on. It does not wait for the mutex, and forgets
+ * whom it finds it held by, so it is woken after this, every time. */
 static void unlock(struct rbt_caller *caller)
 {
+    const bool must_wake = caller->shared->sender != NULL && has_rest(caller);
     const int error = pthread_mutex_unlock(&caller->mutex);
     RBT_ASSERT(error == 0);
+    if (must_wake) {
+        rbt_sender_wake(caller->shared->sender);
+    }
 }
 
 rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *shared,
@@ -192,7 +209,7 @@ static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
     struct rbt_link_request *sent = NULL;
     st = rbt_link_ask(link, block, header, asked, &sent);
     if (st == RBT_OK && !is_scan && (asked->ahead == NULL || asked->ahead->is_once)) {
-        sent->place = rbt_compose_place(caller, event);
+        sent->place = rbt_compose_place(caller, &asking);
     }
     return st;
 }
@@ -276,12 +293,15 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
 }
 
 /* Whether the answer has all that the reader relies on. */
-static bool has_least(const struct rbt_answer *answer, const struct rbt_shard_event *event)
+static bool has_least(const struct rbt_caller *caller, const struct rbt_driver_call *call,
+                      const struct rbt_answer *answer)
 {
-    if (answer->head.applied_count != event->applied_count) {
+    const struct rbt_shard_event *event = &call->event;
+    const uint32_t asked = applied_asked(caller, call->shard, event);
+    if (answer->head.applied_count != asked) {
         return false;
     }
-    for (uint32_t i = 0; event->applied_least != NULL && i < event->applied_count; i++) {
+    for (uint32_t i = 0; event->applied_least != NULL && i < asked; i++) {
         if (answer->head.applied[i] < event->applied_least[i]) {
             return false;
         }
@@ -290,12 +310,12 @@ static bool has_least(const struct rbt_answer *answer, const struct rbt_shard_ev
 }
 
 /* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
-static bool is_fresh(const struct rbt_ahead *ahead, const struct rbt_shard_event *event,
-                     struct rbt_answer *answer)
+static bool is_fresh(const struct rbt_caller *caller, const struct rbt_ahead *ahead,
+                     const struct rbt_driver_call *call, struct rbt_answer *answer)
 {
     const struct rbt_body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
-    return ahead->answer_bytes > 0 && ahead->news.floor >= event->need &&
-           rbt_answer_parse(&kept, answer) == RBT_OK && has_least(answer, event);
+    return ahead->answer_bytes > 0 && ahead->news.floor >= call->event.need &&
+           rbt_answer_parse(&kept, answer) == RBT_OK && has_least(caller, call, answer);
 }
 
 /* Copies never get older. */
@@ -325,7 +345,7 @@ static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahe
 {
     struct rbt_driver_call *call = ahead->call;
     struct rbt_answer kept;
-    if (is_fresh(ahead, &call->event, &kept)) {
+    if (is_fresh(caller, ahead, call, &kept)) {
         ahead->call = NULL;
         caller->unanswered--;
         const rbt_status st = complete(caller, call, &kept);
@@ -351,7 +371,7 @@ static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call
      * this very worker, so the rows are asked for as they are now. */
     struct rbt_answer kept;
     if (ahead->request != NULL && ahead->news.floor >= call->event.need &&
-        !is_fresh(ahead, &call->event, &kept)) {
+        !is_fresh(caller, ahead, call, &kept)) {
         ahead->call = NULL;
         const struct asked what = {.call = call, .ahead = ahead};
         return request(caller, call->shard, &call->event, call->event.need, &what, NULL);
@@ -402,8 +422,9 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
     }
     if (ahead != NULL && ahead->is_once && ahead->call != NULL && ahead->request == asked &&
         answer.head.news.floor >= ahead->call->event.need &&
-        has_least(&answer, &ahead->call->event)) { /* no need to keep it */
+        has_least(caller, ahead->call, &answer)) { /* no need to keep it, or what came before */
         struct rbt_driver_call *call = ahead->call;
+        ahead->answer_bytes = 0;
         ahead->call = NULL;
         ahead->request = NULL;
         caller->unanswered--;
@@ -561,17 +582,6 @@ static bool is_flushed(const struct rbt_caller *caller)
     return true;
 }
 
-/* Leaves what is not written yet to the sender. */
-static void hand_over(const struct rbt_caller *caller)
-{
-    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
-        if (caller->shared->sender != NULL && !rbt_link_is_flushed(&caller->links[i])) {
-            rbt_sender_wake(caller->shared->sender);
-            return;
-        }
-    }
-}
-
 static void flush(struct rbt_caller *caller)
 {
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
@@ -692,7 +702,6 @@ static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_
     if (count > 0) {
         count_bytes(caller, &calls[0].reply);
     }
-    hand_over(caller);
 }
 
 void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
@@ -720,7 +729,6 @@ void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls,
         }
         rbt_link_flush(&caller->links[call->shard]);
     }
-    hand_over(caller);
     unlock(caller);
 }
 

@@ -51,11 +51,12 @@ void rbt_inbox_deliver(void *context, struct rbt_block *block)
         }
         inbox->last = entry;
     }
+    const bool is_own = pthread_equal(pthread_self(), inbox->owner);
     pthread_mutex_unlock(&inbox->mutex);
     if (entry == NULL) {
         rbt_block_unref(block);
     }
-    if (!pthread_equal(pthread_self(), inbox->owner)) {
+    if (!is_own) {
         const uint64_t one = 1;
         const ssize_t written = write(inbox->event, &one, sizeof one);
         (void)written; /* it can only be full, and then it is readable */
@@ -91,6 +92,9 @@ rbt_status rbt_inbox_take(struct rbt_inbox *inbox, struct rbt_block **block)
 bool rbt_inbox_is_empty(struct rbt_inbox *inbox)
 {
     pthread_mutex_lock(&inbox->mutex);
+    /* Each run has threads of its own, and another of them may have got the last owner's name. Who
+     * is about to sleep says who it is. */
+    inbox->owner = pthread_self();
     const bool is_empty = inbox->first == NULL && !inbox->is_full;
     pthread_mutex_unlock(&inbox->mutex);
     return is_empty;

@@ -14,7 +14,7 @@ struct rbt_inbox_entry;
 
 struct rbt_inbox {
     int event;             /* readable when somebody else has put something in */
-    pthread_t owner;       /* who empties it; the thread that made it */
+    pthread_t owner;       /* who empties it; made it, or was the last to wait for it */
     pthread_mutex_t mutex; /* rank LEAF; guards all below */
     struct rbt_inbox_entry *first;
     struct rbt_inbox_entry *last;

@@ -86,6 +86,10 @@ void rbt_link_reset(struct rbt_link *link)
     link->sent = 0;
     link->probe = 0;
     link->news = (struct rbt_wire_news){0};
+    if (link->state == RBT_LINK_GREETING) { /* the answer may tell of the run that is over */
+        close_connection(link);
+        link->retry_at = 0;
+    }
 }
 
 void rbt_link_deinit(struct rbt_link *link)
@@ -196,10 +200,11 @@ static rbt_status connect_link(struct rbt_link *link, rbt_time now)
 {
     link->down_since = link->down_since == 0 ? now : link->down_since;
     const rbt_status near = connect_near(link, now);
-    if (near != RBT_E_NOTFOUND) {
+    if (near == RBT_OK || near == RBT_E_NOMEM || link->is_near) {
         return near == RBT_E_NOMEM ? near : RBT_OK; /* what else went wrong shows when it is read */
     }
-    if (rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
+    if (near != RBT_E_NOTFOUND ||
+        rbt_address_begin(link->options.address, &link->socket) != RBT_OK) {
         link->socket = -1;
         cut(link, now);
         return judge(link, now);

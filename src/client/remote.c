@@ -113,7 +113,8 @@ static rbt_status set_table(struct remote *remote, const struct rbt_driver_call 
     rbt_status st =
         ask(remote, call->shard, block, (struct rbt_frame){.kind = RBT_FRAME_TABLE}, done);
     st = st == RBT_OK && remote->driver.is_reader ? check_read(&told, &done->table) : st;
-    if (st == RBT_OK) {
+    /* A table that is only told of another staleness may be in use by other workers. */
+    if (st == RBT_OK && remote->shared.tables[call->event.table].element_size == 0) {
         remote->shared.tables[call->event.table] = (struct rbt_caller_table){
             .element_size = (uint32_t)rbt_merge_size(schema->type),
             .width = schema->width,

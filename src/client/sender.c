@@ -33,9 +33,9 @@ void rbt_sender_wake(rbt_sender *sender)
     (void)written; /* it can only be full, and then it is readable */
 }
 
-/* Writes what waits to be written, with the caller's mutex held. Returns how many sockets have
- * something left; `polls` has room for all. */
-static size_t send_rest(struct rbt_caller *caller, struct pollfd *polls)
+/* With the mutex held: writes what waits to be written; and what to poll for, room for shard_count.
+ * Returns how many sockets have something left. */
+static size_t send_rest(const struct rbt_caller *caller, struct pollfd *polls)
 {
     size_t count = 0;
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
@@ -43,7 +43,8 @@ static size_t send_rest(struct rbt_caller *caller, struct pollfd *polls)
         rbt_link_flush(link);
         if (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link)) {
             (void)rbt_link_prepare(link, &polls[count]); /* the worker minds the time */
-            polls[count++].events = POLLOUT;
+            polls[count].events &= POLLOUT;
+            count += polls[count].events != 0; /* else it is broken, and would always be ready */
         }
     }
     return count;

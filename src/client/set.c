@@ -193,7 +193,8 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
                            staleness != RBT_STALENESS_ANY && !set->worker->job->driver->is_reader;
     const bool has_own =
         set->push_seen == portion->push_count && set->add_seen == portion->add_count;
-    return may_reuse && has_own && set->clock >= 0 &&
+    /* What was asked for is put into the values when it comes, so it must be waited for. */
+    return may_reuse && has_own && !set->is_asked && set->clock >= 0 &&
            set->clock >= rbt_worker_need(set->worker, staleness);
 }
 
@@ -211,6 +212,7 @@ void rbt_set_ask(rbt_set *set)
     if (!is_hit(set, staleness)) {
         const struct rbt_want want = want_of(set, staleness);
         rbt_worker_ask(set->worker, set->portion, &want);
+        set->is_asked = set->worker->job->driver->ops->ask != NULL;
     }
 }
 
@@ -238,6 +240,7 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
     if (st != RBT_OK) {
         return st;
     }
+    set->is_asked = false;
     if (set->base != NULL) {
         memcpy(set->base, set->values, set->bytes);
     }

@@ -17,6 +17,7 @@ struct rbt_set {
     struct rbt_keylist *keys;
     uint64_t subscription; /* of its pulls, if the table is eager */
     bool is_in_place;
+    bool is_asked;   /* for rows that have not been taken yet */
     size_t elements; /* in each array */
     size_t bytes;
     char *values;

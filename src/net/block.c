@@ -103,7 +103,7 @@ struct rbt_block *rbt_block_create(size_t capacity)
         }
         block->capacity = capacity;
     }
-    block->references = 1;
+    atomic_init(&block->references, 1);
     block->bytes = 0;
     block->tail = NULL;
     block->tail_at = 0;
@@ -137,9 +137,10 @@ void rbt_block_unref(struct rbt_block *block)
     if (block == NULL) {
         return;
     }
-    RBT_ASSERT(block->references > 0);
-    block->references--;
-    if (block->references == 0 && (block->capacity < SPARE_LEAST || !keep_spare(block))) {
+    /* acq_rel: the last one sees what the others have done with it */
+    const uint32_t before = atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel);
+    RBT_ASSERT(before > 0);
+    if (before == 1 && (block->capacity < SPARE_LEAST || !keep_spare(block))) {
         rbt_free(block);
     }
 }

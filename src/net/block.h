@@ -1,14 +1,18 @@
 /* net/block.h - a message in memory, counted: it may wait in a queue to be sent, and at the same
- * time be kept to be sent again. Threads: a block and all who hold it belong to one thread. */
+ * time be kept to be sent again.
+ *
+ * Threads: a block and all who hold it belong to one thread; but whoever hands its reference to
+ * another thread (net/nearby.h) may give back others that it still has. */
 #ifndef RUBATO_NET_BLOCK_H
 #define RUBATO_NET_BLOCK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct rbt_block {
-    uint32_t references;
+    atomic_uint_least32_t references;
     size_t capacity;
     size_t bytes;
     /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they are
@@ -24,7 +28,7 @@ struct rbt_block *rbt_block_create(size_t capacity);
 
 static inline void rbt_block_ref(struct rbt_block *block)
 {
-    block->references++;
+    (void)atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);
 }
 
 /* Accepts NULL. */

@@ -193,6 +193,11 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     event.view = may_view ? &view : NULL;
     step_open(host, &event);
     struct rbt_block *packed = pack(request, rows, view != NULL ? view : batch.values);
+    /* Of the same length it would be taken for rows as they are, and put where they belong. */
+    if (packed != NULL && packed->bytes >= block->bytes) {
+        rbt_block_unref(packed);
+        packed = NULL;
+    }
     if (packed != NULL) {
         rbt_block_unref(block);
         block = packed;

@@ -22,6 +22,7 @@
 #define SECOND INT64_C(1000000000)
 
 enum { SERVERS = 2, PROCESSES = 2, THREADS = 2, WORKERS = 4, CLOCKS = 12, KEYS = 40, WIDTH = 3 };
+enum { WIDE = 40000 }; /* elements of a row that is sent from, and read to, where it belongs */
 
 /* What workers leave behind, each in its own part. */
 struct results {
@@ -52,6 +53,7 @@ struct process {
     rbt_table *dense;
     rbt_table *sparse;
     rbt_table *counts;
+    rbt_table *wide;
     rbt_status status;
     char text[RBT_ERROR_MAX];
 };
@@ -76,6 +78,9 @@ struct fixture {
     struct scenario scenario;
     struct results results;
 };
+
+enum { CUT_BYTES = 6000 };
+static uint32_t cut_bytes = CUT_BYTES;
 
 static void *run_coordinator(void *argument)
 {
@@ -107,7 +112,7 @@ static void start_server(struct fixture *f, int index, bool is_cut)
         (void)snprintf(cutter->address, sizeof cutter->address, "unix:%s/x%d", f->folder, index);
         (void)snprintf(cutter->target, sizeof cutter->target, "%s", server->listen);
         cutter->cuts_left = 150;
-        cutter->bytes_max = 6000;
+        cutter->bytes_max = cut_bytes;
         cutter_start(cutter, (uint64_t)index);
         server->has_cutter = true;
         server->options.advertise = cutter->address;
@@ -149,6 +154,15 @@ static int setup_cut(void **state)
     return set_up(state, true);
 }
 
+/* Longer rows need longer connections. */
+static int setup_wide(void **state)
+{
+    cut_bytes = 500000;
+    const int made = set_up(state, true);
+    cut_bytes = CUT_BYTES;
+    return made;
+}
+
 static int teardown(void **state)
 {
     struct fixture *f = *state;
@@ -169,7 +183,9 @@ static rbt_status open_tables(struct process *p)
     const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
     rbt_status st = rbt_table_open(p->job, "dense", &dense, &p->dense);
     st = st != RBT_OK ? st : rbt_table_open(p->job, "sparse", &sparse, &p->sparse);
-    return st != RBT_OK ? st : rbt_table_open(p->job, "counts", &counts, &p->counts);
+    const struct rbt_table_options wide = {.struct_size = sizeof wide, .width = WIDE};
+    st = st != RBT_OK ? st : rbt_table_open(p->job, "counts", &counts, &p->counts);
+    return st != RBT_OK ? st : rbt_table_open(p->job, "wide", &wide, &p->wide);
 }
 
 /* Opens the job, in a cluster or here, and does what the scenario says. */
@@ -409,6 +425,76 @@ static void test_cut_essp(void **state)
     assert_true(f->servers[1].cutter.cuts > 20);
 }
 
+static rbt_status run_once(struct process *p)
+{
+    return rbt_job_run(p->job, p->scenario->work, p);
+}
+
+/* Whether all elements are of one time: multiples of what is added in a clock, and not too old. */
+static rbt_status check_wide(const float *values, int64_t clock, int64_t staleness)
+{
+    const int64_t added = WORKERS * (WORKERS + 1) / 2; /* by all, in a clock */
+    const int64_t least = clock > staleness ? (clock - staleness) * added : 0;
+    for (int i = 0; i < WIDE; i++) {
+        if (values[i] != values[0] * (float)(1 + i % 3) || (int64_t)values[0] < least ||
+            (int64_t)values[0] > (clock + staleness + 1) * added ||
+            (staleness == 0 && (int64_t)values[0] != clock * added)) {
+            return rbt_fail(RBT_E_DATA, "element %d is %g, and the first %g, in clock %lld", i,
+                            (double)values[i], (double)values[0], (long long)clock);
+        }
+    }
+    return RBT_OK;
+}
+
+/* Long rows. */
+static rbt_status train_wide(rbt_worker *worker, void *argument)
+{
+    const struct process *p = argument;
+    const uint64_t key = 7;
+    const int64_t staleness = rbt_table_staleness(p->wide);
+    rbt_set *set = NULL;
+    rbt_status st = rbt_set_create(worker, p->wide, &key, 1, RBT_SET_DELTAS, &set);
+    for (int64_t clock = 0; st == RBT_OK && clock < CLOCKS; clock++) {
+        rbt_ticket pulled = 0;
+        st = rbt_set_pull_async(set, NULL, &pulled);
+        st = st != RBT_OK ? st : rbt_wait(worker, pulled);
+        st = st != RBT_OK ? st : check_wide(rbt_set_values(set), clock, staleness);
+        for (int i = 0; st == RBT_OK && i < WIDE; i++) {
+            ((float *)rbt_set_deltas(set))[i] =
+                (float)((1 + i % 3) * (1 + (int)rbt_worker_index(worker)));
+        }
+        st = st != RBT_OK ? st : rbt_set_push(set);
+        st = st != RBT_OK ? st : rbt_clock(worker);
+    }
+    rbt_set_destroy(set);
+    return st;
+}
+
+static void run_wide(struct fixture *f, const char *consistency)
+{
+    f->scenario.consistency = consistency;
+    f->scenario.body = run_once;
+    f->scenario.work = train_wide;
+    run_all(f, PROCESSES);
+    expect_well(f, PROCESSES);
+    assert_true(f->servers[0].cutter.cuts + f->servers[1].cutter.cuts > 10);
+}
+
+static void test_cut_wide_bsp(void **state)
+{
+    run_wide(*state, "bsp");
+}
+
+static void test_cut_wide_ssp(void **state)
+{
+    run_wide(*state, "ssp:2");
+}
+
+static void test_cut_wide_essp(void **state)
+{
+    run_wide(*state, "essp:1");
+}
+
 /* Worker 0 runs ahead while worker 3, in the other process, stands still. */
 static rbt_status run_ahead(rbt_worker *worker, void *argument)
 {
@@ -465,11 +551,6 @@ static rbt_status watch_staleness(rbt_worker *worker, void *argument)
     return rbt_table_staleness(p->counts) == 7 ? RBT_OK : RBT_E_INVALID;
 }
 
-static rbt_status run_once(struct process *p)
-{
-    return rbt_job_run(p->job, p->scenario->work, p);
-}
-
 static void test_staleness_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -521,6 +602,16 @@ static rbt_status read_only(rbt_worker *worker, void *argument)
     if (st == RBT_OK && count != WORKERS * CLOCKS) {
         st = rbt_fail(RBT_E_PROTOCOL, "a reader saw %lld", (long long)count);
     }
+    const uint64_t key = 1000;
+    rbt_set *set = NULL;
+    rbt_ticket ticket = 0;
+    st = st != RBT_OK ? st : rbt_set_create(worker, p->counts, &key, 1, RBT_SET_DELTAS, &set);
+    st = st != RBT_OK ? st : rbt_set_pull_async(set, NULL, &ticket);
+    st = st != RBT_OK ? st : rbt_wait(worker, ticket);
+    if (st == RBT_OK && *(const int64_t *)rbt_set_values(set) != count) {
+        st = rbt_fail(RBT_E_PROTOCOL, "a reader saw something else without waiting");
+    }
+    rbt_set_destroy(set);
     return st != RBT_OK ? st : look(worker, argument);
 }
 
@@ -555,6 +646,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_asp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_bsp, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_cut_essp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_wide_bsp, setup_wide, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_wide_ssp, setup_wide, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_wide_essp, setup_wide, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_of_a_new_run, setup, teardown),
         cmocka_unit_test_setup_teardown(test_staleness_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_everybodys, setup, teardown),
