@@ -27,6 +27,7 @@ rbt_status rbt_inbox_init(struct rbt_inbox *inbox)
 
 void rbt_inbox_deinit(struct rbt_inbox *inbox)
 {
+    inbox->is_full = false; /* or what is there could not be taken */
     struct rbt_block *block = NULL;
     while (rbt_inbox_take(inbox, &block) == RBT_OK) {
         rbt_block_unref(block);
@@ -66,8 +67,8 @@ void rbt_inbox_deliver(void *context, struct rbt_block *block)
 rbt_status rbt_inbox_take(struct rbt_inbox *inbox, struct rbt_block **block)
 {
     pthread_mutex_lock(&inbox->mutex);
-    struct rbt_inbox_entry *entry = inbox->first;
     const bool is_full = inbox->is_full;
+    struct rbt_inbox_entry *entry = is_full ? NULL : inbox->first;
     if (entry != NULL) {
         inbox->first = entry->next;
         inbox->last = inbox->first == NULL ? NULL : inbox->last;
@@ -78,7 +79,6 @@ rbt_status rbt_inbox_take(struct rbt_inbox *inbox, struct rbt_block **block)
     }
     pthread_mutex_unlock(&inbox->mutex);
     if (is_full) {
-        rbt_free(entry);
         return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
     }
     if (entry == NULL) {

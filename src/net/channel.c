@@ -257,6 +257,7 @@ static size_t find_place(rbt_channel *channel, const struct rbt_frame *frame)
     channel->place = (struct rbt_channel_place){0};
     if (channel->on_long == NULL ||
         !channel->on_long(channel->on_long_context, frame, &channel->place)) {
+        channel->place = (struct rbt_channel_place){0}; /* whatever it has written there */
         return size;
     }
     RBT_ASSERT(channel->place.prefix + channel->place.bytes == frame->length);
@@ -570,10 +571,11 @@ static void note_sent(rbt_channel *channel, size_t size)
     channel->first_sent += size;
     while (channel->queue_count > 0) {
         struct rbt_block *block = channel->queue[channel->queue_first];
-        block->sent = channel->first_sent;
         if (channel->first_sent < block->bytes) {
+            block->sent = channel->first_sent;
             return;
         }
+        block->sent = block->bytes;
         channel->first_sent -= block->bytes;
         channel->queue_first = (channel->queue_first + 1) & (channel->queue_capacity - 1);
         channel->queue_count--;

@@ -402,6 +402,114 @@ static void the_block_of_a_long_frame_is_used_again(void **state)
     assert_true(rbt_alloc_live_bytes() < live);
 }
 
+/* Blocks whose bodies are elsewhere, from `tail_at` of the body on, go through a socket that is too
+ * small for one of them. Between two turns a body moves into its block: it must not be noticed. */
+static void a_tail_arrives_with_its_block(void **state)
+{
+    static const uint32_t lengths[] = {8, 4096, MIB, 8, 2 * MIB, 64};
+    struct fixture *f = *state;
+    open_both(f);
+    for (size_t cut = 0; cut < 4; cut++) {
+        struct rbt_block *blocks[6];
+        char *bodies[6];
+        for (size_t i = 0; i < 6; i++) {
+            blocks[i] = make_block(i, lengths[i]);
+            bodies[i] = rbt_calloc(lengths[i], 1);
+            assert_non_null(bodies[i]);
+            const size_t at = lengths[i] * cut / 4 / 8 * 8;
+            memcpy(bodies[i], blocks[i]->data + RBT_FRAME_HEADER + at, lengths[i] - at);
+            memset(blocks[i]->data + RBT_FRAME_HEADER + at, 0x77, lengths[i] - at);
+            blocks[i]->tail = bodies[i];
+            blocks[i]->tail_at = RBT_FRAME_HEADER + at;
+            assert_ok(rbt_channel_send(f->near, blocks[i]));
+        }
+        for (uint64_t i = 0; i < 6; i++) {
+            if (i == 2) { /* a part of it is gone */
+                rbt_block_own_rest(blocks[i]);
+                memset(bodies[i], 0x55, lengths[i]);
+            }
+            expect_frame(f->near, f->far, i, lengths[i]);
+        }
+        for (size_t i = 0; i < 6; i++) {
+            assert_int_equal(blocks[i]->references, 1);
+            assert_int_equal(blocks[i]->sent, blocks[i]->bytes); /* no more, whatever followed */
+            rbt_block_unref(blocks[i]);
+            rbt_free(bodies[i]);
+        }
+    }
+}
+
+/* Gives long frames a place for all but the first `prefix` bytes, except to those with odd ids. */
+struct waiter {
+    size_t prefix;
+    uint32_t asked;
+    char *place;
+};
+
+static bool find_place(void *context, const struct rbt_frame *frame,
+                       struct rbt_channel_place *place)
+{
+    struct waiter *waiter = context;
+    waiter->asked++;
+    assert_int_equal(frame->kind, RBT_FRAME_PUSH);
+    *place = (struct rbt_channel_place){
+        .prefix = waiter->prefix, .to = waiter->place, .bytes = frame->length - waiter->prefix};
+    return frame->id % 2 == 0;
+}
+
+/* Puts a frame that has come, with its end in its place or not, together and compares it. */
+static void check_placed(const struct waiter *waiter, const struct rbt_frame *frame,
+                         const char *body, uint64_t id, uint32_t length)
+{
+    char *whole = rbt_calloc(length, 1);
+    assert_non_null(whole);
+    assert_int_equal(frame->length, length);
+    memcpy(whole, body, waiter->prefix);
+    memcpy(whole + waiter->prefix, waiter->place, length - waiter->prefix);
+    check_frame(frame, whole, id, length);
+    assert_int_equal(waiter->place[length - waiter->prefix], 0x77); /* and nothing behind it */
+    rbt_free(whole);
+}
+
+static void the_end_of_a_long_frame_goes_to_its_place(void **state)
+{
+    static const uint32_t lengths[] = {40000, 40000, 8, 64, 300000, 99992, 40000, 1000};
+    static const size_t prefixes[] = {0, 8, 128, 39992, 40000};
+    static const size_t pieces[] = {37, 900, 4096};
+    struct fixture *f = *state;
+    for (size_t run = 0; run < 15; run++) {
+        struct waiter waiter = {.prefix = prefixes[run % 5], .place = rbt_calloc(MIB, 1)};
+        struct relay relay;
+        assert_non_null(waiter.place);
+        open_relay(f, pieces[run / 5], &relay);
+        rbt_channel_on_long(f->far, find_place, &waiter);
+        for (uint64_t id = 0; id < 8; id++) {
+            send_frame(f->near, id, lengths[id]);
+        }
+        uint64_t next = 0;
+        memset(waiter.place, 0x77, MIB);
+        for (int turn = 0; turn < TURNS_MAX && next < 8; turn++) {
+            struct rbt_frame frame;
+            const char *body = NULL;
+            const rbt_status st = turn_relay(f, &relay, &frame, &body);
+            if (st == RBT_OK && lengths[next] >= 40000 && next % 2 == 0) {
+                check_placed(&waiter, &frame, body, next, lengths[next]);
+                memset(waiter.place, 0x77, MIB);
+                next++;
+            } else if (st == RBT_OK) {
+                check_frame(&frame, body, next, lengths[next]);
+                next++;
+            } else {
+                assert_int_equal(st, RBT_E_BUSY);
+            }
+        }
+        assert_int_equal(next, 8);
+        assert_int_equal(waiter.asked, 5); /* once for each */
+        close_relay(f, &relay);
+        rbt_free(waiter.place);
+    }
+}
+
 /* A peer that does not read fills the socket; the rest waits here, in order, and is counted. */
 static void what_the_socket_does_not_take_waits(void **state)
 {
@@ -666,6 +774,8 @@ int main(void)
          tear_down, &secure},
         BOTH_WAYS(channels_understand_each_other),
         BOTH_WAYS(the_block_of_a_long_frame_is_used_again),
+        BOTH_WAYS(a_tail_arrives_with_its_block),
+        BOTH_WAYS(the_end_of_a_long_frame_goes_to_its_place),
         BOTH_WAYS(what_the_socket_does_not_take_waits),
         BOTH_WAYS(many_blocks_leave_in_one_call_and_come_in_one),
         BOTH_WAYS(a_length_above_the_limit_is_refused),

@@ -334,6 +334,69 @@ static void sparse_rows_gather_elements(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+static void rows_side_by_side_can_be_viewed(void **state)
+{
+    (void)state;
+    struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 2);
+    static const uint64_t keys[] = {10, 11, 30, 5, 40}; /* slots in this order; 40 is missing */
+    static const uint32_t positions[] = {1, 2};
+    float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float read[10];
+    rbt_row_store *rows = create(&schema);
+    struct rbt_batch batch = {.count = 4, .keys = keys, .values = values};
+    assert_null(rbt_rows_view(rows, &batch)); /* none exists */
+    merge(rows, &batch);
+    for (size_t first = 0; first < 4; first++) {
+        for (size_t count = 1; first + count <= 5; count++) {
+            uint32_t slots[5];
+            uint64_t slots_complete = 0;
+            batch = (struct rbt_batch){.count = count, .keys = keys + first};
+            const void *expected = rbt_rows_values(rows, (uint32_t)first);
+            expected = first + count == 5 ? NULL : expected;
+            assert_ptr_equal(rbt_rows_view(rows, &batch), expected);
+            batch.slots = slots;
+            batch.slots_complete = &slots_complete;
+            batch.values = read;
+            rbt_rows_read(rows, &batch); /* from now on slots are known */
+            assert_ptr_equal(rbt_rows_view(rows, &batch), expected);
+        }
+    }
+    assert_memory_equal(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = keys + 1}),
+                        values + 2, 4 * sizeof(float));
+    const uint64_t apart[] = {10, 30};
+    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = apart}));
+    const uint64_t backwards[] = {11, 10};
+    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = backwards}));
+    batch = (struct rbt_batch){.count = 2, .keys = keys, .positions = positions};
+    assert_null(rbt_rows_view(rows, &batch));
+    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.keys = keys}));
+    rbt_rows_destroy(rows);
+    schema.state_width = 1; /* something lies in between */
+    rows = create(&schema);
+    merge(rows, &(struct rbt_batch){.count = 4, .keys = keys, .values = values});
+    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = keys}));
+    rbt_rows_destroy(rows);
+}
+
+static void long_batches_are_not_viewed(void **state)
+{
+    (void)state;
+    const struct rbt_schema schema = schema_of(RBT_I64, RBT_MERGE_ADD, 1);
+    uint64_t keys[LONG];
+    int64_t values[LONG];
+    for (size_t i = 0; i < LONG; i++) {
+        keys[i] = 3 * i;
+        values[i] = (int64_t)i + 1;
+    }
+    rbt_row_store *rows = create(&schema);
+    merge(rows, &(struct rbt_batch){.count = LONG, .keys = keys, .values = values});
+    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = LONG, .keys = keys}));
+    const void *view = rbt_rows_view(rows, &(struct rbt_batch){.count = 512, .keys = keys + 7});
+    assert_non_null(view);
+    assert_memory_equal(view, values + 7, 512 * sizeof(int64_t));
+    rbt_rows_destroy(rows);
+}
+
 static void create_and_reserve_survive_every_failed_allocation(void **state)
 {
     (void)state;
@@ -374,6 +437,8 @@ int main(void)
         cmocka_unit_test(it_agrees_with_an_array),
         cmocka_unit_test(a_reserve_is_enough_for_all_rows_and_rows_stay_while_it_grows),
         cmocka_unit_test(sparse_rows_gather_elements),
+        cmocka_unit_test(rows_side_by_side_can_be_viewed),
+        cmocka_unit_test(long_batches_are_not_viewed),
         cmocka_unit_test(create_and_reserve_survive_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

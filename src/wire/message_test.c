@@ -447,6 +447,9 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_HELLO, 16, RBT_WIRE_WORKERS_MAX, 4, "a worker out of range");
     expect_refusal(RBT_FRAME_HELLO, 20, RBT_WIRE_WORKERS_MAX + 1, 4, "too many workers");
     expect_refusal(RBT_FRAME_HELLO, 28, 2, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_HELLO, 28, (RBT_COMPRESSION_ZSTD + 1) << 8, 4,
+                   "flags that mean nothing");
+    expect_refusal(RBT_FRAME_HELLO, 28, UINT32_C(1) << 31, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_HELLO, 37, 1, 1, "behind its end");
     expect_refusal(RBT_FRAME_PUSH, 0, UINT64_MAX, 8, "a clock below 0");
     expect_refusal(RBT_FRAME_PUSH, 8, UINT64_MAX - 1, 8, "a clock below 0");
@@ -510,12 +513,33 @@ static void test_short(void **state)
     assert_memory_equal(got.node, hello.node, sizeof hello.node);
 }
 
+/* What a HELLO wants answers to be like comes through, whoever wants it. */
+static void test_compressions(void **state)
+{
+    (void)state;
+    for (int wanted = RBT_COMPRESSION_NONE; wanted <= RBT_COMPRESSION_ZSTD; wanted++) {
+        for (int is_reader = 0; is_reader < 2; is_reader++) {
+            struct rbt_wire_hello hello = HELLO;
+            struct rbt_wire_hello got = {0};
+            hello.compression = (enum rbt_compression)wanted;
+            hello.is_reader = is_reader == 1;
+            const size_t bytes = rbt_wire_put_hello(message, &hello);
+            struct rbt_wire_cursor cursor = {message + RBT_FRAME_HEADER, message + bytes};
+            assert_ok(rbt_wire_get_hello(&cursor, &got));
+            assert_int_equal(got.compression, wanted);
+            assert_int_equal(got.is_reader, is_reader);
+            assert_string_equal(got.node, HELLO.node);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_way_back),
-        cmocka_unit_test(test_truncation), cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_long_texts), cmocka_unit_test(test_short),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_way_back),
+        cmocka_unit_test(test_truncation),   cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_long_texts),   cmocka_unit_test(test_short),
+        cmocka_unit_test(test_compressions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

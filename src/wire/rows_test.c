@@ -375,6 +375,62 @@ static void test_savings(void **state)
     assert_true(10 * rbt_wire_rows_put(f->message, &f->rows, NULL) <= 6000 * 4);
 }
 
+/* Rows that were reserved are, once their values are there, as if they had been put. */
+static void test_reserve(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned trial = 0; trial < 48; trial++) {
+        const size_t count = trial % 3 * 33; /* 0 as well */
+        f->rows = (struct rbt_wire_rows){.element_size = 4 + trial % 2 * 4,
+                                         .width = 1 + trial % 5,
+                                         .compression = RBT_COMPRESSION_NONE};
+        draw_keys(f, count, trial % 7 == 0 ? 1 : UINT64_C(1) << trial);
+        draw_values(f, count * f->rows.width, 500, 20);
+        if (trial % 4 == 0) {
+            f->rows.list = rbt_wire_list_name(f->keys, NULL, count);
+            f->rows.keys = NULL;
+        }
+        round_trip(f);
+        assert_int_equal(f->view.value_form, RBT_VALUES_RAW);
+        f->rows.values = NULL; /* not there yet */
+        const size_t bound = rbt_wire_rows_reserve_bytes(&f->rows);
+        const size_t value_bytes = count * f->rows.width * f->rows.element_size;
+        memset(f->scratch, 0x77, bound + 8);
+        void *values = NULL;
+        assert_int_equal(rbt_wire_rows_reserve(f->scratch, &f->rows, &values), f->bytes);
+        assert_true(f->bytes <= bound);
+        assert_int_equal(f->scratch[bound], 0x77);
+        memcpy(values, f->values, value_bytes);
+        assert_memory_equal(f->scratch, f->message, f->bytes);
+        if (f->rows.keys == NULL) {
+            assert_int_equal(f->bytes, bound);
+            memset(f->scratch, 0x77, RBT_WIRE_ROWS_BYTES + 8);
+            rbt_wire_rows_reserve_head(f->scratch, &f->rows);
+            assert_memory_equal(f->scratch, f->message, RBT_WIRE_ROWS_BYTES);
+            assert_int_equal(f->scratch[RBT_WIRE_ROWS_BYTES], 0x77);
+        }
+    }
+}
+
+/* It says what putting the rows would do. */
+static void test_has_zeros(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t ZEROS[] = {0, 100, 500, 950, 1000};
+    for (size_t i = 0; i < 10; i++) {
+        f->rows = (struct rbt_wire_rows){
+            .element_size = i < 5 ? 4 : 8, .width = 3, .compression = RBT_COMPRESSION_ZEROS};
+        draw_keys(f, 2000, 1);
+        draw_values(f, 6000, ZEROS[i % 5], 30);
+        round_trip(f);
+        assert_int_equal(rbt_wire_rows_has_zeros(&f->rows), ZEROS[i % 5] >= 500);
+        assert_int_equal(rbt_wire_rows_has_zeros(&f->rows),
+                         f->view.value_form == RBT_VALUES_SPARSE);
+    }
+    f->rows.count = 0;
+    assert_false(rbt_wire_rows_has_zeros(&f->rows));
+}
+
 static void test_list_names(void **state)
 {
     struct fixture *f = *state;
@@ -631,6 +687,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_equal_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_savings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reserve, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_has_zeros, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_list_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_heads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keys_out_of_order, set_up, tear_down),
