@@ -363,6 +363,7 @@ static void rows_side_by_side_can_be_viewed(void **state)
     }
     assert_memory_equal(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = keys + 1}),
                         values + 2, 4 * sizeof(float));
+    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = 1, .keys = keys + 4}));
     const uint64_t apart[] = {10, 30};
     assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = apart}));
     const uint64_t backwards[] = {11, 10};
