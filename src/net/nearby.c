@@ -19,6 +19,14 @@ struct entry {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* rank LEAF; guards all below */
 static struct entry entries[NEARBY_MAX];
 static uint32_t entry_count;
+static bool hidden;
+
+void rbt_nearby_hide(bool is_hidden)
+{
+    pthread_mutex_lock(&mutex);
+    hidden = is_hidden;
+    pthread_mutex_unlock(&mutex);
+}
 
 rbt_status rbt_nearby_add(const char *address, const struct rbt_nearby *nearby)
 {
@@ -61,7 +69,7 @@ rbt_status rbt_nearby_open(const char *address, const struct rbt_nearby_inbox *i
     pthread_mutex_lock(&mutex); /* held while it opens: the shard cannot go away meanwhile */
     const uint32_t at = find(address);
     rbt_status st = RBT_E_NOTFOUND;
-    if (at < entry_count) {
+    if (at < entry_count && !hidden) {
         const struct rbt_nearby *nearby = &entries[at].nearby;
         connection->ops = nearby->ops;
         st = nearby->ops->open(nearby->shard, inbox, &connection->connection);

@@ -8,6 +8,7 @@
 #ifndef RUBATO_NET_NEARBY_H
 #define RUBATO_NET_NEARBY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <rubato/export.h>
@@ -39,6 +40,9 @@ struct rbt_nearby {
  * RBT_E_BUSY if there are too many. */
 RBT_MUST_USE rbt_status rbt_nearby_add(const char *address, const struct rbt_nearby *nearby);
 void rbt_nearby_remove(const char *address);
+
+/* For tests: nobody is found from now on, so that sockets are used within a process, too. */
+void rbt_nearby_hide(bool is_hidden);
 
 /* Opens a connection to the shard at this address: RBT_E_NOTFOUND if it is not in this process. */
 struct rbt_nearby_connection {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "coordinator/coordinator.h"
+#include "net/nearby.h"
 #include "oracle/cutter.h"
 #include "server/server.h"
 
@@ -639,6 +640,7 @@ static void test_reader(void **state)
 
 int main(void)
 {
+    rbt_nearby_hide(true); /* here it is the sockets that are looked at */
     const struct CMUnitTest list[] = {
         cmocka_unit_test_setup_teardown(test_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ssp, setup, teardown),

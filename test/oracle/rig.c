@@ -8,10 +8,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/cluster.h"
 #include "coordinator/coordinator.h"
+#include "net/nearby.h"
 #include "server/server.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all gates and `broken` */
@@ -161,8 +163,10 @@ rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
                                       .consistency = consistency};
     rbt_job *job = NULL;
     forget();
-    if (getenv("RIG_CLUSTER") != NULL) {
+    const char *cluster = getenv("RIG_CLUSTER"); /* "sockets" or "calls" */
+    if (cluster != NULL) {
         static bool is_known;
+        rbt_nearby_hide(strcmp(cluster, "sockets") == 0);
         if (!is_known) {
             is_known = atexit(end_clusters) == 0;
         }
