@@ -29,7 +29,6 @@ struct remote {
     struct rbt_caller_shared shared;
     struct rbt_caller *callers; /* one per worker of this process */
     uint32_t caller_count;
-    uint32_t table_max;
     uint64_t run; /* its number */
     rbt_time began;
     rbt_status (*function)(void *argument, uint32_t index);
@@ -530,7 +529,6 @@ rbt_status rbt_remote_open(const struct rbt_remote_options *options, rbt_driver 
     cluster->is_busy = true;
     remote->cluster = cluster;
     remote->plan = rbt_member_plan(cluster->member);
-    remote->table_max = options->driver.table_max;
     const rbt_status st = fill(remote, options);
     if (st != RBT_OK) {
         close_remote(&remote->driver);

@@ -148,12 +148,6 @@ const char *rbt_roster_host(const rbt_roster *roster, uint32_t peer, uint32_t *p
     return roster->peers[peer].host;
 }
 
-uint32_t rbt_roster_role(const rbt_roster *roster, uint32_t peer)
-{
-    RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
-    return roster->peers[peer].role;
-}
-
 void rbt_roster_describe(const rbt_roster *roster, uint32_t peer, struct rbt_text_buffer *text)
 {
     char node[RBT_ROSTER_NODE_MAX];

@@ -119,6 +119,5 @@ uint32_t rbt_roster_parts(const rbt_roster *roster, uint64_t job, struct rbt_con
 const char *rbt_roster_node(const rbt_roster *roster, uint32_t peer,
                             char node[static RBT_ROSTER_NODE_MAX]);
 const char *rbt_roster_host(const rbt_roster *roster, uint32_t peer, uint32_t *pid);
-uint32_t rbt_roster_role(const rbt_roster *roster, uint32_t peer);
 
 #endif
