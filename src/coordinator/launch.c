@@ -295,6 +295,24 @@ static bool all_are_silent(const struct launch *launch)
     return true;
 }
 
+/* Coordinator and servers leave when everybody has said goodbye. Who is stopped after that is
+ * missed by nobody; it has nothing left to do but to end, and so it may as well go on. */
+static void wake_the_last(struct launch *launch)
+{
+    for (size_t i = 0; i < launch->options->count; i++) {
+        const struct child *child = &launch->children[i];
+        if (!child->process->is_worker && !(child->has_exited && child->status == 0)) {
+            return;
+        }
+    }
+    for (size_t i = 0; i < launch->options->count; i++) {
+        const struct child *child = &launch->children[i];
+        if (child->is_started && !child->has_exited && !child->process->is_remote) {
+            (void)kill(-child->handle.pid, SIGCONT); /* gone is as good */
+        }
+    }
+}
+
 /* While the job runs: whether it is done, or somebody is lost. */
 static void watch_job(struct launch *launch)
 {
@@ -312,7 +330,9 @@ static void watch_job(struct launch *launch)
     }
     if (has_waiting(launch) && uv_now(&launch->loop) >= launch->start_ms) {
         give_up_start(launch);
+        return;
     }
+    wake_the_last(launch);
 }
 
 /* After a loss: all that is known may be that others were lost; then it pays to wait for them. */

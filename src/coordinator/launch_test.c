@@ -76,6 +76,14 @@ static void a_job_is_done_when_its_workers_are(void **state)
     forget(&o);
 }
 
+static void who_is_stopped_when_all_is_done_goes_on(void **state)
+{
+    (void)state;
+    struct outcome o = LAUNCH("exit 0", "kill -STOP $$; exit 0", "exit 0");
+    assert_int_equal(o.status, RBT_OK);
+    forget(&o);
+}
+
 static void a_killed_process_ends_all(void **state)
 {
     (void)state;
@@ -235,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_done_when_its_workers_are),
+        cmocka_unit_test(who_is_stopped_when_all_is_done_goes_on),
         cmocka_unit_test(a_killed_process_ends_all),
         cmocka_unit_test(a_complaint_is_repeated_once),
         cmocka_unit_test(who_only_reports_a_loss_is_not_to_blame),

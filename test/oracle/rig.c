@@ -99,8 +99,7 @@ static void *run_server(void *argument)
     return NULL;
 }
 
-/* Ends the clusters whose jobs have been closed. */
-static void end_clusters(void)
+void rig_end_clusters(void)
 {
     struct rig_cluster **at = &clusters;
     while (*at != NULL) {
@@ -124,7 +123,7 @@ static rbt_cluster *begin_cluster(uint32_t workers, uint32_t shards)
 {
     struct rig_cluster *c = calloc(1, sizeof *c);
     assert_non_null(c);
-    end_clusters();
+    rig_end_clusters();
     (void)snprintf(c->folder, sizeof c->folder, "/tmp/rubato-rig-XXXXXX");
     assert_non_null(mkdtemp(c->folder));
     (void)snprintf(c->address, sizeof c->address, "unix:%s/c", c->folder);
@@ -168,7 +167,7 @@ rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
         static bool is_known;
         rbt_nearby_hide(strcmp(cluster, "sockets") == 0);
         if (!is_known) {
-            is_known = atexit(end_clusters) == 0;
+            is_known = atexit(rig_end_clusters) == 0;
         }
         options.shards = 0;
         options.cluster = begin_cluster(workers, shards);

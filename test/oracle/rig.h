@@ -51,6 +51,9 @@ rbt_status rig_failed(const char *file, int line, const char *what, rbt_status s
 /* A job with so many workers and shards; fails the test if there is none. */
 rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency);
 
+/* Ends the clusters whose jobs have been closed, and waits until their threads are gone. */
+void rig_end_clusters(void);
+
 /* A table of the job; sets `struct_size`. */
 rbt_table *rig_table(rbt_job *job, const char *name, struct rbt_table_options options);
 
