@@ -108,6 +108,10 @@ struct rbt_job_stats {
     uint64_t bytes_sent;     /* keys and values from workers to shards */
     uint64_t bytes_received; /* and back */
     uint64_t rows;           /* rows that exist in all tables */
+    uint64_t server_bytes;   /* memory of all tables at the shards */
+    uint64_t rule_bytes;     /* how much of it rules need: state, snapshots, versions */
+    uint64_t versions_max;   /* most versions that a table had at a shard at a time */
+    uint64_t snapshots_max;  /* most copies of a rule's state, the same */
 };
 
 RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);

@@ -120,6 +120,15 @@ struct rbt_table_options {
                                 price of fetching them again; default: no limit */
     rbt_placement placement;
     uint64_t keys_max; /* the largest key expected, for ranges; default: 2^64-1 */
+    /* What shards do with updates, "NAME[:k=v,...]" (rubato/rule.h); default: what `merge` says.
+     * For dense RBT_F32 that adds. Own updates cannot be shown, since only the shards know what
+     * they will do: the overlay must be NONE, which then is the default, or REPLICA. */
+    const char *rule;
+    /* Updates smaller than this stay with the worker's set until they have grown; default: 0 */
+    double tiny;
+    /* A copy serves for so many clocks more before it is fetched again, which then waits as the
+     * consistency says. For REPLICA; 1: the test that the paper on heterogeneous clusters prints */
+    uint32_t slack;
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RBT_SLOT_NONE UINT32_MAX /* the row does not exist */
+#define RBT_SLOT_NONE  UINT32_MAX /* the row does not exist */
+#define RBT_STAMP_NONE UINT64_MAX
 
 struct rbt_batch {
     uint32_t table;
@@ -24,6 +25,13 @@ struct rbt_batch {
      * looked up: as long as it has not changed, a missing row is still missing. */
     uint32_t *slots;
     uint64_t *slots_complete;
+
+    /* Pushes to tables with a rule: the stamp of the read that the update was computed from, and
+     * the lowest that later updates of the worker may name (RBT_STAMP_NONE: it keeps none). The
+     * stamp of a read is the number of messages that the shard had applied to the table. An empty
+     * batch counts as a message as well. */
+    uint64_t base;
+    uint64_t least;
 
     /* Sparse rows: the elements of position p are offsets[p] .. offsets[p+1]-1 of elements and of
      * values. NULL for dense rows. */

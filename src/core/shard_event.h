@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rubato/rule.h>
 #include <rubato/set.h>
 #include <rubato/table.h>
 
@@ -49,6 +50,9 @@ struct rbt_shard_table {
     rbt_partial partial;
     int64_t staleness; /* RBT_STALENESS_ANY: no bound */
     uint64_t rows_expected;
+    const char *rule;            /* its text; NULL or "": updates are merged */
+    const struct rbt_rule *code; /* the rule that the text names; drivers find it */
+    const char *name;            /* of the table, for the rule */
 };
 
 struct rbt_shard_event {
@@ -93,6 +97,13 @@ struct rbt_shard_event {
     /* For drivers that may answer with an older copy: of the same workers, what must be visible in
      * the rows, since the reader has it no longer. NULL: whatever there is. */
     const uint64_t *applied_least;
+
+    /* PULL, of tables with a rule: whether updates will be computed from these rows, and the lowest
+     * stamp of an earlier read that updates after the worker's message `sequence` may name
+     * (RBT_STAMP_NONE: none). *stamp, unless NULL, is set to this read's. */
+    bool is_base;
+    uint64_t least;
+    uint64_t *stamp;
 
     const struct rbt_shard_table *schema; /* TABLE */
     const char *name;                     /* TABLE, for drivers that have a way to go */

@@ -669,6 +669,13 @@ void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
     }
 }
 
+bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table)
+{
+    RBT_ASSERT(table < shard->table_count);
+    RBT_ASSERT(shard->tables[table].is_open);
+    return true;
+}
+
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
 {
     RBT_ASSERT(shard->table_count <= shard->options.table_max);

@@ -65,12 +65,21 @@ void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
                           void (*visit)(void *context, const struct rbt_shard_held *held),
                           void *context);
 
+/* Whether rows of the table may be sent before somebody asks: not when its rule keeps too many
+ * snapshots already. */
+bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table);
+
 /* Figures for rbt_job_stats(). */
 struct rbt_shard_stats {
     uint64_t updates;    /* update messages applied: one per table and message */
     uint64_t duplicates; /* dropped */
     uint64_t rows;
-    size_t held; /* updates that are not visible yet */
+    size_t held;       /* updates that are not visible yet */
+    size_t bytes;      /* memory of all rows, with all that follows */
+    size_t rule_bytes; /* of that: state, snapshots and versions of rules */
+    uint64_t versions_max;
+    uint64_t snapshots; /* now; and most at a time */
+    uint64_t snapshots_max;
 };
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats);
 

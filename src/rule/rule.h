@@ -1,0 +1,49 @@
+/* rule/rule.h - rules by their text, and instances of them.
+ *
+ * A text is NAME[:k=v,...], where NAME is that of a rule that comes with Rubato, or the path of a
+ * shared object, which has a '/' in it. Every rule also knows the parameter "aggregate": with
+ * aggregate=1 the updates of all workers of a clock are summed and applied as one. */
+#ifndef RUBATO_RULE_RULE_H
+#define RUBATO_RULE_RULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/rule.h>
+#include <rubato/status.h>
+
+enum { RBT_RULE_TEXT_MAX = 1024 }; /* bytes of a text, with its end */
+
+/* The rules that come with Rubato, in the order in which help lists them; ends with NULL. */
+extern const struct rbt_rule *const rbt_rule_all[];
+
+/* The rule that the text names; it stays for as long as the process. Shared objects are opened, and
+ * refused with a sentence if they do not fit: RBT_E_INVALID. Threads: any. */
+RBT_MUST_USE rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule);
+
+/* The text as other processes of this host can use it: with an absolute path. `to` has room for
+ * RBT_RULE_TEXT_MAX. */
+RBT_MUST_USE rbt_status rbt_rule_resolve(const char *text, char *to);
+
+/* An instance: what its functions get as `self`, and what it needs. */
+struct rbt_rule_instance {
+    const struct rbt_rule *rule; /* NULL: there is none */
+    void *self;
+    struct rbt_rule_needs needs;
+};
+
+/* For a table; `text` says with which parameters. */
+struct rbt_rule_table {
+    const char *name;
+    uint32_t width;
+    uint32_t worker_count;
+};
+RBT_MUST_USE rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
+                                        const struct rbt_rule_table *table,
+                                        struct rbt_rule_instance *instance);
+
+/* Accepts an empty one and leaves one. */
+void rbt_rule_destroy(struct rbt_rule_instance *instance);
+
+#endif
