@@ -224,7 +224,7 @@ static const struct {
     const char *rule;
     double lr;
 } gradient_rates[] = {{"sgd", 1.0},  {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1},
-                      {"ftrl", 0.1}, {"adam", 0.01},   {"prox", 1.0}};
+                      {"ftrl", 0.1}, {"adam", 0.01},   {"prox", 0.1}};
 
 /* Whether the rule takes --l1 and --l2 over. */
 static bool has_own_penalty(const struct rbt_rules *rules)
@@ -237,7 +237,9 @@ static bool has_own_penalty(const struct rbt_rules *rules)
  * in a clock, so that the step does not depend on their number. */
 static bool wants_sums(const struct rbt_rules *rules)
 {
-    return !rules->is_own && !rbt_rules_is(rules, "sgd") && !rbt_rules_is(rules, "prox");
+    const bool is_prox_unscaled =
+        rbt_rules_is(rules, "prox") && strstr(rules->text, "scale=1") == NULL;
+    return !rules->is_own && !rbt_rules_is(rules, "sgd") && !is_prox_unscaled;
 }
 
 /* What the options say about the rule, before data is read. */
@@ -273,6 +275,9 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
         lr = rbt_rules_is(rules, gradient_rates[i].rule) ? gradient_rates[i].lr : lr;
     }
     st = rbt_rules_give_lr(rules, config->lr, lr);
+    if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
+        st = rbt_rules_give(rules, "scale", 1);
+    }
     linear->bias_rules = *rules;
     rbt_rules_drop(&linear->bias_rules, "l1");
     rbt_rules_drop(&linear->bias_rules, "l2");
@@ -301,8 +306,10 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     }
     /* It shrinks with every update, of which a clock has one of each worker; l2 stays with the
      * worker, in the gradient. */
-    linear->is_named = true;
-    return rbt_rules_give(rules, "l1", config->l1 / (double)linear->worker_count);
+    const double updates = (double)linear->clocks_per_epoch * (double)linear->worker_count;
+    const double one = linear->gradient_factor * n / updates;
+    linear->is_named = config->l1 > 0;
+    return rbt_rules_give(rules, "l1", config->l1 * one);
 }
 
 /* Reads, trains and measures. */
