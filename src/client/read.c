@@ -367,8 +367,9 @@ static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint
         return st;
     }
     const struct rbt_rowcache_row *info = &cache->rows[*row];
-    const bool is_hit = has_worker_cache(portion->table) &&
-                        info->push_seen == portion->push_count &&
+    const bool has_own = portion->table->options.overlay == RBT_OVERLAY_NONE ||
+                         info->push_seen == portion->push_count;
+    const bool is_hit = has_worker_cache(portion->table) && has_own &&
                         is_fresh(worker, portion->table, info, staleness);
     if (!is_hit) {
         st = refresh(worker, portion, *row, staleness);

@@ -200,6 +200,11 @@ int64_t rbt_set_clock(const rbt_set *set)
 
 /* --- Pulling --------------------------------------------------------------------------------- */
 
+static bool shows_own(const rbt_table *table)
+{
+    return table->options.overlay != RBT_OVERLAY_NONE;
+}
+
 /* Whether what the set has will do: it is fresh enough and contains all that must be seen. Eager
  * tables want the newest, and other workers' updates of this process are not in the set. */
 static bool is_hit(const rbt_set *set, int64_t staleness)
@@ -208,8 +213,8 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
     const bool may_reuse = set->base != NULL && !portion->table->is_eager &&
                            portion->table->options.overlay != RBT_OVERLAY_PROCESS &&
                            staleness != RBT_STALENESS_ANY && !set->worker->job->driver->is_reader;
-    const bool has_own =
-        set->push_seen == portion->push_count && set->add_seen == portion->add_count;
+    const bool has_own = !shows_own(portion->table) || (set->push_seen == portion->push_count &&
+                                                        set->add_seen == portion->add_count);
     /* What was asked for is put into the values when it comes, so it must be waited for. */
     return may_reuse && has_own && !set->is_asked && set->clock >= 0 &&
            set->clock >= rbt_worker_need(set->worker, rbt_worker_slack(portion->table, staleness));
@@ -280,11 +285,6 @@ rbt_status rbt_set_pull(rbt_set *set)
 }
 
 /* --- Pushing --------------------------------------------------------------------------------- */
-
-static bool shows_own(const rbt_table *table)
-{
-    return table->options.overlay != RBT_OVERLAY_NONE;
-}
 
 /* Everybody else who keeps copies of this table must look again; and the updates go out at once if
  * others may see them before the clock ends. */
