@@ -220,11 +220,13 @@ static void free_data(struct rbt_linear_job *linear)
 static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
 
 /* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
-static const struct {
-    const char *rule;
-    double lr;
-} gradient_rates[] = {{"sgd", 1.0},  {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1},
-                      {"ftrl", 0.1}, {"adam", 0.01},   {"prox", 0.1}};
+static const struct rbt_rules_rate gradient_rates[] = {
+    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
+    {"adam", 0.005},  {"prox", 0.1},   {"sgd", 10},       {NULL, 0}};
+
+/* For plain gradient descent long steps at first are worth much, if they become shorter. */
+static const double sgd_lr = 30;
+static const double sgd_alpha = 0.05;
 
 /* Whether the rule takes --l1 and --l2 over. */
 static bool has_own_penalty(const struct rbt_rules *rules)
@@ -240,6 +242,21 @@ static bool wants_sums(const struct rbt_rules *rules)
     const bool is_prox_unscaled =
         rbt_rules_is(rules, "prox") && strstr(rules->text, "scale=1") == NULL;
     return !rules->is_own && !rbt_rules_is(rules, "sgd") && !is_prox_unscaled;
+}
+
+/* The parameters of the rule that nobody has given. */
+static rbt_status give_parameters(struct rbt_rules *rules, double lr)
+{
+    rbt_status st = RBT_OK;
+    if (strcmp(rules->text, "sgd") == 0 && isnan(lr)) {
+        st = rbt_rules_give(rules, "lr", sgd_lr);
+        return st != RBT_OK ? st : rbt_rules_give(rules, "alpha", sgd_alpha);
+    }
+    st = rbt_rules_give_lr(rules, lr, gradient_rates);
+    if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
+        st = rbt_rules_give(rules, "scale", 1);
+    }
+    return st;
 }
 
 /* What the options say about the rule, before data is read. */
@@ -270,14 +287,7 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
         return rbt_fail_hint(st, "Rules \"ftrl\" and \"prox\" can, and so can rules that take "
                                  "moves, such as \"add\".");
     }
-    double lr = 0.0;
-    for (size_t i = 0; i < sizeof gradient_rates / sizeof gradient_rates[0]; i++) {
-        lr = rbt_rules_is(rules, gradient_rates[i].rule) ? gradient_rates[i].lr : lr;
-    }
-    st = rbt_rules_give_lr(rules, config->lr, lr);
-    if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
-        st = rbt_rules_give(rules, "scale", 1);
-    }
+    st = give_parameters(rules, config->lr);
     linear->bias_rules = *rules;
     rbt_rules_drop(&linear->bias_rules, "l1");
     rbt_rules_drop(&linear->bias_rules, "l2");

@@ -474,11 +474,9 @@ static void free_data(struct mf *mf)
 }
 
 /* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
-static const struct {
-    const char *rule;
-    double lr;
-} gradient_rates[] = {{"sgd", 0.01}, {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1},
-                      {"ftrl", 0.1}, {"adam", 0.01},   {"prox", 0.01}};
+static const struct rbt_rules_rate gradient_rates[] = {
+    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
+    {"adam", 0.01},   {"prox", 0.1},   {"sgd", 0.03},     {NULL, 0}};
 
 /* What the options say about the rule, before data is read. */
 static rbt_status settle_rule(struct mf *mf)
@@ -497,11 +495,13 @@ static rbt_status settle_rule(struct mf *mf)
                                               mf->config.decay};
         return RBT_OK;
     }
-    double lr = 0.0;
-    for (size_t i = 0; i < sizeof gradient_rates / sizeof gradient_rates[0]; i++) {
-        lr = rbt_rules_is(rules, gradient_rates[i].rule) ? gradient_rates[i].lr : lr;
+    st = rbt_rules_give_lr(rules, mf->config.lr, gradient_rates);
+    if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
+        st = rbt_rules_give(rules, "scale", 1);
     }
-    st = rbt_rules_give_lr(rules, mf->config.lr, lr);
+    if (st == RBT_OK) {
+        st = rbt_rules_check(rules, 1); /* biases */
+    }
     return st != RBT_OK ? st : rbt_rules_check(rules, (uint32_t)mf->config.rank);
 }
 

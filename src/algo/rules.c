@@ -77,11 +77,14 @@ rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter, double
                : rbt_fail(RBT_E_INVALID, "the rule's text is too long to add %s", parameter);
 }
 
-rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr, double fallback)
+rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr, const struct rbt_rules_rate *rates)
 {
     RBT_ASSERT(rules->has_gradients);
     if (isnan(lr)) {
-        return rules->is_own ? RBT_OK : rbt_rules_give(rules, "lr", fallback);
+        while (rates->rule != NULL && !rbt_rules_is(rules, rates->rule)) {
+            rates++;
+        }
+        return rates->rule == NULL ? RBT_OK : rbt_rules_give(rules, "lr", rates->lr);
     }
     if (rbt_rules_has(rules, "lr")) {
         return rbt_fail(RBT_E_INVALID, "the step size is given twice, by \"--lr\" and by \"%s\"",

@@ -40,9 +40,17 @@ bool rbt_rules_has(const struct rbt_rules *rules, const char *parameter);
 RBT_MUST_USE rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter,
                                        double value);
 
-/* The same for the step size: what the user said, `lr`, or if it is not a number the `fallback`,
- * which a user's rule is not told. Fails if both --lr and the rule's own are given. */
-RBT_MUST_USE rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr, double fallback);
+/* The step size of a rule for an algorithm. */
+struct rbt_rules_rate {
+    const char *rule;
+    double lr;
+};
+
+/* Adds the step size: what the user said, `lr`, or if that is not a number what `rates` has, which
+ * ends with a rule of NULL. A user's rule is left to its own default. Fails with RBT_E_INVALID if
+ * both --lr and the rule's own are given. */
+RBT_MUST_USE rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr,
+                                          const struct rbt_rules_rate *rates);
 
 /* Takes the parameter out of the text, if it is there. */
 void rbt_rules_drop(struct rbt_rules *rules, const char *parameter);
