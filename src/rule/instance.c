@@ -25,12 +25,11 @@ struct parameters {
     size_t count;
 };
 
-/* Where the parameters start: behind the first ':' of the last part of a path. */
+/* Where the parameters start: behind the name and its ':'. */
 static const char *parameters_of(const char *text)
 {
-    const char *slash = strrchr(text, '/');
-    const char *colon = strchr(slash == NULL ? text : slash, ':');
-    return colon == NULL ? "" : colon + 1;
+    const char *end = text + rbt_rule_name_size(text);
+    return *end == '\0' ? end : end + 1;
 }
 
 /* Reads one "name=value" (or "name", for 1) of `size` bytes. */

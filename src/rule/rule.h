@@ -22,6 +22,9 @@ extern const struct rbt_rule *const rbt_rule_all[];
  * refused with a sentence if they do not fit: RBT_E_INVALID. Threads: any. */
 RBT_MUST_USE rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule);
 
+/* How many bytes of a text are NAME; then comes ':' or the end. */
+size_t rbt_rule_name_size(const char *text);
+
 /* The text as other processes of this host can use it: with an absolute path. `to` has room for
  * RBT_RULE_TEXT_MAX. */
 RBT_MUST_USE rbt_status rbt_rule_resolve(const char *text, char *to);

@@ -1,0 +1,46 @@
+/* rule/builtin.h - the rules that come with Rubato, and what they share. Threads: none. */
+#ifndef RUBATO_RULE_BUILTIN_H
+#define RUBATO_RULE_BUILTIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <rubato/export.h>
+#include <rubato/rule.h>
+#include <rubato/status.h>
+
+extern const struct rbt_rule rbt_rule_add;
+extern const struct rbt_rule rbt_rule_consgd;
+extern const struct rbt_rule rbt_rule_dynsgd;
+extern const struct rbt_rule rbt_rule_sgd;
+extern const struct rbt_rule rbt_rule_adagrad;
+extern const struct rbt_rule rbt_rule_adarev;
+extern const struct rbt_rule rbt_rule_adadelay;
+extern const struct rbt_rule rbt_rule_ftrl;
+extern const struct rbt_rule rbt_rule_adam;
+extern const struct rbt_rule rbt_rule_prox;
+
+/* A parameter and the values that it may have. */
+struct rbt_builtin_range {
+    const char *name;
+    double fallback;
+    double min;
+    double max;
+    bool is_open; /* `min` itself is not allowed */
+};
+
+/* Reads a parameter, and refuses it with a sentence if it is out of its range or not a number. */
+RBT_MUST_USE rbt_status rbt_builtin_number(const struct rbt_rule_setup *setup,
+                                           const struct rbt_builtin_range *range, double *value);
+
+/* Reads `count` parameters, until one is refused. `values` is (count). */
+RBT_MUST_USE rbt_status rbt_builtin_numbers(const struct rbt_rule_setup *setup,
+                                            const struct rbt_builtin_range *ranges, size_t count,
+                                            double *values);
+
+/* Zeroed memory for an instance. */
+RBT_MUST_USE rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size_t size,
+                                        void **self);
+void rbt_builtin_free(void *self);
+
+#endif

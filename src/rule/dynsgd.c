@@ -1,0 +1,88 @@
+/* rule/dynsgd.c - DynSGD: updates from the same version of the model count with their mean:
+ *
+ *     w = w_0 + sum_v (1/S_v) sum_{u in v} u,   S_v = how many updates version v has
+ *
+ * Jiang and others, "Heterogeneity-aware distributed parameter servers", section 5, algorithm 2. A
+ * worker that pulls is given the version c_max, the highest clock that any worker has begun; its
+ * first update from that read belongs to this version and each further one to the next. So a slow
+ * worker's update joins those that others have long made from the same model, and weighs little.
+ *
+ * Algorithm 2 prints "if c+1 > c_max: c_max <- c"; its text, equation 6 and appendix C mean c+1.
+ * It keeps a mean and revises it with every update; here the part is the sum, so that the mean is
+ * exact and does not depend on the order. */
+#include <rubato/rule.h>
+#include <rubato/status.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rule/builtin.h"
+
+struct dynsgd {
+    uint64_t version_max; /* c_max */
+};
+
+static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
+                         void **self)
+{
+    needs->input = RBT_RULE_MOVES;
+    needs->parts = RBT_PARTS_SHOWN;
+    return rbt_builtin_new(setup, sizeof(struct dynsgd), self);
+}
+
+static uint64_t on_send(void *self, const struct rbt_rule_send *send)
+{
+    (void)send;
+    return ((const struct dynsgd *)self)->version_max;
+}
+
+static uint64_t map(void *self, const struct rbt_rule_message *message)
+{
+    (void)self;
+    return message->previous == RBT_RULE_NO_VERSION ? message->tag : message->previous + 1;
+}
+
+static void begin(void *self, const struct rbt_rule_message *message)
+{
+    struct dynsgd *d = self;
+    const uint64_t next = message->clock < 0 ? 0 : (uint64_t)message->clock + 1;
+    if (next > d->version_max) {
+        d->version_max = next;
+    }
+}
+
+static rbt_status apply(void *self, const struct rbt_rule_message *message,
+                        const struct rbt_rule_row *row)
+{
+    (void)self;
+    (void)message;
+    float *restrict sum = row->part;
+    const float *restrict u = row->delta;
+    for (size_t i = 0; i < row->width; i++) {
+        sum[i] += u[i];
+    }
+    return RBT_OK;
+}
+
+static void fold(void *self, const struct rbt_rule_version *version, const struct rbt_rule_row *row)
+{
+    (void)self;
+    const float count = (float)version->messages;
+    float *restrict w = row->values;
+    const float *restrict sum = row->part;
+    for (size_t i = 0; i < row->width; i++) {
+        w[i] += sum[i] / count;
+    }
+}
+
+const struct rbt_rule rbt_rule_dynsgd = {
+    .abi = RBT_RULE_ABI,
+    .struct_size = sizeof rbt_rule_dynsgd,
+    .name = "dynsgd",
+    .summary = "Adds the mean of all updates that were computed from the same version.",
+    .create = create,
+    .destroy = rbt_builtin_free,
+    .send = on_send,
+    .map = map,
+    .begin = begin,
+    .apply = apply,
+    .fold = fold};
