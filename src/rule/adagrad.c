@@ -6,7 +6,8 @@
  * section 8.3.1 (which prints the rate without its inverse), and with beta and mu it is that of its
  * factorisation machines, equation 10.18. n has the current g in it.
  *
- * State: n. Without beta, a coordinate that has only seen zeros has the rate 0 and stays. */
+ * State: n. beta keeps the rate finite where only zeros were seen; with mu, which moves weights
+ * there as well, it is 1 unless given. */
 #include <math.h>
 #include <rubato/rule.h>
 #include <rubato/status.h>
@@ -25,11 +26,16 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
 {
     static const struct rbt_builtin_range ranges[] = {
         {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6},
-        {.name = "mu", .fallback = 0, .max = 1e6},
+        {.name = "mu", .max = 1e6},
     };
-    double values[3];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 3, values);
+    struct rbt_builtin_range range = {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6};
+    double values[2];
+    double beta = 0;
+    rbt_status st = rbt_builtin_numbers(setup, ranges, 2, values);
+    if (st == RBT_OK) {
+        range.fallback = values[1] == 0 ? range.fallback : 1;
+        st = rbt_builtin_number(setup, &range, &beta);
+    }
     if (st == RBT_OK) {
         st = rbt_builtin_new(setup, sizeof(struct adagrad), self);
     }
@@ -37,7 +43,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
         return st;
     }
     *(struct adagrad *)*self =
-        (struct adagrad){.lr = (float)values[0], .beta = (float)values[1], .mu = (float)values[2]};
+        (struct adagrad){.lr = (float)values[0], .beta = (float)beta, .mu = (float)values[1]};
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width = setup->width;
     return RBT_OK;

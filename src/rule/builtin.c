@@ -13,7 +13,10 @@ rbt_status rbt_builtin_number(const struct rbt_rule_setup *setup,
                               const struct rbt_builtin_range *range, double *value)
 {
     const double number = setup->number(setup, range->name, range->fallback);
-    if (isnan(number) || number > range->max) {
+    if (isnan(number)) {
+        return setup->fail("%s must be a number", range->name);
+    }
+    if (number > range->max) {
         return setup->fail("%s must be at most %g, not %g", range->name, range->max, number);
     }
     if (range->is_open && number <= range->min) {
@@ -21,6 +24,9 @@ rbt_status rbt_builtin_number(const struct rbt_rule_setup *setup,
     }
     if (number < range->min) {
         return setup->fail("%s must be at least %g, not %g", range->name, range->min, number);
+    }
+    if (range->is_whole && number != floor(number)) {
+        return setup->fail("%s must be a whole number, not %g", range->name, number);
     }
     *value = number;
     return RBT_OK;
@@ -51,4 +57,17 @@ rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size_t size, void
 void rbt_builtin_free(void *self)
 {
     rbt_free(self);
+}
+
+static const uint64_t LOW = UINT64_C(1) << 24;
+
+uint64_t rbt_builtin_count(const float *state)
+{
+    return (uint64_t)state[1] * LOW + (uint64_t)state[0];
+}
+
+void rbt_builtin_set_count(float *state, uint64_t count)
+{
+    state[0] = (float)(count % LOW);
+    state[1] = (float)(count / LOW);
 }

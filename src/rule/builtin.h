@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <rubato/export.h>
 #include <rubato/rule.h>
@@ -26,7 +27,8 @@ struct rbt_builtin_range {
     double fallback;
     double min;
     double max;
-    bool is_open; /* `min` itself is not allowed */
+    bool is_open;  /* `min` itself is not allowed */
+    bool is_whole; /* nothing between whole numbers is allowed */
 };
 
 /* Reads a parameter, and refuses it with a sentence if it is out of its range or not a number. */
@@ -42,5 +44,10 @@ RBT_MUST_USE rbt_status rbt_builtin_numbers(const struct rbt_rule_setup *setup,
 RBT_MUST_USE rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size_t size,
                                         void **self);
 void rbt_builtin_free(void *self);
+
+/* A count that is kept in a row's state. One float counts to 2^24, and two to 2^48. */
+enum { RBT_BUILTIN_COUNT_WIDTH = 2 };
+uint64_t rbt_builtin_count(const float *state);
+void rbt_builtin_set_count(float *state, uint64_t count);
 
 #endif

@@ -13,8 +13,17 @@
 #include "rule/plugin.h"
 #include "rule/rule.h"
 
-const struct rbt_rule *const rbt_rule_all[] = {&rbt_rule_add, &rbt_rule_consgd, &rbt_rule_dynsgd,
-                                               &rbt_rule_adagrad, NULL};
+const struct rbt_rule *const rbt_rule_all[] = {&rbt_rule_add,
+                                               &rbt_rule_consgd,
+                                               &rbt_rule_dynsgd,
+                                               &rbt_rule_sgd,
+                                               &rbt_rule_adagrad,
+                                               &rbt_rule_adarev,
+                                               &rbt_rule_adadelay,
+                                               &rbt_rule_ftrl,
+                                               &rbt_rule_adam,
+                                               &rbt_rule_prox,
+                                               NULL};
 
 /* A path has a '/' before any parameter. */
 static bool is_path(const char *text)

@@ -22,6 +22,24 @@ extern const struct rbt_rule *const rbt_rule_all[];
  * refused with a sentence if they do not fit: RBT_E_INVALID. Threads: any. */
 RBT_MUST_USE rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule);
 
+/* For help: a rule's parameters, and when to choose it. */
+struct rbt_rule_parameter {
+    const char *name;
+    const char *value; /* when it is not given */
+    const char *help;  /* a sentence without a full stop */
+};
+struct rbt_rule_help {
+    const char *choose;                          /* one or two sentences */
+    const char *formula;                         /* what it does to a row, on one line */
+    const struct rbt_rule_parameter *parameters; /* ends with a name of NULL */
+};
+
+/* Of a rule that comes with Rubato; NULL for a user's. */
+const struct rbt_rule_help *rbt_rule_help_of(const struct rbt_rule *rule);
+
+/* The parameters that every rule has; ends with a name of NULL. */
+extern const struct rbt_rule_parameter rbt_rule_common[];
+
 /* How many bytes of a text are NAME; then comes ':' or the end. */
 size_t rbt_rule_name_size(const char *text);
 

@@ -1,0 +1,129 @@
+/* rule/help.c - what people are told about the rules that come with Rubato: parameters, and when to
+ * choose which. Apart from the rules, since a user's rule has no such text either; a test compares
+ * it with what the rules ask for. Threads: none. Memory: none. */
+#include <stddef.h>
+
+#include "rule/builtin.h"
+#include "rule/rule.h"
+
+#define LR(value)                                                                                  \
+    {                                                                                              \
+        "lr", value, "the step size"                                                               \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        NULL, NULL, NULL                                                                           \
+    }
+
+static const struct rbt_rule_parameter none[] = {END};
+
+static const struct rbt_rule_parameter consgd[] = {
+    {"factor", "1/workers", "the weight of every update, above 0 and at most 1"}, END};
+
+static const struct rbt_rule_parameter sgd[] = {
+    LR("0.1"),
+    {"decay", "1", "multiply the step by this with every clock"},
+    {"a", "0", "steps of lr sqrt(a/(t+a)) after t messages; 0: off"},
+    {"sqrt", "0", "1: steps of lr/sqrt(t+1) after t messages"},
+    {"alpha", "0", "steps of lr/sqrt(alpha c+1) at clock c; 0: off"},
+    {"drop", "10", "divide the step by this every so many clocks, see every"},
+    {"every", "0", "how many clocks lie between drops; 0: there are none"},
+    {"average", "0", "1: the result is the average of the model over all messages"},
+    END};
+
+static const struct rbt_rule_parameter adagrad[] = {
+    LR("0.1"),
+    {"beta", "1e-12", "added to the root of the sum of squares; 1 if mu is given"},
+    {"mu", "0", "weight decay"},
+    END};
+
+static const struct rbt_rule_parameter adarev[] = {
+    LR("0.1"),
+    {"beta", "1e-12", "added to the root of the sum of squares"},
+    {"max", "0", "copies of rows that a shard keeps at most; 0: no limit"},
+    END};
+
+static const struct rbt_rule_parameter adadelay[] = {
+    LR("0.1"),
+    {"L", "1", "how steep the gradient may be; bounds the first steps by lr/L"},
+    {"gamma", "0.5", "the power with which steps shrink with time and delay"},
+    {"radius", "0", "keep every weight between -radius and radius; 0: no limit"},
+    END};
+
+static const struct rbt_rule_parameter ftrl[] = {
+    LR("0.1"),
+    {"beta", "1", "smooths the first steps"},
+    {"l1", "0", "the larger, the more weights are exactly zero"},
+    {"l2", "0", "pulls weights towards zero"},
+    END};
+
+static const struct rbt_rule_parameter adam[] = {
+    LR("0.001"),
+    {"beta1", "0.9", "how much of the mean gradient is kept"},
+    {"beta2", "0.999", "how much of the mean square is kept"},
+    {"eps", "1e-08", "added to the root of the mean square"},
+    END};
+
+static const struct rbt_rule_parameter prox[] = {
+    LR("0.1"),
+    {"l1", "0", "the larger, the more weights are exactly zero"},
+    {"l2", "0", "pulls weights towards zero"},
+    {"beta", "1", "added to the root of the sum of squares, with scale"},
+    {"scale", "0", "1: divide the step by the root of the sum of squares"},
+    {"pairs", "0", "1: workers send the scale of every weight behind the gradients"},
+    END};
+
+static const struct {
+    const struct rbt_rule *rule;
+    struct rbt_rule_help help;
+} helps[] = {
+    {&rbt_rule_add,
+     {"Workers that are about equally fast, and a step size that you have tuned. The baseline.",
+      "w += u", none}},
+    {&rbt_rule_consgd,
+     {"Machines that differ, and memory that is scarce: steadier than add, and as cheap.",
+      "w += factor u", consgd}},
+    {&rbt_rule_dynsgd,
+     {"Machines that differ, some much slower than others. Late updates count little, and the "
+      "others with their full weight; a few more copies of changed rows are kept.",
+      "w += sum over versions of the mean of the version's updates", none}},
+    {&rbt_rule_sgd,
+     {"You know the schedule that you want, or you compare with one from a paper.", "w -= eta(t) g",
+      sgd}},
+    {&rbt_rule_adagrad,
+     {"A good first choice for sparse data: rare features take larger steps.",
+      "n += g^2; w -= lr/(beta + sqrt(n)) (g + mu w)", adagrad}},
+    {&rbt_rule_adarev,
+     {"Many workers or long delays, when you do not want to tune the step size. Keeps three values "
+      "more per weight, and copies for the reads that are under way.",
+      "as adagrad, and what was done since the gradient's read is revised", adarev}},
+    {&rbt_rule_adadelay,
+     {"Stragglers, when memory is scarce: late gradients take smaller steps, and the server keeps "
+      "no more than with adagrad.",
+      "w -= lr/(L + c (t + delay)^gamma) g, c^2 = mean of t/(t + delay) g^2", adadelay}},
+    {&rbt_rule_ftrl,
+     {"Sparse models for click data: most weights become exactly zero. The rows should start at "
+      "zero.",
+      "w = (z - sign(z) l1)/((beta + sqrt(n))/lr + l2), or 0 if |z| <= l1", ftrl}},
+    {&rbt_rule_adam,
+     {"Networks and embeddings, whose gradients differ widely in size.",
+      "w -= lr m/(sqrt(v) + eps), means of g and g^2 corrected by the row's updates", adam}},
+    {&rbt_rule_prox,
+     {"L1 or L2 penalties that the server should apply, and block proximal methods whose workers "
+      "know the curvature.",
+      "w = soft(w - lr g/u, lr l1/u)/(1 + lr l2/u)", prox}},
+};
+
+const struct rbt_rule_parameter rbt_rule_common[] = {
+    {"aggregate", "0", "1: sum the updates of all workers of a clock, then apply them as one"},
+    END};
+
+const struct rbt_rule_help *rbt_rule_help_of(const struct rbt_rule *rule)
+{
+    for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) {
+        if (helps[i].rule == rule) {
+            return &helps[i].help;
+        }
+    }
+    return NULL;
+}
