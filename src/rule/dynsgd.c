@@ -57,6 +57,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     (void)message;
     float *restrict sum = row->part;
     const float *restrict u = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         sum[i] += u[i];
     }
@@ -69,6 +70,7 @@ static void fold(void *self, const struct rbt_rule_version *version, const struc
     const float count = (float)version->messages;
     float *restrict w = row->values;
     const float *restrict sum = row->part;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += sum[i] / count;
     }
