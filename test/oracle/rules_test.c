@@ -477,8 +477,9 @@ static rbt_status keep_snapshots(rbt_worker *worker, void *argument)
         TRY(rbt_clock(worker));
         TRY(rbt_set_pull(set));
     }
-    rig_post(&scene->second);
     rbt_set_destroy(set);
+    TRY(rbt_leave(worker));
+    rig_post(&scene->second);
     return RBT_OK;
 }
 
