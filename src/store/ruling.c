@@ -35,6 +35,7 @@ struct rbt_ruling {
     uint64_t count;                 /* messages applied */
     uint64_t highest;               /* stamp that anybody holds */
     uint64_t newest;                /* one above the highest version so far */
+    uint64_t gone;                  /* versions below this have been folded for good */
     int64_t clock_offset;           /* clocks of the runs before */
     int64_t clock_end;              /* one above the highest clock so far, all runs together */
     struct rbt_bin_id last;         /* the message that the last batch was of, and its base */
@@ -196,20 +197,22 @@ void rbt_ruling_unpin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
 }
 
 /* What the rule says if the worker reads now. */
-static uint64_t tag_now(const rbt_ruling *ruling, uint32_t worker)
+static uint64_t tag_now(const rbt_ruling *ruling, uint32_t worker, uint64_t versions)
 {
     const struct rbt_rule *rule = ruling->instance.rule;
-    const struct rbt_rule_send send = {.worker = worker, .count = ruling->count};
+    const struct rbt_rule_send send = {
+        .worker = worker, .count = ruling->count, .versions = versions};
     RBT_ASSERT(rule != NULL);
     RBT_ASSERT(worker == RBT_RULE_NO_WORKER || worker < ruling->ledger.worker_count);
     return rule->send == NULL ? 0 : rule->send(ruling->instance.self, &send);
 }
 
-rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least, uint64_t *stamp)
+rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least, uint64_t versions,
+                           uint64_t *stamp)
 {
     RBT_ASSERT(worker < ruling->ledger.worker_count);
     const struct rbt_ledger_read read = {
-        .stamp = ruling->count, .tag = tag_now(ruling, worker), .least = least};
+        .stamp = ruling->count, .tag = tag_now(ruling, worker, versions), .least = least};
     const rbt_status st = rbt_ledger_hold(&ruling->ledger, worker, &read);
     if (st == RBT_OK) {
         *stamp = ruling->count;
@@ -217,6 +220,13 @@ rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least, 
         forget_snapshots(ruling);
     }
     return st;
+}
+
+uint64_t rbt_ruling_version(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->gone <= ruling->newest);
+    return ruling->newest;
 }
 
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling)
@@ -253,7 +263,9 @@ static uint64_t map(const rbt_ruling *ruling, const struct rbt_rule_message *mes
     RBT_ASSERT(message->clock >= 0);
     RBT_ASSERT(message->version == RBT_RULE_NO_VERSION);
     const bool is_mapped = rule->map != NULL && ruling->instance.needs.parts != RBT_PARTS_HIDDEN;
-    return is_mapped ? rule->map(ruling->instance.self, message) : (uint64_t)message->clock;
+    const uint64_t version =
+        is_mapped ? rule->map(ruling->instance.self, message) : (uint64_t)message->clock;
+    return version < ruling->gone ? ruling->gone : version;
 }
 
 /* The message that a worker's update would be, computed from what it holds. */
@@ -265,13 +277,13 @@ static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t w
     RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
     /* A worker that holds nothing must have read just now. */
     const uint64_t base = hold == NULL ? ruling->count : hold->stamp;
-    return (struct rbt_rule_message){.worker = worker,
-                                     .count = ruling->count,
-                                     .delay = ruling->count - base,
-                                     .tag = hold == NULL ? tag_now(ruling, worker) : hold->tag,
-                                     .previous = w->last_base == base ? w->last_version
-                                                                      : RBT_RULE_NO_VERSION,
-                                     .version = RBT_RULE_NO_VERSION};
+    return (struct rbt_rule_message){
+        .worker = worker,
+        .count = ruling->count,
+        .delay = ruling->count - base,
+        .tag = hold == NULL ? tag_now(ruling, worker, RBT_RULE_NO_VERSION) : hold->tag,
+        .previous = w->last_base == base ? w->last_version : RBT_RULE_NO_VERSION,
+        .version = RBT_RULE_NO_VERSION};
 }
 
 /* A new message begins: it is counted, mapped and announced. */
@@ -415,16 +427,26 @@ static bool is_computed(const rbt_ruling *ruling)
     return ruling->instance.needs.parts == RBT_PARTS_SHOWN || ruling->instance.rule->read != NULL;
 }
 
-/* Adds what the versions mean for the row to `values`. */
+/* What a reader wants, and where it goes. */
+struct view {
+    rbt_rule_purpose purpose;
+    uint64_t versions; /* only those below */
+    float *values;     /* the row's own at first */
+};
+
+/* Adds what the versions mean for the row. */
 static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
-                          float *values)
+                          const struct view *view)
 {
     RBT_ASSERT(ruling->instance.needs.parts == RBT_PARTS_SHOWN);
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(rows));
     struct rbt_rule_row row = {
-        .key = rbt_rows_key(rows, slot), .width = ruling->width, .values = values};
+        .key = rbt_rows_key(rows, slot), .width = ruling->width, .values = view->values};
     for (size_t i = 0; i < ruling->versions.count; i++) {
         const struct rbt_version *live = &ruling->versions.live[i];
+        if (live->id >= view->versions) {
+            break;
+        }
         const float *part = rbt_versions_peek(&ruling->versions, live, slot);
         if (part != NULL) {
             const struct rbt_rule_version version = {live->id, live->messages};
@@ -434,21 +456,20 @@ static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, u
     }
 }
 
-/* `values` are the row's own at first. */
 static void read_row(const rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
-                     rbt_rule_purpose purpose, float *values)
+                     const struct view *view)
 {
     const struct rbt_rule *rule = ruling->instance.rule;
     if (ruling->instance.needs.parts == RBT_PARTS_SHOWN) {
-        fold_versions(ruling, rows, slot, values); /* (1) */
+        fold_versions(ruling, rows, slot, view); /* (1) */
     }
     if (rule->read != NULL) {
         const float *own = rbt_rows_values(rows, slot);
         const struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
                                          .width = ruling->width,
-                                         .values = values,
+                                         .values = view->values,
                                          .state = (float *)own + ruling->width};
-        rule->read(ruling->instance.self, &row, purpose, values);
+        rule->read(ruling->instance.self, &row, view->purpose, view->values);
     }
     RBT_DEBUG_ASSERT(rule->fold != NULL || ruling->instance.needs.parts != RBT_PARTS_SHOWN);
 }
@@ -457,6 +478,7 @@ struct reading {
     const rbt_ruling *ruling;
     const rbt_row_store *rows;
     const struct rbt_batch *batch;
+    uint64_t versions;
 };
 
 static void read_for_work(void *context, uint32_t slot, size_t position)
@@ -464,17 +486,21 @@ static void read_for_work(void *context, uint32_t slot, size_t position)
     const struct reading *reading = context;
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(reading->rows));
     RBT_DEBUG_ASSERT(reading->batch->values != NULL);
-    float *values = (float *)reading->batch->values + position * reading->ruling->width;
-    read_row(reading->ruling, reading->rows, slot, RBT_READ_WORK, values);
+    const struct view view = {.purpose = RBT_READ_WORK,
+                              .versions = reading->versions,
+                              .values = (float *)reading->batch->values +
+                                        position * reading->ruling->width};
+    read_row(reading->ruling, reading->rows, slot, &view);
 }
 
-void rbt_ruling_read(rbt_ruling *ruling, const rbt_row_store *rows, const struct rbt_batch *batch)
+void rbt_ruling_read(rbt_ruling *ruling, const rbt_row_store *rows, const struct rbt_batch *batch,
+                     uint64_t versions)
 {
     RBT_ASSERT(batch->count == 0 || batch->values != NULL);
     RBT_ASSERT(batch->offsets == NULL);
     rbt_rows_read(rows, batch);
     if (is_computed(ruling)) {
-        struct reading reading = {ruling, rows, batch};
+        struct reading reading = {ruling, rows, batch, versions};
         rbt_rows_visit(rows, batch, read_for_work, &reading);
     }
 }
@@ -485,7 +511,8 @@ void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint3
     RBT_ASSERT(values != NULL);
     RBT_ASSERT(slot < rbt_rows_count(rows));
     memcpy(values, rbt_rows_values(rows, slot), ruling->width * sizeof *values);
-    read_row(ruling, rows, slot, RBT_READ_RESULT, values);
+    const struct view view = {RBT_READ_RESULT, RBT_RULE_NO_VERSION, values};
+    read_row(ruling, rows, slot, &view);
 }
 
 /* --- Versions that are over ------------------------------------------------------------------- */
@@ -563,6 +590,7 @@ static void retire(rbt_ruling *ruling, rbt_row_store *rows)
             break_down(ruling, st, row.key);
         }
     }
+    ruling->gone = first->id + 1;
     rbt_versions_drop(&ruling->versions);
 }
 
@@ -593,7 +621,8 @@ void rbt_ruling_reset(rbt_ruling *ruling)
     RBT_ASSERT(ruling->status != RBT_OK || ruling->snapshots.count == 0);
     ruling->clock_offset = ruling->clock_end;
     ruling->last_base = RBT_STAMP_NONE;
-    rbt_ledger_reset(&ruling->ledger, ruling->count, tag_now(ruling, RBT_RULE_NO_WORKER));
+    rbt_ledger_reset(&ruling->ledger, ruling->count,
+                     tag_now(ruling, RBT_RULE_NO_WORKER, RBT_RULE_NO_VERSION));
     RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) == ruling->count);
 }
 

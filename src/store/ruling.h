@@ -39,16 +39,21 @@ void rbt_ruling_unpin(rbt_ruling *ruling, uint32_t worker, uint64_t base);
 void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_bin_id *id,
                       const struct rbt_batch *batch);
 
-/* Reads rows: the batch's, to compute with; or one, for the model. */
-void rbt_ruling_read(rbt_ruling *ruling, const rbt_row_store *rows, const struct rbt_batch *batch);
+/* Reads rows: the batch's, to compute with, of which only versions below `versions` are wanted
+ * (RBT_RULE_NO_VERSION: all); or one, for the model. */
+void rbt_ruling_read(rbt_ruling *ruling, const rbt_row_store *rows, const struct rbt_batch *batch,
+                     uint64_t versions);
 void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
                             float *values);
 
-/* The worker has read rows and will compute updates from them; it names no stamp below `least`
- * any more. Returns in `stamp` that of this read. Fails with RBT_E_NOMEM. */
+/* The worker has read rows, with versions as above, and will compute updates from them; it names no
+ * stamp below `least` any more. Returns in `stamp` that of this read. Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least,
-                                        uint64_t *stamp);
+                                        uint64_t versions, uint64_t *stamp);
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling);
+
+/* One above the highest version so far. */
+uint64_t rbt_ruling_version(const rbt_ruling *ruling);
 
 /* What the worker holds as of its last message, RBT_STAMP_NONE: nothing. */
 void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t least);

@@ -496,6 +496,13 @@ static void scan(const struct rbt_shard_state *table, struct rbt_shard_scan *sca
     }
 }
 
+/* Which versions a PULL wants: those below. */
+static uint64_t versions_of(const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->kind == RBT_SHARD_PULL);
+    return event->is_stable ? event->stable : RBT_RULE_NO_VERSION;
+}
+
 /* Writes what was asked for: rows, elements of a sparse row, or a range. */
 static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *event)
 {
@@ -514,7 +521,7 @@ static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *
                                ? NULL
                                : rbt_rows_view(table->rows, &event->batches[0]);
         if (table->ruling != NULL) {
-            rbt_ruling_read(table->ruling, table->rows, &event->batches[0]);
+            rbt_ruling_read(table->ruling, table->rows, &event->batches[0], versions_of(event));
         } else if (view == NULL) {
             rbt_rows_read(table->rows, &event->batches[0]);
         }
@@ -538,7 +545,8 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL && event->is_base) {
         RBT_ASSERT(event->worker < shard->options.worker_count);
         const bool is_after = event->sequence <= shard->arrived[event->worker];
-        st = rbt_ruling_hold(table->ruling, event->worker, is_after ? event->least : 0, &stamp);
+        st = rbt_ruling_hold(table->ruling, event->worker, is_after ? event->least : 0,
+                             versions_of(event), &stamp);
         settle_rules(shard);
     }
     if (st == RBT_OK && event->stamp != NULL) {

@@ -107,6 +107,14 @@ void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
     }
 }
 
+uint64_t rbt_shard_version(const rbt_shard *shard, uint32_t table)
+{
+    RBT_ASSERT(table < shard->table_count);
+    RBT_ASSERT(shard->tables[table].is_open);
+    const rbt_ruling *ruling = shard->tables[table].ruling;
+    return ruling == NULL ? 0 : rbt_ruling_version(ruling);
+}
+
 bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table)
 {
     RBT_ASSERT(table < shard->table_count);
