@@ -53,6 +53,7 @@ struct rbt_train_options {
     const char *model;          /* path, or NULL */
     double target;              /* NaN: none */
     int64_t patience;           /* 0: none */
+    bool is_exact;              /* events tell the objective of the servers' model, not of copies */
     double until;               /* seconds of training after which to stop; 0: none */
     rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
     rbt_cluster *cluster;       /* the cluster to run on, as one process of several; NULL: run here.

@@ -110,6 +110,12 @@ static const struct rbt_option train_options[] = {
      .max = 1000000,
      .help = "Stop when the objective has not improved for N evaluations.",
      .offset = AT(options.patience)},
+    {.name = "exact",
+     .type = RBT_OPTION_FLAG,
+     .help = "After every clock of worker 0, tell the exact objective of what the servers have at "
+             "that moment, and stop at --target by it. Otherwise it is the loss on the workers' "
+             "copies, once per epoch. Takes time, but none of a simulation.",
+     .offset = AT(options.is_exact)},
     {.name = "until",
      .type = RBT_OPTION_TIME,
      .min = 0,
