@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "algo": {"base", "math", "data"},
     "array": {"base", "math", "data"},
     "graph": {"base", "math", "data"},
-    "sim": {"base", "wire", "core", "store", "math", "client"},
+    "sim": {"base", "wire", "core", "store", "math", "client", "rule"},
     "cli": None,  # all
 }
 

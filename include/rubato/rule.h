@@ -94,7 +94,8 @@ struct rbt_rule_needs {
 /* Rows have been read by a worker that will compute updates from them. */
 struct rbt_rule_send {
     uint32_t worker;
-    uint64_t count; /* messages applied to the table so far */
+    uint64_t count;    /* messages applied to the table so far */
+    uint64_t versions; /* only versions below this are in the rows; RBT_RULE_NO_VERSION: all are */
 };
 
 #define RBT_RULE_NO_VERSION UINT64_MAX
@@ -155,7 +156,8 @@ struct rbt_rule {
     void (*destroy)(void *self);
     /* What it returns comes back as the `tag` of updates computed from these rows. NULL: 0. */
     uint64_t (*send)(void *self, const struct rbt_rule_send *send);
-    /* The version that the message belongs to. Must follow from the message and from earlier calls
+    /* The version that the message belongs to; one that has gone stands for the first that has not.
+     * Must follow from the message and from earlier calls
      * of apply() alone: it is also called to find out what a worker's next message could get.
      * NULL: its clock. */
     uint64_t (*map)(void *self, const struct rbt_rule_message *message);

@@ -33,7 +33,8 @@ typedef struct rbt_set rbt_set;
 
 typedef enum rbt_set_flags {
     RBT_SET_DELTAS = 0,   /* updates are written to rbt_set_deltas() */
-    RBT_SET_IN_PLACE = 1, /* updates are what was changed in rbt_set_values(); merge ADD only */
+    RBT_SET_IN_PLACE = 1, /* updates are what was changed in rbt_set_values(); merge ADD only, and
+                             no rule that takes gradients */
 } rbt_set_flags;
 
 /* Sorts `keys` and removes repeated ones, in place; returns how many are left. */
@@ -55,11 +56,16 @@ RBT_API void rbt_set_destroy(rbt_set *set);
 RBT_API size_t rbt_set_count(const rbt_set *set);
 RBT_API const uint64_t *rbt_set_keys(const rbt_set *set);
 
-/* The values as of the last pull; the caller may use the array as it likes until the next pull. */
+/* The values as of the last pull; the caller may use the array as it likes until the next pull. In
+ * place, a push leaves them as changed; if the table shows no own updates (RBT_OVERLAY_NONE, the
+ * default with a rule), it makes them what was pulled again. */
 RBT_API void *rbt_set_values(rbt_set *set);
 
 /* Where the caller puts its updates: all neutral (zero for ADD) after create and after each push.
- * The address changes with every push. NULL for RBT_SET_IN_PLACE. */
+ * The address changes with every push. NULL for RBT_SET_IN_PLACE.
+ * If the table's options say what is tiny, such elements are still there after a push: add to them.
+ * rbt_set_push_range(set, RBT_RANGE_ALL) pushes them as well; what is left when the set is
+ * destroyed is lost. */
 RBT_API void *rbt_set_deltas(rbt_set *set);
 
 /* Brings the values up to date: as fresh as the table's consistency asks for, or `staleness`. */
@@ -88,7 +94,8 @@ struct rbt_rows {
     size_t count;
 };
 
-/* Like a set that is used once: `rows->keys` and `rows->values` are the caller's. */
+/* Like a set that is used once: `rows->keys` and `rows->values` are the caller's. With a rule, a
+ * push counts as computed from the worker's newest read of the table. */
 RBT_API RBT_MUST_USE rbt_status rbt_pull(rbt_worker *worker, rbt_table *table,
                                          const struct rbt_rows *rows);
 RBT_API RBT_MUST_USE rbt_status rbt_push(rbt_worker *worker, rbt_table *table,

@@ -122,12 +122,19 @@ struct rbt_table_options {
     uint64_t keys_max; /* the largest key expected, for ranges; default: 2^64-1 */
     /* What shards do with updates, "NAME[:k=v,...]" (rubato/rule.h); default: what `merge` says.
      * For dense RBT_F32 that adds. Own updates cannot be shown, since only the shards know what
-     * they will do: the overlay must be NONE, which then is the default, or REPLICA. */
+     * they will do: the overlay must be NONE, which then is the default, or REPLICA, for rules that
+     * take moves; and rows are cached by workers only.
+     * An update counts as computed from the last pull of its set, or the last fetch of its row. One
+     * that has none, such as rbt_push(), counts as computed from the worker's newest read of the
+     * table. What is updated from different reads goes to the rule as different messages. A row
+     * that stays in a worker's cache keeps the shards from forgetting its read: `cache_rows`. */
     const char *rule;
-    /* Updates smaller than this stay with the worker's set until they have grown; default: 0 */
+    /* Elements of RBT_SET_DELTAS sets that are smaller than this are not pushed but stay in
+     * rbt_set_deltas() until they have grown. For real numbers that add; default: 0 */
     double tiny;
     /* A copy serves for so many clocks more before it is fetched again, which then waits as the
-     * consistency says. For REPLICA; 1: the test that the paper on heterogeneous clusters prints */
+     * consistency says. 1 with REPLICA: the test that the paper on heterogeneous clusters prints.
+     * Without effect where every read takes the newest: "essp", "asp", "auto" */
     uint32_t slack;
 };
 

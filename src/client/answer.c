@@ -85,8 +85,8 @@ rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
         return check_placed(table, answer, batch);
     }
     const bool fits =
-        view->count == batch->count && (view->offsets != NULL) == table->is_sparse &&
-        view->element_size == table->element_size &&
+        view->count == batch->count && !view->has_base &&
+        (view->offsets != NULL) == table->is_sparse && view->element_size == table->element_size &&
         (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
     bool is_within = fits;
     for (uint64_t i = 0; is_within && table->is_sparse && i < view->element_count; i++) {
@@ -113,7 +113,8 @@ rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
     const struct rbt_wire_view *view = &answer->view;
     const size_t row_size = (size_t)table->width * table->element_size;
     scan->count = (size_t)answer->head.scan_count;
-    if (view->count > scan->capacity || view->count > answer->head.scan_count) {
+    if (view->count > scan->capacity || view->count > answer->head.scan_count ||
+        answer->head.is_withheld || view->has_base) {
         return rbt_answer_wrong();
     }
     if (view->count == 0) {

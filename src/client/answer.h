@@ -20,6 +20,7 @@ struct rbt_caller_table {
     uint32_t element_size;
     uint32_t width;
     bool is_sparse;
+    bool has_rule;
     uint32_t number; /* at the shards: a reader's may differ */
 };
 

@@ -22,6 +22,7 @@
 static void free_update(struct rbt_update *update)
 {
     rbt_keylist_unref(update->keys);
+    rbt_free(update->bases);
     rbt_free(update->values);
     rbt_free(update->offsets);
     rbt_free(update->elements);
@@ -98,6 +99,10 @@ rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence, struc
         return rbt_fail(RBT_E_NOMEM, "could not allocate an update");
     }
     rbt_status st = set_keys(buffer, u, keys);
+    if (st == RBT_OK && buffer->has_bases && u->bases == NULL) {
+        u->bases = rbt_calloc(buffer->placement->shard_count, sizeof *u->bases);
+        st = u->bases != NULL ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not allocate an update");
+    }
     if (st == RBT_OK && u->values_max < bytes) {
         rbt_free(u->values);
         u->values = rbt_calloc(bytes, 1);
@@ -143,14 +148,36 @@ void rbt_buffer_take_back(struct rbt_buffer *buffer)
     keep_spare(buffer, last);
 }
 
+/* Whether the update names these stamps wherever it has rows; it goes to the other shards as well,
+ * but there it says nothing that would have to be kept apart. */
+static bool has_same_bases(const struct rbt_update *update, const uint64_t *bases)
+{
+    for (uint32_t i = 0; bases != NULL && i < update->keys->shard_count; i++) {
+        if (update->bases[i] != bases[i] && rbt_keylist_batch(update->keys, i).count > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 struct rbt_update *rbt_buffer_find_unsent(const struct rbt_buffer *buffer,
-                                          const struct rbt_keylist *keys)
+                                          const struct rbt_keylist *keys, const uint64_t *bases)
 {
     struct rbt_update *u = buffer->unsent;
-    while (u != NULL && u->keys != keys) {
+    while (u != NULL && (u->keys != keys || !has_same_bases(u, bases))) {
         u = u->next;
     }
     return u;
+}
+
+uint64_t rbt_buffer_least(const struct rbt_buffer *buffer, uint32_t shard)
+{
+    RBT_ASSERT(buffer->has_bases);
+    uint64_t least = RBT_STAMP_NONE;
+    for (const struct rbt_update *u = buffer->unsent; u != NULL; u = u->next) {
+        least = u->bases[shard] < least ? u->bases[shard] : least;
+    }
+    return least;
 }
 
 static bool fit_u32(uint32_t **array, size_t *max, size_t count)
@@ -182,6 +209,7 @@ struct rbt_batch rbt_buffer_batch(const struct rbt_update *update, uint32_t tabl
     struct rbt_batch batch = rbt_keylist_batch(update->keys, shard);
     batch.table = table;
     batch.values = update->values;
+    batch.base = update->bases == NULL ? 0 : update->bases[shard];
     batch.offsets = update->offsets;
     batch.elements = update->elements;
     return batch;

@@ -24,6 +24,7 @@ struct rbt_update {
     int64_t clock;
     bool is_sent;
     struct rbt_keylist *keys;
+    uint64_t *bases;   /* tables with a rule: by shard, the stamp that it names; else NULL */
     char *values;      /* dense rows, or the values of elements */
     size_t values_max; /* bytes */
     uint32_t *offsets; /* sparse rows: count + 1; NULL for dense */
@@ -37,6 +38,7 @@ struct rbt_buffer {
     uint32_t width;
     const struct rbt_placement_map *placement; /* of the table */
     bool is_sparse;
+    bool has_bases;           /* the table has a rule */
     struct rbt_update *first; /* in the order in which they were made */
     struct rbt_update *last;
     struct rbt_update *unsent; /* the first that has not been sent, or NULL; the rest follow it */
@@ -55,7 +57,8 @@ struct rbt_buffer_target {
 void rbt_buffer_deinit(struct rbt_buffer *buffer);
 
 /* A new last update, not sent, for message `sequence`. Its values have room for `bytes`; contents
- * are undefined. With `keys` it shares that list, else it gets an empty one of its own. */
+ * are undefined, those of `bases` as well. With `keys` it shares that list, else it gets an empty
+ * one of its own. */
 RBT_MUST_USE rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence,
                                           struct rbt_keylist *keys, size_t bytes,
                                           struct rbt_update **update);
@@ -63,9 +66,13 @@ RBT_MUST_USE rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t se
 /* Takes back the last update. */
 void rbt_buffer_take_back(struct rbt_buffer *buffer);
 
-/* The unsent update that shares this list of keys, or NULL. */
+/* The unsent update that shares this list of keys, or NULL; with `bases`, by shard, one that names
+ * them wherever it has rows. */
 struct rbt_update *rbt_buffer_find_unsent(const struct rbt_buffer *buffer,
-                                          const struct rbt_keylist *keys);
+                                          const struct rbt_keylist *keys, const uint64_t *bases);
+
+/* The lowest stamp that unsent updates name at the shard; RBT_STAMP_NONE: there are none. */
+uint64_t rbt_buffer_least(const struct rbt_buffer *buffer, uint32_t shard);
 
 /* Room for the elements of a sparse update. */
 RBT_MUST_USE rbt_status rbt_buffer_reserve_elements(struct rbt_update *update, size_t rows,

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/hash.h"
 #include "client/compose.h"
 #include "client/sender.h"
 
@@ -24,18 +23,7 @@ struct asked {
     struct rbt_driver_call *call; /* waits for it; or NULL */
     struct rbt_ahead *ahead;      /* or NULL */
     struct rbt_wire_done *done;   /* or NULL */
-};
-
-/* Rows that are asked for again and again: the newest answer, and the next request. */
-struct rbt_ahead {
-    char *answer; /* a body; or NULL */
-    size_t answer_bytes;
-    size_t answer_max;
-    struct rbt_wire_news news;    /* of the answer */
-    struct asked *request;        /* on its way; or NULL */
-    struct rbt_driver_call *call; /* waits for it; or NULL */
-    bool is_once;   /* asked for by somebody who will want it once, not again and again */
-    bool is_placed; /* the answer's rows are where they belong already; it is the rest of it */
+    bool is_early;                /* nobody waits for it yet */
 };
 
 /* --- Life ------------------------------------------------------------------------------------ */
@@ -82,7 +70,7 @@ rbt_status rbt_caller_init(struct rbt_caller *caller, struct rbt_caller_shared *
     if (caller->links == NULL || caller->polls == NULL || caller->error == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections to %u shards", shared->shard_count);
     }
-    rbt_status st = rbt_map_init(&caller->ahead_index, 0);
+    rbt_status st = rbt_aheads_init(&caller->aheads);
     for (uint32_t i = 0; i < shared->shard_count; i++) { /* all, so that all can be ended */
         const rbt_status made = rbt_link_init(&caller->links[i], &links[i]);
         caller->links[i].options.hello.worker = caller->worker;
@@ -101,14 +89,7 @@ static void forget_requests(struct rbt_caller *caller)
         }
         rbt_link_reset(&caller->links[i]);
     }
-    for (uint32_t i = 0; i < caller->ahead_count; i++) {
-        rbt_free(caller->ahead[i]->answer);
-        rbt_free(caller->ahead[i]);
-    }
-    if (caller->ahead_count > 0) { /* else there may be no map yet */
-        rbt_map_clear(&caller->ahead_index);
-    }
-    caller->ahead_count = 0;
+    rbt_aheads_clear(&caller->aheads);
     caller->unanswered = 0;
 }
 
@@ -125,8 +106,7 @@ void rbt_caller_deinit(struct rbt_caller *caller)
     for (uint32_t i = 0; caller->links != NULL && i < caller->shared->shard_count; i++) {
         rbt_link_deinit(&caller->links[i]);
     }
-    rbt_free(caller->ahead);
-    rbt_map_deinit(&caller->ahead_index);
+    rbt_aheads_deinit(&caller->aheads);
     rbt_free(caller->links);
     rbt_free(caller->polls);
     rbt_free(caller->error);
@@ -171,8 +151,12 @@ static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *ca
                                                   : rbt_answer_take_rows(table, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
         const uint32_t asked = applied_asked(caller, call->shard, event);
-        if (answer->head.applied_count != asked) {
+        const bool lacks_stamp = event->stamp != NULL && table->has_rule && !answer->head.has_stamp;
+        if (answer->head.applied_count != asked || lacks_stamp) {
             return rbt_answer_wrong();
+        }
+        if (event->stamp != NULL) {
+            *event->stamp = answer->head.stamp; /* 0 of tables that have none */
         }
         for (uint32_t i = 0; i < event->applied_count; i++) {
             event->applied[i] = i < asked ? answer->head.applied[i] : 0;
@@ -199,8 +183,10 @@ static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
     struct rbt_shard_event asking = *event;
     asking.need = need;
     asking.applied_count = is_scan ? 0 : applied_asked(caller, shard, event);
+    asking.is_base = event->is_base && !link->options.hello.is_reader;
+    asking.least = rbt_aheads_least(&caller->aheads, shard, event->table, event->least);
     rbt_status st = is_scan ? rbt_compose_scan(caller, &asking, &block)
-                            : rbt_compose_pull(caller, link, &asking, &block);
+                            : rbt_compose_pull(caller, link, &asking, asked->is_early, &block);
     if (st != RBT_OK) {
         return st;
     }
@@ -237,39 +223,22 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
-/* Where what is known under a number is kept: of rows that are asked for again and again, or once.
- */
-static uint64_t ahead_key(uint64_t number, uint32_t shard, bool is_once)
+/* Asks for rows that nobody waits for; if that fails they are asked for when they are wanted. */
+static void request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
+                          const struct rbt_driver_call *call, int64_t need)
 {
-    return rbt_hash_key(number) + 2 * (uint64_t)shard + is_once;
-}
-
-static struct rbt_ahead *find_ahead(struct rbt_caller *caller, uint64_t number, uint32_t shard,
-                                    bool is_once)
-{
-    const uint64_t key = ahead_key(number, shard, is_once);
-    const uint32_t found = rbt_map_find(&caller->ahead_index, key);
-    if (found != RBT_MAP_NONE) {
-        return caller->ahead[found];
+    const struct rbt_shard_event *event = &call->event;
+    const struct asked what = {.ahead = ahead, .is_early = true};
+    struct asked *sent = NULL;
+    if (request(caller, call->shard, event, need, &what, &sent) != RBT_OK) {
+        return;
     }
-    if (caller->ahead_count == caller->ahead_max) {
-        const uint32_t max = caller->ahead_max == 0 ? 16 : caller->ahead_max * 2;
-        struct rbt_ahead **grown = rbt_realloc(caller->ahead, max, sizeof *grown);
-        if (grown == NULL) {
-            return NULL;
-        }
-        caller->ahead = grown;
-        caller->ahead_max = max;
+    ahead->request = sent;
+    if (event->is_base) { /* stamps grow: it will be no older than what has been used */
+        const uint64_t known =
+            ahead->answer_stamp != RBT_STAMP_NONE ? ahead->answer_stamp : event->least;
+        rbt_aheads_expect(&caller->aheads, ahead, event->table, known);
     }
-    struct rbt_ahead *ahead = rbt_calloc(1, sizeof *ahead);
-    if (ahead == NULL || rbt_map_reserve(&caller->ahead_index, 1) != RBT_OK) {
-        rbt_free(ahead);
-        return NULL;
-    }
-    ahead->is_once = is_once;
-    rbt_map_insert(&caller->ahead_index, key, caller->ahead_count);
-    caller->ahead[caller->ahead_count++] = ahead;
-    return ahead;
 }
 
 /* Asks for the rows as they will be once everybody has got further. */
@@ -277,8 +246,9 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
                       const struct rbt_driver_call *call)
 {
     const int64_t floor = ahead->news.floor;
+    ahead->idle = 0;
     if (ahead->is_once) {
-        ahead->answer_bytes = 0; /* used up */
+        rbt_ahead_drop(ahead); /* used up */
         return;
     }
     if (ahead->request != NULL || floor == RBT_CLOCK_GONE ||
@@ -286,10 +256,7 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
         return;
     }
     const int64_t need = floor > call->event.need ? floor + 1 : call->event.need + 1;
-    const struct asked what = {.ahead = ahead};
-    if (request(caller, call->shard, &call->event, need, &what, &ahead->request) != RBT_OK) {
-        ahead->request = NULL; /* it will be asked for when it is wanted */
-    }
+    request_early(caller, ahead, call, need);
 }
 
 /* Whether the answer has all that the reader relies on. */
@@ -318,28 +285,6 @@ static bool is_fresh(const struct rbt_caller *caller, const struct rbt_ahead *ah
            rbt_answer_parse(&kept, answer) == RBT_OK && has_least(caller, call, answer);
 }
 
-/* Copies never get older. */
-static rbt_status keep_newest(struct rbt_ahead *ahead, const struct rbt_answer *answer,
-                              const struct rbt_body *body)
-{
-    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version) {
-        return RBT_OK;
-    }
-    if (body->count > ahead->answer_max) {
-        rbt_free(ahead->answer);
-        ahead->answer = rbt_alloc(body->count);
-        ahead->answer_max = ahead->answer == NULL ? 0 : body->count;
-        if (ahead->answer == NULL) {
-            return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
-        }
-    }
-    memcpy(ahead->answer, body->bytes, body->count);
-    ahead->answer_bytes = body->count;
-    ahead->is_placed = body->is_placed;
-    ahead->news = answer->head.news;
-    return RBT_OK;
-}
-
 /* Serves a waiting call from the kept answer, or asks again. */
 static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahead)
 {
@@ -352,19 +297,26 @@ static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahe
         ask_ahead(caller, ahead, call);
         return st;
     }
+    if (ahead->request != NULL) {
+        return RBT_OK;
+    }
     const struct asked what = {.ahead = ahead};
-    return ahead->request != NULL ? RBT_OK
-                                  : request(caller, call->shard, &call->event, call->event.need,
-                                            &what, &ahead->request);
+    struct asked *sent = NULL;
+    const rbt_status st =
+        request(caller, call->shard, &call->event, call->event.need, &what, &sent);
+    ahead->request = sent;
+    return st;
 }
 
 static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
-    struct rbt_ahead *ahead = find_ahead(caller, call->event.subscription, call->shard, false);
+    struct rbt_ahead *ahead =
+        rbt_aheads_get(&caller->aheads, call->event.subscription, call->shard, false);
     if (ahead == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
     }
     RBT_ASSERT(ahead->call == NULL); /* a worker has one step under way */
+    ahead->table = call->event.table;
     ahead->call = call;
     caller->unanswered++;
     /* A copy of the right clock that lacks something: what is asked for ahead may have to wait for
@@ -386,9 +338,8 @@ static struct rbt_ahead *find_asked(const struct rbt_caller *caller,
     if (call->event.kind != RBT_SHARD_PULL || call->event.asked == 0) {
         return NULL;
     }
-    const uint32_t found =
-        rbt_map_find(&caller->ahead_index, ahead_key(call->event.asked, call->shard, true));
-    struct rbt_ahead *ahead = found == RBT_MAP_NONE ? NULL : caller->ahead[found];
+    struct rbt_ahead *ahead =
+        rbt_aheads_find(&caller->aheads, call->event.asked, call->shard, true);
     return ahead != NULL && (ahead->request != NULL || ahead->answer_bytes > 0) ? ahead : NULL;
 }
 
@@ -411,12 +362,28 @@ static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 
 /* --- Receiving ------------------------------------------------------------------------------- */
 
+/* The shard does not send rows before they are wanted, since it has to keep too much for them. */
+static rbt_status receive_nothing(struct rbt_caller *caller, const struct asked *asked)
+{
+    struct rbt_ahead *ahead = asked->ahead;
+    if (!asked->is_early || ahead == NULL) {
+        return rbt_answer_wrong();
+    }
+    if (ahead->request == asked) {
+        rbt_ahead_arrived(ahead);
+    }
+    return ahead->call != NULL ? serve_waiting(caller, ahead) : RBT_OK;
+}
+
 static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
                                const struct rbt_body *body)
 {
     struct rbt_ahead *ahead = asked->ahead;
     struct rbt_answer answer;
     rbt_status st = rbt_answer_parse(body, &answer);
+    if (st == RBT_OK && answer.head.is_withheld) {
+        return receive_nothing(caller, asked);
+    }
     if (st != RBT_OK) {
         return st;
     }
@@ -424,15 +391,17 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
         answer.head.news.floor >= ahead->call->event.need &&
         has_least(caller, ahead->call, &answer)) { /* no need to keep it, or what came before */
         struct rbt_driver_call *call = ahead->call;
-        ahead->answer_bytes = 0;
+        rbt_ahead_drop(ahead);
+        rbt_ahead_arrived(ahead);
         ahead->call = NULL;
-        ahead->request = NULL;
         caller->unanswered--;
         return complete(caller, call, &answer);
     }
     if (ahead != NULL) {
-        ahead->request = ahead->request == asked ? NULL : ahead->request;
-        st = keep_newest(ahead, &answer, body);
+        if (ahead->request == asked) {
+            rbt_ahead_arrived(ahead);
+        }
+        st = rbt_aheads_keep(&caller->aheads, ahead, &answer, body);
     }
     if (st == RBT_OK && asked->call != NULL) {
         caller->unanswered--;
@@ -620,10 +589,13 @@ static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *
         block = rbt_block_create(RBT_WIRE_LEAVE_BYTES);
         st = block == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for a message") : RBT_OK;
     } else {
-        st = rbt_compose_push(caller, link, event, &block);
+        st = rbt_compose_push(caller, call->shard, event, &block);
     }
     if (st != RBT_OK) {
         return st;
+    }
+    if (event->marker != RBT_MARKER_NONE) {
+        rbt_aheads_end_clock(&caller->aheads, call->shard);
     }
     const uint64_t number = event->sequence > link->sent ? event->sequence : link->sent + 1;
     block->bytes = is_leave ? RBT_WIRE_LEAVE_BYTES : block->bytes;
@@ -696,8 +668,8 @@ static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_
     for (size_t i = 0; caller->status != RBT_OK && i < count; i++) {
         calls[i].reply.status = refuse(caller);
     }
-    for (uint32_t i = 0; caller->status != RBT_OK && i < caller->ahead_count; i++) {
-        caller->ahead[i]->call = NULL; /* on a stack that is about to be left */
+    for (uint32_t i = 0; caller->status != RBT_OK && i < caller->aheads.count; i++) {
+        caller->aheads.all[i]->call = NULL; /* on a stack that is about to be left */
     }
     if (count > 0) {
         count_bytes(caller, &calls[0].reply);
@@ -716,17 +688,14 @@ void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls,
     lock(caller);
     for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
         struct rbt_driver_call *call = &calls[i];
-        struct rbt_ahead *ahead = find_ahead(caller, call->event.asked, call->shard, true);
+        struct rbt_ahead *ahead =
+            rbt_aheads_get(&caller->aheads, call->event.asked, call->shard, true);
         if (ahead == NULL || ahead->request != NULL ||
             caller->links[call->shard].request_count >= AHEAD_MAX) {
             continue; /* it is asked for when it is wanted, or it is on its way */
         }
-        ahead->answer_bytes = 0;
-        const struct asked what = {.ahead = ahead};
-        if (request(caller, call->shard, &call->event, call->event.need, &what, &ahead->request) !=
-            RBT_OK) {
-            ahead->request = NULL;
-        }
+        rbt_ahead_drop(ahead);
+        request_early(caller, ahead, call, call->event.need);
         rbt_link_flush(&caller->links[call->shard]);
     }
     unlock(caller);
@@ -736,15 +705,14 @@ void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
 {
     lock(caller);
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
-        const uint32_t found = rbt_map_find(&caller->ahead_index, ahead_key(asked, i, true));
-        struct rbt_ahead *ahead = found == RBT_MAP_NONE ? NULL : caller->ahead[found];
+        struct rbt_ahead *ahead = rbt_aheads_find(&caller->aheads, asked, i, true);
         while (caller->status == RBT_OK && ahead != NULL && ahead->request != NULL) {
             wait_once(caller);
         }
         if (ahead != NULL) {
+            rbt_ahead_drop(ahead);
             rbt_free(ahead->answer);
             ahead->answer = NULL;
-            ahead->answer_bytes = 0;
             ahead->answer_max = 0;
         }
     }
@@ -755,8 +723,8 @@ bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
 {
     rbt_caller_look(caller);
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
-        const uint32_t found = rbt_map_find(&caller->ahead_index, ahead_key(asked, i, true));
-        if (found != RBT_MAP_NONE && caller->ahead[found]->request != NULL) {
+        const struct rbt_ahead *ahead = rbt_aheads_find(&caller->aheads, asked, i, true);
+        if (ahead != NULL && ahead->request != NULL) {
             return false;
         }
     }

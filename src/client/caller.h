@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/map.h"
+#include "client/ahead.h"
 #include "client/answer.h"
 #include "client/driver.h"
 #include "client/link.h"
@@ -41,8 +41,6 @@ struct rbt_caller_shared {
     struct rbt_sender *sender; /* who writes what the kernel would not take at once; or NULL */
 };
 
-struct rbt_ahead;
-
 struct rbt_caller {
     struct rbt_caller_shared *shared;
     uint32_t worker;       /* or RBT_FRAME_NOBODY */
@@ -51,10 +49,7 @@ struct rbt_caller {
     bool is_ready;         /* the mutex was made */
     struct rbt_link *links;
     struct pollfd *polls; /* shard_count + 1 */
-    struct rbt_map ahead_index;
-    struct rbt_ahead **ahead;
-    uint32_t ahead_count;
-    uint32_t ahead_max;
+    struct rbt_aheads aheads;
     uint32_t unanswered;              /* calls of the step under way */
     bool had_to_wait;                 /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */

@@ -13,6 +13,7 @@
 #include "client/buffer.h"
 #include "client/driver.h"
 #include "client/rowcache.h"
+#include "client/stamps.h"
 #include "core/placement.h"
 #include "core/task.h"
 #include "core/tuner.h"
@@ -47,6 +48,9 @@ struct rbt_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     struct rbt_placement_map *placement;
+    char *rule;                  /* its text, with absolute path; NULL: there is none */
+    const struct rbt_rule *code; /* what it names */
+    rbt_rule_input input;        /* what it takes */
     bool is_eager;
     bool follows_job; /* it named no consistency of its own */
     /* Relaxed: a read that starts while the bound changes may obey either. */
@@ -71,9 +75,12 @@ struct rbt_portion {
     struct rbt_rowcache rows;     /* rows read or updated one at a time */
     uint64_t *seen; /* per shard: the newest version among rows that the cache has forgotten; NULL
                        if it forgets none */
-    struct rbt_keylist *list; /* scratch: keys of a single row or of a list used once */
-    uint64_t push_count;      /* pushes of sets and lists, which rows and other sets must notice */
-    uint64_t add_count;       /* updates of single rows, which sets must notice */
+    struct rbt_keylist *list;  /* scratch: keys of a single row or of a list used once */
+    struct rbt_stamps *stamps; /* of tables with a rule: what copies were read at; else NULL */
+    uint64_t *bases;           /* the same, scratch, by shard: what an update names */
+    uint64_t *row_stamps;      /* the same: what the row under way holds */
+    uint64_t push_count;       /* pushes of sets and lists, which rows and other sets must notice */
+    uint64_t add_count;        /* updates of single rows, which sets must notice */
     bool is_recording;
     uint64_t *recorded;
     size_t recorded_count;
@@ -119,6 +126,7 @@ struct rbt_worker {
     /* The pull under way: a call, a batch and sequences applied for each shard that takes part. */
     struct rbt_driver_call *calls; /* shard_count */
     struct rbt_batch *pulls;       /* shard_count */
+    uint64_t *stamps;              /* shard_count: what each call says of a table with a rule */
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
@@ -217,6 +225,9 @@ struct rbt_want {
     int64_t need;
     uint64_t subscription; /* see struct rbt_shard_event */
     uint64_t asked;        /* the same */
+    /* Tables with a rule, by shard: the stamp of the copy that the rows replace (RBT_STAMP_NONE:
+     * of none), and afterwards of the rows. NULL: nobody keeps them. */
+    uint64_t *stamps;
 };
 
 /* The same, and of which workers the sequences applied are to be told. */
@@ -224,6 +235,7 @@ struct rbt_fetch {
     struct rbt_want want;
     uint32_t applied_first;
     uint32_t applied_count;
+    bool is_ahead; /* asked for only: what the rows will replace is in use until they are taken */
 };
 
 /* Pulls rows from all their shards, without an overlay; leaves the calls, with what each shard has
@@ -241,6 +253,14 @@ bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *port
 /* Pulls rows and lays the overlay on top. */
 RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
                                          const struct rbt_want *want, struct rbt_age *age);
+
+/* Which stamps an update names, by shard, that was computed from a copy with these, or with none
+ * (NULL). The table has a rule. */
+void rbt_worker_list_bases(const struct rbt_portion *portion, const uint64_t *held,
+                           uint64_t *bases);
+
+/* How stale a copy may be that is used once more, if a read of this staleness is asked for. */
+int64_t rbt_worker_slack(const rbt_table *table, int64_t staleness);
 
 /* The subscription of a single row: 0 unless the table is eager. */
 uint64_t rbt_worker_row_subscription(const rbt_table *table, uint64_t key);

@@ -26,6 +26,8 @@ static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                  .elements = batch->elements,
                                  .compression = has_values ? caller->shared->compression
                                                            : RBT_COMPRESSION_NONE};
+    rows.has_base = has_values && table->has_rule;
+    rows.base = batch->base;
     if (has_values && batch->count == 0) {
         rows.values = nothing;
         rows.offsets = table->is_sparse ? nothing : NULL;
@@ -70,6 +72,12 @@ static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *li
     return RBT_OK;
 }
 
+bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event)
+{
+    return caller->shared->tables[event->table].has_rule &&
+           (event->is_base || event->stamp != NULL);
+}
+
 struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
                                            const struct rbt_shard_event *event)
 {
@@ -80,11 +88,12 @@ struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
         bytes % RBT_FRAME_ALIGN != 0) {
         return (struct rbt_channel_place){0};
     }
-    return (struct rbt_channel_place){.prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
-                                                event->applied_count * sizeof(uint64_t) +
-                                                RBT_WIRE_ROWS_BYTES,
-                                      .to = batch->values,
-                                      .bytes = bytes};
+    return (struct rbt_channel_place){
+        .prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
+                  (rbt_compose_wants_stamp(caller, event) ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
+                  event->applied_count * sizeof(uint64_t) + RBT_WIRE_ROWS_BYTES,
+        .to = batch->values,
+        .bytes = bytes};
 }
 
 rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_shard_event *event,
@@ -105,20 +114,28 @@ rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_sh
 }
 
 rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
-                            const struct rbt_shard_event *event, struct rbt_block **block)
+                            const struct rbt_shard_event *event, bool is_early,
+                            struct rbt_block **block)
 {
     struct rbt_wire_rows rows = wire_rows(caller, &event->batches[0], false);
     const rbt_status st = name_keys(caller, link, &event->batches[0], &rows);
-    struct rbt_block *b =
-        st != RBT_OK ? NULL : rbt_block_create(RBT_WIRE_PULL_BYTES + rbt_wire_rows_bound(&rows));
+    struct rbt_block *b = st != RBT_OK ? NULL
+                                       : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE +
+                                                          rbt_wire_rows_bound(&rows));
     if (b == NULL) {
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
     const bool has_applied = event->applied_count > 0;
+    const bool has_rule = caller->shared->tables[event->table].has_rule;
     const struct rbt_wire_pull pull = {.need = event->need,
                                        .subscription = event->subscription,
                                        .applied_first = has_applied ? event->applied_first : 0,
-                                       .applied_count = event->applied_count};
+                                       .applied_count = event->applied_count,
+                                       .wants_stamp = rbt_compose_wants_stamp(caller, event),
+                                       .is_ahead = is_early && event->is_base && has_rule,
+                                       .is_base = event->is_base && has_rule,
+                                       .least = event->least,
+                                       .sequence = event->sequence};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
     b->bytes += rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
     *block = b;
@@ -147,13 +164,18 @@ static size_t put_last(struct rbt_block *block, const struct rbt_wire_rows *rows
 }
 
 /* Puts all rows of a message. `scratch` is for compression, or NULL. */
-static rbt_status put_batches(const struct rbt_caller *caller, struct rbt_link *link,
+static rbt_status put_batches(struct rbt_caller *caller, uint32_t shard,
                               const struct rbt_shard_event *event, struct rbt_block *block,
                               struct rbt_block *scratch)
 {
+    struct rbt_link *link = &caller->links[shard];
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
         struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
+        if (rows.has_base) {
+            rows.least = rbt_aheads_least(&caller->aheads, shard, event->batches[i].table,
+                                          event->batches[i].least);
+        }
         st = name_keys(caller, link, &event->batches[i], &rows);
         if (st == RBT_OK && i + 1 == event->batch_count && may_stay(&rows)) {
             block->bytes = put_last(block, &rows);
@@ -165,7 +187,7 @@ static rbt_status put_batches(const struct rbt_caller *caller, struct rbt_link *
     return st;
 }
 
-rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *link,
+rbt_status rbt_compose_push(struct rbt_caller *caller, uint32_t shard,
                             const struct rbt_shard_event *event, struct rbt_block **block)
 {
     size_t bytes = RBT_WIRE_PUSH_BYTES;
@@ -191,7 +213,7 @@ rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *li
                                        .range_last = event->range.last,
                                        .batch_count = (uint32_t)event->batch_count};
     b->bytes = rbt_wire_put_push(b->data, &push);
-    const rbt_status st = put_batches(caller, link, event, b, scratch);
+    const rbt_status st = put_batches(caller, shard, event, b, scratch);
     rbt_block_unref(scratch);
     if (st != RBT_OK) {
         rbt_block_unref(b);

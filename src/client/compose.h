@@ -15,15 +15,19 @@
  * more than a message holds. */
 /* The values of a push may stay where the event has them: they must not change until the block has
  * been let go, or rbt_block_own() was called. */
-RBT_MUST_USE rbt_status rbt_compose_push(const struct rbt_caller *caller, struct rbt_link *link,
+RBT_MUST_USE rbt_status rbt_compose_push(struct rbt_caller *caller, uint32_t shard,
                                          const struct rbt_shard_event *event,
                                          struct rbt_block **block);
+/* `is_early`: nobody waits for it yet. */
 RBT_MUST_USE rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
-                                         const struct rbt_shard_event *event,
+                                         const struct rbt_shard_event *event, bool is_early,
                                          struct rbt_block **block);
 RBT_MUST_USE rbt_status rbt_compose_scan(const struct rbt_caller *caller,
                                          const struct rbt_shard_event *event,
                                          struct rbt_block **block);
+
+/* Whether the answer to a PULL has a stamp. */
+bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event);
 
 /* Where the rows of a PULL may be put as they come: if they are many and lie side by side. */
 struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,

@@ -116,6 +116,67 @@ static const uint64_t *list_dropped(rbt_worker *worker, const struct rbt_portion
     return least;
 }
 
+void rbt_worker_list_bases(const struct rbt_portion *portion, const uint64_t *held, uint64_t *bases)
+{
+    for (uint32_t i = 0; i < portion->stamps->shard_count; i++) {
+        bases[i] = rbt_stamps_base(portion->stamps, i, held == NULL ? RBT_STAMP_NONE : held[i]);
+    }
+}
+
+/* Whether updates can be computed from what the worker reads. */
+static bool can_update(const rbt_worker *worker)
+{
+    return !worker->job->driver->is_reader &&
+           !atomic_load_explicit(&worker->has_left, memory_order_relaxed);
+}
+
+/* Completes a call to a shard that has a rule for the table: says which reads may be named that are
+ * older than this one. The copy that the answer replaces is none of them, unless it is still in use
+ * when the shard makes the answer. */
+static void say_base(const rbt_worker *worker, const struct rbt_portion *portion,
+                     const struct rbt_fetch *fetch, struct rbt_driver_call *call)
+{
+    const uint32_t shard = call->shard;
+    const bool replaces = fetch->want.stamps != NULL && !fetch->is_ahead;
+    const uint64_t unsent = rbt_buffer_least(&portion->buffer, shard);
+    const uint64_t newest = portion->stamps->shards[shard].newest;
+    uint64_t least = rbt_stamps_least(portion->stamps, shard,
+                                      replaces ? fetch->want.stamps[shard] : RBT_STAMP_NONE);
+    least = unsent < least ? unsent : least;
+    least = fetch->is_ahead && newest < least ? newest : least;
+    call->event.is_base = can_update(worker);
+    call->event.sequence = worker->sequence - 1;
+    call->event.least = least;
+    call->event.stamp = &worker->stamps[call - worker->calls];
+}
+
+/* Makes room for what the calls will say. */
+static rbt_status fit_stamps(rbt_worker *worker, const struct rbt_portion *portion)
+{
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && portion->stamps != NULL && i < worker->call_count; i++) {
+        st = rbt_stamps_reserve(portion->stamps, worker->calls[i].shard);
+    }
+    return st;
+}
+
+/* Notes what the calls have said; whoever wanted the rows holds it from now on. */
+static void take_stamps(const rbt_worker *worker, const struct rbt_portion *portion,
+                        const struct rbt_want *want)
+{
+    for (size_t i = 0; portion->stamps != NULL && i < worker->call_count; i++) {
+        const struct rbt_driver_call *call = &worker->calls[i];
+        if (!call->event.is_base) {
+            continue;
+        }
+        rbt_stamps_note(portion->stamps, call->shard, worker->stamps[i]);
+        if (want->stamps != NULL) {
+            rbt_stamps_replace(portion->stamps, call->shard, &want->stamps[call->shard],
+                               worker->stamps[i]);
+        }
+    }
+}
+
 /* One call for each shard that owns rows of the target. */
 static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                          const struct rbt_fetch *fetch, struct sparse_sink *sink)
@@ -147,6 +208,9 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .applied_first = fetch->applied_first,
                       .applied_count = fetch->applied_count,
                       .applied_least = least}};
+        if (portion->stamps != NULL) {
+            say_base(worker, portion, fetch, &worker->calls[count]);
+        }
         count++;
     }
     return count;
@@ -163,7 +227,8 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
     const size_t count = make_calls(worker, portion, fetch, &sink);
     worker->call_count = count;
     worker->has_waited = false;
-    st = rbt_worker_step(worker, worker->calls, count);
+    st = fit_stamps(worker, portion);
+    st = st != RBT_OK ? st : rbt_worker_step(worker, worker->calls, count);
     st = st != RBT_OK ? st : sink.status;
     rbt_client_count(&worker->stats->fetches, 1);
     rbt_client_count(&worker->stats->reads_waited, worker->has_waited);
@@ -181,6 +246,7 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
         age->clock = reply->floor < age->clock ? reply->floor : age->clock;
         age->version = reply->version;
     }
+    take_stamps(worker, portion, &fetch->want);
     return RBT_OK;
 }
 
@@ -197,8 +263,9 @@ static struct rbt_fetch fetch_of(const rbt_worker *worker, const struct rbt_port
 void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want)
 {
     rbt_driver *driver = worker->job->driver;
-    const struct rbt_fetch fetch = fetch_of(worker, portion, want);
+    struct rbt_fetch fetch = fetch_of(worker, portion, want);
     struct sparse_sink sink = {.row = NULL};
+    fetch.is_ahead = true;
     if (driver->ops->ask != NULL &&
         fit_applied(worker, worker->job->shard_count, fetch.applied_count) == RBT_OK) {
         driver->ops->ask(driver, worker->calls, make_calls(worker, portion, &fetch, &sink));

@@ -160,6 +160,7 @@ static void free_worker(rbt_worker *worker)
     rbt_free(worker->work);
     rbt_free(worker->applied);
     rbt_free(worker->pulls);
+    rbt_free(worker->stamps);
     rbt_free(worker->calls);
 }
 
@@ -194,8 +195,9 @@ static rbt_status make_workers(rbt_job *job)
         worker->work = rbt_calloc(RBT_TASK_OPEN_MAX, sizeof *worker->work);
         worker->calls = rbt_calloc(job->shard_count, sizeof *worker->calls);
         worker->pulls = rbt_calloc(job->shard_count, sizeof *worker->pulls);
+        worker->stamps = rbt_calloc(job->shard_count, sizeof *worker->stamps);
         if (worker->portions == NULL || worker->work == NULL || worker->calls == NULL ||
-            worker->pulls == NULL) {
+            worker->pulls == NULL || worker->stamps == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not allocate worker %u", i);
         }
     }

@@ -460,7 +460,8 @@ static rbt_status receive_answer(struct rbt_link *link, const struct rbt_frame *
     return st;
 }
 
-/* The shard does not want us: for good, unless it says that we may try again. */
+/* The shard does not want us: for good, unless it says that we may try again. If the job has failed
+ * there, the reason is what it is, and not that we were refused. */
 static rbt_status receive_refusal(struct rbt_link *link, const struct rbt_frame *frame,
                                   const char *body, rbt_time now)
 {
@@ -469,8 +470,13 @@ static rbt_status receive_refusal(struct rbt_link *link, const struct rbt_frame 
     if (rbt_wire_get_text(&cursor, text) != RBT_OK) {
         text[0] = '\0';
     }
-    const rbt_status st = rbt_fail(RBT_E_CLOSED, "shard %u at %s refused us: %s",
-                                   link->options.hello.shard, link->options.address, text);
+    const bool is_failure = (frame->flags & RBT_FRAME_FAILURE) != 0 && frame->id > 0 &&
+                            frame->id <= (uint64_t)-RBT_E_INTERRUPTED;
+    const rbt_status st = is_failure
+                              ? rbt_fail((rbt_status) - (int64_t)frame->id, "shard %u at %s: %s",
+                                         link->options.hello.shard, link->options.address, text)
+                              : rbt_fail(RBT_E_CLOSED, "shard %u at %s refused us: %s",
+                                         link->options.hello.shard, link->options.address, text);
     if ((frame->flags & RBT_FRAME_TRY_AGAIN) != 0) {
         cut(link, now);
         return judge(link, now);

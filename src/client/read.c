@@ -3,7 +3,7 @@
  * A read looks into the worker's cache, then into the process's, then asks the shard, as the table
  * says. A copy is good enough if
  *
- *     it contains all clocks < c - s (its clock is >= c - s), and
+ *     it contains all clocks < c - s (its clock is >= c - s; with slack k, c - s - k), and
  *     an eager table has nothing newer (the shard has shown nothing since), and
  *     it contains the worker's own updates.
  *
@@ -39,7 +39,7 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
     if (staleness == RBT_STALENESS_ANY) {
         return row->fetched_at >= rbt_client_clock(worker);
     }
-    if (row->clock < rbt_worker_need(worker, staleness)) {
+    if (row->clock < rbt_worker_need(worker, rbt_worker_slack(table, staleness))) {
         return false;
     }
     rbt_driver *driver = worker->job->driver;
@@ -88,6 +88,17 @@ static bool is_newest(const struct rbt_portion *portion, uint32_t row)
            copy->version >= (portion->seen == NULL ? 0 : portion->seen[shard]);
 }
 
+/* No update will name the reads of the rows any more. */
+static void release_rows(struct rbt_portion *portion)
+{
+    for (size_t i = 0; portion->stamps != NULL && i < portion->rows.count; i++) {
+        struct rbt_rowcache_row *row = &portion->rows.rows[i];
+        rbt_stamps_replace(portion->stamps,
+                           rbt_placement_shard(portion->table->placement, row->key), &row->stamp,
+                           RBT_STAMP_NONE);
+    }
+}
+
 /* Forgets all rows of the worker's cache but for how new they were. */
 static void empty_cache(struct rbt_portion *portion)
 {
@@ -96,6 +107,7 @@ static void empty_cache(struct rbt_portion *portion)
         uint64_t *seen = &portion->seen[rbt_placement_shard(portion->table->placement, row->key)];
         *seen = row->version > *seen ? row->version : *seen;
     }
+    release_rows(portion);
     rbt_rowcache_empty(&portion->rows);
 }
 
@@ -268,6 +280,37 @@ static rbt_status record(struct rbt_portion *portion, uint64_t key)
     return RBT_OK;
 }
 
+/* Fetches a row. Of a table with a rule, what the old copy was updated with names the old read: it
+ * moves to the buffer, unless nothing has changed at the shard since then. */
+static rbt_status fetch_row(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
+                            struct rbt_want *want, struct rbt_age *age)
+{
+    struct rbt_rowcache_row *info = &portion->rows.rows[row];
+    if (portion->stamps == NULL) {
+        return rbt_worker_fetch(worker, portion, want, age);
+    }
+    const uint32_t shard = rbt_placement_shard(portion->table->placement, info->key);
+    rbt_status st = info->is_dirty && info->stamp == RBT_STAMP_NONE
+                        ? rbt_worker_flush_rows(worker, portion)
+                        : RBT_OK;
+    const bool is_dirty = info->is_dirty;
+    uint64_t *held = &portion->row_stamps[shard];
+    *held = is_dirty ? RBT_STAMP_NONE : info->stamp; /* updates still name it */
+    want->stamps = portion->row_stamps;
+    st = st != RBT_OK ? st : rbt_worker_fetch(worker, portion, want, age);
+    if (st != RBT_OK || !is_dirty) {
+        info->stamp = *held;
+        return st;
+    }
+    if (*held != RBT_STAMP_NONE) { /* else the worker has left */
+        st = *held != info->stamp ? rbt_worker_flush_rows(worker, portion) : RBT_OK;
+        rbt_stamps_replace(portion->stamps, shard, st == RBT_OK ? &info->stamp : held,
+                           RBT_STAMP_NONE);
+        info->stamp = st == RBT_OK ? *held : info->stamp;
+    }
+    return st;
+}
+
 /* Brings the worker's copy of a row up to date. */
 static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
                           int64_t staleness)
@@ -281,11 +324,11 @@ static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint3
     if (has_process_cache(portion->table)) {
         return read_process(worker, portion, row, staleness);
     }
-    const struct rbt_want want = {.target = target_of(cache, row, portion->list),
-                                  .need = rbt_worker_need(worker, staleness),
-                                  .subscription = rbt_worker_row_subscription(portion->table, key)};
+    struct rbt_want want = {.target = target_of(cache, row, portion->list),
+                            .need = rbt_worker_need(worker, staleness),
+                            .subscription = rbt_worker_row_subscription(portion->table, key)};
     struct rbt_age age = {0};
-    st = rbt_worker_fetch(worker, portion, &want, &age);
+    st = fetch_row(worker, portion, row, &want, &age);
     if (st == RBT_OK) {
         note_copy(worker, portion, &cache->rows[row], &age);
     } else {
@@ -324,8 +367,9 @@ static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint
         return st;
     }
     const struct rbt_rowcache_row *info = &cache->rows[*row];
-    const bool is_hit = has_worker_cache(portion->table) &&
-                        info->push_seen == portion->push_count &&
+    const bool has_own = portion->table->options.overlay == RBT_OVERLAY_NONE ||
+                         info->push_seen == portion->push_count;
+    const bool is_hit = has_worker_cache(portion->table) && has_own &&
                         is_fresh(worker, portion->table, info, staleness);
     if (!is_hit) {
         st = refresh(worker, portion, *row, staleness);

@@ -106,6 +106,7 @@ static rbt_status set_table(struct remote *remote, const struct rbt_driver_call 
     struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
     struct rbt_block *block = done == NULL ? NULL : rbt_block_create(RBT_WIRE_SHORT_MAX);
     snprintf(told.name, sizeof told.name, "%s", call->event.name);
+    snprintf(told.rule, sizeof told.rule, "%s", schema->rule == NULL ? "" : schema->rule);
     if (block != NULL) {
         block->bytes = rbt_wire_put_table(block->data, &told);
     }
@@ -118,6 +119,7 @@ static rbt_status set_table(struct remote *remote, const struct rbt_driver_call 
             .element_size = (uint32_t)rbt_merge_size(schema->type),
             .width = schema->width,
             .is_sparse = schema->layout == RBT_SPARSE,
+            .has_rule = done->table.rule[0] != '\0',
             .number = remote->driver.is_reader ? done->table.table : call->event.table};
     }
     rbt_free(done);
@@ -160,6 +162,11 @@ static void step_control(struct remote *remote, struct rbt_driver_call *call)
                                                              : reset_shard(remote, call->shard);
 }
 
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 {
     struct remote *remote = remote_of(driver);
@@ -173,6 +180,10 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
             stats->updates += done->figures[0];
             stats->duplicates += done->figures[1];
             stats->rows += done->figures[2];
+            stats->server_bytes += done->figures[4];
+            stats->rule_bytes += done->figures[5];
+            stats->versions_max = higher(stats->versions_max, done->figures[6]);
+            stats->snapshots_max = higher(stats->snapshots_max, done->figures[7]);
         } /* else the job has failed, and says so elsewhere */
     }
     rbt_free(done);

@@ -104,7 +104,8 @@ rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *
     }
     const uint32_t fresh = (uint32_t)cache->count++;
     rbt_map_insert(&cache->map, key, fresh);
-    cache->rows[fresh] = (struct rbt_rowcache_row){.key = key, .clock = -1};
+    cache->rows[fresh] =
+        (struct rbt_rowcache_row){.key = key, .clock = -1, .stamp = RBT_STAMP_NONE};
     if (!cache->is_sparse) {
         rbt_merge_clear(cache->kind, rbt_rowcache_deltas(cache, fresh), cache->width);
     }

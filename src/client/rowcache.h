@@ -12,6 +12,7 @@
 #include <rubato/status.h>
 
 #include "base/map.h"
+#include "core/batch.h"
 #include "math/merge.h"
 #include "math/sparse_row.h"
 
@@ -21,6 +22,7 @@ struct rbt_rowcache_row {
     uint64_t version;   /* of the shard when the row was fetched */
     int64_t fetched_at; /* the worker's clock then */
     uint64_t push_seen; /* the portion's push_count then */
+    uint64_t stamp;     /* tables with a rule: of the read; RBT_STAMP_NONE: there was none */
     bool is_dirty;      /* has updates that are not in the buffer yet */
 };
 

@@ -10,6 +10,7 @@
  *
  * Threads: a set belongs to its worker. Memory: none in pull and push, once updates have been
  * around long enough to be used again. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,8 +90,13 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     set->base = has_base ? rbt_calloc(set->bytes, 1) : NULL;
     set->deltas = set->is_in_place ? NULL : rbt_calloc(set->bytes, 1);
     set->deltas_max = set->bytes;
+    const bool has_stamps = set->portion->stamps != NULL;
+    set->stamps = has_stamps ? rbt_calloc(table->job->shard_count, sizeof *set->stamps) : NULL;
+    for (uint32_t i = 0; set->stamps != NULL && i < table->job->shard_count; i++) {
+        set->stamps[i] = RBT_STAMP_NONE;
+    }
     if (set->values == NULL || (has_base && set->base == NULL) ||
-        (!set->is_in_place && set->deltas == NULL)) {
+        (!set->is_in_place && set->deltas == NULL) || (has_stamps && set->stamps == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a working set of %zu rows", count);
     }
     for (size_t i = 0; i < count; i++) {
@@ -117,6 +123,13 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
         st =
             rbt_fail(RBT_E_INVALID,
                      "table \"%s\" does not add: its sets cannot be changed in place", table->name);
+    }
+    if (st == RBT_OK && flags == RBT_SET_IN_PLACE && table->rule != NULL &&
+        table->input == RBT_RULE_GRADIENTS) {
+        st = rbt_fail(RBT_E_INVALID,
+                      "the rule of table \"%s\" takes gradients: its sets cannot be changed in "
+                      "place",
+                      table->name);
     }
     st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
     if (st != RBT_OK) {
@@ -149,6 +162,10 @@ void rbt_set_destroy(rbt_set *set)
     if (driver->ops->forget != NULL) {
         driver->ops->forget(driver, set->worker->index, set->subscription);
     }
+    for (uint32_t i = 0; set->stamps != NULL && i < set->worker->job->shard_count; i++) {
+        rbt_stamps_replace(set->portion->stamps, i, &set->stamps[i], RBT_STAMP_NONE);
+    }
+    rbt_free(set->stamps);
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);
@@ -183,6 +200,11 @@ int64_t rbt_set_clock(const rbt_set *set)
 
 /* --- Pulling --------------------------------------------------------------------------------- */
 
+static bool shows_own(const rbt_table *table)
+{
+    return table->options.overlay != RBT_OVERLAY_NONE;
+}
+
 /* Whether what the set has will do: it is fresh enough and contains all that must be seen. Eager
  * tables want the newest, and other workers' updates of this process are not in the set. */
 static bool is_hit(const rbt_set *set, int64_t staleness)
@@ -191,11 +213,16 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
     const bool may_reuse = set->base != NULL && !portion->table->is_eager &&
                            portion->table->options.overlay != RBT_OVERLAY_PROCESS &&
                            staleness != RBT_STALENESS_ANY && !set->worker->job->driver->is_reader;
-    const bool has_own =
-        set->push_seen == portion->push_count && set->add_seen == portion->add_count;
+    const bool has_own = !shows_own(portion->table) || (set->push_seen == portion->push_count &&
+                                                        set->add_seen == portion->add_count);
     /* What was asked for is put into the values when it comes, so it must be waited for. */
     return may_reuse && has_own && !set->is_asked && set->clock >= 0 &&
-           set->clock >= rbt_worker_need(set->worker, staleness);
+           set->clock >= rbt_worker_need(set->worker, rbt_worker_slack(portion->table, staleness));
+}
+
+bool rbt_set_is_fresh(const rbt_set *set)
+{
+    return is_hit(set, rbt_table_staleness(set->portion->table));
 }
 
 static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
@@ -203,7 +230,8 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
     return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
                              .need = rbt_worker_need(set->worker, staleness),
                              .subscription = set->portion->table->is_eager ? set->subscription : 0,
-                             .asked = set->subscription};
+                             .asked = set->subscription,
+                             .stamps = set->stamps};
 }
 
 void rbt_set_ask(rbt_set *set)
@@ -258,11 +286,6 @@ rbt_status rbt_set_pull(rbt_set *set)
 
 /* --- Pushing --------------------------------------------------------------------------------- */
 
-static bool shows_own(const rbt_table *table)
-{
-    return table->options.overlay != RBT_OVERLAY_NONE;
-}
-
 /* Everybody else who keeps copies of this table must look again; and the updates go out at once if
  * others may see them before the clock ends. */
 static void note_push(rbt_worker *worker, struct rbt_portion *portion)
@@ -286,6 +309,32 @@ static rbt_status may_push(rbt_worker *worker)
     return st != RBT_OK ? st : rbt_worker_resend(worker);
 }
 
+/* Makes an update of rows, which were computed from copies with these stamps (NULL: from none). */
+static rbt_status push_rows(rbt_worker *worker, struct rbt_portion *portion,
+                            const struct rbt_rows *rows, const uint64_t *stamps)
+{
+    const size_t bytes = rows->count * portion->table->row_size;
+    struct rbt_update *update = NULL;
+    rbt_worker_lock(portion);
+    rbt_status st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL, bytes, &update);
+    if (st == RBT_OK) {
+        st = rbt_keylist_assign(update->keys, rows->keys, rows->count);
+        if (st != RBT_OK) {
+            rbt_buffer_take_back(&portion->buffer);
+        } else if (bytes > 0) {
+            memcpy(update->values, rows->values, bytes);
+        }
+    }
+    if (st == RBT_OK && portion->stamps != NULL) {
+        rbt_worker_list_bases(portion, stamps, update->bases);
+    }
+    rbt_worker_unlock(portion);
+    if (st == RBT_OK) {
+        note_push(worker, portion);
+    }
+    return st;
+}
+
 /* After changes have become an update: they are part of the copy, unless the table shows none. */
 static void settle_changes(rbt_set *set)
 {
@@ -305,6 +354,31 @@ static void take_changes(rbt_set *set, char *deltas)
     settle_changes(set);
 }
 
+/* Moves those deltas that are not tiny to an update, and to what is shown. */
+static void take_large(rbt_set *set, char *to)
+{
+    const rbt_table *table = set->portion->table;
+    const double tiny = table->options.tiny;
+    char *shown = set->base != NULL && shows_own(table) ? set->base : NULL;
+    for (size_t i = 0; i < set->elements; i++) {
+        char *delta = set->deltas + i * table->element_size;
+        double value = 0;
+        if (table->options.type == RBT_F32) {
+            value = ((const float *)set->deltas)[i];
+        } else {
+            value = ((const double *)set->deltas)[i];
+        }
+        if (value == 0 || fabs(value) < tiny) { /* not a number is not tiny */
+            continue;
+        }
+        rbt_merge_apply(table->kind, to + i * table->element_size, delta, 1);
+        if (shown != NULL) {
+            rbt_merge_apply(table->kind, shown + i * table->element_size, delta, 1);
+        }
+        rbt_merge_clear(table->kind, delta, 1);
+    }
+}
+
 /* A new update out of the set's changes or deltas. */
 static rbt_status append_update(rbt_set *set)
 {
@@ -315,8 +389,16 @@ static rbt_status append_update(rbt_set *set)
     if (st != RBT_OK) {
         return st;
     }
+    if (set->stamps != NULL) {
+        rbt_worker_list_bases(set->portion, set->stamps, update->bases);
+    }
     if (set->is_in_place) {
         take_changes(set, update->values);
+        return RBT_OK;
+    }
+    if (table->options.tiny > 0) {
+        rbt_merge_clear(table->kind, update->values, set->elements);
+        take_large(set, update->values);
         return RBT_OK;
     }
     char *deltas = set->deltas; /* both arrays have room for set->bytes or more */
@@ -342,6 +424,10 @@ static void extend_update(rbt_set *set, struct rbt_update *update)
         settle_changes(set);
         return;
     }
+    if (table->options.tiny > 0) {
+        take_large(set, update->values);
+        return;
+    }
     rbt_merge_apply(table->kind, update->values, set->deltas, set->elements);
     if (set->base != NULL && shows_own(table)) {
         rbt_merge_apply(table->kind, set->base, set->deltas, set->elements);
@@ -358,7 +444,10 @@ rbt_status rbt_set_push(rbt_set *set)
     }
     const bool is_current = set->push_seen == portion->push_count;
     rbt_worker_lock(portion);
-    struct rbt_update *unsent = rbt_buffer_find_unsent(&portion->buffer, set->keys);
+    if (set->stamps != NULL) {
+        rbt_worker_list_bases(portion, set->stamps, portion->bases);
+    }
+    struct rbt_update *unsent = rbt_buffer_find_unsent(&portion->buffer, set->keys, portion->bases);
     if (unsent != NULL) {
         extend_update(set, unsent);
     } else {
@@ -378,7 +467,7 @@ rbt_status rbt_set_push(rbt_set *set)
 rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
 {
     const rbt_table *table = set->portion->table;
-    rbt_status st = rbt_worker_may_update(set->worker);
+    rbt_status st = may_push(set->worker);
     size_t first = 0;
     while (first < set->keys->count && set->keys->keys[first] < range.first) {
         first++;
@@ -400,7 +489,7 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
     if (set->is_in_place) { /* values become the changes for a moment */
         rbt_merge_subtract(table->kind.type, set->values + begin, set->base + begin, elements);
     }
-    st = rbt_push(set->worker, set->portion->table, &rows);
+    st = push_rows(set->worker, set->portion, &rows, set->stamps);
     if (set->is_in_place) {
         const bool keeps = st != RBT_OK || shows_own(table);
         if (keeps) {
@@ -447,23 +536,7 @@ rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
     if (st != RBT_OK) {
         return st;
     }
-    const size_t bytes = rows->count * table->row_size;
-    struct rbt_update *update = NULL;
-    rbt_worker_lock(portion);
-    st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL, bytes, &update);
-    if (st == RBT_OK) {
-        st = rbt_keylist_assign(update->keys, rows->keys, rows->count);
-        if (st != RBT_OK) {
-            rbt_buffer_take_back(&portion->buffer);
-        } else if (bytes > 0) {
-            memcpy(update->values, rows->values, bytes);
-        }
-    }
-    rbt_worker_unlock(portion);
-    if (st == RBT_OK) {
-        note_push(worker, portion);
-    }
-    return st;
+    return push_rows(worker, portion, rows, NULL);
 }
 
 void rbt_rows_free(struct rbt_rows *rows)

@@ -27,7 +27,11 @@ struct rbt_set {
     int64_t clock;      /* all updates of clocks < clock were in the last pull */
     uint64_t add_seen;  /* and its add_count */
     uint64_t push_seen; /* the portion's push_count that base accounts for */
+    uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
 };
+
+/* Whether a pull would be served by what the set has. */
+bool rbt_set_is_fresh(const rbt_set *set);
 
 /* Says that the set will be pulled soon; and whether it can then be without waiting for shards that
  * are far away. */

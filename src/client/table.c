@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "rule/rule.h"
 
 enum { AUTO_START = 2 }; /* the staleness that "auto" starts from */
 
@@ -48,6 +49,23 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
     return RBT_OK;
 }
 
+/* What a rule cannot be combined with. */
+static const char *check_ruled(const struct rbt_table_options *o)
+{
+    if (o->layout != RBT_DENSE || o->type != RBT_F32 || o->merge != RBT_MERGE_ADD) {
+        return "a rule works on dense rows of RBT_F32 that add";
+    }
+    if (o->overlay == RBT_OVERLAY_PROCESS) {
+        return "only the shards know what a rule makes of an update: the overlay must be "
+               "RBT_OVERLAY_NONE or RBT_OVERLAY_REPLICA";
+    }
+    if (o->cache == RBT_CACHE_PROCESS || o->cache == RBT_CACHE_BOTH) {
+        return "with a rule, updates name a read of their own worker: rows cannot be cached for "
+               "the process";
+    }
+    return NULL;
+}
+
 /* What cannot be combined, in the order in which a user would notice. */
 static rbt_status check_options(const char *name, const struct rbt_table_options *o)
 {
@@ -72,6 +90,14 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "sparse rows have no state";
     } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
         wrong = "a dense row has at most 2^30 elements";
+    } else if (!isfinite(o->tiny) || o->tiny < 0) {
+        wrong = "an update is tiny below a number that is not negative";
+    } else if (o->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
+        wrong = "updates can be tiny where real numbers are added";
+    } else if (o->slack > RBT_CLIENT_STALENESS_MAX) {
+        wrong = "that much slack is not possible";
+    } else if (o->rule != NULL) {
+        wrong = check_ruled(o);
     }
     return wrong == NULL ? RBT_OK : rbt_fail(RBT_E_INVALID, "table \"%s\": %s", name, wrong);
 }
@@ -91,6 +117,12 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
         memcpy(options, given, given->struct_size);
     }
     options->width = options->width == 0 ? 1 : options->width;
+    if (options->rule != NULL && options->rule[0] == '\0') {
+        options->rule = NULL;
+    }
+    if (options->rule != NULL && options->overlay == RBT_OVERLAY_OWN) {
+        options->overlay = RBT_OVERLAY_NONE; /* what the default then is */
+    }
     const rbt_status st = check_options(name, options);
     if (options->overlay == RBT_OVERLAY_PROCESS) {
         options->cache = RBT_CACHE_PROCESS; /* where the process's updates are seen */
@@ -130,7 +162,10 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .seed = o->seed,
                                            .partial = o->partial,
                                            .staleness = staleness,
-                                           .rows_expected = share + more};
+                                           .rows_expected = share + more,
+                                           .rule = table->rule,
+                                           .code = table->code,
+                                           .name = table->name};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,
@@ -155,6 +190,7 @@ void rbt_table_free(rbt_table *table)
         rbt_rowcache_deinit(&table->processes[i]);
     }
     rbt_free(table->processes);
+    rbt_free(table->rule);
     rbt_placement_destroy(table->placement);
     (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
     rbt_free(table);
@@ -172,6 +208,35 @@ rbt_status rbt_table_reset(rbt_table *table)
         st = rbt_rowcache_init(&table->processes[i], &process);
     }
     return st;
+}
+
+/* Finds the table's rule and tries its parameters, so that shards need not refuse them. */
+static rbt_status take_rule(rbt_table *table, const char *text)
+{
+    const struct rbt_rule_table wanted = {.name = table->name,
+                                          .width = table->options.width,
+                                          .worker_count = table->job->worker_count};
+    const size_t size = strlen(text) + 1;
+    struct rbt_rule_instance instance = {0};
+    rbt_status st = rbt_rule_find(text, &table->code);
+    st = st != RBT_OK ? st : rbt_rule_create(table->code, text, &wanted, &instance);
+    if (st != RBT_OK) {
+        return rbt_fail_in(st, "table \"%s\"", table->name);
+    }
+    table->input = instance.needs.input;
+    rbt_rule_destroy(&instance);
+    if (table->input == RBT_RULE_GRADIENTS && table->options.overlay == RBT_OVERLAY_REPLICA) {
+        return rbt_fail(RBT_E_INVALID,
+                        "table \"%s\": rule \"%s\" takes gradients, which cannot be added to a "
+                        "replica",
+                        table->name, table->code->name);
+    }
+    table->rule = rbt_calloc(size, 1);
+    if (table->rule == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", table->name);
+    }
+    memcpy(table->rule, text, size);
+    return RBT_OK;
 }
 
 static rbt_status make_table(rbt_job *job, const char *name,
@@ -200,6 +265,7 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->id = job->table_count;
     t->options = *options;
     t->options.consistency = NULL;
+    t->options.rule = NULL;
     t->kind = (struct rbt_merge_kind){options->type, options->merge};
     t->initial = (struct rbt_initial){options->type, options->init, options->width,
                                       options->a,    options->b,    options->seed};
@@ -213,6 +279,7 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
     st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
                               : rbt_table_reset(t);
+    st = st != RBT_OK || options->rule == NULL ? st : take_rule(t, options->rule);
     const struct rbt_placement_options placement = {
         .shard_count = job->shard_count, .kind = options->placement, .keys_max = options->keys_max};
     st = st != RBT_OK ? st : rbt_placement_create(&placement, &t->placement);
@@ -235,7 +302,15 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->cache == present->cache && wanted->partial == present->partial &&
            wanted->state_width == present->state_width &&
            wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
-           wanted->keys_max == present->keys_max;
+           wanted->keys_max == present->keys_max && wanted->tiny == present->tiny &&
+           wanted->slack == present->slack;
+}
+
+/* Whether the table has this rule, or none. */
+static bool has_rule(const rbt_table *table, const char *text)
+{
+    return text == NULL ? table->rule == NULL
+                        : table->rule != NULL && strcmp(text, table->rule) == 0;
 }
 
 /* Whether the table has this consistency; not asking for one is always right. */
@@ -255,6 +330,7 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
             continue;
         }
         if (!is_same(options, &job->tables[i]->options) ||
+            !has_rule(job->tables[i], options->rule) ||
             !has_consistency(job->tables[i], options->consistency)) {
             return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
                             name);
@@ -288,9 +364,14 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
                           rbt_table **table)
 {
     char full[RBT_CLIENT_NAME_MAX];
+    char rule[RBT_RULE_TEXT_MAX];
     struct rbt_table_options complete;
     rbt_status st = full_name(job, name, full);
     st = st != RBT_OK ? st : complete_options(full, options, &complete);
+    if (st == RBT_OK && complete.rule != NULL) {
+        st = rbt_rule_resolve(complete.rule, rule);
+        complete.rule = rule;
+    }
     if (st != RBT_OK) {
         return st;
     }

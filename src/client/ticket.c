@@ -20,8 +20,9 @@ static struct rbt_ticket_work *work_of(rbt_worker *worker, rbt_ticket ticket)
 static bool is_open(const rbt_worker *worker, const rbt_set *set)
 {
     const int64_t staleness = rbt_table_staleness(set->portion->table);
-    return rbt_set_has_answer(set) &&
-           rbt_worker_shard_clock(worker) >= rbt_worker_need(worker, staleness);
+    return rbt_set_is_fresh(set) ||
+           (rbt_set_has_answer(set) &&
+            rbt_worker_shard_clock(worker) >= rbt_worker_need(worker, staleness));
 }
 
 static void run(rbt_worker *worker, rbt_ticket ticket)

@@ -35,6 +35,19 @@ void rbt_worker_unlock(const struct rbt_portion *portion)
     }
 }
 
+/* What the portion of a table with a rule has besides. */
+static rbt_status make_stamps(const rbt_worker *worker, struct rbt_portion *portion)
+{
+    const uint32_t shards = worker->job->shard_count;
+    portion->bases = rbt_calloc(shards, sizeof *portion->bases);
+    portion->row_stamps = rbt_calloc(shards, sizeof *portion->row_stamps);
+    if (portion->bases == NULL || portion->row_stamps == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a worker's part of table \"%s\"",
+                        portion->table->name);
+    }
+    return rbt_stamps_create(shards, &portion->stamps);
+}
+
 static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
 {
     struct rbt_portion *p = rbt_calloc(1, sizeof *p);
@@ -50,7 +63,8 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
     p->buffer = (struct rbt_buffer){.kind = table->kind,
                                     .width = table->options.width,
                                     .placement = table->placement,
-                                    .is_sparse = rows.is_sparse};
+                                    .is_sparse = rows.is_sparse,
+                                    .has_bases = table->rule != NULL};
     if (table->options.cache_rows > 0) {
         p->seen = rbt_calloc(worker->job->shard_count, sizeof *p->seen);
     }
@@ -59,6 +73,9 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                         : rbt_rowcache_init(&p->rows, &rows);
     if (st == RBT_OK) {
         st = rbt_keylist_create(table->placement, &p->list);
+    }
+    if (st == RBT_OK && table->rule != NULL) {
+        st = make_stamps(worker, p);
     }
     if (st != RBT_OK) {
         rbt_worker_free_portion(p);
@@ -82,6 +99,9 @@ void rbt_worker_free_portion(struct rbt_portion *portion)
     rbt_keylist_unref(portion->list);
     rbt_rowcache_deinit(&portion->rows);
     rbt_buffer_deinit(&portion->buffer);
+    rbt_stamps_destroy(portion->stamps);
+    rbt_free(portion->row_stamps);
+    rbt_free(portion->bases);
     rbt_free(portion->recorded);
     rbt_free(portion->seen);
     rbt_free(portion);
@@ -167,6 +187,11 @@ int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
     return staleness == RBT_STALENESS_ANY || worker->job->driver->is_reader
                ? RBT_CLOCK_ANY
                : rbt_client_clock(worker) - staleness;
+}
+
+int64_t rbt_worker_slack(const rbt_table *table, int64_t staleness)
+{
+    return staleness == RBT_STALENESS_ANY ? staleness : staleness + table->options.slack;
 }
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
@@ -256,83 +281,6 @@ rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, si
 
 /* --- Sending --------------------------------------------------------------------------------- */
 
-/* Copies the elements of dirty sparse rows, in order of key, into the update. */
-static rbt_status pack_sparse(const struct rbt_rowcache *rows, struct rbt_update *update)
-{
-    const size_t size = rbt_merge_size(rows->kind.type);
-    size_t total = 0;
-    for (size_t i = 0; i < rows->dirty_count; i++) {
-        total += rows->sparse_deltas[rows->dirty[i]].count;
-    }
-    RBT_ASSERT(update->values_max >= total * size);
-    rbt_status st = rbt_buffer_reserve_elements(update, rows->dirty_count, total);
-    if (st != RBT_OK) {
-        return st;
-    }
-    uint32_t at = 0;
-    for (size_t i = 0; i < rows->dirty_count; i++) {
-        const struct rbt_sparse_view row =
-            rbt_sparse_row_peek(&rows->sparse_deltas[rows->dirty[i]]);
-        update->offsets[i] = at;
-        memcpy(update->elements + at, row.index, row.count * sizeof *row.index);
-        memcpy(update->values + at * size, row.values, row.count * size);
-        at += (uint32_t)row.count;
-    }
-    update->offsets[rows->dirty_count] = at;
-    return RBT_OK;
-}
-
-/* Bytes of values that the dirty rows need. */
-static size_t dirty_bytes(const struct rbt_rowcache *rows)
-{
-    size_t elements = rows->is_sparse ? 0 : rows->dirty_count * rows->width;
-    for (size_t i = 0; rows->is_sparse && i < rows->dirty_count; i++) {
-        elements += rows->sparse_deltas[rows->dirty[i]].count;
-    }
-    return elements * rbt_merge_size(rows->kind.type);
-}
-
-static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
-{
-    struct rbt_rowcache *rows = &portion->rows;
-    struct rbt_update *update = NULL;
-    rbt_rowcache_sort_dirty(rows);
-    rbt_status st =
-        rbt_buffer_append(&portion->buffer, worker->sequence, NULL, dirty_bytes(rows), &update);
-    if (st != RBT_OK) {
-        return st;
-    }
-    st = rbt_keylist_assign(update->keys, rows->sorted, rows->dirty_count);
-    if (st == RBT_OK && rows->is_sparse) {
-        st = pack_sparse(rows, update);
-    }
-    if (st != RBT_OK) {
-        rbt_buffer_take_back(&portion->buffer);
-        return st;
-    }
-    for (size_t i = 0; !rows->is_sparse && i < rows->dirty_count; i++) {
-        memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, rows->dirty[i]),
-               rows->row_size);
-    }
-    rbt_rowcache_clean(rows);
-    return RBT_OK;
-}
-
-rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion)
-{
-    if (portion->rows.dirty_count == 0) {
-        return RBT_OK;
-    }
-    /* A message that was sent half-way stays as it is. */
-    rbt_status st = worker->resend == portion ? rbt_worker_resend(worker) : RBT_OK;
-    if (st == RBT_OK) {
-        rbt_worker_lock(portion);
-        st = flush(worker, portion);
-        rbt_worker_unlock(portion);
-    }
-    return st;
-}
-
 static rbt_status fit_batches(rbt_worker *worker, size_t count)
 {
     if (count <= worker->batch_max) {
@@ -347,17 +295,36 @@ static rbt_status fit_batches(rbt_worker *worker, size_t count)
     return RBT_OK;
 }
 
-/* Adds the portion's unsent updates for one shard to the worker's batches. */
+/* Says in the batches of a table with a rule, which are all that is unsent, which reads may still
+ * be named after each of them. */
+static void say_least(const struct rbt_portion *portion, uint32_t shard, struct rbt_batch *batches,
+                      size_t count)
+{
+    const uint64_t newest = portion->stamps->shards[shard].newest;
+    uint64_t least = rbt_stamps_least(portion->stamps, shard, RBT_STAMP_NONE);
+    least = newest < least ? newest : least; /* lists of rows name it: see rbt_push() */
+    while (count-- > 0) {
+        batches[count].least = least;
+        least = batches[count].base < least ? batches[count].base : least;
+    }
+}
+
+/* Adds the portion's unsent updates for one shard to the worker's batches: those without rows as
+ * well, since the rule counts messages. */
 static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, uint32_t shard,
                          size_t *count)
 {
     if (portion == NULL || portion->buffer.unsent_count == 0) {
         return RBT_OK;
     }
+    const size_t before = *count;
     rbt_status st = fit_batches(worker, *count + portion->buffer.unsent_count);
     for (const struct rbt_update *u = portion->buffer.unsent; st == RBT_OK && u != NULL;
          u = u->next) {
         worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
+    }
+    if (st == RBT_OK && portion->stamps != NULL) {
+        say_least(portion, shard, worker->batches + before, *count - before);
     }
     return st;
 }

@@ -104,6 +104,9 @@ struct rbt_shard_event {
     bool is_base;
     uint64_t least;
     uint64_t *stamp;
+    /* The same: whether only versions below `stable` are wanted (partition synchronisation). */
+    bool is_stable;
+    uint64_t stable;
 
     const struct rbt_shard_table *schema; /* TABLE */
     const char *name;                     /* TABLE, for drivers that have a way to go */

@@ -93,7 +93,7 @@ static bool step_locked(struct shard *shard, const struct rbt_shard_event *event
     reply->version = out.version;
     atomic_store_explicit(&shard->version, out.version, memory_order_release);
     atomic_store_explicit(&shard->floor, out.floor, memory_order_release);
-    return is_answered;
+    return is_answered || out.status != RBT_OK; /* who failed does not wait */
 }
 
 /* Looks at the floor for a while; most waits are short. */
@@ -196,6 +196,12 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
         stats->updates += shard.updates;
         stats->duplicates += shard.duplicates;
         stats->rows += shard.rows;
+        stats->server_bytes += shard.bytes;
+        stats->rule_bytes += shard.rule_bytes;
+        stats->versions_max =
+            shard.versions_max > stats->versions_max ? shard.versions_max : stats->versions_max;
+        stats->snapshots_max =
+            shard.snapshots_max > stats->snapshots_max ? shard.snapshots_max : stats->snapshots_max;
     }
 }
 

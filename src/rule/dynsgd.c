@@ -32,8 +32,8 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
 
 static uint64_t on_send(void *self, const struct rbt_rule_send *send)
 {
-    (void)send;
-    return ((const struct dynsgd *)self)->version_max;
+    const uint64_t version_max = ((const struct dynsgd *)self)->version_max;
+    return send->versions < version_max ? send->versions : version_max;
 }
 
 static uint64_t map(void *self, const struct rbt_rule_message *message)

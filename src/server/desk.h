@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "core/shard_event.h"
 #include "server/host.h"
 #include "server/lists.h"
@@ -17,6 +18,7 @@
 struct rbt_desk_table {
     bool is_open;
     bool is_sparse;
+    bool has_rule;
     uint32_t element_size;
     uint32_t width;
     struct rbt_wire_table as_told; /* by whoever opened it */
@@ -39,12 +41,15 @@ struct rbt_desk_request {
 
 struct rbt_host {
     struct rbt_host_options options;
+    char name[RBT_WIRE_NAME_MAX + 32];
     rbt_shard *shard;
     struct rbt_shard_effect *effects; /* slot_max + 1 */
     uint32_t *ready;                  /* the same; slots to be answered */
     int64_t floor;
     uint64_t version;
-    uint64_t run; /* how often clocks were set back */
+    uint64_t run;       /* how often clocks were set back */
+    rbt_status failure; /* of the job here, and why */
+    struct rbt_error_record why;
     struct rbt_desk_table *tables;
     uint32_t table_count;
     struct rbt_lists lists;
@@ -65,6 +70,7 @@ struct rbt_host {
     char *values; /* unpacked */
     size_t values_max;
     uint64_t *applied; /* worker_count */
+    uint64_t stamp;    /* of the read at hand */
     /* Answers whose rows are sent from where they lie; copied before they change. */
     struct rbt_block *views[RBT_DESK_VIEWS_MAX];
     uint32_t view_count;

@@ -11,7 +11,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "math/merge.h"
+#include "rule/rule.h"
 #include "server/desk.h"
+
+_Static_assert((int)RBT_WIRE_RULE_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text travels whole");
 
 enum {
     RANGE_MAX = 8,
@@ -30,6 +33,8 @@ rbt_status rbt_host_create(const struct rbt_host_options *options, rbt_host **ho
         return rbt_fail(RBT_E_NOMEM, "could not allocate a job's shard");
     }
     h->options = *options;
+    h->options.name = h->name;
+    snprintf(h->name, sizeof h->name, "%s", options->name == NULL ? "the shard" : options->name);
     rbt_status st = rbt_lists_init(&h->lists);
     st = st != RBT_OK ? st : rbt_reads_init(h);
     if (st == RBT_OK) {
@@ -316,12 +321,18 @@ static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
     const struct rbt_desk_table *table = NULL;
     struct rbt_list *list = NULL;
     rbt_status st = rbt_desk_table(host, view->table, &table);
+    if (st == RBT_OK && view->has_base != table->has_rule) {
+        st = rbt_fail(RBT_E_PROTOCOL, "updates of table \"%s\" %s what they were computed from",
+                      table->as_told.name, table->has_rule ? "do not say" : "say");
+    }
     if (st == RBT_OK && view->count == 0) { /* nothing has any shape */
         static const uint32_t offsets[1] = {0};
         static uint64_t zero;
         host->batches[at] = (struct rbt_batch){.table = view->table,
                                                .keys = &zero,
                                                .values = &zero,
+                                               .base = view->base,
+                                               .least = view->least,
                                                .offsets = table->is_sparse ? offsets : NULL,
                                                .elements = offsets};
         return RBT_OK;
@@ -332,6 +343,8 @@ static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
         return st;
     }
     host->batches[at] = rbt_list_batch(list, view->table);
+    host->batches[at].base = view->base;
+    host->batches[at].least = view->least;
     const void *raw = rbt_wire_view_raw(view);
     if (raw == NULL) {
         st = rbt_wire_view_values(view, spare);
@@ -515,6 +528,8 @@ static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table 
         (is_dense || (told->init == RBT_INIT_ZERO && told->state_width == 0 &&
                       (told->merge == RBT_MERGE_ADD || told->merge == RBT_MERGE_OR))) &&
         (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
+        (told->rule[0] == '\0' ||
+         (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
         told->staleness >= RBT_STALENESS_ANY && told->rows_expected < UINT32_MAX;
     return is_possible ? RBT_OK
                        : rbt_fail(RBT_E_PROTOCOL, "table \"%s\" is not possible", told->name);
@@ -525,7 +540,26 @@ static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table 
     return strcmp(a->name, b->name) == 0 && a->type == b->type && a->layout == b->layout &&
            a->width == b->width && a->state_width == b->state_width && a->merge == b->merge &&
            a->init == b->init && a->partial == b->partial && a->a == b->a && a->b == b->b &&
-           a->seed == b->seed;
+           a->seed == b->seed && strcmp(a->rule, b->rule) == 0;
+}
+
+/* Steps the shard with a table. A rule may not be here, or not want these parameters: it matters at
+ * which server. */
+static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_table *schema)
+{
+    rbt_status st = RBT_OK;
+    if (schema->rule[0] != '\0') {
+        st = rbt_rule_find(schema->rule, &schema->code);
+    }
+    if (st == RBT_OK) {
+        const struct rbt_shard_event event = {
+            .kind = RBT_SHARD_TABLE, .table = number, .schema = schema, .name = schema->name};
+        struct rbt_shard_outbox out;
+        const size_t ready = rbt_desk_step(host, &event, &out);
+        RBT_ASSERT(ready == 0); /* a table lets nobody go on */
+        st = out.status;
+    }
+    return st != RBT_OK && schema->rule[0] != '\0' ? rbt_fail_in(st, "%s", host->options.name) : st;
 }
 
 /* Opens a table, or changes its staleness. */
@@ -538,31 +572,30 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
                         "options there; all must open the same tables in the same order",
                         told->table, table->as_told.name, told->name);
     }
-    const struct rbt_shard_table schema = {.type = (rbt_type)told->type,
-                                           .layout = (rbt_layout)told->layout,
-                                           .width = told->width,
-                                           .state_width = told->state_width,
-                                           .merge = (rbt_merge)told->merge,
-                                           .init = (rbt_init)told->init,
-                                           .a = told->a,
-                                           .b = told->b,
-                                           .seed = told->seed,
-                                           .partial = (rbt_partial)told->partial,
-                                           .staleness = told->staleness,
-                                           .rows_expected = told->rows_expected};
-    const struct rbt_shard_event event = {
-        .kind = RBT_SHARD_TABLE, .table = told->table, .schema = &schema};
-    struct rbt_shard_outbox out;
-    const size_t ready = rbt_desk_step(host, &event, &out);
-    RBT_ASSERT(ready == 0); /* a table lets nobody go on */
-    if (out.status != RBT_OK) {
-        return out.status;
-    }
-    *table = (struct rbt_desk_table){.is_open = true,
-                                     .is_sparse = told->layout == RBT_SPARSE,
-                                     .element_size = (uint32_t)rbt_merge_size(schema.type),
+    table->as_told = *told; /* where its texts stay */
+    struct rbt_shard_table schema = {.type = (rbt_type)told->type,
+                                     .layout = (rbt_layout)told->layout,
                                      .width = told->width,
-                                     .as_told = *told};
+                                     .state_width = told->state_width,
+                                     .merge = (rbt_merge)told->merge,
+                                     .init = (rbt_init)told->init,
+                                     .a = told->a,
+                                     .b = told->b,
+                                     .seed = told->seed,
+                                     .partial = (rbt_partial)told->partial,
+                                     .staleness = told->staleness,
+                                     .rows_expected = told->rows_expected,
+                                     .rule = table->as_told.rule,
+                                     .name = table->as_told.name};
+    const rbt_status st = step_table(host, told->table, &schema);
+    if (st != RBT_OK) {
+        return st;
+    }
+    table->is_open = true;
+    table->is_sparse = told->layout == RBT_SPARSE;
+    table->has_rule = told->rule[0] != '\0';
+    table->element_size = (uint32_t)rbt_merge_size(schema.type);
+    table->width = told->width;
     host->table_count = told->table >= host->table_count ? told->table + 1 : host->table_count;
     return RBT_OK;
 }
@@ -639,9 +672,10 @@ static rbt_status receive_stats(rbt_host *host, struct rbt_guest *guest,
     }
     struct rbt_shard_stats stats;
     rbt_shard_stats(host->shard, &stats);
-    const struct rbt_wire_done done = {
-        .news = rbt_host_news(host, guest->worker),
-        .figures = {stats.updates, stats.duplicates, stats.rows, stats.held}};
+    const struct rbt_wire_done done = {.news = rbt_host_news(host, guest->worker),
+                                       .figures = {stats.updates, stats.duplicates, stats.rows,
+                                                   stats.held, stats.bytes, stats.rule_bytes,
+                                                   stats.versions_max, stats.snapshots_max}};
     return send_done(host, guest, frame->id, &done);
 }
 
@@ -673,8 +707,16 @@ static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct 
 rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
                             const char *body)
 {
+    if (host->failure != RBT_OK) {
+        rbt_error_restore(&host->why);
+        return host->failure;
+    }
     const rbt_status st =
         receive(host, guest, frame, (struct rbt_wire_cursor){body, body + frame->length});
+    if (rbt_host_is_failure(st)) {
+        host->failure = st;
+        rbt_error_save(&host->why);
+    }
     if (frame->kind == RBT_FRAME_PUSH || frame->kind == RBT_FRAME_PULL) {
         trim_scratch(host);
     }

@@ -29,6 +29,7 @@ struct rbt_host_options {
     uint64_t job;
     uint32_t worker_count;
     uint32_t table_max;
+    const char *name; /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
 };
 
 /* One connection. Starts as all zero but for the first fields. */
@@ -61,9 +62,17 @@ struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker);
 
 /* One message. RBT_E_PROTOCOL: the guest has broken the rules, and RBT_E_NOTFOUND: it has named a
  * list that it has not sent: the connection must end; with the latter the peer may try again. Other
- * failures are of the job. The sentence is in the thread's record. */
+ * failures are of the job, which is then over here: every connection must end, and every later
+ * message fails in the same way. The sentence is in the thread's record. */
 RBT_MUST_USE rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest,
                                          const struct rbt_frame *frame, const char *body);
+
+/* Whether a failure is the job's. */
+static inline bool rbt_host_is_failure(rbt_status status)
+{
+    return status != RBT_OK && status != RBT_E_PROTOCOL && status != RBT_E_NOTFOUND &&
+           status != RBT_E_CLOSED;
+}
 
 /* Sends an ACK if the guest has pushed and heard nothing since. */
 void rbt_host_settle(rbt_host *host, struct rbt_guest *guest);

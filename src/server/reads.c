@@ -83,26 +83,36 @@ void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
 /* --- Answers --------------------------------------------------------------------------------- */
 
 /* The event that the shard is stepped with, but for where rows go to. */
-static struct rbt_shard_event event_of(const rbt_host *host, const struct rbt_desk_request *request)
+static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const bool is_scan = request->is_scan;
-    return (struct rbt_shard_event){.kind = is_scan ? RBT_SHARD_SCAN : RBT_SHARD_PULL,
+    const struct rbt_wire_pull *pull = &request->pull; /* of a SCAN all zero */
+    /* What was asked for ahead may be answered when its worker has left: nothing is kept for it. */
+    const bool is_base =
+        pull->is_base && rbt_shard_clock(host->shard, request->guest->worker) != RBT_CLOCK_GONE;
+    return (struct rbt_shard_event){.kind = request->is_scan ? RBT_SHARD_SCAN : RBT_SHARD_PULL,
                                     .worker = request->guest->worker,
                                     .table = request->table,
-                                    .need = is_scan ? request->scan.need : request->pull.need,
+                                    .need = request->is_scan ? request->scan.need : pull->need,
                                     .request = none,
                                     .applied = host->applied,
-                                    .applied_first = is_scan ? 0 : request->pull.applied_first,
-                                    .applied_count = is_scan ? 0 : request->pull.applied_count};
+                                    .applied_first = pull->applied_first,
+                                    .applied_count = pull->applied_count,
+                                    .is_base = is_base,
+                                    .least = pull->least,
+                                    .sequence = pull->sequence,
+                                    .stamp = pull->wants_stamp ? &host->stamp : NULL};
 }
 
-/* Steps the shard with a request that need not wait. */
-static void step_open(rbt_host *host, const struct rbt_shard_event *event)
+/* Steps the shard with a request that need not wait. It fails if the table is of no more use,
+ * because its rule has failed. */
+static rbt_status step_open(rbt_host *host, const struct rbt_shard_event *event)
 {
     struct rbt_shard_outbox out;
     RBT_ASSERT(event->need <= host->floor);
     (void)rbt_desk_step(host, event, &out); /* a request lets nobody go on */
-    RBT_ASSERT(out.count == 1 && out.effects[0].kind == RBT_SHARD_ANSWERED);
+    RBT_ASSERT(out.status != RBT_OK ||
+               (out.count == 1 && out.effects[0].kind == RBT_SHARD_ANSWERED));
+    return out.status;
 }
 
 /* Writes what stands in front of the rows; returns its size. */
@@ -111,17 +121,18 @@ static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, 
 {
     const struct rbt_wire_answer answer = {.news = rbt_host_news(host, request->guest->worker),
                                            .was_parked = request->was_parked,
+                                           .has_stamp = request->pull.wants_stamp,
+                                           .stamp = host->stamp,
                                            .scan_count = scan_count,
-                                           .applied_count =
-                                               request->is_scan ? 0 : request->pull.applied_count,
+                                           .applied_count = request->pull.applied_count,
                                            .applied = host->applied};
     return rbt_wire_put_answer(to, &answer);
 }
 
 static size_t front_bytes(const struct rbt_desk_request *request)
 {
-    return RBT_WIRE_ANSWER_BYTES +
-           (request->is_scan ? 0 : request->pull.applied_count * sizeof(uint64_t));
+    return RBT_WIRE_ANSWER_BYTES + (request->pull.wants_stamp ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
+           request->pull.applied_count * sizeof(uint64_t);
 }
 
 static void send_answer(const rbt_host *host, const struct rbt_desk_request *request,
@@ -191,7 +202,11 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     const bool may_view = bytes >= VIEW_MIN && bytes % RBT_FRAME_ALIGN == 0 &&
                           host->view_count < RBT_DESK_VIEWS_MAX && !request->guest->is_near;
     event.view = may_view ? &view : NULL;
-    step_open(host, &event);
+    const rbt_status st = step_open(host, &event);
+    if (st != RBT_OK) {
+        rbt_block_unref(block);
+        return st;
+    }
     struct rbt_block *packed = pack(request, rows, view != NULL ? view : batch.values);
     /* Of the same length it would be taken for rows as they are, and put where they belong. */
     if (packed != NULL && packed->bytes >= block->bytes) {
@@ -260,9 +275,9 @@ static rbt_status answer_sparse(rbt_host *host, const struct rbt_desk_request *r
     event.batch_count = 1;
     event.on_elements = take_elements;
     event.context = &sink;
-    step_open(host, &event);
-    if (sink.block == NULL) {
-        return no_memory();
+    const rbt_status st = step_open(host, &event);
+    if (st != RBT_OK || sink.block == NULL) {
+        return st != RBT_OK ? st : no_memory();
     }
     (void)put_front(host, request, sink.block->data, 0);
     send_answer(host, request, sink.block);
@@ -301,7 +316,10 @@ static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *reque
     const struct rbt_desk_table *table = &host->tables[request->table];
     struct rbt_shard_event event = event_of(host, request);
     event.scan = scan;
-    step_open(host, &event);
+    const rbt_status st = step_open(host, &event);
+    if (st != RBT_OK) {
+        return st;
+    }
     const size_t count = scan->count < scan->capacity ? scan->count : scan->capacity;
     struct found *found = rbt_calloc(count + 1, sizeof *found);
     uint32_t *positions = rbt_calloc(count + 1, sizeof *positions);
@@ -349,10 +367,30 @@ static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *req
     return st;
 }
 
+/* Says that the rows are not sent before somebody wants them. */
+static rbt_status withhold(const rbt_host *host, const struct rbt_desk_request *request)
+{
+    const struct rbt_wire_answer answer = {.news = rbt_host_news(host, request->guest->worker),
+                                           .was_parked = request->was_parked,
+                                           .is_withheld = true};
+    const struct rbt_wire_rows nothing = {.table = request->table};
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_ANSWER_BYTES + RBT_WIRE_ROWS_BYTES);
+    if (block == NULL) {
+        return no_memory();
+    }
+    block->bytes = rbt_wire_put_answer(block->data, &answer);
+    block->bytes += rbt_wire_rows_put(block->data + block->bytes, &nothing, NULL);
+    send_answer(host, request, block);
+    return RBT_OK;
+}
+
 static rbt_status answer(rbt_host *host, const struct rbt_desk_request *request)
 {
     if (request->is_scan) {
         return answer_scan(host, request);
+    }
+    if (request->pull.is_ahead && !rbt_shard_sends_early(host->shard, request->table)) {
+        return withhold(host, request);
     }
     return host->tables[request->table].is_sparse ? answer_sparse(host, request)
                                                   : answer_dense(host, request);
@@ -506,8 +544,10 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
         return st;
     }
     const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
+    const bool has_versions = request.pull.is_base || request.pull.wants_stamp;
     const bool is_possible =
-        view.value_form == RBT_VALUES_NONE &&
+        view.value_form == RBT_VALUES_NONE && (!has_versions || table->has_rule) &&
+        (!request.pull.is_base || (guest->worker < host->options.worker_count && host->run > 0)) &&
         (uint64_t)request.pull.applied_first + request.pull.applied_count <=
             host->options.worker_count &&
         (table->is_sparse

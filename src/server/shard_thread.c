@@ -173,17 +173,21 @@ static void note_refused(const struct peer *peer, const char *why)
 /* Says no, in a sentence, and ends the connection. */
 static void refuse(struct peer *peer, rbt_status status)
 {
-    const char *why = rbt_last_error();
-    if (status != RBT_E_NOTFOUND) { /* that one comes back */
+    char why[RBT_ERROR_MAX];
+    const bool is_failure = rbt_host_is_failure(status) && peer->host != NULL;
+    memcpy(why, rbt_last_error(), sizeof why);
+    if (status != RBT_E_NOTFOUND && !is_failure) { /* that one comes back */
         note_refused(peer, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && (peer->channel == NULL || rbt_channel_is_ready(peer->channel))) {
         block->bytes = rbt_wire_put_refused(block->data, why);
         const struct rbt_frame header = {.kind = RBT_FRAME_REFUSED,
-                                         .flags =
-                                             status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN : 0,
-                                         .worker = peer->guest.worker};
+                                         .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN
+                                                  : is_failure             ? RBT_FRAME_FAILURE
+                                                                           : 0,
+                                         .worker = peer->guest.worker,
+                                         .id = is_failure ? (uint64_t)-status : 0};
         rbt_wire_close(block->data, header, block->bytes);
         send_block(peer, block);
         const rbt_status flushed =
@@ -192,6 +196,28 @@ static void refuse(struct peer *peer, rbt_status status)
     }
     rbt_block_unref(block);
     end_peer(peer);
+}
+
+/* Something was not as it should be: its sender hears why and is not listened to any more. If the
+ * job has failed here, nobody can go on, and who waits for others would wait for ever. */
+static void refuse_all(struct peer *peer, rbt_status status)
+{
+    const rbt_host *host = peer->host;
+    if (host == NULL || !rbt_host_is_failure(status)) {
+        refuse(peer, status);
+        return;
+    }
+    struct rbt_error_record why;
+    rbt_error_save(&why);
+    rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "job %llu has failed: %s",
+            (unsigned long long)rbt_host_job(host), why.message);
+    for (struct peer *p = peer->thread->peers; p != NULL; p = p->next) {
+        if (p->host == host && !p->is_over) {
+            rbt_error_restore(&why);
+            refuse(p, status);
+        }
+    }
+    rbt_error_restore(&why);
 }
 
 /* --- Who is there ---------------------------------------------------------------------------- */
@@ -222,8 +248,12 @@ static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hell
     if (thread->host_count >= HOSTS_MAX) {
         return rbt_fail(RBT_E_BUSY, "there are %d jobs already", HOSTS_MAX);
     }
-    const struct rbt_host_options options = {
-        .job = hello->job, .worker_count = hello->worker_count, .table_max = TABLE_MAX};
+    char name[RBT_WIRE_NAME_MAX + 32];
+    snprintf(name, sizeof name, "shard %u at %s", hello->shard, thread->address);
+    const struct rbt_host_options options = {.job = hello->job,
+                                             .worker_count = hello->worker_count,
+                                             .table_max = TABLE_MAX,
+                                             .name = name};
     rbt_host **grown =
         rbt_realloc(thread->hosts, (size_t)thread->host_count + 1, sizeof *thread->hosts);
     if (grown == NULL) {
@@ -359,7 +389,7 @@ static void serve(struct peer *peer)
                                     : rbt_host_receive(peer->host, &peer->guest, &frame, body);
         }
         if (st != RBT_OK) {
-            refuse(peer, st);
+            refuse_all(peer, st);
         } else if (rbt_channel_queued(peer->channel) >= FLUSH_AT) {
             st = rbt_channel_flush(peer->channel); /* the peer can work on it meanwhile */
             peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
@@ -579,7 +609,7 @@ static rbt_status send_near(void *connection, const struct rbt_block *block)
         st = peer->host == NULL ? receive_hello(peer, &frame, body)
                                 : rbt_host_receive(peer->host, &peer->guest, &frame, body);
         if (st != RBT_OK) {
-            refuse(peer, st);
+            refuse_all(peer, st);
         } else if (peer->host != NULL) {
             rbt_host_settle(peer->host, &peer->guest);
         }

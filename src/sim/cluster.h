@@ -67,6 +67,10 @@ struct rbt_link {
 /* Rows that a worker asks for again and again: the newest answer, and the next request. */
 struct rbt_stash {
     uint64_t subscription;
+    uint32_t table;
+    uint32_t shard;
+    uint64_t request_stamp; /* of base rows on their way: they will be no older; RBT_STAMP_NONE */
+    uint32_t idle;          /* clocks since the answer came or was used */
     struct rbt_message *answer;   /* counted; or NULL */
     struct rbt_message *request;  /* on its way, kept by the session; or NULL */
     struct rbt_driver_call *call; /* waits for it; or NULL */
@@ -105,6 +109,7 @@ struct rbt_sim_worker {
     struct rbt_stash **stashes;
     uint32_t stash_count;
     uint32_t stash_max;
+    bool has_bases; /* updates may be computed from rows in a stash */
 };
 
 struct rbt_parked {

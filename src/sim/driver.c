@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "rule/rule.h"
 #include "sim/cluster.h"
 
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
@@ -31,6 +32,20 @@ static void note_table(rbt_sim_cluster *cluster, const struct rbt_shard_event *e
     table->element_size = rbt_merge_size(schema->type);
     table->row_size = table->element_size * schema->width;
     table->is_sparse = schema->layout == RBT_SPARSE;
+    table->has_rule = schema->rule != NULL && schema->rule[0] != '\0';
+}
+
+/* Opens a table at a server, or changes its staleness. */
+static rbt_status step_table(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                             const struct rbt_shard_event *event)
+{
+    struct rbt_shard_table schema = *event->schema;
+    struct rbt_shard_event found = *event;
+    found.schema = &schema;
+    note_table(cluster, event);
+    const rbt_status st =
+        cluster->tables[event->table].has_rule ? rbt_rule_find(schema.rule, &schema.code) : RBT_OK;
+    return st != RBT_OK ? st : rbt_server_step_now(cluster, server, &found);
 }
 
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
@@ -45,13 +60,11 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
         struct rbt_sim_server *server = &cluster->servers[calls[i].shard];
         RBT_ASSERT(calls[i].event.kind == RBT_SHARD_TABLE ||
                    calls[i].event.kind == RBT_SHARD_RESET);
-        if (calls[i].event.kind == RBT_SHARD_TABLE) {
-            note_table(cluster, &calls[i].event);
-        }
+        const rbt_status st = calls[i].event.kind == RBT_SHARD_TABLE
+                                  ? step_table(cluster, server, &calls[i].event)
+                                  : rbt_server_step_now(cluster, server, &calls[i].event);
         calls[i].reply = (struct rbt_driver_reply){
-            .status = rbt_server_step_now(cluster, server, &calls[i].event),
-            .floor = server->floor,
-            .version = server->version};
+            .status = st, .floor = server->floor, .version = server->version};
     }
 }
 
@@ -81,6 +94,11 @@ static void spend(rbt_driver *driver, uint32_t index, double seconds)
     rbt_sim_worker_spend(cluster, cluster->running, seconds);
 }
 
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 {
     const rbt_sim_cluster *cluster = cluster_of(driver);
@@ -90,6 +108,10 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
         stats->updates += shard.updates;
         stats->duplicates += shard.duplicates;
         stats->rows += shard.rows;
+        stats->server_bytes += shard.bytes;
+        stats->rule_bytes += shard.rule_bytes;
+        stats->versions_max = higher(stats->versions_max, shard.versions_max);
+        stats->snapshots_max = higher(stats->snapshots_max, shard.snapshots_max);
     }
 }
 

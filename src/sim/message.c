@@ -6,7 +6,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-enum { HEADER_BYTES = 64 };
+enum {
+    HEADER_BYTES = 64,
+    BASE_BYTES = 16, /* of updates that say what they were computed from, and of such a read */
+    STAMP_BYTES = 8, /* of its answer */
+};
 
 const char *const rbt_message_names[] = {"push",    "pull", "rows",  "ack", "parked",
                                          "refused", "beat", "expel", "done"};
@@ -107,7 +111,8 @@ static void copy_elements(struct cutter *cutter, const struct rbt_batch *batch,
 static size_t copy_batch(struct cutter *cutter, const struct rbt_batch *batch,
                          const struct rbt_message_table *table, struct rbt_batch *copy)
 {
-    *copy = (struct rbt_batch){.table = batch->table, .count = batch->count};
+    *copy = (struct rbt_batch){
+        .table = batch->table, .count = batch->count, .base = batch->base, .least = batch->least};
     uint64_t *keys = cut(cutter, batch->count * sizeof *keys);
     for (size_t i = 0; i < batch->count; i++) {
         keys[i] = batch->keys[rbt_batch_position(batch, i)];
@@ -128,7 +133,7 @@ static size_t copy_batch(struct cutter *cutter, const struct rbt_batch *batch,
                table->row_size);
     }
     copy->values = values;
-    return key_bytes + batch->count * table->row_size;
+    return key_bytes + batch->count * table->row_size + (table->has_rule ? (size_t)BASE_BYTES : 0);
 }
 
 struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
@@ -157,6 +162,8 @@ struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
         message->bytes += copy_batch(&cutter, &event->batches[i], is_push ? table : NULL,
                                      &message->event.batches[i]);
     }
+    message->bytes += event->is_base && tables[event->table].has_rule ? (size_t)BASE_BYTES : 0;
+    message->event.stamp = NULL; /* the worker's own */
     if (event->kind == RBT_SHARD_SCAN) {
         message->scan = *event->scan;
         message->event.scan = &message->scan;
@@ -218,6 +225,7 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
         return answer;
     }
     memcpy(own_keys, event->batches[0].keys, keys);
+    answer->event.stamp = table->has_rule ? &answer->stamp : NULL;
     answer->batch = event->batches[0];
     answer->batch.keys = own_keys;
     answer->batch.values = own_values;
@@ -230,7 +238,8 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
 void rbt_message_weigh(struct rbt_message *answer, const struct rbt_message_table *tables)
 {
     const struct rbt_message_table *table = &tables[answer->event.table];
-    answer->bytes = HEADER_BYTES + answer->event.applied_count * sizeof(uint64_t);
+    answer->bytes = HEADER_BYTES + answer->event.applied_count * sizeof(uint64_t) +
+                    (answer->event.stamp != NULL ? (size_t)STAMP_BYTES : 0);
     if (answer->event.kind == RBT_SHARD_SCAN) {
         const size_t found = answer->scan.count;
         const size_t rows = found < answer->scan.capacity ? found : answer->scan.capacity;
@@ -284,6 +293,9 @@ void rbt_message_unpack(const struct rbt_message *answer, const struct rbt_shard
             memcpy((char *)batch->values + rbt_batch_position(batch, i) * table->row_size,
                    from + i * table->row_size, table->row_size);
         }
+    }
+    if (event->stamp != NULL) {
+        *event->stamp = answer->stamp;
     }
     if (event->applied_count > 0) {
         memcpy(event->applied, answer->event.applied, event->applied_count * sizeof(uint64_t));

@@ -37,6 +37,7 @@ struct rbt_message_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     bool is_sparse;
+    bool has_rule;
 };
 
 struct rbt_stash;
@@ -60,6 +61,8 @@ struct rbt_message {
 
     /* ROWS. */
     bool was_parked;
+    bool is_withheld;  /* there are no rows: they must be asked for when they are wanted */
+    uint64_t stamp;    /* of tables with a rule */
     rbt_time answered; /* when the server could */
     struct rbt_batch batch;
     struct rbt_shard_scan scan;

@@ -198,11 +198,41 @@ rbt_status rbt_server_step_now(rbt_sim_cluster *cluster, struct rbt_sim_server *
     return out.status;
 }
 
+/* Whether rows that nobody waits for yet are not sent, since the shard would have to keep too much
+ * for them. */
+static bool must_withhold(const struct rbt_sim_server *server, const struct rbt_message *request)
+{
+    const struct rbt_shard_event *event = &request->event;
+    return request->is_ahead && event->is_base && event->need <= server->floor &&
+           !rbt_shard_sends_early(server->shard, event->table);
+}
+
+/* Says so. */
+static void withhold(rbt_sim_cluster *cluster, const struct rbt_sim_server *server,
+                     struct rbt_message *request)
+{
+    struct rbt_message *rows = rbt_message_create(&cluster->pool, RBT_MESSAGE_ROWS);
+    if (rows == NULL) {
+        rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
+        return;
+    }
+    rows->to = request->from;
+    rows->worker = request->worker;
+    rows->id = request->id;
+    rows->is_withheld = true;
+    make_about(rows, request);
+    send_news(cluster, server, rows);
+}
+
 /* Answers a request. If it must wait it is left in its slot; without a slot it is then forgotten,
  * and will be asked for again. Returns true if it was answered. */
 static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint32_t slot,
                    struct rbt_message *request)
 {
+    if (must_withhold(server, request)) {
+        withhold(cluster, server, request);
+        return true;
+    }
     struct rbt_message *rows = rbt_message_answer(request, cluster->tables);
     if (rows == NULL) {
         rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
@@ -210,8 +240,16 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
     }
     RBT_ASSERT(slot != none || rows->event.need <= server->floor);
     rows->event.request = slot;
+    /* A request may come, or be answered, when its worker has left: nothing is kept for it. */
+    rows->event.is_base =
+        rows->event.is_base && rbt_shard_clock(server->shard, request->worker) != RBT_CLOCK_GONE;
     struct rbt_shard_outbox out;
     (void)step(server, &rows->event, &out); /* a request lets nobody go on */
+    if (out.status != RBT_OK) {
+        rbt_sim_cluster_fail(cluster, out.status);
+        rbt_message_unref(rows);
+        return false;
+    }
     const bool is_answered = out.count > 0;
     const bool is_sparse =
         rows->event.kind == RBT_SHARD_PULL && cluster->tables[rows->event.table].is_sparse;
@@ -328,6 +366,9 @@ static void receive_expel(rbt_sim_cluster *cluster, struct rbt_sim_server *serve
     if (rbt_shard_clock(server->shard, event.worker) != RBT_CLOCK_GONE) {
         struct rbt_shard_outbox out;
         const size_t ready = step(server, &event, &out);
+        if (out.status != RBT_OK) {
+            rbt_sim_cluster_fail(cluster, out.status);
+        }
         server->gone_count++;
         answer_ready(cluster, server, ready);
     }

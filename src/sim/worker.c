@@ -26,6 +26,7 @@
 enum {
     OPEN_MAX_AHEAD = RBT_LINK_WINDOW / 2,
     OPEN_MAX_PUSH = RBT_LINK_WINDOW / 4 * 3,
+    IDLE_MAX = 4, /* clocks for which rows that updates may be computed from wait to be used */
     STACK_BYTES = 1 << 20,
 };
 
@@ -56,6 +57,7 @@ static void clear_stashes(struct rbt_sim_worker *worker)
         rbt_map_clear(&worker->stash_index);
     }
     worker->stash_count = 0;
+    worker->has_bases = false;
 }
 
 void rbt_sim_worker_clear(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
@@ -289,6 +291,47 @@ static void draw_slowdown(const rbt_sim_cluster *cluster, struct rbt_sim_worker 
     }
 }
 
+/* --- Stamps of rows sent ahead --------------------------------------------------------------- */
+
+static bool has_base(const struct rbt_stash *stash)
+{
+    return stash->answer != NULL && stash->answer->event.is_base &&
+           stash->answer->event.stamp != NULL;
+}
+
+/* The lowest stamp that the worker must not let go of, if it says `least` itself: updates may yet
+ * be computed from rows that were sent ahead, or are on their way. */
+static uint64_t lower_least(const struct rbt_sim_worker *worker, uint32_t shard, uint32_t table,
+                            uint64_t least)
+{
+    uint64_t lowest = least;
+    for (uint32_t i = 0; worker->has_bases && i < worker->stash_count; i++) {
+        const struct rbt_stash *stash = worker->stashes[i];
+        if (stash->shard != shard || stash->table != table) {
+            continue;
+        }
+        lowest = stash->request_stamp < lowest ? stash->request_stamp : lowest;
+        if (has_base(stash) && stash->answer->stamp < lowest) {
+            lowest = stash->answer->stamp;
+        }
+    }
+    return lowest;
+}
+
+/* A clock has ended: rows that nobody has used for some are dropped, or what the shard keeps for
+ * them would stay for ever. */
+static void age_stashes(const struct rbt_sim_worker *worker, uint32_t shard)
+{
+    for (uint32_t i = 0; worker->has_bases && i < worker->stash_count; i++) {
+        struct rbt_stash *stash = worker->stashes[i];
+        if (stash->shard == shard && has_base(stash) && stash->call == NULL &&
+            ++stash->idle > IDLE_MAX) {
+            rbt_message_unref(stash->answer);
+            stash->answer = NULL;
+        }
+    }
+}
+
 static rbt_status push(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
                        const struct rbt_shard_event *event)
 {
@@ -305,6 +348,13 @@ static rbt_status push(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, 
         figures_of(cluster, worker)->clocks = event->marker;
         draw_slowdown(cluster, worker); /* a new clock */
     }
+    for (size_t i = 0; i < event->batch_count; i++) {
+        struct rbt_batch *batch = &message->event.batches[i];
+        batch->least = lower_least(worker, shard, batch->table, batch->least);
+    }
+    if (event->marker != RBT_MARKER_NONE) {
+        age_stashes(worker, shard);
+    }
     const uint64_t id = message->id;
     const rbt_status st = transmit(cluster, worker, shard, message);
     link->sent = st == RBT_OK ? id : link->sent;
@@ -320,6 +370,7 @@ static rbt_status request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worke
         return RBT_E_NOMEM;
     }
     message->id = ++worker->next_id;
+    message->event.least = lower_least(worker, shard, event->table, event->least);
     *sent = message; /* the session holds it until it is answered */
     return transmit(cluster, worker, shard, message);
 }
@@ -349,7 +400,8 @@ static struct rbt_stash *find_stash(struct rbt_sim_worker *worker, uint64_t subs
         rbt_free(stash);
         return NULL;
     }
-    stash->subscription = subscription;
+    *stash = (struct rbt_stash){
+        .subscription = subscription, .shard = shard, .request_stamp = RBT_STAMP_NONE};
     rbt_map_insert(&worker->stash_index, key, worker->stash_count);
     worker->stashes[worker->stash_count++] = stash;
     return stash;
@@ -366,10 +418,14 @@ static void ask_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
         return;
     }
     struct rbt_shard_event next = *event;
+    stash->idle = 0;
     next.need = floor > event->need ? floor + 1 : event->need + 1;
     if (request(cluster, worker, shard, &next, &stash->request) == RBT_OK) {
         stash->request->stash = stash;
         stash->request->is_ahead = true;
+        if (has_base(stash)) { /* stamps grow: what comes is no older than what has been used */
+            stash->request_stamp = stash->answer->stamp;
+        }
     } else {
         stash->request = NULL;
     }
@@ -434,6 +490,8 @@ static rbt_status pull_eagerly(rbt_sim_cluster *cluster, struct rbt_sim_worker *
     if (stash == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate room for rows sent ahead");
     }
+    stash->table = call->event.table;
+    worker->has_bases = worker->has_bases || call->event.is_base;
     if (is_fresh(stash, &call->event)) {
         if (!has_least(stash, &call->event)) {
             return pull_now(cluster, worker, call, stash);
@@ -547,6 +605,7 @@ static void keep_newest(struct rbt_stash *stash, struct rbt_message *answer)
         rbt_message_ref(answer);
         rbt_message_unref(stash->answer);
         stash->answer = answer;
+        stash->idle = 0;
     }
 }
 
@@ -555,7 +614,10 @@ static void receive_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worke
                           struct rbt_stash *stash, struct rbt_message *answer)
 {
     stash->request = NULL;
-    keep_newest(stash, answer);
+    stash->request_stamp = RBT_STAMP_NONE;
+    if (!answer->is_withheld) {
+        keep_newest(stash, answer);
+    }
     struct rbt_driver_call *call = stash->call;
     if (call == NULL) {
         return;

@@ -251,3 +251,10 @@ void rbt_index_find_batch(const struct rbt_index *index, const uint64_t *keys,
         compare(&w, i);
     }
 }
+
+size_t rbt_index_bytes(const struct rbt_index *index)
+{
+    RBT_ASSERT(index->count <= index->line_count * PLACES);
+    RBT_ASSERT(index->line_count <= UINT32_MAX);
+    return index->line_count * sizeof *index->lines;
+}

@@ -32,6 +32,8 @@ RBT_MUST_USE rbt_status rbt_index_reserve(struct rbt_index *index, const uint64_
 /* Adds a key that is not there, with the next slot; room must have been reserved. */
 uint32_t rbt_index_add(struct rbt_index *index, uint64_t key);
 
+size_t rbt_index_bytes(const struct rbt_index *index);
+
 /* Slot of a key, or RBT_SLOT_NONE. */
 uint32_t rbt_index_find(const struct rbt_index *index, const uint64_t *keys, uint64_t key);
 

@@ -175,6 +175,13 @@ static void fetch_row(const rbt_row_store *rows, uint32_t slot)
     }
 }
 
+/* What is to be called for rows. */
+struct visit {
+    rbt_rows_visitor function;
+    void *context;
+    size_t begin;
+};
+
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -376,6 +383,49 @@ static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
     RBT_ASSERT(rows->count <= rows->capacity);
 }
 
+/* The wave starts at row visit->begin of the batch. */
+static void visit_wave(const rbt_row_store *rows, const struct rbt_batch *batch, size_t count,
+                       const uint32_t *slots, const struct visit *visit)
+{
+    RBT_ASSERT(visit->begin + count <= batch->count);
+    RBT_ASSERT(visit->function != NULL);
+    for (size_t i = 0; i < count; i++) {
+        fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
+        if (slots[i] != RBT_SLOT_NONE) {
+            visit->function(visit->context, slots[i], rbt_batch_position(batch, visit->begin + i));
+        }
+    }
+}
+
+void rbt_rows_update(rbt_row_store *rows, const struct rbt_batch *batch, rbt_rows_visitor visit,
+                     void *context)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(batch->offsets == NULL);
+    uint32_t slots[WAVE];
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        const struct visit wave = {visit, context, begin};
+        find_slots(rows, batch, begin, count, slots);
+        create_missing(rows, batch, begin, count, slots);
+        visit_wave(rows, batch, count, slots, &wave);
+    }
+}
+
+void rbt_rows_visit(const rbt_row_store *rows, const struct rbt_batch *batch,
+                    rbt_rows_visitor visit, void *context)
+{
+    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(batch->offsets == NULL);
+    uint32_t slots[WAVE];
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        const struct visit wave = {visit, context, begin};
+        find_slots(rows, batch, begin, count, slots);
+        visit_wave(rows, batch, count, slots, &wave);
+    }
+}
+
 static struct rbt_sparse_row *sparse_row(const rbt_row_store *rows, uint32_t slot)
 {
     RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
@@ -486,4 +536,17 @@ const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot)
     RBT_ASSERT(rows->block != NULL);
     RBT_ASSERT(slot < rows->count);
     return rows->block + slot * rows->stride;
+}
+
+void *rbt_rows_row(rbt_row_store *rows, uint32_t slot)
+{
+    RBT_ASSERT(rows->block != NULL);
+    RBT_ASSERT(slot < rows->count);
+    return rows->block + slot * rows->stride;
+}
+
+size_t rbt_rows_bytes(const rbt_row_store *rows)
+{
+    RBT_ASSERT(rows->count <= rows->capacity);
+    return rows->count * (sizeof *rows->keys + rows->stride) + rbt_index_bytes(&rows->index);
 }

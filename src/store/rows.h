@@ -52,6 +52,16 @@ size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch);
  * changes nothing. Room for all of them must have been reserved. */
 void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch);
 
+/* The same with a function that is called for every row, with its slot and its position in the
+ * batch, instead of a merge. Dense rows only. */
+typedef void (*rbt_rows_visitor)(void *context, uint32_t slot, size_t position);
+void rbt_rows_update(rbt_row_store *rows, const struct rbt_batch *batch, rbt_rows_visitor visit,
+                     void *context);
+
+/* Calls the function for the rows of the batch that exist. */
+void rbt_rows_visit(const rbt_row_store *rows, const struct rbt_batch *batch,
+                    rbt_rows_visitor visit, void *context);
+
 /* The elements of a sparse row, valid until the next update; empty if it does not exist. */
 struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t key);
 
@@ -64,5 +74,9 @@ void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch);
 /* Row number `slot`: its key, its values and, after them, its state. */
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);
 const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot);
+void *rbt_rows_row(rbt_row_store *rows, uint32_t slot); /* the same, to be changed */
+
+/* Memory in use: keys, index, values and states. Elements of sparse rows are not counted. */
+size_t rbt_rows_bytes(const rbt_row_store *rows);
 
 #endif

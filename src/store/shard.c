@@ -33,34 +33,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/mutant.h"
-#include "core/gate.h"
-#include "core/vclock.h"
-#include "store/bins.h"
-
-struct table {
-    bool is_open;
-    struct rbt_schema schema;
-    rbt_partial partial;
-    int64_t staleness;
-    rbt_row_store *rows;
-    rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
-    uint64_t *applied;   /* per worker: highest sequence that is visible */
-    struct rbt_bins bins;
-    void *scratch;          /* one row, for bins that are packed */
-    size_t pending_missing; /* within a PUSH: rows that the batches prepared so far will create,
-                               unless they are held; else 0 */
-};
-
-struct rbt_shard {
-    struct rbt_shard_options options;
-    rbt_gate *gate;
-    struct rbt_gate_effect *ready; /* the gate's outbox */
-    struct table *tables;          /* table_max */
-    uint32_t table_count;          /* one past the last one open */
-    uint64_t *arrived;             /* per worker: all messages up to this sequence have come */
-    uint64_t updates;
-    uint64_t duplicates;
-};
+#include "store/shard_state.h"
 
 rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard **shard)
 {
@@ -92,24 +65,13 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
     return RBT_OK;
 }
 
-static void close_table(struct table *table)
-{
-    RBT_ASSERT(table->pending_missing == 0);
-    rbt_free(table->scratch);
-    rbt_bins_deinit(&table->bins);
-    rbt_free(table->applied);
-    rbt_vclock_destroy(table->arrived);
-    rbt_rows_destroy(table->rows);
-    *table = (struct table){0};
-}
-
 void rbt_shard_destroy(rbt_shard *shard)
 {
     if (shard == NULL) {
         return;
     }
     for (uint32_t i = 0; i < shard->table_count; i++) {
-        close_table(&shard->tables[i]);
+        rbt_shard_close_table(&shard->tables[i]);
     }
     rbt_free(shard->arrived);
     rbt_free(shard->tables);
@@ -118,7 +80,7 @@ void rbt_shard_destroy(rbt_shard *shard)
     rbt_free(shard);
 }
 
-static struct table *table_at(rbt_shard *shard, uint32_t index)
+static struct rbt_shard_state *table_at(rbt_shard *shard, uint32_t index)
 {
     RBT_ASSERT(index < shard->table_count);
     RBT_ASSERT(shard->tables[index].is_open);
@@ -126,7 +88,7 @@ static struct table *table_at(rbt_shard *shard, uint32_t index)
 }
 
 /* Whether the staleness keeps updates of this clock back: clock >= floor + s. */
-static bool is_beyond(const struct table *table, int64_t clock, int64_t floor)
+static bool is_beyond(const struct rbt_shard_state *table, int64_t clock, int64_t floor)
 {
     RBT_ASSERT(clock >= 0);
     RBT_ASSERT(floor >= 0);
@@ -135,8 +97,8 @@ static bool is_beyond(const struct table *table, int64_t clock, int64_t floor)
 }
 
 /* Whether updates stamped `id` may be shown, given the worker's clock and the floor. */
-static bool may_show(const struct table *table, const struct rbt_bin_id *id, int64_t worker_clock,
-                     int64_t floor)
+static bool may_show(const struct rbt_shard_state *table, const struct rbt_bin_id *id,
+                     int64_t worker_clock, int64_t floor)
 {
     RBT_ASSERT(id->clock >= 0);
     RBT_ASSERT(floor <= worker_clock);
@@ -144,20 +106,47 @@ static bool may_show(const struct table *table, const struct rbt_bin_id *id, int
     return is_complete && !is_beyond(table, id->clock, floor);
 }
 
-static void note_applied(rbt_shard *shard, struct table *table, const struct rbt_bin_id *id,
-                         size_t row_count)
+static void note_applied(rbt_shard *shard, struct rbt_shard_state *table,
+                         const struct rbt_bin_id *id, size_t row_count)
 {
     RBT_ASSERT(id->worker < shard->options.worker_count);
     if (id->sequence > table->applied[id->worker]) {
         table->applied[id->worker] = id->sequence;
     }
-    shard->updates += row_count > 0;
+    shard->updates += row_count > 0 || table->ruling != NULL;
     RBT_ASSERT(table->applied[id->worker] >= id->sequence);
+}
+
+/* Changes rows as the table's rule says, or by merging. */
+static void apply(struct rbt_shard_state *table, const struct rbt_bin_id *id,
+                  const struct rbt_batch *batch)
+{
+    RBT_ASSERT(table->is_open);
+    if (table->ruling != NULL) {
+        rbt_ruling_apply(table->ruling, table->rows, id, batch);
+    } else {
+        rbt_rows_merge(table->rows, batch);
+    }
+}
+
+/* The same with a held bin. */
+static void apply_bin(struct rbt_shard_state *table, const struct rbt_bin *bin)
+{
+    struct rbt_batch batch;
+    size_t i = 0;
+    while (rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch)) {
+        apply(table, &bin->id, &batch);
+        i++;
+    }
+    RBT_ASSERT(i > 0 || bin->batch.count == 0);
+    if (table->ruling != NULL) {
+        rbt_ruling_unpin(table->ruling, bin->id.worker, bin->batch.base);
+    }
 }
 
 /* Applies held bins that may be shown, in their order; only those before `limit`, if it is given.
  * One that must wait does not hold up those behind it: its worker may be slow within its clock. */
-static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_id *limit)
+static void release(rbt_shard *shard, struct rbt_shard_state *table, const struct rbt_bin_id *limit)
 {
     RBT_ASSERT(table->is_open);
     RBT_ASSERT(limit == NULL || limit->worker < shard->options.worker_count);
@@ -174,17 +163,14 @@ static void release(rbt_shard *shard, struct table *table, const struct rbt_bin_
             continue;
         }
         RBT_DEBUG_ASSERT(bin->id.worker < shard->options.worker_count);
-        struct rbt_batch batch;
-        for (size_t i = 0; rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch); i++) {
-            rbt_rows_merge(table->rows, &batch);
-        }
+        apply_bin(table, bin);
         note_applied(shard, table, &bin->id, bin->batch.count);
         rbt_bins_drop(&table->bins, at);
     }
 }
 
 /* (1) */
-static bool is_settled(const rbt_shard *shard, const struct table *table)
+static bool is_settled(const rbt_shard *shard, const struct rbt_shard_state *table)
 {
     const int64_t floor = rbt_gate_floor(shard->gate);
     const struct rbt_bin *bin = NULL;
@@ -208,6 +194,32 @@ static void release_all(rbt_shard *shard)
     }
 }
 
+/* Lets go what rules keep for nobody any more. */
+static void settle_rules(rbt_shard *shard)
+{
+    const int64_t floor = rbt_gate_floor(shard->gate);
+    RBT_ASSERT(floor >= 0);
+    for (uint32_t i = 0; i < shard->table_count; i++) {
+        struct rbt_shard_state *table = &shard->tables[i];
+        if (table->ruling != NULL) {
+            shard->changes += rbt_ruling_expire(table->ruling, table->rows, floor) ? 1 : 0;
+        }
+    }
+}
+
+/* The first rule that has failed: its table is of no more use, and neither is the job. */
+static rbt_status rules_status(const rbt_shard *shard)
+{
+    rbt_status st = RBT_OK;
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
+    for (uint32_t i = 0; st == RBT_OK && i < shard->table_count; i++) {
+        if (shard->tables[i].ruling != NULL) {
+            st = rbt_ruling_status(shard->tables[i].ruling);
+        }
+    }
+    return st;
+}
+
 /* Adds what the gate has let through to the outbox. */
 static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *ready,
                          struct rbt_shard_outbox *out)
@@ -221,7 +233,7 @@ static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *r
     }
 }
 
-static bool is_duplicate(const struct table *table, const struct rbt_shard_event *event)
+static bool is_duplicate(const struct rbt_shard_state *table, const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
@@ -232,7 +244,7 @@ static bool is_duplicate(const struct table *table, const struct rbt_shard_event
 /* Whether a part of the message has come before, cut elsewhere. Nobody cuts messages yet; whoever
  * will must say which parts an answer contains, so for now it is refused rather than applied twice.
  */
-static bool is_cut(const struct table *table, const struct rbt_shard_event *event)
+static bool is_cut(const struct rbt_shard_state *table, const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
@@ -253,9 +265,12 @@ static int64_t clock_after(const rbt_shard *shard, const struct rbt_shard_event 
 /* Does all that can fail for one batch: makes room, or a held copy. Room is made for what is held
  * and for earlier batches of the message as well, since neither is in the rows yet. */
 static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
-                          const struct rbt_batch *batch)
+                          struct rbt_batch *batch)
 {
-    struct table *table = table_at(shard, batch->table);
+    struct rbt_shard_state *table = table_at(shard, batch->table);
+    if (table->ruling != NULL) {
+        batch->base = rbt_ruling_base(table->ruling, event->worker, batch->base);
+    }
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
@@ -290,7 +305,7 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     RBT_ASSERT(count <= event->batch_count);
     for (size_t i = 0; i < count; i++) {
-        struct table *table = table_at(shard, event->batches[i].table);
+        struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
         if (is_duplicate(table, event)) {
             continue;
         }
@@ -309,8 +324,8 @@ static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *ev
     rbt_status st = RBT_OK;
     size_t count = 0;
     while (st == RBT_OK && count < event->batch_count) {
-        const struct rbt_batch *batch = &event->batches[count];
-        const struct table *table = table_at(shard, batch->table);
+        struct rbt_batch *batch = &event->batches[count];
+        const struct rbt_shard_state *table = table_at(shard, batch->table);
         if (is_cut(table, event)) {
             st = rbt_fail(RBT_E_INVALID, "message %llu of worker %u comes again with other keys",
                           (unsigned long long)event->sequence, event->worker);
@@ -333,16 +348,36 @@ static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *ev
 static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
                    const struct rbt_batch *batch)
 {
-    struct table *table = table_at(shard, batch->table);
+    struct rbt_shard_state *table = table_at(shard, batch->table);
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = rbt_gate_clock(shard->gate, event->worker);
     RBT_ASSERT(event->marker == RBT_MARKER_NONE || clock >= event->marker); /* noted before */
     RBT_ASSERT(table->pending_missing == 0);
     if (may_show(table, &id, clock, rbt_gate_floor(shard->gate))) {
         release(shard, table, &id);
-        rbt_rows_merge(table->rows, batch);
+        apply(table, &id, batch);
         note_applied(shard, table, &id, batch->count);
+    } else if (table->ruling != NULL) {
+        rbt_ruling_pin(table->ruling, event->worker, batch->base);
     }
+}
+
+/* Notes which reads the worker still has, once its updates are in. */
+static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
+    for (size_t i = 0; i < event->batch_count; i++) {
+        struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
+        if (table->ruling != NULL) {
+            rbt_ruling_release(table->ruling, event->worker, event->batches[i].least);
+        }
+    }
+    for (uint32_t i = 0; event->marker != RBT_MARKER_NONE && i < shard->table_count; i++) {
+        if (shard->tables[i].ruling != NULL) {
+            rbt_ruling_end_clock(shard->tables[i].ruling, event->worker);
+        }
+    }
+    RBT_ASSERT(event->worker < shard->options.worker_count);
 }
 
 /* Shows or has held all batches that are new, and notes that they have arrived. Cannot fail. */
@@ -359,7 +394,7 @@ static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
     shard->duplicates += has_known;
     /* Afterwards, since several batches may be of one table. */
     for (size_t i = 0; i < event->batch_count; i++) {
-        struct table *table = table_at(shard, event->batches[i].table);
+        struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
         if (is_duplicate(table, event)) {
             continue;
         }
@@ -422,15 +457,17 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
     commit_all(shard, event);
     if (event->sequence > shard->arrived[event->worker]) {
         shard->arrived[event->worker] = event->sequence;
+        note_reads(shard, event);
     }
     if (event->marker != RBT_MARKER_NONE) {
         release_all(shard); /* (1) */
     }
+    settle_rules(shard);
     report_ready(shard, &ready, out);
-    RBT_ASSERT(out->status == RBT_OK);
+    out->status = rules_status(shard);
 }
 
-static void scan(const struct table *table, struct rbt_shard_scan *scan)
+static void scan(const struct rbt_shard_state *table, struct rbt_shard_scan *scan)
 {
     RBT_ASSERT(scan->capacity == 0 || scan->keys != NULL);
     RBT_ASSERT(scan->capacity == 0 || scan->values != NULL);
@@ -448,15 +485,26 @@ static void scan(const struct table *table, struct rbt_shard_scan *scan)
         }
         if (scan->count < scan->capacity) {
             scan->keys[scan->count] = key;
-            memcpy(scan->values + scan->count * row_size, rbt_rows_values(table->rows, slot),
-                   row_size);
+            char *to = scan->values + scan->count * row_size;
+            if (table->ruling != NULL) {
+                rbt_ruling_read_result(table->ruling, table->rows, slot, (float *)to);
+            } else {
+                memcpy(to, rbt_rows_values(table->rows, slot), row_size);
+            }
         }
         scan->count++;
     }
 }
 
+/* Which versions a PULL wants: those below. */
+static uint64_t versions_of(const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->kind == RBT_SHARD_PULL);
+    return event->is_stable ? event->stable : RBT_RULE_NO_VERSION;
+}
+
 /* Writes what was asked for: rows, elements of a sparse row, or a range. */
-static void answer(struct table *table, const struct rbt_shard_event *event)
+static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->kind == RBT_SHARD_SCAN || event->batch_count == 1);
     RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->scan != NULL);
@@ -469,9 +517,12 @@ static void answer(struct table *table, const struct rbt_shard_event *event)
             rbt_rows_peek_sparse(table->rows, event->batches[0].keys[0]);
         event->on_elements(event->context, row.index, row.values, row.count);
     } else {
-        const void *view =
-            event->view == NULL ? NULL : rbt_rows_view(table->rows, &event->batches[0]);
-        if (view == NULL) {
+        const void *view = event->view == NULL || table->ruling != NULL
+                               ? NULL
+                               : rbt_rows_view(table->rows, &event->batches[0]);
+        if (table->ruling != NULL) {
+            rbt_ruling_read(table->ruling, table->rows, &event->batches[0], versions_of(event));
+        } else if (view == NULL) {
             rbt_rows_read(table->rows, &event->batches[0]);
         }
         if (event->view != NULL) {
@@ -483,11 +534,32 @@ static void answer(struct table *table, const struct rbt_shard_event *event)
     }
 }
 
+/* A read of a table with a rule: its stamp, and whether updates will name it. A read that has
+ * overtaken updates of its worker must not let go what these name. */
+static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *table,
+                            const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
+    rbt_status st = rbt_ruling_status(table->ruling);
+    uint64_t stamp = rbt_ruling_stamp(table->ruling);
+    if (st == RBT_OK && event->kind == RBT_SHARD_PULL && event->is_base) {
+        RBT_ASSERT(event->worker < shard->options.worker_count);
+        const bool is_after = event->sequence <= shard->arrived[event->worker];
+        st = rbt_ruling_hold(table->ruling, event->worker, is_after ? event->least : 0,
+                             versions_of(event), &stamp);
+        settle_rules(shard);
+    }
+    if (st == RBT_OK && event->stamp != NULL) {
+        *event->stamp = stamp;
+    }
+    return st;
+}
+
 static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
     RBT_ASSERT(out->count == 0);
-    struct table *table = table_at(shard, event->table);
+    struct rbt_shard_state *table = table_at(shard, event->table);
     RBT_ASSERT(event->applied_first + event->applied_count <= shard->options.worker_count);
     struct rbt_gate_outbox ready = {.effects = shard->ready};
     const struct rbt_gate_event read = {
@@ -495,6 +567,10 @@ static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
     rbt_gate_step(shard->gate, &read, &ready);
     RBT_ASSERT(ready.count <= 1); /* a read moves no clock */
     if (ready.count == 1 && ready.effects[0].status == RBT_OK) {
+        out->status = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
+        if (out->status != RBT_OK) {
+            return;
+        }
         answer(table, event);
         out->effects[out->count++] =
             (struct rbt_shard_effect){.kind = RBT_SHARD_ANSWERED, .request = event->request};
@@ -518,50 +594,13 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
     rbt_gate_step(shard->gate, &gone, &ready);
     RBT_ASSERT(rbt_gate_clock(shard->gate, worker) == RBT_CLOCK_GONE);
     release_all(shard); /* (1) */
+    for (uint32_t i = 0; i < shard->table_count; i++) {
+        if (shard->tables[i].ruling != NULL) {
+            rbt_ruling_release(shard->tables[i].ruling, worker, RBT_STAMP_NONE);
+        }
+    }
+    settle_rules(shard);
     report_ready(shard, &ready, out);
-}
-
-static rbt_status fill_table(rbt_shard *shard, struct table *table,
-                             const struct rbt_shard_table *schema)
-{
-    RBT_ASSERT(!table->is_open);
-    RBT_ASSERT(schema->width > 0);
-    RBT_ASSERT(schema->layout == RBT_DENSE || schema->init == RBT_INIT_ZERO);
-    table->is_open = true;
-    table->partial = schema->partial;
-    table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
-                                        .layout = schema->layout,
-                                        .width = schema->width,
-                                        .state_width = schema->state_width,
-                                        .initial = {.type = schema->type,
-                                                    .init = schema->init,
-                                                    .width = schema->width,
-                                                    .a = schema->a,
-                                                    .b = schema->b,
-                                                    .seed = schema->seed}};
-    table->applied = rbt_calloc(shard->options.worker_count, sizeof *table->applied);
-    if (schema->layout == RBT_DENSE) {
-        table->scratch = rbt_calloc(schema->width, rbt_merge_size(schema->type));
-    }
-    if (table->applied == NULL || (schema->layout == RBT_DENSE && table->scratch == NULL)) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
-    }
-    const struct rbt_vclock_options arrived = {.node_count = shard->options.worker_count,
-                                               .range_max = shard->options.range_max};
-    rbt_status st = rbt_vclock_create(&arrived, &table->arrived);
-    return st != RBT_OK ? st : rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
-}
-
-static bool has_schema(const struct table *table, const struct rbt_shard_table *schema)
-{
-    const struct rbt_schema *own = &table->schema;
-    const struct rbt_initial *initial = &own->initial;
-    RBT_ASSERT(table->is_open);
-    return own->kind.type == schema->type && own->kind.merge == schema->merge &&
-           own->layout == schema->layout && own->width == schema->width &&
-           own->state_width == schema->state_width && table->partial == schema->partial &&
-           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
-           initial->seed == schema->seed;
 }
 
 /* Opens the table; if it is open already, takes over the new staleness. A table that is open with
@@ -571,16 +610,16 @@ static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
 {
     RBT_ASSERT(event->table < shard->options.table_max);
     RBT_ASSERT(event->schema != NULL);
-    struct table *table = &shard->tables[event->table];
-    if (!table->is_open || !has_schema(table, event->schema)) {
-        struct table fresh = {0};
-        out->status = fill_table(shard, &fresh, event->schema);
+    struct rbt_shard_state *table = &shard->tables[event->table];
+    if (!table->is_open || !rbt_shard_has_schema(table, event->schema)) {
+        struct rbt_shard_state fresh = {0};
+        out->status = rbt_shard_open_table(shard, &fresh, event->schema);
         if (out->status != RBT_OK) {
-            close_table(&fresh);
+            rbt_shard_close_table(&fresh);
             return;
         }
         RBT_ASSERT(!table->is_open || rbt_rows_count(table->rows) == 0);
-        close_table(table);
+        rbt_shard_close_table(table);
         *table = fresh;
         if (event->table >= shard->table_count) {
             shard->table_count = event->table + 1;
@@ -600,11 +639,14 @@ static void reset(rbt_shard *shard)
     RBT_ASSERT(rbt_gate_floor(shard->gate) == 0);
     memset(shard->arrived, 0, shard->options.worker_count * sizeof *shard->arrived);
     for (uint32_t i = 0; i < shard->table_count; i++) {
-        struct table *table = table_at(shard, i);
+        struct rbt_shard_state *table = table_at(shard, i);
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
         RBT_ASSERT(table->bins.missing == 0);
         rbt_vclock_reset(table->arrived);
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
+        if (table->ruling != NULL) {
+            rbt_ruling_reset(table->ruling);
+        }
     }
 }
 
@@ -634,55 +676,6 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
         break;
     }
     out->floor = rbt_gate_floor(shard->gate);
-    out->version = shard->updates;
+    out->version = shard->updates + shard->changes;
     RBT_ASSERT(out->count <= (size_t)shard->options.parked_max + 1);
-}
-
-uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)
-{
-    RBT_ASSERT(worker < shard->options.worker_count);
-    RBT_ASSERT(shard->arrived != NULL);
-    return shard->arrived[worker];
-}
-
-int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker)
-{
-    RBT_ASSERT(worker < shard->options.worker_count);
-    RBT_ASSERT(shard->gate != NULL);
-    return rbt_gate_clock(shard->gate, worker);
-}
-
-void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
-                          void (*visit)(void *context, const struct rbt_shard_held *held),
-                          void *context)
-{
-    RBT_ASSERT(table < shard->table_count);
-    RBT_ASSERT(shard->tables[table].is_open);
-    const struct table *from = &shard->tables[table];
-    const struct rbt_bin *bin = NULL;
-    for (size_t at = 0; (bin = rbt_bins_at(&from->bins, at)) != NULL; at++) {
-        struct rbt_shard_held held = {.worker = bin->id.worker, .clock = bin->id.clock};
-        for (size_t i = 0; rbt_bins_unpack(bin, &from->schema, i, from->scratch, &held.batch);
-             i++) {
-            visit(context, &held);
-        }
-    }
-}
-
-bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table)
-{
-    RBT_ASSERT(table < shard->table_count);
-    RBT_ASSERT(shard->tables[table].is_open);
-    return true;
-}
-
-void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
-{
-    RBT_ASSERT(shard->table_count <= shard->options.table_max);
-    *stats = (struct rbt_shard_stats){.updates = shard->updates, .duplicates = shard->duplicates};
-    for (uint32_t i = 0; i < shard->table_count; i++) {
-        const struct table *table = &shard->tables[i];
-        stats->rows += rbt_rows_count(table->rows);
-        stats->held += table->bins.count;
-    }
 }

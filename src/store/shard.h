@@ -65,6 +65,10 @@ void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
                           void (*visit)(void *context, const struct rbt_shard_held *held),
                           void *context);
 
+/* One above the highest version that an update of the table has been mapped to; 0 without a rule.
+ */
+uint64_t rbt_shard_version(const rbt_shard *shard, uint32_t table);
+
 /* Whether rows of the table may be sent before somebody asks: not when its rule keeps too many
  * snapshots already. */
 bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table);

@@ -14,7 +14,7 @@
 #include <rubato/status.h>
 
 enum {
-    RBT_WIRE_VERSION = 1,
+    RBT_WIRE_VERSION = 2,
     RBT_FRAME_HEADER = 32,
     RBT_FRAME_ALIGN = 8,
 };
@@ -55,6 +55,7 @@ enum rbt_frame_kind {
 enum {
     RBT_FRAME_HAS_LEFT = 1,  /* ACK, ROWS: the worker's LEAVE has arrived, too */
     RBT_FRAME_TRY_AGAIN = 2, /* REFUSED: a new connection may do better */
+    RBT_FRAME_FAILURE = 4,   /* REFUSED: the job has failed at the shard; id: its status, negated */
 };
 
 /* A header, taken apart. */

@@ -24,9 +24,24 @@ enum {
     STATUS_MIN = RBT_E_INTERRUPTED,
 };
 
+/* Flags of a PULL, in the byte behind the number of workers, and of ROWS. */
+enum {
+    PULL_STAMP = 1,
+    PULL_BASE = 2,
+    PULL_AHEAD = 4,
+    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD,
+    PULL_FLAGS_AT = 24, /* bits */
+    ROWS_PARKED = 1,
+    ROWS_STAMP = 2,
+    ROWS_WITHHELD = 4,
+    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD,
+};
+
+_Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the flags of a PULL");
+
 _Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_WIRE_NAME_MAX <= RBT_WIRE_SHORT_MAX,
                "HELLO is short");
-_Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX +
+_Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX + RBT_WIRE_RULE_MAX +
                        RBT_WIRE_TEXT_MAX <=
                    RBT_WIRE_SHORT_MAX,
                "DONE is short");
@@ -118,12 +133,18 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
 {
     RBT_ASSERT(pull->applied_count <= RBT_WIRE_WORKERS_MAX);
     RBT_ASSERT(pull->applied_first <= RBT_WIRE_WORKERS_MAX - pull->applied_count);
+    const uint32_t flags = (pull->wants_stamp ? PULL_STAMP : 0U) |
+                           (pull->is_base ? PULL_BASE : 0U) | (pull->is_ahead ? PULL_AHEAD : 0U);
     char *at = to + RBT_FRAME_HEADER;
     rbt_bytes_put_u64(&at, (uint64_t)pull->need);
     rbt_bytes_put_u64(&at, pull->subscription);
     rbt_bytes_put_u32(&at, pull->applied_first);
-    rbt_bytes_put_u32(&at, pull->applied_count);
+    rbt_bytes_put_u32(&at, pull->applied_count | flags << PULL_FLAGS_AT);
     RBT_ASSERT(at == to + RBT_WIRE_PULL_BYTES);
+    if (pull->is_base) {
+        rbt_bytes_put_u64(&at, pull->least);
+        rbt_bytes_put_u64(&at, pull->sequence);
+    }
     return written(to, at);
 }
 
@@ -145,12 +166,18 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
 {
     RBT_ASSERT(answer->applied_count <= RBT_WIRE_WORKERS_MAX);
     RBT_ASSERT(answer->applied_count == 0 || answer->applied != NULL);
+    const uint32_t flags = (answer->was_parked ? ROWS_PARKED : 0U) |
+                           (answer->has_stamp ? ROWS_STAMP : 0U) |
+                           (answer->is_withheld ? ROWS_WITHHELD : 0U);
     char *at = to + RBT_FRAME_HEADER;
     put_news(&at, &answer->news);
     rbt_bytes_put_u64(&at, answer->scan_count);
     rbt_bytes_put_u32(&at, answer->applied_count);
-    rbt_bytes_put_u32(&at, answer->was_parked);
+    rbt_bytes_put_u32(&at, flags);
     RBT_ASSERT(at == to + RBT_WIRE_ANSWER_BYTES);
+    if (answer->has_stamp) {
+        rbt_bytes_put_u64(&at, answer->stamp);
+    }
     if (answer->applied_count > 0) {
         rbt_bytes_put(&at, answer->applied, answer->applied_count * sizeof *answer->applied);
     }
@@ -190,11 +217,13 @@ static void put_table(char **to, const struct rbt_wire_table *table)
     rbt_bytes_put_u32(to, 0);
     RBT_ASSERT(*to == start + TABLE_BYTES);
     put_text(to, table->name, RBT_WIRE_NAME_MAX);
+    put_text(to, table->rule, RBT_WIRE_RULE_MAX);
 }
 
 size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
 {
     RBT_ASSERT(memchr(table->name, 0, sizeof table->name) != NULL);
+    RBT_ASSERT(memchr(table->rule, 0, sizeof table->rule) != NULL);
     char *at = to + RBT_FRAME_HEADER;
     put_table(&at, table);
     return written(to, at);
@@ -389,11 +418,26 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     struct rbt_wire_pull read = {.need = (int64_t)rbt_bytes_get_u64(&at)};
     read.subscription = rbt_bytes_get_u64(&at);
     read.applied_first = rbt_bytes_get_u32(&at);
-    read.applied_count = rbt_bytes_get_u32(&at);
+    const uint32_t counted = rbt_bytes_get_u32(&at);
+    const uint32_t flags = counted >> PULL_FLAGS_AT;
+    read.applied_count = counted & ((1U << PULL_FLAGS_AT) - 1);
+    read.wants_stamp = (flags & PULL_STAMP) != 0;
+    read.is_base = (flags & PULL_BASE) != 0;
+    read.is_ahead = (flags & PULL_AHEAD) != 0;
     RBT_ASSERT(at == from->at + PULL_BYTES);
     if (read.applied_first > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > RBT_WIRE_WORKERS_MAX - read.applied_first) {
         return wrong("PULL", "workers out of range");
+    }
+    if ((flags & ~(uint32_t)PULL_FLAGS) != 0) {
+        return wrong("PULL", "flags that mean nothing");
+    }
+    if (read.is_base && from->end - at < RBT_WIRE_PULL_BASE) {
+        return wrong("PULL", "too few bytes");
+    }
+    if (read.is_base) {
+        read.least = rbt_bytes_get_u64(&at);
+        read.sequence = rbt_bytes_get_u64(&at);
     }
     RBT_ASSERT(read.applied_first <= RBT_WIRE_WORKERS_MAX - read.applied_count);
     *pull = read;
@@ -437,16 +481,22 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     struct rbt_wire_answer read = {.news = take_news(&at)};
     read.scan_count = rbt_bytes_get_u64(&at);
     read.applied_count = rbt_bytes_get_u32(&at);
-    const uint32_t was_parked = rbt_bytes_get_u32(&at);
-    read.was_parked = was_parked != 0;
+    const uint32_t flags = rbt_bytes_get_u32(&at);
+    read.was_parked = (flags & ROWS_PARKED) != 0;
+    read.has_stamp = (flags & ROWS_STAMP) != 0;
+    read.is_withheld = (flags & ROWS_WITHHELD) != 0;
     RBT_ASSERT(at == from->at + ANSWER_BYTES);
     RBT_ASSERT((uintptr_t)at % RBT_FRAME_ALIGN == 0);
+    if ((flags & ~(uint32_t)ROWS_FLAGS) != 0) {
+        return wrong("ROWS", "flags that mean nothing");
+    }
+    if (read.has_stamp && from->end - at < RBT_WIRE_ANSWER_STAMP) {
+        return wrong("ROWS", "too few bytes");
+    }
+    read.stamp = read.has_stamp ? rbt_bytes_get_u64(&at) : 0;
     if (read.applied_count > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > (size_t)(from->end - at) / sizeof(uint64_t)) {
         return wrong("ROWS", "more workers than it can hold");
-    }
-    if (was_parked > 1) {
-        return wrong("ROWS", "a flag that is neither 0 nor 1");
     }
     read.applied = (const uint64_t *)(const void *)at;
     *answer = read;
@@ -490,7 +540,8 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     if (must_exist > 1 || zero != 0) {
         return wrong("TABLE", "bytes that mean nothing");
     }
-    const rbt_status text = get_text(&cursor, read.name, sizeof read.name);
+    rbt_status text = get_text(&cursor, read.name, sizeof read.name);
+    text = text != RBT_OK ? text : get_text(&cursor, read.rule, sizeof read.rule);
     if (text != RBT_OK) {
         return text;
     }

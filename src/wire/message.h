@@ -21,6 +21,7 @@
 enum {
     RBT_WIRE_NAME_MAX = 256, /* bytes of a name, with its terminating zero */
     RBT_WIRE_TEXT_MAX = 1024,
+    RBT_WIRE_RULE_MAX = 1024, /* bytes of a rule's text, the same */
     RBT_WIRE_BATCHES_MAX = 1 << 16,
     RBT_WIRE_WORKERS_MAX = 1 << 16,
 };
@@ -61,6 +62,11 @@ struct rbt_wire_pull {
     uint64_t subscription;
     uint32_t applied_first;
     uint32_t applied_count;
+    bool wants_stamp; /* the answer must have one */
+    bool is_ahead;    /* nobody waits for the rows yet: they may be withheld */
+    bool is_base;     /* see struct rbt_shard_event; and if so: */
+    uint64_t least;
+    uint64_t sequence;
 };
 
 struct rbt_wire_scan {
@@ -75,6 +81,9 @@ struct rbt_wire_scan {
 struct rbt_wire_answer {
     struct rbt_wire_news news;
     bool was_parked;
+    bool is_withheld; /* there are no rows: they must be asked for when they are wanted */
+    bool has_stamp;   /* the PULL wanted it */
+    uint64_t stamp;
     uint64_t scan_count; /* how many rows there are in the range, even without room for them */
     uint32_t applied_count;
     const uint64_t *applied; /* writing: borrowed; reading: in the message */
@@ -96,13 +105,15 @@ struct rbt_wire_table {
     uint64_t rows_expected;
     bool must_exist; /* a reader's: only asks for it, by name; the answer is in DONE */
     char name[RBT_WIRE_NAME_MAX];
+    char rule[RBT_WIRE_RULE_MAX]; /* its text, or "" */
 };
 
 /* DONE. */
 struct rbt_wire_done {
     struct rbt_wire_news news;
     int32_t status;      /* enum rbt_status */
-    uint64_t figures[8]; /* STATS: updates, duplicates, rows, held, bytes of rows; then zero */
+    uint64_t figures[8]; /* STATS: updates, duplicates, rows, held; bytes of rows, how many of them
+                            for rules; most versions, most snapshots */
     struct rbt_wire_table table; /* TABLE: as it is at the shard */
     char text[RBT_WIRE_TEXT_MAX];
 };
@@ -111,10 +122,12 @@ struct rbt_wire_done {
 enum {
     RBT_WIRE_PUSH_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LEAVE_BYTES = RBT_FRAME_HEADER,
-    RBT_WIRE_PULL_BYTES = RBT_FRAME_HEADER + 24,
+    RBT_WIRE_PULL_BYTES = RBT_FRAME_HEADER + 24, /* and RBT_WIRE_PULL_BASE if it is one */
+    RBT_WIRE_PULL_BASE = 16,
     RBT_WIRE_SCAN_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LIST_BYTES = RBT_FRAME_HEADER,
-    RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied */
+    RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied; and: */
+    RBT_WIRE_ANSWER_STAMP = 8,                     /* if it has one */
     RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 24,
     RBT_WIRE_RESET_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_SHORT_MAX = 4096, /* HELLO, WELCOME, REFUSED, TABLE, DONE */

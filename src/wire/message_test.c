@@ -40,7 +40,8 @@ static const struct rbt_wire_table TABLE = {.table = 1,
                                             .staleness = -1,
                                             .rows_expected = 1000,
                                             .must_exist = true,
-                                            .name = "weights"};
+                                            .name = "weights",
+                                            .rule = "ftrl:l1=2"};
 static const uint64_t KEYS[] = {10, 20, 30, 47};
 static const float VALUES[] = {1.0F, -0.0F, 2.0F, 0.5F};
 
@@ -81,6 +82,25 @@ static size_t put_push(void)
     return bytes + put_rows(message + bytes, true);
 }
 
+/* The same, of a table with a rule. */
+static size_t put_based_push(void)
+{
+    const struct rbt_wire_push push = {
+        .clock = 5, .marker = -1, .range_first = 1, .range_last = 99, .batch_count = 1};
+    const struct rbt_wire_rows rows = {.table = 6,
+                                       .count = 4,
+                                       .keys = KEYS,
+                                       .list = 0xabcd,
+                                       .values = VALUES,
+                                       .element_size = 4,
+                                       .width = 1,
+                                       .has_base = true,
+                                       .base = 12,
+                                       .least = 11};
+    const size_t bytes = rbt_wire_put_push(message, &push);
+    return bytes + rbt_wire_rows_put(message + bytes, &rows, NULL);
+}
+
 static size_t put_leave(void)
 {
     return RBT_WIRE_LEAVE_BYTES;
@@ -99,6 +119,21 @@ static size_t put_pull(void)
     return bytes + put_rows(message + bytes, false);
 }
 
+static size_t put_base_pull(void)
+{
+    const struct rbt_wire_pull pull = {.need = INT64_MIN,
+                                       .subscription = 3,
+                                       .applied_first = 2,
+                                       .applied_count = 1,
+                                       .wants_stamp = true,
+                                       .is_base = true,
+                                       .is_ahead = true,
+                                       .least = UINT64_MAX,
+                                       .sequence = 17};
+    const size_t bytes = rbt_wire_put_pull(message, &pull);
+    return bytes + put_rows(message + bytes, false);
+}
+
 static size_t put_scan(void)
 {
     const struct rbt_wire_scan scan = {
@@ -111,6 +146,21 @@ static size_t put_answer(void)
     static const uint64_t APPLIED[] = {31, 32};
     const struct rbt_wire_answer answer = {
         .news = NEWS, .was_parked = true, .scan_count = 4, .applied_count = 2, .applied = APPLIED};
+    const size_t bytes = rbt_wire_put_answer(message, &answer);
+    return bytes + put_rows(message + bytes, true);
+}
+
+static size_t put_stamped_answer(void)
+{
+    static const uint64_t APPLIED[] = {31, 32};
+    const struct rbt_wire_answer answer = {.news = NEWS,
+                                           .was_parked = true,
+                                           .is_withheld = true,
+                                           .has_stamp = true,
+                                           .stamp = 21,
+                                           .scan_count = 4,
+                                           .applied_count = 2,
+                                           .applied = APPLIED};
     const size_t bytes = rbt_wire_put_answer(message, &answer);
     return bytes + put_rows(message + bytes, true);
 }
@@ -134,7 +184,7 @@ static size_t put_done(void)
 {
     const struct rbt_wire_done done = {.news = NEWS,
                                        .status = RBT_E_NOTFOUND,
-                                       .figures = {1, 2, 3, 4, 5},
+                                       .figures = {1, 2, 3, 4, 5, 6, 7, 8},
                                        .table = TABLE,
                                        .text = "no table"};
     return rbt_wire_put_done(message, &done);
@@ -143,7 +193,7 @@ static size_t put_done(void)
 /* --- Reading one of each: fields are compared when the body is whole ---------------------------
  */
 
-static rbt_status get_rows(struct rbt_wire_cursor *from, bool is_whole)
+static rbt_status get_any_rows(struct rbt_wire_cursor *from, bool is_whole, bool has_base)
 {
     struct rbt_wire_view view = {0};
     uint64_t keys[4];
@@ -152,6 +202,9 @@ static rbt_status get_rows(struct rbt_wire_cursor *from, bool is_whole)
         assert_int_equal(view.table, 6);
         assert_int_equal(view.list, 0xabcd);
         assert_int_equal(view.count, 4);
+        assert_int_equal(view.has_base, has_base);
+        assert_int_equal(view.base, has_base ? 12 : 0);
+        assert_int_equal(view.least, has_base ? 11 : 0);
         assert_ok(rbt_wire_view_keys(&view, keys));
         assert_memory_equal(keys, KEYS, sizeof keys);
         if (view.value_form != RBT_VALUES_NONE) {
@@ -160,6 +213,11 @@ static rbt_status get_rows(struct rbt_wire_cursor *from, bool is_whole)
         }
     }
     return st;
+}
+
+static rbt_status get_rows(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_rows(from, is_whole, false);
 }
 
 static void check_news(const struct rbt_wire_news *news)
@@ -206,7 +264,7 @@ static rbt_status get_refused(struct rbt_wire_cursor *from, bool is_whole)
     return st;
 }
 
-static rbt_status get_push(struct rbt_wire_cursor *from, bool is_whole)
+static rbt_status get_any_push(struct rbt_wire_cursor *from, bool is_whole, bool has_base)
 {
     struct rbt_wire_push push = {0};
     const rbt_status st = rbt_wire_get_push(from, &push);
@@ -217,7 +275,17 @@ static rbt_status get_push(struct rbt_wire_cursor *from, bool is_whole)
         assert_int_equal(push.range_last, 99);
         assert_int_equal(push.batch_count, 1);
     }
-    return st == RBT_OK ? get_rows(from, is_whole) : st;
+    return st == RBT_OK ? get_any_rows(from, is_whole, has_base) : st;
+}
+
+static rbt_status get_push(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_push(from, is_whole, false);
+}
+
+static rbt_status get_based_push(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_push(from, is_whole, true);
 }
 
 static rbt_status get_nothing(struct rbt_wire_cursor *from, bool is_whole)
@@ -226,7 +294,7 @@ static rbt_status get_nothing(struct rbt_wire_cursor *from, bool is_whole)
     return rbt_wire_get_end(from);
 }
 
-static rbt_status get_pull(struct rbt_wire_cursor *from, bool is_whole)
+static rbt_status get_any_pull(struct rbt_wire_cursor *from, bool is_whole, bool is_base)
 {
     struct rbt_wire_pull pull = {0};
     const rbt_status st = rbt_wire_get_pull(from, &pull);
@@ -235,8 +303,23 @@ static rbt_status get_pull(struct rbt_wire_cursor *from, bool is_whole)
         assert_int_equal(pull.subscription, 3);
         assert_int_equal(pull.applied_first, 2);
         assert_int_equal(pull.applied_count, 1);
+        assert_int_equal(pull.wants_stamp, is_base);
+        assert_int_equal(pull.is_base, is_base);
+        assert_int_equal(pull.is_ahead, is_base);
+        assert_true(pull.least == (is_base ? UINT64_MAX : 0));
+        assert_int_equal(pull.sequence, is_base ? 17 : 0);
     }
     return st == RBT_OK ? get_rows(from, is_whole) : st;
+}
+
+static rbt_status get_pull(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_pull(from, is_whole, false);
+}
+
+static rbt_status get_base_pull(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_pull(from, is_whole, true);
 }
 
 static rbt_status get_scan(struct rbt_wire_cursor *from, bool is_whole)
@@ -253,7 +336,7 @@ static rbt_status get_scan(struct rbt_wire_cursor *from, bool is_whole)
     return st;
 }
 
-static rbt_status get_answer(struct rbt_wire_cursor *from, bool is_whole)
+static rbt_status get_any_answer(struct rbt_wire_cursor *from, bool is_whole, bool has_stamp)
 {
     struct rbt_wire_answer answer = {0};
     const rbt_status st = rbt_wire_get_answer(from, &answer);
@@ -264,8 +347,21 @@ static rbt_status get_answer(struct rbt_wire_cursor *from, bool is_whole)
         assert_int_equal(answer.applied_count, 2);
         assert_int_equal(answer.applied[0], 31);
         assert_int_equal(answer.applied[1], 32);
+        assert_int_equal(answer.has_stamp, has_stamp);
+        assert_int_equal(answer.is_withheld, has_stamp);
+        assert_int_equal(answer.stamp, has_stamp ? 21 : 0);
     }
     return st == RBT_OK ? get_rows(from, is_whole) : st;
+}
+
+static rbt_status get_answer(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_answer(from, is_whole, false);
+}
+
+static rbt_status get_stamped_answer(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_answer(from, is_whole, true);
 }
 
 static void check_table(const struct rbt_wire_table *table)
@@ -285,6 +381,7 @@ static void check_table(const struct rbt_wire_table *table)
     assert_int_equal(table->rows_expected, TABLE.rows_expected);
     assert_true(table->must_exist);
     assert_string_equal(table->name, TABLE.name);
+    assert_string_equal(table->rule, TABLE.rule);
 }
 
 static rbt_status get_table(struct rbt_wire_cursor *from, bool is_whole)
@@ -305,7 +402,7 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
         check_news(&done.news);
         assert_int_equal(done.status, RBT_E_NOTFOUND);
         for (uint64_t i = 0; i < 8; i++) {
-            assert_int_equal(done.figures[i], i < 5 ? i + 1 : 0);
+            assert_int_equal(done.figures[i], i + 1);
         }
         check_table(&done.table);
         assert_string_equal(done.text, "no table");
@@ -319,12 +416,16 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
 #define GOLDEN_ROWS                                                                                \
     ROWS_HEAD "02 01 04 00 04000000 18000000 10000000 " ROWS_KEYS                                  \
               "0000803f 00000080 00000040 0000003f "
+#define GOLDEN_BASED                                                                               \
+    ROWS_HEAD                                                                                      \
+        "02 01 04 02 04000000 18000000 10000000 0c00000000000000 0b00000000000000 " ROWS_KEYS      \
+        "0000803f 00000080 00000040 0000003f "
 #define GOLDEN_LIST ROWS_HEAD "02 00 00 00 00000000 18000000 00000000 " ROWS_KEYS
 #define GOLDEN_NEWS "0700000000000000 0800000000000000 0900000000000000 "
 #define GOLDEN_TABLE                                                                               \
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
-    "01000000 00000000 7765696768747300 "
+    "01000000 00000000 7765696768747300 6674726c3a6c313d 3200000000000000 "
 
 static const struct {
     uint16_t kind;
@@ -340,23 +441,32 @@ static const struct {
     {RBT_FRAME_PUSH, put_push, get_push,
      "0500000000000000 ffffffffffffffff 0100000000000000 6300000000000000 01000000 00000000"
      " " GOLDEN_ROWS},
+    {RBT_FRAME_PUSH, put_based_push, get_based_push,
+     "0500000000000000 ffffffffffffffff 0100000000000000 6300000000000000 01000000 00000000"
+     " " GOLDEN_BASED},
     {RBT_FRAME_LEAVE, put_leave, get_nothing, ""},
     {RBT_FRAME_LIST, put_list, get_rows, GOLDEN_LIST},
     {RBT_FRAME_PULL, put_pull, get_pull,
      "0000000000000080 0300000000000000 02000000 01000000 " GOLDEN_LIST},
+    {RBT_FRAME_PULL, put_base_pull, get_base_pull,
+     "0000000000000080 0300000000000000 02000000 010000 07 ffffffffffffffff "
+     "1100000000000000 " GOLDEN_LIST},
     {RBT_FRAME_SCAN, put_scan, get_scan,
      "0400000000000000 0500000000000000 ffffffffffffffff 3200000000000000 06000000 00000000"},
     {RBT_FRAME_ROWS, put_answer, get_answer,
      GOLDEN_NEWS "0400000000000000 02000000 01000000 1f00000000000000 2000000000000000"
                  " " GOLDEN_ROWS},
+    {RBT_FRAME_ROWS, put_stamped_answer, get_stamped_answer,
+     GOLDEN_NEWS "0400000000000000 02000000 07000000 1500000000000000 1f00000000000000 "
+                 "2000000000000000 " GOLDEN_ROWS},
     {RBT_FRAME_ACK, put_ack, get_news, GOLDEN_NEWS},
     {RBT_FRAME_TABLE, put_table, get_table, GOLDEN_TABLE},
     {RBT_FRAME_RESET, put_reset, get_nothing, ""},
     {RBT_FRAME_STATS, put_reset, get_nothing, ""},
     {RBT_FRAME_DONE, put_done, get_done,
      GOLDEN_NEWS "fdffffff 00000000 0100000000000000 0200000000000000 0300000000000000 "
-                 "0400000000000000 0500000000000000 0000000000000000 0000000000000000 "
-                 "0000000000000000 " GOLDEN_TABLE "6e6f207461626c65 0000000000000000"},
+                 "0400000000000000 0500000000000000 0600000000000000 0700000000000000 "
+                 "0800000000000000 " GOLDEN_TABLE "6e6f207461626c65 0000000000000000"},
 };
 
 enum { MESSAGE_COUNT = sizeof MESSAGES / sizeof *MESSAGES };
@@ -458,11 +568,13 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_PUSH, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_PULL, 16, RBT_WIRE_WORKERS_MAX, 4, "workers out of range");
     expect_refusal(RBT_FRAME_PULL, 20, UINT32_MAX, 4, "workers out of range");
+    expect_refusal(RBT_FRAME_PULL, 23, 8, 1, "flags that mean nothing");
     expect_refusal(RBT_FRAME_SCAN, 16, 4, 8, "ends before it begins");
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 32, 20, 4, "more workers");
     expect_refusal(RBT_FRAME_ROWS, 32, UINT32_MAX, 4, "more workers");
-    expect_refusal(RBT_FRAME_ROWS, 36, 2, 4, "neither 0 nor 1");
+    expect_refusal(RBT_FRAME_ROWS, 36, 8, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_ROWS, 36, UINT32_C(1) << 31, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 4, 4, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 8, 2, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 20, 4, 4, "a kind that does not exist");
@@ -472,6 +584,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_TABLE, 72, 2, 4, "mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 76, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 87, 'x', 1, "does not end");
+    expect_refusal(RBT_FRAME_TABLE, 98, 'x', 1, "behind its end");
     expect_refusal(RBT_FRAME_DONE, 24, 1, 4, "a status that does not exist");
     expect_refusal(RBT_FRAME_DONE, 24, (uint32_t)-11, 4, "a status that does not exist");
 }
@@ -501,6 +614,7 @@ static void test_short(void **state)
     static struct rbt_wire_hello hello;
     memset(done.text, 'x', sizeof done.text - 1);
     memset(done.table.name, 'x', sizeof done.table.name - 1);
+    memset(done.table.rule, 'x', sizeof done.table.rule - 1);
     memset(hello.space, 'x', sizeof hello.space - 1);
     memset(hello.node, 'x', sizeof hello.node - 1);
     assert_true(rbt_wire_put_done(message, &done) <= RBT_WIRE_SHORT_MAX);

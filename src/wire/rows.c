@@ -6,13 +6,14 @@
  *     16  1  form of the keys
  *     17  1  form of the values
  *     18  1  size of an element: 4, 8, or 0 without values
- *     19  1  1: sparse rows, 0: dense
+ *     19  1  0: dense rows, 1: sparse, 2: dense, computed from an earlier read
  *     20  4  count of elements
  *     24  4  bytes of the keys
  *     28  4  bytes of the values
  *
- * Then, each filled up with zeros to a multiple of 8: the keys; of sparse rows count + 1 offsets of
- * 4 bytes and as many indices as there are elements; the values. */
+ * Then, of updates that say what they were computed from, 16 bytes: base and least. Then, each
+ * filled up with zeros to a multiple of 8: the keys; of sparse rows count + 1 offsets of 4 bytes
+ * and as many indices as there are elements; the values. */
 #include "wire/rows.h"
 
 #include <string.h>
@@ -27,7 +28,11 @@
 
 enum {
     NAMED_KEYS = 1024, /* hashed at a time */
+    BASE_BYTES = 16,
 };
+
+/* Byte 19 of the head. */
+enum { SHAPE_DENSE, SHAPE_SPARSE, SHAPE_BASED };
 
 static size_t position_of(const struct rbt_wire_rows *rows, size_t i)
 {
@@ -60,7 +65,7 @@ static size_t count_elements(const struct rbt_wire_rows *rows)
 static size_t bound_of(const struct rbt_wire_rows *rows, size_t element_count)
 {
     RBT_ASSERT(rows->values != NULL || element_count == 0);
-    size_t bytes = RBT_WIRE_ROWS_BYTES;
+    size_t bytes = RBT_WIRE_ROWS_BYTES + (rows->has_base ? BASE_BYTES : 0);
     if (rows->keys != NULL) {
         bytes += rows->count * sizeof(uint64_t);
     }
@@ -116,7 +121,7 @@ static char *put_places(char *to, const struct rbt_wire_rows *rows, size_t eleme
 
 /* What stands in the head besides what the rows say. */
 struct head {
-    uint32_t forms;
+    uint32_t forms; /* without the shape */
     size_t element_count;
     size_t key_bytes;
     size_t value_bytes;
@@ -124,16 +129,31 @@ struct head {
 
 static void put_head(char *to, const struct rbt_wire_rows *rows, const struct head *head)
 {
+    const bool is_sparse = rows->values != NULL && rows->offsets != NULL;
+    const uint32_t shape = rows->has_base ? SHAPE_BASED : (is_sparse ? SHAPE_SPARSE : SHAPE_DENSE);
     char *at = to;
     rbt_bytes_put_u32(&at, rows->table);
     rbt_bytes_put_u32(&at, (uint32_t)rows->count);
     rbt_bytes_put_u64(&at, rows->list);
-    rbt_bytes_put_u32(&at, head->forms);
+    rbt_bytes_put_u32(&at, head->forms | shape << 24);
     rbt_bytes_put_u32(&at, (uint32_t)head->element_count);
     rbt_bytes_put_u32(&at, (uint32_t)head->key_bytes);
     rbt_bytes_put_u32(&at, (uint32_t)head->value_bytes);
     RBT_ASSERT(at == to + RBT_WIRE_ROWS_BYTES);
     RBT_ASSERT(head->value_bytes <= RBT_FRAME_BODY_MAX);
+}
+
+/* What the rows were computed from, if they say so; returns where the keys begin. */
+static char *put_base(char *to, const struct rbt_wire_rows *rows)
+{
+    RBT_ASSERT(!rows->has_base || (rows->values != NULL && rows->offsets == NULL));
+    char *at = to;
+    if (rows->has_base) {
+        rbt_bytes_put_u64(&at, rows->base);
+        rbt_bytes_put_u64(&at, rows->least);
+        RBT_ASSERT(at == to + BASE_BYTES);
+    }
+    return at;
 }
 
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch)
@@ -148,7 +168,7 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
     RBT_ASSERT(element_count * element_size <= RBT_FRAME_BODY_MAX);
     enum rbt_key_form key_form;
     enum rbt_value_form value_form = RBT_VALUES_NONE;
-    char *at = to + RBT_WIRE_ROWS_BYTES;
+    char *at = put_base(to + RBT_WIRE_ROWS_BYTES, rows);
     const size_t key_bytes = rbt_keys_put(at, rows, &key_form);
     at = pad(at, key_bytes);
     if (is_sparse) {
@@ -160,7 +180,7 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
         at = pad(at, value_bytes);
     }
     const struct head head = {.forms = (uint32_t)key_form | (uint32_t)value_form << 8 |
-                                       element_size << 16 | (uint32_t)is_sparse << 24,
+                                       element_size << 16,
                               .element_count = element_count,
                               .key_bytes = key_bytes,
                               .value_bytes = value_bytes};
@@ -173,7 +193,8 @@ size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)
 {
     RBT_ASSERT(rows->offsets == NULL);
     RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
-    return RBT_WIRE_ROWS_BYTES + (rows->keys == NULL ? 0 : rows->count * sizeof(uint64_t)) +
+    return RBT_WIRE_ROWS_BYTES + (rows->has_base ? (size_t)BASE_BYTES : 0) +
+           (rows->keys == NULL ? 0 : rows->count * sizeof(uint64_t)) +
            rbt_frame_padded(rows->count * rows->width * rows->element_size);
 }
 
@@ -193,7 +214,7 @@ static void put_raw_head(char *to, const struct rbt_wire_rows *rows, enum rbt_ke
 
 void rbt_wire_rows_reserve_head(char *to, const struct rbt_wire_rows *rows)
 {
-    RBT_ASSERT(rows->keys == NULL);
+    RBT_ASSERT(rows->keys == NULL && !rows->has_base);
     RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
     put_raw_head(to, rows, RBT_KEYS_NAMED, 0);
 }
@@ -203,7 +224,7 @@ size_t rbt_wire_rows_reserve(char *to, const struct rbt_wire_rows *rows, void **
     RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
     RBT_ASSERT(rbt_wire_rows_reserve_bytes(rows) <= RBT_FRAME_BODY_MAX);
     enum rbt_key_form key_form = RBT_KEYS_NAMED;
-    char *at = to + RBT_WIRE_ROWS_BYTES;
+    char *at = put_base(to + RBT_WIRE_ROWS_BYTES, rows);
     const size_t key_bytes = rows->keys == NULL ? 0 : rbt_keys_put(at, rows, &key_form);
     at = pad(at, key_bytes);
     put_raw_head(to, rows, key_form, key_bytes);
@@ -264,8 +285,9 @@ static bool places_hold(const struct rbt_wire_view *view)
 /* What the head says about the values can be true. */
 static rbt_status check_head(const struct rbt_wire_view *view, unsigned forms)
 {
-    const bool is_sparse = forms >> 24 == 1;
-    if (forms >> 24 > 1 || view->key_form > RBT_KEYS_RAW || view->value_form > RBT_VALUES_ZSTD) {
+    const bool is_sparse = forms >> 24 == SHAPE_SPARSE;
+    if (forms >> 24 > SHAPE_BASED || view->key_form > RBT_KEYS_RAW ||
+        view->value_form > RBT_VALUES_ZSTD) {
         return wrong("a form that does not exist");
     }
     if (view->count > RBT_WIRE_COUNT_MAX) {
@@ -314,11 +336,20 @@ rbt_status rbt_wire_rows_get(const char **from, const char *end, struct rbt_wire
     if (st != RBT_OK) {
         return st;
     }
+    if (forms >> 24 == SHAPE_BASED) {
+        const char *base = take(&at, end, BASE_BYTES);
+        if (base == NULL) {
+            return wrong("too few bytes");
+        }
+        read.has_base = true;
+        read.base = rbt_bytes_get_u64(&base);
+        read.least = rbt_bytes_get_u64(&base);
+    }
     read.keys = take(&at, end, read.key_bytes);
     if (read.keys == NULL) {
         return wrong("keys that end too early");
     }
-    if (forms >> 24 == 1) {
+    if (forms >> 24 == SHAPE_SPARSE) {
         const char *offsets = take(&at, end, (read.count + UINT64_C(1)) * sizeof(uint32_t));
         const char *elements =
             offsets == NULL ? NULL : take(&at, end, read.element_count * sizeof(uint32_t));

@@ -59,6 +59,10 @@ struct rbt_wire_rows {
     const uint32_t *offsets; /* sparse rows: elements of position p are offsets[p] .. [p+1]-1 */
     const uint32_t *elements;
     enum rbt_compression compression;
+    /* Updates of tables with a rule, dense: see struct rbt_batch. Others pay nothing for it. */
+    bool has_base;
+    uint64_t base;
+    uint64_t least;
 };
 
 /* The most bytes that the rows can take, and writing them: returns how many it took, a multiple of
@@ -94,6 +98,9 @@ struct rbt_wire_view {
     const uint32_t *offsets; /* sparse rows: count + 1, from 0, not decreasing; else NULL */
     const uint32_t
         *elements; /* within a row strictly increasing; below `width` is for the caller */
+    bool has_base; /* only dense rows with values */
+    uint64_t base;
+    uint64_t least;
 };
 
 /* Takes rows off the front of *from and moves it on. Fails with RBT_E_PROTOCOL. */

@@ -390,9 +390,15 @@ static void test_reserve(void **state)
             f->rows.list = rbt_wire_list_name(f->keys, NULL, count);
             f->rows.keys = NULL;
         }
+        f->rows.has_base = trial % 5 == 1;
+        f->rows.base = trial;
+        f->rows.least = trial % 2 == 0 ? UINT64_MAX : 0;
         round_trip(f);
         assert_int_equal(f->view.value_form, RBT_VALUES_RAW);
-        f->rows.values = NULL; /* not there yet */
+        assert_int_equal(f->view.has_base, f->rows.has_base);
+        assert_int_equal(f->view.base, f->rows.has_base ? trial : 0);
+        assert_true(f->view.least == (f->rows.has_base ? f->rows.least : 0));
+        f->rows.values = f->rows.has_base ? f->values : NULL; /* not there yet */
         const size_t bound = rbt_wire_rows_reserve_bytes(&f->rows);
         const size_t value_bytes = count * f->rows.width * f->rows.element_size;
         memset(f->scratch, 0x77, bound + 8);
@@ -402,7 +408,7 @@ static void test_reserve(void **state)
         assert_int_equal(f->scratch[bound], 0x77);
         memcpy(values, f->values, value_bytes);
         assert_memory_equal(f->scratch, f->message, f->bytes);
-        if (f->rows.keys == NULL) {
+        if (f->rows.keys == NULL && !f->rows.has_base) {
             assert_int_equal(f->bytes, bound);
             memset(f->scratch, 0x77, RBT_WIRE_ROWS_BYTES + 8);
             rbt_wire_rows_reserve_head(f->scratch, &f->rows);
@@ -482,7 +488,8 @@ static void test_heads(void **state)
     expect_refusal(f, 17, RBT_VALUES_ZSTD, "wrong number of bytes");
     expect_refusal(f, 18, 2, "4 nor 8");
     expect_refusal(f, 18, 8, "wrong number of bytes");
-    expect_refusal(f, 19, 2, "form");
+    expect_refusal(f, 19, 3, "form");
+    expect_refusal(f, 19, 2, "too early"); /* 16 bytes are missing */
     expect_refusal(f, 19, 1, "elements");
     expect_refusal(f, 20, 400, "wrong number of bytes");
     expect_refusal(f, 20, 0, "for each key");

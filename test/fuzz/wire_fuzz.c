@@ -119,6 +119,10 @@ static struct rbt_wire_rows draw_rows(struct recipe *recipe)
         }
         rows.offsets = offsets;
         rows.elements = elements;
+    } else if (below(recipe, 2) == 0) {
+        rows.has_base = true;
+        rows.base = below(recipe, 100);
+        rows.least = below(recipe, 2) == 0 ? UINT64_MAX : below(recipe, 100);
     }
     if (below(recipe, 2) == 0) { /* every other row */
         rows.count /= 2;
@@ -155,6 +159,7 @@ static size_t put_table(struct recipe *recipe, uint16_t kind)
     table->staleness = (int64_t)below(recipe, 100) - 1;
     table->must_exist = below(recipe, 2) == 0;
     draw_text(recipe, table->name, sizeof table->name);
+    draw_text(recipe, table->rule, sizeof table->rule);
     draw_text(recipe, done.text, sizeof done.text);
     return kind == RBT_FRAME_TABLE ? rbt_wire_put_table(message, table)
                                    : rbt_wire_put_done(message, &done);
@@ -175,6 +180,29 @@ static size_t put_push(struct recipe *recipe)
     return bytes;
 }
 
+static size_t put_pull(struct recipe *recipe)
+{
+    const struct rbt_wire_pull pull = {.need = 1,
+                                       .wants_stamp = below(recipe, 2) == 0,
+                                       .is_base = below(recipe, 2) == 0,
+                                       .is_ahead = below(recipe, 2) == 0,
+                                       .least = below(recipe, 100),
+                                       .sequence = below(recipe, 100)};
+    return put_rows(recipe, rbt_wire_put_pull(message, &pull));
+}
+
+static size_t put_answer(struct recipe *recipe)
+{
+    const uint64_t applied[4] = {1, 2, 3, 4};
+    const struct rbt_wire_answer answer = {.news = {.floor = 1, .version = 2, .arrived = 3},
+                                           .is_withheld = below(recipe, 4) == 0,
+                                           .has_stamp = below(recipe, 2) == 0,
+                                           .stamp = below(recipe, 100),
+                                           .applied = applied,
+                                           .applied_count = (uint32_t)below(recipe, 5)};
+    return put_rows(recipe, rbt_wire_put_answer(message, &answer));
+}
+
 static size_t put_hello(struct recipe *recipe)
 {
     struct rbt_wire_hello hello = {.worker = (uint32_t)below(recipe, 100), .worker_count = 100};
@@ -187,7 +215,6 @@ static size_t put_hello(struct recipe *recipe)
 static size_t build(struct recipe *recipe, uint16_t kind)
 {
     const struct rbt_wire_news news = {.floor = 1, .version = 2, .arrived = 3};
-    const uint64_t applied[4] = {1, 2, 3, 4};
     char text[RBT_WIRE_TEXT_MAX];
     switch (kind) {
     case RBT_FRAME_HELLO:
@@ -203,15 +230,11 @@ static size_t build(struct recipe *recipe, uint16_t kind)
     case RBT_FRAME_LIST:
         return put_rows(recipe, RBT_WIRE_LIST_BYTES);
     case RBT_FRAME_PULL:
-        return put_rows(recipe, rbt_wire_put_pull(message, &(struct rbt_wire_pull){.need = 1}));
+        return put_pull(recipe);
     case RBT_FRAME_SCAN:
         return rbt_wire_put_scan(message, &(struct rbt_wire_scan){.capacity = 10});
     case RBT_FRAME_ROWS:
-        return put_rows(
-            recipe, rbt_wire_put_answer(message, &(struct rbt_wire_answer){
-                                                     .news = news,
-                                                     .applied = applied,
-                                                     .applied_count = (uint32_t)below(recipe, 5)}));
+        return put_answer(recipe);
     case RBT_FRAME_TABLE:
     case RBT_FRAME_DONE:
         return put_table(recipe, kind);
@@ -288,6 +311,7 @@ static bool read_rows(struct rbt_wire_cursor *cursor)
     if (view.element_count <= UNPACKED_MAX) {
         is_well &= rbt_wire_view_values(&view, values_got) == RBT_OK;
     }
+    RBT_ASSERT(!view.has_base || (view.offsets == NULL && view.value_form != RBT_VALUES_NONE));
     if (view.offsets != NULL) {
         RBT_ASSERT(view.offsets[view.count] == view.element_count);
     }

@@ -1,0 +1,217 @@
+/* client/flush.c - rows updated one at a time become updates in the buffer.
+ *
+ * Of a table without a rule they all become one update. With a rule an update names one read per
+ * shard, so rows of one shard that were read at different times must go apart: the rows of each
+ * shard are ranked by their stamps, and those of equal rank become one update.
+ *
+ * Threads: a worker's own, under the table's mutex with overlay PROCESS.
+ * Memory: what updates need, which are used again; with a rule also a list of the rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "client/client.h"
+
+/* Copies the elements of dirty sparse rows, in order of key, into the update. */
+static rbt_status pack_sparse(const struct rbt_rowcache *rows, struct rbt_update *update)
+{
+    const size_t size = rbt_merge_size(rows->kind.type);
+    size_t total = 0;
+    for (size_t i = 0; i < rows->dirty_count; i++) {
+        total += rows->sparse_deltas[rows->dirty[i]].count;
+    }
+    RBT_ASSERT(update->values_max >= total * size);
+    rbt_status st = rbt_buffer_reserve_elements(update, rows->dirty_count, total);
+    if (st != RBT_OK) {
+        return st;
+    }
+    uint32_t at = 0;
+    for (size_t i = 0; i < rows->dirty_count; i++) {
+        const struct rbt_sparse_view row =
+            rbt_sparse_row_peek(&rows->sparse_deltas[rows->dirty[i]]);
+        update->offsets[i] = at;
+        memcpy(update->elements + at, row.index, row.count * sizeof *row.index);
+        memcpy(update->values + at * size, row.values, row.count * size);
+        at += (uint32_t)row.count;
+    }
+    update->offsets[rows->dirty_count] = at;
+    return RBT_OK;
+}
+
+/* Bytes of values that the dirty rows need. */
+static size_t dirty_bytes(const struct rbt_rowcache *rows)
+{
+    size_t elements = rows->is_sparse ? 0 : rows->dirty_count * rows->width;
+    for (size_t i = 0; rows->is_sparse && i < rows->dirty_count; i++) {
+        elements += rows->sparse_deltas[rows->dirty[i]].count;
+    }
+    return elements * rbt_merge_size(rows->kind.type);
+}
+
+static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
+{
+    struct rbt_rowcache *rows = &portion->rows;
+    struct rbt_update *update = NULL;
+    rbt_rowcache_sort_dirty(rows);
+    rbt_status st =
+        rbt_buffer_append(&portion->buffer, worker->sequence, NULL, dirty_bytes(rows), &update);
+    if (st != RBT_OK) {
+        return st;
+    }
+    st = rbt_keylist_assign(update->keys, rows->sorted, rows->dirty_count);
+    if (st == RBT_OK && rows->is_sparse) {
+        st = pack_sparse(rows, update);
+    }
+    if (st != RBT_OK) {
+        rbt_buffer_take_back(&portion->buffer);
+        return st;
+    }
+    for (size_t i = 0; !rows->is_sparse && i < rows->dirty_count; i++) {
+        memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, rows->dirty[i]),
+               rows->row_size);
+    }
+    rbt_rowcache_clean(rows);
+    return RBT_OK;
+}
+
+/* --- With a rule ----------------------------------------------------------------------------- */
+
+/* A dirty row and the stamp that its update names. */
+struct tagged {
+    uint64_t key;
+    uint64_t stamp;
+    uint32_t shard;
+    uint32_t row;
+    uint32_t rank; /* of the stamp among those of the shard */
+};
+
+static int order_of(uint64_t x, uint64_t y)
+{
+    return x < y ? -1 : x > y;
+}
+
+static int compare_stamps(const void *a, const void *b)
+{
+    const struct tagged *x = a;
+    const struct tagged *y = b;
+    return x->shard != y->shard ? order_of(x->shard, y->shard) : order_of(x->stamp, y->stamp);
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct tagged *x = a;
+    const struct tagged *y = b;
+    return x->rank != y->rank ? order_of(x->rank, y->rank) : order_of(x->key, y->key);
+}
+
+/* Lists the dirty rows by rank, and by key within. */
+static void list_tagged(const struct rbt_portion *portion, struct tagged *list)
+{
+    const struct rbt_rowcache *rows = &portion->rows;
+    const size_t count = rows->dirty_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct rbt_rowcache_row *row = &rows->rows[rows->dirty[i]];
+        const uint32_t shard = rbt_placement_shard(portion->table->placement, row->key);
+        list[i] = (struct tagged){.key = row->key,
+                                  .stamp = rbt_stamps_base(portion->stamps, shard, row->stamp),
+                                  .shard = shard,
+                                  .row = rows->dirty[i]};
+    }
+    qsort(list, count, sizeof *list, compare_stamps);
+    for (size_t i = 1; i < count; i++) {
+        const bool is_other = list[i].stamp != list[i - 1].stamp;
+        list[i].rank = list[i].shard != list[i - 1].shard ? 0 : list[i - 1].rank + is_other;
+    }
+    qsort(list, count, sizeof *list, compare_ranks);
+}
+
+/* Rows of one rank. */
+struct group {
+    const struct tagged *list;
+    size_t count;
+    const struct rbt_update *before; /* of the rank below, or NULL */
+};
+
+/* Makes an update of them. */
+static rbt_status append_tagged(rbt_worker *worker, struct rbt_portion *portion, struct group group)
+{
+    const struct tagged *list = group.list;
+    const size_t count = group.count;
+    struct rbt_rowcache *rows = &portion->rows;
+    struct rbt_update *update = NULL;
+    rbt_status st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL,
+                                      count * rows->row_size, &update);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows->sorted[i] = list[i].key;
+    }
+    st = rbt_keylist_assign(update->keys, rows->sorted, count);
+    if (st != RBT_OK) {
+        rbt_buffer_take_back(&portion->buffer);
+        return st;
+    }
+    if (group.before != NULL) { /* where it has no rows it is no message of its own */
+        memcpy(update->bases, group.before->bases,
+               worker->job->shard_count * sizeof *update->bases);
+    } else {
+        rbt_worker_list_bases(portion, NULL, update->bases);
+    }
+    for (size_t i = 0; i < count; i++) {
+        update->bases[list[i].shard] = list[i].stamp;
+        memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, list[i].row),
+               rows->row_size);
+    }
+    return RBT_OK;
+}
+
+static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
+{
+    struct rbt_rowcache *rows = &portion->rows;
+    const size_t count = rows->dirty_count;
+    RBT_ASSERT(!rows->is_sparse);
+    struct tagged *list = rbt_calloc(count, sizeof *list);
+    if (list == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate an update of %zu rows", count);
+    }
+    list_tagged(portion, list);
+    rbt_status st = RBT_OK;
+    const struct rbt_update *before = NULL;
+    size_t appended = 0;
+    for (size_t begin = 0; st == RBT_OK && begin < count;) {
+        size_t end = begin + 1;
+        while (end < count && list[end].rank == list[begin].rank) {
+            end++;
+        }
+        st = append_tagged(worker, portion, (struct group){list + begin, end - begin, before});
+        before = portion->buffer.last;
+        appended += st == RBT_OK ? 1 : 0;
+        begin = end;
+    }
+    rbt_free(list);
+    if (st == RBT_OK) {
+        rbt_rowcache_clean(rows);
+    }
+    for (; st != RBT_OK && appended > 0; appended--) {
+        rbt_buffer_take_back(&portion->buffer);
+    }
+    return st;
+}
+
+rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion)
+{
+    if (portion->rows.dirty_count == 0) {
+        return RBT_OK;
+    }
+    /* A message that was sent half-way stays as it is. */
+    rbt_status st = worker->resend == portion ? rbt_worker_resend(worker) : RBT_OK;
+    if (st == RBT_OK) {
+        rbt_worker_lock(portion);
+        st = portion->stamps != NULL ? flush_tagged(worker, portion) : flush(worker, portion);
+        rbt_worker_unlock(portion);
+    }
+    return st;
+}

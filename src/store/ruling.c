@@ -1,0 +1,649 @@
+/* store/ruling.c - what happens around a rule's functions.
+ *
+ * A message is applied in three steps: it is mapped to a version; the rule is told that it begins;
+ * then row by row, the state is kept for reads that are still held, the state at the message's own
+ * read is found, and the rule applies the row's update, to the row itself or to the version's part.
+ *
+ * Invariants:
+ *   (1) reading a row and folding its versions into it for good, in their order, give the same
+ * bits; (2) no version that a worker's next message can be mapped to has gone, unless the rule said
+ * so.
+ *
+ * What fails here fails the table for good: the update is half applied, and others build on it.
+ *
+ * Threads: none; owned by the shard. */
+#include "store/ruling.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "rule/rule.h"
+#include "store/ledger.h"
+#include "store/snapshots.h"
+#include "store/versions.h"
+
+struct rbt_ruling {
+    struct rbt_rule_instance instance;
+    char *text;
+    char *table; /* name */
+    uint32_t width;
+    struct rbt_ledger ledger;
+    struct rbt_snapshots snapshots; /* if the rule has any */
+    struct rbt_versions versions;   /* the same */
+    uint64_t count;                 /* messages applied */
+    uint64_t highest;               /* stamp that anybody holds */
+    uint64_t newest;                /* one above the highest version so far */
+    uint64_t gone;                  /* versions below this have been folded for good */
+    int64_t clock_offset;           /* clocks of the runs before */
+    int64_t clock_end;              /* one above the highest clock so far, all runs together */
+    struct rbt_bin_id last;         /* the message that the last batch was of, and its base */
+    uint64_t last_base;
+    struct rbt_rule_message message; /* the same, as the rule sees it */
+    float *scratch;                  /* a row's snapshot */
+    rbt_status status;
+    struct rbt_error_record *error; /* why, if it has failed */
+};
+
+static bool has_parts(const rbt_ruling *ruling)
+{
+    RBT_DEBUG_ASSERT(ruling->instance.rule != NULL);
+    return ruling->instance.needs.parts != RBT_PARTS_NONE;
+}
+
+static bool has_snapshots(const rbt_ruling *ruling)
+{
+    RBT_DEBUG_ASSERT(ruling->instance.needs.snapshot_width <= ruling->instance.needs.state_width);
+    return ruling->instance.needs.snapshot_width > 0;
+}
+
+rbt_status rbt_ruling_create(const struct rbt_shard_table *table, uint32_t worker_count,
+                             rbt_ruling **ruling)
+{
+    RBT_ASSERT(table->code != NULL && table->rule != NULL);
+    RBT_ASSERT(table->type == RBT_F32 && table->layout == RBT_DENSE);
+    rbt_ruling *r = rbt_calloc(1, sizeof *r);
+    if (r == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a rule");
+    }
+    const struct rbt_rule_table about = {.name = table->name != NULL ? table->name : "",
+                                         .width = table->width,
+                                         .worker_count = worker_count};
+    rbt_status st = rbt_rule_create(table->code, table->rule, &about, &r->instance);
+    if (st == RBT_OK) {
+        st = rbt_ledger_init(&r->ledger, worker_count);
+    }
+    if (st == RBT_OK) {
+        const struct rbt_rule_needs *needs = &r->instance.needs;
+        r->width = table->width;
+        r->last_base = RBT_STAMP_NONE;
+        r->text = rbt_strdup(table->rule);
+        r->table = rbt_strdup(about.name);
+        r->error = rbt_calloc(1, sizeof *r->error);
+        r->scratch = rbt_calloc((size_t)needs->snapshot_width + 1, sizeof *r->scratch);
+        rbt_versions_init(&r->versions, table->width);
+        if (has_snapshots(r)) {
+            rbt_snapshots_init(&r->snapshots, needs->snapshot_width, needs->snapshot_max);
+        }
+        if (r->text == NULL || r->table == NULL || r->error == NULL || r->scratch == NULL) {
+            st = rbt_fail(RBT_E_NOMEM, "could not allocate a rule");
+        }
+    }
+    if (st != RBT_OK) {
+        rbt_ruling_destroy(r);
+        return st;
+    }
+    RBT_ASSERT(r->width > 0);
+    RBT_ASSERT(r->ledger.worker_count == worker_count);
+    *ruling = r;
+    return RBT_OK;
+}
+
+void rbt_ruling_destroy(rbt_ruling *ruling)
+{
+    if (ruling == NULL) {
+        return;
+    }
+    RBT_ASSERT(ruling->versions.count <= ruling->versions.capacity);
+    rbt_versions_deinit(&ruling->versions);
+    rbt_snapshots_deinit(&ruling->snapshots);
+    rbt_ledger_deinit(&ruling->ledger);
+    rbt_rule_destroy(&ruling->instance);
+    rbt_free(ruling->scratch);
+    rbt_free(ruling->error);
+    rbt_free(ruling->table);
+    rbt_free(ruling->text);
+    rbt_free(ruling);
+}
+
+uint32_t rbt_ruling_state_width(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->instance.needs.snapshot_width <= ruling->instance.needs.state_width);
+    return ruling->instance.needs.state_width;
+}
+
+bool rbt_ruling_has_text(const rbt_ruling *ruling, const char *text)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->text != NULL);
+    return text != NULL && strcmp(ruling->text, text) == 0;
+}
+
+/* --- Failure ---------------------------------------------------------------------------------- */
+
+/* Notes the first failure, which has been recorded. */
+static void break_down(rbt_ruling *ruling, rbt_status st, uint64_t key)
+{
+    RBT_ASSERT(st != RBT_OK);
+    if (ruling->status == RBT_OK) {
+        if (rbt_last_error()[0] == '\0') {
+            (void)rbt_fail(st, "%s", rbt_status_text(st)); /* the rule had nothing to say */
+        }
+        ruling->status =
+            rbt_fail_in(st, "rule \"%s\" failed at row %llu of table \"%s\"",
+                        ruling->instance.rule->name, (unsigned long long)key, ruling->table);
+        rbt_error_save(ruling->error);
+    }
+    RBT_ASSERT(ruling->error->message[0] != '\0');
+    RBT_ASSERT(ruling->status != RBT_OK);
+}
+
+rbt_status rbt_ruling_status(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->error != NULL);
+    RBT_ASSERT((ruling->status == RBT_OK) == (ruling->error->message[0] == '\0'));
+    if (ruling->status != RBT_OK) {
+        rbt_error_restore(ruling->error);
+    }
+    return ruling->status;
+}
+
+/* --- Reads that are held ---------------------------------------------------------------------- */
+
+/* After holds have changed. */
+static void forget_snapshots(rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->ledger.worker_count > 0);
+    if (has_snapshots(ruling)) {
+        ruling->highest = rbt_ledger_highest(&ruling->ledger);
+        rbt_snapshots_release(&ruling->snapshots, rbt_ledger_lowest(&ruling->ledger));
+    }
+    RBT_ASSERT(ruling->highest <= ruling->count);
+}
+
+uint64_t rbt_ruling_base(rbt_ruling *ruling, uint32_t worker, uint64_t base)
+{
+    struct rbt_hold *hold = rbt_ledger_find(&ruling->ledger, worker, base);
+    RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    return hold == NULL ? ruling->count : hold->stamp;
+}
+
+void rbt_ruling_pin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
+{
+    RBT_ASSERT(base <= ruling->count);
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    rbt_ledger_pin(&ruling->ledger, worker, base);
+}
+
+void rbt_ruling_unpin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
+{
+    RBT_ASSERT(base <= ruling->count);
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    rbt_ledger_unpin(&ruling->ledger, worker, base);
+    forget_snapshots(ruling);
+}
+
+/* What the rule says if the worker reads now. */
+static uint64_t tag_now(const rbt_ruling *ruling, uint32_t worker, uint64_t versions)
+{
+    const struct rbt_rule *rule = ruling->instance.rule;
+    const struct rbt_rule_send send = {
+        .worker = worker, .count = ruling->count, .versions = versions};
+    RBT_ASSERT(rule != NULL);
+    RBT_ASSERT(worker == RBT_RULE_NO_WORKER || worker < ruling->ledger.worker_count);
+    return rule->send == NULL ? 0 : rule->send(ruling->instance.self, &send);
+}
+
+rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least, uint64_t versions,
+                           uint64_t *stamp)
+{
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    const struct rbt_ledger_read read = {
+        .stamp = ruling->count, .tag = tag_now(ruling, worker, versions), .least = least};
+    const rbt_status st = rbt_ledger_hold(&ruling->ledger, worker, &read);
+    if (st == RBT_OK) {
+        *stamp = ruling->count;
+        RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) <= ruling->count);
+        forget_snapshots(ruling);
+    }
+    return st;
+}
+
+uint64_t rbt_ruling_version(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->gone <= ruling->newest);
+    return ruling->newest;
+}
+
+uint64_t rbt_ruling_stamp(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->count != RBT_STAMP_NONE);
+    return ruling->count;
+}
+
+void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t least)
+{
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    RBT_ASSERT(ruling->ledger.workers != NULL);
+    ruling->ledger.workers[worker].is_known = true;
+    rbt_ledger_release(&ruling->ledger, worker, least);
+    forget_snapshots(ruling);
+}
+
+void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker)
+{
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    if (!ruling->ledger.workers[worker].is_known) {
+        rbt_ruling_release(ruling, worker, RBT_STAMP_NONE);
+        ruling->ledger.workers[worker].is_known = false;
+        RBT_ASSERT(ruling->ledger.workers[worker].count == 0);
+    }
+}
+
+/* --- Applying --------------------------------------------------------------------------------- */
+
+static uint64_t map(const rbt_ruling *ruling, const struct rbt_rule_message *message)
+{
+    const struct rbt_rule *rule = ruling->instance.rule;
+    RBT_ASSERT(message->clock >= 0);
+    RBT_ASSERT(message->version == RBT_RULE_NO_VERSION);
+    const bool is_mapped = rule->map != NULL && ruling->instance.needs.parts != RBT_PARTS_HIDDEN;
+    const uint64_t version =
+        is_mapped ? rule->map(ruling->instance.self, message) : (uint64_t)message->clock;
+    return version < ruling->gone ? ruling->gone : version;
+}
+
+/* The message that a worker's update would be, computed from what it holds. */
+static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t worker,
+                                            const struct rbt_hold *hold)
+{
+    const struct rbt_ledger_worker *w = &ruling->ledger.workers[worker];
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
+    /* A worker that holds nothing must have read just now. */
+    const uint64_t base = hold == NULL ? ruling->count : hold->stamp;
+    return (struct rbt_rule_message){
+        .worker = worker,
+        .count = ruling->count,
+        .delay = ruling->count - base,
+        .tag = hold == NULL ? tag_now(ruling, worker, RBT_RULE_NO_VERSION) : hold->tag,
+        .previous = w->last_base == base ? w->last_version : RBT_RULE_NO_VERSION,
+        .version = RBT_RULE_NO_VERSION};
+}
+
+/* A new message begins: it is counted, mapped and announced. */
+static rbt_status begin_message(rbt_ruling *ruling, const struct rbt_bin_id *id, uint64_t base)
+{
+    const struct rbt_rule *rule = ruling->instance.rule;
+    struct rbt_ledger_worker *w = &ruling->ledger.workers[id->worker];
+    const struct rbt_hold *hold = rbt_ledger_find(&ruling->ledger, id->worker, base);
+    struct rbt_rule_message message = message_from(ruling, id->worker, hold);
+    message.clock = ruling->clock_offset + id->clock;
+    message.version = map(ruling, &message);
+    w->last_base = hold == NULL ? ruling->count : hold->stamp;
+    w->last_version = message.version;
+    ruling->message = message;
+    ruling->last = *id;
+    ruling->last_base = base;
+    ruling->count++;
+    ruling->newest = message.version >= ruling->newest ? message.version + 1 : ruling->newest;
+    ruling->clock_end = message.clock >= ruling->clock_end ? message.clock + 1 : ruling->clock_end;
+    if (has_parts(ruling)) {
+        struct rbt_version *version = NULL;
+        const rbt_status st = rbt_versions_at(&ruling->versions, message.version, &version);
+        if (st != RBT_OK) {
+            return st;
+        }
+        version->messages++;
+        version->clock = message.clock > version->clock ? message.clock : version->clock;
+    }
+    if (rule->begin != NULL && ruling->instance.needs.parts != RBT_PARTS_HIDDEN) {
+        rule->begin(ruling->instance.self, &ruling->message);
+    }
+    RBT_ASSERT(ruling->count == ruling->message.count + 1);
+    RBT_ASSERT(ruling->newest > ruling->message.version);
+    return RBT_OK;
+}
+
+/* A batch being applied. */
+struct work {
+    rbt_ruling *ruling;
+    rbt_row_store *rows;
+    const struct rbt_batch *batch;
+    struct rbt_version *version; /* NULL without parts */
+};
+
+static bool is_zero(const float *delta, uint32_t width)
+{
+    RBT_DEBUG_ASSERT(delta != NULL);
+    RBT_DEBUG_ASSERT(width > 0);
+    for (uint32_t i = 0; i < width; i++) {
+        if (delta[i] != 0.0F) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Keeps the row's state for those who hold it, and finds the one that the update was computed from;
+ * never in the row itself, which the rule is about to change. */
+static const float *before_of(rbt_ruling *ruling, uint32_t slot, const float *state)
+{
+    RBT_ASSERT(has_snapshots(ruling));
+    const struct rbt_rule_message *message = &ruling->message;
+    rbt_snapshots_keep(&ruling->snapshots, slot, state, message->count, ruling->highest);
+    const float *before =
+        rbt_snapshots_find(&ruling->snapshots, slot, message->count - message->delay, state);
+    if (before == state) {
+        memcpy(ruling->scratch, state, ruling->snapshots.width * sizeof *state);
+        before = ruling->scratch;
+    }
+    RBT_ASSERT(before != NULL);
+    return before;
+}
+
+static void apply_row(void *context, uint32_t slot, size_t position)
+{
+    const struct work *work = context;
+    rbt_ruling *ruling = work->ruling;
+    const float *delta = (const float *)work->batch->values + position * ruling->width;
+    RBT_DEBUG_ASSERT(slot < rbt_rows_count(work->rows));
+    RBT_DEBUG_ASSERT((work->version != NULL) == has_parts(ruling));
+    if (ruling->status != RBT_OK || is_zero(delta, ruling->width)) {
+        return;
+    }
+    float *values = rbt_rows_row(work->rows, slot);
+    struct rbt_rule_row row = {.key = rbt_rows_key(work->rows, slot),
+                               .width = ruling->width,
+                               .values = values,
+                               .state = values + ruling->width,
+                               .delta = delta};
+    if (work->version != NULL) {
+        row.part =
+            rbt_versions_part(&ruling->versions, work->version, slot, rbt_rows_count(work->rows));
+        if (row.part == NULL) {
+            break_down(ruling, rbt_fail(RBT_E_NOMEM, "no memory for a version"), row.key);
+            return;
+        }
+    }
+    if (ruling->instance.needs.parts == RBT_PARTS_HIDDEN) {
+        for (uint32_t i = 0; i < row.width; i++) {
+            row.part[i] += delta[i];
+        }
+        return;
+    }
+    if (has_snapshots(ruling)) {
+        row.before = before_of(ruling, slot, row.state);
+    }
+    const rbt_status st =
+        ruling->instance.rule->apply(ruling->instance.self, &ruling->message, &row);
+    if (st != RBT_OK) {
+        break_down(ruling, st, row.key);
+    }
+}
+
+void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_bin_id *id,
+                      const struct rbt_batch *batch)
+{
+    RBT_ASSERT(id->worker < ruling->ledger.worker_count);
+    RBT_ASSERT(batch->offsets == NULL);
+    const bool is_new = ruling->last_base != batch->base || ruling->last.worker != id->worker ||
+                        ruling->last.sequence != id->sequence;
+    rbt_status st = is_new ? begin_message(ruling, id, batch->base) : RBT_OK;
+    if (st == RBT_OK && has_snapshots(ruling)) {
+        st = rbt_snapshots_fit(&ruling->snapshots, rbt_rows_count(rows) + batch->count);
+    }
+    struct work work = {.ruling = ruling, .rows = rows, .batch = batch};
+    if (st == RBT_OK && has_parts(ruling)) {
+        st = rbt_versions_at(&ruling->versions, ruling->message.version, &work.version);
+    }
+    if (st != RBT_OK) {
+        break_down(ruling, st, batch->count > 0 ? batch->keys[rbt_batch_position(batch, 0)] : 0);
+        return;
+    }
+    rbt_rows_update(rows, batch, apply_row, &work);
+}
+
+/* --- Reading ---------------------------------------------------------------------------------- */
+
+static bool is_computed(const rbt_ruling *ruling)
+{
+    RBT_DEBUG_ASSERT(ruling->instance.rule != NULL);
+    return ruling->instance.needs.parts == RBT_PARTS_SHOWN || ruling->instance.rule->read != NULL;
+}
+
+/* What a reader wants, and where it goes. */
+struct view {
+    rbt_rule_purpose purpose;
+    uint64_t versions; /* only those below */
+    float *values;     /* the row's own at first */
+};
+
+/* Adds what the versions mean for the row. */
+static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
+                          const struct view *view)
+{
+    RBT_ASSERT(ruling->instance.needs.parts == RBT_PARTS_SHOWN);
+    RBT_DEBUG_ASSERT(slot < rbt_rows_count(rows));
+    struct rbt_rule_row row = {
+        .key = rbt_rows_key(rows, slot), .width = ruling->width, .values = view->values};
+    for (size_t i = 0; i < ruling->versions.count; i++) {
+        const struct rbt_version *live = &ruling->versions.live[i];
+        if (live->id >= view->versions) {
+            break;
+        }
+        const float *part = rbt_versions_peek(&ruling->versions, live, slot);
+        if (part != NULL) {
+            const struct rbt_rule_version version = {live->id, live->messages};
+            row.part = (float *)part; /* fold() only reads it */
+            ruling->instance.rule->fold(ruling->instance.self, &version, &row);
+        }
+    }
+}
+
+static void read_row(const rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
+                     const struct view *view)
+{
+    const struct rbt_rule *rule = ruling->instance.rule;
+    if (ruling->instance.needs.parts == RBT_PARTS_SHOWN) {
+        fold_versions(ruling, rows, slot, view); /* (1) */
+    }
+    if (rule->read != NULL) {
+        const float *own = rbt_rows_values(rows, slot);
+        const struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
+                                         .width = ruling->width,
+                                         .values = view->values,
+                                         .state = (float *)own + ruling->width};
+        rule->read(ruling->instance.self, &row, view->purpose, view->values);
+    }
+    RBT_DEBUG_ASSERT(rule->fold != NULL || ruling->instance.needs.parts != RBT_PARTS_SHOWN);
+}
+
+struct reading {
+    const rbt_ruling *ruling;
+    const rbt_row_store *rows;
+    const struct rbt_batch *batch;
+    uint64_t versions;
+};
+
+static void read_for_work(void *context, uint32_t slot, size_t position)
+{
+    const struct reading *reading = context;
+    RBT_DEBUG_ASSERT(slot < rbt_rows_count(reading->rows));
+    RBT_DEBUG_ASSERT(reading->batch->values != NULL);
+    const struct view view = {.purpose = RBT_READ_WORK,
+                              .versions = reading->versions,
+                              .values = (float *)reading->batch->values +
+                                        position * reading->ruling->width};
+    read_row(reading->ruling, reading->rows, slot, &view);
+}
+
+void rbt_ruling_read(rbt_ruling *ruling, const rbt_row_store *rows, const struct rbt_batch *batch,
+                     uint64_t versions)
+{
+    RBT_ASSERT(batch->count == 0 || batch->values != NULL);
+    RBT_ASSERT(batch->offsets == NULL);
+    rbt_rows_read(rows, batch);
+    if (is_computed(ruling)) {
+        struct reading reading = {ruling, rows, batch, versions};
+        rbt_rows_visit(rows, batch, read_for_work, &reading);
+    }
+}
+
+void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
+                            float *values)
+{
+    RBT_ASSERT(values != NULL);
+    RBT_ASSERT(slot < rbt_rows_count(rows));
+    memcpy(values, rbt_rows_values(rows, slot), ruling->width * sizeof *values);
+    const struct view view = {RBT_READ_RESULT, RBT_RULE_NO_VERSION, values};
+    read_row(ruling, rows, slot, &view);
+}
+
+/* --- Versions that are over ------------------------------------------------------------------- */
+
+/* The lowest version that any worker's next message can be mapped to. */
+static uint64_t lowest_version(const rbt_ruling *ruling, int64_t floor)
+{
+    uint64_t lowest = RBT_RULE_NO_VERSION;
+    for (uint32_t i = 0; i < ruling->ledger.worker_count; i++) {
+        const struct rbt_ledger_worker *w = &ruling->ledger.workers[i];
+        RBT_DEBUG_ASSERT(w->count <= w->capacity);
+        if (w->count > 0) {
+            struct rbt_rule_message message = message_from(ruling, i, &w->holds[0]);
+            message.clock = floor;
+            const uint64_t version = map(ruling, &message);
+            lowest = version < lowest ? version : lowest;
+        }
+    }
+    return lowest;
+}
+
+static bool is_over(const rbt_ruling *ruling, const struct rbt_rule_age *age)
+{
+    const struct rbt_rule *rule = ruling->instance.rule;
+    const bool is_hidden = ruling->instance.needs.parts == RBT_PARTS_HIDDEN;
+    RBT_ASSERT(age->version.version < age->newest);
+    RBT_ASSERT(has_parts(ruling));
+    if (rule->expire != NULL && !is_hidden) {
+        return rule->expire(ruling->instance.self, age);
+    }
+    return is_hidden ? (int64_t)age->version.version < age->floor
+                     : age->lowest > age->version.version; /* (2); NO_VERSION is above all */
+}
+
+/* Folds the first version into its rows. */
+static void retire(rbt_ruling *ruling, rbt_row_store *rows)
+{
+    RBT_ASSERT(ruling->versions.count > 0);
+    const struct rbt_version *first = &ruling->versions.live[0];
+    RBT_ASSERT(first->messages > 0);
+    const struct rbt_rule *rule = ruling->instance.rule;
+    const bool is_hidden = ruling->instance.needs.parts == RBT_PARTS_HIDDEN;
+    const struct rbt_rule_version version = {first->id, first->messages};
+    const struct rbt_rule_message message = {.worker = RBT_RULE_NO_WORKER,
+                                             .clock = first->clock,
+                                             .count = ruling->count,
+                                             .previous = RBT_RULE_NO_VERSION,
+                                             .version = first->id};
+    if (is_hidden && rule->begin != NULL) {
+        rule->begin(ruling->instance.self, &message);
+    }
+    uint64_t place = 0;
+    uint32_t slot = 0;
+    const float *part = NULL;
+    while ((part = rbt_versions_next(&ruling->versions, first, &place, &slot)) != NULL) {
+        if (is_zero(part, ruling->width)) {
+            continue;
+        }
+        float *values = rbt_rows_row(rows, slot);
+        struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
+                                   .width = ruling->width,
+                                   .values = values,
+                                   .state = values + ruling->width};
+        if (!is_hidden) {
+            row.part = (float *)part; /* fold() only reads it */
+            rule->fold(ruling->instance.self, &version, &row);
+            continue;
+        }
+        row.delta = part;
+        memcpy(ruling->scratch, row.state,
+               ruling->instance.needs.snapshot_width * sizeof *row.state);
+        row.before = ruling->scratch;
+        const rbt_status st = rule->apply(ruling->instance.self, &message, &row);
+        if (st != RBT_OK) {
+            break_down(ruling, st, row.key);
+        }
+    }
+    ruling->gone = first->id + 1;
+    rbt_versions_drop(&ruling->versions);
+}
+
+bool rbt_ruling_expire(rbt_ruling *ruling, rbt_row_store *rows, int64_t floor)
+{
+    RBT_ASSERT(floor >= 0);
+    RBT_ASSERT(ruling->versions.count == 0 || has_parts(ruling));
+    bool has_changed = false;
+    const int64_t clock = floor == RBT_CLOCK_GONE ? floor : ruling->clock_offset + floor;
+    const uint64_t lowest = ruling->versions.count == 0 ? 0 : lowest_version(ruling, clock);
+    while (ruling->versions.count > 0 && ruling->status == RBT_OK) { /* ends: one less */
+        const struct rbt_version *first = &ruling->versions.live[0];
+        const struct rbt_rule_age age = {.version = {first->id, first->messages},
+                                         .lowest = lowest,
+                                         .newest = ruling->newest,
+                                         .floor = clock};
+        if (!is_over(ruling, &age)) {
+            break;
+        }
+        retire(ruling, rows);
+        has_changed = has_changed || ruling->instance.needs.parts == RBT_PARTS_HIDDEN;
+    }
+    return has_changed;
+}
+
+void rbt_ruling_reset(rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->status != RBT_OK || ruling->snapshots.count == 0);
+    ruling->clock_offset = ruling->clock_end;
+    ruling->last_base = RBT_STAMP_NONE;
+    rbt_ledger_reset(&ruling->ledger, ruling->count,
+                     tag_now(ruling, RBT_RULE_NO_WORKER, RBT_RULE_NO_VERSION));
+    RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) == ruling->count);
+}
+
+/* --- Figures ---------------------------------------------------------------------------------- */
+
+bool rbt_ruling_sends_early(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->snapshots.count <= ruling->snapshots.max);
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    return !has_snapshots(ruling) ||
+           ruling->snapshots.count < ruling->snapshots.max - ruling->snapshots.max / 4;
+}
+
+struct rbt_ruling_stats rbt_ruling_stats(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->versions.count <= ruling->versions.count_max);
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    return (struct rbt_ruling_stats){.bytes = rbt_versions_bytes(&ruling->versions) +
+                                              rbt_snapshots_bytes(&ruling->snapshots),
+                                     .versions = ruling->versions.count,
+                                     .versions_max = ruling->versions.count_max,
+                                     .snapshots = ruling->snapshots.count,
+                                     .snapshots_max = ruling->snapshots.count_max};
+}

@@ -1,0 +1,85 @@
+/* store/ruling.h - a rule at work on one table of a shard: its instance, and all that the shard
+ * keeps for it. What a rule may do and is told: rubato/rule.h. */
+#ifndef RUBATO_STORE_RULING_H
+#define RUBATO_STORE_RULING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/rule.h>
+#include <rubato/status.h>
+
+#include "core/batch.h"
+#include "core/shard_event.h"
+#include "store/bins.h"
+#include "store/rows.h"
+
+typedef struct rbt_ruling rbt_ruling;
+
+/* Makes an instance of the table's rule. Fails with RBT_E_INVALID if it refuses its parameters. */
+RBT_MUST_USE rbt_status rbt_ruling_create(const struct rbt_shard_table *table,
+                                          uint32_t worker_count, rbt_ruling **ruling);
+void rbt_ruling_destroy(rbt_ruling *ruling);
+
+/* Values that the rule keeps with each row; and whether this is the rule's text. */
+uint32_t rbt_ruling_state_width(const rbt_ruling *ruling);
+bool rbt_ruling_has_text(const rbt_ruling *ruling, const char *text);
+
+/* The base that an update of the worker is taken to have: its own, if the worker may name it. */
+uint64_t rbt_ruling_base(rbt_ruling *ruling, uint32_t worker, uint64_t base);
+
+/* An update has arrived and waits; it waits no more. */
+void rbt_ruling_pin(rbt_ruling *ruling, uint32_t worker, uint64_t base);
+void rbt_ruling_unpin(rbt_ruling *ruling, uint32_t worker, uint64_t base);
+
+/* Applies an update; room for its rows must have been reserved. All batches of a message with one
+ * base are one message to the rule. `id` may be of a batch without rows. */
+void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_bin_id *id,
+                      const struct rbt_batch *batch);
+
+/* Reads rows: the batch's, to compute with, of which only versions below `versions` are wanted
+ * (RBT_RULE_NO_VERSION: all); or one, for the model. */
+void rbt_ruling_read(rbt_ruling *ruling, const rbt_row_store *rows, const struct rbt_batch *batch,
+                     uint64_t versions);
+void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint32_t slot,
+                            float *values);
+
+/* The worker has read rows, with versions as above, and will compute updates from them; it names no
+ * stamp below `least` any more. Returns in `stamp` that of this read. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least,
+                                        uint64_t versions, uint64_t *stamp);
+uint64_t rbt_ruling_stamp(const rbt_ruling *ruling);
+
+/* One above the highest version so far. */
+uint64_t rbt_ruling_version(const rbt_ruling *ruling);
+
+/* What the worker holds as of its last message, RBT_STAMP_NONE: nothing. */
+void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t least);
+
+/* The worker has ended a clock: if it has never touched the table, nobody waits for it here. */
+void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker);
+
+/* Lets versions go that are over; all workers have completed the clocks below `floor`. Returns
+ * whether rows have changed by that. */
+bool rbt_ruling_expire(rbt_ruling *ruling, rbt_row_store *rows, int64_t floor);
+
+/* Everybody has left, and a new run begins. */
+void rbt_ruling_reset(rbt_ruling *ruling);
+
+/* RBT_OK, or why the table is of no more use, with the message recorded again. */
+rbt_status rbt_ruling_status(const rbt_ruling *ruling);
+
+bool rbt_ruling_sends_early(const rbt_ruling *ruling);
+
+struct rbt_ruling_stats {
+    size_t bytes; /* without the states, which are in the rows */
+    uint64_t versions;
+    uint64_t versions_max;
+    uint64_t snapshots;
+    uint64_t snapshots_max;
+};
+struct rbt_ruling_stats rbt_ruling_stats(const rbt_ruling *ruling);
+
+#endif

@@ -1,0 +1,52 @@
+/* store/shard_state.h - what the parts of a shard share: shard.c decides what is visible when,
+ * shard_table.c opens tables and counts. */
+#ifndef RUBATO_STORE_SHARD_STATE_H
+#define RUBATO_STORE_SHARD_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/gate.h"
+#include "core/vclock.h"
+#include "store/bins.h"
+#include "store/ruling.h"
+#include "store/shard.h"
+
+struct rbt_shard_state {
+    bool is_open;
+    struct rbt_schema schema;
+    rbt_partial partial;
+    int64_t staleness;
+    rbt_row_store *rows;
+    rbt_ruling *ruling;  /* NULL: updates are merged */
+    rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
+    uint64_t *applied;   /* per worker: highest sequence that is visible */
+    struct rbt_bins bins;
+    void *scratch;          /* one row, for bins that are packed */
+    size_t pending_missing; /* within a PUSH: rows that the batches prepared so far will create,
+                               unless they are held; else 0 */
+};
+
+struct rbt_shard {
+    struct rbt_shard_options options;
+    rbt_gate *gate;
+    struct rbt_gate_effect *ready;  /* the gate's outbox */
+    struct rbt_shard_state *tables; /* table_max */
+    uint32_t table_count;           /* one past the last one open */
+    uint64_t *arrived;              /* per worker: all messages up to this sequence have come */
+    uint64_t updates;
+    uint64_t changes; /* of rows without an update: versions that have gone */
+    uint64_t duplicates;
+};
+
+/* Opens a table that is not open. On failure it may be half open and is to be closed. */
+RBT_MUST_USE rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *table,
+                                             const struct rbt_shard_table *schema);
+void rbt_shard_close_table(struct rbt_shard_state *table);
+
+/* Whether the open table was opened with this schema; its staleness does not count. */
+bool rbt_shard_has_schema(const struct rbt_shard_state *table,
+                          const struct rbt_shard_table *schema);
+
+#endif

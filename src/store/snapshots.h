@@ -1,0 +1,53 @@
+/* store/snapshots.h - parts of rows' states as they were at reads that updates may still come from.
+ *
+ * A copy is made when a row is about to change and somebody holds a read of it as it is: rows that
+ * nobody changes cost nothing. A copy stands for all reads from the row's last change to this one;
+ * it goes when the lowest stamp that anybody holds has passed it, or when there are too many. */
+#ifndef RUBATO_STORE_SNAPSHOTS_H
+#define RUBATO_STORE_SNAPSHOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+struct rbt_snapshot;
+
+/* Copies are a ring, oldest first; numbers count from 0 and wrap around. */
+struct rbt_snapshots {
+    uint32_t width;
+    uint64_t max;           /* copies at most */
+    uint64_t *changed;      /* by slot: messages applied when the row had last changed */
+    uint32_t *newest;       /* by slot: number of the row's newest copy, maybe one that is gone */
+    uint64_t slot_capacity; /* of both */
+    char *ring;
+    size_t stride;
+    uint32_t capacity; /* a power of two, or 0 */
+    uint32_t first;    /* number of the oldest copy */
+    uint32_t count;
+    uint32_t count_max; /* so far */
+};
+
+void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max);
+void rbt_snapshots_deinit(struct rbt_snapshots *snapshots);
+
+/* Room for rows 0 .. slots-1. */
+RBT_MUST_USE rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots);
+
+/* The row is about to be changed by message number `count`; `highest` is the highest stamp that
+ * anybody holds. Without memory the oldest copy makes room. */
+void rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
+                        uint64_t count, uint64_t highest);
+
+/* The row's state at a read, or as near to it as is left; `state` is the present one. */
+const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
+                                const float *state);
+
+/* Nobody holds a stamp below `lowest`. */
+void rbt_snapshots_release(struct rbt_snapshots *snapshots, uint64_t lowest);
+
+size_t rbt_snapshots_bytes(const struct rbt_snapshots *snapshots);
+
+#endif

@@ -1,0 +1,62 @@
+/* store/versions.h - updates gathered by version, for rules that say later what they mean for a
+ * row.
+ *
+ * A version has a part for each row that was updated in it, found by the row's slot. While fewer
+ * than half of the table's rows have one, only those take memory (D21). */
+#ifndef RUBATO_STORE_VERSIONS_H
+#define RUBATO_STORE_VERSIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+struct rbt_version {
+    uint64_t id;
+    uint64_t messages; /* that were mapped to it */
+    int64_t clock;     /* the highest of them */
+    uint64_t count;    /* rows that have a part */
+    bool is_dense;
+    uint64_t capacity; /* places; if dense, slots 0 .. capacity-1 */
+    uint32_t *slots;   /* of places, RBT_SLOT_NONE: free; NULL if dense */
+    float *parts;      /* (capacity, width) */
+};
+
+struct rbt_versions {
+    uint32_t width;
+    struct rbt_version *live; /* by id */
+    size_t count;
+    size_t capacity;
+    size_t count_max; /* so far */
+};
+
+void rbt_versions_init(struct rbt_versions *versions, uint32_t width);
+void rbt_versions_deinit(struct rbt_versions *versions);
+
+/* The version, made if it is not there. Valid until the next is made or the first dropped. Fails
+ * with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_versions_at(struct rbt_versions *versions, uint64_t id,
+                                        struct rbt_version **version);
+
+/* The part of the row in this slot, made of zeros if there is none; `rows` is how many rows the
+ * table has. Valid until the next is made. NULL: no memory. */
+float *rbt_versions_part(const struct rbt_versions *versions, struct rbt_version *version,
+                         uint32_t slot, uint64_t rows);
+
+/* The same, or NULL if there is none. */
+const float *rbt_versions_peek(const struct rbt_versions *versions,
+                               const struct rbt_version *version, uint32_t slot);
+
+/* The next part at place *place or behind it, with its slot, and the place after it; NULL: no more.
+ * Places count from 0. */
+const float *rbt_versions_next(const struct rbt_versions *versions,
+                               const struct rbt_version *version, uint64_t *place, uint32_t *slot);
+
+/* Forgets the first version. */
+void rbt_versions_drop(struct rbt_versions *versions);
+
+size_t rbt_versions_bytes(const struct rbt_versions *versions);
+
+#endif
