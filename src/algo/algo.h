@@ -25,6 +25,14 @@ struct rbt_metrics {
     size_t count;
 };
 
+/* When a worker that trains a copy of its own fetches a fresh one, with a rule that takes moves. */
+enum rbt_pull {
+    RBT_PULL_CORRECTED, /* as soon as its staleness asks for it */
+    RBT_PULL_PRINTED,   /* one clock later, as the paper on heterogeneous clusters prints it (E9) */
+};
+
+enum { RBT_TRAIN_RULE_MAX = 1024 }; /* bytes of a rule with all its parameters */
+
 /* The options of every `train` (cli.md); filled in by the command line. */
 struct rbt_train_options {
     struct rbt_option_list data;
@@ -32,13 +40,15 @@ struct rbt_train_options {
     int32_t format; /* enum rbt_format */
     bool is_zero_based;
     int64_t label_column;
-    int64_t epochs; /* 0: the algorithm's default */
-    int64_t clocks_per_epoch;
-    int64_t workers; /* 0: one per core */
+    int64_t epochs;           /* 0: the algorithm's default */
+    int64_t clocks_per_epoch; /* 0: the algorithm's default */
+    int64_t workers;          /* 0: one per core */
     int64_t servers;
     int32_t placement; /* rbt_placement, of the parameters */
     const char *consistency;
-    const char *rule; /* only "add" for now */
+    const char *rule; /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
+    int32_t pull;     /* enum rbt_pull */
+    double tiny;      /* updates smaller than this wait; NaN: as fits the rule */
     int64_t seed;
     const char *model;          /* path, or NULL */
     double target;              /* NaN: none */
@@ -89,6 +99,7 @@ struct rbt_train_summary {
     double epochs;
     int64_t clocks;
     struct rbt_job_stats stats;
+    char rule[RBT_TRAIN_RULE_MAX]; /* with the parameters that it was given; "" for none */
     uint64_t digest;
     bool is_interrupted; /* stopped early by the observer; no model was written */
 };

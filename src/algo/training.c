@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-enum { RECENT_MAX = 5 }; /* objectives that the summary is about */
+enum { GRADIENT_CLOCKS = 32 }; /* in an epoch: minibatches of a rule that takes gradients */
+enum { RECENT_MAX = 5 };       /* objectives that the summary is about */
 
 /* Elements of the row of an epoch in the table of figures. */
 enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
@@ -21,7 +22,7 @@ enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
 enum { GOAL_REACHED, INTERRUPTED, FAILED, PROCESSED, CONTROL_WIDTH };
 
 const char *const rbt_training_schedules[] = {"constant", "sqrt", "decay", NULL};
-const char *const rbt_training_combines[] = {"mean", "sum", NULL};
+const char *const rbt_training_combines[] = {"mean", "sum", "auto", NULL};
 
 struct run {
     const struct rbt_training *training;
@@ -49,6 +50,12 @@ struct run {
 uint32_t rbt_training_workers(const struct rbt_train_options *options)
 {
     return options->workers > 0 ? (uint32_t)options->workers : rbt_thread_cores();
+}
+
+int64_t rbt_training_clocks(const struct rbt_train_options *options, const struct rbt_rules *rules)
+{
+    const int64_t fallback = rules->has_gradients ? GRADIENT_CLOCKS : 1;
+    return options->clocks_per_epoch > 0 ? options->clocks_per_epoch : fallback;
 }
 
 void rbt_training_place(const struct rbt_train_options *options, const uint64_t *keys, size_t count,
@@ -398,6 +405,7 @@ static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summ
                                    .clocks = run->clocks,
                                    .digest = rbt_model_digest(&run->model),
                                    .is_interrupted = run->is_interrupted};
+    memcpy(summary->rule, run->training->rules->text, sizeof summary->rule);
     rbt_job_stats(job, &summary->stats);
     const uint64_t updates = summary->stats.updates;
     summary->examples_per_s = seconds > 0 ? (double)summary->examples / seconds : 0.0;
@@ -453,14 +461,9 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     const struct rbt_train_options *options = training->options;
     RBT_ASSERT(training->workers >= 1);
     RBT_ASSERT(training->epochs >= 1);
-    if (options->rule != NULL && strcmp(options->rule, "add") != 0) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "rule \"%s\" is not available", options->rule);
-        return rbt_fail_hint(st, "The only rule so far is \"add\".");
-    }
+    RBT_ASSERT(training->clocks_per_epoch >= 1);
     struct run run = {.training = training,
-                      .clocks_per_epoch =
-                          options->clocks_per_epoch > 0 ? options->clocks_per_epoch : 1,
+                      .clocks_per_epoch = training->clocks_per_epoch,
                       .objective_min = INFINITY};
     const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
                                                 .workers = training->workers,

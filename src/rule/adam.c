@@ -66,6 +66,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const float take2 = (float)(1 - a->beta2);
     const float lr = a->lr;
     const float eps = a->eps;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < width; i++) {
         m[i] = keep1 * m[i] + take1 * g[i];
         v[i] = keep2 * v[i] + take2 * (g[i] * g[i]);

@@ -56,7 +56,8 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row)
 {
     (void)message;
-    const struct adarev a = *(const struct adarev *)self;
+    const float lr = ((const struct adarev *)self)->lr;
+    const float beta = ((const struct adarev *)self)->beta;
     const size_t width = row->width;
     float *restrict w = row->values;
     float *restrict gbar = row->state;
@@ -64,15 +65,17 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict eta = row->state + 2 * width;
     const float *restrict g = row->delta;
     const float *restrict before = row->before;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < width; i++) {
         const float b = gbar[i] - before[i];
-        z[i] += g[i] * g[i] + 2 * g[i] * b;
-        const float rate = a.lr / (a.beta + sqrtf(z[i] > 0 ? z[i] : 0));
+        const float sum = z[i] + (g[i] * g[i] + 2 * g[i] * b);
+        const float rate = lr / (beta + sqrtf(sum < 0 ? 0 : sum));
         const float old = eta[i];
         const float bound = old == 0 ? INFINITY : old;
         const float now = rate < bound ? rate : bound;
         w[i] += -now * g[i] + (old - now) * b;
         gbar[i] += g[i];
+        z[i] = sum;
         eta[i] = now;
     }
     return RBT_OK;
