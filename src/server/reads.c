@@ -86,9 +86,6 @@ void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
 static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_request *request)
 {
     const struct rbt_wire_pull *pull = &request->pull; /* of a SCAN all zero */
-    /* What was asked for ahead may be answered when its worker has left: nothing is kept for it. */
-    const bool is_base =
-        pull->is_base && rbt_shard_clock(host->shard, request->guest->worker) != RBT_CLOCK_GONE;
     return (struct rbt_shard_event){.kind = request->is_scan ? RBT_SHARD_SCAN : RBT_SHARD_PULL,
                                     .worker = request->guest->worker,
                                     .table = request->table,
@@ -97,7 +94,7 @@ static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_req
                                     .applied = host->applied,
                                     .applied_first = pull->applied_first,
                                     .applied_count = pull->applied_count,
-                                    .is_base = is_base,
+                                    .is_base = pull->is_base,
                                     .least = pull->least,
                                     .sequence = pull->sequence,
                                     .stamp = pull->wants_stamp ? &host->stamp : NULL};
