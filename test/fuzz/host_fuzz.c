@@ -198,7 +198,9 @@ static struct rbt_frame put_read(struct talk *talk, uint32_t who)
                                        .is_base = has_rule && who < WORKERS && below(talk, 4) > 0,
                                        .is_ahead = below(talk, 2) == 0,
                                        .least = draw_stamp(talk),
-                                       .sequence = below(talk, 20)};
+                                       .sequence = below(talk, 20),
+                                       .is_stable = has_rule && below(talk, 4) == 0,
+                                       .stable = below(talk, 10)};
     const struct rbt_wire_rows rows = draw_rows(talk, table, false);
     talk->bytes = rbt_wire_put_pull(message, &pull);
     talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);
