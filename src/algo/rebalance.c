@@ -13,16 +13,19 @@
 
 enum { GIFTS_MAX = 64 }; /* of one giver to one receiver */
 
+static const char consistency[] = "ssp:4";
 static const double straggler_factor = 1.2;
 static const double gift_share = 0.05;
 static const double smoothing = 0.5; /* of the times: weight of the newest */
 
 rbt_status rbt_rebalance_open(struct rbt_rebalance *rebalance, rbt_job *job, uint32_t workers)
 {
-    const struct rbt_table_options times = {.struct_size = sizeof times, .type = RBT_F64};
+    const struct rbt_table_options times = {
+        .struct_size = sizeof times, .type = RBT_F64, .consistency = consistency};
     const struct rbt_table_options gifts = {.struct_size = sizeof gifts,
                                             .type = RBT_I64,
                                             .layout = RBT_SPARSE,
+                                            .consistency = consistency,
                                             .width = workers * GIFTS_MAX};
     rebalance->workers = workers;
     const rbt_status st = rbt_table_open(job, "times", &times, &rebalance->times);

@@ -6,7 +6,9 @@
  * next, so that not all give to one. Workers can read any example, so only positions in the order
  * that all agree on (data/share.c) are passed on, in the row of the receiver. A giver stops at
  * once; the receiver starts when it sees the row. So no example is ever with two workers, and is
- * with none for as long as an update is on its way. What was received is kept.
+ * with none for as long as an update is on its way. What was received is kept. Both tables are read
+ * a few clocks late, whatever the job's consistency: reading them at every clock would cost more
+ * than it is worth.
  *
  *     rbt_rebalance_open(&rebalance, job, worker_count);
  *     each worker: rbt_rebalance_begin(&rebalance, worker, {first, end}, &hand);
