@@ -23,7 +23,8 @@ enum {
     TABLES = 4,
     ROOM = 1 << 14,
     KEYS_MAX = 40,
-    LARGE = 1 << 14, /* keys, elements or rows that are not asked for here */
+    LARGE = 1 << 11, /* keys, elements or rows that are not asked for here: blocks of answers stay
+                        below what threads keep to use again */
     LIVE_MAX = 256 << 20,
 };
 
