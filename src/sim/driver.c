@@ -543,6 +543,7 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
     cluster->simulation = simulation;
     cluster->worker_count = options->worker_count;
     cluster->server_count = options->shard_count;
+    cluster->table_max = options->table_max;
     cluster->threads = threads;
     cluster->node_count =
         RBT_NODE_SERVERS + options->shard_count + (options->worker_count + threads - 1) / threads;
