@@ -7,8 +7,8 @@ import pytest
 
 LINEAR = ["train", "linear", "--data", "train.svm"]
 HELP = 'See "rubato train linear --help".'
-RULES = ("The rules are add, consgd, dynsgd, sgd, adagrad, adarev, adadelay, ftrl, adam, prox. A rule "
-         "of your own is named by its path: ./mine.so.")
+RULES = ("The rules are add, consgd, dynsgd, sgd, adagrad, adarev, adadelay, ftrl, adam, prox. "
+         "A rule of your own is named by its path: ./mine.so.")
 CONSISTENCY = "S says how many clocks old a read may be, from 0 to 1000000; for example essp:2."
 
 
@@ -68,8 +68,8 @@ CASES = [
     number("--epochs", "whole number from 1 to 1000000", "99999999999999999999",
            "Passes over the data; the algorithm has a default."),
     number("--clocks-per-epoch", "whole number from 1 to 1000000", "x",
-           "Clocks in a pass: how often workers exchange updates. By default 1; with a rule that takes "
-           "gradients 32."),
+           "Clocks in a pass: how often workers exchange updates. By default 1; "
+           "with a rule that takes gradients 32."),
     number("--seed", "whole number of at least 0", "-1", "Everything random comes from it."),
     number("--target", "number", "nan", "Stop when the objective of a pass reaches X."),
     ("misspelt choice", train("--format", "libsvn"),
