@@ -124,15 +124,22 @@ static bool is_goal_reached(struct run *run, double objective)
 
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
  * observer's business and not training's. Collecting the model is not free, though: it is read
- * through the network like anything else. Without evaluation data nothing is collected. */
-static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_metrics *metrics)
+ * through the network like anything else. If nothing is asked for, nothing is collected. */
+static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_train_event *event)
 {
     const struct rbt_training *training = run->training;
+    const bool is_exact = training->options->measure == RBT_MEASURE_EXACT;
+    if (!training->has_eval && !is_exact) {
+        return RBT_OK;
+    }
     struct rbt_model model = {0};
     const int64_t staleness = rbt_table_staleness(run->figures);
     rbt_status st = training->task->collect(training->context, worker, staleness, &model);
-    if (st == RBT_OK) {
-        st = training->task->evaluate(training->context, &model, metrics);
+    if (st == RBT_OK && is_exact) {
+        st = training->task->objective(training->context, &model, &event->objective);
+    }
+    if (st == RBT_OK && training->has_eval) {
+        st = training->task->evaluate(training->context, &model, &event->eval);
     }
     rbt_model_free(&model);
     return st;
@@ -178,9 +185,7 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
                                         .epoch = (double)run->epochs_reported,
                                         .clock = clock,
                                         .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
-        if (training->has_eval) {
-            st = evaluate_now(run, worker, &event.eval);
-        }
+        st = evaluate_now(run, worker, &event);
         rbt_job_advise_staleness(rbt_worker_job(worker),
                                  rbt_guide_step(&run->guide, event.objective));
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {
@@ -411,13 +416,25 @@ static rbt_status run_worker(rbt_worker *worker, void *argument)
 
 static rbt_status open_tables(struct run *run, rbt_job *job)
 {
-    const struct rbt_table_options figures = {
+    struct rbt_table_options figures = {
         .struct_size = sizeof figures, .type = RBT_F64, .width = FIGURES_WIDTH};
     /* Without an overlay, so that who asks to stop does so when the others do. */
-    const struct rbt_table_options control = {.struct_size = sizeof control,
-                                              .type = RBT_I64,
-                                              .width = CONTROL_WIDTH,
-                                              .overlay = RBT_OVERLAY_NONE};
+    struct rbt_table_options control = {.struct_size = sizeof control,
+                                        .type = RBT_I64,
+                                        .width = CONTROL_WIDTH,
+                                        .overlay = RBT_OVERLAY_NONE};
+    /* A cached row would tell of epochs, and that the target is reached, only when it has become
+     * too old. Only worker 0 reads figures; if there is no goal, it does not matter when others
+     * hear that they should stop. */
+    const struct rbt_train_options *options = run->training->options;
+    char newest[32];
+    if (options->consistency != NULL && strncmp(options->consistency, "ssp:", 4) == 0 &&
+        strlen(options->consistency) + 1 < sizeof newest) {
+        newest[0] = 'e';
+        memcpy(newest + 1, options->consistency, strlen(options->consistency) + 1);
+        figures.consistency = newest;
+        control.consistency = isnan(options->target) && options->patience == 0 ? NULL : newest;
+    }
     rbt_status st = rbt_table_open(job, "figures", &figures, &run->figures);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "control", &control, &run->control);
