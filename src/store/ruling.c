@@ -423,10 +423,12 @@ void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
+/* Whether what workers read is not simply the values. */
 static bool is_computed(const rbt_ruling *ruling)
 {
     RBT_DEBUG_ASSERT(ruling->instance.rule != NULL);
-    return ruling->instance.needs.parts == RBT_PARTS_SHOWN || ruling->instance.rule->read != NULL;
+    return ruling->instance.needs.parts == RBT_PARTS_SHOWN ||
+           (ruling->instance.rule->read != NULL && !ruling->instance.needs.reads_results_only);
 }
 
 /* What a reader wants, and where it goes. */
@@ -465,7 +467,8 @@ static void read_row(const rbt_ruling *ruling, const rbt_row_store *rows, uint32
     if (ruling->instance.needs.parts == RBT_PARTS_SHOWN) {
         fold_versions(ruling, rows, slot, view); /* (1) */
     }
-    if (rule->read != NULL) {
+    if (rule->read != NULL &&
+        (view->purpose == RBT_READ_RESULT || !ruling->instance.needs.reads_results_only)) {
         const float *own = rbt_rows_values(rows, slot);
         const struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
                                          .width = ruling->width,

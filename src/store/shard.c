@@ -603,6 +603,7 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
     }
     settle_rules(shard);
     report_ready(shard, &ready, out);
+    out->status = rules_status(shard);
 }
 
 /* Whoever has left before the table was there names none of its reads. */
