@@ -369,12 +369,13 @@ static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
     for (size_t i = 0; i < event->batch_count; i++) {
         struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
         if (table->ruling != NULL) {
-            rbt_ruling_release(table->ruling, event->worker, event->batches[i].least);
+            rbt_ruling_release(table->ruling, event->worker, event->sequence,
+                               event->batches[i].least);
         }
     }
     for (uint32_t i = 0; event->marker != RBT_MARKER_NONE && i < shard->table_count; i++) {
         if (shard->tables[i].ruling != NULL) {
-            rbt_ruling_end_clock(shard->tables[i].ruling, event->worker);
+            rbt_ruling_end_clock(shard->tables[i].ruling, event->worker, event->sequence);
         }
     }
     RBT_ASSERT(event->worker < shard->options.worker_count);
@@ -545,8 +546,10 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL && event->is_base) {
         RBT_ASSERT(event->worker < shard->options.worker_count);
         const bool is_after = event->sequence <= shard->arrived[event->worker];
-        st = rbt_ruling_hold(table->ruling, event->worker, is_after ? event->least : 0,
-                             versions_of(event), &stamp);
+        const struct rbt_ruling_read read = {.least = event->least,
+                                             .overtaken = is_after ? 0 : event->sequence,
+                                             .versions = versions_of(event)};
+        st = rbt_ruling_hold(table->ruling, event->worker, &read, &stamp);
         settle_rules(shard);
     }
     if (st == RBT_OK && event->stamp != NULL) {
@@ -596,7 +599,7 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
     release_all(shard); /* (1) */
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].ruling != NULL) {
-            rbt_ruling_release(shard->tables[i].ruling, worker, RBT_STAMP_NONE);
+            rbt_ruling_release(shard->tables[i].ruling, worker, UINT64_MAX, RBT_STAMP_NONE);
         }
     }
     settle_rules(shard);
