@@ -114,6 +114,7 @@ rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
         w->ahead_stamp = w->ahead_sequence > 0 ? w->ahead_stamp : read->stamp;
         w->ahead_sequence =
             read->overtaken > w->ahead_sequence ? read->overtaken : w->ahead_sequence;
+        w->least = w->least < read->stamp ? w->least : read->stamp;
     } else {
         w->ahead_sequence = 0;
         w->least = read->least < read->stamp ? read->least : read->stamp;

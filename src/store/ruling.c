@@ -652,6 +652,7 @@ void rbt_ruling_reset(rbt_ruling *ruling)
     ruling->last = (struct rbt_bin_id){0}; /* sequences start at 1 */
     rbt_ledger_reset(&ruling->ledger, ruling->count,
                      tag_now(ruling, RBT_RULE_NO_WORKER, RBT_RULE_NO_VERSION));
+    forget_snapshots(ruling);
     RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) == ruling->count);
 }
 

@@ -357,9 +357,24 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
         release(shard, table, &id);
         apply(table, &id, batch);
         note_applied(shard, table, &id, batch->count);
-    } else if (table->ruling != NULL) {
-        rbt_ruling_pin(table->ruling, event->worker, batch->base);
+        if (table->ruling != NULL) {
+            rbt_ruling_unpin(table->ruling, event->worker, batch->base);
+        }
     }
+}
+
+/* Keeps the reads that new batches name until these are applied: what is shown on the way may have
+ * been the last to keep them. */
+static void pin_bases(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    for (size_t i = 0; i < event->batch_count; i++) {
+        const struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
+        if (table->ruling != NULL && !is_duplicate(table, event)) {
+            rbt_ruling_pin(table->ruling, event->worker, event->batches[i].base);
+        }
+    }
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
 }
 
 /* Notes which reads the worker still has, once its updates are in. */
@@ -385,6 +400,7 @@ static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
 static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
     bool has_known = false;
+    pin_bases(shard, event);
     for (size_t i = 0; i < event->batch_count; i++) {
         if (is_duplicate(table_at(shard, event->batches[i].table), event)) {
             has_known = true;
