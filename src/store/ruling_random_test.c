@@ -39,14 +39,14 @@ static const struct {
     {CONSGD, false, "consgd"},
     {ADAGRAD, false, "adagrad:lr=0.3,beta=0.01"},
     {ADAREV, false, "adarev:lr=0.3,beta=0.01"},
-    {ADADELAY, false, "adadelay:lr=0.3,L=0.5"},
+    {ADADELAY, false, "adadelay:lr=0.3,L=0.5,gamma=0.75"},
     {FTRL, false, "ftrl:lr=0.3,l1=0.2,l2=0.1"},
     {ADAM, false, "adam:lr=0.3"},
     {DYNSGD, false, "dynsgd"},
     {ADD, true, "add:aggregate=1"},
     {ADAGRAD, true, "adagrad:lr=0.3,beta=0.01,aggregate=1"},
     {ADAREV, true, "adarev:lr=0.3,beta=0.01,aggregate=1"},
-    {ADADELAY, true, "adadelay:lr=0.3,L=0.5,aggregate=1"},
+    {ADADELAY, true, "adadelay:lr=0.3,L=0.5,gamma=0.75,aggregate=1"},
 };
 enum { RULES = sizeof rules / sizeof rules[0] };
 
@@ -163,7 +163,7 @@ static void step_adarev(struct row *row, const float *g, const float *before)
 static void step_adadelay(struct row *row, const float *g, double t1, double tau)
 {
     const float weight = (float)(t1 / (t1 + tau));
-    const float growth = (float)(pow(t1 + tau, 0.5) / sqrt(t1));
+    const float growth = (float)(pow(t1 + tau, 0.75) / sqrt(t1));
     for (uint32_t i = 0; i < t.width; i++) {
         row->n[i] += weight * (g[i] * g[i]);
         row->w[i] -= 0.3F / (0.5F + growth * sqrtf(row->n[i])) * g[i];

@@ -442,6 +442,24 @@ static void a_second_run_goes_on(void **state)
     }
 }
 
+/* The same worker, the same sequence, no base in either: and yet another message. */
+static void messages_of_two_runs_are_two(void **state)
+{
+    (void)state;
+    struct fixture f;
+    start(&f, 1, 0, "add", NULL);
+    for (uint64_t run = 1; run <= 3; run++) {
+        tick(&f, 0); /* it lets go what it had at first */
+        push(&f, 0, KEY, 1);
+        uint64_t stamp = 0;
+        read_key(&f, &(struct rbt_shard_event){.stamp = &stamp}, KEY);
+        assert_int_equal(stamp, run);
+        leave(&f, 0);
+        reset(&f);
+    }
+    stop(&f);
+}
+
 /* The sum of a clock is one step, also if several clocks end at once and if one has no rows. */
 static void aggregated_clocks_are_numbered_one_by_one(void **state)
 {
@@ -611,6 +629,45 @@ static void a_rule_can_keep_the_last_three_versions(void **state)
     stop(&f);
 }
 
+static void fold_one_more(void *self, const struct rbt_rule_version *version,
+                          const struct rbt_rule_row *row)
+{
+    (void)self;
+    (void)version;
+    row->values[0] += row->part[0] + 1;
+}
+
+static const struct rbt_rule one_more = {.abi = RBT_RULE_ABI,
+                                         .struct_size = sizeof one_more,
+                                         .name = "one_more",
+                                         .create = create_last,
+                                         .apply = apply_last,
+                                         .fold = fold_one_more};
+
+/* A part of zeros, because updates cancel or because a dense version has one for every row, is
+ * never folded: neither when read nor when the version goes, with the second worker. */
+static void what_is_zero_in_a_version_is_not_folded(void **state)
+{
+    (void)state;
+    enum { ROWS = 40 };
+    for (uint64_t rows = 1; rows < ROWS; rows += ROWS - 2) {
+        struct fixture f;
+        start(&f, 2, RBT_STALENESS_ANY, "one_more", &one_more);
+        for (uint64_t key = 0; key < ROWS; key++) { /* a version each */
+            push(&f, 0, key, 1);
+        }
+        for (uint64_t key = 0; key <= rows; key++) { /* all in the same one */
+            f.clocks[0] = ROWS;
+            push(&f, 0, key % rows, key == 0 ? 5 : key == rows ? -5 : 1);
+        }
+        for (uint64_t key = 0; key < 2 * ROWS; key++) {
+            leave(&f, key < ROWS ? 0 : 1);
+            assert_true(look(&f, key % ROWS) == (key % ROWS == 0 || key % ROWS >= rows ? 2 : 4));
+        }
+        stop(&f);
+    }
+}
+
 static rbt_status (*fail_with)(const char *format, ...);
 
 static rbt_status create_failing(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
@@ -723,9 +780,11 @@ int main(void)
         cmocka_unit_test(a_read_that_overtakes_an_update_lets_nothing_go_that_it_names),
         cmocka_unit_test(a_worker_that_never_touches_the_table_keeps_nothing),
         cmocka_unit_test(a_second_run_goes_on),
+        cmocka_unit_test(messages_of_two_runs_are_two),
         cmocka_unit_test(aggregated_clocks_are_numbered_one_by_one),
         cmocka_unit_test(a_rule_sees_every_event_once),
         cmocka_unit_test(a_rule_can_keep_the_last_three_versions),
+        cmocka_unit_test(what_is_zero_in_a_version_is_not_folded),
         cmocka_unit_test(a_rule_that_fails_fails_the_shard),
         cmocka_unit_test(a_rule_that_fails_without_a_word_is_not_given_anothers),
         cmocka_unit_test(rules_survive_every_failed_allocation),
