@@ -38,6 +38,12 @@ lr)
     fi
     grep -q missing "$directory/error" || fail "did not name the missing file"
     ;;
+rule.so) # what it does: src/rule/plugin_test.c
+    nm -D "$program" | grep -q ' [DR] rbt_rule$' || fail "does not show rbt_rule"
+    if nm -D "$program" | grep -q ' U rbt_'; then
+        fail "needs to be linked with the library"
+    fi
+    ;;
 serve) # with a cluster: test/integration/test_shared.py
     if "$program" weights 7 10 2> /dev/null; then
         fail "did not mind that there is no cluster"

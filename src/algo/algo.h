@@ -25,6 +25,20 @@ struct rbt_metrics {
     size_t count;
 };
 
+/* When a worker that trains a copy of its own fetches a fresh one, with a rule that takes moves. */
+enum rbt_pull {
+    RBT_PULL_CORRECTED, /* as soon as its staleness asks for it */
+    RBT_PULL_PRINTED,   /* one clock later, as the paper on heterogeneous clusters prints it (E9) */
+};
+
+/* What the objective of an event, and with it --target, is about. */
+enum rbt_measure {
+    RBT_MEASURE_RUNNING, /* what workers have seen on the way, each on its own copy: free */
+    RBT_MEASURE_EXACT,   /* the model at the servers, on all training data */
+};
+
+enum { RBT_TRAIN_RULE_MAX = 1024 }; /* bytes of a rule with all its parameters */
+
 /* The options of every `train` (cli.md); filled in by the command line. */
 struct rbt_train_options {
     struct rbt_option_list data;
@@ -32,17 +46,21 @@ struct rbt_train_options {
     int32_t format; /* enum rbt_format */
     bool is_zero_based;
     int64_t label_column;
-    int64_t epochs; /* 0: the algorithm's default */
-    int64_t clocks_per_epoch;
-    int64_t workers; /* 0: one per core */
+    int64_t epochs;           /* 0: the algorithm's default */
+    int64_t clocks_per_epoch; /* 0: the algorithm's default */
+    int64_t workers;          /* 0: one per core */
     int64_t servers;
     int32_t placement; /* rbt_placement, of the parameters */
     const char *consistency;
-    const char *rule; /* only "add" for now */
+    const char *rule; /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
+    int32_t pull;     /* enum rbt_pull */
+    double tiny;      /* updates smaller than this wait; NaN: as fits the rule */
     int64_t seed;
     const char *model;          /* path, or NULL */
+    int32_t measure;            /* enum rbt_measure */
     double target;              /* NaN: none */
     int64_t patience;           /* 0: none */
+    bool is_exact;              /* events tell the objective of the servers' model, not of copies */
     double until;               /* seconds of training after which to stop; 0: none */
     rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
     rbt_cluster *cluster;       /* the cluster to run on, as one process of several; NULL: run here.
@@ -57,7 +75,8 @@ struct rbt_train_event {
     int64_t clock;
     uint64_t examples; /* processed so far, all workers */
     double objective;  /* training objective per example, with regularisation: mean over the pass of
-                          the loss just before each step, or exact in the last event */
+                          the loss just before each step; exact in the last event, or if asked for
+                        */
     struct rbt_metrics eval; /* on the evaluation data; count 0 without */
     double lag_mean;
     int64_t lag_max;
@@ -89,6 +108,7 @@ struct rbt_train_summary {
     double epochs;
     int64_t clocks;
     struct rbt_job_stats stats;
+    char rule[RBT_TRAIN_RULE_MAX]; /* with the parameters that it was given; "" for none */
     uint64_t digest;
     bool is_interrupted; /* stopped early by the observer; no model was written */
 };

@@ -29,66 +29,22 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/linear_job.h"
 #include "algo/linear_model.h"
-#include "algo/replica.h"
-#include "algo/training.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "math/choose.h"
 
-enum { EPOCHS_DEFAULT = 10, SWEEP_MAX = 4096 };
+enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
 enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
-enum { METHOD_PROXIMAL, METHOD_TRUNCATE };
-enum { SCALE_FEATURES, SCALE_NONE };
-
-/* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
- * process. A weight is pulled, regularised and pushed once per clock; in this process that includes
- * what a server does with it. Further regularisation steps are part of the cost of nonzeros. */
-enum { COST_NONZERO, COST_EXAMPLE, COST_WEIGHT, COST_COUNT };
-static const struct rbt_algo_cost costs[COST_COUNT] = {
-    [COST_NONZERO] = {"nonzero", 1.5},
-    [COST_EXAMPLE] = {"example", 48.0},
-    [COST_WEIGHT] = {"weight", 16.0},
-};
-
-struct linear_worker {
-    struct rbt_share share; /* values are scaled */
-    float *scales;          /* r: (key_count) */
-    float *shares;          /* n_pj / n_j: (key_count) */
-    float *step_max;        /* (count) */
-    float *coefficients;    /* (batch) */
-    double step_unit;       /* 1 / (L R) */
-    size_t sweep;           /* examples between two regularisation steps */
-    struct rbt_replica weights;
-    struct rbt_replica bias;
-    double loss; /* of the final model on this share */
-};
-
-struct linear {
-    const struct rbt_train_options *options;
-    struct rbt_linear_config config; /* l2 is a number */
-    struct rbt_training_rate rate;
-    uint64_t seed;
-    struct rbt_examples examples;
-    struct rbt_examples eval;
-    struct rbt_share eval_share;
-    uint32_t worker_count;
-    struct linear_worker *workers;
-    rbt_table *weights;
-    rbt_table *bias;
-    rbt_table *usage;
-    const struct rbt_model *model; /* being measured */
-};
-
-static const uint64_t bias_key = 0;
 
 static rbt_status open_tables(void *context, rbt_job *job)
 {
-    struct linear *linear = context;
-    const struct rbt_table_options floats = {.struct_size = sizeof floats, .type = RBT_F32};
-    struct rbt_table_options weights = floats;
+    struct rbt_linear_job *linear = context;
+    struct rbt_table_options weights = {.struct_size = sizeof weights, .type = RBT_F32};
+    struct rbt_table_options bias = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &linear->examples;
@@ -96,12 +52,17 @@ static rbt_status open_tables(void *context, rbt_job *job)
                        &weights);
     usage.placement = weights.placement;
     usage.keys_max = weights.keys_max;
+    rbt_rules_apply(&linear->rules, &weights);
+    rbt_rules_apply(&linear->bias_rules, &bias);
     rbt_status st = rbt_table_open(job, "weights", &weights, &linear->weights);
     if (st == RBT_OK) {
-        st = rbt_table_open(job, "bias", &floats, &linear->bias);
+        st = rbt_table_open(job, "bias", &bias, &linear->bias);
     }
     if (st == RBT_OK) {
         st = rbt_table_open(job, "usage", &usage, &linear->usage);
+    }
+    if (st == RBT_OK && linear->config.is_rebalanced) {
+        st = rbt_rebalance_open(&linear->rebalance, job, linear->worker_count);
     }
     return st;
 }
@@ -109,248 +70,6 @@ static rbt_status open_tables(void *context, rbt_job *job)
 static rbt_status no_memory(void)
 {
     return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
-}
-
-/* How often the share uses each of its features: (key_count, RBT_USAGE_WIDTH); NULL: no memory. */
-static double *count_usage(const struct rbt_share *share)
-{
-    double *usage = rbt_calloc(share->key_count * RBT_USAGE_WIDTH, sizeof *usage);
-    if (usage == NULL) {
-        return NULL;
-    }
-    const uint64_t end = share->offsets[share->count];
-    for (uint64_t k = 0; k < end; k++) {
-        double *row = usage + (size_t)share->indices[k] * RBT_USAGE_WIDTH;
-        row[RBT_USAGE_COUNT] += 1.0;
-        row[RBT_USAGE_SQUARES] += (double)share->values[k] * (double)share->values[k];
-    }
-    return usage;
-}
-
-/* Takes a worker's share of the examples, not scaled yet. */
-static rbt_status take_share(struct linear *linear, uint32_t index)
-{
-    struct linear_worker *w = &linear->workers[index];
-    const rbt_status st =
-        rbt_share_take(&linear->examples, linear->seed, index, linear->worker_count, &w->share);
-    if (st != RBT_OK) {
-        return st;
-    }
-    w->scales = rbt_calloc(w->share.key_count, sizeof *w->scales);
-    w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
-    w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
-    w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
-    if (w->scales == NULL || w->shares == NULL || w->step_max == NULL || w->coefficients == NULL) {
-        return no_memory();
-    }
-    for (size_t j = 0; j < w->share.key_count; j++) {
-        w->scales[j] = 1.0F;
-    }
-    return RBT_OK;
-}
-
-static rbt_status begin(void *context, rbt_worker *worker)
-{
-    struct linear *linear = context;
-    const struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    rbt_status st = take_share(linear, rbt_worker_index(worker));
-    if (st != RBT_OK) {
-        return st;
-    }
-    double *usage = count_usage(&w->share);
-    if (usage == NULL) {
-        st = no_memory();
-    } else {
-        const struct rbt_replica_rows rows = {linear->usage, w->share.keys, w->share.key_count};
-        st = rbt_replica_add_usage(worker, &rows, usage);
-    }
-    rbt_free(usage);
-    return st;
-}
-
-/* Scales the share's values and sets the step sizes that follow from them (see above). */
-static void scale_share(const struct linear *linear, struct linear_worker *w)
-{
-    struct rbt_share *share = &w->share;
-    const double curvature = rbt_loss_curvature((enum rbt_loss)linear->config.loss);
-    const double bias = linear->config.has_bias ? 1.0 : 0.0;
-    double sum = 0.0;
-    for (size_t i = 0; i < share->count; i++) {
-        double squares = bias;
-        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
-            share->values[k] *= w->scales[share->indices[k]];
-            squares += (double)share->values[k] * (double)share->values[k];
-        }
-        sum += squares;
-        w->step_max[i] = squares > 0 ? (float)(1.0 / (curvature * squares)) : INFINITY;
-    }
-    w->step_unit = sum > 0 ? (double)share->count / (curvature * sum) : 1.0;
-}
-
-/* What follows from everybody's usage: shares n_pj / n_j and scales r_j. */
-static rbt_status use_usage(struct linear *linear, struct linear_worker *w, const double *all)
-{
-    const double n = (double)linear->examples.count;
-    double *mine = count_usage(&w->share);
-    if (mine == NULL) {
-        return no_memory();
-    }
-    const bool is_scaled = linear->config.scale == SCALE_FEATURES;
-    for (size_t j = 0; j < w->share.key_count; j++) {
-        const double *row = all + j * RBT_USAGE_WIDTH;
-        const double mean_square = row[RBT_USAGE_SQUARES] / n;
-        w->shares[j] = (float)(mine[j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] / row[RBT_USAGE_COUNT]);
-        w->scales[j] = is_scaled && mean_square > 0 ? (float)pow(mean_square, -0.25) : 1.0F;
-    }
-    rbt_free(mine);
-    w->step_unit = 1.0;
-    if (is_scaled) {
-        scale_share(linear, w);
-    }
-    const size_t nonzeros = (size_t)w->share.offsets[w->share.count];
-    const size_t batch = (size_t)linear->config.batch;
-    const double row_mean = (double)(nonzeros + 1) / (double)(w->share.count + 1);
-    const double sweep = fmin((double)w->share.key_count / (2.0 * row_mean), SWEEP_MAX);
-    w->sweep = ((size_t)sweep / batch + 1) * batch;
-    const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
-    const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
-    rbt_status st = rbt_replica_tune(&w->bias, &bias_share, NULL);
-    if (st == RBT_OK) {
-        st = rbt_replica_tune(&w->weights, is_mean ? w->shares : NULL, w->scales);
-    }
-    return st;
-}
-
-static rbt_status count_parameters(const struct linear *linear, rbt_worker *worker, uint64_t *count)
-{
-    struct rbt_rows rows = {0};
-    const rbt_status st = rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, 0, &rows);
-    if (st == RBT_OK) {
-        *count = rows.count + (linear->config.has_bias ? 1 : 0);
-        rbt_rows_free(&rows);
-    }
-    return st;
-}
-
-static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
-{
-    struct linear *linear = context;
-    struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    const struct rbt_replica_rows usage = {linear->usage, w->share.keys, w->share.key_count};
-    const struct rbt_replica_rows weights = {linear->weights, w->share.keys, w->share.key_count};
-    const struct rbt_replica_rows bias = {linear->bias, &bias_key, 1};
-    double *all = rbt_calloc(w->share.key_count * RBT_USAGE_WIDTH, sizeof *all);
-    if (all == NULL) {
-        return no_memory();
-    }
-    rbt_status st = rbt_replica_open(worker, &weights, &w->weights);
-    if (st == RBT_OK) {
-        st = rbt_replica_open(worker, &bias, &w->bias);
-    }
-    if (st == RBT_OK) {
-        st = rbt_replica_get_usage(worker, &usage, all);
-    }
-    if (st == RBT_OK) {
-        st = use_usage(linear, w, all);
-    }
-    rbt_free(all);
-    if (st == RBT_OK && rbt_worker_index(worker) == 0) {
-        st = count_parameters(linear, worker, parameters);
-    }
-    return st;
-}
-
-static void end(void *context, rbt_worker *worker)
-{
-    struct linear *linear = context;
-    struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    rbt_replica_close(&w->bias);
-    rbt_replica_close(&w->weights);
-}
-
-/* One regularisation step that stands for `steps` steps of size eta. */
-static void regularise(const struct linear *linear, struct linear_worker *w, double eta,
-                       size_t steps)
-{
-    const struct rbt_linear_config *config = &linear->config;
-    if (config->l1 == 0.0 && config->l2 == 0.0) {
-        return;
-    }
-    const double amount = eta * (double)steps;
-    const struct rbt_shrink shrink = {
-        .scales = w->scales,
-        .l1 = (float)(amount * config->l1),
-        .l2 = (float)(amount * config->l2),
-        .theta = config->l1_method == METHOD_TRUNCATE ? (float)config->theta : INFINITY};
-    rbt_choose_kernels()->shrink(&shrink, w->weights.values, w->weights.count);
-}
-
-static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
-                       struct rbt_training_figures *figures)
-{
-    struct linear *linear = context;
-    const struct rbt_linear_config *config = &linear->config;
-    struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    const struct rbt_share *share = &w->share;
-    rbt_status st = rbt_replica_pull(&w->weights);
-    if (st == RBT_OK) {
-        st = rbt_replica_pull(&w->bias);
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
-    const size_t first = share->count * (size_t)chunk->index / (size_t)chunk->count;
-    const size_t last = share->count * (size_t)(chunk->index + 1) / (size_t)chunk->count;
-    const size_t batch = (size_t)config->batch;
-    struct rbt_sgd_run run = {.loss = (enum rbt_loss)config->loss,
-                              .offsets = share->offsets,
-                              .labels = share->labels,
-                              .indices = share->indices,
-                              .values = share->values,
-                              .step_max = config->scale == SCALE_FEATURES ? w->step_max : NULL,
-                              .weights = w->weights.values,
-                              .bias = w->bias.values[0],
-                              .bias_rate = config->has_bias ? 1.0F : 0.0F,
-                              .batch = batch,
-                              .coefficients = w->coefficients};
-    for (run.begin = first; run.begin < last; run.begin = run.end) {
-        const double passes = (double)chunk->epoch + (double)run.begin / (double)share->count;
-        const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
-        run.end = last - run.begin < w->sweep ? last : run.begin + w->sweep;
-        run.eta = (float)eta;
-        figures->loss += rbt_choose_kernels()->sgd(&run);
-        regularise(linear, w, eta, (run.end - run.begin + batch - 1) / batch);
-    }
-    w->bias.values[0] = run.bias;
-    figures->count += last - first;
-    const uint64_t nonzeros = share->offsets[last] - share->offsets[first];
-    rbt_spend(worker, 1e-9 * (costs[COST_NONZERO].ns * (double)nonzeros +
-                              costs[COST_EXAMPLE].ns * (double)(last - first) +
-                              costs[COST_WEIGHT].ns * (double)w->weights.count));
-    return RBT_OK;
-}
-
-static rbt_status push(void *context, rbt_worker *worker)
-{
-    struct linear *linear = context;
-    struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    const rbt_status st = rbt_replica_push(&w->weights);
-    return st == RBT_OK && linear->config.has_bias ? rbt_replica_push(&w->bias) : st;
-}
-
-/* Since the shares n_pj / n_j of a feature sum to 1, so do the workers' parts of its penalty. */
-static double penalty(void *context, rbt_worker *worker)
-{
-    const struct linear *linear = context;
-    const struct linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    double squares = 0.0;
-    double sizes = 0.0;
-    for (size_t j = 0; j < w->weights.count; j++) {
-        const double weight = (double)w->weights.values[j] * (double)w->scales[j];
-        squares += (double)w->shares[j] * weight * weight;
-        sizes += (double)w->shares[j] * fabs(weight);
-    }
-    return linear->config.l2 / 2 * squares + linear->config.l1 * sizes;
 }
 
 /* Leaves out rows that are zero, and thereby those that were only read. */
@@ -369,7 +88,7 @@ static void drop_zeros(struct rbt_model_array *array)
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
-    const struct linear *linear = context;
+    const struct rbt_linear_job *linear = context;
     model->kind = RBT_MODEL_LINEAR;
     rbt_model_set(model, "loss", linear->config.loss);
     rbt_model_set(model, "l1", linear->config.l1);
@@ -388,32 +107,26 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     return st;
 }
 
-/* Sum of losses of the model on a worker's share; the share is scaled, so the weights are, too. A
- * worker that was lost at once has not taken its share; its examples count all the same. */
-static rbt_status measure(void *argument, uint32_t index)
+/* Sum of losses of the model on examples first .. end-1 of a share whose features are scaled. */
+static rbt_status measure_share(const struct rbt_linear_job *linear, const struct rbt_share *share,
+                                const float *scales, struct rbt_piece piece, double *loss)
 {
-    struct linear *linear = argument;
-    struct linear_worker *w = &linear->workers[index];
-    const struct rbt_share *share = &w->share;
-    rbt_status st = share->offsets == NULL ? take_share(linear, index) : RBT_OK;
-    if (st != RBT_OK) {
-        return st;
-    }
+    rbt_status st = RBT_OK;
     float *weights = rbt_calloc(share->key_count, sizeof *weights);
     float *margins = rbt_calloc(share->count, sizeof *margins);
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
         rbt_linear_model_weights(linear->model, share->keys, share->key_count, weights);
-        for (size_t j = 0; j < share->key_count; j++) {
-            weights[j] /= w->scales[j];
+        for (size_t j = 0; scales != NULL && j < share->key_count; j++) {
+            weights[j] /= scales[j];
         }
         rbt_linear_model_margins(share, weights, rbt_linear_model_bias(linear->model), margins);
-        w->loss = 0.0;
-        for (size_t i = 0; i < share->count; i++) {
-            w->loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
-                                   (double)share->labels[i])
-                           .value;
+        *loss = 0.0;
+        for (size_t i = piece.first; i < piece.end; i++) {
+            *loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
+                                 (double)share->labels[i])
+                         .value;
         }
     }
     rbt_free(margins);
@@ -421,9 +134,26 @@ static rbt_status measure(void *argument, uint32_t index)
     return st;
 }
 
+/* The examples that were a worker's at first. One that was lost at once has not taken its share;
+ * its examples count all the same. */
+static rbt_status measure(void *argument, uint32_t index)
+{
+    struct rbt_linear_job *linear = argument;
+    struct rbt_linear_worker *w = &linear->workers[index];
+    if (linear->config.is_rebalanced) { /* its share changes, and some are on their way */
+        const uint64_t n = linear->examples.count;
+        const struct rbt_piece piece = {n * index / linear->worker_count,
+                                        n * (index + UINT64_C(1)) / linear->worker_count};
+        return measure_share(linear, &linear->whole.share, NULL, piece, &w->loss);
+    }
+    const rbt_status st = w->share.offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
+    const struct rbt_piece all = {0, w->share.count};
+    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, all, &w->loss);
+}
+
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
 {
-    struct linear *linear = context;
+    struct rbt_linear_job *linear = context;
     const struct rbt_model_array *weights = rbt_model_array_find(model, "weights");
     linear->model = model;
     const rbt_status st = rbt_thread_run(linear->worker_count, measure, linear);
@@ -444,21 +174,22 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
 static rbt_status evaluate(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics)
 {
-    return rbt_linear_model_measure_share(model, &((struct linear *)context)->eval_share, metrics);
+    return rbt_linear_model_measure_share(model, &((struct rbt_linear_job *)context)->eval_share,
+                                          metrics);
 }
 
 static const struct rbt_training_task task = {.open = open_tables,
-                                              .begin = begin,
-                                              .ready = ready,
-                                              .work = work,
-                                              .push = push,
-                                              .penalty = penalty,
-                                              .end = end,
+                                              .begin = rbt_linear_begin,
+                                              .ready = rbt_linear_ready,
+                                              .work = rbt_linear_work,
+                                              .push = rbt_linear_push,
+                                              .penalty = rbt_linear_penalty,
+                                              .end = rbt_linear_end,
                                               .collect = collect,
                                               .objective = objective,
                                               .evaluate = evaluate};
 
-static rbt_status read_data(struct linear *linear, const struct rbt_train_options *options)
+static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
     struct rbt_data_options data = {.paths = options->data.values,
                                     .path_count = options->data.count,
@@ -482,23 +213,137 @@ static rbt_status read_data(struct linear *linear, const struct rbt_train_option
     return st;
 }
 
-static void free_data(struct linear *linear)
+static void free_data(struct rbt_linear_job *linear)
 {
     for (uint32_t p = 0; linear->workers != NULL && p < linear->worker_count; p++) {
-        struct linear_worker *w = &linear->workers[p];
-        rbt_free(w->coefficients);
-        rbt_free(w->step_max);
-        rbt_free(w->shares);
-        rbt_free(w->scales);
-        rbt_share_free(&w->share);
+        rbt_linear_part_free(&linear->workers[p]);
     }
     rbt_free(linear->workers);
+    rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
     rbt_examples_free(&linear->examples);
 }
 
 static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
+
+/* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
+static const struct rbt_rules_rate gradient_rates[] = {
+    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
+    {"adam", 0.005},  {"prox", 0.1},   {"sgd", 10},       {NULL, 0}};
+
+/* For plain gradient descent long steps at first are worth much, if they become shorter. */
+static const double sgd_lr = 30;
+static const double sgd_alpha = 0.05;
+
+/* Whether the rule takes --l1 and --l2 over. */
+static bool has_own_penalty(const struct rbt_rules *rules)
+{
+    return rbt_rules_is(rules, "ftrl") || rbt_rules_is(rules, "prox");
+}
+
+/* Rules that adapt to the size of gradients get sums over a chunk, so that their own constants,
+ * made for gradients of examples, hardly matter. The others get means over all that the workers do
+ * in a clock, so that the step does not depend on their number. */
+static bool wants_sums(const struct rbt_rules *rules)
+{
+    const bool is_prox_unscaled =
+        rbt_rules_is(rules, "prox") && strstr(rules->text, "scale=1") == NULL;
+    return !rules->is_own && !rbt_rules_is(rules, "sgd") && !is_prox_unscaled;
+}
+
+/* The parameters of the rule that nobody has given. */
+static rbt_status give_parameters(struct rbt_rules *rules, double lr)
+{
+    rbt_status st = RBT_OK;
+    if (strcmp(rules->text, "sgd") == 0 && isnan(lr)) {
+        st = rbt_rules_give(rules, "lr", sgd_lr);
+        return st != RBT_OK ? st : rbt_rules_give(rules, "alpha", sgd_alpha);
+    }
+    st = rbt_rules_give_lr(rules, lr, gradient_rates);
+    if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
+        st = rbt_rules_give(rules, "scale", 1);
+    }
+    return st;
+}
+
+/* What the options say about the rule, before data is read. */
+static rbt_status settle_rule(struct rbt_linear_job *linear)
+{
+    struct rbt_linear_config *config = &linear->config;
+    struct rbt_rules *rules = &linear->rules;
+    rbt_status st = rbt_rules_read(linear->options, rules);
+    if (st == RBT_OK) {
+        st = rbt_rules_combine(rules, &config->combine);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (config->scale == RBT_SCALE_AUTO) {
+        const bool is_scaled = !rules->has_gradients || rbt_rules_is(rules, "sgd");
+        config->scale = is_scaled ? RBT_SCALE_FEATURES : RBT_SCALE_NONE;
+    }
+    if (!rules->has_gradients) {
+        config->lr = isnan(config->lr) ? LR_DEFAULT : config->lr;
+        linear->rate = (struct rbt_training_rate){(enum rbt_schedule)config->schedule, config->lr,
+                                                  config->decay};
+        linear->bias_rules = *rules;
+        return RBT_OK;
+    }
+    if (config->l1 > 0 && !has_own_penalty(rules)) {
+        st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"--l1\"", rules->text);
+        return rbt_fail_hint(st, "Rules \"ftrl\" and \"prox\" can, and so can rules that take "
+                                 "moves, such as \"add\".");
+    }
+    st = give_parameters(rules, config->lr);
+    linear->bias_rules = *rules;
+    rbt_rules_drop(&linear->bias_rules, "l1");
+    rbt_rules_drop(&linear->bias_rules, "l2");
+    return st != RBT_OK ? st : rbt_rules_check(rules, 1);
+}
+
+/* What follows from the number of examples: how gradients are counted, and who regularises. */
+static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
+{
+    struct rbt_linear_config *config = &linear->config;
+    struct rbt_rules *rules = &linear->rules;
+    const double n = (double)linear->examples.count;
+    config->l2 = isnan(config->l2) ? L2_TOTAL / n : config->l2;
+    linear->l2 = config->l2;
+    linear->gradient_factor = wants_sums(rules) ? 1.0 : (double)linear->clocks_per_epoch / n;
+    if (!rules->has_gradients || !has_own_penalty(rules)) {
+        return RBT_OK;
+    }
+    rbt_status st = RBT_OK;
+    if (rbt_rules_is(rules, "ftrl")) {
+        /* Its penalty stands against the sum of all gradients that it will have seen. */
+        const double seen = n * (double)epochs;
+        linear->l2 = 0.0;
+        st = rbt_rules_give(rules, "l1", config->l1 * seen);
+        return st != RBT_OK ? st : rbt_rules_give(rules, "l2", config->l2 * seen);
+    }
+    /* It shrinks with every update, of which a clock has one of each worker; l2 stays with the
+     * worker, in the gradient. */
+    const double updates = (double)linear->clocks_per_epoch * (double)linear->worker_count;
+    const double one = linear->gradient_factor * n / updates;
+    linear->is_named = config->l1 > 0;
+    return rbt_rules_give(rules, "l1", config->l1 * one);
+}
+
+/* Reads, trains and measures. */
+static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
+                             struct rbt_train_summary *summary)
+{
+    rbt_status st = read_data(linear, linear->options);
+    if (st == RBT_OK && linear->config.is_rebalanced) {
+        st = rbt_linear_whole_take(linear);
+    }
+    if (st == RBT_OK) {
+        training->examples = linear->examples.count;
+        st = settle_penalty(linear, training->epochs);
+    }
+    return st != RBT_OK ? st : rbt_training_run(training, summary);
+}
 
 static rbt_status train(const struct rbt_train_options *options, const void *settings,
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
@@ -509,12 +354,10 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
             rbt_fail(RBT_E_INVALID, "solver \"%s\" is not available yet", solvers[config->solver]);
         return rbt_fail_hint(st, "The only solver so far is \"sgd\".");
     }
-    struct linear linear = {
-        .options = options,
-        .config = *config,
-        .rate = {(enum rbt_schedule)config->schedule, config->lr, config->decay},
-        .seed = (uint64_t)options->seed,
-        .worker_count = rbt_training_workers(options)};
+    struct rbt_linear_job linear = {.options = options,
+                                    .config = *config,
+                                    .seed = (uint64_t)options->seed,
+                                    .worker_count = rbt_training_workers(options)};
     struct rbt_training training = {.options = options,
                                     .observer = observer,
                                     .task = &task,
@@ -522,24 +365,26 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                                     .workers = linear.worker_count,
                                     .epochs =
                                         options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
+                                    .rules = &linear.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
-    rbt_status st = linear.workers == NULL ? no_memory() : read_data(&linear, options);
-    if (st == RBT_OK) {
-        training.examples = linear.examples.count;
-        if (isnan(config->l2)) {
-            linear.config.l2 = L2_TOTAL / (double)linear.examples.count;
-        }
-        st = rbt_training_run(&training, summary);
+    rbt_status st = settle_rule(&linear);
+    if (st != RBT_OK) {
+        return st;
     }
+    training.clocks_per_epoch = rbt_training_clocks(options, &linear.rules);
+    linear.clocks_per_epoch = training.clocks_per_epoch;
+    linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
+    st = linear.workers == NULL ? no_memory() : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;
 }
 
 static const char *const losses[] = {"logistic", "hinge", "squared", NULL};
-static const char *const methods[] = {"proximal", "truncate", NULL};
-static const char *const scales[] = {"features", "none", NULL};
+static const char *const methods[] = {
+    [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
+static const char *const scales[] = {
+    [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
 
 #define AT(field) offsetof(struct rbt_linear_config, field)
 static const struct rbt_option linear_options[] = {
@@ -581,10 +426,11 @@ static const struct rbt_option linear_options[] = {
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
-     .value = "2",
+     .value = "nan",
      .offset = AT(lr),
      .help = "Step size at the start: with --scale features in units that fit the data, 1 being a "
-             "full step; with --scale none as it is."},
+             "full step; with --scale none as it is. By default 2; with a rule that takes "
+             "gradients it is the rule's lr, and has the rule's default."},
     {.name = "schedule",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_training_schedules,
@@ -601,10 +447,11 @@ static const struct rbt_option linear_options[] = {
     {.name = "scale",
      .type = RBT_OPTION_CHOICE,
      .choices = scales,
-     .value = "features",
+     .value = "auto",
      .offset = AT(scale),
      .help = "features gives rare and small features larger steps and limits each step, so that "
-             "raw counts need no tuning; none is textbook gradient descent."},
+             "raw counts need no tuning; none is textbook gradient descent; auto is none for rules "
+             "that adapt to the gradients, and else features."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 1,
@@ -627,11 +474,17 @@ static const struct rbt_option linear_options[] = {
     {.name = "combine",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_training_combines,
-     .value = "mean",
+     .value = "auto",
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
              "uses the feature, or their sum, which goes further but needs short clocks: with "
-             "four workers or more try it with --clocks-per-epoch 64."},
+             "four workers or more try it with --clocks-per-epoch 64. auto is the mean, and the "
+             "sum for rules that weigh moves."},
+    {.name = "rebalance",
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(is_rebalanced),
+     .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
+             "each clock."},
 };
 #undef AT
 
@@ -644,8 +497,8 @@ const struct rbt_algo rbt_linear = {
     .options = linear_options,
     .option_count = sizeof linear_options / sizeof linear_options[0],
     .config_size = sizeof(struct rbt_linear_config),
-    .costs = costs,
-    .cost_count = COST_COUNT,
+    .costs = rbt_linear_costs,
+    .cost_count = RBT_LINEAR_COSTS,
     .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_linear_model_predict,

@@ -13,14 +13,15 @@ struct rbt_linear_config {
     double l2;
     int32_t l1_method; /* proximal, truncate */
     double theta;      /* truncation leaves larger weights alone */
-    double lr;
-    int32_t schedule; /* enum rbt_schedule */
+    double lr;         /* NaN: the default */
+    int32_t schedule;  /* enum rbt_schedule */
     double decay;
-    int32_t scale; /* features, none */
+    int32_t scale; /* features, none, auto */
     int64_t batch;
     int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
     bool has_bias;
-    int32_t combine; /* enum rbt_combine */
+    int32_t combine;    /* enum rbt_combine */
+    bool is_rebalanced; /* slow workers hand examples on to fast ones */
 };
 
 #endif

@@ -10,7 +10,7 @@ extern const struct rbt_algo rbt_mf;
 struct rbt_mf_config {
     int64_t rank;
     double l2;
-    double lr;
+    double lr;        /* NaN: the default */
     int32_t schedule; /* enum rbt_schedule */
     double decay;
     bool has_bias;

@@ -96,6 +96,16 @@ rbt_status rbt_replica_push(struct rbt_replica *replica)
     return rbt_set_push(replica->set);
 }
 
+float *rbt_replica_gradient(struct rbt_replica *replica)
+{
+    return rbt_set_deltas(replica->set);
+}
+
+rbt_status rbt_replica_push_gradient(struct rbt_replica *replica)
+{
+    return rbt_set_push(replica->set);
+}
+
 rbt_status rbt_replica_add_usage(rbt_worker *worker, const struct rbt_replica_rows *rows,
                                  double *mine)
 {

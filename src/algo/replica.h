@@ -12,6 +12,10 @@
  * The worker may see row j in scaled coordinates, u = w / r_j: values are divided by r_j after a
  * pull, and moves multiplied by it before a push.
  *
+ * With a rule that takes moves, all rates are 1, and the copy may serve for several clocks: then a
+ * pull gives what was last fetched with all moves since on top (RBT_OVERLAY_REPLICA), so that a
+ * move is always counted from where the worker itself has got to.
+ *
  * Threads: owned by the worker that opened it. */
 #ifndef RUBATO_ALGO_REPLICA_H
 #define RUBATO_ALGO_REPLICA_H
@@ -21,6 +25,7 @@
 enum rbt_combine {
     RBT_COMBINE_MEAN, /* rates n_pj / n_j */
     RBT_COMBINE_SUM,  /* rates 1 */
+    RBT_COMBINE_AUTO, /* as fits the rule */
 };
 
 struct rbt_replica {
@@ -59,6 +64,11 @@ RBT_MUST_USE rbt_status rbt_replica_pull(struct rbt_replica *replica);
 
 /* Never waits. Others see the move after rbt_clock(). */
 RBT_MUST_USE rbt_status rbt_replica_push(struct rbt_replica *replica);
+
+/* For rules that take gradients: where they are gathered, (count, width), zero after each push; and
+ * what pushes them as they are. */
+float *rbt_replica_gradient(struct rbt_replica *replica);
+RBT_MUST_USE rbt_status rbt_replica_push_gradient(struct rbt_replica *replica);
 
 /* --- How often rows are used ----------------------------------------------------------------- */
 

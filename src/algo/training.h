@@ -16,6 +16,7 @@
 #define RUBATO_ALGO_TRAINING_H
 
 #include "algo/algo.h"
+#include "algo/rules.h"
 
 /* A worker's part of an epoch. */
 struct rbt_training_chunk {
@@ -48,7 +49,8 @@ struct rbt_training_task {
     /* The model as it is now, at most `staleness` clocks old, into an empty `model`. */
     rbt_status (*collect)(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model);
-    /* Exact objective on the training data; metrics on the evaluation data, if there is any. */
+    /* Exact objective on the training data; metrics on the evaluation data, if there is any. Also
+     * called by worker 0 while the others work, but not before all have done an epoch. */
     rbt_status (*objective)(void *context, const struct rbt_model *model, double *objective);
     rbt_status (*evaluate)(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics);
@@ -58,12 +60,14 @@ struct rbt_training {
     const struct rbt_train_options *options;
     const struct rbt_observer *observer;
     const struct rbt_training_task *task;
-    void *context;     /* of the callbacks */
-    uint64_t examples; /* in the training data */
-    uint32_t workers;  /* at least 1 */
-    int64_t epochs;    /* at least 1 */
-    double started;    /* rbt_clock_seconds() before the data was read */
-    bool has_eval;     /* evaluate may be called */
+    void *context;            /* of the callbacks */
+    uint64_t examples;        /* in the training data */
+    uint32_t workers;         /* at least 1 */
+    int64_t epochs;           /* at least 1 */
+    int64_t clocks_per_epoch; /* at least 1 */
+    const struct rbt_rules *rules;
+    double started; /* rbt_clock_seconds() before the data was read */
+    bool has_eval;  /* evaluate may be called */
 };
 
 /* Trains, measures, and writes the model. */
@@ -72,6 +76,9 @@ RBT_MUST_USE rbt_status rbt_training_run(const struct rbt_training *training,
 
 /* How many workers the options ask for. */
 uint32_t rbt_training_workers(const struct rbt_train_options *options);
+
+/* How many clocks an epoch has: what the options say, or 1, or for gradients what is good there. */
+int64_t rbt_training_clocks(const struct rbt_train_options *options, const struct rbt_rules *rules);
 
 /* Puts the rows of a table where the command line says; `keys` are those that it will have. */
 void rbt_training_place(const struct rbt_train_options *options, const uint64_t *keys, size_t count,

@@ -78,6 +78,11 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_end(json, ']');
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
+    rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
+    rbt_json_count(json, "server_bytes", stats->server_bytes);
+    rbt_json_count(json, "rule_bytes", stats->rule_bytes);
+    rbt_json_count(json, "versions_max", stats->versions_max);
+    rbt_json_count(json, "snapshots_max", stats->snapshots_max);
     if (!is_reproducible) {
         rbt_json_real(json, "peak_rss_mb", rbt_summary_peak_rss_mb());
     }
@@ -96,6 +101,21 @@ static void print_time(FILE *out, const char *algo, const struct rbt_summary *su
     rbt_text_from_count(train->examples_per_s, rate);
     fprintf(out, "%s: %.4g epoch%s in %s%s, %s examples/s\n", algo, train->epochs,
             train->epochs == 1 ? "" : "s", time, is_simulated ? " of virtual time" : "", rate);
+}
+
+/* Which rule, and what it costs the servers. */
+static void print_rule(FILE *out, const struct rbt_train_summary *train)
+{
+    const struct rbt_job_stats *stats = &train->stats;
+    char a[RBT_TEXT_SHORT];
+    char b[RBT_TEXT_SHORT];
+    rbt_text_from_bytes((double)stats->server_bytes, a);
+    rbt_text_from_bytes((double)stats->rule_bytes, b);
+    fprintf(out, "  rule       %s\n", train->rule);
+    fprintf(out,
+            "  servers    %s, of which the rule %s; %" PRIu64 " versions and %" PRIu64
+            " snapshots at most\n",
+            a, b, stats->versions_max, stats->snapshots_max);
 }
 
 /* What the simulated network did, and how the workers' time was divided; what follows their leaving
@@ -152,6 +172,9 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
     rbt_text_from_bytes((double)stats->bytes_sent, a);
     rbt_text_from_bytes((double)stats->bytes_received, b);
     fprintf(out, "  traffic    %s sent, %s received\n", a, b);
+    if (train->rule[0] != '\0') {
+        print_rule(out, train);
+    }
     if (summary->simulation != NULL) {
         print_simulation(out, summary);
     }

@@ -129,9 +129,16 @@ static rbt_status check_outputs(const struct rbt_train_request *request)
     return st;
 }
 
+static rbt_status check_rule(const char *rule)
+{
+    struct rbt_rule_needs needs = {0};
+    return rule == NULL ? RBT_OK : rbt_rule_check(rule, 1, &needs);
+}
+
 rbt_status rbt_train_check(const struct rbt_train_request *request)
 {
     rbt_status st = check_consistency(request->options.consistency);
+    st = st != RBT_OK ? st : check_rule(request->options.rule);
     st = st != RBT_OK ? st : check_inputs(request);
     return st != RBT_OK ? st : check_outputs(request);
 }

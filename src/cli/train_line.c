@@ -9,10 +9,17 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/names.h"
+#include "cli/rule_line.h"
 
 enum { ALGO_COUNT_MAX = 64 };
 
 #define AT(field) offsetof(struct rbt_train_request, field)
+
+static const char *const pulls[] = {
+    [RBT_PULL_CORRECTED] = "corrected", [RBT_PULL_PRINTED] = "printed", NULL};
+
+static const char *const measures[] = {
+    [RBT_MEASURE_RUNNING] = "running", [RBT_MEASURE_EXACT] = "exact", NULL};
 
 static const struct rbt_option train_options[] = {
     {.name = "data",
@@ -36,8 +43,8 @@ static const struct rbt_option train_options[] = {
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1000000,
-     .value = "1",
-     .help = "Clocks in a pass: how often workers exchange updates.",
+     .help = "Clocks in a pass: how often workers exchange updates. By default 1; with a rule that "
+             "takes gradients 32.",
      .offset = AT(options.clocks_per_epoch)},
     {.name = "workers",
      .type = RBT_OPTION_INT,
@@ -70,8 +77,24 @@ static const struct rbt_option train_options[] = {
     {.name = "rule",
      .type = RBT_OPTION_TEXT,
      .unit = "R[:k=v,...]",
-     .help = "How the server applies updates; the algorithm has a default.",
+     .help = "How the server applies updates: add, dynsgd, adarev, ..., or ./yours.so; \"--rule "
+             "help\" explains them.",
      .offset = AT(options.rule)},
+    {.name = "pull",
+     .type = RBT_OPTION_CHOICE,
+     .value = "corrected",
+     .choices = pulls,
+     .help = "With rules that weigh moves: whether a worker fetches a fresh copy as soon as its "
+             "staleness asks for it, or one clock later, as the paper prints it.",
+     .offset = AT(options.pull)},
+    {.name = "tiny",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "nan",
+     .help = "With a rule: updates smaller than this wait until they have grown. By default 0; "
+             "1e-6 for dynsgd.",
+     .offset = AT(options.tiny)},
     {.name = "seed",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -79,6 +102,14 @@ static const struct rbt_option train_options[] = {
      .value = "1",
      .help = "Everything random comes from it.",
      .offset = AT(options.seed)},
+    {.name = "objective",
+     .type = RBT_OPTION_CHOICE,
+     .value = "running",
+     .choices = measures,
+     .help = "What is told, and compared with --target, after a pass: running is what workers saw "
+             "on the way, each on its own copy; exact is the servers' model on all training data, "
+             "which takes time.",
+     .offset = AT(options.measure)},
     {.name = "target",
      .type = RBT_OPTION_REAL,
      .value = "nan",
@@ -90,6 +121,12 @@ static const struct rbt_option train_options[] = {
      .max = 1000000,
      .help = "Stop when the objective has not improved for N evaluations.",
      .offset = AT(options.patience)},
+    {.name = "exact",
+     .type = RBT_OPTION_FLAG,
+     .help = "After every clock of worker 0, tell the exact objective of what the servers have at "
+             "that moment, and stop at --target by it. Otherwise it is the loss on the workers' "
+             "copies, once per epoch. Takes time, but none of a simulation.",
+     .offset = AT(options.is_exact)},
     {.name = "until",
      .type = RBT_OPTION_TIME,
      .min = 0,
@@ -130,6 +167,10 @@ struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
 void rbt_train_line_help(const struct rbt_train_line *line)
 {
     const struct rbt_algo *algo = line->request.algo;
+    if (line->wants_rules) {
+        rbt_rule_line_help(stdout);
+        return;
+    }
     printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n\nOptions of %s:\n\n",
            algo->name, algo->summary, algo->name);
     rbt_option_help(stdout, &line->tables[0]);
@@ -184,12 +225,22 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     const struct rbt_option_command command = {
         .name = name, .tables = line->tables, .table_count = RBT_TRAIN_LINE_TABLES};
     struct rbt_option_arguments arguments;
-    const rbt_status st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
+    rbt_status st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
     if (st != RBT_OK) {
         rbt_train_line_free(line);
         return st;
     }
-    line->wants_help = arguments.wants_help;
+    line->wants_rules = !arguments.wants_help && line->request.options.rule != NULL &&
+                        strcmp(line->request.options.rule, "help") == 0;
+    line->wants_help = arguments.wants_help || line->wants_rules;
+    if (!line->wants_help && line->request.options.rule != NULL) {
+        st = rbt_rule_resolve(line->request.options.rule, line->rule);
+        line->request.options.rule = line->rule;
+    }
+    if (st != RBT_OK) {
+        rbt_train_line_free(line);
+        return st;
+    }
     line->request.algo = algo;
     line->request.config = line->config;
     line->request.out = stdout;

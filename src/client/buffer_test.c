@@ -308,6 +308,32 @@ static void a_failed_append_changes_nothing(void **state)
     assert_int_equal(rbt_alloc_live(), live);
 }
 
+static void updates_with_other_bases_are_kept_apart(void **state)
+{
+    (void)state;
+    const uint64_t all[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct rbt_keylist *keys = make_list(2, all, 8);
+    struct rbt_buffer buffer = buffer_of(1, 2);
+    buffer.has_bases = true;
+    assert_int_equal(rbt_buffer_least(&buffer, 0), RBT_STAMP_NONE);
+    struct rbt_update *first = append(&buffer, 1, keys, 8);
+    first->bases[0] = 5;
+    first->bases[1] = 6;
+    assert_ptr_equal(rbt_buffer_find_unsent(&buffer, keys, (uint64_t[]){5, 6}), first);
+    assert_null(rbt_buffer_find_unsent(&buffer, keys, (uint64_t[]){5, 7}));
+    struct rbt_update *second = append(&buffer, 1, keys, 8);
+    second->bases[0] = 4;
+    second->bases[1] = 7;
+    assert_ptr_equal(rbt_buffer_find_unsent(&buffer, keys, (uint64_t[]){4, 7}), second);
+    assert_int_equal(rbt_buffer_least(&buffer, 0), 4);
+    assert_int_equal(rbt_buffer_least(&buffer, 1), 6);
+    assert_int_equal(rbt_buffer_batch(second, 0, 1).base, 7);
+    rbt_buffer_mark_sent(&buffer, 1, 0);
+    assert_int_equal(rbt_buffer_least(&buffer, 0), RBT_STAMP_NONE);
+    rbt_buffer_deinit(&buffer);
+    rbt_keylist_unref(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +345,7 @@ int main(void)
         cmocka_unit_test(sparse_rows_are_completed_element_by_element),
         cmocka_unit_test(a_steady_state_allocates_nothing),
         cmocka_unit_test(a_failed_append_changes_nothing),
+        cmocka_unit_test(updates_with_other_bases_are_kept_apart),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

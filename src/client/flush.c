@@ -127,10 +127,18 @@ static void list_tagged(const struct rbt_portion *portion, struct tagged *list)
     qsort(list, count, sizeof *list, compare_ranks);
 }
 
-/* Makes an update of `count` rows of one rank. */
-static rbt_status append_tagged(rbt_worker *worker, struct rbt_portion *portion,
-                                const struct tagged *list, size_t count)
+/* Rows of one rank. */
+struct group {
+    const struct tagged *list;
+    size_t count;
+    const struct rbt_update *before; /* of the rank below, or NULL */
+};
+
+/* Makes an update of them. */
+static rbt_status append_tagged(rbt_worker *worker, struct rbt_portion *portion, struct group group)
 {
+    const struct tagged *list = group.list;
+    const size_t count = group.count;
     struct rbt_rowcache *rows = &portion->rows;
     struct rbt_update *update = NULL;
     rbt_status st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL,
@@ -146,7 +154,12 @@ static rbt_status append_tagged(rbt_worker *worker, struct rbt_portion *portion,
         rbt_buffer_take_back(&portion->buffer);
         return st;
     }
-    rbt_worker_list_bases(portion, NULL, update->bases);
+    if (group.before != NULL) { /* where it has no rows it is no message of its own */
+        memcpy(update->bases, group.before->bases,
+               worker->job->shard_count * sizeof *update->bases);
+    } else {
+        rbt_worker_list_bases(portion, NULL, update->bases);
+    }
     for (size_t i = 0; i < count; i++) {
         update->bases[list[i].shard] = list[i].stamp;
         memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, list[i].row),
@@ -166,13 +179,15 @@ static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
     }
     list_tagged(portion, list);
     rbt_status st = RBT_OK;
+    const struct rbt_update *before = NULL;
     size_t appended = 0;
     for (size_t begin = 0; st == RBT_OK && begin < count;) {
         size_t end = begin + 1;
         while (end < count && list[end].rank == list[begin].rank) {
             end++;
         }
-        st = append_tagged(worker, portion, list + begin, end - begin);
+        st = append_tagged(worker, portion, (struct group){list + begin, end - begin, before});
+        before = portion->buffer.last;
         appended += st == RBT_OK ? 1 : 0;
         begin = end;
     }

@@ -1,3 +1,4 @@
+/* client/stamps_test.c - stamps that copies hold, against looking at all copies. */
 #include "client/stamps.h"
 
 #include "base/test.h"

@@ -144,13 +144,46 @@ static double sgd(struct rbt_sgd_run *run)
     RBT_UNREACHABLE();
 }
 
-/* One rating; returns e. `rank` is a constant where it matters. */
-ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
+ALWAYS_INLINE double gradient_of(struct rbt_gradient_run *run, enum rbt_loss loss)
+{
+    double sum = 0.0;
+    double bias_gradient = 0.0;
+    for (size_t i = run->begin; i < run->end; i++) {
+        const uint64_t first = run->offsets[i];
+        const struct rbt_sparse x = {.indices = run->indices + first,
+                                     .values = run->values + first,
+                                     .count = (size_t)(run->offsets[i + 1] - first)};
+        const float m = run->bias + row_dot(x.indices, x.values, x.count, run->weights);
+        const struct rbt_loss_point at = loss_at(loss, (double)m, (double)run->labels[i]);
+        const float g = run->factor * (float)at.slope;
+        sum += at.value;
+        row_axpy(g, &x, run->gradient);
+        bias_gradient += (double)g;
+    }
+    run->bias_gradient += (float)bias_gradient;
+    return sum;
+}
+
+static double gradient(struct rbt_gradient_run *run)
+{
+    switch (run->loss) {
+    case RBT_LOSS_LOGISTIC:
+        return gradient_of(run, RBT_LOSS_LOGISTIC);
+    case RBT_LOSS_HINGE:
+        return gradient_of(run, RBT_LOSS_HINGE);
+    case RBT_LOSS_SQUARED:
+        return gradient_of(run, RBT_LOSS_SQUARED);
+    }
+    RBT_UNREACHABLE();
+}
+
+/* What the model says about rating k, subtracted from it. */
+ALWAYS_INLINE float mf_error(const struct rbt_mf_run *run, size_t k, size_t rank)
 {
     const size_t u = run->users[k];
     const size_t i = run->items[k];
-    float *restrict p = run->user_factors + u * rank;
-    float *restrict q = run->item_factors + i * rank;
+    const float *restrict p = run->user_factors + u * rank;
+    const float *restrict q = run->item_factors + i * rank;
     float sum = run->mean;
     for (size_t j = 0; j < rank; j++) {
         sum += p[j] * q[j];
@@ -158,7 +191,17 @@ ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
     if (run->user_biases != NULL) {
         sum += run->user_biases[u] + run->item_biases[i];
     }
-    const float e = run->values[k] - sum;
+    return run->values[k] - sum;
+}
+
+/* One rating; returns e. `rank` is a constant where it matters. */
+ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
+{
+    const size_t u = run->users[k];
+    const size_t i = run->items[k];
+    float *restrict p = run->user_factors + u * rank;
+    float *restrict q = run->item_factors + i * rank;
+    const float e = mf_error(run, k, rank);
     const float step = run->eta * e;
     const float keep = 1.0F - run->eta * run->l2;
     for (size_t j = 0; j < rank; j++) {
@@ -204,6 +247,48 @@ static double mf(const struct rbt_mf_run *run)
         return mf_range(run, 64);
     default: /* any other number works, too */
         return mf_range(run, run->rank);
+    }
+}
+
+ALWAYS_INLINE double mf_gradient_range(const struct rbt_mf_gradient_run *run, size_t rank)
+{
+    const struct rbt_mf_run *at = run->at;
+    const float l2 = at->l2;
+    double sum = 0.0;
+    for (size_t k = at->begin; k < at->end; k++) {
+        const size_t u = at->users[k];
+        const size_t i = at->items[k];
+        const float *restrict p = at->user_factors + u * rank;
+        const float *restrict q = at->item_factors + i * rank;
+        float *restrict gp = run->user_factors + u * rank;
+        float *restrict gq = run->item_factors + i * rank;
+        const float e = mf_error(at, k, rank);
+        for (size_t j = 0; j < rank; j++) {
+            gp[j] -= e * q[j] - l2 * p[j];
+            gq[j] -= e * p[j] - l2 * q[j];
+        }
+        if (run->user_biases != NULL) {
+            run->user_biases[u] -= e - l2 * at->user_biases[u];
+            run->item_biases[i] -= e - l2 * at->item_biases[i];
+        }
+        sum += (double)e * (double)e;
+    }
+    return sum;
+}
+
+static double mf_gradient(const struct rbt_mf_gradient_run *run)
+{
+    switch (run->at->rank) {
+    case 8:
+        return mf_gradient_range(run, 8);
+    case 16:
+        return mf_gradient_range(run, 16);
+    case 32:
+        return mf_gradient_range(run, 32);
+    case 64:
+        return mf_gradient_range(run, 64);
+    default: /* any other number works, too */
+        return mf_gradient_range(run, run->at->rank);
     }
 }
 
@@ -278,7 +363,9 @@ const struct rbt_kernels KERNELS_OF_SUFFIX = {
     .sparse_dot = sparse_dot,
     .sparse_axpy = sparse_axpy,
     .sgd = sgd,
+    .gradient = gradient,
     .mf = mf,
+    .mf_gradient = mf_gradient,
     .dot = dot,
     .norm1 = norm1,
     .norm2_squared = norm2_squared,

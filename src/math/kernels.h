@@ -43,6 +43,25 @@ struct rbt_sgd_run {
     float *coefficients; /* (batch), scratch; not used when batch is 1 */
 };
 
+/* The gradient of the losses of examples begin .. end-1 at fixed weights:
+ *
+ *     m = w'x_i + bias,  g = factor loss'(m, y_i)
+ *     gradient += g x_i,  bias_gradient += g */
+struct rbt_gradient_run {
+    enum rbt_loss loss;
+    const uint64_t *offsets; /* as in rbt_sgd_run */
+    const float *labels;
+    const uint32_t *indices;
+    const float *values;
+    size_t begin;
+    size_t end;
+    const float *weights;
+    float bias;
+    float factor;
+    float *gradient; /* as long as the weights */
+    float bias_gradient;
+};
+
 /* Stochastic gradient descent for a factorisation over ratings begin .. end-1, in order:
  *
  *     e = r - mean - bu_u - bi_i - p_u'q_i
@@ -64,6 +83,19 @@ struct rbt_mf_run {
     float mean;
     float eta;
     float l2;
+};
+
+/* The gradient, for fixed factors, of half the sum over ratings begin .. end-1 of
+ * e^2 + l2 (||p_u||^2 + ||q_i||^2 + bu_u^2 + bi_i^2), with e as above:
+ *
+ *     gp_u -= e q_i - l2 p_u      gq_i -= e p_u - l2 q_i
+ *     gbu_u -= e - l2 bu_u        gbi_i -= e - l2 bi_i */
+struct rbt_mf_gradient_run {
+    const struct rbt_mf_run *at; /* ratings and factors; `eta` is not used, nothing is changed */
+    float *user_factors;         /* gp: (users, rank) */
+    float *item_factors;
+    float *user_biases; /* gbu: (users), or NULL if there are none */
+    float *item_biases;
 };
 
 /* One regularisation step of step size eta, already multiplied into l1 and l2, on weights in scaled
@@ -93,8 +125,10 @@ struct rbt_kernels {
     const char *name;
     double (*sparse_dot)(const struct rbt_sparse *x, const float *restrict w);
     void (*sparse_axpy)(float a, const struct rbt_sparse *x, float *restrict w); /* w += a x */
-    double (*sgd)(struct rbt_sgd_run *run);     /* returns the sum of losses before each step */
-    double (*mf)(const struct rbt_mf_run *run); /* returns the sum of e^2 */
+    double (*sgd)(struct rbt_sgd_run *run); /* returns the sum of losses before each step */
+    double (*gradient)(struct rbt_gradient_run *run);             /* returns the sum of losses */
+    double (*mf)(const struct rbt_mf_run *run);                   /* returns the sum of e^2 */
+    double (*mf_gradient)(const struct rbt_mf_gradient_run *run); /* the same */
     double (*dot)(const float *restrict x, const float *restrict y, size_t n);
     double (*norm1)(const float *x, size_t n);         /* sum |x_j| */
     double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */

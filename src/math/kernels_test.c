@@ -100,6 +100,70 @@ static void sgd_matches(void **state)
     }
 }
 
+static void gradient_matches(void **state)
+{
+    (void)state;
+    const enum rbt_loss losses[] = {RBT_LOSS_LOGISTIC, RBT_LOSS_HINGE, RBT_LOSS_SQUARED};
+    for (size_t s = 0; rbt_choose_available(s) != NULL; s++) {
+        for (size_t l = 0; l < 3; l++) {
+            struct problem p;
+            float fast[DIM] = {0.5F};
+            float slow[DIM] = {0.5F};
+            draw(&p, 7 + l);
+            struct rbt_gradient_run run = {.loss = losses[l],
+                                           .offsets = p.offsets,
+                                           .labels = p.labels,
+                                           .indices = p.indices,
+                                           .values = p.values,
+                                           .begin = 3,
+                                           .end = EXAMPLES,
+                                           .weights = p.weights,
+                                           .bias = 0.1F,
+                                           .factor = 0.25F,
+                                           .gradient = slow,
+                                           .bias_gradient = 2.0F};
+            struct rbt_gradient_run other = run;
+            const double sum = rbt_reference.gradient(&run);
+            other.gradient = fast;
+            assert_true(fabs(rbt_choose_available(s)->gradient(&other) - sum) < 1e-4 * (1 + sum));
+            assert_near(fast, slow, DIM, 1e-4);
+            assert_near(&other.bias_gradient, &run.bias_gradient, 1, 1e-4);
+        }
+    }
+}
+
+/* A step of SGD over a batch of everything is one along the mean of the gradients. */
+static void gradient_is_what_sgd_follows(void **state)
+{
+    (void)state;
+    struct problem p;
+    float gradient[DIM] = {0};
+    float scratch[EXAMPLES];
+    draw(&p, 9);
+    struct rbt_gradient_run run = {.loss = RBT_LOSS_LOGISTIC,
+                                   .offsets = p.offsets,
+                                   .labels = p.labels,
+                                   .indices = p.indices,
+                                   .values = p.values,
+                                   .end = EXAMPLES,
+                                   .weights = p.weights,
+                                   .bias = 0.1F,
+                                   .factor = 1.0F / EXAMPLES,
+                                   .gradient = gradient};
+    (void)rbt_choose_kernels()->gradient(&run); /* the losses are not the question here */
+    float weights[DIM];
+    memcpy(weights, p.weights, sizeof weights);
+    struct rbt_sgd_run sgd = run_of(&p, RBT_LOSS_LOGISTIC, weights);
+    sgd.batch = EXAMPLES;
+    sgd.coefficients = scratch;
+    (void)rbt_choose_kernels()->sgd(&sgd);
+    for (size_t j = 0; j < DIM; j++) {
+        p.weights[j] -= sgd.eta * gradient[j];
+    }
+    assert_near(p.weights, weights, DIM, 1e-6);
+    assert_true(fabsf(0.1F - sgd.eta * run.bias_gradient - sgd.bias) < 1e-6F);
+}
+
 static void sparse_vectors_match(void **state)
 {
     (void)state;
@@ -217,6 +281,50 @@ static void mf_matches(void **state)
     }
 }
 
+static void mf_gradient_matches(void **state)
+{
+    (void)state;
+    enum { USERS = 9, ITEMS = 7, RATINGS = 60, RANK_MAX = 64, ALL = USERS + ITEMS };
+    static float factors[ALL * RANK_MAX];
+    static float gradients[2][ALL * RANK_MAX];
+    struct problem p;
+    uint32_t users[RATINGS];
+    uint32_t items[RATINGS];
+    draw(&p, 13);
+    for (uint32_t k = 0; k < RATINGS; k++) {
+        users[k] = k * 5 % USERS;
+        items[k] = k * 11 % ITEMS;
+    }
+    for (size_t j = 0; j < ALL * RANK_MAX; j++) {
+        factors[j] = (float)rbt_rng_normal_at(1, j, 0) * 0.3F;
+    }
+    for (size_t s = 0; rbt_choose_available(s) != NULL; s++) {
+        for (size_t rank = 1; rank <= RANK_MAX; rank += rank < 18 ? 1 : 7) {
+            float biases[ALL];
+            float bias_gradients[2][ALL] = {0};
+            double sums[2];
+            memcpy(biases, factors, sizeof biases);
+            memset(gradients, 0, sizeof gradients);
+            struct rbt_mf_run at = {users, items, p.values, 2,    RATINGS, factors, NULL,
+                                    rank,  NULL,  NULL,     0.5F, 0.0F,    0.1F};
+            at.item_factors = factors + USERS * rank;
+            at.user_biases = rank % 2 == 0 ? biases : NULL;
+            at.item_biases = rank % 2 == 0 ? biases + USERS : NULL;
+            for (int which = 0; which < 2; which++) {
+                struct rbt_mf_gradient_run run = {.at = &at, .user_factors = gradients[which]};
+                run.item_factors = gradients[which] + USERS * rank;
+                run.user_biases = rank % 2 == 0 ? bias_gradients[which] : NULL;
+                run.item_biases = rank % 2 == 0 ? bias_gradients[which] + USERS : NULL;
+                sums[which] = which == 0 ? rbt_choose_available(s)->mf_gradient(&run)
+                                         : rbt_reference.mf_gradient(&run);
+            }
+            assert_true(fabs(sums[0] - sums[1]) < 1e-3 * (1 + sums[1]));
+            assert_near(gradients[0], gradients[1], ALL * rank, 1e-4);
+            assert_near(bias_gradients[0], bias_gradients[1], ALL, 1e-4);
+        }
+    }
+}
+
 /* The step of one rating is along the negative gradient of (e^2 + l2 (|p|^2 + |q|^2)) / 2. */
 static void mf_step_descends(void **state)
 {
@@ -250,9 +358,15 @@ static void mf_step_descends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sgd_matches),         cmocka_unit_test(sparse_vectors_match),
-        cmocka_unit_test(dense_vectors_match), cmocka_unit_test(shrink_and_difference_match),
-        cmocka_unit_test(mf_matches),          cmocka_unit_test(mf_step_descends),
+        cmocka_unit_test(sgd_matches),
+        cmocka_unit_test(gradient_matches),
+        cmocka_unit_test(gradient_is_what_sgd_follows),
+        cmocka_unit_test(sparse_vectors_match),
+        cmocka_unit_test(dense_vectors_match),
+        cmocka_unit_test(shrink_and_difference_match),
+        cmocka_unit_test(mf_matches),
+        cmocka_unit_test(mf_gradient_matches),
+        cmocka_unit_test(mf_step_descends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

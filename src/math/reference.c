@@ -53,6 +53,22 @@ static double sgd(struct rbt_sgd_run *run)
     return sum;
 }
 
+static double gradient(struct rbt_gradient_run *run)
+{
+    double sum = 0.0;
+    for (size_t i = run->begin; i < run->end; i++) {
+        const struct rbt_sparse x = {.indices = run->indices + run->offsets[i],
+                                     .values = run->values + run->offsets[i],
+                                     .count = (size_t)(run->offsets[i + 1] - run->offsets[i])};
+        const double m = (double)run->bias + sparse_dot(&x, run->weights);
+        const struct rbt_loss_point at = rbt_loss_at(run->loss, m, (double)run->labels[i]);
+        sum += at.value;
+        sparse_axpy(run->factor * (float)at.slope, &x, run->gradient);
+        run->bias_gradient += run->factor * (float)at.slope;
+    }
+    return sum;
+}
+
 static double mf(const struct rbt_mf_run *run)
 {
     double sum = 0.0;
@@ -88,6 +104,33 @@ static double dot(const float *restrict x, const float *restrict y, size_t n)
     double sum = 0.0;
     for (size_t k = 0; k < n; k++) {
         sum += (double)x[k] * (double)y[k];
+    }
+    return sum;
+}
+
+static double mf_gradient(const struct rbt_mf_gradient_run *run)
+{
+    const struct rbt_mf_run *at = run->at;
+    double sum = 0.0;
+    for (size_t k = at->begin; k < at->end; k++) {
+        const size_t u = at->users[k];
+        const size_t i = at->items[k];
+        const float *p = at->user_factors + u * at->rank;
+        const float *q = at->item_factors + i * at->rank;
+        double predicted = (double)at->mean + dot(p, q, at->rank);
+        if (at->user_biases != NULL) {
+            predicted += (double)at->user_biases[u] + (double)at->item_biases[i];
+        }
+        const double e = (double)at->values[k] - predicted;
+        sum += e * e;
+        for (size_t j = 0; j < at->rank; j++) {
+            run->user_factors[u * at->rank + j] -= (float)e * q[j] - at->l2 * p[j];
+            run->item_factors[i * at->rank + j] -= (float)e * p[j] - at->l2 * q[j];
+        }
+        if (at->user_biases != NULL) {
+            run->user_biases[u] -= (float)e - at->l2 * at->user_biases[u];
+            run->item_biases[i] -= (float)e - at->l2 * at->item_biases[i];
+        }
     }
     return sum;
 }
@@ -134,7 +177,9 @@ const struct rbt_kernels rbt_reference = {
     .sparse_dot = sparse_dot,
     .sparse_axpy = sparse_axpy,
     .sgd = sgd,
+    .gradient = gradient,
     .mf = mf,
+    .mf_gradient = mf_gradient,
     .dot = dot,
     .norm1 = norm1,
     .norm2_squared = norm2_squared,

@@ -72,6 +72,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict w = row->values;
     float *restrict s = row->state;
     const float *restrict g = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         s[i] += a.weight * (g[i] * g[i]);
         const float moved = w[i] - a.lr / (a.offset + a.growth * sqrtf(s[i])) * g[i];

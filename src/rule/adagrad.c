@@ -57,6 +57,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict w = row->values;
     float *restrict n = row->state;
     const float *restrict g = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         n[i] += g[i] * g[i];
         w[i] -= a.lr / (a.beta + sqrtf(n[i])) * (g[i] + a.mu * w[i]);

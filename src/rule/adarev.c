@@ -26,7 +26,59 @@
 struct adarev {
     float lr;
     float beta;
+    void (*revise)(const struct adarev *a, const struct rbt_rule_row *row);
 };
+
+__attribute__((always_inline)) static inline void revise(const struct adarev *a,
+                                                         const struct rbt_rule_row *row)
+{
+    const float lr = a->lr;
+    const float beta = a->beta;
+    const size_t width = row->width;
+    float *restrict w = row->values;
+    float *restrict gbar = row->state;
+    float *restrict z = row->state + width;
+    float *restrict eta = row->state + 2 * width;
+    const float *restrict g = row->delta;
+    const float *restrict before = row->before;
+    RBT_BUILTIN_APART
+    for (size_t i = 0; i < width; i++) {
+        const float b = gbar[i] - before[i];
+        const float sum = z[i] + (g[i] * g[i] + 2 * g[i] * b);
+        const float rate = lr / (beta + sqrtf(sum < 0 ? 0 : sum));
+        const float old = eta[i];
+        const float bound = old == 0 ? INFINITY : old;
+        const float now = rate < bound ? rate : bound;
+        w[i] += -now * g[i] + (old - now) * b;
+        gbar[i] += g[i];
+        z[i] = sum;
+        eta[i] = now;
+    }
+}
+
+static void revise_anywhere(const struct adarev *a, const struct rbt_rule_row *row)
+{
+    revise(a, row);
+}
+
+#if defined(__x86_64__)
+/* Roots and divisions twice as wide, without a fused multiplication: the bits are the same. */
+__attribute__((target("avx2"))) static void revise_avx2(const struct adarev *a,
+                                                        const struct rbt_rule_row *row)
+{
+    revise(a, row);
+}
+#endif
+
+static void choose(struct adarev *a)
+{
+    a->revise = revise_anywhere;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        a->revise = revise_avx2;
+    }
+#endif
+}
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
@@ -45,6 +97,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
         return st;
     }
     *(struct adarev *)*self = (struct adarev){.lr = (float)values[0], .beta = (float)values[1]};
+    choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width = 3 * setup->width;
     needs->snapshot_width = setup->width;
@@ -56,25 +109,8 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row)
 {
     (void)message;
-    const struct adarev a = *(const struct adarev *)self;
-    const size_t width = row->width;
-    float *restrict w = row->values;
-    float *restrict gbar = row->state;
-    float *restrict z = row->state + width;
-    float *restrict eta = row->state + 2 * width;
-    const float *restrict g = row->delta;
-    const float *restrict before = row->before;
-    for (size_t i = 0; i < width; i++) {
-        const float b = gbar[i] - before[i];
-        z[i] += g[i] * g[i] + 2 * g[i] * b;
-        const float rate = a.lr / (a.beta + sqrtf(z[i] > 0 ? z[i] : 0));
-        const float old = eta[i];
-        const float bound = old == 0 ? INFINITY : old;
-        const float now = rate < bound ? rate : bound;
-        w[i] += -now * g[i] + (old - now) * b;
-        gbar[i] += g[i];
-        eta[i] = now;
-    }
+    const struct adarev *a = self;
+    a->revise(a, row);
     return RBT_OK;
 }
 

@@ -26,6 +26,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     (void)message;
     float *restrict w = row->values;
     const float *restrict u = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += u[i];
     }

@@ -40,6 +40,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const float factor = ((const struct consgd *)self)->factor;
     float *restrict w = row->values;
     const float *restrict u = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += factor * u[i];
     }

@@ -12,6 +12,7 @@
  * exact and does not depend on the order. */
 #include <rubato/rule.h>
 #include <rubato/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,6 +58,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     (void)message;
     float *restrict sum = row->part;
     const float *restrict u = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         sum[i] += u[i];
     }
@@ -69,9 +71,21 @@ static void fold(void *self, const struct rbt_rule_version *version, const struc
     const float count = (float)version->messages;
     float *restrict w = row->values;
     const float *restrict sum = row->part;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += sum[i] / count;
     }
+}
+
+/* A version stays as long as a worker may come back to it: with its next message, or with the first
+ * one after another read, which gets c_max. That may be less than what the worker has now, since
+ * versions run ahead of c_max when a slow worker pushes several clocks from one read. */
+static bool expire(void *self, const struct rbt_rule_age *age)
+{
+    const struct dynsgd *d = self;
+    const uint64_t version = age->version.version;
+    return age->lowest == RBT_RULE_NO_VERSION ||
+           (version < age->lowest && version < d->version_max);
 }
 
 const struct rbt_rule rbt_rule_dynsgd = {
@@ -85,4 +99,5 @@ const struct rbt_rule rbt_rule_dynsgd = {
     .map = map,
     .begin = begin,
     .apply = apply,
-    .fold = fold};
+    .fold = fold,
+    .expire = expire};

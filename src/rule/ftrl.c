@@ -57,14 +57,15 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict z = row->state;
     float *restrict n = row->state + width;
     const float *restrict g = row->delta;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < width; i++) {
         const float root = sqrtf(n[i] + g[i] * g[i]);
         const float sigma = (root - sqrtf(n[i])) / f.lr;
         z[i] += sigma * w[i] - g[i];
         n[i] += g[i] * g[i];
         const float size = fabsf(z[i]) - f.l1;
-        const float weight = copysignf(size, z[i]) / ((f.beta + root) / f.lr + f.l2);
-        w[i] = size <= 0 ? 0 : weight;
+        const float weight = copysignf(size < 0 ? 0 : size, z[i]);
+        w[i] = weight / ((f.beta + root) / f.lr + f.l2) + 0.0F; /* -0 becomes 0 */
     }
     return RBT_OK;
 }

@@ -84,8 +84,8 @@ static const struct {
      {"Machines that differ, and memory that is scarce: steadier than add, and as cheap.",
       "w += factor u", consgd}},
     {&rbt_rule_dynsgd,
-     {"Machines that differ, some much slower than others. Late updates count little, and the "
-      "others with their full weight; a few more copies of changed rows are kept.",
+     {"Machines that differ, some of them much slower. Late updates count little and the others "
+      "fully; some copies of changed rows are kept.",
       "w += sum over versions of the mean of the version's updates", none}},
     {&rbt_rule_sgd,
      {"You know the schedule that you want, or you compare with one from a paper.", "w -= eta(t) g",

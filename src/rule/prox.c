@@ -78,7 +78,7 @@ static inline float step(const struct prox *p, float w, float g, float gamma)
 {
     const float x = w - gamma * g;
     const float size = fabsf(x) - gamma * p->l1;
-    return size <= 0 ? 0 : copysignf(size, x) / (1 + gamma * p->l2);
+    return copysignf(size < 0 ? 0 : size, x) / (1 + gamma * p->l2) + 0.0F; /* -0 becomes 0 */
 }
 
 static rbt_status apply_pairs(const struct prox *p, const struct rbt_rule_row *row)
@@ -109,12 +109,14 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict w = row->values;
     const float *restrict g = row->delta;
     if (!p.has_scale) {
+        RBT_BUILTIN_APART
         for (size_t i = 0; i < row->width; i++) {
             w[i] = step(&p, w[i], g[i], p.lr);
         }
         return RBT_OK;
     }
     float *restrict n = row->state;
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         n[i] += g[i] * g[i];
         w[i] = step(&p, w[i], g[i], p.lr / (p.beta + sqrtf(n[i])));

@@ -116,6 +116,7 @@ static float catch_up(uint64_t then, uint64_t now)
 
 static void move(float *restrict average, const float *restrict w, float by, size_t width)
 {
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < width; i++) {
         average[i] += by * (w[i] - average[i]);
     }
@@ -132,6 +133,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
         const uint64_t then = rbt_builtin_count(count);
         move(row->state, w, catch_up(then, message->count), row->width);
     }
+    RBT_BUILTIN_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] -= s->rate * g[i];
     }

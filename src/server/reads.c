@@ -95,8 +95,10 @@ static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_req
                                     .applied_first = pull->applied_first,
                                     .applied_count = pull->applied_count,
                                     .is_base = pull->is_base,
-                                    .least = pull->is_base ? pull->least : RBT_STAMP_NONE,
+                                    .least = pull->least,
                                     .sequence = pull->sequence,
+                                    .is_stable = pull->is_stable,
+                                    .stable = pull->stable,
                                     .stamp = pull->wants_stamp ? &host->stamp : NULL};
 }
 
@@ -541,7 +543,8 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
         return st;
     }
     const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
-    const bool has_versions = request.pull.is_base || request.pull.wants_stamp;
+    const bool has_versions =
+        request.pull.is_base || request.pull.wants_stamp || request.pull.is_stable;
     const bool is_possible =
         view.value_form == RBT_VALUES_NONE && (!has_versions || table->has_rule) &&
         (!request.pull.is_base || (guest->worker < host->options.worker_count && host->run > 0)) &&

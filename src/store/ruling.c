@@ -196,6 +196,7 @@ void rbt_ruling_pin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
 {
     RBT_ASSERT(base <= ruling->count || base == RBT_STAMP_NONE);
     RBT_ASSERT(worker < ruling->ledger.worker_count);
+    ruling->ledger.workers[worker].is_known = true; /* also if its message came before, without */
     if (base != RBT_STAMP_NONE) {
         rbt_ledger_pin(&ruling->ledger, worker, base);
     }

@@ -362,6 +362,9 @@ static void settle(void)
         live += t.sizes[v] > 0;
     }
     t.live_max = live > t.live_max ? live : t.live_max;
+    if (lowest != UINT64_MAX) { /* what the next read gets is still needed as well */
+        lowest = t.version_max < lowest ? t.version_max : lowest;
+    }
     lowest = lowest < t.gone ? t.gone : lowest;
     for (uint64_t v = t.gone; t.kind == DYNSGD && v < lowest && v < VERSIONS_MAX; v++) {
         t.gone = t.sizes[v] > 0 ? v + 1 : t.gone;

@@ -23,7 +23,8 @@ enum {
     TABLES = 4,
     ROOM = 1 << 14,
     KEYS_MAX = 40,
-    LARGE = 1 << 14, /* keys, elements or rows that are not asked for here */
+    LARGE = 1 << 11, /* keys, elements or rows that are not asked for here: blocks of answers stay
+                        below what threads keep to use again */
     LIVE_MAX = 256 << 20,
 };
 
@@ -41,6 +42,7 @@ struct talk {
     int64_t clocks[WORKERS];
     uint64_t run;
     bool cuts_ranges; /* of its updates */
+    const char *rule; /* of table 2; or "" */
     uint64_t heard;   /* bytes */
     size_t bytes;     /* of the message */
 };
@@ -89,6 +91,8 @@ static struct rbt_wire_table draw_table(struct talk *talk, uint32_t number)
                                    .partial = number == 2 ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE,
                                    .staleness = (int64_t)below(talk, 5) - 1};
     (void)snprintf(table.name, sizeof table.name, "t%u", number); /* fits */
+    const char *rule = number == 2 ? talk->rule : "";
+    (void)snprintf(table.rule, sizeof table.rule, "%s", rule); /* the same */
     return table;
 }
 
@@ -100,6 +104,12 @@ static void draw_keys(struct talk *talk, size_t count)
         keys[i] = key;
         key += 1 + (gap == 1 ? 0 : rbt_rng_next(&talk->recipe.rng) % gap);
     }
+}
+
+/* A stamp that there may have been, or none. */
+static uint64_t draw_stamp(struct talk *talk)
+{
+    return below(talk, 4) == 0 ? RBT_STAMP_NONE : below(talk, 40);
 }
 
 /* Rows that fit the table; their keys are named now and then, whether they were sent or not. */
@@ -125,6 +135,9 @@ static struct rbt_wire_rows draw_rows(struct talk *talk, uint32_t table, bool ha
         values[i] = below(talk, 3) == 0 ? rbt_rng_next(&talk->recipe.rng) >> 3 : 0;
     }
     rows.values = values;
+    rows.has_base = table == 2 && talk->rule[0] != '\0';
+    rows.base = draw_stamp(talk);
+    rows.least = draw_stamp(talk);
     if (is_sparse) {
         for (size_t i = 0; i < rows.count; i++) {
             const uint32_t size = (uint32_t)below(talk, 4);
@@ -179,7 +192,16 @@ static struct rbt_frame put_read(struct talk *talk, uint32_t who)
         talk->bytes = rbt_wire_put_scan(message, &scan);
         return (struct rbt_frame){.kind = RBT_FRAME_SCAN, .worker = frame.worker, .id = frame.id};
     }
-    const struct rbt_wire_pull pull = {.need = need, .applied_count = (uint32_t)below(talk, 3)};
+    const bool has_rule = table == 2 && talk->rule[0] != '\0';
+    const struct rbt_wire_pull pull = {.need = need,
+                                       .applied_count = (uint32_t)below(talk, 3),
+                                       .wants_stamp = has_rule && below(talk, 4) > 0,
+                                       .is_base = has_rule && who < WORKERS && below(talk, 4) > 0,
+                                       .is_ahead = below(talk, 2) == 0,
+                                       .least = draw_stamp(talk),
+                                       .sequence = below(talk, 20),
+                                       .is_stable = has_rule && below(talk, 4) == 0,
+                                       .stable = below(talk, 10)};
     const struct rbt_wire_rows rows = draw_rows(talk, table, false);
     talk->bytes = rbt_wire_put_pull(message, &pull);
     talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);
@@ -359,6 +381,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t i = 0; i < GUESTS; i++) {
         connect_guest(&talk, i);
     }
+    static const char *const rules[] = {"", "dynsgd", "adarev:max=6", "adam:lr=.1",
+                                        "add:aggregate=1"};
+    talk.rule = rules[below(&talk, sizeof rules / sizeof *rules)];
     begin(&talk);
     talk.cuts_ranges = below(&talk, 8) == 0;
     const uint64_t rate = 2 + below(&talk, 40);

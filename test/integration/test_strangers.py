@@ -23,6 +23,9 @@ TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--cl
          "4", "--epochs", "60", "--progress", "never", "--summary", "json"]
 ROLES = ["coordinator", "server"]
 VERSION_AT, LENGTH_AT = 4, 12  # in the header of a frame, see docs/wire.md
+MAGIC = b"RBTO"
+VERSION = 2
+OTHER = VERSION + 1
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +142,9 @@ def test_strangers_without_a_key_on_the_cluster(scene):
         s.stranger(role, noise(64), "does not speak Rubato's protocol")
         s.stranger(role, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" + bytes(16),
                    "does not speak Rubato's protocol")
-        for version in (0, 2, 0xffff):
+        for version in (0, OTHER, 0xffff):
             s.stranger(role, patched(hello, VERSION_AT, "<H", version),
-                       f"speaks version {version} of the protocol, this is version 1")
+                       f"speaks version {version} of the protocol, this is version {VERSION}")
         s.stranger(role, patched(hello, LENGTH_AT, "<I", 0xfffffff8), "4294967288 bytes; at most")
         s.stranger(role, patched(hello, LENGTH_AT, "<I", (1 << 20) + 8), "1048584 bytes; at most")
         s.stranger(role, bytes([0x16, 3, 1]) + noise(200), "wants a cluster key")
@@ -183,7 +186,8 @@ class Patcher(Relay):
         if record is None:
             piece = end.recv(1 << 16)
             try:
-                other.sendall(piece.replace(b"RBTO\x01\x00", b"RBTO\x02\x00"))
+                other.sendall(piece.replace(MAGIC + struct.pack("<H", VERSION),
+                                            MAGIC + struct.pack("<H", OTHER)))
             except OSError:
                 piece = b""
             if not piece:
@@ -198,8 +202,8 @@ def test_a_process_of_another_version_is_told_so(data, tmp_path):
             Patcher(lambda: cluster.address, keep=1) as relay:
         worker = cluster.start_worker(0, 1, *TRAIN, coordinator=relay.address)
         assert worker.wait() == 1
-        assert worker.error() == (f"the coordinator at {relay.address}: the peer speaks version 2 "
-                                  "of the protocol, this is version 1")
+        assert worker.error() == (f"the coordinator at {relay.address}: the peer speaks version "
+                                  f"{OTHER} of the protocol, this is version {VERSION}")
 
 
 def test_a_key_for_a_cluster_without_one_is_refused(data, tmp_path):

@@ -355,6 +355,12 @@ static rbt_status push_nothing_there(rbt_worker *worker, void *argument)
     TRY(rbt_clock(worker));
     CHECK(last(spy, RBT_SHARD_PUSH, 0)->bases[0] == 5); /* its own pull, not the newest */
     rbt_set_destroy(set);
+    rbt_ticket ticket = 0;
+    TRY(rbt_set_create(worker, scene->table, keys, 2, RBT_SET_DELTAS, &set));
+    TRY(rbt_set_pull_async(set, NULL, &ticket));
+    CHECK(last(spy, RBT_SHARD_PULL, 0)->least == 6); /* lists may name it until it has come */
+    TRY(rbt_wait(worker, ticket));
+    rbt_set_destroy(set);
     return RBT_OK;
 }
 
@@ -371,7 +377,9 @@ static rbt_status ask_ahead(rbt_worker *worker, void *argument)
 {
     struct scene *scene = argument;
     struct spy *spy = &scene->spy;
-    const uint64_t key = 0;
+    uint64_t key = 0;
+    float value = 0;
+    const struct rbt_rows rows = {.keys = &key, .values = &value, .count = 1};
     rbt_ticket ticket = 0;
     rbt_set *set = NULL;
     TRY(rbt_set_create(worker, scene->table, &key, 1, RBT_SET_DELTAS, &set));
@@ -379,6 +387,8 @@ static rbt_status ask_ahead(rbt_worker *worker, void *argument)
     TRY(rbt_set_pull(set));
     TRY(push(set, 1));
     TRY(rbt_clock(worker));
+    answer_with(spy, 4, 0);
+    TRY(rbt_pull(worker, scene->table, &rows)); /* another read, which is newer */
     answer_with(spy, 5, 0);
     TRY(rbt_set_pull_async(set, NULL, &ticket));
     CHECK(last(spy, RBT_SHARD_PULL, 0)->is_ask);

@@ -1,0 +1,150 @@
+/* algo/rules.c - what --rule asks of an algorithm. */
+#include "algo/rules.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/replica.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+static const double tiny_dynsgd = 1e-6; /* what 004 leaves out of versions, section 5.3 */
+
+/* The parameters of a text, behind the ':' of its last part; or its end. */
+static const char *parameters_of(const char *text)
+{
+    const char *slash = strrchr(text, '/');
+    const char *last = slash == NULL ? text : slash;
+    const char *colon = strchr(last, ':');
+    return colon == NULL ? last + strlen(last) : colon + 1;
+}
+
+rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_rules *rules)
+{
+    const char *text = options->rule;
+    *rules = (struct rbt_rules){.options = options};
+    rules->is_plain = text == NULL || strcmp(text, "add") == 0;
+    if (rules->is_plain) {
+        return RBT_OK;
+    }
+    if (strlen(text) >= sizeof rules->text) {
+        return rbt_fail(RBT_E_INVALID, "the rule's text is too long: %zu bytes", strlen(text));
+    }
+    memcpy(rules->text, text, strlen(text) + 1);
+    rules->is_own = strchr(text, '/') != NULL;
+    const size_t size = strcspn(text, ":");
+    if (!rules->is_own && size < sizeof rules->name) {
+        memcpy(rules->name, text, size);
+    }
+    struct rbt_rule_needs needs = {0};
+    const rbt_status st = rbt_rule_check(text, 1, &needs);
+    rules->has_gradients = needs.input == RBT_RULE_GRADIENTS;
+    return st;
+}
+
+bool rbt_rules_is(const struct rbt_rules *rules, const char *name)
+{
+    return strcmp(rules->name, name) == 0;
+}
+
+bool rbt_rules_has(const struct rbt_rules *rules, const char *parameter)
+{
+    const size_t size = strlen(parameter);
+    const char *at = parameters_of(rules->text);
+    while (*at != '\0') {
+        const size_t whole = strcspn(at, ",");
+        if (strcspn(at, "=,") == size && memcmp(at, parameter, size) == 0) {
+            return true;
+        }
+        at += at[whole] == ',' ? whole + 1 : whole;
+    }
+    return false;
+}
+
+rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter, double value)
+{
+    if (rbt_rules_has(rules, parameter)) {
+        return RBT_OK;
+    }
+    const size_t used = strlen(rules->text);
+    const size_t left = sizeof rules->text - used;
+    const char *parameters = parameters_of(rules->text);
+    const char *before = parameters[-1] != ':' ? ":" : *parameters == '\0' ? "" : ",";
+    const int added = snprintf(rules->text + used, left, "%s%s=%.9g", before, parameter, value);
+    return added > 0 && (size_t)added < left
+               ? RBT_OK
+               : rbt_fail(RBT_E_INVALID, "the rule's text is too long to add %s", parameter);
+}
+
+rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr, const struct rbt_rules_rate *rates)
+{
+    RBT_ASSERT(rules->has_gradients);
+    if (isnan(lr)) {
+        while (rates->rule != NULL && !rbt_rules_is(rules, rates->rule)) {
+            rates++;
+        }
+        return rates->rule == NULL ? RBT_OK : rbt_rules_give(rules, "lr", rates->lr);
+    }
+    if (rbt_rules_has(rules, "lr")) {
+        return rbt_fail(RBT_E_INVALID, "the step size is given twice, by \"--lr\" and by \"%s\"",
+                        rules->text);
+    }
+    return rbt_rules_give(rules, "lr", lr);
+}
+
+rbt_status rbt_rules_combine(const struct rbt_rules *rules, int32_t *combine)
+{
+    const bool is_weighing = !rules->is_plain && !rules->has_gradients;
+    if (is_weighing && *combine == RBT_COMBINE_MEAN) {
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID, "\"--combine mean\" does not go with rule \"%s\", which weighs moves",
+            rules->text);
+        return rbt_fail_hint(st, "Leave out --combine, or use --rule add.");
+    }
+    if (*combine == RBT_COMBINE_AUTO) {
+        *combine = is_weighing ? RBT_COMBINE_SUM : RBT_COMBINE_MEAN;
+    }
+    return RBT_OK;
+}
+
+void rbt_rules_drop(struct rbt_rules *rules, const char *parameter)
+{
+    char *const start = rules->text + (parameters_of(rules->text) - rules->text);
+    const size_t size = strlen(parameter);
+    for (char *at = start; *at != '\0';) {
+        const size_t whole = strcspn(at, ",");
+        char *next = at + whole + (at[whole] == ',' ? 1 : 0);
+        if (strcspn(at, "=,") == size && memcmp(at, parameter, size) == 0) {
+            memmove(at, next, strlen(next) + 1);
+        } else {
+            at = next;
+        }
+    }
+    const size_t left = strlen(start);
+    if (left > 0 && start[left - 1] == ',') {
+        start[left - 1] = '\0';
+    }
+}
+
+rbt_status rbt_rules_check(const struct rbt_rules *rules, uint32_t width)
+{
+    struct rbt_rule_needs needs = {0};
+    return rules->is_plain ? RBT_OK : rbt_rule_check(rules->text, width, &needs);
+}
+
+void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table)
+{
+    if (rules->is_plain) {
+        return;
+    }
+    const double tiny = rules->options->tiny;
+    table->rule = rules->text;
+    table->tiny = !isnan(tiny) ? tiny : rbt_rules_is(rules, "dynsgd") ? tiny_dynsgd : 0.0;
+    if (rules->has_gradients) {
+        table->overlay = RBT_OVERLAY_NONE;
+    } else {
+        table->overlay = RBT_OVERLAY_REPLICA;
+        table->slack = rules->options->pull == RBT_PULL_PRINTED ? 1 : 0;
+    }
+}

@@ -1,0 +1,68 @@
+/* algo/rules.h - what --rule asks of an algorithm: which updates to push, and into what tables.
+ *
+ * A rule that takes moves is for workers that train a copy of their own and push how far it has
+ * moved; the rule weighs the moves, so that nothing else may (--combine sum). A rule that takes
+ * gradients makes the step itself; a clock is then a minibatch at fixed values. "add", and no rule
+ * at all, is what tables do anyway.
+ *
+ *     struct rbt_rules rules;
+ *     st = rbt_rules_read(options, &rules);
+ *     st = rbt_rules_give(&rules, "lr", 0.1);     // unless the user has said lr=...
+ *     rbt_rules_apply(&rules, &table_options);    // for every table of parameters
+ *
+ * Threads: none. */
+#ifndef RUBATO_ALGO_RULES_H
+#define RUBATO_ALGO_RULES_H
+
+#include "algo/algo.h"
+
+struct rbt_rules {
+    bool is_plain;      /* there is none, or "add" */
+    bool has_gradients; /* workers push gradients, else moves */
+    bool is_own;        /* a user's: nothing is known of its parameters */
+    const struct rbt_train_options *options;
+    char name[32]; /* of a rule that comes with Rubato, or "" */
+    char text[RBT_TRAIN_RULE_MAX];
+};
+
+/* What the options say. Fails with RBT_E_INVALID if there is no such rule. */
+RBT_MUST_USE rbt_status rbt_rules_read(const struct rbt_train_options *options,
+                                       struct rbt_rules *rules);
+
+/* Whether it is one of the rules that come with Rubato, by its name. */
+bool rbt_rules_is(const struct rbt_rules *rules, const char *name);
+
+/* Whether the text gives the parameter. */
+bool rbt_rules_has(const struct rbt_rules *rules, const char *parameter);
+
+/* Adds the parameter, unless the text gives it. Fails with RBT_E_INVALID if the text gets too long.
+ */
+RBT_MUST_USE rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter,
+                                       double value);
+
+/* The step size of a rule for an algorithm. */
+struct rbt_rules_rate {
+    const char *rule;
+    double lr;
+};
+
+/* Adds the step size: what the user said, `lr`, or if that is not a number what `rates` has, which
+ * ends with a rule of NULL. A user's rule is left to its own default. Fails with RBT_E_INVALID if
+ * both --lr and the rule's own are given. */
+RBT_MUST_USE rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr,
+                                          const struct rbt_rules_rate *rates);
+
+/* Takes the parameter out of the text, if it is there. */
+void rbt_rules_drop(struct rbt_rules *rules, const char *parameter);
+
+/* What --combine means: `combine`, or if it is AUTO the sum for rules that weigh moves, and else
+ * the mean. Fails with RBT_E_INVALID if the user wants the mean of moves that a rule weighs. */
+RBT_MUST_USE rbt_status rbt_rules_combine(const struct rbt_rules *rules, int32_t *combine);
+
+/* Whether the text, as it is now, is right for rows of this width. Fails with RBT_E_INVALID. */
+RBT_MUST_USE rbt_status rbt_rules_check(const struct rbt_rules *rules, uint32_t width);
+
+/* Makes a table of parameters one with this rule; the text must stay where it is. */
+void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table);
+
+#endif

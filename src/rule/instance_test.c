@@ -1,0 +1,189 @@
+/* rule/instance_test.c - instances: parameters are read, refused or used up, and needs are checked.
+ * The rule of these tests does what the test says. */
+#include "base/test.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "rule/rule.h"
+
+static struct {
+    struct rbt_rule_needs needs;
+    bool is_failing;
+    double lr;
+    double other;
+    struct rbt_rule_table table;
+    uint32_t alive;
+} played;
+
+static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
+                         void **self)
+{
+    assert_int_equal(setup->struct_size, sizeof *setup);
+    played.lr = setup->number(setup, "lr", 0.25);
+    played.other = setup->number(setup, "other", -3);
+    played.table =
+        (struct rbt_rule_table){.width = setup->width, .worker_count = setup->worker_count};
+    assert_string_equal(setup->table, "weights");
+    if (played.is_failing) {
+        return (setup->fail)("lr is %g, and %s", played.lr,
+                             "that will not do"); /* cmocka has a macro */
+    }
+    *needs = played.needs;
+    *self = &played;
+    played.alive++;
+    return RBT_OK;
+}
+
+static void destroy(void *self)
+{
+    assert_ptr_equal(self, &played);
+    played.alive--;
+}
+
+static rbt_status apply(void *self, const struct rbt_rule_message *message,
+                        const struct rbt_rule_row *row)
+{
+    (void)self;
+    (void)message;
+    (void)row;
+    return RBT_OK;
+}
+
+static const struct rbt_rule rule = {.abi = RBT_RULE_ABI,
+                                     .struct_size = sizeof rule,
+                                     .name = "played",
+                                     .create = create,
+                                     .destroy = destroy,
+                                     .apply = apply};
+
+static const struct rbt_rule_table table = {.name = "weights", .width = 4, .worker_count = 3};
+
+static int setup_test(void **state)
+{
+    (void)state;
+    memset(&played, 0, sizeof played);
+    return 0;
+}
+
+static void parameters_come_from_the_text(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    assert_ok(rbt_rule_create(&rule, "played:lr=1e-3,other", &table, &instance));
+    assert_true(played.lr == 1e-3);
+    assert_true(played.other == 1); /* without a value it is on */
+    assert_int_equal(played.table.width, 4);
+    assert_int_equal(played.table.worker_count, 3);
+    assert_int_equal(played.alive, 1);
+    rbt_rule_destroy(&instance);
+    rbt_rule_destroy(&instance); /* accepts an empty one */
+    assert_int_equal(played.alive, 0);
+    assert_null(instance.rule);
+}
+
+static void parameters_that_are_not_given_have_their_fallback(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    static const char *const texts[] = {"played", "played:", "./dir:x/played.so", "/a/b.so:"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_ok(rbt_rule_create(&rule, texts[i], &table, &instance));
+        assert_true(played.lr == 0.25);
+        assert_true(played.other == -3);
+        rbt_rule_destroy(&instance);
+    }
+}
+
+static void texts_that_cannot_be_read_are_refused(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    static const struct {
+        const char *text;
+        const char *complaint;
+    } cases[] = {
+        {"played:lr=fast", "\"fast\" is not a number, as the rule's parameter lr must be"},
+        {"played:lr=", "\"lr=\" is not a parameter of a rule, NAME=NUMBER"},
+        {"played:=3", "\"=3\" is not a parameter of a rule"},
+        {"played:lr=1,,other=2", "\"\" is not a parameter of a rule"},
+        {"played:lr=1,lr=2", "the rule's parameter lr is given twice"},
+        {"played:speed=1", "rule \"played\" has no parameter \"speed\""},
+        {"played:lr=1 ", "\"1 \" is not a number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_fails(rbt_rule_create(&rule, cases[i].text, &table, &instance), RBT_E_INVALID,
+                     cases[i].complaint);
+        assert_int_equal(played.alive, 0);
+    }
+}
+
+static void parameters_are_limited_in_number_and_size(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    char text[RBT_RULE_TEXT_MAX] = "played:";
+    for (size_t i = 0; i <= 32; i++) {
+        (void)snprintf(text + 7 + 4 * i, 5, "a%02zu,", i);
+    }
+    assert_fails(rbt_rule_create(&rule, text, &table, &instance), RBT_E_INVALID,
+                 "at most 32 parameters");
+    memset(text, 'x', 200);
+    memcpy(text, "played:", 7);
+    text[200] = '\0';
+    assert_fails(rbt_rule_create(&rule, text, &table, &instance), RBT_E_INVALID,
+                 "is not a parameter");
+}
+
+static void a_rule_that_fails_says_why(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    played.is_failing = true;
+    assert_fails(rbt_rule_create(&rule, "played:lr=7", &table, &instance), RBT_E_INVALID,
+                 "rule \"played\": lr is 7, and that will not do");
+    assert_null(instance.rule);
+    rbt_rule_destroy(&instance);
+}
+
+static void needs_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    played.needs = (struct rbt_rule_needs){.state_width = 4, .snapshot_width = 5};
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
+                 "wants snapshots of 5 values but keeps only 4");
+    played.needs = (struct rbt_rule_needs){.parts = RBT_PARTS_SHOWN};
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
+                 "has versions but no fold()");
+    played.needs = (struct rbt_rule_needs){.parts = RBT_PARTS_HIDDEN};
+    assert_fails(rbt_rule_create(&rule, "played:aggregate=1", &table, &instance), RBT_E_INVALID,
+                 "has versions of its own: it cannot aggregate");
+    assert_int_equal(played.alive, 0);
+}
+
+static void every_rule_can_aggregate(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    assert_ok(rbt_rule_create(&rule, "played:aggregate=1", &table, &instance));
+    assert_int_equal(instance.needs.parts, RBT_PARTS_HIDDEN);
+    rbt_rule_destroy(&instance);
+    assert_ok(rbt_rule_create(&rule, "played:aggregate=0", &table, &instance));
+    assert_int_equal(instance.needs.parts, RBT_PARTS_NONE);
+    rbt_rule_destroy(&instance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(parameters_come_from_the_text, setup_test),
+        cmocka_unit_test_setup(parameters_that_are_not_given_have_their_fallback, setup_test),
+        cmocka_unit_test_setup(texts_that_cannot_be_read_are_refused, setup_test),
+        cmocka_unit_test_setup(parameters_are_limited_in_number_and_size, setup_test),
+        cmocka_unit_test_setup(a_rule_that_fails_says_why, setup_test),
+        cmocka_unit_test_setup(needs_that_cannot_be_are_refused, setup_test),
+        cmocka_unit_test_setup(every_rule_can_aggregate, setup_test),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
