@@ -23,12 +23,20 @@
     X(NO_WAKING, "reads that wait are not answered when their time has come")                      \
     X(NO_RESEND, "what is not acknowledged is not sent again")
 
+/* The same, of tables with rules. */
+#define RBT_RULE_MUTANT_LIST(X)                                                                    \
+    X(HASTY_READ, "a read that is repeated lets go what its first answer was")                     \
+    X(HASTY_COPY, "reads are let go of whose rows were sent ahead and may yet be used")
+
 enum rbt_mutant {
     RBT_MUTANT_NONE,
 #define X(name, text) RBT_MUTANT_##name,
     RBT_MUTANT_LIST(X)
 #undef X
-        RBT_MUTANT_COUNT
+        RBT_MUTANT_COUNT,
+#define X(name, text) RBT_MUTANT_##name,
+    RBT_RULE_MUTANT_LIST(X)
+#undef X
 };
 
 #ifdef RBT_MUTANTS

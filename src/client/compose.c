@@ -119,9 +119,10 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
 {
     struct rbt_wire_rows rows = wire_rows(caller, &event->batches[0], false);
     const rbt_status st = name_keys(caller, link, &event->batches[0], &rows);
-    struct rbt_block *b = st != RBT_OK ? NULL
-                                       : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE +
-                                                          rbt_wire_rows_bound(&rows));
+    struct rbt_block *b = st != RBT_OK
+                              ? NULL
+                              : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE +
+                                                 RBT_WIRE_PULL_STABLE + rbt_wire_rows_bound(&rows));
     if (b == NULL) {
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
@@ -135,7 +136,9 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
                                        .is_ahead = is_early && event->is_base && has_rule,
                                        .is_base = event->is_base && has_rule,
                                        .least = event->least,
-                                       .sequence = event->sequence};
+                                       .sequence = event->sequence,
+                                       .is_stable = event->is_stable && has_rule,
+                                       .stable = event->stable};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
     b->bytes += rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
     *block = b;

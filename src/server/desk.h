@@ -47,8 +47,9 @@ struct rbt_host {
     uint32_t *ready;                  /* the same; slots to be answered */
     int64_t floor;
     uint64_t version;
-    uint64_t run;       /* how often clocks were set back */
-    rbt_status failure; /* of the job here, and why */
+    uint64_t run;        /* how often clocks were set back */
+    uint64_t duplicates; /* batches that had come before */
+    rbt_status failure;  /* of the job here, and why */
     struct rbt_error_record why;
     struct rbt_desk_table *tables;
     uint32_t table_count;

@@ -86,9 +86,6 @@ void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
 static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_request *request)
 {
     const struct rbt_wire_pull *pull = &request->pull; /* of a SCAN all zero */
-    /* What was asked for ahead may be answered when its worker has left: nothing is kept for it. */
-    const bool is_base =
-        pull->is_base && rbt_shard_clock(host->shard, request->guest->worker) != RBT_CLOCK_GONE;
     return (struct rbt_shard_event){.kind = request->is_scan ? RBT_SHARD_SCAN : RBT_SHARD_PULL,
                                     .worker = request->guest->worker,
                                     .table = request->table,
@@ -97,9 +94,11 @@ static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_req
                                     .applied = host->applied,
                                     .applied_first = pull->applied_first,
                                     .applied_count = pull->applied_count,
-                                    .is_base = is_base,
+                                    .is_base = pull->is_base,
                                     .least = pull->least,
                                     .sequence = pull->sequence,
+                                    .is_stable = pull->is_stable,
+                                    .stable = pull->stable,
                                     .stamp = pull->wants_stamp ? &host->stamp : NULL};
 }
 
@@ -544,7 +543,8 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
         return st;
     }
     const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
-    const bool has_versions = request.pull.is_base || request.pull.wants_stamp;
+    const bool has_versions =
+        request.pull.is_base || request.pull.wants_stamp || request.pull.is_stable;
     const bool is_possible =
         view.value_form == RBT_VALUES_NONE && (!has_versions || table->has_rule) &&
         (!request.pull.is_base || (guest->worker < host->options.worker_count && host->run > 0)) &&

@@ -109,7 +109,8 @@ struct rbt_sim_worker {
     struct rbt_stash **stashes;
     uint32_t stash_count;
     uint32_t stash_max;
-    bool has_bases; /* updates may be computed from rows in a stash */
+    bool has_bases;   /* updates may be computed from rows in a stash */
+    uint64_t *newest; /* per server and table: highest stamp that it has seen */
 };
 
 struct rbt_parked {
@@ -150,6 +151,7 @@ typedef struct rbt_sim_cluster {
     struct rbt_sim_worker *workers;
     struct rbt_sim_worker *running; /* whose fiber it is, or NULL */
     struct rbt_message_table *tables;
+    uint32_t table_max;
     struct rbt_session_effect *released; /* scratch: the outbox of a session */
     struct rbt_envelope *spare;          /* to be used again */
     struct rbt_message_pool pool;        /* the same for short messages */

@@ -10,6 +10,7 @@ enum {
     HEADER_BYTES = 64,
     BASE_BYTES = 16, /* of updates that say what they were computed from, and of such a read */
     STAMP_BYTES = 8, /* of its answer */
+    STABLE_BYTES = 8,
 };
 
 const char *const rbt_message_names[] = {"push",    "pull", "rows",  "ack", "parked",
@@ -163,6 +164,7 @@ struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
                                      &message->event.batches[i]);
     }
     message->bytes += event->is_base && tables[event->table].has_rule ? (size_t)BASE_BYTES : 0;
+    message->bytes += event->is_stable && tables[event->table].has_rule ? (size_t)STABLE_BYTES : 0;
     message->event.stamp = NULL; /* the worker's own */
     if (event->kind == RBT_SHARD_SCAN) {
         message->scan = *event->scan;

@@ -240,9 +240,6 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
     }
     RBT_ASSERT(slot != none || rows->event.need <= server->floor);
     rows->event.request = slot;
-    /* A request may come, or be answered, when its worker has left: nothing is kept for it. */
-    rows->event.is_base =
-        rows->event.is_base && rbt_shard_clock(server->shard, request->worker) != RBT_CLOCK_GONE;
     struct rbt_shard_outbox out;
     (void)step(server, &rows->event, &out); /* a request lets nobody go on */
     if (out.status != RBT_OK) {

@@ -41,7 +41,9 @@ rbt_status rbt_sim_worker_init(rbt_sim_cluster *cluster, uint32_t index)
     worker->node = RBT_NODE_SERVERS + cluster->server_count + index / cluster->threads;
     worker->factor = 1.0;
     worker->links = rbt_calloc(cluster->server_count, sizeof *worker->links);
-    if (worker->links == NULL) {
+    worker->newest =
+        rbt_calloc((size_t)cluster->server_count * cluster->table_max, sizeof *worker->newest);
+    if (worker->links == NULL || worker->newest == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulated worker");
     }
     return rbt_map_init(&worker->stash_index, 0);
@@ -87,6 +89,7 @@ void rbt_sim_worker_deinit(rbt_sim_cluster *cluster, struct rbt_sim_worker *work
     rbt_sim_worker_clear(cluster, worker);
     rbt_free(worker->stashes);
     rbt_map_deinit(&worker->stash_index);
+    rbt_free(worker->newest);
     rbt_free(worker->links);
 }
 
@@ -307,7 +310,7 @@ static uint64_t lower_least(const struct rbt_sim_worker *worker, uint32_t shard,
     uint64_t lowest = least;
     for (uint32_t i = 0; worker->has_bases && i < worker->stash_count; i++) {
         const struct rbt_stash *stash = worker->stashes[i];
-        if (stash->shard != shard || stash->table != table) {
+        if (stash->shard != shard || stash->table != table || RBT_MUTANT(HASTY_COPY)) {
             continue;
         }
         lowest = stash->request_stamp < lowest ? stash->request_stamp : lowest;
@@ -316,6 +319,25 @@ static uint64_t lower_least(const struct rbt_sim_worker *worker, uint32_t shard,
         }
     }
     return lowest;
+}
+
+static uint64_t *newest_of(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker,
+                           uint32_t shard, uint32_t table)
+{
+    RBT_ASSERT(table < cluster->table_max);
+    return &worker->newest[(size_t)shard * cluster->table_max + table];
+}
+
+/* What a request may say. It may arrive twice, and which of the answers is used is not known: so
+ * the second must not let go what the first was answered with, which is no older than anything
+ * that has been seen. */
+static uint64_t least_of_request(const rbt_sim_cluster *cluster,
+                                 const struct rbt_sim_worker *worker, uint32_t shard,
+                                 const struct rbt_shard_event *event)
+{
+    const uint64_t least = lower_least(worker, shard, event->table, event->least);
+    const uint64_t newest = *newest_of(cluster, worker, shard, event->table);
+    return least < newest || RBT_MUTANT(HASTY_READ) ? least : newest;
 }
 
 /* A clock has ended: rows that nobody has used for some are dropped, or what the shard keeps for
@@ -370,7 +392,7 @@ static rbt_status request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worke
         return RBT_E_NOMEM;
     }
     message->id = ++worker->next_id;
-    message->event.least = lower_least(worker, shard, event->table, event->least);
+    message->event.least = least_of_request(cluster, worker, shard, event);
     *sent = message; /* the session holds it until it is answered */
     return transmit(cluster, worker, shard, message);
 }
@@ -435,6 +457,8 @@ static void complete(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                      struct rbt_driver_call *call, const struct rbt_message *answer)
 {
     rbt_message_unpack(answer, &call->event, cluster->tables);
+    uint64_t *newest = newest_of(cluster, worker, call->shard, call->event.table);
+    *newest = answer->stamp > *newest ? answer->stamp : *newest;
     if (answer->was_parked && answer->answered > worker->answered_last) {
         worker->answered_last = answer->answered;
     }

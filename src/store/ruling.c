@@ -185,6 +185,8 @@ void rbt_ruling_pin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
 {
     RBT_ASSERT(base <= ruling->count);
     RBT_ASSERT(worker < ruling->ledger.worker_count);
+    ruling->ledger.workers[worker].is_known =
+        true; /* also if its message came before, without it */
     rbt_ledger_pin(&ruling->ledger, worker, base);
 }
 

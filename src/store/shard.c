@@ -535,14 +535,16 @@ static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *
 }
 
 /* A read of a table with a rule: its stamp, and whether updates will name it. A read that has
- * overtaken updates of its worker must not let go what these name. */
+ * overtaken updates of its worker must not let go what these name, and one that is answered when
+ * its worker is gone holds nothing. */
 static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *table,
                             const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
     rbt_status st = rbt_ruling_status(table->ruling);
     uint64_t stamp = rbt_ruling_stamp(table->ruling);
-    if (st == RBT_OK && event->kind == RBT_SHARD_PULL && event->is_base) {
+    if (st == RBT_OK && event->kind == RBT_SHARD_PULL && event->is_base &&
+        rbt_gate_clock(shard->gate, event->worker) != RBT_CLOCK_GONE) {
         RBT_ASSERT(event->worker < shard->options.worker_count);
         const bool is_after = event->sequence <= shard->arrived[event->worker];
         st = rbt_ruling_hold(table->ruling, event->worker, is_after ? event->least : 0,
@@ -603,6 +605,18 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
     report_ready(shard, &ready, out);
 }
 
+/* Whoever has left before the table was there names none of its reads. */
+static void release_gone(const rbt_shard *shard, const struct rbt_shard_state *table)
+{
+    RBT_ASSERT(table->is_open);
+    for (uint32_t i = 0; table->ruling != NULL && i < shard->options.worker_count; i++) {
+        if (rbt_gate_clock(shard->gate, i) == RBT_CLOCK_GONE) {
+            rbt_ruling_release(table->ruling, i, RBT_STAMP_NONE);
+        }
+    }
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
+}
+
 /* Opens the table; if it is open already, takes over the new staleness. A table that is open with
  * another schema was never used: opening it had failed at another shard. */
 static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
@@ -621,6 +635,7 @@ static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
         RBT_ASSERT(!table->is_open || rbt_rows_count(table->rows) == 0);
         rbt_shard_close_table(table);
         *table = fresh;
+        release_gone(shard, table);
         if (event->table >= shard->table_count) {
             shard->table_count = event->table + 1;
         }

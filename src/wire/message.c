@@ -29,7 +29,8 @@ enum {
     PULL_STAMP = 1,
     PULL_BASE = 2,
     PULL_AHEAD = 4,
-    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD,
+    PULL_STABLE = 8,
+    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD | PULL_STABLE,
     PULL_FLAGS_AT = 24, /* bits */
     ROWS_PARKED = 1,
     ROWS_STAMP = 2,
@@ -134,7 +135,8 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
     RBT_ASSERT(pull->applied_count <= RBT_WIRE_WORKERS_MAX);
     RBT_ASSERT(pull->applied_first <= RBT_WIRE_WORKERS_MAX - pull->applied_count);
     const uint32_t flags = (pull->wants_stamp ? PULL_STAMP : 0U) |
-                           (pull->is_base ? PULL_BASE : 0U) | (pull->is_ahead ? PULL_AHEAD : 0U);
+                           (pull->is_base ? PULL_BASE : 0U) | (pull->is_ahead ? PULL_AHEAD : 0U) |
+                           (pull->is_stable ? PULL_STABLE : 0U);
     char *at = to + RBT_FRAME_HEADER;
     rbt_bytes_put_u64(&at, (uint64_t)pull->need);
     rbt_bytes_put_u64(&at, pull->subscription);
@@ -144,6 +146,9 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
     if (pull->is_base) {
         rbt_bytes_put_u64(&at, pull->least);
         rbt_bytes_put_u64(&at, pull->sequence);
+    }
+    if (pull->is_stable) {
+        rbt_bytes_put_u64(&at, pull->stable);
     }
     return written(to, at);
 }
@@ -424,6 +429,7 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     read.wants_stamp = (flags & PULL_STAMP) != 0;
     read.is_base = (flags & PULL_BASE) != 0;
     read.is_ahead = (flags & PULL_AHEAD) != 0;
+    read.is_stable = (flags & PULL_STABLE) != 0;
     RBT_ASSERT(at == from->at + PULL_BYTES);
     if (read.applied_first > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > RBT_WIRE_WORKERS_MAX - read.applied_first) {
@@ -432,13 +438,16 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     if ((flags & ~(uint32_t)PULL_FLAGS) != 0) {
         return wrong("PULL", "flags that mean nothing");
     }
-    if (read.is_base && from->end - at < RBT_WIRE_PULL_BASE) {
+    const int versions =
+        (read.is_base ? RBT_WIRE_PULL_BASE : 0) + (read.is_stable ? RBT_WIRE_PULL_STABLE : 0);
+    if (from->end - at < versions) {
         return wrong("PULL", "too few bytes");
     }
     if (read.is_base) {
         read.least = rbt_bytes_get_u64(&at);
         read.sequence = rbt_bytes_get_u64(&at);
     }
+    read.stable = read.is_stable ? rbt_bytes_get_u64(&at) : 0;
     RBT_ASSERT(read.applied_first <= RBT_WIRE_WORKERS_MAX - read.applied_count);
     *pull = read;
     from->at = at;

@@ -67,6 +67,8 @@ struct rbt_wire_pull {
     bool is_base;     /* see struct rbt_shard_event; and if so: */
     uint64_t least;
     uint64_t sequence;
+    bool is_stable; /* only versions below `stable` are wanted */
+    uint64_t stable;
 };
 
 struct rbt_wire_scan {
@@ -122,8 +124,9 @@ struct rbt_wire_done {
 enum {
     RBT_WIRE_PUSH_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LEAVE_BYTES = RBT_FRAME_HEADER,
-    RBT_WIRE_PULL_BYTES = RBT_FRAME_HEADER + 24, /* and RBT_WIRE_PULL_BASE if it is one */
+    RBT_WIRE_PULL_BYTES = RBT_FRAME_HEADER + 24, /* and, if it is one: */
     RBT_WIRE_PULL_BASE = 16,
+    RBT_WIRE_PULL_STABLE = 8,
     RBT_WIRE_SCAN_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LIST_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied; and: */

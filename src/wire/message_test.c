@@ -129,7 +129,9 @@ static size_t put_base_pull(void)
                                        .is_base = true,
                                        .is_ahead = true,
                                        .least = UINT64_MAX,
-                                       .sequence = 17};
+                                       .sequence = 17,
+                                       .is_stable = true,
+                                       .stable = 18};
     const size_t bytes = rbt_wire_put_pull(message, &pull);
     return bytes + put_rows(message + bytes, false);
 }
@@ -308,6 +310,8 @@ static rbt_status get_any_pull(struct rbt_wire_cursor *from, bool is_whole, bool
         assert_int_equal(pull.is_ahead, is_base);
         assert_true(pull.least == (is_base ? UINT64_MAX : 0));
         assert_int_equal(pull.sequence, is_base ? 17 : 0);
+        assert_int_equal(pull.is_stable, is_base);
+        assert_int_equal(pull.stable, is_base ? 18 : 0);
     }
     return st == RBT_OK ? get_rows(from, is_whole) : st;
 }
@@ -418,8 +422,8 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
               "0000803f 00000080 00000040 0000003f "
 #define GOLDEN_BASED                                                                               \
     ROWS_HEAD                                                                                      \
-        "02 01 04 02 04000000 18000000 10000000 0c00000000000000 0b00000000000000 " ROWS_KEYS      \
-        "0000803f 00000080 00000040 0000003f "
+    "02 01 04 02 04000000 18000000 10000000 0c00000000000000 0b00000000000000 " ROWS_KEYS          \
+    "0000803f 00000080 00000040 0000003f "
 #define GOLDEN_LIST ROWS_HEAD "02 00 00 00 00000000 18000000 00000000 " ROWS_KEYS
 #define GOLDEN_NEWS "0700000000000000 0800000000000000 0900000000000000 "
 #define GOLDEN_TABLE                                                                               \
@@ -449,8 +453,8 @@ static const struct {
     {RBT_FRAME_PULL, put_pull, get_pull,
      "0000000000000080 0300000000000000 02000000 01000000 " GOLDEN_LIST},
     {RBT_FRAME_PULL, put_base_pull, get_base_pull,
-     "0000000000000080 0300000000000000 02000000 010000 07 ffffffffffffffff "
-     "1100000000000000 " GOLDEN_LIST},
+     "0000000000000080 0300000000000000 02000000 010000 0f ffffffffffffffff "
+     "1100000000000000 1200000000000000 " GOLDEN_LIST},
     {RBT_FRAME_SCAN, put_scan, get_scan,
      "0400000000000000 0500000000000000 ffffffffffffffff 3200000000000000 06000000 00000000"},
     {RBT_FRAME_ROWS, put_answer, get_answer,
@@ -568,7 +572,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_PUSH, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_PULL, 16, RBT_WIRE_WORKERS_MAX, 4, "workers out of range");
     expect_refusal(RBT_FRAME_PULL, 20, UINT32_MAX, 4, "workers out of range");
-    expect_refusal(RBT_FRAME_PULL, 23, 8, 1, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_PULL, 23, 16, 1, "flags that mean nothing");
     expect_refusal(RBT_FRAME_SCAN, 16, 4, 8, "ends before it begins");
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 32, 20, 4, "more workers");

@@ -23,7 +23,8 @@ enum {
     TABLES = 4,
     ROOM = 1 << 14,
     KEYS_MAX = 40,
-    LARGE = 1 << 14, /* keys, elements or rows that are not asked for here */
+    LARGE = 1 << 11, /* keys, elements or rows that are not asked for here: blocks of answers stay
+                        below what threads keep to use again */
     LIVE_MAX = 256 << 20,
 };
 
@@ -198,7 +199,9 @@ static struct rbt_frame put_read(struct talk *talk, uint32_t who)
                                        .is_base = has_rule && who < WORKERS && below(talk, 4) > 0,
                                        .is_ahead = below(talk, 2) == 0,
                                        .least = draw_stamp(talk),
-                                       .sequence = below(talk, 20)};
+                                       .sequence = below(talk, 20),
+                                       .is_stable = has_rule && below(talk, 4) == 0,
+                                       .stable = below(talk, 10)};
     const struct rbt_wire_rows rows = draw_rows(talk, table, false);
     talk->bytes = rbt_wire_put_pull(message, &pull);
     talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);

@@ -187,7 +187,9 @@ static size_t put_pull(struct recipe *recipe)
                                        .is_base = below(recipe, 2) == 0,
                                        .is_ahead = below(recipe, 2) == 0,
                                        .least = below(recipe, 100),
-                                       .sequence = below(recipe, 100)};
+                                       .sequence = below(recipe, 100),
+                                       .is_stable = below(recipe, 2) == 0,
+                                       .stable = below(recipe, 100)};
     return put_rows(recipe, rbt_wire_put_pull(message, &pull));
 }
 
