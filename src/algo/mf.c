@@ -184,7 +184,8 @@ static rbt_status tune_items(const struct mf *mf, rbt_worker *worker, struct mf_
 static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint64_t *count)
 {
     struct rbt_rows rows = {0};
-    const rbt_status st = rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, 0, &rows);
+    const rbt_status st =
+        rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
     if (st != RBT_OK) {
         return st;
     }
