@@ -110,7 +110,9 @@ struct rbt_range {
 
 /* All rows that exist in the range, as the shards show them, waiting for `staleness`; own updates
  * that the shards do not show yet are not laid on top. The caller frees them with rbt_rows_free().
- * Dense tables only. */
+ * Dense tables only. With RBT_STALENESS_ASIDE they are what the shards have at this moment, for
+ * those who look on: it waits for nobody, and in a simulation it takes no time and no traffic. */
+enum { RBT_STALENESS_ASIDE = -2 };
 RBT_API RBT_MUST_USE rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table,
                                                struct rbt_range range, int64_t staleness,
                                                struct rbt_rows *rows);

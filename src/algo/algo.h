@@ -31,6 +31,12 @@ enum rbt_pull {
     RBT_PULL_PRINTED,   /* one clock later, as the paper on heterogeneous clusters prints it (E9) */
 };
 
+/* What the objective of an event, and with it --target, is about. */
+enum rbt_measure {
+    RBT_MEASURE_RUNNING, /* what workers have seen on the way, each on its own copy: free */
+    RBT_MEASURE_EXACT,   /* the model at the servers, on all training data */
+};
+
 enum { RBT_TRAIN_RULE_MAX = 1024 }; /* bytes of a rule with all its parameters */
 
 /* The options of every `train` (cli.md); filled in by the command line. */
@@ -51,8 +57,10 @@ struct rbt_train_options {
     double tiny;      /* updates smaller than this wait; NaN: as fits the rule */
     int64_t seed;
     const char *model;          /* path, or NULL */
+    int32_t measure;            /* enum rbt_measure */
     double target;              /* NaN: none */
     int64_t patience;           /* 0: none */
+    bool is_exact;              /* events tell the objective of the servers' model, not of copies */
     double until;               /* seconds of training after which to stop; 0: none */
     rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
     rbt_cluster *cluster;       /* the cluster to run on, as one process of several; NULL: run here.
@@ -67,7 +75,8 @@ struct rbt_train_event {
     int64_t clock;
     uint64_t examples; /* processed so far, all workers */
     double objective;  /* training objective per example, with regularisation: mean over the pass of
-                          the loss just before each step, or exact in the last event */
+                          the loss just before each step; exact in the last event, or if asked for
+                        */
     struct rbt_metrics eval; /* on the evaluation data; count 0 without */
     double lag_mean;
     int64_t lag_max;

@@ -107,40 +107,48 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     return st;
 }
 
-/* Sum of losses of the model on a worker's share; the share is scaled, so the weights are, too. A
- * worker that was lost at once has not taken its share; its examples count all the same. */
-static rbt_status measure(void *argument, uint32_t index)
+/* Sum of losses of the model on examples first .. end-1 of a share whose features are scaled. */
+static rbt_status measure_share(const struct rbt_linear_job *linear, const struct rbt_share *share,
+                                const float *scales, struct rbt_piece piece, double *loss)
 {
-    struct rbt_linear_job *linear = argument;
-    struct rbt_linear_worker *w = &linear->workers[index];
-    const struct rbt_share *share = &w->share;
-    if (linear->config.is_rebalanced) {
-        rbt_linear_part_free(w); /* what was on its way would be missing */
-    }
-    rbt_status st = share->offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
-    if (st != RBT_OK) {
-        return st;
-    }
+    rbt_status st = RBT_OK;
     float *weights = rbt_calloc(share->key_count, sizeof *weights);
     float *margins = rbt_calloc(share->count, sizeof *margins);
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
         rbt_linear_model_weights(linear->model, share->keys, share->key_count, weights);
-        for (size_t j = 0; j < share->key_count; j++) {
-            weights[j] /= w->scales[j];
+        for (size_t j = 0; scales != NULL && j < share->key_count; j++) {
+            weights[j] /= scales[j];
         }
         rbt_linear_model_margins(share, weights, rbt_linear_model_bias(linear->model), margins);
-        w->loss = 0.0;
-        for (size_t i = 0; i < share->count; i++) {
-            w->loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
-                                   (double)share->labels[i])
-                           .value;
+        *loss = 0.0;
+        for (size_t i = piece.first; i < piece.end; i++) {
+            *loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
+                                 (double)share->labels[i])
+                         .value;
         }
     }
     rbt_free(margins);
     rbt_free(weights);
     return st;
+}
+
+/* The examples that were a worker's at first. One that was lost at once has not taken its share;
+ * its examples count all the same. */
+static rbt_status measure(void *argument, uint32_t index)
+{
+    struct rbt_linear_job *linear = argument;
+    struct rbt_linear_worker *w = &linear->workers[index];
+    if (linear->config.is_rebalanced) { /* its share changes, and some are on their way */
+        const uint64_t n = linear->examples.count;
+        const struct rbt_piece piece = {n * index / linear->worker_count,
+                                        n * (index + UINT64_C(1)) / linear->worker_count};
+        return measure_share(linear, &linear->whole.share, NULL, piece, &w->loss);
+    }
+    const rbt_status st = w->share.offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
+    const struct rbt_piece all = {0, w->share.count};
+    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, all, &w->loss);
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)

@@ -181,6 +181,67 @@ static void one_worker_equals_a_serial_loop(void **state)
     }
 }
 
+/* The same in one loop of minibatches: w -= lr (mean gradient + l2 w), or AdaGrad with sums. */
+static void serial_gradients(const struct fixture *f, bool is_adagrad, float *w,
+                             const struct rbt_share *share)
+{
+    float squares[FEATURES] = {0};
+    const size_t chunk = EXAMPLES / CLOCKS_PER_EPOCH;
+    for (size_t clock = 0; clock < (size_t)EPOCHS * CLOCKS_PER_EPOCH; clock++) {
+        float g[FEATURES] = {0};
+        struct rbt_gradient_run run = {.loss = RBT_LOSS_LOGISTIC,
+                                       .offsets = share->offsets,
+                                       .labels = share->labels,
+                                       .indices = share->indices,
+                                       .values = share->values,
+                                       .begin = chunk * (clock % CLOCKS_PER_EPOCH),
+                                       .weights = w,
+                                       .factor = is_adagrad ? 1.0F : 1.0F / (float)chunk,
+                                       .gradient = g};
+        run.end = run.begin + chunk;
+        (void)rbt_choose_kernels()->gradient(&run); /* the weights are what is compared */
+        for (size_t j = 0; j < FEATURES; j++) {
+            g[j] += (float)f->config.l2 * run.factor * (float)chunk * w[j];
+            squares[j] += g[j] * g[j];
+            w[j] -= (is_adagrad ? 0.5F / sqrtf(squares[j]) : 0.5F) * g[j];
+        }
+    }
+}
+
+static void gradients_of_one_worker_equal_a_serial_loop(void **state)
+{
+    struct fixture *f = *state;
+    char model_path[80];
+    assert_true(snprintf(model_path, sizeof model_path, "%s.rbt", f->path) > 0);
+    f->options.model = model_path;
+    f->config.lr = (double)NAN;
+    for (int is_adagrad = 0; is_adagrad < 2; is_adagrad++) {
+        struct rbt_examples examples;
+        struct rbt_share share;
+        struct rbt_model model;
+        const struct rbt_data_options data = {.paths = f->options.data.values,
+                                              .path_count = 1,
+                                              .format = RBT_FORMAT_LIBSVM,
+                                              .has_binary_label = true};
+        f->options.rule = is_adagrad ? "adagrad:lr=0.5" : "sgd:lr=0.5";
+        assert_ok(train(f));
+        assert_string_equal(f->summary.rule, f->options.rule);
+        assert_ok(rbt_examples_read(&data, &examples));
+        assert_ok(rbt_share_take(&examples, 1, 0, 1, &share));
+        float expected[FEATURES] = {0};
+        serial_gradients(f, is_adagrad, expected, &share);
+        assert_ok(rbt_model_read(model_path, &model));
+        assert_int_equal(model.arrays[0].count, FEATURES);
+        for (size_t j = 0; j < FEATURES; j++) {
+            assert_true(fabsf(model.arrays[0].values[j] - expected[j]) < 1e-5F);
+        }
+        rbt_model_free(&model);
+        rbt_share_free(&share);
+        rbt_examples_free(&examples);
+        assert_int_equal(unlink(model_path), 0);
+    }
+}
+
 static void several_workers_repeat_under_bsp(void **state)
 {
     struct fixture *f = *state;
@@ -238,6 +299,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_worker_equals_a_serial_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(gradients_of_one_worker_equal_a_serial_loop, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),
         cmocka_unit_test_setup_teardown(interruption_and_target_stop_early, setup, teardown),

@@ -134,6 +134,57 @@ static void one_worker_equals_a_serial_loop(void **state)
     rbt_ratings_free(&ratings);
 }
 
+/* Every row takes one step per clock, along the sum of its ratings' gradients. */
+static void gradients_of_one_worker_equal_a_serial_loop(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_ratings ratings;
+    struct rbt_rating_share share;
+    struct rbt_model model;
+    const struct rbt_data_options data = {
+        .paths = f->options.data.values, .path_count = 1, .format = RBT_FORMAT_RATINGS};
+    f->options.rule = "sgd:lr=0.01";
+    f->config.lr = (double)NAN;
+    assert_ok(train(f));
+    assert_ok(rbt_ratings_read(&data, &ratings));
+    assert_ok(rbt_rating_share_take(&ratings, 1, 0, 1, &share));
+    float p[USERS * RANK];
+    float q[ITEMS * RANK];
+    fill(p, share.user_keys, share.user_count, 1);
+    fill(q, share.item_keys, share.item_count, rbt_hash_key(2));
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        float gp[USERS * RANK] = {0};
+        float gq[ITEMS * RANK] = {0};
+        const struct rbt_mf_run run = {.users = share.users,
+                                       .items = share.items,
+                                       .values = share.values,
+                                       .end = share.count,
+                                       .user_factors = p,
+                                       .item_factors = q,
+                                       .rank = RANK,
+                                       .l2 = (float)f->config.l2};
+        const struct rbt_mf_gradient_run gradient = {
+            .at = &run, .user_factors = gp, .item_factors = gq};
+        (void)rbt_choose_kernels()->mf_gradient(&gradient); /* the factors are compared */
+        for (size_t j = 0; j < USERS * RANK; j++) {
+            p[j] -= 0.01F * gp[j];
+        }
+        for (size_t j = 0; j < ITEMS * RANK; j++) {
+            q[j] -= 0.01F * gq[j];
+        }
+    }
+    assert_ok(rbt_model_read(f->model_path, &model));
+    for (size_t j = 0; j < USERS * RANK; j++) {
+        assert_true(fabsf(rbt_model_array_find(&model, "users")->values[j] - p[j]) < 1e-5F);
+    }
+    for (size_t j = 0; j < ITEMS * RANK; j++) {
+        assert_true(fabsf(rbt_model_array_find(&model, "items")->values[j] - q[j]) < 1e-5F);
+    }
+    rbt_model_free(&model);
+    rbt_rating_share_free(&share);
+    rbt_ratings_free(&ratings);
+}
+
 static void strangers_get_the_mean(void **state)
 {
     struct fixture *f = *state;
@@ -170,6 +221,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_worker_equals_a_serial_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(gradients_of_one_worker_equal_a_serial_loop, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(strangers_get_the_mean, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_learn_and_repeat, setup, teardown),
     };

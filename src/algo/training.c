@@ -37,6 +37,7 @@ struct run {
     double real_seconds; /* on our clock: only for figures */
     bool is_finished;    /* worker 0 got to the end */
     int64_t clocks;
+    bool is_goal_reached; /* and the others have been asked to stop */
     int64_t epochs_reported;
     double objective_min;
     int64_t evaluations_since;
@@ -123,15 +124,22 @@ static bool is_goal_reached(struct run *run, double objective)
 
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
  * observer's business and not training's. Collecting the model is not free, though: it is read
- * through the network like anything else. Without evaluation data nothing is collected. */
-static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_metrics *metrics)
+ * through the network like anything else. If nothing is asked for, nothing is collected. */
+static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_train_event *event)
 {
     const struct rbt_training *training = run->training;
+    const bool is_exact = training->options->measure == RBT_MEASURE_EXACT;
+    if (!training->has_eval && !is_exact) {
+        return RBT_OK;
+    }
     struct rbt_model model = {0};
     const int64_t staleness = rbt_table_staleness(run->figures);
     rbt_status st = training->task->collect(training->context, worker, staleness, &model);
-    if (st == RBT_OK) {
-        st = training->task->evaluate(training->context, &model, metrics);
+    if (st == RBT_OK && is_exact) {
+        st = training->task->objective(training->context, &model, &event->objective);
+    }
+    if (st == RBT_OK && training->has_eval) {
+        st = training->task->evaluate(training->context, &model, &event->eval);
     }
     rbt_model_free(&model);
     return st;
@@ -177,9 +185,7 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
                                         .epoch = (double)run->epochs_reported,
                                         .clock = clock,
                                         .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
-        if (training->has_eval) {
-            st = evaluate_now(run, worker, &event.eval);
-        }
+        st = evaluate_now(run, worker, &event);
         rbt_job_advise_staleness(rbt_worker_job(worker),
                                  rbt_guide_step(&run->guide, event.objective));
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {
@@ -191,6 +197,47 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
         tell(run, rbt_worker_job(worker), &event);
     }
     return RBT_OK;
+}
+
+/* How many examples have been processed, as the servers know at the moment. */
+static rbt_status count_processed(struct run *run, rbt_worker *worker)
+{
+    struct rbt_rows rows = {0};
+    const rbt_status st =
+        rbt_pull_range(worker, run->control, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+    if (st == RBT_OK && rows.count > 0) {
+        run->processed = (uint64_t)((const int64_t *)rows.values)[PROCESSED];
+    }
+    rbt_rows_free(&rows);
+    return st;
+}
+
+/* Worker 0, after each of its clocks: the exact objective of what the servers have at the moment.
+ * To look on costs no time of a simulation. */
+static rbt_status report_exact(struct run *run, rbt_worker *worker)
+{
+    const struct rbt_training *training = run->training;
+    struct rbt_model model = {0};
+    struct rbt_train_event event = {.t = rbt_worker_seconds(worker) - run->began,
+                                    .epoch = (double)run->clocks / (double)run->clocks_per_epoch,
+                                    .clock = run->clocks};
+    rbt_status st = training->task->collect(training->context, worker, RBT_STALENESS_ASIDE, &model);
+    if (st == RBT_OK) {
+        st = training->task->objective(training->context, &model, &event.objective);
+    }
+    if (st == RBT_OK && training->has_eval) {
+        st = training->task->evaluate(training->context, &model, &event.eval);
+    }
+    rbt_model_free(&model);
+    st = st != RBT_OK ? st : count_processed(run, worker);
+    if (st == RBT_OK && !run->is_goal_reached && is_goal_reached(run, event.objective)) {
+        run->is_goal_reached = true;
+        st = ask_to_stop(run, worker, GOAL_REACHED);
+    }
+    if (st == RBT_OK) {
+        tell(run, rbt_worker_job(worker), &event);
+    }
+    return st;
 }
 
 /* Before the first clock of training: shares are taken, usage is known. */
@@ -315,7 +362,8 @@ static rbt_status train(struct run *run, rbt_worker *worker)
         }
         if (st == RBT_OK && rbt_worker_index(worker) == 0) {
             run->clocks = clock + 1;
-            st = report(run, worker, false);
+            st = run->training->options->is_exact ? report_exact(run, worker)
+                                                  : report(run, worker, false);
         }
         if (st != RBT_OK) {
             return st;
@@ -333,7 +381,7 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     /* Others may have stopped after worker 0 last looked: then this is not the model asked for. */
     run->is_interrupted = run->is_interrupted || control[INTERRUPTED] > 0;
     run->processed = (uint64_t)control[PROCESSED];
-    if (st == RBT_OK) {
+    if (st == RBT_OK && !run->training->options->is_exact) {
         st = report(run, worker, true);
     }
     if (st == RBT_OK) {
@@ -368,13 +416,25 @@ static rbt_status run_worker(rbt_worker *worker, void *argument)
 
 static rbt_status open_tables(struct run *run, rbt_job *job)
 {
-    const struct rbt_table_options figures = {
+    struct rbt_table_options figures = {
         .struct_size = sizeof figures, .type = RBT_F64, .width = FIGURES_WIDTH};
     /* Without an overlay, so that who asks to stop does so when the others do. */
-    const struct rbt_table_options control = {.struct_size = sizeof control,
-                                              .type = RBT_I64,
-                                              .width = CONTROL_WIDTH,
-                                              .overlay = RBT_OVERLAY_NONE};
+    struct rbt_table_options control = {.struct_size = sizeof control,
+                                        .type = RBT_I64,
+                                        .width = CONTROL_WIDTH,
+                                        .overlay = RBT_OVERLAY_NONE};
+    /* A cached row would tell of epochs, and that the target is reached, only when it has become
+     * too old. Only worker 0 reads figures; if there is no goal, it does not matter when others
+     * hear that they should stop. */
+    const struct rbt_train_options *options = run->training->options;
+    char newest[32];
+    if (options->consistency != NULL && strncmp(options->consistency, "ssp:", 4) == 0 &&
+        strlen(options->consistency) + 1 < sizeof newest) {
+        newest[0] = 'e';
+        memcpy(newest + 1, options->consistency, strlen(options->consistency) + 1);
+        figures.consistency = newest;
+        control.consistency = isnan(options->target) && options->patience == 0 ? NULL : newest;
+    }
     rbt_status st = rbt_table_open(job, "figures", &figures, &run->figures);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "control", &control, &run->control);

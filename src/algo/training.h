@@ -49,7 +49,8 @@ struct rbt_training_task {
     /* The model as it is now, at most `staleness` clocks old, into an empty `model`. */
     rbt_status (*collect)(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model);
-    /* Exact objective on the training data; metrics on the evaluation data, if there is any. */
+    /* Exact objective on the training data; metrics on the evaluation data, if there is any. Also
+     * called by worker 0 while the others work, but not before all have done an epoch. */
     rbt_status (*objective)(void *context, const struct rbt_model *model, double *objective);
     rbt_status (*evaluate)(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics);

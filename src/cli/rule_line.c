@@ -11,10 +11,11 @@ enum { WIDTH = 80, INDENT = 4, COLUMN = 14 };
 static const char before[] =
     "Usage: rubato train ALGO --rule NAME[:parameter=value,...] ...\n"
     "\n"
-    "A rule is what a server does with an update. Some take moves: every worker trains\n"
-    "a copy of its own, --lr being its step size, and sends how far it has come; the\n"
-    "rule says how much of that counts. Others take gradients: a clock is a minibatch,\n"
-    "and the server makes the step; lr is then the rule's, and --lr sets it.\n"
+    "A rule is what a server does with an update. Some take moves: every worker\n"
+    "trains a copy of its own, --lr being its step size, and sends how far it has\n"
+    "come; the rule says how much of that counts. Others take gradients: a clock is a\n"
+    "minibatch, and the server makes the step; lr is then the rule's, and --lr sets\n"
+    "it.\n"
     "\n"
     "Which one?\n"
     "  equally fast machines             add, which is the default\n"
@@ -89,8 +90,8 @@ void rbt_rule_line_help(FILE *out)
     }
     fputs("\nEvery rule\n", out);
     print_parameters(out, rbt_rule_common);
-    fputs("\nWhere no lr is given, training uses one that fits the algorithm, not the one above;\n"
-          "the summary says which.\n",
+    fputs("\nWhere no lr is given, training uses one that fits the algorithm, and not the one\n"
+          "above; the summary says which.\n",
           out);
     fputs(after, out);
 }

@@ -18,6 +18,9 @@ enum { ALGO_COUNT_MAX = 64 };
 static const char *const pulls[] = {
     [RBT_PULL_CORRECTED] = "corrected", [RBT_PULL_PRINTED] = "printed", NULL};
 
+static const char *const measures[] = {
+    [RBT_MEASURE_RUNNING] = "running", [RBT_MEASURE_EXACT] = "exact", NULL};
+
 static const struct rbt_option train_options[] = {
     {.name = "data",
      .type = RBT_OPTION_LIST,
@@ -99,6 +102,14 @@ static const struct rbt_option train_options[] = {
      .value = "1",
      .help = "Everything random comes from it.",
      .offset = AT(options.seed)},
+    {.name = "objective",
+     .type = RBT_OPTION_CHOICE,
+     .value = "running",
+     .choices = measures,
+     .help = "What is told, and compared with --target, after a pass: running is what workers saw "
+             "on the way, each on its own copy; exact is the servers' model on all training data, "
+             "which takes time.",
+     .offset = AT(options.measure)},
     {.name = "target",
      .type = RBT_OPTION_REAL,
      .value = "nan",
@@ -110,6 +121,12 @@ static const struct rbt_option train_options[] = {
      .max = 1000000,
      .help = "Stop when the objective has not improved for N evaluations.",
      .offset = AT(options.patience)},
+    {.name = "exact",
+     .type = RBT_OPTION_FLAG,
+     .help = "After every clock of worker 0, tell the exact objective of what the servers have at "
+             "that moment, and stop at --target by it. Otherwise it is the loss on the workers' "
+             "copies, once per epoch. Takes time, but none of a simulation.",
+     .offset = AT(options.is_exact)},
     {.name = "until",
      .type = RBT_OPTION_TIME,
      .min = 0,

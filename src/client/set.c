@@ -638,6 +638,8 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, NULL, 0);
+    const bool is_aside = staleness == RBT_STALENESS_ASIDE;
+    staleness = is_aside ? RBT_STALENESS_ANY : staleness;
     st = st != RBT_OK ? st : rbt_worker_check_staleness(staleness);
     st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
     if (st != RBT_OK) {
@@ -652,6 +654,7 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
                                     .table = table->id,
                                     .need = rbt_worker_need(worker, staleness),
                                     .request = worker->index,
+                                    .is_aside = is_aside,
                                     .scan = &scan};
     struct rbt_rows found = {0};
     st = collect(worker, &event, &found);

@@ -82,6 +82,7 @@ struct rbt_shard_event {
      * rows will be wanted (ops->ask). */
     uint64_t asked;
     struct rbt_shard_scan *scan;
+    bool is_aside; /* SCAN, for drivers with a time of their own: none passes */
     /* Sparse PULL of one key: the elements found are handed over with the shard's step still
      * running, since they may not be there afterwards. */
     void (*on_elements)(void *context, const uint32_t *index, const void *values, size_t count);

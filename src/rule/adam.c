@@ -20,7 +20,19 @@ struct adam {
     double beta2;
     float lr;
     float eps;
+    uint64_t updates; /* that the corrections are for: most rows of a message have the same k */
+    float mean;       /* 1 / (1 - beta1^k) */
+    float square;     /* 1 / (1 - beta2^k) */
 };
+
+static void correct(struct adam *a, uint64_t k)
+{
+    if (a->updates != k) {
+        a->updates = k;
+        a->mean = (float)(1 / (1 - pow(a->beta1, (double)k)));
+        a->square = (float)(1 / (1 - pow(a->beta2, (double)k)));
+    }
+}
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
@@ -50,7 +62,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row)
 {
     (void)message;
-    const struct adam *a = self;
+    struct adam *a = self;
     const size_t width = row->width;
     float *restrict w = row->values;
     float *restrict m = row->state;
@@ -58,8 +70,9 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const float *restrict g = row->delta;
     const uint64_t k = rbt_builtin_count(row->state + 2 * width) + 1;
     rbt_builtin_set_count(row->state + 2 * width, k);
-    const float mean = (float)(1 / (1 - pow(a->beta1, (double)k)));
-    const float square = (float)(1 / (1 - pow(a->beta2, (double)k)));
+    correct(a, k);
+    const float mean = a->mean;
+    const float square = a->square;
     const float keep1 = (float)a->beta1;
     const float keep2 = (float)a->beta2;
     const float take1 = (float)(1 - a->beta1);

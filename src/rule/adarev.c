@@ -26,38 +26,14 @@
 struct adarev {
     float lr;
     float beta;
+    void (*revise)(const struct adarev *a, const struct rbt_rule_row *row);
 };
 
-static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
-                         void **self)
+__attribute__((always_inline)) static inline void revise(const struct adarev *a,
+                                                         const struct rbt_rule_row *row)
 {
-    static const struct rbt_builtin_range ranges[] = {
-        {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6},
-        {.name = "max", .max = UINT32_MAX - 1, .is_whole = true},
-    };
-    double values[3];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 3, values);
-    if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct adarev), self);
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
-    *(struct adarev *)*self = (struct adarev){.lr = (float)values[0], .beta = (float)values[1]};
-    needs->input = RBT_RULE_GRADIENTS;
-    needs->state_width = 3 * setup->width;
-    needs->snapshot_width = setup->width;
-    needs->snapshot_max = (uint64_t)values[2];
-    return RBT_OK;
-}
-
-static rbt_status apply(void *self, const struct rbt_rule_message *message,
-                        const struct rbt_rule_row *row)
-{
-    (void)message;
-    const float lr = ((const struct adarev *)self)->lr;
-    const float beta = ((const struct adarev *)self)->beta;
+    const float lr = a->lr;
+    const float beta = a->beta;
     const size_t width = row->width;
     float *restrict w = row->values;
     float *restrict gbar = row->state;
@@ -78,6 +54,63 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
         z[i] = sum;
         eta[i] = now;
     }
+}
+
+static void revise_anywhere(const struct adarev *a, const struct rbt_rule_row *row)
+{
+    revise(a, row);
+}
+
+#if defined(__x86_64__)
+/* Roots and divisions twice as wide, without a fused multiplication: the bits are the same. */
+__attribute__((target("avx2"))) static void revise_avx2(const struct adarev *a,
+                                                        const struct rbt_rule_row *row)
+{
+    revise(a, row);
+}
+#endif
+
+static void choose(struct adarev *a)
+{
+    a->revise = revise_anywhere;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        a->revise = revise_avx2;
+    }
+#endif
+}
+
+static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
+                         void **self)
+{
+    static const struct rbt_builtin_range ranges[] = {
+        {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
+        {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6},
+        {.name = "max", .max = UINT32_MAX - 1, .is_whole = true},
+    };
+    double values[3];
+    rbt_status st = rbt_builtin_numbers(setup, ranges, 3, values);
+    if (st == RBT_OK) {
+        st = rbt_builtin_new(setup, sizeof(struct adarev), self);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    *(struct adarev *)*self = (struct adarev){.lr = (float)values[0], .beta = (float)values[1]};
+    choose(*self);
+    needs->input = RBT_RULE_GRADIENTS;
+    needs->state_width = 3 * setup->width;
+    needs->snapshot_width = setup->width;
+    needs->snapshot_max = (uint64_t)values[2];
+    return RBT_OK;
+}
+
+static rbt_status apply(void *self, const struct rbt_rule_message *message,
+                        const struct rbt_rule_row *row)
+{
+    (void)message;
+    const struct adarev *a = self;
+    a->revise(a, row);
     return RBT_OK;
 }
 

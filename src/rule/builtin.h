@@ -24,6 +24,7 @@ extern const struct rbt_rule rbt_rule_prox;
 /* In front of a loop over arrays that do not overlap: compilers that do not see it from `restrict`
  * would test all pairs before every row, or give up on the vector units. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers stand in its way, as they may */
 #define RBT_BUILTIN_APART _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define RBT_BUILTIN_APART _Pragma("GCC ivdep")

@@ -131,6 +131,25 @@ static void dynsgd_keeps_versions_that_a_read_can_bring_back(void **state)
     test_free(rig);
 }
 
+/* A read that shows only versions that are stable everywhere is not of a later version than those.
+ */
+static void dynsgd_gives_reads_no_version_that_they_do_not_show(void **state)
+{
+    (void)state;
+    struct rig *rig = test_calloc(1, sizeof *rig);
+    rig_open(rig, "dynsgd", 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        push(rig, 0, 1);
+    }
+    const struct rbt_rule_instance *in = &rig->instance;
+    struct rbt_rule_send send = {.worker = 1, .count = rig->count, .versions = 2};
+    assert_int_equal(in->rule->send(in->self, &send), 2);
+    send.versions = 9;
+    assert_int_equal(in->rule->send(in->self, &send), 5);
+    rig_close(rig);
+    test_free(rig);
+}
+
 static void dynsgd_lets_all_versions_go_when_nobody_is_left(void **state)
 {
     (void)state;
@@ -149,6 +168,7 @@ int main(void)
         cmocka_unit_test(dynsgd_does_what_appendix_c_says),
         cmocka_unit_test(dynsgd_is_the_fold_of_the_means_of_its_versions),
         cmocka_unit_test(dynsgd_keeps_versions_that_a_read_can_bring_back),
+        cmocka_unit_test(dynsgd_gives_reads_no_version_that_they_do_not_show),
         cmocka_unit_test(dynsgd_lets_all_versions_go_when_nobody_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static rbt_status find_good(void *argument, uint32_t index)
 static void a_file_is_opened_once_by_any_path_and_thread(void **state)
 {
     (void)state;
-    char path[RBT_RULE_TEXT_MAX];
+    char path[RBT_RULE_TEXT_MAX + 8];
     const struct rbt_rule *again = NULL;
     (void)snprintf(path, sizeof path, "%s:lr=1", path_of("case_good.so"));
     const size_t live = rbt_alloc_live();

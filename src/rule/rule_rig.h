@@ -81,7 +81,8 @@ static inline void rig_read(struct rig *rig, uint32_t worker)
 {
     const struct rbt_rule_instance *in = &rig->instance;
     struct rig_worker *w = &rig->workers[worker];
-    const struct rbt_rule_send send = {.worker = worker, .count = rig->count};
+    const struct rbt_rule_send send = {
+        .worker = worker, .count = rig->count, .versions = RBT_RULE_NO_VERSION};
     w->base = rig->count;
     w->tag = in->rule->send == NULL ? 0 : in->rule->send(in->self, &send);
     w->previous = RBT_RULE_NO_VERSION;

@@ -52,14 +52,16 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
 {
     rbt_sim_cluster *cluster = cluster_of(driver);
     const enum rbt_shard_kind kind = count == 0 ? RBT_SHARD_RESET : calls[0].event.kind;
-    if (cluster->running != NULL && kind != RBT_SHARD_TABLE && kind != RBT_SHARD_RESET) {
+    const bool is_aside = kind == RBT_SHARD_SCAN && calls[0].event.is_aside;
+    if (cluster->running != NULL && kind != RBT_SHARD_TABLE && kind != RBT_SHARD_RESET &&
+        !is_aside) {
         rbt_sim_worker_step(cluster, cluster->running, calls, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {
         struct rbt_sim_server *server = &cluster->servers[calls[i].shard];
         RBT_ASSERT(calls[i].event.kind == RBT_SHARD_TABLE ||
-                   calls[i].event.kind == RBT_SHARD_RESET);
+                   calls[i].event.kind == RBT_SHARD_RESET || is_aside);
         const rbt_status st = calls[i].event.kind == RBT_SHARD_TABLE
                                   ? step_table(cluster, server, &calls[i].event)
                                   : rbt_server_step_now(cluster, server, &calls[i].event);

@@ -26,6 +26,18 @@ def test_help(rubato, command):
     assert text == path.read_text()
 
 
+def test_help_about_rules(rubato):
+    text = rubato.ok("train", "linear", "--rule", "help")
+    assert rubato.ok("train", "mf", "--rule", "help") == text
+    assert rubato.ok("simulate", "--workers", "2", "--", "train", "mf", "--rule", "help") == text
+    assert rubato.ok("run", "--workers", "2", "--", "train", "mf", "--rule", "help") == text
+    assert max(map(len, text.splitlines())) <= 80
+    path = GOLDEN / "help-rule.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
 def test_help_by_name(rubato):
     assert rubato.ok("help") == rubato.ok("--help")
     assert rubato.ok("help", "plot") == rubato.ok("plot", "--help")

@@ -7,6 +7,8 @@ import pytest
 
 LINEAR = ["train", "linear", "--data", "train.svm"]
 HELP = 'See "rubato train linear --help".'
+RULES = ("The rules are add, consgd, dynsgd, sgd, adagrad, adarev, adadelay, ftrl, adam, prox. "
+         "A rule of your own is named by its path: ./mine.so.")
 CONSISTENCY = "S says how many clocks old a read may be, from 0 to 1000000; for example essp:2."
 
 
@@ -66,7 +68,8 @@ CASES = [
     number("--epochs", "whole number from 1 to 1000000", "99999999999999999999",
            "Passes over the data; the algorithm has a default."),
     number("--clocks-per-epoch", "whole number from 1 to 1000000", "x",
-           "Clocks in a pass: how often workers exchange updates."),
+           "Clocks in a pass: how often workers exchange updates. By default 1; "
+           "with a rule that takes gradients 32."),
     number("--seed", "whole number of at least 0", "-1", "Everything random comes from it."),
     number("--target", "number", "nan", "Stop when the objective of a pass reaches X."),
     ("misspelt choice", train("--format", "libsvn"),
@@ -80,8 +83,17 @@ CASES = [
      'option "--consistency" needs bsp, ssp:S, essp:S, asp or auto, got "bsp:1"', CONSISTENCY),
     ("bound negative", train("--consistency", "essp:-1"),
      'option "--consistency" needs bsp, ssp:S, essp:S, asp or auto, got "essp:-1"', CONSISTENCY),
-    ("rule that is not there", train("--rule", "quux"), 'rule "quux" is not available',
-     'The only rule so far is "add".'),
+    ("rule that is not there", train("--rule", "quux"), 'there is no rule "quux"', RULES),
+    ("rule's parameter that is not there", train("--rule", "adagrad:lt=1"),
+     'rule "adagrad" has no parameter "lt"', None),
+    ("rule that weighs, and the mean", train("--rule", "dynsgd", "--combine", "mean"),
+     '"--combine mean" does not go with rule "dynsgd", which weighs moves',
+     "Leave out --combine, or use --rule add."),
+    ("l1 without a rule for it", train("--rule", "adagrad", "--l1", "1e-5"),
+     'rule "adagrad" cannot do "--l1"',
+     'Rules "ftrl" and "prox" can, and so can rules that take moves, such as "add".'),
+    ("two step sizes", train("--rule", "adagrad:lr=1", "--lr", "1"),
+     'the step size is given twice, by "--lr" and by "adagrad:lr=1"', None),
     ("zero-based csv", train("--zero-based", "--format", "csv"),
      'option "--zero-based" fits only --format libsvm, not csv', None),
     ("standard input twice", ["train", "linear", "--data", "-", "--eval", "-"],

@@ -1,0 +1,108 @@
+/* algo/rules_test.c - what becomes of --rule: its kind, its parameters, and its tables. */
+#include "base/test.h"
+
+#include <math.h>
+
+#include "algo/replica.h"
+#include "algo/rules.h"
+
+static struct rbt_train_options options_of(const char *rule)
+{
+    return (struct rbt_train_options){.rule = rule, .tiny = (double)NAN};
+}
+
+static void add_and_nothing_are_plain(void **state)
+{
+    (void)state;
+    const char *const texts[] = {NULL, "add"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct rbt_train_options options = options_of(texts[i]);
+        struct rbt_rules rules;
+        struct rbt_table_options table = {0};
+        int32_t combine = RBT_COMBINE_AUTO;
+        assert_ok(rbt_rules_read(&options, &rules));
+        assert_true(rules.is_plain && !rules.has_gradients);
+        rbt_rules_apply(&rules, &table);
+        assert_null(table.rule);
+        assert_ok(rbt_rules_combine(&rules, &combine));
+        assert_int_equal(combine, RBT_COMBINE_MEAN);
+    }
+}
+
+static void moves_are_summed_in_replicas(void **state)
+{
+    (void)state;
+    struct rbt_train_options options = options_of("dynsgd");
+    struct rbt_rules rules;
+    struct rbt_table_options table = {0};
+    int32_t combine = RBT_COMBINE_AUTO;
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_false(rules.is_plain || rules.has_gradients);
+    assert_ok(rbt_rules_combine(&rules, &combine));
+    assert_int_equal(combine, RBT_COMBINE_SUM);
+    combine = RBT_COMBINE_MEAN;
+    assert_fails(rbt_rules_combine(&rules, &combine), RBT_E_INVALID, "\"--combine mean\"");
+    rbt_rules_apply(&rules, &table);
+    assert_int_equal(table.overlay, RBT_OVERLAY_REPLICA);
+    assert_int_equal(table.slack, 0);
+    assert_true(table.tiny == 1e-6);
+    options.pull = RBT_PULL_PRINTED;
+    options.tiny = 0.5;
+    rbt_rules_apply(&rules, &table);
+    assert_int_equal(table.slack, 1);
+    assert_true(table.tiny == 0.5);
+}
+
+static void parameters_are_found_added_and_dropped(void **state)
+{
+    (void)state;
+    const struct rbt_train_options options = options_of("ftrl:l1=1,beta=2,l2=3");
+    struct rbt_rules rules;
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_true(rules.has_gradients && rbt_rules_is(&rules, "ftrl"));
+    assert_true(rbt_rules_has(&rules, "l1") && rbt_rules_has(&rules, "l2"));
+    assert_false(rbt_rules_has(&rules, "lr") || rbt_rules_has(&rules, "l"));
+    assert_ok(rbt_rules_give(&rules, "l1", 9));
+    assert_string_equal(rules.text, "ftrl:l1=1,beta=2,l2=3");
+    rbt_rules_drop(&rules, "l2");
+    assert_string_equal(rules.text, "ftrl:l1=1,beta=2");
+    rbt_rules_drop(&rules, "l1");
+    rbt_rules_drop(&rules, "beta");
+    assert_ok(rbt_rules_give(&rules, "lr", 0.25));
+    assert_string_equal(rules.text, "ftrl:lr=0.25");
+    assert_ok(rbt_rules_check(&rules, 3));
+    assert_ok(rbt_rules_give(&rules, "quux", 1));
+    assert_int_equal(rbt_rules_check(&rules, 3), RBT_E_INVALID);
+}
+
+static void step_sizes_come_from_one_place(void **state)
+{
+    (void)state;
+    const struct rbt_rules_rate rates[] = {{"sgd", 3}, {"adagrad", 4}, {NULL, 0}};
+    struct rbt_train_options options = options_of("adagrad");
+    struct rbt_rules rules;
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_give_lr(&rules, (double)NAN, rates));
+    assert_string_equal(rules.text, "adagrad:lr=4");
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_give_lr(&rules, 0.5, rates));
+    assert_string_equal(rules.text, "adagrad:lr=0.5");
+    options.rule = "adagrad:lr=1";
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_give_lr(&rules, (double)NAN, rates));
+    assert_string_equal(rules.text, "adagrad:lr=1");
+    assert_fails(rbt_rules_give_lr(&rules, 0.5, rates), RBT_E_INVALID, "given twice");
+    options.rule = "quux";
+    assert_fails(rbt_rules_read(&options, &rules), RBT_E_INVALID, "no rule \"quux\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(add_and_nothing_are_plain),
+        cmocka_unit_test(moves_are_summed_in_replicas),
+        cmocka_unit_test(parameters_are_found_added_and_dropped),
+        cmocka_unit_test(step_sizes_come_from_one_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
