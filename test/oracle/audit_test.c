@@ -154,7 +154,7 @@ static void a_rule_that_fails_ends_the_job_with_its_sentence(void **state)
         struct scene scene;
         open_scene(&scene, consistencies[i], ":fails=30");
         const rbt_status st = rbt_job_run(scene.job, use_until_it_fails, &scene);
-        if (st != RBT_E_INVALID || strstr(rbt_last_error(), "that was message 30") == NULL ||
+        if (st != RBT_E_DATA || strstr(rbt_last_error(), "that was message 30") == NULL ||
             strstr(rbt_last_error(), "\"main/row\"") == NULL) {
             fail_msg("%s: %s: %s", consistencies[i], rbt_status_text(st), rbt_last_error());
         }
