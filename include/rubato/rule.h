@@ -86,9 +86,10 @@ struct rbt_rule_needs {
     uint32_t state_width;    /* values kept with each row, zero at first */
     uint32_t snapshot_width; /* the first so many of them are also kept as of every read that
                                 updates may still be computed from */
-    uint64_t snapshot_max; /* at most so many copies at a shard; 0: 2^32-2. When there are more, the
-                              oldest go, and updates from before count as computed from the oldest
-                              copy that is left; from three quarters on, nothing is sent early */
+    bool reads_results_only; /* read() is of use for RBT_READ_RESULT alone */
+    uint64_t snapshot_max;   /* at most so many copies at a shard; 0: 2^31. When there are more, the
+                                oldest go, and updates from before count as computed from the oldest
+                                copy that is left; from three quarters on, nothing is sent early */
 };
 
 /* Rows have been read by a worker that will compute updates from them. */
@@ -157,9 +158,8 @@ struct rbt_rule {
     /* What it returns comes back as the `tag` of updates computed from these rows. NULL: 0. */
     uint64_t (*send)(void *self, const struct rbt_rule_send *send);
     /* The version that the message belongs to; one that has gone stands for the first that has not.
-     * Must follow from the message and from earlier calls
-     * of apply() alone: it is also called to find out what a worker's next message could get.
-     * NULL: its clock. */
+     * Must follow from the message and from earlier calls of begin() and apply() alone: it is also
+     * called to find out what a worker's next message could get. NULL: its clock. */
     uint64_t (*map)(void *self, const struct rbt_rule_message *message);
     /* Called once per message, before its rows, also if it has none here. */
     void (*begin)(void *self, const struct rbt_rule_message *message);

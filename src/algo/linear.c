@@ -227,7 +227,7 @@ static void free_data(struct rbt_linear_job *linear)
 
 static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
+/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
     {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
     {"adam", 0.005},  {"prox", 0.1},   {"sgd", 10},       {NULL, 0}};

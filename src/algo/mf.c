@@ -473,7 +473,7 @@ static void free_data(struct mf *mf)
     rbt_ratings_free(&mf->ratings);
 }
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
+/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
     {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
     {"adam", 0.01},   {"prox", 0.1},   {"sgd", 0.03},     {NULL, 0}};

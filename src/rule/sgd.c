@@ -77,6 +77,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
                                         .has_sqrt = v[SQRT] != 0,
                                         .has_average = v[AVERAGE] != 0};
     needs->input = RBT_RULE_GRADIENTS;
+    needs->reads_results_only = true;
     needs->state_width = v[AVERAGE] != 0 ? setup->width + RBT_BUILTIN_COUNT_WIDTH : 0;
     return RBT_OK;
 }
