@@ -152,9 +152,11 @@ static void break_down(rbt_ruling *ruling, rbt_status st, uint64_t key)
         if (rbt_last_error()[0] == '\0') {
             (void)rbt_fail(st, "%s", rbt_status_text(st)); /* the rule had nothing to say */
         }
-        ruling->status =
-            rbt_fail_in(st, "rule \"%s\" failed at row %llu of table \"%s\"",
-                        ruling->instance.rule->name, (unsigned long long)key, ruling->table);
+        /* Whatever the rule calls it: neither a wrong argument, which the command line would take
+         * for its own, nor anything that drivers would see to, such as a worker that is gone. */
+        ruling->status = rbt_fail_in(
+            st == RBT_E_NOMEM ? st : RBT_E_DATA, "rule \"%s\" failed at row %llu of table \"%s\"",
+            ruling->instance.rule->name, (unsigned long long)key, ruling->table);
         rbt_error_save(ruling->error);
     }
     RBT_ASSERT(ruling->error->message[0] != '\0');
