@@ -614,6 +614,8 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
         .kind = RBT_GATE_CLOCK, .worker = worker, .clock = RBT_CLOCK_GONE};
     rbt_gate_step(shard->gate, &gone, &ready);
     RBT_ASSERT(rbt_gate_clock(shard->gate, worker) == RBT_CLOCK_GONE);
+    struct rbt_error_record why; /* who leaves because it has failed still has to say so */
+    rbt_error_save(&why);
     release_all(shard); /* (1) */
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].ruling != NULL) {
@@ -621,6 +623,7 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
         }
     }
     settle_rules(shard);
+    rbt_error_restore(&why);
     report_ready(shard, &ready, out);
     out->status = rules_status(shard);
 }
