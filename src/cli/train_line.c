@@ -18,9 +18,6 @@ enum { ALGO_COUNT_MAX = 64 };
 static const char *const pulls[] = {
     [RBT_PULL_CORRECTED] = "corrected", [RBT_PULL_PRINTED] = "printed", NULL};
 
-static const char *const measures[] = {
-    [RBT_MEASURE_RUNNING] = "running", [RBT_MEASURE_EXACT] = "exact", NULL};
-
 static const struct rbt_option train_options[] = {
     {.name = "data",
      .type = RBT_OPTION_LIST,
@@ -102,14 +99,6 @@ static const struct rbt_option train_options[] = {
      .value = "1",
      .help = "Everything random comes from it.",
      .offset = AT(options.seed)},
-    {.name = "objective",
-     .type = RBT_OPTION_CHOICE,
-     .value = "running",
-     .choices = measures,
-     .help = "What is told, and compared with --target, after a pass: running is what workers saw "
-             "on the way, each on its own copy; exact is the servers' model on all training data, "
-             "which takes time.",
-     .offset = AT(options.measure)},
     {.name = "target",
      .type = RBT_OPTION_REAL,
      .value = "nan",

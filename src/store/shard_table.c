@@ -11,6 +11,7 @@
 void rbt_shard_close_table(struct rbt_shard_state *table)
 {
     RBT_ASSERT(table->pending_missing == 0);
+    RBT_ASSERT(table->is_open || table->rows == NULL);
     rbt_free(table->scratch);
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
