@@ -198,6 +198,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
         stats->rows += shard.rows;
         stats->server_bytes += shard.bytes;
         stats->rule_bytes += shard.rule_bytes;
+        stats->rule_bytes_max += shard.rule_bytes_max;
         stats->versions_max =
             shard.versions_max > stats->versions_max ? shard.versions_max : stats->versions_max;
         stats->snapshots_max =

@@ -43,6 +43,7 @@ struct rbt_ruling {
     uint64_t last_base;
     struct rbt_rule_message message; /* the same, as the rule sees it */
     float *scratch;                  /* a row's snapshot */
+    size_t bytes_max;                /* of versions and snapshots, as of the last note_bytes() */
     rbt_status status;
     struct rbt_error_record *error; /* why, if it has failed */
 };
@@ -275,6 +276,24 @@ void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker, uint64_t sequence
     }
 }
 
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+static size_t bytes_now(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->versions.count <= ruling->versions.capacity);
+    return rbt_versions_bytes(&ruling->versions) + rbt_snapshots_bytes(&ruling->snapshots);
+}
+
+/* After each batch: only then is there more. */
+static void note_bytes(rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    const size_t bytes = has_parts(ruling) || has_snapshots(ruling) ? bytes_now(ruling) : 0;
+    ruling->bytes_max = bytes > ruling->bytes_max ? bytes : ruling->bytes_max;
+    RBT_ASSERT(ruling->bytes_max >= bytes);
+}
+
 /* --- Applying --------------------------------------------------------------------------------- */
 
 static uint64_t map(const rbt_ruling *ruling, const struct rbt_rule_message *message)
@@ -444,6 +463,7 @@ void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_
         return;
     }
     rbt_rows_update(rows, batch, apply_row, &work);
+    note_bytes(ruling);
 }
 
 /* --- Reading ---------------------------------------------------------------------------------- */
@@ -676,8 +696,10 @@ struct rbt_ruling_stats rbt_ruling_stats(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->versions.count <= ruling->versions.count_max);
     RBT_ASSERT(ruling->instance.rule != NULL);
-    return (struct rbt_ruling_stats){.bytes = rbt_versions_bytes(&ruling->versions) +
-                                              rbt_snapshots_bytes(&ruling->snapshots),
+    const size_t bytes = bytes_now(ruling);
+    return (struct rbt_ruling_stats){.bytes = bytes,
+                                     .bytes_max =
+                                         bytes > ruling->bytes_max ? bytes : ruling->bytes_max,
                                      .versions = ruling->versions.count,
                                      .versions_max = ruling->versions.count_max,
                                      .snapshots = ruling->snapshots.count,

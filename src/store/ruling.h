@@ -83,7 +83,8 @@ rbt_status rbt_ruling_status(const rbt_ruling *ruling);
 bool rbt_ruling_sends_early(const rbt_ruling *ruling);
 
 struct rbt_ruling_stats {
-    size_t bytes; /* without the states, which are in the rows */
+    size_t bytes;     /* without the states, which are in the rows */
+    size_t bytes_max; /* the same, most at a time */
     uint64_t versions;
     uint64_t versions_max;
     uint64_t snapshots;

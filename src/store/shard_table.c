@@ -140,6 +140,7 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         const size_t state = table->schema.state_width * sizeof(float);
         stats->bytes += rule.bytes;
         stats->rule_bytes += rule.bytes + rbt_rows_count(table->rows) * state;
+        stats->rule_bytes_max += rule.bytes_max + rbt_rows_count(table->rows) * state;
         stats->versions_max =
             rule.versions_max > stats->versions_max ? rule.versions_max : stats->versions_max;
         stats->snapshots += rule.snapshots;
