@@ -574,6 +574,7 @@ static rbt_status create_last(const struct rbt_rule_setup *setup, struct rbt_rul
     (void)setup;
     (void)self;
     needs->parts = RBT_PARTS_SHOWN;
+    needs->state_width = 1;
     return RBT_OK;
 }
 
@@ -583,6 +584,7 @@ static rbt_status apply_last(void *self, const struct rbt_rule_message *message,
     (void)self;
     (void)message;
     row->part[0] += row->delta[0];
+    row->state[0] = 7;
     return RBT_OK;
 }
 
@@ -590,6 +592,7 @@ static void fold_last(void *self, const struct rbt_rule_version *version,
                       const struct rbt_rule_row *row)
 {
     (void)self;
+    assert_true(row->state[0] == 7); /* the row's own, in reads, too */
     row->values[0] += row->part[0] / (float)version->messages;
 }
 
@@ -706,18 +709,18 @@ static void a_rule_that_fails_fails_the_shard(void **state)
         struct fixture f;
         start(&f, 2, 0, texts[i], &failing);
         push(&f, 0, KEY, -2);
-        assert_int_equal(push_with(&f, 1, (struct push){KEY, 0, 0, 0}), RBT_E_INVALID);
+        assert_int_equal(push_with(&f, 1, (struct push){KEY, 0, 0, 0}), RBT_E_DATA);
         assert_string_equal(rbt_last_error(), sentence);
         (void)rbt_fail(RBT_E_IO, "something else");
-        assert_int_equal(push_with(&f, 0, (struct push){8, 1, 0, 0}), RBT_E_INVALID);
+        assert_int_equal(push_with(&f, 0, (struct push){8, 1, 0, 0}), RBT_E_DATA);
         assert_string_equal(rbt_last_error(), sentence);
         read_key(&f, &(struct rbt_shard_event){0}, KEY);
-        assert_int_equal(f.out.status, RBT_E_INVALID);
+        assert_int_equal(f.out.status, RBT_E_DATA);
         assert_string_equal(rbt_last_error(), sentence);
         struct rbt_shard_scan scan = {.range = RBT_RANGE_ALL};
         const struct rbt_shard_event event = {.kind = RBT_SHARD_SCAN, .scan = &scan};
         rbt_shard_step(f.shard, &event, &f.out);
-        assert_int_equal(f.out.status, RBT_E_INVALID);
+        assert_int_equal(f.out.status, RBT_E_DATA);
         leave(&f, 0);
         leave(&f, 1);
         rbt_shard_step(f.shard, &(struct rbt_shard_event){.kind = RBT_SHARD_RESET}, &f.out);
@@ -731,7 +734,7 @@ static void a_rule_that_fails_without_a_word_is_not_given_anothers(void **state)
     struct fixture f;
     start(&f, 1, 0, "failing:silent=1", &failing);
     (void)rbt_fail(RBT_E_IO, "something else");
-    assert_int_equal(push_with(&f, 0, (struct push){KEY, -1, 0, 0}), RBT_E_BUSY);
+    assert_int_equal(push_with(&f, 0, (struct push){KEY, -1, 0, 0}), RBT_E_DATA);
     assert_null(strstr(rbt_last_error(), "something else"));
     assert_non_null(strstr(rbt_last_error(), rbt_status_text(RBT_E_BUSY)));
     stop(&f);
