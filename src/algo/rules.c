@@ -102,6 +102,12 @@ rbt_status rbt_rules_combine(const struct rbt_rules *rules, int32_t *combine)
             rules->text);
         return rbt_fail_hint(st, "Leave out --combine, or use --rule add.");
     }
+    if (rules->has_gradients && *combine != RBT_COMBINE_AUTO) {
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID, "\"--combine\" does not go with rule \"%s\", which takes gradients",
+            rules->text);
+        return rbt_fail_hint(st, "Leave it out: the rule says what becomes of them.");
+    }
     if (*combine == RBT_COMBINE_AUTO) {
         *combine = is_weighing ? RBT_COMBINE_SUM : RBT_COMBINE_MEAN;
     }

@@ -489,8 +489,10 @@ static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, u
 {
     RBT_ASSERT(ruling->instance.needs.parts == RBT_PARTS_SHOWN);
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(rows));
-    struct rbt_rule_row row = {
-        .key = rbt_rows_key(rows, slot), .width = ruling->width, .values = view->values};
+    struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
+                               .width = ruling->width,
+                               .values = view->values,
+                               .state = (float *)rbt_rows_values(rows, slot) + ruling->width};
     for (size_t i = 0; i < ruling->versions.count; i++) {
         const struct rbt_version *live = &ruling->versions.live[i];
         if (live->id >= view->versions) {

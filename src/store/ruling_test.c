@@ -574,6 +574,7 @@ static rbt_status create_last(const struct rbt_rule_setup *setup, struct rbt_rul
     (void)setup;
     (void)self;
     needs->parts = RBT_PARTS_SHOWN;
+    needs->state_width = 1;
     return RBT_OK;
 }
 
@@ -583,6 +584,7 @@ static rbt_status apply_last(void *self, const struct rbt_rule_message *message,
     (void)self;
     (void)message;
     row->part[0] += row->delta[0];
+    row->state[0] = 7;
     return RBT_OK;
 }
 
@@ -590,6 +592,7 @@ static void fold_last(void *self, const struct rbt_rule_version *version,
                       const struct rbt_rule_row *row)
 {
     (void)self;
+    assert_true(row->state[0] == 7); /* the row's own, in reads, too */
     row->values[0] += row->part[0] / (float)version->messages;
 }
 
