@@ -46,9 +46,10 @@ struct rbt_train_options {
     int64_t servers;
     int32_t placement; /* rbt_placement, of the parameters */
     const char *consistency;
-    const char *rule; /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
-    int32_t pull;     /* enum rbt_pull */
-    double tiny;      /* updates smaller than this wait; NaN: as fits the rule */
+    const char *rule;     /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
+    int32_t pull;         /* enum rbt_pull */
+    bool is_synchronised; /* reads take the newest version that all shards have */
+    double tiny;          /* updates smaller than this wait; NaN: as fits the rule */
     int64_t seed;
     const char *model;          /* path, or NULL */
     double target;              /* NaN: none */

@@ -84,6 +84,11 @@ static const struct rbt_option train_options[] = {
      .help = "With rules that weigh moves: whether a worker fetches a fresh copy as soon as its "
              "staleness asks for it, or one clock later, as the paper prints it.",
      .offset = AT(options.pull)},
+    {.name = "synchronise",
+     .type = RBT_OPTION_FLAG,
+     .help = "With dynsgd and several servers: read the newest version that all of them have, "
+             "instead of what each has.",
+     .offset = AT(options.is_synchronised)},
     {.name = "tiny",
      .type = RBT_OPTION_REAL,
      .min = 0,

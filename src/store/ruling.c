@@ -237,6 +237,7 @@ rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, const struct rbt
     const rbt_status st = rbt_ledger_hold(&ruling->ledger, worker, &entry);
     if (st == RBT_OK) {
         *stamp = ruling->count;
+        ruling->ledger.workers[worker].versions = read->versions;
         RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) <= ruling->count);
         forget_snapshots(ruling);
     }
@@ -247,7 +248,9 @@ uint64_t rbt_ruling_version(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
     RBT_ASSERT(ruling->gone <= ruling->newest);
-    return ruling->newest;
+    const uint64_t clocks = (uint64_t)ruling->clock_end;
+    const uint64_t begun = ruling->newest < clocks ? ruling->newest : clocks;
+    return begun < ruling->gone ? ruling->gone : begun;
 }
 
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling)
@@ -569,7 +572,8 @@ void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint3
 
 /* --- Versions that are over ------------------------------------------------------------------- */
 
-/* The lowest version that any worker's next message can be mapped to. */
+/* The lowest version that any worker's next message can be mapped to, or that a worker's reads do
+ * not show yet: nothing can be hidden any more that has been folded for good. */
 static uint64_t lowest_version(const rbt_ruling *ruling, int64_t floor)
 {
     uint64_t lowest = RBT_RULE_NO_VERSION;
@@ -582,6 +586,7 @@ static uint64_t lowest_version(const rbt_ruling *ruling, int64_t floor)
             const uint64_t version = map(ruling, &message);
             lowest = version < lowest ? version : lowest;
         }
+        lowest = w->count > 0 && w->versions < lowest ? w->versions : lowest;
     }
     return lowest;
 }

@@ -59,7 +59,9 @@ RBT_MUST_USE rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker,
                                         const struct rbt_ruling_read *read, uint64_t *stamp);
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling);
 
-/* One above the highest version so far. */
+/* Reads of all shards may be limited to versions below the lowest of these: one above the highest
+ * version so far, but not above the clocks that have begun. Beyond these a worker with an old read
+ * may have put some alone; a read that showed them would be a different version at each shard. */
 uint64_t rbt_ruling_version(const rbt_ruling *ruling);
 
 /* What the worker holds as of its message `sequence` (UINT64_MAX: it has left), RBT_STAMP_NONE:

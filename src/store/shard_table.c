@@ -29,6 +29,7 @@ rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *
     RBT_ASSERT(schema->layout == RBT_DENSE || schema->init == RBT_INIT_ZERO);
     table->is_open = true;
     table->partial = schema->partial;
+    table->is_synchronised = schema->is_synchronised;
     table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
                                         .layout = schema->layout,
                                         .width = schema->width,
@@ -73,7 +74,8 @@ bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_
     return own->kind.type == schema->type && own->kind.merge == schema->merge &&
            own->layout == schema->layout && own->width == schema->width &&
            (has_rule || own->state_width == schema->state_width) &&
-           table->partial == schema->partial && initial->init == schema->init &&
+           table->partial == schema->partial &&
+           table->is_synchronised == schema->is_synchronised && initial->init == schema->init &&
            initial->a == schema->a && initial->b == schema->b && initial->seed == schema->seed;
 }
 
