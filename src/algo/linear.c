@@ -486,7 +486,7 @@ static const struct rbt_option linear_options[] = {
      .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
              "uses the feature, or their sum, which goes further but needs short clocks: with "
              "four workers or more try it with --clocks-per-epoch 64. auto is the mean, and the "
-             "sum for rules that weigh moves."},
+             "sum for rules that weigh moves. Not for rules that take gradients."},
     {.name = "rebalance",
      .type = RBT_OPTION_FLAG,
      .offset = AT(is_rebalanced),

@@ -588,7 +588,7 @@ static const struct rbt_option mf_options[] = {
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers on an item: their mean, weighted by "
              "how many of its ratings each has, or their sum. auto is the mean, and the sum for "
-             "rules that weigh moves."},
+             "rules that weigh moves. Not for rules that take gradients."},
 };
 #undef AT
 

@@ -41,7 +41,7 @@ rbt_status rbt_plugin_resolve(const char *path, char resolved[RBT_PLUGIN_PATH_MA
         const rbt_status st =
             rbt_fail(RBT_E_INVALID, "cannot find the rule \"%s\": %s", path, strerror(errno));
         return path[0] == '/'
-                   ? rbt_fail_hint(st, "It must be at this path on every host that runs a server.")
+                   ? rbt_fail_hint(st, "It must be at this path on every host of the job.")
                    : rbt_fail_hint(st, "The path starts in the folder where the command runs.");
     }
     return RBT_OK;

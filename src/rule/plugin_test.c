@@ -32,7 +32,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
         const char *hint;
     } cases[] = {
         {"missing.so", "missing.so\": No such file or directory",
-         "It must be at this path on every host that runs a server."},
+         "It must be at this path on every host of the job."},
         {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
          "Build it again with this version's rubato/rule.h."},
         {"case_size.so", "has a struct_size of 16, and it must be at least",

@@ -132,6 +132,25 @@ def test_a_rule_that_crashes_takes_its_server_along_and_no_more(tmp_path, data):
     assert re.search(r"lost server/\d on .*killed by signal 9", made.error())
 
 
+def test_a_model_that_was_there_stays(tmp_path, data):
+    before = b"a model of yesterday"
+    (tmp_path / "kept.model").write_bytes(before)
+    made = start(tmp_path, "run", data, RULES / "failing.so:clock=5", "--model", "kept.model")
+    assert made.code == 1
+    assert (tmp_path / "kept.model").read_bytes() == before
+
+
+def test_servers_outlive_the_rule_that_failed(tmp_path, data):
+    words = ["train", "linear", "--data", data, "--progress", "never", "--summary", "json"]
+    with Cluster(tmp_path, servers=2, once=False).start_servers() as cluster:
+        for space, rule, code in (("a", "failing.so:clock=3", 1), ("b", "failing.so", 0),
+                                  ("a", "failing.so:clock=2", 1), ("a", "failing.so", 0)):
+            job = cluster.start_job(2, *words, "--rule", RULES / rule, space=space)
+            assert [worker.wait() for worker in job] == [code, code], job[0].err + job[1].err
+            assert code == 0 or "is too much" in job[0].error() + job[1].error()
+        assert not any(server.ends() for server in cluster.servers)
+
+
 def test_a_rule_that_only_a_server_cannot_make_names_the_server(tmp_path, data):
     with Cluster(tmp_path, servers=1) as cluster:
         server = cluster.start("server/0", "server", "--listen", "127.0.0.1:0", "--coordinator",
