@@ -112,7 +112,7 @@ struct rbt_rule_send {
 /* An update message: all that a worker sends in a clock for one table and from one read. */
 struct rbt_rule_message {
     uint32_t worker;   /* RBT_RULE_NO_WORKER: a version that was aggregated */
-    int64_t clock;     /* its stamp */
+    int64_t clock;     /* its stamp; in a job that runs again, clocks go on counting */
     uint64_t count;    /* messages applied to the table before this one */
     uint64_t delay;    /* how many of them after the read that it was computed from */
     uint64_t tag;      /* what send() said at that read; 0 if the worker has never read */
@@ -163,7 +163,8 @@ struct rbt_rule {
     rbt_status (*create)(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self);
     void (*destroy)(void *self);
-    /* What it returns comes back as the `tag` of updates computed from these rows. NULL: 0. */
+    /* What it returns comes back as the `tag` of updates computed from these rows. NULL: 0. Also
+     * called to find out what the next message of a worker could get that has not read. */
     uint64_t (*send)(void *self, const struct rbt_rule_send *send);
     /* The version that the message belongs to; one that has gone stands for the first that has not.
      * Must follow from the message and from earlier calls of begin() and apply() alone: it is also
@@ -182,7 +183,8 @@ struct rbt_rule {
     /* Whether the version may go. Versions go in their order. NULL: when no worker's next
      * message can be mapped to it. */
     bool (*expire)(void *self, const struct rbt_rule_age *age);
-    /* What a reader gets, instead of the values; `row->delta` is NULL. NULL: the values. */
+    /* What a reader gets, instead of the values, which are elsewhere; `row->delta` is NULL. NULL:
+     * the values. */
     void (*read)(void *self, const struct rbt_rule_row *row, rbt_rule_purpose purpose,
                  float *values);
 };

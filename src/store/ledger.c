@@ -76,6 +76,7 @@ void rbt_ledger_reset(struct rbt_ledger *ledger, uint64_t stamp, uint64_t tag)
         w->count = 1;
         w->least = stamp;
         w->is_known = false;
+        w->has_left = false;
         w->versions = RBT_RULE_NO_VERSION;
         w->ahead_sequence = 0;
     }

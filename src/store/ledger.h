@@ -30,6 +30,7 @@ struct rbt_ledger_worker {
     uint32_t capacity;
     uint64_t least;    /* below this nothing is kept that is not pinned */
     bool is_known;     /* has read or updated the table */
+    bool has_left;     /* and sends nothing more */
     uint64_t versions; /* its last read saw those below; RBT_RULE_NO_VERSION: all */
     /* Reads from this stamp on have overtaken messages up to this sequence, which were sent before
      * and know nothing of them; 0: none has. */

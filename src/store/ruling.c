@@ -42,7 +42,7 @@ struct rbt_ruling {
     struct rbt_bin_id last;         /* the message that the last batch was of, and its base */
     uint64_t last_base;
     struct rbt_rule_message message; /* the same, as the rule sees it */
-    float *scratch;                  /* a row's snapshot */
+    float *scratch;                  /* a row's snapshot, or its values while it is read */
     size_t bytes_max;                /* of versions and snapshots, as of the last note_bytes() */
     rbt_status status;
     struct rbt_error_record *error; /* why, if it has failed */
@@ -82,7 +82,7 @@ rbt_status rbt_ruling_create(const struct rbt_shard_table *table, uint32_t worke
         r->text = rbt_strdup(table->rule);
         r->table = rbt_strdup(about.name);
         r->error = rbt_calloc(1, sizeof *r->error);
-        r->scratch = rbt_calloc((size_t)needs->snapshot_width + 1, sizeof *r->scratch);
+        r->scratch = rbt_calloc((size_t)needs->snapshot_width + table->width, sizeof *r->scratch);
         rbt_versions_init(&r->versions, table->width);
         if (has_snapshots(r)) {
             rbt_snapshots_init(&r->snapshots, needs->snapshot_width, needs->snapshot_max);
@@ -265,6 +265,7 @@ void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t sequence, 
     RBT_ASSERT(worker < ruling->ledger.worker_count);
     RBT_ASSERT(ruling->ledger.workers != NULL);
     ruling->ledger.workers[worker].is_known = true;
+    ruling->ledger.workers[worker].has_left = sequence == UINT64_MAX;
     rbt_ledger_release(&ruling->ledger, worker, sequence, least);
     forget_snapshots(ruling);
 }
@@ -522,8 +523,10 @@ static void read_row(const rbt_ruling *ruling, const rbt_row_store *rows, uint32
         const float *own = rbt_rows_values(rows, slot);
         const struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
                                          .width = ruling->width,
-                                         .values = view->values,
+                                         .values = ruling->scratch,
                                          .state = (float *)own + ruling->width};
+        /* A copy: the rule may look at the values when it has begun to write. */
+        memcpy(row.values, view->values, ruling->width * sizeof *row.values);
         rule->read(ruling->instance.self, &row, view->purpose, view->values);
     }
     RBT_DEBUG_ASSERT(rule->fold != NULL || ruling->instance.needs.parts != RBT_PARTS_SHOWN);
@@ -572,6 +575,16 @@ void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint3
 
 /* --- Versions that are over ------------------------------------------------------------------- */
 
+/* The version of a worker's next message if it is computed from this read, or NULL: from none. */
+static uint64_t next_version(const rbt_ruling *ruling, uint32_t worker, const struct rbt_hold *hold,
+                             int64_t floor)
+{
+    struct rbt_rule_message message = message_from(ruling, worker, hold);
+    RBT_DEBUG_ASSERT(floor >= 0);
+    message.clock = floor; /* or later */
+    return map(ruling, &message);
+}
+
 /* The lowest version that any worker's next message can be mapped to, or that a worker's reads do
  * not show yet: nothing can be hidden any more that has been folded for good. */
 static uint64_t lowest_version(const rbt_ruling *ruling, int64_t floor)
@@ -581,9 +594,11 @@ static uint64_t lowest_version(const rbt_ruling *ruling, int64_t floor)
         const struct rbt_ledger_worker *w = &ruling->ledger.workers[i];
         RBT_DEBUG_ASSERT(w->count <= w->capacity);
         for (uint32_t k = 0; k < w->count; k++) {
-            struct rbt_rule_message message = message_from(ruling, i, &w->holds[k]);
-            message.clock = floor;
-            const uint64_t version = map(ruling, &message);
+            const uint64_t version = next_version(ruling, i, &w->holds[k], floor);
+            lowest = version < lowest ? version : lowest;
+        }
+        if (w->count == 0 && w->is_known && !w->has_left) { /* it updates and never reads */
+            const uint64_t version = next_version(ruling, i, NULL, floor);
             lowest = version < lowest ? version : lowest;
         }
         lowest = w->count > 0 && w->versions < lowest ? w->versions : lowest;
@@ -681,6 +696,11 @@ bool rbt_ruling_expire(rbt_ruling *ruling, rbt_row_store *rows, int64_t floor)
 void rbt_ruling_reset(rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->status != RBT_OK || ruling->snapshots.count == 0);
+    /* Versions may have run ahead of clocks, and all have gone: those of this run come after them,
+     * or the first clocks would share one. */
+    const bool is_ahead =
+        ruling->gone > (uint64_t)ruling->clock_end && ruling->gone <= (uint64_t)INT64_MAX / 2;
+    ruling->clock_end = is_ahead ? (int64_t)ruling->gone : ruling->clock_end;
     ruling->clock_offset = ruling->clock_end;
     ruling->last = (struct rbt_bin_id){0}; /* sequences start at 1 */
     rbt_ledger_reset(&ruling->ledger, ruling->count,

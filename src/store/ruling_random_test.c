@@ -351,6 +351,9 @@ static void settle(void)
     uint64_t lowest = UINT64_MAX;
     uint64_t live = 0;
     for (uint32_t i = 0; i < t.workers; i++) {
+        if (t.worker[i].has_touched && t.worker[i].clock != RBT_CLOCK_GONE) {
+            lowest = t.version_max < lowest ? t.version_max : lowest; /* even without a read */
+        }
         for (size_t k = 0; k < t.worker[i].read_count; k++) {
             const struct read *r = &t.worker[i].reads[k];
             if (r->is_kept || r->waiting > 0) {
@@ -664,6 +667,8 @@ static void act(uint32_t worker)
 static void run(void)
 {
     t.message_count = 0;
+    /* Also after versions that were ahead of the clocks. */
+    t.end = t.kind == DYNSGD && (int64_t)t.gone > t.end ? (int64_t)t.gone : t.end;
     t.offset = t.end;
     for (uint32_t i = 0; i < t.workers; i++) {
         t.worker[i] = (struct worker){.read_count = 1, .copy_count = 1};
