@@ -309,6 +309,20 @@ static void say_least(const struct rbt_portion *portion, uint32_t shard, struct 
     }
 }
 
+/* Puts updates of the same read next to each other, in the order in which they were made: to the
+ * rule they are one message. Mostly they are in order already. */
+static void sort_by_base(struct rbt_batch *batches, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const struct rbt_batch batch = batches[i];
+        size_t at = i;
+        for (; at > 0 && batches[at - 1].base > batch.base; at--) {
+            batches[at] = batches[at - 1];
+        }
+        batches[at] = batch;
+    }
+}
+
 /* Adds the portion's unsent updates for one shard to the worker's batches: those without rows as
  * well, since the rule counts messages. */
 static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, uint32_t shard,
@@ -324,6 +338,7 @@ static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, 
         worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
     }
     if (st == RBT_OK && portion->stamps != NULL) {
+        sort_by_base(worker->batches + before, *count - before);
         say_least(portion, shard, worker->batches + before, *count - before);
     }
     return st;

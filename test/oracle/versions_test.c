@@ -302,9 +302,9 @@ static rbt_status send_in_order(rbt_worker *worker, void *argument)
     TRY(rbt_set_pull(old));
     TRY(rbt_clock(worker));
     const struct note *sent = last(spy, RBT_SHARD_PUSH, 0);
-    CHECK(sent->bases[0] == 5);
-    CHECK(sent->leasts[0] == 3); /* the next in the same message names it */
-    CHECK(sent->bases[1] == 3);
+    CHECK(sent->bases[0] == 3); /* in the order of reads */
+    CHECK(sent->leasts[0] == 5);
+    CHECK(sent->bases[1] == 5);
     CHECK(sent->leasts[1] == 5);
     rbt_set_destroy(new);
     TRY(push(old, 1));
@@ -321,6 +321,44 @@ static void shards_are_told_the_lowest_read_that_a_set_still_has(void **state)
     struct scene scene;
     open_scene(&scene, with_rule);
     rig_run(scene.job, send_in_order, &scene);
+    close_scene(&scene);
+}
+
+static rbt_status push_in_turn(rbt_worker *worker, void *argument)
+{
+    struct scene *scene = argument;
+    struct spy *spy = &scene->spy;
+    const uint64_t keys[] = {0, 2, 4};
+    rbt_set *sets[3] = {NULL};
+    for (size_t i = 0; i < 3; i++) {
+        TRY(rbt_set_create(worker, scene->table, &keys[i], 1, RBT_SET_DELTAS, &sets[i]));
+        answer_with(spy, i == 1 ? 5 : 3, 0); /* the last answer was longer on its way */
+        TRY(rbt_set_pull(sets[i]));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        TRY(push(sets[i], (float)i + 1));
+    }
+    TRY(rbt_clock(worker));
+    const struct note *sent = last(spy, RBT_SHARD_PUSH, 0);
+    const uint64_t bases[] = {3, 3, 5};
+    const float firsts[] = {1, 3, 2};
+    CHECK(sent->batch_count == 3);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(sent->bases[i] == bases[i]);
+        CHECK(sent->leasts[i] == 3);
+        CHECK(sent->first[i] == firsts[i]);
+        rbt_set_destroy(sets[i]);
+    }
+    return RBT_OK;
+}
+
+/* What is computed from one read is one message to the rule, whatever was pushed in between. */
+static void updates_of_one_read_are_sent_side_by_side(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, with_rule);
+    rig_run(scene.job, push_in_turn, &scene);
     close_scene(&scene);
 }
 
@@ -530,6 +568,7 @@ int main(void)
         cmocka_unit_test(an_update_names_the_pull_of_its_set),
         cmocka_unit_test(updates_of_different_reads_stay_apart_and_of_one_read_are_summed),
         cmocka_unit_test(shards_are_told_the_lowest_read_that_a_set_still_has),
+        cmocka_unit_test(updates_of_one_read_are_sent_side_by_side),
         cmocka_unit_test(what_was_never_read_names_the_newest_read),
         cmocka_unit_test(a_pull_asked_ahead_leaves_the_old_copy_in_use),
         cmocka_unit_test(rows_name_the_read_that_brought_them),
