@@ -151,20 +151,36 @@ static void post_push(rbt_channel *channel, uint32_t worker, uint64_t id)
     post(channel, block, (struct rbt_frame){.kind = RBT_FRAME_PUSH, .worker = worker, .id = id});
 }
 
-/* One table with long rows, and the first run. */
-static void begin(struct fixture *f)
+/* This table, and the first run. */
+static void begin_with(struct fixture *f, const struct rbt_wire_table *table)
 {
     rbt_shard_thread_name(f->thread, CLUSTER, SHARD);
     rbt_channel *process = join(f, RBT_FRAME_NOBODY);
-    const struct rbt_wire_table table = {.width = WIDE, .name = "wide"};
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
-    block->bytes = rbt_wire_put_table(block->data, &table);
+    block->bytes = rbt_wire_put_table(block->data, table);
     post(process, block, (struct rbt_frame){.kind = RBT_FRAME_TABLE, .worker = UINT32_MAX});
     post_empty(process, RBT_FRAME_RESET, RBT_FRAME_NOBODY, 1);
     flush(process);
     expect(process, RBT_FRAME_DONE, 0);
     expect(process, RBT_FRAME_DONE, 0);
     rbt_channel_close(process);
+}
+
+/* The same with long rows. */
+static void begin(struct fixture *f)
+{
+    begin_with(f, &(struct rbt_wire_table){.width = WIDE, .name = "wide"});
+}
+
+/* Asks for a row of table 0. */
+static void post_pull(rbt_channel *channel, uint32_t worker, uint64_t id, int64_t need)
+{
+    const struct rbt_wire_pull pull = {.need = need};
+    const struct rbt_wire_rows rows = {.count = 1, .keys = &id, .element_size = 4, .width = 1};
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_PULL_BYTES + rbt_wire_rows_bound(&rows));
+    block->bytes = rbt_wire_put_pull(block->data, &pull);
+    block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows, NULL);
+    post(channel, block, (struct rbt_frame){.kind = RBT_FRAME_PULL, .worker = worker, .id = id});
 }
 
 /* --- Tests ----------------------------------------------------------------------------------- */
@@ -200,15 +216,7 @@ static void test_answers_more_than_fit(void **state)
     begin(f);
     rbt_channel *channel = join(f, 0);
     for (uint64_t i = 1; i <= PULLS; i++) {
-        const uint64_t key = i;
-        const struct rbt_wire_pull pull = {.need = 0};
-        const struct rbt_wire_rows rows = {
-            .count = 1, .keys = &key, .element_size = 4, .width = WIDE};
-        struct rbt_block *block =
-            rbt_block_create(RBT_WIRE_PULL_BYTES + rbt_wire_rows_bound(&rows));
-        block->bytes = rbt_wire_put_pull(block->data, &pull);
-        block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows, NULL);
-        post(channel, block, (struct rbt_frame){.kind = RBT_FRAME_PULL, .id = i});
+        post_pull(channel, 0, i, 0);
     }
     flush(channel);
     rbt_channel *other = join(f, 1); /* the shard has been through the requests */
@@ -290,6 +298,43 @@ static void test_a_job_is_over(void **state)
     assert_true(rbt_shard_thread_seen(f->thread) > 0);
 }
 
+/* Who waits for a clock that will never be whole hears why, like the one who has brought the rule
+ * to fall. */
+static void test_a_rule_fails_while_others_wait(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_wire_table table = {
+        .width = 2, .staleness = RBT_STALENESS_ANY, .name = "weights", .rule = "prox:pairs=1"};
+    begin_with(f, &table);
+    rbt_channel *pusher = join(f, 0);
+    rbt_channel *waiting = join(f, 1);
+    post_pull(waiting, 1, 9, 1);
+    post_empty(waiting, RBT_FRAME_STATS, 1, 10);
+    flush(waiting);
+    expect(waiting, RBT_FRAME_DONE, 0); /* by now the read waits */
+    const uint64_t key = 9;
+    const float wrong[] = {1, -1}; /* a scale must be positive */
+    const struct rbt_wire_rows rows = {.count = 1,
+                                       .keys = &key,
+                                       .values = wrong,
+                                       .element_size = 4,
+                                       .width = 2,
+                                       .has_base = true,
+                                       .least = RBT_STAMP_NONE};
+    const struct rbt_wire_push push = {.marker = 1, .range_last = UINT64_MAX, .batch_count = 1};
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_PUSH_BYTES + rbt_wire_rows_bound(&rows));
+    block->bytes = rbt_wire_put_push(block->data, &push);
+    block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows, NULL);
+    post(pusher, block, (struct rbt_frame){.kind = RBT_FRAME_PUSH, .id = 1});
+    flush(pusher);
+    expect_refused(pusher, RBT_FRAME_FAILURE, "rule \"prox\" failed at row 9");
+    expect_refused(waiting, RBT_FRAME_FAILURE, "rule \"prox\" failed at row 9");
+    rbt_channel *late = join(f, 1);
+    post_pull(late, 1, 9, 0);
+    flush(late);
+    expect_refused(late, RBT_FRAME_FAILURE, "rule \"prox\" failed at row 9");
+}
+
 int main(void)
 {
     const struct CMUnitTest list[] = {
@@ -298,6 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hurried_clients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_connection_per_worker, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_job_is_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_rule_fails_while_others_wait, setup, teardown),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }
