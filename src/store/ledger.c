@@ -1,4 +1,5 @@
-/* store/ledger.c - holds in an array per worker; there are one or two, seldom more.
+/* store/ledger.c - holds in an array per worker; there are one or two, unless the worker keeps a
+ * row that it read long ago: then there is one for every read since.
  *
  * Invariants:
  *   (1) a worker's holds are in increasing order of stamps;
@@ -87,6 +88,9 @@ static void prune(struct rbt_ledger_worker *w)
 {
     RBT_ASSERT(w->count <= w->capacity);
     uint32_t kept = 0;
+    if (w->count > 0 && w->holds[0].stamp >= w->least) {
+        return; /* nor anything behind it */
+    }
     for (uint32_t i = 0; i < w->count; i++) {
         if (w->holds[i].stamp >= w->least || w->holds[i].pins > 0) { /* (2) */
             w->holds[kept++] = w->holds[i];
@@ -139,13 +143,19 @@ void rbt_ledger_release(struct rbt_ledger *ledger, uint32_t worker, uint64_t seq
 struct rbt_hold *rbt_ledger_find(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)
 {
     struct rbt_ledger_worker *w = worker_at(ledger, worker);
-    uint32_t i = 0;
-    while (i + 1 < w->count && w->holds[i].stamp < base) {
-        i++;
+    uint32_t low = 0;
+    uint32_t high = w->count == 0 ? 0 : w->count - 1; /* the last one if all are below */
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (w->holds[middle].stamp < base) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    RBT_ASSERT(w->count == 0 || i < w->count);
-    RBT_ASSERT(i == 0 || w->holds[i - 1].stamp < base); /* (1) */
-    return w->count == 0 ? NULL : &w->holds[i];
+    RBT_ASSERT(w->count == 0 || low < w->count);
+    RBT_ASSERT(low == 0 || w->holds[low - 1].stamp < base); /* (1) */
+    return w->count == 0 ? NULL : &w->holds[low];
 }
 
 void rbt_ledger_pin(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)

@@ -434,11 +434,14 @@ static void apply_row(void *context, uint32_t slot, size_t position)
         }
         return;
     }
+    rbt_status st = RBT_OK;
     if (has_snapshots(ruling)) {
-        row.before = before_of(ruling, slot, row.state);
+        st = rbt_snapshots_fit(&ruling->snapshots, rbt_rows_count(work->rows));
+        row.before = st == RBT_OK ? before_of(ruling, slot, row.state) : NULL;
     }
-    const rbt_status st =
-        ruling->instance.rule->apply(ruling->instance.self, &ruling->message, &row);
+    if (st == RBT_OK) {
+        st = ruling->instance.rule->apply(ruling->instance.self, &ruling->message, &row);
+    }
     if (st != RBT_OK) {
         break_down(ruling, st, row.key);
     }
@@ -455,9 +458,6 @@ void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_
     const bool is_new = ruling->last_base != batch->base || ruling->last.worker != id->worker ||
                         ruling->last.sequence != id->sequence;
     rbt_status st = is_new ? begin_message(ruling, id, batch->base) : RBT_OK;
-    if (st == RBT_OK && has_snapshots(ruling)) {
-        st = rbt_snapshots_fit(&ruling->snapshots, rbt_rows_count(rows) + batch->count);
-    }
     struct work work = {.ruling = ruling, .rows = rows, .batch = batch};
     if (st == RBT_OK && has_parts(ruling)) {
         st = rbt_versions_at(&ruling->versions, ruling->message.version, &work.version);
