@@ -49,6 +49,7 @@ static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *li
         }
         struct rbt_wire_rows keys = *rows;
         keys.values = NULL;
+        keys.has_base = false;
         keys.compression = RBT_COMPRESSION_NONE;
         keys.list = batch->list;
         struct rbt_block *block =

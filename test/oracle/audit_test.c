@@ -192,6 +192,43 @@ static void dynsgd_in_lockstep_adds_means(void **state)
     rbt_job_close(job);
 }
 
+enum { LONG = 100 };
+
+static rbt_status push_first(rbt_worker *worker, void *argument)
+{
+    rbt_table *table = argument;
+    uint64_t keys[LONG];
+    rbt_set *set = NULL;
+    for (size_t i = 0; i < LONG; i++) {
+        keys[i] = 3 * i;
+    }
+    TRY(rbt_set_create(worker, table, keys, LONG, RBT_SET_DELTAS, &set));
+    for (int clock = 0; clock < 3; clock++) {
+        float *deltas = rbt_set_deltas(set);
+        for (size_t i = 0; i < LONG; i++) {
+            deltas[i] = (float)i;
+        }
+        TRY(rbt_set_push(set));
+        TRY(rbt_clock(worker));
+    }
+    TRY(rbt_set_pull(set));
+    for (size_t i = 0; i < LONG; i++) {
+        CHECK(((const float *)rbt_set_values(set))[i] == 3 * WORKERS * (float)i);
+    }
+    rbt_set_destroy(set);
+    return RBT_OK;
+}
+
+/* Over processes a long list of keys is sent once, by whoever needs it first: the push. */
+static void a_set_can_be_pushed_before_it_is_pulled(void **state)
+{
+    (void)state;
+    rbt_job *job = rig_job(WORKERS, SHARDS, "bsp");
+    rbt_table *table = rig_table(job, "weights", (struct rbt_table_options){.rule = "add"});
+    rig_run(job, push_first, table);
+    rbt_job_close(job);
+}
+
 static void rules_that_cannot_be_had_are_refused(void **state)
 {
     static const char *const rules[] = {"nonsense", "/nowhere/mine.so", "adagrad:lr=-1",
@@ -217,6 +254,7 @@ int main(void)
         cmocka_unit_test(a_cap_holds_nobody_up),
         cmocka_unit_test(a_rule_that_fails_ends_the_job_with_its_sentence),
         cmocka_unit_test(dynsgd_in_lockstep_adds_means),
+        cmocka_unit_test(a_set_can_be_pushed_before_it_is_pulled),
         cmocka_unit_test(rules_that_cannot_be_had_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
