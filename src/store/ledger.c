@@ -77,6 +77,7 @@ void rbt_ledger_reset(struct rbt_ledger *ledger, uint64_t stamp, uint64_t tag)
         w->least = stamp;
         w->is_known = false;
         w->versions = RBT_RULE_NO_VERSION;
+        w->limited_version = RBT_RULE_NO_VERSION;
         w->ahead_sequence = 0;
     }
 }
@@ -110,6 +111,7 @@ rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
         *hold = (struct rbt_hold){
             .stamp = read->stamp, .tag = read->tag, .version = RBT_RULE_NO_VERSION, .pins = pins};
     }
+    hold->is_limited = read->is_limited;
     w->is_known = true;
     if (read->overtaken > 0) {
         w->ahead_stamp = w->ahead_sequence > 0 ? w->ahead_stamp : read->stamp;
