@@ -255,6 +255,7 @@ uint64_t rbt_ruling_version(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
     RBT_ASSERT(ruling->gone <= ruling->newest);
+    RBT_ASSERT(ruling->clock_end >= 0);
     const uint64_t clocks = (uint64_t)ruling->clock_end;
     const uint64_t begun = ruling->newest < clocks ? ruling->newest : clocks;
     return begun < ruling->gone ? ruling->gone : begun;
@@ -306,6 +307,8 @@ static uint64_t map(const rbt_ruling *ruling, const struct rbt_rule_message *mes
 static uint64_t previous_of(const rbt_ruling *ruling, uint32_t worker, const struct rbt_hold *hold)
 {
     const struct rbt_ledger_worker *w = &ruling->ledger.workers[worker];
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
     if (hold == NULL || !hold->is_limited) {
         return hold == NULL ? RBT_RULE_NO_VERSION : hold->version;
     }
@@ -333,6 +336,7 @@ static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t w
 static void note_limited(struct rbt_ledger_worker *w, const struct rbt_hold *hold)
 {
     RBT_ASSERT(hold->version != RBT_RULE_NO_VERSION);
+    RBT_ASSERT(!hold->is_limited || hold->tag != RBT_RULE_NO_VERSION);
     if (hold->is_limited) {
         w->limited_tag = hold->tag;
         w->limited_version = hold->version;

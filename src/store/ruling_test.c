@@ -176,7 +176,7 @@ static void dynsgd_does_what_its_paper_shows(void **state)
     push(&f, 3, KEY, u);
     assert_true(look(&f, KEY) == (a + c + d + u) / 4 + b + e);
     assert_int_equal(rbt_shard_version(f.shard, 0), 3);
-    push(&f, 1, KEY, g); /* to version 3, not 2 */
+    push(&f, 1, KEY, g);                                /* to version 3, not 2 */
     assert_int_equal(rbt_shard_version(f.shard, 0), 3); /* clocks that have begun */
     assert_true(look(&f, KEY) == (a + c + d + u) / 4 + b + e + g);
     stop(&f);

@@ -74,9 +74,9 @@ bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_
     return own->kind.type == schema->type && own->kind.merge == schema->merge &&
            own->layout == schema->layout && own->width == schema->width &&
            (has_rule || own->state_width == schema->state_width) &&
-           table->partial == schema->partial &&
-           table->is_synchronised == schema->is_synchronised && initial->init == schema->init &&
-           initial->a == schema->a && initial->b == schema->b && initial->seed == schema->seed;
+           table->partial == schema->partial && table->is_synchronised == schema->is_synchronised &&
+           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
+           initial->seed == schema->seed;
 }
 
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)
