@@ -109,6 +109,15 @@ static void on_bound(void *context, int64_t staleness)
     pthread_mutex_unlock(&cluster->mutex);
 }
 
+static void on_stable(void *context, uint32_t table, uint64_t version)
+{
+    rbt_cluster *cluster = context;
+    RBT_ASSERT(table < RBT_CONTROL_TABLES_MAX);
+    if (version > atomic_load_explicit(&cluster->stable[table], memory_order_relaxed)) {
+        atomic_store_explicit(&cluster->stable[table], version, memory_order_relaxed);
+    }
+}
+
 static rbt_status open_security(rbt_cluster *cluster, const char *path)
 {
     char key[RBT_KEY_TEXT];
@@ -157,7 +166,8 @@ static rbt_status join(rbt_cluster *cluster, const struct rbt_cluster_options *o
         .worker_count = cluster->is_reader ? options->threads : options->workers,
         .thread_count = options->threads,
         .context = cluster,
-        .on_bound = on_bound};
+        .on_bound = on_bound,
+        .on_stable = on_stable};
     return rbt_member_join(&member, &cluster->member);
 }
 

@@ -3,11 +3,13 @@
 #define RUBATO_CLIENT_CLUSTER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <rubato/cluster.h>
 
 #include "net/member.h"
 #include "net/security.h"
+#include "wire/control.h"
 
 struct rbt_cluster {
     rbt_member *member;
@@ -18,6 +20,9 @@ struct rbt_cluster {
     rbt_time cut_max;
     int32_t compression; /* enum rbt_compression; below 0: what suits the address */
     bool is_busy;        /* a job is open */
+
+    /* By table: all shards have the versions below. Relaxed: shards check what they are asked. */
+    atomic_uint_least64_t stable[RBT_CONTROL_TABLES_MAX];
 
     pthread_mutex_t mutex; /* rank LEAF; guards whom to tell of a new staleness */
     void *context;

@@ -102,6 +102,7 @@ static rbt_status set_table(struct remote *remote, const struct rbt_driver_call 
                                   .seed = schema->seed,
                                   .staleness = schema->staleness,
                                   .rows_expected = schema->rows_expected,
+                                  .is_synchronised = schema->is_synchronised,
                                   .must_exist = remote->driver.is_reader};
     struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
     struct rbt_block *block = done == NULL ? NULL : rbt_block_create(RBT_WIRE_SHORT_MAX);
@@ -259,6 +260,13 @@ static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 static uint64_t version_of(rbt_driver *driver, uint32_t shard)
 {
     return atomic_load_explicit(&remote_of(driver)->shared.versions[shard], memory_order_relaxed);
+}
+
+static uint64_t stable_of(rbt_driver *driver, uint32_t worker, uint32_t table)
+{
+    (void)worker;
+    RBT_ASSERT(table < RBT_CONTROL_TABLES_MAX);
+    return atomic_load_explicit(&remote_of(driver)->cluster->stable[table], memory_order_relaxed);
 }
 
 /* What each thread runs. */
@@ -427,6 +435,7 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .forget = forget,
                                           .floor = floor_of,
                                           .version = version_of,
+                                          .stable = stable_of,
                                           .run = run,
                                           .now = now,
                                           .spend = spend,
@@ -441,6 +450,7 @@ static const struct rbt_driver_ops reader_ops = {.step = step,
                                                  .forget = forget,
                                                  .floor = floor_of,
                                                  .version = version_of,
+                                                 .stable = stable_of,
                                                  .run = run,
                                                  .now = now,
                                                  .spend = spend,

@@ -201,6 +201,18 @@ static void send_bound(struct line *line, uint64_t number, int64_t staleness)
     send_block(line, block);
 }
 
+static void send_stable(struct line *line, const struct rbt_roster_effect *effect)
+{
+    const struct rbt_control_version version = {.table = effect->table, .version = effect->number};
+    const enum rbt_frame_kind kind = RBT_FRAME_STABLE;
+    struct rbt_block *block =
+        make_block(rbt_control_put_version(NULL, kind, effect->job, &version));
+    if (block != NULL) {
+        (void)rbt_control_put_version(block->data, kind, effect->job, &version);
+    }
+    send_block(line, block);
+}
+
 /* All parts of a round in one block, which all its receivers share. */
 static struct rbt_block *make_gathered(struct driver *driver,
                                        const struct rbt_roster_effect *effect)
@@ -225,6 +237,9 @@ static void perform_for(struct driver *driver, struct line *line,
         break;
     case RBT_ROSTER_BOUND:
         send_bound(line, effect->number, effect->staleness);
+        break;
+    case RBT_ROSTER_STABLE:
+        send_stable(line, effect);
         break;
     case RBT_ROSTER_DROP:
         send_plain(line, RBT_FRAME_DROP, effect->job);
@@ -373,6 +388,7 @@ static rbt_status hear_peer(struct line *line, const struct rbt_frame *frame,
 {
     struct driver *driver = line->driver;
     struct rbt_control_part part;
+    struct rbt_control_version version;
     int64_t staleness;
     rbt_status st;
     rbt_roster_hear(driver->roster, line->peer, rbt_clock_now());
@@ -393,6 +409,11 @@ static rbt_status hear_peer(struct line *line, const struct rbt_frame *frame,
         return st != RBT_OK ? st
                             : rbt_roster_bound(driver->roster, line->peer, frame->id, staleness,
                                                &driver->out);
+    case RBT_FRAME_VERSION:
+        st = rbt_control_get_version(body, &version);
+        return st != RBT_OK ? st
+                            : rbt_roster_version(driver->roster, line->peer, frame->id, &version,
+                                                 &driver->out);
     case RBT_FRAME_GOODBYE:
         return hear_goodbye(line, body);
     default:

@@ -442,6 +442,9 @@ static void welcome_back(rbt_roster *roster, uint32_t place, rbt_time now,
                                                    .number = roster->jobs[peer->job].bound_number,
                                                    .staleness = roster->jobs[peer->job].bound});
     }
+    if (peer->role == RBT_ROLE_WORKER) {
+        rbt_roster_repeat_stable(roster, place, out);
+    }
     if (peer->is_told) {
         rbt_roster_emit(out,
                         (struct rbt_roster_effect){.kind = RBT_ROSTER_FAILED,

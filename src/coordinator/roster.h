@@ -44,6 +44,7 @@ enum rbt_roster_effect_kind {
     RBT_ROSTER_PLAN,     /* send the peer its plan: rbt_roster_plan() */
     RBT_ROSTER_GATHERED, /* send the peer all parts of the round: rbt_roster_parts() */
     RBT_ROSTER_BOUND,    /* send the peer `number` and `staleness` */
+    RBT_ROSTER_STABLE,   /* send the peer `job`, `table` and `number`, a version */
     RBT_ROSTER_DROP,     /* send the peer, a server, that the job is over */
     RBT_ROSTER_FAILED,   /* send the peer `status` and `text` */
     RBT_ROSTER_GOODBYE,  /* answer the peer's goodbye; it is gone from the roster */
@@ -58,8 +59,9 @@ struct rbt_roster_effect {
     uint32_t peer;
     rbt_status status;
     uint64_t job;
-    uint64_t number; /* of the round or the bound */
+    uint64_t number; /* of the round, the bound or the version */
     int64_t staleness;
+    uint32_t table;
     const char *text; /* the roster's; valid until the next event */
 };
 
@@ -95,6 +97,12 @@ RBT_MUST_USE rbt_status rbt_roster_gather(rbt_roster *roster, uint32_t peer, uin
                                           struct rbt_roster_outbox *out);
 RBT_MUST_USE rbt_status rbt_roster_bound(rbt_roster *roster, uint32_t peer, uint64_t number,
                                          int64_t staleness, struct rbt_roster_outbox *out);
+
+/* It, a server, has the versions of a job's table below this one. When all servers have more than
+ * before, the job's processes are told. Fails like those. */
+RBT_MUST_USE rbt_status rbt_roster_version(rbt_roster *roster, uint32_t peer, uint64_t job,
+                                           const struct rbt_control_version *version,
+                                           struct rbt_roster_outbox *out);
 
 /* It says goodbye. */
 void rbt_roster_leave(rbt_roster *roster, uint32_t peer, const struct rbt_control_ending *ending,

@@ -35,6 +35,10 @@ void rbt_roster_free_job(struct rbt_roster_job *job)
         free_part(&job->parts[i]);
     }
     rbt_free(job->parts);
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        rbt_free(job->tables[i].versions);
+    }
+    rbt_free(job->tables);
     *job = (struct rbt_roster_job){.state = RBT_ROSTER_JOB_NONE};
 }
 
@@ -369,4 +373,97 @@ rbt_status rbt_roster_bound(rbt_roster *roster, uint32_t peer, uint64_t number, 
         }
     }
     return RBT_OK;
+}
+
+/* The job's table, made if it is not there. */
+static rbt_status find_table(const rbt_roster *roster, struct rbt_roster_job *job, uint32_t number,
+                             struct rbt_roster_table **table)
+{
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        if (job->tables[i].table == number) {
+            *table = &job->tables[i];
+            return RBT_OK;
+        }
+    }
+    struct rbt_roster_table *tables =
+        rbt_realloc(job->tables, (size_t)job->table_count + 1, sizeof *tables);
+    if (tables != NULL) {
+        job->tables = tables;
+        tables[job->table_count] = (struct rbt_roster_table){
+            .table = number,
+            .versions = rbt_calloc(roster->options.server_count, sizeof(uint64_t))};
+    }
+    if (tables == NULL || tables[job->table_count].versions == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate the versions of a table");
+    }
+    *table = &job->tables[job->table_count++];
+    return RBT_OK;
+}
+
+static struct rbt_roster_job *running_job(const rbt_roster *roster, uint64_t number)
+{
+    for (uint32_t i = 0; i < RBT_ROSTER_JOBS_MAX; i++) {
+        struct rbt_roster_job *job = &roster->jobs[i];
+        if (job->number == number && job->state == RBT_ROSTER_JOB_RUNNING) {
+            return job;
+        }
+    }
+    return NULL;
+}
+
+static void emit_stable(const struct rbt_roster_job *job, const struct rbt_roster_table *table,
+                        uint32_t peer, struct rbt_roster_outbox *out)
+{
+    rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_STABLE,
+                                                    .peer = peer,
+                                                    .job = job->number,
+                                                    .table = table->table,
+                                                    .number = table->stable});
+}
+
+rbt_status rbt_roster_version(rbt_roster *roster, uint32_t peer, uint64_t job,
+                              const struct rbt_control_version *version,
+                              struct rbt_roster_outbox *out)
+{
+    RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
+    const struct rbt_roster_peer *p = &roster->peers[peer];
+    if (p->role != RBT_ROLE_SERVER || !p->is_planned) {
+        return rbt_fail(RBT_E_PROTOCOL, "only a server of a running cluster may say so");
+    }
+    RBT_ASSERT(p->index < roster->options.server_count);
+    struct rbt_roster_job *j = running_job(roster, job);
+    if (j == NULL) { /* it is over, and the server has not heard it yet */
+        return RBT_OK;
+    }
+    struct rbt_roster_table *table = NULL;
+    const rbt_status st = find_table(roster, j, version->table, &table);
+    if (st != RBT_OK || version->version <= table->versions[p->index]) {
+        return st;
+    }
+    table->versions[p->index] = version->version;
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t i = 0; i < roster->options.server_count; i++) {
+        lowest = table->versions[i] < lowest ? table->versions[i] : lowest;
+    }
+    if (lowest <= table->stable) {
+        return RBT_OK;
+    }
+    table->stable = lowest;
+    for (uint32_t i = 0; i < RBT_ROSTER_PEERS_MAX; i++) {
+        if (is_worker_of(&roster->peers[i], place_of(roster, j))) {
+            emit_stable(j, table, i, out);
+        }
+    }
+    return RBT_OK;
+}
+
+void rbt_roster_repeat_stable(const rbt_roster *roster, uint32_t peer,
+                              struct rbt_roster_outbox *out)
+{
+    const struct rbt_roster_job *job = &roster->jobs[roster->peers[peer].job];
+    for (uint32_t i = 0; i < job->table_count; i++) {
+        if (job->tables[i].stable > 0) {
+            emit_stable(job, &job->tables[i], peer, out);
+        }
+    }
 }

@@ -49,6 +49,13 @@ enum rbt_roster_job_state {
     RBT_ROSTER_JOB_OVER, /* some of its peers are still there */
 };
 
+/* A table whose versions the servers tell. */
+struct rbt_roster_table {
+    uint32_t table;
+    uint64_t stable;    /* the lowest of them */
+    uint64_t *versions; /* by server */
+};
+
 struct rbt_roster_job {
     enum rbt_roster_job_state state;
     uint64_t number;
@@ -61,6 +68,8 @@ struct rbt_roster_job {
     struct rbt_roster_part *parts; /* its parts, by process: somebody may have missed them */
     uint64_t bound_number;
     int64_t bound;
+    struct rbt_roster_table *tables; /* that are synchronised */
+    uint32_t table_count;
     rbt_status status;
     char text[RBT_WIRE_TEXT_MAX];
 };
@@ -129,6 +138,10 @@ void rbt_roster_attach_readers(rbt_roster *roster, struct rbt_roster_outbox *out
 /* Ends the job, well or not: its peers and the servers are told. */
 void rbt_roster_end_job(rbt_roster *roster, struct rbt_roster_job *job, rbt_status status,
                         const char *text, struct rbt_roster_outbox *out);
+
+/* Says again to a process which versions all servers have. */
+void rbt_roster_repeat_stable(const rbt_roster *roster, uint32_t peer,
+                              struct rbt_roster_outbox *out);
 
 /* Says the missing part of "worker/0, worker/2" of a job that forms. */
 void rbt_roster_job_missing(rbt_roster *roster, struct rbt_roster_job *job,

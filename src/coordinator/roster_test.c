@@ -2,8 +2,8 @@
  * sleeps.
  *
  * The fixture holds a roster and what it wanted done last. Effects are compared as text, one letter
- * and the peer for each, in order: P plan, G gathered, B bound, D drop, F failed, g goodbye, L
- * lost, S started, E ended, X end; "P0 P1". */
+ * and the peer for each, in order: P plan, G gathered, B bound, V version, D drop, F failed, g
+ * goodbye, L lost, S started, E ended, X end; "P0 P1". */
 #include "base/test.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static int tear_down(void **state)
 /* What was wanted since the last call, as text. */
 static const char *effects(struct fixture *f)
 {
-    static const char letters[] = "PGBDFgLSEX";
+    static const char letters[] = "PGBVDFgLSEX";
     size_t used = 0;
     f->text[0] = '\0';
     for (size_t i = 0; i < f->out.count && used < sizeof f->text; i++) {

@@ -35,6 +35,7 @@ static void destroy(rbt_member *member)
     rbt_free(member->space);
     rbt_free(member->coordinator);
     rbt_block_unref(member->gathered);
+    rbt_member_free_tables(member);
     if (member->wake >= 0) {
         (void)close(member->wake);
     }

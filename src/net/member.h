@@ -59,6 +59,8 @@ struct rbt_member_options {
     bool (*is_alive)(void *context);                    /* false: no sign of life is given */
     void (*on_drop)(void *context, uint64_t job);       /* a server: the job is over */
     void (*on_bound)(void *context, int64_t staleness); /* see rbt_member_tell_bound() */
+    /* A worker process: all shards have the versions of the table below this one. */
+    void (*on_stable)(void *context, uint32_t table, uint64_t version);
 };
 
 /* What the coordinator has decided; the same for all but `index` and `worker_first`. */
@@ -91,6 +93,17 @@ RBT_MUST_USE rbt_status rbt_member_gather(rbt_member *member, const void *bytes,
 
 /* Tells all other processes of the job the new staleness; theirs call on_bound. */
 void rbt_member_tell_bound(rbt_member *member, int64_t staleness);
+
+/* A server: its shard, counted from its first one, has the versions of the job's table below this
+ * one. When all of them have more than the coordinator knows, it is told, after a moment, so that
+ * much becomes one message. Versions never decrease. Out of memory, it is not told at once. */
+struct rbt_member_version {
+    uint64_t job;
+    uint32_t table;
+    uint32_t shard;
+    uint64_t version;
+};
+void rbt_member_tell_version(rbt_member *member, const struct rbt_member_version *version);
 
 int rbt_member_alarm(const rbt_member *member);
 

@@ -18,11 +18,12 @@
 #include "net/address.h"
 #include "net/member_state.h"
 
-#define MS          INT64_C(1000000)
-#define BEAT_MAX    (500 * MS) /* between two signs of life */
-#define BACKOFF_MIN (10 * MS)
-#define BACKOFF_MAX (500 * MS)
-#define START_SLACK (3000 * MS) /* for the coordinator's own sentence about who is missing */
+#define MS            INT64_C(1000000)
+#define BEAT_MAX      (500 * MS) /* between two signs of life */
+#define VERSIONS_TIME MS         /* between two reports of what shards have */
+#define BACKOFF_MIN   (10 * MS)
+#define BACKOFF_MAX   (500 * MS)
+#define START_SLACK   (3000 * MS) /* for the coordinator's own sentence about who is missing */
 
 void rbt_member_signal(int descriptor)
 {
@@ -183,6 +184,32 @@ static struct rbt_block *make_goodbye(const rbt_member *member)
     return block;
 }
 
+/* Tells what the shards have more than the coordinator knows. */
+static void tell_versions(rbt_member *member)
+{
+    const rbt_time now = rbt_clock_now();
+    bool has_more = now >= member->versions_at;
+    while (has_more) { /* ends: what has been told is not told again */
+        struct rbt_control_version version;
+        struct rbt_block *block = NULL;
+        pthread_mutex_lock(&member->mutex);
+        const struct rbt_member_table *table = rbt_member_next_table(member, &version);
+        if (table != NULL) {
+            const enum rbt_frame_kind kind = RBT_FRAME_VERSION;
+            block = make_block(rbt_control_put_version(NULL, kind, table->job, &version));
+            if (block != NULL) {
+                (void)rbt_control_put_version(block->data, kind, table->job, &version);
+            }
+        }
+        pthread_mutex_unlock(&member->mutex);
+        has_more = table != NULL;
+        if (has_more) {
+            send_block(member, block);
+            member->versions_at = now + VERSIONS_TIME;
+        }
+    }
+}
+
 /* Says what others have left to be said. */
 static void speak(rbt_member *member)
 {
@@ -208,6 +235,9 @@ static void speak(rbt_member *member)
     for (size_t i = 0; i < count; i++) {
         send_block(member, blocks[i]);
     }
+    if (member->channel != NULL) {
+        tell_versions(member);
+    }
 }
 
 /* After a cut: what has not been answered has to be said again. */
@@ -217,6 +247,7 @@ static void speak_again(rbt_member *member)
     member->must_gather = member->is_gathering;
     member->must_bound = member->bound_number > 0;
     member->must_goodbye = member->must_leave;
+    rbt_member_forget_told(member);
     pthread_mutex_unlock(&member->mutex);
     speak(member);
 }
@@ -300,6 +331,26 @@ static rbt_status hear_bound(rbt_member *member, uint64_t number, struct rbt_wir
     return st;
 }
 
+static rbt_status hear_stable(rbt_member *member, struct rbt_wire_cursor body)
+{
+    struct rbt_control_version version;
+    const rbt_status st = rbt_control_get_version(body, &version);
+    if (st == RBT_OK && member->options.on_stable != NULL) {
+        member->options.on_stable(member->options.context, version.table, version.version);
+    }
+    return st;
+}
+
+static void hear_drop(rbt_member *member, uint64_t job)
+{
+    pthread_mutex_lock(&member->mutex);
+    rbt_member_drop_tables(member, job);
+    pthread_mutex_unlock(&member->mutex);
+    if (member->options.on_drop != NULL) {
+        member->options.on_drop(member->options.context, job);
+    }
+}
+
 static rbt_status hear_ending(rbt_member *member, uint16_t kind, struct rbt_wire_cursor body)
 {
     struct rbt_control_ending ending;
@@ -340,10 +391,12 @@ static rbt_status hear(rbt_member *member, const struct rbt_frame *frame, const 
         return hear_bound(member, frame->id, body);
     case RBT_FRAME_DROP:
         st = rbt_control_get_plain(body);
-        if (st == RBT_OK && member->options.on_drop != NULL) {
-            member->options.on_drop(member->options.context, frame->id);
+        if (st == RBT_OK) {
+            hear_drop(member, frame->id);
         }
         return st;
+    case RBT_FRAME_STABLE:
+        return hear_stable(member, body);
     case RBT_FRAME_FAILED:
     case RBT_FRAME_GOODBYE:
         return hear_ending(member, frame->kind, body);
@@ -524,13 +577,23 @@ static bool must_end(rbt_member *member)
     return must_end;
 }
 
+/* When there is something to say, unless somebody has more before. */
+static rbt_time next_time(rbt_member *member)
+{
+    pthread_mutex_lock(&member->mutex);
+    const bool must_version = member->must_version;
+    pthread_mutex_unlock(&member->mutex);
+    return must_version && member->versions_at < member->beat_at ? member->versions_at
+                                                                 : member->beat_at;
+}
+
 /* One turn with a connection. */
 static void turn(rbt_member *member)
 {
     struct pollfd fds[] = {
         {.fd = rbt_channel_socket(member->channel), .events = rbt_channel_wants(member->channel)},
         {.fd = member->wake, .events = POLLIN}};
-    const rbt_time left = member->beat_at - rbt_clock_now();
+    const rbt_time left = next_time(member) - rbt_clock_now();
     (void)poll(fds, 2, left <= 0 ? 0 : (int)(left / MS) + 1); /* an error leaves no events */
     if (fds[1].revents != 0) {
         drain_descriptor(member->wake);

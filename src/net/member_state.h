@@ -10,6 +10,14 @@
 #include "net/member.h"
 #include "wire/control.h"
 
+/* A table whose versions the coordinator is told of. */
+struct rbt_member_table {
+    uint64_t job;
+    uint32_t table;
+    uint64_t told;
+    uint64_t *versions; /* by shard of this server */
+};
+
 struct rbt_member {
     struct rbt_member_options options; /* texts are copies */
     char *coordinator;
@@ -34,6 +42,7 @@ struct rbt_member {
     rbt_time looked;
     rbt_time beat_at;
     rbt_time backoff;
+    rbt_time versions_at;            /* before this no VERSION is sent again */
     uint64_t bound_heard;            /* number of the last BOUND that came */
     char trouble[RBT_WIRE_TEXT_MAX]; /* how the last line ended before we were known, or "" */
 
@@ -53,6 +62,10 @@ struct rbt_member {
     uint64_t bound_number;
     int64_t bound;
     bool must_bound;
+    struct rbt_member_table *tables;
+    uint32_t table_count;
+    uint32_t table_max;
+    bool must_version; /* some of them have more than was told */
     bool must_leave;
     bool must_goodbye; /* has to be said, again */
     bool has_left;     /* it was answered, or nobody is there to answer */
@@ -63,6 +76,14 @@ struct rbt_member {
 
 /* Makes an eventfd readable. */
 void rbt_member_signal(int descriptor);
+
+/* What the coordinator is to be told of a server's tables: the next one, or NULL; all of it again;
+ * no more of a job. The mutex is held. */
+const struct rbt_member_table *rbt_member_next_table(rbt_member *member,
+                                                     struct rbt_control_version *version);
+void rbt_member_forget_told(rbt_member *member);
+void rbt_member_drop_tables(rbt_member *member, uint64_t job);
+void rbt_member_free_tables(rbt_member *member);
 
 /* The member's thread; `argument` is the member. */
 void *rbt_member_run(void *argument);

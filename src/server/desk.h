@@ -19,6 +19,8 @@ struct rbt_desk_table {
     bool is_open;
     bool is_sparse;
     bool has_rule;
+    bool is_synchronised;
+    uint64_t reported; /* version, if it is */
     uint32_t element_size;
     uint32_t width;
     struct rbt_wire_table as_told; /* by whoever opened it */
@@ -53,6 +55,7 @@ struct rbt_host {
     struct rbt_error_record why;
     struct rbt_desk_table *tables;
     uint32_t table_count;
+    bool has_synchronised; /* some of them are */
     struct rbt_lists lists;
     /* Requests that wait: those in slots are known to the shard, the others wait for a slot. */
     struct rbt_desk_request *slots;

@@ -535,7 +535,8 @@ static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table 
         (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
         (told->rule[0] == '\0' ||
          (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
-        told->staleness >= RBT_STALENESS_ANY && told->rows_expected < UINT32_MAX;
+        (told->rule[0] != '\0' || !told->is_synchronised) && told->staleness >= RBT_STALENESS_ANY &&
+        told->rows_expected < UINT32_MAX;
     return is_possible ? RBT_OK
                        : rbt_fail(RBT_E_PROTOCOL, "table \"%s\" is not possible", told->name);
 }
@@ -545,7 +546,8 @@ static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table 
     return strcmp(a->name, b->name) == 0 && a->type == b->type && a->layout == b->layout &&
            a->width == b->width && a->state_width == b->state_width && a->merge == b->merge &&
            a->init == b->init && a->partial == b->partial && a->a == b->a && a->b == b->b &&
-           a->seed == b->seed && strcmp(a->rule, b->rule) == 0;
+           a->seed == b->seed && a->is_synchronised == b->is_synchronised &&
+           strcmp(a->rule, b->rule) == 0;
 }
 
 /* Steps the shard with a table. A rule may not be here, or not want these parameters: it matters at
@@ -591,6 +593,7 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
                                      .staleness = told->staleness,
                                      .rows_expected = told->rows_expected,
                                      .rule = table->as_told.rule,
+                                     .is_synchronised = told->is_synchronised,
                                      .name = table->as_told.name};
     const rbt_status st = step_table(host, told->table, &schema);
     if (st != RBT_OK) {
@@ -599,6 +602,8 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
     table->is_open = true;
     table->is_sparse = told->layout == RBT_SPARSE;
     table->has_rule = told->rule[0] != '\0';
+    table->is_synchronised = told->is_synchronised;
+    host->has_synchronised = host->has_synchronised || told->is_synchronised;
     table->element_size = (uint32_t)rbt_merge_size(schema.type);
     table->width = told->width;
     host->table_count = told->table >= host->table_count ? told->table + 1 : host->table_count;
@@ -726,4 +731,18 @@ rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struc
         trim_scratch(host);
     }
     return st;
+}
+
+void rbt_host_report(rbt_host *host, void (*visit)(void *context, uint32_t table, uint64_t version),
+                     void *context)
+{
+    for (uint32_t i = 0; host->has_synchronised && i < host->table_count; i++) {
+        struct rbt_desk_table *table = &host->tables[i];
+        const uint64_t version = table->is_synchronised ? rbt_shard_version(host->shard, i) : 0;
+        RBT_ASSERT(!table->is_synchronised || version >= table->reported);
+        if (version > table->reported) {
+            table->reported = version;
+            visit(context, i, version);
+        }
+    }
 }

@@ -77,6 +77,10 @@ static inline bool rbt_host_is_failure(rbt_status status)
 /* Sends an ACK if the guest has pushed and heard nothing since. */
 void rbt_host_settle(rbt_host *host, struct rbt_guest *guest);
 
+/* Hands over the tables that are synchronised and whose version has grown since the last time. */
+void rbt_host_report(rbt_host *host, void (*visit)(void *context, uint32_t table, uint64_t version),
+                     void *context);
+
 /* The connection has ended. */
 void rbt_host_forget(rbt_host *host, struct rbt_guest *guest);
 

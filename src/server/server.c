@@ -1,6 +1,7 @@
 /* server/server.c - a server process: threads that own shards, and its line to the coordinator. */
 #include "server/server.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct server {
     rbt_shard_thread **threads;
     const char **addresses; /* where others find them */
     uint32_t count;
+    pthread_mutex_t mutex; /* rank SERVER; guards the member for on_version() */
     rbt_member *member;
 };
 
@@ -47,13 +49,28 @@ static bool is_everywhere(const char *address)
     return strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
 }
 
+/* A shard has a new version of a table; it may be that we are leaving already. */
+static void on_version(void *context, const struct rbt_member_version *version)
+{
+    struct server *server = context;
+    pthread_mutex_lock(&server->mutex);
+    if (server->member != NULL) {
+        rbt_member_tell_version(server->member, version);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
 static rbt_status start_thread(struct server *server, uint32_t index)
 {
     const struct rbt_server_options *options = server->options;
     char address[RBT_ADDRESS_MAX];
     rbt_status st = thread_address(options, index, address);
-    const struct rbt_shard_thread_options thread = {
-        .listen = address, .security = options->security, .log = options->log};
+    const struct rbt_shard_thread_options thread = {.listen = address,
+                                                    .security = options->security,
+                                                    .log = options->log,
+                                                    .on_version = on_version,
+                                                    .context = server,
+                                                    .index = index};
     st = st != RBT_OK ? st : rbt_shard_thread_create(&thread, &server->threads[index]);
     if (st != RBT_OK) {
         return st;
@@ -102,6 +119,13 @@ static uint32_t first_shard(const struct server *server, const struct rbt_member
     return UINT32_MAX;
 }
 
+static void set_member(struct server *server, rbt_member *member)
+{
+    pthread_mutex_lock(&server->mutex);
+    server->member = member;
+    pthread_mutex_unlock(&server->mutex);
+}
+
 static rbt_status join(struct server *server)
 {
     const struct rbt_server_options *options = server->options;
@@ -117,10 +141,12 @@ static rbt_status join(struct server *server)
                                               .context = server,
                                               .is_alive = is_alive,
                                               .on_drop = on_drop};
-    const rbt_status st = rbt_member_join(&member, &server->member);
+    rbt_member *joined = NULL;
+    const rbt_status st = rbt_member_join(&member, &joined);
     if (st != RBT_OK) {
         return st;
     }
+    set_member(server, joined);
     const struct rbt_member_plan *plan = rbt_member_plan(server->member);
     const uint32_t first = first_shard(server, plan);
     if (first == UINT32_MAX) {
@@ -143,10 +169,12 @@ static rbt_status serve(struct server *server)
     }
     st = st != RBT_OK ? st : join(server);
     st = st != RBT_OK ? st : rbt_member_wait(server->member);
-    if (server->member != NULL) {
+    rbt_member *member = server->member;
+    if (member != NULL) {
         struct rbt_error_record record;
         rbt_error_save(&record);
-        rbt_member_leave(server->member, st, st == RBT_OK ? NULL : record.message);
+        set_member(server, NULL); /* shards still run */
+        rbt_member_leave(member, st, st == RBT_OK ? NULL : record.message);
         rbt_error_restore(&record);
     }
     return st;
@@ -160,6 +188,8 @@ rbt_status rbt_server_run(const struct rbt_server_options *options)
                         options->threads);
     }
     struct server server = {.options = options};
+    const int error = pthread_mutex_init(&server.mutex, NULL);
+    RBT_ASSERT(error == 0);
     server.threads = rbt_calloc(options->threads, sizeof(rbt_shard_thread *));
     server.addresses = rbt_calloc(options->threads, sizeof(char *));
     const rbt_status st = server.threads == NULL || server.addresses == NULL
@@ -168,6 +198,7 @@ rbt_status rbt_server_run(const struct rbt_server_options *options)
     for (uint32_t i = 0; i < server.count; i++) {
         rbt_shard_thread_destroy(server.threads[i]);
     }
+    (void)pthread_mutex_destroy(&server.mutex); /* nobody holds it */
     rbt_free(server.threads);
     rbt_free(server.addresses);
     return st;

@@ -66,6 +66,7 @@ struct rbt_shard_thread {
     char address[RBT_ADDRESS_MAX];
     const rbt_security *security;
     FILE *log;
+    struct rbt_shard_thread_options options; /* on_version and what it is called with */
     pthread_t thread;
     bool is_running;
     atomic_int_least64_t seen; /* when the loop last went round */
@@ -456,11 +457,39 @@ static void settle_all(rbt_shard_thread *thread)
     }
 }
 
+/* A table of a host, for visit_version(). */
+struct reporter {
+    const rbt_shard_thread *thread;
+    uint64_t job;
+};
+
+static void visit_version(void *context, uint32_t table, uint64_t version)
+{
+    const struct reporter *reporter = context;
+    const struct rbt_shard_thread_options *options = &reporter->thread->options;
+    options->on_version(options->context, &(struct rbt_member_version){.job = reporter->job,
+                                                                       .table = table,
+                                                                       .shard = options->index,
+                                                                       .version = version});
+}
+
+/* Tells which tables have new versions; the core's mutex is held. */
+static void report(const rbt_shard_thread *thread, rbt_host *host)
+{
+    struct reporter reporter = {thread, rbt_host_job(host)};
+    if (thread->options.on_version != NULL) {
+        rbt_host_report(host, visit_version, &reporter);
+    }
+}
+
 static void before_sleep(void *context)
 {
     rbt_shard_thread *thread = context;
     lock(thread);
     settle_all(thread);
+    for (uint32_t i = 0; i < thread->host_count; i++) {
+        report(thread, thread->hosts[i]);
+    }
     unlock(thread);
 }
 
@@ -612,6 +641,7 @@ static rbt_status send_near(void *connection, const struct rbt_block *block)
             refuse_all(peer, st);
         } else if (peer->host != NULL) {
             rbt_host_settle(peer->host, &peer->guest);
+            report(peer->thread, peer->host);
         }
     }
     unlock(peer->thread);
@@ -695,6 +725,7 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
     *t = (rbt_shard_thread){.listener = -1,
                             .security = options->security,
                             .log = options->log,
+                            .options = *options,
                             .seen = rbt_clock_now()};
     int error = pthread_mutex_init(&t->mutex, NULL) | pthread_mutex_init(&t->core, NULL) |
                 pthread_cond_init(&t->alone, NULL);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "net/address.h"
+#include "net/member.h"
 #include "net/security.h"
 
 typedef struct rbt_shard_thread rbt_shard_thread;
@@ -22,6 +23,11 @@ struct rbt_shard_thread_options {
     const char *listen;           /* address */
     const rbt_security *security; /* NULL: plain */
     FILE *log;                    /* may be NULL */
+    /* Called when the shard has a new version of a job's table that is synchronised, with the
+     * core's mutex held; may be NULL. `index` is the caller's number of the thread. */
+    void (*on_version)(void *context, const struct rbt_member_version *version);
+    void *context;
+    uint32_t index;
 };
 
 /* Listens, and starts the thread. Until it knows who it is, everybody has to try again. */

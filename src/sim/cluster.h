@@ -161,12 +161,10 @@ typedef struct rbt_sim_cluster {
     struct rbt_member_effect *member_effects;
     struct rbt_link *coordinator_links;
     uint64_t expel_id;
-    rbt_time heard_last; /* when the coordinator last heard of anybody */
-    /* Of tables that are synchronised: the version that each server has told the coordinator of,
-     * (table_max, server_count); and that each process has been told by it, (table_max, nodes). */
+    rbt_time heard_last;  /* when the coordinator last heard of anybody */
     uint32_t table_count; /* one past the last table */
-    uint64_t *versions;
-    uint64_t *stable;
+    uint64_t *versions;   /* see sim/stable.h: (table_max, server_count) */
+    uint64_t *stable;     /* (table_max, node_count) */
 
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
@@ -236,7 +234,6 @@ void rbt_link_abandon(const rbt_sim_cluster *cluster, struct rbt_link *link);
 
 /* Every node is up and all links are as they were at first. */
 void rbt_sim_cluster_heal(rbt_sim_cluster *cluster);
-
 void rbt_fault_begin(rbt_sim_cluster *cluster, uint32_t index);
 void rbt_fault_end(rbt_sim_cluster *cluster, uint32_t index);
 
@@ -299,19 +296,5 @@ void rbt_coordinator_stop(rbt_sim_cluster *cluster);
 void rbt_coordinator_receive(rbt_sim_cluster *cluster, struct rbt_message *message);
 void rbt_coordinator_watch(rbt_sim_cluster *cluster);
 void rbt_coordinator_beat(rbt_sim_cluster *cluster, uint32_t node);
-
-/* --- stable.c: which versions of a table all servers have ------------------------------------ */
-
-/* After a step: tells the coordinator what has grown; or says all of it again. */
-void rbt_stable_report(rbt_sim_cluster *cluster, struct rbt_sim_server *server, bool is_again);
-
-/* A VERSION at the coordinator, a STABLE at a process; the coordinator says all of it again to a
- * process. */
-void rbt_stable_hear_version(rbt_sim_cluster *cluster, const struct rbt_message *message);
-void rbt_stable_hear(rbt_sim_cluster *cluster, const struct rbt_message *message);
-void rbt_stable_repeat(rbt_sim_cluster *cluster, uint32_t node);
-
-/* What a worker knows. */
-uint64_t rbt_stable_of(const rbt_sim_cluster *cluster, uint32_t worker, uint32_t table);
 
 #endif

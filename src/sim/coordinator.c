@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "sim/cluster.h"
+#include "sim/stable.h"
 
 #define BEAT_TIME    rbt_sim_time(0.5)
 #define SUSPECT_TIME rbt_sim_time(2.0)

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mutant.h"
 #include "sim/cluster.h"
+#include "sim/stable.h"
 
 enum {
     RANGE_MAX = 8,

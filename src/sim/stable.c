@@ -7,9 +7,10 @@
  * did, and are said again with every sign of life.
  *
  * Versions never decrease, over all runs of a job. */
+#include "sim/stable.h"
+
 #include "base/assert.h"
 #include "base/error.h"
-#include "sim/cluster.h"
 
 static uint64_t *version_at(const rbt_sim_cluster *cluster, uint32_t table, uint32_t server)
 {

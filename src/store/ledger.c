@@ -79,6 +79,7 @@ void rbt_ledger_reset(struct rbt_ledger *ledger, uint64_t stamp, uint64_t tag)
         w->is_known = false;
         w->has_left = false;
         w->versions = RBT_RULE_NO_VERSION;
+        w->limited_version = RBT_RULE_NO_VERSION;
         w->ahead_sequence = 0;
     }
 }
@@ -115,6 +116,7 @@ rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
         *hold = (struct rbt_hold){
             .stamp = read->stamp, .tag = read->tag, .version = RBT_RULE_NO_VERSION, .pins = pins};
     }
+    hold->is_limited = read->is_limited;
     w->is_known = true;
     if (read->overtaken > 0) {
         w->ahead_stamp = w->ahead_sequence > 0 ? w->ahead_stamp : read->stamp;

@@ -22,6 +22,7 @@ struct rbt_hold {
     uint64_t tag;     /* what the rule said at the read */
     uint64_t version; /* of the last message from it, RBT_RULE_NO_VERSION: there was none */
     uint32_t pins;    /* updates that wait */
+    bool is_limited;  /* the read was of some versions only, which the tag then names */
 };
 
 struct rbt_ledger_worker {
@@ -32,6 +33,10 @@ struct rbt_ledger_worker {
     bool is_known;     /* has read or updated the table */
     bool has_left;     /* and sends nothing more */
     uint64_t versions; /* its last read saw those below; RBT_RULE_NO_VERSION: all */
+    /* Of its last message from a limited read: the read's tag, and the message's version
+     * (RBT_RULE_NO_VERSION: there was none). */
+    uint64_t limited_tag;
+    uint64_t limited_version;
     /* Reads from this stamp on have overtaken messages up to this sequence, which were sent before
      * and know nothing of them; 0: none has. */
     uint64_t ahead_stamp;
@@ -57,6 +62,7 @@ struct rbt_ledger_read {
     uint64_t tag;
     uint64_t least;
     uint64_t overtaken;
+    bool is_limited;
 };
 RBT_MUST_USE rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
                                         const struct rbt_ledger_read *read);

@@ -230,10 +230,20 @@ rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, const struct rbt
                            uint64_t *stamp)
 {
     RBT_ASSERT(worker < ruling->ledger.worker_count);
+    const uint64_t tag = tag_now(ruling, worker, read->versions);
+    const bool is_limited = read->versions != RBT_RULE_NO_VERSION;
+    const struct rbt_ledger_worker *w = &ruling->ledger.workers[worker];
+    const struct rbt_hold *newest = w->count == 0 ? NULL : &w->holds[w->count - 1];
+    const bool is_special = is_limited || (newest != NULL && newest->is_limited);
+    if (newest != NULL && newest->stamp == ruling->count && is_special &&
+        (newest->tag != tag || newest->is_limited != is_limited)) {
+        ruling->count++; /* what comes from the last read must still be told from it */
+    }
     const struct rbt_ledger_read entry = {.stamp = ruling->count,
-                                          .tag = tag_now(ruling, worker, read->versions),
+                                          .tag = tag,
                                           .least = read->least,
-                                          .overtaken = read->overtaken};
+                                          .overtaken = read->overtaken,
+                                          .is_limited = is_limited};
     const rbt_status st = rbt_ledger_hold(&ruling->ledger, worker, &entry);
     if (st == RBT_OK) {
         *stamp = ruling->count;
@@ -248,6 +258,7 @@ uint64_t rbt_ruling_version(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
     RBT_ASSERT(ruling->gone <= ruling->newest);
+    RBT_ASSERT(ruling->clock_end >= 0);
     const uint64_t clocks = (uint64_t)ruling->clock_end;
     const uint64_t begun = ruling->newest < clocks ? ruling->newest : clocks;
     return begun < ruling->gone ? ruling->gone : begun;
@@ -311,6 +322,21 @@ static uint64_t map(const rbt_ruling *ruling, const struct rbt_rule_message *mes
     return version < ruling->gone ? ruling->gone : version;
 }
 
+/* The version of the worker's last message from the same read. Limited reads of the same versions
+ * are one and the same: whether there were two, as far as stamps can tell, depends on what came in
+ * between, which may differ from shard to shard; and an update must get the same version in all of
+ * them. */
+static uint64_t previous_of(const rbt_ruling *ruling, uint32_t worker, const struct rbt_hold *hold)
+{
+    const struct rbt_ledger_worker *w = &ruling->ledger.workers[worker];
+    RBT_ASSERT(worker < ruling->ledger.worker_count);
+    RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
+    if (hold == NULL || !hold->is_limited) {
+        return hold == NULL ? RBT_RULE_NO_VERSION : hold->version;
+    }
+    return w->limited_tag == hold->tag ? w->limited_version : RBT_RULE_NO_VERSION;
+}
+
 /* The message that a worker's update would be, computed from what it holds. */
 static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t worker,
                                             const struct rbt_hold *hold)
@@ -324,8 +350,19 @@ static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t w
         .count = ruling->count,
         .delay = ruling->count - base,
         .tag = hold == NULL ? tag_now(ruling, worker, RBT_RULE_NO_VERSION) : hold->tag,
-        .previous = hold == NULL ? RBT_RULE_NO_VERSION : hold->version,
+        .previous = previous_of(ruling, worker, hold),
         .version = RBT_RULE_NO_VERSION};
+}
+
+/* After a message from this read. */
+static void note_limited(struct rbt_ledger_worker *w, const struct rbt_hold *hold)
+{
+    RBT_ASSERT(hold->version != RBT_RULE_NO_VERSION);
+    RBT_ASSERT(!hold->is_limited || hold->tag != RBT_RULE_NO_VERSION);
+    if (hold->is_limited) {
+        w->limited_tag = hold->tag;
+        w->limited_version = hold->version;
+    }
 }
 
 /* A new message begins: it is counted, mapped and announced. */
@@ -343,6 +380,7 @@ static rbt_status begin_message(rbt_ruling *ruling, const struct rbt_bin_id *id,
     }
     if (hold != NULL) {
         hold->version = message.version;
+        note_limited(&ruling->ledger.workers[id->worker], hold);
     }
     ruling->message = message;
     ruling->last = *id;

@@ -197,6 +197,19 @@ size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status sta
     return finish(&w, kind, 0);
 }
 
+size_t rbt_control_put_version(char *to, enum rbt_frame_kind kind, uint64_t job,
+                               const struct rbt_control_version *version)
+{
+    RBT_ASSERT(kind == RBT_FRAME_VERSION || kind == RBT_FRAME_STABLE);
+    RBT_ASSERT(job > 0);
+    RBT_ASSERT(version->table < RBT_CONTROL_TABLES_MAX);
+    struct writer w = begin(to);
+    put_u32(&w, version->table);
+    put_u32(&w, 0);
+    put_u64(&w, version->version);
+    return finish(&w, kind, job);
+}
+
 size_t rbt_control_put_plain(char *to, enum rbt_frame_kind kind, uint64_t id)
 {
     RBT_ASSERT(kind == RBT_FRAME_BEAT || kind == RBT_FRAME_DROP);
@@ -485,6 +498,29 @@ rbt_status rbt_control_get_ending(struct rbt_wire_cursor body, struct rbt_contro
     RBT_ASSERT(ending->status <= RBT_OK);
     st = get_text(&body, ending->text, sizeof ending->text);
     return st == RBT_OK ? end(&body) : st;
+}
+
+rbt_status rbt_control_get_version(struct rbt_wire_cursor body, struct rbt_control_version *version)
+{
+    RBT_ASSERT(body.at <= body.end);
+    rbt_status st = need(&body, 2 * sizeof(uint64_t));
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_control_version read = {.table = take_u32(&body)};
+    const uint32_t zero = take_u32(&body);
+    read.version = take_u64(&body);
+    st = end(&body);
+    if (st == RBT_OK && zero != 0) {
+        st = broken("something in it where zeros should be");
+    }
+    if (st == RBT_OK && read.table >= RBT_CONTROL_TABLES_MAX) {
+        st = broken("a table in it that cannot be");
+    }
+    if (st == RBT_OK) {
+        *version = read;
+    }
+    return st;
 }
 
 rbt_status rbt_control_get_plain(struct rbt_wire_cursor body)

@@ -24,6 +24,7 @@ enum {
     RBT_CONTROL_ROLES = 3, /* enum rbt_role of net/member.h */
     RBT_CONTROL_SHARDS_MAX = 1 << 12,
     RBT_CONTROL_PARTS_MAX = 1 << 12,
+    RBT_CONTROL_TABLES_MAX = 1 << 12,
 };
 
 /* Addresses of shards. */
@@ -74,6 +75,13 @@ struct rbt_control_ending {
     char text[RBT_WIRE_TEXT_MAX];
 };
 
+/* VERSION: all shards of the sender, a server, have the versions of the table below this one.
+ * STABLE: the shards of all servers have them. The frame's id is the job's number. */
+struct rbt_control_version {
+    uint32_t table; /* below RBT_CONTROL_TABLES_MAX */
+    uint64_t version;
+};
+
 /* Writers return the bytes of the frame, a multiple of 8. `to` is aligned to 8, or NULL. Control
  * characters in texts become spaces, so that a sentence is one line wherever it is printed. */
 size_t rbt_control_put_join(char *to, const struct rbt_control_join *join);
@@ -84,6 +92,8 @@ size_t rbt_control_put_gathered(char *to, uint64_t round, const struct rbt_contr
 size_t rbt_control_put_bound(char *to, uint64_t number, int64_t staleness);
 size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status status,
                               const char *text);
+size_t rbt_control_put_version(char *to, enum rbt_frame_kind kind, uint64_t job,
+                               const struct rbt_control_version *version);
 size_t rbt_control_put_plain(char *to, enum rbt_frame_kind kind, uint64_t id); /* BEAT, DROP */
 
 /* Readers fail with RBT_E_PROTOCOL and a sentence if the body is not exactly what they read. */
@@ -96,6 +106,8 @@ RBT_MUST_USE rbt_status rbt_control_get_gather(struct rbt_wire_cursor body,
 RBT_MUST_USE rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, int64_t *staleness);
 RBT_MUST_USE rbt_status rbt_control_get_ending(struct rbt_wire_cursor body,
                                                struct rbt_control_ending *ending);
+RBT_MUST_USE rbt_status rbt_control_get_version(struct rbt_wire_cursor body,
+                                                struct rbt_control_version *version);
 RBT_MUST_USE rbt_status rbt_control_get_plain(struct rbt_wire_cursor body);
 
 /* GATHERED: how many parts there are, all of them checked; then each, as often as that. */

@@ -138,6 +138,20 @@ static void short_messages_come_back(void **state)
     assert_int_equal(staleness, -1);
     assert_only_whole(body, rbt_control_get_bound(from, &staleness));
 
+    const struct rbt_control_version told = {.table = 3, .version = UINT64_MAX};
+    struct rbt_control_version version;
+    body = body_of(rbt_control_put_version(frame_bytes, RBT_FRAME_STABLE, 7, &told),
+                   RBT_FRAME_STABLE, 7);
+    assert_ok(rbt_control_get_version(body, &version));
+    assert_int_equal(version.table, 3);
+    assert_int_equal(version.version, UINT64_MAX);
+    assert_only_whole(body, rbt_control_get_version(from, &version));
+    frame_bytes[RBT_FRAME_HEADER + 4] = 1;
+    assert_fails(rbt_control_get_version(body, &version), RBT_E_PROTOCOL, "where zeros should be");
+    frame_bytes[RBT_FRAME_HEADER + 4] = 0;
+    frame_bytes[RBT_FRAME_HEADER + 1] = RBT_CONTROL_TABLES_MAX >> 8;
+    assert_fails(rbt_control_get_version(body, &version), RBT_E_PROTOCOL, "a table in it");
+
     body = body_of(rbt_control_put_plain(frame_bytes, RBT_FRAME_DROP, 12), RBT_FRAME_DROP, 12);
     assert_ok(rbt_control_get_plain(body));
     assert_only_whole(body, rbt_control_get_plain(from));

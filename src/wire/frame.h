@@ -49,6 +49,8 @@ enum rbt_frame_kind {
     RBT_FRAME_DROP,
     RBT_FRAME_FAILED,
     RBT_FRAME_GOODBYE,
+    RBT_FRAME_VERSION, /* id: job */
+    RBT_FRAME_STABLE,  /* the same */
 };
 
 /* Flags. */

@@ -219,7 +219,7 @@ static void put_table(char **to, const struct rbt_wire_table *table)
     rbt_bytes_put_u64(to, (uint64_t)table->staleness);
     rbt_bytes_put_u64(to, table->rows_expected);
     rbt_bytes_put_u32(to, table->must_exist);
-    rbt_bytes_put_u32(to, 0);
+    rbt_bytes_put_u32(to, table->is_synchronised);
     RBT_ASSERT(*to == start + TABLE_BYTES);
     put_text(to, table->name, RBT_WIRE_NAME_MAX);
     put_text(to, table->rule, RBT_WIRE_RULE_MAX);
@@ -536,8 +536,9 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     read.staleness = (int64_t)rbt_bytes_get_u64(&cursor.at);
     read.rows_expected = rbt_bytes_get_u64(&cursor.at);
     const uint32_t must_exist = rbt_bytes_get_u32(&cursor.at);
-    const uint32_t zero = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t is_synchronised = rbt_bytes_get_u32(&cursor.at);
     read.must_exist = must_exist != 0;
+    read.is_synchronised = is_synchronised != 0;
     RBT_ASSERT(cursor.at == from->at + TABLE_BYTES);
     if (read.type > RBT_I64 || read.layout > RBT_SPARSE || read.merge > RBT_MERGE_OR ||
         read.init > RBT_INIT_NORMAL || read.partial > RBT_PARTIAL_SHOW) {
@@ -546,7 +547,7 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     if (read.staleness < RBT_STALENESS_ANY) {
         return wrong("TABLE", "a staleness below 0");
     }
-    if (must_exist > 1 || zero != 0) {
+    if (must_exist > 1 || is_synchronised > 1) {
         return wrong("TABLE", "bytes that mean nothing");
     }
     rbt_status text = get_text(&cursor, read.name, sizeof read.name);

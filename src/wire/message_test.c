@@ -40,6 +40,7 @@ static const struct rbt_wire_table TABLE = {.table = 1,
                                             .staleness = -1,
                                             .rows_expected = 1000,
                                             .must_exist = true,
+                                            .is_synchronised = true,
                                             .name = "weights",
                                             .rule = "ftrl:l1=2"};
 static const uint64_t KEYS[] = {10, 20, 30, 47};
@@ -384,6 +385,7 @@ static void check_table(const struct rbt_wire_table *table)
     assert_int_equal(table->staleness, TABLE.staleness);
     assert_int_equal(table->rows_expected, TABLE.rows_expected);
     assert_true(table->must_exist);
+    assert_true(table->is_synchronised);
     assert_string_equal(table->name, TABLE.name);
     assert_string_equal(table->rule, TABLE.rule);
 }
@@ -429,7 +431,7 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
 #define GOLDEN_TABLE                                                                               \
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
-    "01000000 00000000 7765696768747300 6674726c3a6c313d 3200000000000000 "
+    "01000000 01000000 7765696768747300 6674726c3a6c313d 3200000000000000 "
 
 static const struct {
     uint16_t kind;
@@ -586,7 +588,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_TABLE, 28, 2, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 56, (uint64_t)INT64_MIN, 8, "a staleness below 0");
     expect_refusal(RBT_FRAME_TABLE, 72, 2, 4, "mean nothing");
-    expect_refusal(RBT_FRAME_TABLE, 76, 1, 4, "mean nothing");
+    expect_refusal(RBT_FRAME_TABLE, 76, 2, 4, "mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 87, 'x', 1, "does not end");
     expect_refusal(RBT_FRAME_TABLE, 98, 'x', 1, "behind its end");
     expect_refusal(RBT_FRAME_DONE, 24, 1, 4, "a status that does not exist");

@@ -134,3 +134,26 @@ def test_rebalancing_runs_in_processes(rubato, data):
     here = summary(rubato.ok(*words, "--workers", "3"))
     spread = summary(rubato.ok("run", "--workers", "3", "--", *words))
     assert abs(here["objective"] - spread["objective"]) < 0.02
+
+
+@pytest.mark.parametrize("algo", ["linear", "mf"])
+def test_synchronised_servers_learn_as_well(rubato, data, algo):
+    words = train(data, algo, "--rule", "dynsgd", "--consistency", "ssp:2", "--epochs", "30",
+                  "--clocks-per-epoch", "4")
+    cluster = ["--workers", "3", "--servers", "2"]
+    best = summary(rubato.ok(*words, *cluster))["objective"]
+    spread = ["--server-threads", "2"]
+    for before in ([], ["run", *cluster, *spread, "--"], ["simulate", *cluster, "--"]):
+        after = [] if before else cluster
+        made = summary(rubato.ok(*before, *words, "--synchronise", *after))
+        assert made["objective"] < best * 1.1
+        assert made["versions_max"] > 0
+
+
+def test_only_versions_can_be_synchronised(rubato, data):
+    for rule in ("add", "consgd", "adagrad"):
+        result = rubato(*train(data, "linear", "--rule", rule, "--synchronise"))
+        assert result.returncode == 2, result.stderr
+        error = result.stderr
+        assert f'"--synchronise" does not go with rule "{rule}' in error
+        assert "--rule dynsgd" in error
