@@ -2,8 +2,8 @@
  *
  *     v <- mu v + g,   w <- w - lr v
  *
- *     cc -O2 -shared -fPIC -o momentum.so rule.c
- *     rubato train linear ... --rule ./momentum.so:lr=0.05,mu=0.9
+ *     cc -O2 -shared -fPIC -o momentum.so rule.c $(pkg-config --cflags rubato)
+ *     rubato train linear ... --rule ./momentum.so:lr=0.1,mu=0.9
  *
  * docs/rules.md explains what else a rule can do. */
 #include <math.h>

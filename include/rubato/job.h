@@ -110,6 +110,7 @@ struct rbt_job_stats {
     uint64_t rows;           /* rows that exist in all tables */
     uint64_t server_bytes;   /* memory of all tables at the shards */
     uint64_t rule_bytes;     /* how much of it rules need: state, snapshots, versions */
+    uint64_t rule_bytes_max; /* the same, most at a time and shard; over sockets: as of now */
     uint64_t versions_max;   /* most versions that a table had at a shard at a time */
     uint64_t snapshots_max;  /* most copies of a rule's state, the same */
 };

@@ -4,6 +4,12 @@
  * that come with Rubato are written on this interface, and so can yours be: a shared object with
  * one symbol, which needs to be linked with nothing (docs/rules.md, examples/rule.c):
  *
+ *     static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
+ *                              void **self)
+ *     {
+ *         return RBT_OK; // no parameters, no state, and workers push moves
+ *     }
+ *
  *     static rbt_status apply(void *self, const struct rbt_rule_message *message,
  *                             const struct rbt_rule_row *row)
  *     {
@@ -17,7 +23,8 @@
  *         .abi = RBT_RULE_ABI, .struct_size = sizeof rbt_rule, .name = "half",
  *         .summary = "Adds half of every update.", .create = create, .apply = apply};
  *
- *     cc -shared -fPIC -o half.so half.c      rubato train linear --rule ./half.so ...
+ *     cc -shared -fPIC -o half.so half.c $(pkg-config --cflags rubato)
+ *     rubato train linear --rule ./half.so ...
  *
  * Rules work on dense tables of RBT_F32. A shard calls its instances from one thread at a time,
  * with updates in the order in which they become visible; what a rule does must follow from its
@@ -30,10 +37,10 @@
  *   - a rule may have some of its state kept as it was at every such read (`snapshot_width`), and
  *     then sees it with the update: AdaRevision;
  *   - a rule may gather updates in versions (`parts`): map() says to which version an update
- * belongs, apply() adds it to that version's part of the row, and fold() says what the part means
- * for the row. Reads see the row with all parts folded in; when expire() says so, the version is
- * folded into the row for good: DynSGD. Or the part is hidden until the version expires and then
- *     applied as one update: aggregation.
+ *     belongs, apply() adds it to that version's part of the row, and fold() says what the part
+ *     means for the row. Reads see the row with all parts folded in; when expire() says so, the
+ *     version is folded into the row for good: DynSGD. Or the part is hidden until all workers
+ *     have completed the clock, and then applied as one update: aggregation.
  *
  * A row whose update is all zero has not been updated: no function is called for it. */
 #ifndef RUBATO_RULE_H
@@ -61,8 +68,8 @@ typedef enum rbt_rule_input {
 typedef enum rbt_rule_parts {
     RBT_PARTS_NONE,   /* updates change rows at once */
     RBT_PARTS_SHOWN,  /* updates gather in versions, which reads show */
-    RBT_PARTS_HIDDEN, /* the same, invisible until the version expires; then applied as one update
-                       */
+    RBT_PARTS_HIDDEN, /* the same, invisible until all workers have completed the version, which is
+                         the clock; then applied as one update. Without map() and expire() */
 } rbt_rule_parts;
 
 struct rbt_rule_setup {
@@ -150,8 +157,9 @@ struct rbt_rule {
     uint32_t struct_size;
     const char *name;
     const char *summary; /* one sentence */
-    /* Reads the parameters, fills in `needs`, and stores what all other functions get as `self`.
-     * Required. */
+    /* Reads the parameters, fills in `needs`, and stores what all other functions get as `self`,
+     * which is NULL at first. Required. Also called to check a text, and then destroyed at once; if
+     * it fails, destroy() is not called. */
     rbt_status (*create)(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self);
     void (*destroy)(void *self);
@@ -167,12 +175,12 @@ struct rbt_rule {
      * the table is of no more use, and the job ends with its sentence. */
     rbt_status (*apply)(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row);
-    /* Adds what a version's part means to the row's values, or to a copy of them. Required for
-     * RBT_PARTS_SHOWN. */
+    /* Adds what a version's part means to the row's values, or to a copy of them; changes nothing
+     * else. `delta` and `before` are NULL. Required for RBT_PARTS_SHOWN. */
     void (*fold)(void *self, const struct rbt_rule_version *version,
                  const struct rbt_rule_row *row);
-    /* Whether the version may go. Versions go in their order. NULL: shown ones when no worker's
-     * next message can be mapped to it, hidden ones when all workers have completed its clock. */
+    /* Whether the version may go. Versions go in their order. NULL: when no worker's next
+     * message can be mapped to it. */
     bool (*expire)(void *self, const struct rbt_rule_age *age);
     /* What a reader gets, instead of the values; `row->delta` is NULL. NULL: the values. */
     void (*read)(void *self, const struct rbt_rule_row *row, rbt_rule_purpose purpose,

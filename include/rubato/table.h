@@ -30,6 +30,8 @@
 #ifndef RUBATO_TABLE_H
 #define RUBATO_TABLE_H
 
+#include <stdbool.h>
+
 #include <rubato/job.h>
 
 #ifdef __cplusplus
@@ -136,6 +138,13 @@ struct rbt_table_options {
      * consistency says. 1 with REPLICA: the test that the paper on heterogeneous clusters prints.
      * Without effect where every read takes the newest: "essp", "asp", "auto" */
     uint32_t slack;
+    /* Reads take the newest version of the model that all shards have, so that no read sees an
+     * update in one shard and misses it in another because one of its messages was slow: partition
+     * synchronisation. For rules that show versions, such as "dynsgd". What is newer waits until
+     * the word goes round that all have it, the worker's own updates included, so that reads may
+     * lack a little more than the staleness says. Reads with staleness 0 need none of that, and are
+     * as without it. Nothing is sent ahead. */
+    bool is_synchronised;
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The

@@ -31,12 +31,6 @@ enum rbt_pull {
     RBT_PULL_PRINTED,   /* one clock later, as the paper on heterogeneous clusters prints it (E9) */
 };
 
-/* What the objective of an event, and with it --target, is about. */
-enum rbt_measure {
-    RBT_MEASURE_RUNNING, /* what workers have seen on the way, each on its own copy: free */
-    RBT_MEASURE_EXACT,   /* the model at the servers, on all training data */
-};
-
 enum { RBT_TRAIN_RULE_MAX = 1024 }; /* bytes of a rule with all its parameters */
 
 /* The options of every `train` (cli.md); filled in by the command line. */
@@ -52,12 +46,12 @@ struct rbt_train_options {
     int64_t servers;
     int32_t placement; /* rbt_placement, of the parameters */
     const char *consistency;
-    const char *rule; /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
-    int32_t pull;     /* enum rbt_pull */
-    double tiny;      /* updates smaller than this wait; NaN: as fits the rule */
+    const char *rule;     /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
+    int32_t pull;         /* enum rbt_pull */
+    bool is_synchronised; /* reads take the newest version that all shards have */
+    double tiny;          /* updates smaller than this wait; NaN: as fits the rule */
     int64_t seed;
     const char *model;          /* path, or NULL */
-    int32_t measure;            /* enum rbt_measure */
     double target;              /* NaN: none */
     int64_t patience;           /* 0: none */
     bool is_exact;              /* events tell the objective of the servers' model, not of copies */

@@ -107,9 +107,9 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     return st;
 }
 
-/* Sum of losses of the model on examples first .. end-1 of a share whose features are scaled. */
+/* Sum of losses of the model on a share; if its features are scaled, the weights must be, too. */
 static rbt_status measure_share(const struct rbt_linear_job *linear, const struct rbt_share *share,
-                                const float *scales, struct rbt_piece piece, double *loss)
+                                const float *scales, double *loss)
 {
     rbt_status st = RBT_OK;
     float *weights = rbt_calloc(share->key_count, sizeof *weights);
@@ -123,7 +123,7 @@ static rbt_status measure_share(const struct rbt_linear_job *linear, const struc
         }
         rbt_linear_model_margins(share, weights, rbt_linear_model_bias(linear->model), margins);
         *loss = 0.0;
-        for (size_t i = piece.first; i < piece.end; i++) {
+        for (size_t i = 0; i < share->count; i++) {
             *loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
                                  (double)share->labels[i])
                          .value;
@@ -134,21 +134,24 @@ static rbt_status measure_share(const struct rbt_linear_job *linear, const struc
     return st;
 }
 
-/* The examples that were a worker's at first. One that was lost at once has not taken its share;
- * its examples count all the same. */
+/* Measures a part of the examples. A worker that was lost at once has not taken its share; its
+ * examples count all the same. While workers are at work, their shares are theirs, and what is
+ * handed on is nobody's: then it is a part of the whole. */
 static rbt_status measure(void *argument, uint32_t index)
 {
     struct rbt_linear_job *linear = argument;
     struct rbt_linear_worker *w = &linear->workers[index];
-    if (linear->config.is_rebalanced) { /* its share changes, and some are on their way */
+    if (linear->whole.usage != NULL) {
         const uint64_t n = linear->examples.count;
-        const struct rbt_piece piece = {n * index / linear->worker_count,
-                                        n * (index + UINT64_C(1)) / linear->worker_count};
-        return measure_share(linear, &linear->whole.share, NULL, piece, &w->loss);
+        const uint64_t first = n * index / linear->measured_parts;
+        struct rbt_share part = linear->whole.share;
+        part.offsets += first;
+        part.labels += first;
+        part.count = n * (index + UINT64_C(1)) / linear->measured_parts - first;
+        return measure_share(linear, &part, NULL, &w->loss);
     }
     const rbt_status st = w->share.offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
-    const struct rbt_piece all = {0, w->share.count};
-    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, all, &w->loss);
+    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, &w->loss);
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
@@ -156,12 +159,16 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
     struct rbt_linear_job *linear = context;
     const struct rbt_model_array *weights = rbt_model_array_find(model, "weights");
     linear->model = model;
-    const rbt_status st = rbt_thread_run(linear->worker_count, measure, linear);
+    const uint32_t cores = rbt_thread_cores();
+    const bool has_whole = linear->whole.usage != NULL;
+    linear->measured_parts =
+        has_whole && cores < linear->worker_count ? cores : linear->worker_count;
+    const rbt_status st = rbt_thread_run(linear->measured_parts, measure, linear);
     if (st != RBT_OK) {
         return st;
     }
     double loss = 0.0;
-    for (uint32_t p = 0; p < linear->worker_count; p++) {
+    for (uint32_t p = 0; p < linear->measured_parts; p++) {
         loss += linear->workers[p].loss;
     }
     const struct rbt_kernels *kernels = rbt_choose_kernels();
@@ -227,7 +234,7 @@ static void free_data(struct rbt_linear_job *linear)
 
 static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
+/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
     {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
     {"adam", 0.005},  {"prox", 0.1},   {"sgd", 10},       {NULL, 0}};
@@ -335,7 +342,7 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
                              struct rbt_train_summary *summary)
 {
     rbt_status st = read_data(linear, linear->options);
-    if (st == RBT_OK && linear->config.is_rebalanced) {
+    if (st == RBT_OK && (linear->config.is_rebalanced || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
     }
     if (st == RBT_OK) {
@@ -479,7 +486,7 @@ static const struct rbt_option linear_options[] = {
      .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
              "uses the feature, or their sum, which goes further but needs short clocks: with "
              "four workers or more try it with --clocks-per-epoch 64. auto is the mean, and the "
-             "sum for rules that weigh moves."},
+             "sum for rules that weigh moves. Not for rules that take gradients."},
     {.name = "rebalance",
      .type = RBT_OPTION_FLAG,
      .offset = AT(is_rebalanced),

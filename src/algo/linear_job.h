@@ -34,7 +34,7 @@ struct rbt_linear_worker {
     double loss;          /* of the final model on this share */
 };
 
-/* All examples in the order that workers agree on, with --rebalance. */
+/* All examples in the order that workers agree on, with --rebalance or --exact. */
 struct rbt_linear_whole {
     struct rbt_share share; /* not scaled */
     double *usage;          /* (key_count, RBT_USAGE_WIDTH) */
@@ -63,6 +63,7 @@ struct rbt_linear_job {
     rbt_table *bias;
     rbt_table *usage;
     const struct rbt_model *model; /* being measured */
+    uint32_t measured_parts;       /* by so many threads */
 };
 
 /* --- linear_part.c: the callbacks begin, ready and end of training.h, and ------------------------
@@ -78,7 +79,8 @@ RBT_MUST_USE rbt_status rbt_linear_part_take(struct rbt_linear_job *linear, uint
 /* Accepts an empty part and leaves one. */
 void rbt_linear_part_free(struct rbt_linear_worker *w);
 
-/* For --rebalance, before workers run; and the end of it, which accepts an empty one. */
+/* For --rebalance and --exact, before workers run; and the end of it, which accepts an empty one.
+ */
 RBT_MUST_USE rbt_status rbt_linear_whole_take(struct rbt_linear_job *linear);
 void rbt_linear_whole_free(struct rbt_linear_whole *whole);
 

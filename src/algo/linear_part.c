@@ -146,7 +146,8 @@ static rbt_status count_parameters(const struct rbt_linear_job *linear, rbt_work
                                    uint64_t *count)
 {
     struct rbt_rows rows = {0};
-    const rbt_status st = rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, 0, &rows);
+    const rbt_status st =
+        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
     if (st == RBT_OK) {
         *count = rows.count + (linear->config.has_bias ? 1 : 0);
         rbt_rows_free(&rows);

@@ -184,7 +184,8 @@ static rbt_status tune_items(const struct mf *mf, rbt_worker *worker, struct mf_
 static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint64_t *count)
 {
     struct rbt_rows rows = {0};
-    const rbt_status st = rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, 0, &rows);
+    const rbt_status st =
+        rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
     if (st != RBT_OK) {
         return st;
     }
@@ -473,7 +474,7 @@ static void free_data(struct mf *mf)
     rbt_ratings_free(&mf->ratings);
 }
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/rules.md. */
+/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
     {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
     {"adam", 0.01},   {"prox", 0.1},   {"sgd", 0.03},     {NULL, 0}};
@@ -587,7 +588,7 @@ static const struct rbt_option mf_options[] = {
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers on an item: their mean, weighted by "
              "how many of its ratings each has, or their sum. auto is the mean, and the sum for "
-             "rules that weigh moves."},
+             "rules that weigh moves. Not for rules that take gradients."},
 };
 #undef AT
 

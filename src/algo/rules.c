@@ -20,13 +20,25 @@ static const char *parameters_of(const char *text)
     return colon == NULL ? last + strlen(last) : colon + 1;
 }
 
+/* Shards can be synchronised by versions, and by nothing else. */
+static rbt_status check_synchronised(const struct rbt_rules *rules, rbt_rule_parts parts)
+{
+    if (!rules->options->is_synchronised || parts == RBT_PARTS_SHOWN) {
+        return RBT_OK;
+    }
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "\"--synchronise\" does not go with rule \"%s\", which has no versions",
+        rules->is_plain ? "add" : rules->text);
+    return rbt_fail_hint(st, "Leave out --synchronise, or use --rule dynsgd.");
+}
+
 rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_rules *rules)
 {
     const char *text = options->rule;
     *rules = (struct rbt_rules){.options = options};
     rules->is_plain = text == NULL || strcmp(text, "add") == 0;
     if (rules->is_plain) {
-        return RBT_OK;
+        return check_synchronised(rules, RBT_PARTS_NONE);
     }
     if (strlen(text) >= sizeof rules->text) {
         return rbt_fail(RBT_E_INVALID, "the rule's text is too long: %zu bytes", strlen(text));
@@ -40,7 +52,7 @@ rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_ru
     struct rbt_rule_needs needs = {0};
     const rbt_status st = rbt_rule_check(text, 1, &needs);
     rules->has_gradients = needs.input == RBT_RULE_GRADIENTS;
-    return st;
+    return st != RBT_OK ? st : check_synchronised(rules, needs.parts);
 }
 
 bool rbt_rules_is(const struct rbt_rules *rules, const char *name)
@@ -102,6 +114,12 @@ rbt_status rbt_rules_combine(const struct rbt_rules *rules, int32_t *combine)
             rules->text);
         return rbt_fail_hint(st, "Leave out --combine, or use --rule add.");
     }
+    if (rules->has_gradients && *combine != RBT_COMBINE_AUTO) {
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID, "\"--combine\" does not go with rule \"%s\", which takes gradients",
+            rules->text);
+        return rbt_fail_hint(st, "Leave it out: the rule says what becomes of them.");
+    }
     if (*combine == RBT_COMBINE_AUTO) {
         *combine = is_weighing ? RBT_COMBINE_SUM : RBT_COMBINE_MEAN;
     }
@@ -140,6 +158,7 @@ void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *ta
     }
     const double tiny = rules->options->tiny;
     table->rule = rules->text;
+    table->is_synchronised = rules->options->is_synchronised;
     table->tiny = !isnan(tiny) ? tiny : rbt_rules_is(rules, "dynsgd") ? tiny_dynsgd : 0.0;
     if (rules->has_gradients) {
         table->overlay = RBT_OVERLAY_NONE;

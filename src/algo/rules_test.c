@@ -42,6 +42,8 @@ static void moves_are_summed_in_replicas(void **state)
     assert_int_equal(combine, RBT_COMBINE_SUM);
     combine = RBT_COMBINE_MEAN;
     assert_fails(rbt_rules_combine(&rules, &combine), RBT_E_INVALID, "\"--combine mean\"");
+    combine = RBT_COMBINE_SUM;
+    assert_ok(rbt_rules_combine(&rules, &combine));
     rbt_rules_apply(&rules, &table);
     assert_int_equal(table.overlay, RBT_OVERLAY_REPLICA);
     assert_int_equal(table.slack, 0);
@@ -51,6 +53,21 @@ static void moves_are_summed_in_replicas(void **state)
     rbt_rules_apply(&rules, &table);
     assert_int_equal(table.slack, 1);
     assert_true(table.tiny == 0.5);
+}
+
+static void gradients_are_not_combined(void **state)
+{
+    (void)state;
+    const struct rbt_train_options options = options_of("adagrad");
+    struct rbt_rules rules;
+    int32_t combine = RBT_COMBINE_AUTO;
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_combine(&rules, &combine));
+    combine = RBT_COMBINE_SUM;
+    assert_fails(rbt_rules_combine(&rules, &combine), RBT_E_INVALID,
+                 "\"--combine\" does not go with rule \"adagrad\", which takes gradients");
+    combine = RBT_COMBINE_MEAN;
+    assert_fails(rbt_rules_combine(&rules, &combine), RBT_E_INVALID, "which takes gradients");
 }
 
 static void parameters_are_found_added_and_dropped(void **state)
@@ -101,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(add_and_nothing_are_plain),
         cmocka_unit_test(moves_are_summed_in_replicas),
+        cmocka_unit_test(gradients_are_not_combined),
         cmocka_unit_test(parameters_are_found_added_and_dropped),
         cmocka_unit_test(step_sizes_come_from_one_place),
     };

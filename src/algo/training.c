@@ -124,22 +124,15 @@ static bool is_goal_reached(struct run *run, double objective)
 
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
  * observer's business and not training's. Collecting the model is not free, though: it is read
- * through the network like anything else. If nothing is asked for, nothing is collected. */
-static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_train_event *event)
+ * through the network like anything else. Without evaluation data nothing is collected. */
+static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_metrics *metrics)
 {
     const struct rbt_training *training = run->training;
-    const bool is_exact = training->options->measure == RBT_MEASURE_EXACT;
-    if (!training->has_eval && !is_exact) {
-        return RBT_OK;
-    }
     struct rbt_model model = {0};
     const int64_t staleness = rbt_table_staleness(run->figures);
     rbt_status st = training->task->collect(training->context, worker, staleness, &model);
-    if (st == RBT_OK && is_exact) {
-        st = training->task->objective(training->context, &model, &event->objective);
-    }
-    if (st == RBT_OK && training->has_eval) {
-        st = training->task->evaluate(training->context, &model, &event->eval);
+    if (st == RBT_OK) {
+        st = training->task->evaluate(training->context, &model, metrics);
     }
     rbt_model_free(&model);
     return st;
@@ -185,7 +178,9 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
                                         .epoch = (double)run->epochs_reported,
                                         .clock = clock,
                                         .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
-        st = evaluate_now(run, worker, &event);
+        if (training->has_eval) {
+            st = evaluate_now(run, worker, &event.eval);
+        }
         rbt_job_advise_staleness(rbt_worker_job(worker),
                                  rbt_guide_step(&run->guide, event.objective));
         if (st == RBT_OK && is_goal_reached(run, event.objective)) {

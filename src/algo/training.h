@@ -50,7 +50,7 @@ struct rbt_training_task {
     rbt_status (*collect)(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model);
     /* Exact objective on the training data; metrics on the evaluation data, if there is any. Also
-     * called by worker 0 while the others work, but not before all have done an epoch. */
+     * called by worker 0 while the others work or get ready. */
     rbt_status (*objective)(void *context, const struct rbt_model *model, double *objective);
     rbt_status (*evaluate)(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics);

@@ -18,6 +18,8 @@ struct config {
     int64_t examples;
     int64_t features;
     int64_t nonzeros;
+    int64_t columns;
+    int64_t vocabulary;
     int64_t users;
     int64_t items;
     int64_t ratings;
@@ -63,6 +65,44 @@ static const struct rbt_option sparse_options[] = {
      .max = 0.5,
      .value = "0.05",
      .help = "Share of labels that are turned around.",
+     .offset = AT(noise)},
+};
+
+static const struct rbt_option clicks_options[] = {
+    {.name = "examples",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 2147483648.0,
+     .value = "10k",
+     .help = "Lines of the file.",
+     .offset = AT(examples)},
+    {.name = "columns",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 4096,
+     .value = "20",
+     .help = "Columns; each has one value per line, which is a feature.",
+     .offset = AT(columns)},
+    {.name = "vocabulary",
+     .type = RBT_OPTION_INT,
+     .min = 2,
+     .max = 1e9,
+     .value = "10k",
+     .help = "Different values of the last column; the others have fewer, down to 2.",
+     .offset = AT(vocabulary)},
+    {.name = "power",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 10,
+     .value = "1.1",
+     .help = "How steeply frequency falls from value to value; 0: all alike.",
+     .offset = AT(power)},
+    {.name = "noise",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 0.5,
+     .value = "0.01",
+     .help = "Share of labels that are turned around; of the others a fifth are clicks.",
      .offset = AT(noise)},
 };
 
@@ -135,6 +175,18 @@ static rbt_status gen_sparse(const struct config *config)
     return rbt_generate_sparse(&options);
 }
 
+static rbt_status gen_clicks(const struct config *config)
+{
+    const struct rbt_generate_clicks options = {.path = config->out,
+                                                .seed = (uint64_t)config->seed,
+                                                .examples = (uint64_t)config->examples,
+                                                .columns = (uint64_t)config->columns,
+                                                .vocabulary = (uint64_t)config->vocabulary,
+                                                .power = config->power,
+                                                .noise = config->noise};
+    return rbt_generate_clicks(&options);
+}
+
 static rbt_status gen_ratings(const struct config *config)
 {
     const struct rbt_generate_ratings options = {.path = config->out,
@@ -162,6 +214,8 @@ struct kind {
 static const struct kind kinds[] = {
     {"sparse", "sparse examples with two classes, in libsvm's format", sparse_options,
      sizeof sparse_options / sizeof sparse_options[0], gen_sparse},
+    {"clicks", "clicks on advertisements, in libsvm's format: columns with heavy tails",
+     clicks_options, sizeof clicks_options / sizeof clicks_options[0], gen_clicks},
     {"ratings", "ratings of items by users, made from factors", ratings_options,
      sizeof ratings_options / sizeof ratings_options[0], gen_ratings},
 };
@@ -189,6 +243,7 @@ static void print_help(const struct kind *only)
     rbt_option_help(stdout, &common);
     puts("\nExamples:\n"
          "  rubato gen sparse --examples 1M --features 100k --out train.svm\n"
+         "  rubato gen clicks --examples 1M --vocabulary 100k --out clicks.svm\n"
          "  rubato gen ratings --users 10k --items 2k --ratings 1M --out ratings.csv");
 }
 

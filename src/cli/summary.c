@@ -81,6 +81,7 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);
+    rbt_json_count(json, "rule_bytes_max", stats->rule_bytes_max);
     rbt_json_count(json, "versions_max", stats->versions_max);
     rbt_json_count(json, "snapshots_max", stats->snapshots_max);
     if (!is_reproducible) {

@@ -18,9 +18,6 @@ enum { ALGO_COUNT_MAX = 64 };
 static const char *const pulls[] = {
     [RBT_PULL_CORRECTED] = "corrected", [RBT_PULL_PRINTED] = "printed", NULL};
 
-static const char *const measures[] = {
-    [RBT_MEASURE_RUNNING] = "running", [RBT_MEASURE_EXACT] = "exact", NULL};
-
 static const struct rbt_option train_options[] = {
     {.name = "data",
      .type = RBT_OPTION_LIST,
@@ -87,6 +84,11 @@ static const struct rbt_option train_options[] = {
      .help = "With rules that weigh moves: whether a worker fetches a fresh copy as soon as its "
              "staleness asks for it, or one clock later, as the paper prints it.",
      .offset = AT(options.pull)},
+    {.name = "synchronise",
+     .type = RBT_OPTION_FLAG,
+     .help = "With dynsgd and several servers: read the newest version that all of them have, "
+             "instead of what each has.",
+     .offset = AT(options.is_synchronised)},
     {.name = "tiny",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -102,14 +104,6 @@ static const struct rbt_option train_options[] = {
      .value = "1",
      .help = "Everything random comes from it.",
      .offset = AT(options.seed)},
-    {.name = "objective",
-     .type = RBT_OPTION_CHOICE,
-     .value = "running",
-     .choices = measures,
-     .help = "What is told, and compared with --target, after a pass: running is what workers saw "
-             "on the way, each on its own copy; exact is the servers' model on all training data, "
-             "which takes time.",
-     .offset = AT(options.measure)},
     {.name = "target",
      .type = RBT_OPTION_REAL,
      .value = "nan",

@@ -55,6 +55,9 @@ struct rbt_driver_ops {
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
     /* The shard's version as last heard of: if it has not changed, neither have its rows. */
     uint64_t (*version)(rbt_driver *driver, uint32_t shard);
+    /* Of a table that is synchronised: all shards have the versions below this one, as the worker
+     * last heard; never waits, and never decreases. */
+    uint64_t (*stable)(rbt_driver *driver, uint32_t worker, uint32_t table);
     /* Runs function(argument, index) for every worker of this process and waits for them, and for
      * those of other processes. The first failure of any worker is returned in every process. */
     rbt_status (*run)(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),

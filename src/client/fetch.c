@@ -177,11 +177,23 @@ static void take_stamps(const rbt_worker *worker, const struct rbt_portion *port
     }
 }
 
+/* Whether the read takes the versions that all shards have. With staleness 0 it has all that it
+ * may see in every shard anyway. A reader's tables are not told of versions. */
+static bool is_stable(const rbt_worker *worker, const rbt_table *table, int64_t need)
+{
+    return table->options.is_synchronised && !worker->job->driver->is_reader &&
+           need < rbt_client_clock(worker);
+}
+
 /* One call for each shard that owns rows of the target. */
 static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                          const struct rbt_fetch *fetch, struct sparse_sink *sink)
 {
     const uint64_t *least = list_dropped(worker, portion, fetch);
+    rbt_driver *driver = worker->job->driver;
+    const bool is_limited = is_stable(worker, portion->table, fetch->want.need);
+    const uint64_t stable =
+        is_limited ? driver->ops->stable(driver, worker->index, portion->table->id) : 0;
     size_t count = 0;
     for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
         struct rbt_batch batch = rbt_keylist_batch(fetch->want.target.keys, shard);
@@ -207,7 +219,9 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .applied = worker->applied + count * fetch->applied_count,
                       .applied_first = fetch->applied_first,
                       .applied_count = fetch->applied_count,
-                      .applied_least = least}};
+                      .applied_least = least,
+                      .is_stable = is_limited,
+                      .stable = stable}};
         if (portion->stamps != NULL) {
             say_base(worker, portion, fetch, &worker->calls[count]);
         }
@@ -290,7 +304,9 @@ bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *port
 uint64_t rbt_worker_row_subscription(const rbt_table *table, uint64_t key)
 {
     const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
-    return table->is_eager ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id) : 0;
+    return table->is_eager && !table->options.is_synchronised
+               ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id)
+               : 0;
 }
 
 /* Lays the overlay on what has been pulled. */

@@ -501,7 +501,9 @@ static rbt_status receive_greeting(struct rbt_link *link, const struct rbt_frame
     link->state = RBT_LINK_UP;
     link->up_at = link->heard_at;
     link->was_useful = false;
-    return send_again(link);
+    st = send_again(link);
+    /* A shard of this process says at once what it has against a message, and why in its answer. */
+    return link->is_near && st != RBT_E_NOMEM ? RBT_OK : st;
 }
 
 /* One frame. */

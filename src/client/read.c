@@ -43,6 +43,9 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
         return false;
     }
     rbt_driver *driver = worker->job->driver;
+    if (table->is_eager && table->options.is_synchronised) {
+        return row->fetched_at >= rbt_client_clock(worker); /* more may be shown of the same rows */
+    }
     return !table->is_eager ||
            driver->ops->version(driver, rbt_placement_shard(table->placement, row->key)) ==
                row->version;

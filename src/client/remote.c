@@ -182,6 +182,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
             stats->rows += done->figures[2];
             stats->server_bytes += done->figures[4];
             stats->rule_bytes += done->figures[5];
+            stats->rule_bytes_max += done->figures[5]; /* more is not told */
             stats->versions_max = higher(stats->versions_max, done->figures[6]);
             stats->snapshots_max = higher(stats->snapshots_max, done->figures[7]);
         } /* else the job has failed, and says so elsewhere */

@@ -227,17 +227,21 @@ bool rbt_set_is_fresh(const rbt_set *set)
 
 static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
 {
+    const rbt_table *table = set->portion->table;
+    /* Shards answer a request for versions when it comes; asked at different times they would
+     * answer with different ones. */
+    const bool may_ask = !table->options.is_synchronised;
     return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
                              .need = rbt_worker_need(set->worker, staleness),
-                             .subscription = set->portion->table->is_eager ? set->subscription : 0,
-                             .asked = set->subscription,
+                             .subscription = table->is_eager && may_ask ? set->subscription : 0,
+                             .asked = may_ask ? set->subscription : 0,
                              .stamps = set->stamps};
 }
 
 void rbt_set_ask(rbt_set *set)
 {
     const int64_t staleness = rbt_table_staleness(set->portion->table);
-    if (!is_hit(set, staleness)) {
+    if (!is_hit(set, staleness) && !set->portion->table->options.is_synchronised) {
         const struct rbt_want want = want_of(set, staleness);
         rbt_worker_ask(set->worker, set->portion, &want);
         set->is_asked = set->worker->job->driver->ops->ask != NULL;
@@ -247,7 +251,7 @@ void rbt_set_ask(rbt_set *set)
 bool rbt_set_has_answer(const rbt_set *set)
 {
     rbt_driver *driver = set->worker->job->driver;
-    return driver->ops->has_answer == NULL ||
+    return driver->ops->has_answer == NULL || set->portion->table->options.is_synchronised ||
            driver->ops->has_answer(driver, set->worker->index, set->subscription);
 }
 

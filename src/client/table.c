@@ -96,6 +96,8 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "updates can be tiny where real numbers are added";
     } else if (o->slack > RBT_CLIENT_STALENESS_MAX) {
         wrong = "that much slack is not possible";
+    } else if (o->is_synchronised && o->rule == NULL) {
+        wrong = "shards can be synchronised where a rule has versions, as \"dynsgd\" does";
     } else if (o->rule != NULL) {
         wrong = check_ruled(o);
     }
@@ -165,7 +167,8 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .rows_expected = share + more,
                                            .rule = table->rule,
                                            .code = table->code,
-                                           .name = table->name};
+                                           .name = table->name,
+                                           .is_synchronised = o->is_synchronised};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,
@@ -224,7 +227,14 @@ static rbt_status take_rule(rbt_table *table, const char *text)
         return rbt_fail_in(st, "table \"%s\"", table->name);
     }
     table->input = instance.needs.input;
+    const rbt_rule_parts parts = instance.needs.parts;
     rbt_rule_destroy(&instance);
+    if (table->options.is_synchronised && parts != RBT_PARTS_SHOWN) {
+        return rbt_fail(RBT_E_INVALID,
+                        "table \"%s\": rule \"%s\" has no versions that shards could be "
+                        "synchronised by",
+                        table->name, table->code->name);
+    }
     if (table->input == RBT_RULE_GRADIENTS && table->options.overlay == RBT_OVERLAY_REPLICA) {
         return rbt_fail(RBT_E_INVALID,
                         "table \"%s\": rule \"%s\" takes gradients, which cannot be added to a "
@@ -303,7 +313,7 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->state_width == present->state_width &&
            wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
            wanted->keys_max == present->keys_max && wanted->tiny == present->tiny &&
-           wanted->slack == present->slack;
+           wanted->slack == present->slack && wanted->is_synchronised == present->is_synchronised;
 }
 
 /* Whether the table has this rule, or none. */

@@ -53,6 +53,7 @@ struct rbt_shard_table {
     const char *rule;            /* its text; NULL or "": updates are merged */
     const struct rbt_rule *code; /* the rule that the text names; drivers find it */
     const char *name;            /* of the table, for the rule */
+    bool is_synchronised;        /* drivers tell workers which versions all shards have */
 };
 
 struct rbt_shard_event {

@@ -1,4 +1,4 @@
-/* data/generate.c - examples from a logistic model, ratings from a product of factors.
+/* data/generate.c - examples and clicks from logistic models, ratings from a product of factors.
  *
  * Everything is rounded to the decimals that are written before it is used, so that the files hold
  * exactly the numbers that the labels and ratings were made from.
@@ -27,6 +27,10 @@ enum {
     STREAM_LOADS,
     STREAM_USER_FACTORS,
     STREAM_ITEM_FACTORS,
+    STREAM_CLICKS,
+    STREAM_CLICK_WEIGHTS,
+    STREAM_CLICK_CHOICE,
+    STREAM_CLICK_SAMPLE,
 };
 
 enum {
@@ -34,11 +38,16 @@ enum {
     TRUTH_DECIMALS = 6,
     COUNT_MAX = 1 << 30, /* of features, users and items: what one would wait for */
     RANK_MAX = 4096,
+    COLUMN_COUNT_MAX = 4096,
+    SAMPLE_COUNT = 4096, /* examples by which the bias is set */
 };
 
 static const double value_unit = 1e-4;
 static const double truth_unit = 1e-6;
 static const double margin_deviation = 3;   /* of w.x: labels are clear, but not certain */
+static const double click_rate = 0.2;       /* as in public data sets, which drop many misses */
+static const double click_deviation = 2;    /* of the sum of weights */
+static const double click_share = 0.2;      /* of features that have a weight */
 static const double rating_mean = 3;        /* of the product of two factors */
 static const double factor_deviation = 0.5; /* of an element of a factor, relative to its mean */
 static const double item_power = 0.8;       /* of the popularity of items */
@@ -179,6 +188,192 @@ rbt_status rbt_generate_sparse(const struct rbt_generate_sparse *options)
     rbt_pick_deinit(&pick);
     rbt_free(values);
     rbt_free(weights);
+    return st;
+}
+
+/* --- Clicks ---------------------------------------------------------------------------------- */
+
+static rbt_status check_clicks(const struct rbt_generate_clicks *options)
+{
+    if (options->examples == 0 || options->examples > (uint64_t)1 << 31) {
+        return out_of_range(options->path, "there must be 1 to 2^31 examples");
+    }
+    if (options->columns == 0 || options->columns > COLUMN_COUNT_MAX) {
+        return out_of_range(options->path, "there must be 1 to 4096 columns");
+    }
+    if (options->vocabulary < 2 || options->vocabulary > COUNT_MAX / options->columns) {
+        return out_of_range(options->path,
+                            "the vocabulary must be from 2 to 2^30 divided by the columns");
+    }
+    if (!(options->power >= 0 && options->power <= 10)) {
+        return out_of_range(options->path, "the power must be from 0 to 10");
+    }
+    if (!(options->noise >= 0 && options->noise <= 0.5)) {
+        return out_of_range(options->path, "the noise must be from 0 to 0.5");
+    }
+    return RBT_OK;
+}
+
+/* What the clicks are made from. */
+struct click_model {
+    struct rbt_pick *picks; /* of a value, per column */
+    uint64_t *firsts;       /* index of each column's first feature; behind them: how many */
+    float *weights;
+    double bias;
+    uint64_t *features; /* of the example at hand */
+};
+
+static void free_click_model(const struct rbt_generate_clicks *options, struct click_model *model)
+{
+    for (uint64_t c = 0; c < options->columns && model->picks != NULL; c++) {
+        rbt_pick_deinit(&model->picks[c]);
+    }
+    rbt_free(model->picks);
+    rbt_free(model->firsts);
+    rbt_free(model->weights);
+    rbt_free(model->features);
+}
+
+/* Values of a column: few of the first ones, such as a device or an hour, more and more of the
+ * others. */
+static uint64_t column_size(const struct rbt_generate_clicks *options, uint64_t column)
+{
+    const double last = (double)options->columns - 1;
+    const double place = last > 0 ? (double)column / last : 1;
+    return (uint64_t)llround(2 * pow((double)options->vocabulary / 2, place));
+}
+
+/* Draws an example; the sum of its weights. */
+static double draw_click(const struct rbt_generate_clicks *options, struct click_model *model,
+                         struct rbt_rng *rng)
+{
+    double sum = 0;
+    for (uint64_t c = 0; c < options->columns; c++) {
+        model->features[c] = model->firsts[c] + rbt_pick_draw(&model->picks[c], rng, 1)[0];
+        sum += (double)model->weights[model->features[c]];
+    }
+    return sum;
+}
+
+/* The bias with which clicks are as frequent as they should be in a sample, by halving an interval
+ * that it is in. */
+static double find_bias(const struct rbt_generate_clicks *options, struct click_model *model,
+                        double *sums)
+{
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, options->seed, STREAM_CLICK_SAMPLE, 0);
+    for (int i = 0; i < SAMPLE_COUNT; i++) {
+        sums[i] = draw_click(options, model, &rng);
+    }
+    double low = -100;
+    double high = 100;
+    for (int step = 0; step < 40; step++) { /* 200 / 2^40 is less than what is written */
+        const double middle = (low + high) / 2;
+        double rate = 0;
+        for (int i = 0; i < SAMPLE_COUNT; i++) {
+            rate += 1 / (1 + exp(-(middle + sums[i])));
+        }
+        *(rate < click_rate * SAMPLE_COUNT ? &low : &high) = middle;
+    }
+    return (double)in_units((low + high) / 2, truth_unit) * truth_unit;
+}
+
+static void draw_click_weights(const struct rbt_generate_clicks *options, struct click_model *model)
+{
+    const double deviation = click_deviation / sqrt(click_share * (double)options->columns);
+    for (uint64_t k = 0; k < model->firsts[options->columns]; k++) {
+        struct rbt_rng rng;
+        rbt_rng_init(&rng, options->seed, STREAM_CLICK_CHOICE, k);
+        if (rbt_rng_uniform(&rng) < click_share) {
+            const double draw = rbt_rng_normal_at(options->seed, STREAM_CLICK_WEIGHTS, k);
+            model->weights[k] =
+                (float)((double)in_units(deviation * draw, truth_unit) * truth_unit);
+        }
+    }
+}
+
+static rbt_status make_click_model(const struct rbt_generate_clicks *options,
+                                   struct click_model *model)
+{
+    model->picks = rbt_calloc(options->columns, sizeof *model->picks);
+    model->firsts = rbt_calloc(options->columns + 1, sizeof *model->firsts);
+    model->features = rbt_calloc(options->columns, sizeof *model->features);
+    double *sums = rbt_calloc(SAMPLE_COUNT, sizeof *sums);
+    bool has_memory = model->picks != NULL && model->firsts != NULL && model->features != NULL;
+    for (uint64_t c = 0; c < options->columns && has_memory; c++) {
+        const uint64_t size = column_size(options, c);
+        model->firsts[c + 1] = model->firsts[c] + size;
+        has_memory = rbt_pick_init(&model->picks[c], size, options->power, 1);
+    }
+    if (has_memory) {
+        model->weights = rbt_calloc(model->firsts[options->columns], sizeof *model->weights);
+    }
+    const rbt_status st =
+        model->weights == NULL || sums == NULL ? out_of_memory(options->path) : RBT_OK;
+    if (st == RBT_OK) {
+        draw_click_weights(options, model);
+        model->bias = find_bias(options, model, sums);
+    }
+    rbt_free(sums);
+    return st;
+}
+
+static rbt_status write_click_model(const struct rbt_generate_clicks *options,
+                                    const struct click_model *model)
+{
+    struct rbt_writer truth;
+    const rbt_status st = open_truth(options->path, &truth);
+    if (st != RBT_OK) {
+        return st;
+    }
+    rbt_writer_text(&truth, "bias ");
+    rbt_writer_fixed(&truth, in_units(model->bias, truth_unit), TRUTH_DECIMALS);
+    rbt_writer_text(&truth, "\n");
+    for (uint64_t k = 0; k < model->firsts[options->columns] && rbt_writer_is_well(&truth); k++) {
+        if (model->weights[k] != 0) {
+            rbt_writer_whole(&truth, k + 1);
+            rbt_writer_text(&truth, " ");
+            rbt_writer_fixed(&truth, in_units((double)model->weights[k], truth_unit),
+                             TRUTH_DECIMALS);
+            rbt_writer_text(&truth, "\n");
+        }
+    }
+    return rbt_writer_close(&truth);
+}
+
+static rbt_status write_clicks(const struct rbt_generate_clicks *options, struct click_model *model)
+{
+    struct rbt_writer data;
+    const rbt_status st = rbt_writer_open(options->path, &data);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, options->seed, STREAM_CLICKS, 0);
+    for (uint64_t i = 0; i < options->examples && rbt_writer_is_well(&data); i++) {
+        const double margin = model->bias + draw_click(options, model, &rng);
+        rbt_writer_text(&data, draw_label(&rng, margin, options->noise) ? "+1" : "-1");
+        for (uint64_t c = 0; c < options->columns; c++) {
+            rbt_writer_text(&data, " ");
+            rbt_writer_whole(&data, model->features[c] + 1);
+            rbt_writer_text(&data, ":1");
+        }
+        rbt_writer_text(&data, "\n");
+    }
+    return rbt_writer_close(&data);
+}
+
+rbt_status rbt_generate_clicks(const struct rbt_generate_clicks *options)
+{
+    rbt_status st = check_clicks(options);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct click_model model = {0};
+    st = make_click_model(options, &model);
+    st = st != RBT_OK ? st : write_click_model(options, &model);
+    st = st != RBT_OK ? st : write_clicks(options, &model);
+    free_click_model(options, &model);
     return st;
 }
 

@@ -25,6 +25,24 @@ struct rbt_generate_sparse {
  * lines `key weight`. Fails with RBT_E_INVALID (an option out of range), RBT_E_IO, RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_generate_sparse(const struct rbt_generate_sparse *options);
 
+/* Examples in LIBSVM's format as those of advertisements (`rubato gen clicks`). */
+struct rbt_generate_clicks {
+    const char *path;
+    uint64_t seed;
+    uint64_t examples;
+    uint64_t columns; /* each has one value per example */
+    uint64_t
+        vocabulary; /* values of the last column, from 2; the first has 2, or as many if alone */
+    double power;   /* value k of a column is about k^-power times as frequent as value 1 */
+    double noise;   /* probability that a label is turned around, from 0 to 0.5 */
+};
+
+/* Writes examples with one feature of value 1 per column; a value of a column is a feature, those
+ * of the first column come first, keys start at 1. Every fifth or so has a weight, and the labels
+ * are +1 with P = 1 / (1 + exp(-(bias + sum of weights))), one in five in all before noise. The
+ * truth is a line `bias B` and lines `key weight` of the features that have one. Fails as above. */
+RBT_MUST_USE rbt_status rbt_generate_clicks(const struct rbt_generate_clicks *options);
+
 /* Lines `user,item,rating` after a header (`rubato gen ratings`). */
 struct rbt_generate_ratings {
     const char *path;

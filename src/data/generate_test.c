@@ -19,6 +19,13 @@ static struct rbt_generate_sparse sparse = {.path = "a.svm",
                                             .nonzeros = 20,
                                             .power = 1.1,
                                             .noise = 0};
+static struct rbt_generate_clicks clicks = {.path = "clicks.svm",
+                                            .seed = 7,
+                                            .examples = 4000,
+                                            .columns = 12,
+                                            .vocabulary = 1000,
+                                            .power = 1.1,
+                                            .noise = 0};
 static struct rbt_generate_ratings ratings = {.path = "ratings.csv",
                                               .seed = 7,
                                               .users = 50,
@@ -37,17 +44,20 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    static const char *const names[] = {"a.svm", "a.svm.truth", "ratings.csv", "ratings.csv.truth"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const names[] = {"a.svm", "clicks.svm", "ratings.csv"};
+    for (size_t i = 0; i < 3; i++) {
+        char truth[32];
+        (void)snprintf(truth, sizeof truth, "%s.truth", names[i]); /* it fits */
         (void)unlink(names[i]);
+        (void)unlink(truth);
     }
     return chdir("/") == 0 && rmdir(*state) == 0 ? 0 : -1; /* no other file was left */
 }
 
-static void read_examples(struct rbt_examples *examples)
+static void read_examples(const char *path, struct rbt_examples *examples)
 {
     const struct rbt_data_options options = {
-        .paths = &sparse.path, .path_count = 1, .has_binary_label = true};
+        .paths = &path, .path_count = 1, .has_binary_label = true};
     assert_ok(rbt_examples_read(&options, examples));
 }
 
@@ -71,7 +81,7 @@ static void sparse_examples_have_the_shape_asked_for(void **state)
     (void)state;
     struct rbt_examples examples = {0};
     assert_ok(rbt_generate_sparse(&sparse));
-    read_examples(&examples); /* which checks that keys increase and start at 1 */
+    read_examples(sparse.path, &examples); /* which checks that keys increase and start at 1 */
     assert_int_equal(examples.count, sparse.examples);
     size_t firsts = 0;
     size_t lasts = 0;
@@ -94,7 +104,7 @@ static void labels_follow_the_logistic_model(void **state)
     static double weights[301];
     struct rbt_examples examples = {0};
     assert_ok(rbt_generate_sparse(&sparse));
-    read_examples(&examples);
+    read_examples(sparse.path, &examples);
     read_weights(weights);
     double expected = 0;
     double agreeing = 0;
@@ -112,6 +122,81 @@ static void labels_follow_the_logistic_model(void **state)
     assert_true(expected / count > 0.75);
     assert_true(fabs(agreeing - expected) / count < 0.035);
     assert_true(fabs(positive / count - 0.5) < 0.05);
+    rbt_examples_free(&examples);
+}
+
+/* Each column has keys of its own, and the first value of the last is the most popular one. */
+static void clicks_have_one_value_per_column(void **state)
+{
+    (void)state;
+    struct rbt_examples examples = {0};
+    assert_ok(rbt_generate_clicks(&clicks));
+    read_examples(clicks.path, &examples); /* which checks that keys increase */
+    assert_int_equal(examples.count, clicks.examples);
+    const size_t columns = clicks.columns;
+    uint64_t lowest[12];
+    uint64_t highest[12] = {0};
+    memset(lowest, 0xff, sizeof lowest);
+    for (size_t i = 0; i < examples.count; i++) {
+        assert_int_equal(examples.offsets[i + 1] - examples.offsets[i], columns);
+        for (size_t c = 0; c < columns; c++) {
+            const uint64_t key = examples.keys[examples.offsets[i] + c];
+            assert_true(examples.values[examples.offsets[i] + c] == 1);
+            lowest[c] = key < lowest[c] ? key : lowest[c];
+            highest[c] = key > highest[c] ? key : highest[c];
+        }
+    }
+    for (size_t c = 1; c < columns; c++) {
+        assert_true(highest[c - 1] < lowest[c]);
+    }
+    size_t firsts = 0;
+    for (size_t i = 0; i < examples.count; i++) {
+        firsts += examples.keys[examples.offsets[i + 1] - 1] == lowest[columns - 1];
+    }
+    assert_int_equal(lowest[0], 1);
+    assert_int_equal(highest[0], 2);
+    assert_in_range(highest[columns - 1] - lowest[columns - 1], 500, 999); /* the tail is used */
+    assert_in_range(firsts, examples.count / 20, examples.count / 2);
+    rbt_examples_free(&examples);
+}
+
+/* As many clicks as the model of the truth expects, which is one in five; and those where it
+ * expects more are more. 4000 labels make 5 standard deviations about 0.03. */
+static void clicks_follow_the_truth(void **state)
+{
+    (void)state;
+    static double weights[8000];
+    double bias = 0;
+    struct rbt_examples examples = {0};
+    assert_ok(rbt_generate_clicks(&clicks));
+    read_examples(clicks.path, &examples);
+    FILE *file = fopen("clicks.svm.truth", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "bias %lf", &bias), 1);
+    unsigned key = 0;
+    double weight = 0;
+    size_t count = 0;
+    for (; fscanf(file, "%u %lf", &key, &weight) == 2; count++) {
+        assert_in_range(key, 1, 7999);
+        weights[key] = weight;
+    }
+    (void)fclose(file);
+    assert_true(count > 100);
+    double expected[2] = {0};
+    double found[2] = {0};
+    for (size_t i = 0; i < examples.count; i++) {
+        double margin = bias;
+        for (uint64_t k = examples.offsets[i]; k < examples.offsets[i + 1]; k++) {
+            margin += weights[examples.keys[k]];
+        }
+        const bool is_likely = margin > -1;
+        expected[is_likely] += 1 / (1 + exp(-margin)) / (double)examples.count;
+        found[is_likely] += (examples.labels[i] > 0 ? 1 : 0) / (double)examples.count;
+    }
+    assert_true(fabs(found[0] + found[1] - 0.2) < 0.04);
+    assert_true(fabs(found[0] - expected[0]) < 0.03);
+    assert_true(fabs(found[1] - expected[1]) < 0.03);
+    assert_true(found[1] > found[0]);
     rbt_examples_free(&examples);
 }
 
@@ -193,6 +278,10 @@ static void same_seed_gives_the_same_bytes(void **state)
     const uint64_t rated = digest("ratings.csv");
     assert_ok(rbt_generate_ratings(&ratings));
     assert_true(digest("ratings.csv") == rated);
+    assert_ok(rbt_generate_clicks(&clicks));
+    const uint64_t clicked = digest("clicks.svm");
+    assert_ok(rbt_generate_clicks(&clicks));
+    assert_true(digest("clicks.svm") == clicked);
 }
 
 static void noise_turns_labels_around(void **state)
@@ -203,9 +292,9 @@ static void noise_turns_labels_around(void **state)
     struct rbt_examples turned = {0};
     noisy.noise = 0.2;
     assert_ok(rbt_generate_sparse(&sparse));
-    read_examples(&clear);
+    read_examples(sparse.path, &clear);
     assert_ok(rbt_generate_sparse(&noisy));
-    read_examples(&turned);
+    read_examples(sparse.path, &turned);
     size_t different = 0;
     for (size_t i = 0; i < clear.count; i++) {
         different += clear.labels[i] != turned.labels[i];
@@ -241,6 +330,9 @@ static void options_out_of_range_are_refused(void **state)
     struct rbt_generate_sparse loud = sparse;
     loud.noise = 0.6;
     assert_fails(rbt_generate_sparse(&loud), RBT_E_INVALID, "the noise must be from 0 to 0.5");
+    struct rbt_generate_clicks wide = clicks;
+    wide.vocabulary = (uint64_t)1 << 30;
+    assert_fails(rbt_generate_clicks(&wide), RBT_E_INVALID, "2^30 divided by the columns");
     struct rbt_generate_ratings many = ratings;
     many.ratings = many.users * many.items + 1;
     assert_fails(rbt_generate_ratings(&many), RBT_E_INVALID, "no more than one per user and item");
@@ -249,11 +341,12 @@ static void options_out_of_range_are_refused(void **state)
 static void generating_survives_every_failed_allocation(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 3; kind++) {
         for (unsigned nth = 1;; nth++) { /* ends when nothing fails any more */
             rbt_alloc_fail_nth(nth);
-            const rbt_status st =
-                kind == 0 ? rbt_generate_sparse(&sparse) : rbt_generate_ratings(&ratings);
+            const rbt_status st = kind == 0   ? rbt_generate_sparse(&sparse)
+                                  : kind == 1 ? rbt_generate_clicks(&clicks)
+                                              : rbt_generate_ratings(&ratings);
             rbt_alloc_fail_nth(0);
             assert_int_equal(rbt_alloc_live(), 0);
             if (st == RBT_OK) {
@@ -270,6 +363,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_examples_have_the_shape_asked_for),
         cmocka_unit_test(labels_follow_the_logistic_model),
+        cmocka_unit_test(clicks_have_one_value_per_column),
+        cmocka_unit_test(clicks_follow_the_truth),
         cmocka_unit_test(ratings_are_products_of_the_factors),
         cmocka_unit_test(every_pair_can_be_rated),
         cmocka_unit_test(same_seed_gives_the_same_bytes),

@@ -165,6 +165,20 @@ static uint64_t version_of(rbt_driver *driver, uint32_t shard)
     return atomic_load_explicit(&local_of(driver)->shards[shard].version, memory_order_acquire);
 }
 
+static uint64_t stable(rbt_driver *driver, uint32_t worker, uint32_t table)
+{
+    struct local *local = local_of(driver);
+    uint64_t lowest = UINT64_MAX;
+    (void)worker;
+    for (uint32_t i = 0; i < local->shard_count; i++) {
+        lock(&local->shards[i]);
+        const uint64_t version = rbt_shard_version(local->shards[i].core, table);
+        unlock(&local->shards[i]);
+        lowest = version < lowest ? version : lowest;
+    }
+    return lowest;
+}
+
 static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),
                       void *argument)
 {
@@ -198,6 +212,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
         stats->rows += shard.rows;
         stats->server_bytes += shard.bytes;
         stats->rule_bytes += shard.rule_bytes;
+        stats->rule_bytes_max += shard.rule_bytes_max;
         stats->versions_max =
             shard.versions_max > stats->versions_max ? shard.versions_max : stats->versions_max;
         stats->snapshots_max =
@@ -229,6 +244,7 @@ static void close_local(rbt_driver *driver)
 static const struct rbt_driver_ops ops = {.step = step,
                                           .floor = floor_of,
                                           .version = version_of,
+                                          .stable = stable,
                                           .run = run,
                                           .now = now,
                                           .spend = spend,

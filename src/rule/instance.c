@@ -110,6 +110,21 @@ static rbt_status fail(const char *format, ...)
 static rbt_status check_needs(const struct rbt_rule *rule, const struct rbt_rule_needs *needs,
                               bool is_aggregated)
 {
+    if (needs->input != RBT_RULE_MOVES && needs->input != RBT_RULE_GRADIENTS) {
+        return rbt_fail(RBT_E_INVALID, "rule \"%s\" takes neither moves nor gradients: input is %d",
+                        rule->name, (int)needs->input);
+    }
+    if (needs->parts != RBT_PARTS_NONE && needs->parts != RBT_PARTS_SHOWN &&
+        needs->parts != RBT_PARTS_HIDDEN) {
+        return rbt_fail(RBT_E_INVALID, "rule \"%s\" wants parts of an unknown kind, %d", rule->name,
+                        (int)needs->parts);
+    }
+    if (needs->parts == RBT_PARTS_HIDDEN && (rule->map != NULL || rule->expire != NULL)) {
+        return rbt_fail(RBT_E_INVALID,
+                        "rule \"%s\" has hidden versions, which are clocks, and therefore no use "
+                        "for %s()",
+                        rule->name, rule->map != NULL ? "map" : "expire");
+    }
     if (needs->snapshot_width > needs->state_width) {
         return rbt_fail(RBT_E_INVALID, "rule \"%s\" wants snapshots of %u values but keeps only %u",
                         rule->name, needs->snapshot_width, needs->state_width);
@@ -122,6 +137,25 @@ static rbt_status check_needs(const struct rbt_rule *rule, const struct rbt_rule
                         rule->name);
     }
     return RBT_OK;
+}
+
+/* Calls create(). If it fails and says nothing, nobody else's words are taken for its own; and
+ * whatever it calls its failure, drivers have nothing to see to. */
+static rbt_status create_self(const struct rbt_rule_setup *setup,
+                              struct rbt_rule_instance *instance)
+{
+    static const struct rbt_error_record none = {.message = ""};
+    RBT_ASSERT(setup->number != NULL && setup->fail != NULL);
+    rbt_error_restore(&none);
+    rbt_status st = instance->rule->create(setup, &instance->needs, &instance->self);
+    if (st == RBT_OK) {
+        return RBT_OK;
+    }
+    if (rbt_last_error()[0] == '\0') {
+        (void)rbt_fail(RBT_E_INVALID, "%s", rbt_status_text(st));
+    }
+    st = st == RBT_E_NOMEM ? st : RBT_E_INVALID;
+    return rbt_fail_in(st, "rule \"%s\"", instance->rule->name);
 }
 
 rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
@@ -142,10 +176,10 @@ rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
                                          .host = &parameters,
                                          .number = number,
                                          .fail = fail};
-    st = rule->create(&setup, &instance->needs, &instance->self);
+    st = create_self(&setup, instance);
     if (st != RBT_OK) {
         *instance = (struct rbt_rule_instance){0};
-        return rbt_fail_in(st, "rule \"%s\"", rule->name);
+        return st;
     }
     const bool is_aggregated = number(&setup, "aggregate", 0) != 0;
     st = check_needs(rule, &instance->needs, is_aggregated);

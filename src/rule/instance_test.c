@@ -10,6 +10,7 @@
 static struct {
     struct rbt_rule_needs needs;
     bool is_failing;
+    rbt_status status; /* what create returns without a word */
     double lr;
     double other;
     struct rbt_rule_table table;
@@ -28,6 +29,9 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     if (played.is_failing) {
         return (setup->fail)("lr is %g, and %s", played.lr,
                              "that will not do"); /* cmocka has a macro */
+    }
+    if (played.status != RBT_OK) {
+        return played.status;
     }
     *needs = played.needs;
     *self = &played;
@@ -48,6 +52,12 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     (void)message;
     (void)row;
     return RBT_OK;
+}
+
+static uint64_t map(void *self, const struct rbt_rule_message *message)
+{
+    (void)self;
+    return (uint64_t)message->clock;
 }
 
 static const struct rbt_rule rule = {.abi = RBT_RULE_ABI,
@@ -146,6 +156,25 @@ static void a_rule_that_fails_says_why(void **state)
     rbt_rule_destroy(&instance);
 }
 
+static void a_rule_that_fails_without_a_word_gets_its_status_said(void **state)
+{
+    (void)state;
+    struct rbt_rule_instance instance;
+    played.is_failing = true; /* leaves words that are not to be repeated */
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID, "will not do");
+    played.is_failing = false;
+    played.status = RBT_E_NOMEM;
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_NOMEM,
+                 "rule \"played\": out of memory");
+    played.status = RBT_E_CLOSED; /* is not for drivers to see to */
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
+                 "rule \"played\": the peer or the handle is closed");
+    played.status = (rbt_status)77;
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
+                 "rule \"played\": an unrecognized status");
+    assert_null(instance.rule);
+}
+
 static void needs_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -156,7 +185,17 @@ static void needs_that_cannot_be_are_refused(void **state)
     played.needs = (struct rbt_rule_needs){.parts = RBT_PARTS_SHOWN};
     assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
                  "has versions but no fold()");
+    played.needs = (struct rbt_rule_needs){.input = (rbt_rule_input)7};
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
+                 "takes neither moves nor gradients: input is 7");
+    played.needs = (struct rbt_rule_needs){.parts = (rbt_rule_parts)9};
+    assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
+                 "parts of an unknown kind, 9");
     played.needs = (struct rbt_rule_needs){.parts = RBT_PARTS_HIDDEN};
+    struct rbt_rule mapping = rule;
+    mapping.map = map;
+    assert_fails(rbt_rule_create(&mapping, "played", &table, &instance), RBT_E_INVALID,
+                 "no use for map()");
     assert_fails(rbt_rule_create(&rule, "played:aggregate=1", &table, &instance), RBT_E_INVALID,
                  "has versions of its own: it cannot aggregate");
     assert_int_equal(played.alive, 0);
@@ -182,6 +221,7 @@ int main(void)
         cmocka_unit_test_setup(texts_that_cannot_be_read_are_refused, setup_test),
         cmocka_unit_test_setup(parameters_are_limited_in_number_and_size, setup_test),
         cmocka_unit_test_setup(a_rule_that_fails_says_why, setup_test),
+        cmocka_unit_test_setup(a_rule_that_fails_without_a_word_gets_its_status_said, setup_test),
         cmocka_unit_test_setup(needs_that_cannot_be_are_refused, setup_test),
         cmocka_unit_test_setup(every_rule_can_aggregate, setup_test),
     };

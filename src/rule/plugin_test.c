@@ -31,7 +31,8 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
         const char *complaint;
         const char *hint;
     } cases[] = {
-        {"missing.so", "missing.so\": No such file or directory", ""},
+        {"missing.so", "missing.so\": No such file or directory",
+         "It must be at this path on every host of the job."},
         {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
          "Build it again with this version's rubato/rule.h."},
         {"case_size.so", "has a struct_size of 16, and it must be at least",
@@ -52,19 +53,48 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
     }
 }
 
-static void a_file_that_is_no_shared_object_is_refused_with_the_reason(void **state)
+/* A file with the first bytes of the good rule, or of a text, is refused with this sentence. */
+static void refuse_file(const void *bytes, size_t size, const char *complaint, const char *hint)
 {
-    (void)state;
     const struct rbt_rule *rule = NULL;
     char path[] = "./rule-XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
-    assert_int_equal(write(fd, "no object\n", 10), 10);
+    assert_int_equal(write(fd, bytes, size), size);
     close(fd);
     const rbt_status st = rbt_rule_find(path, &rule);
     unlink(path);
-    assert_fails(st, RBT_E_INVALID, "cannot load the rule \"");
-    assert_non_null(strstr(rbt_last_error(), "file too short"));
+    assert_fails(st, RBT_E_INVALID, complaint);
+    assert_non_null(strstr(rbt_last_error(), "cannot load the rule \"/"));
+    assert_string_equal(rbt_last_hint(), hint);
+    assert_null(rule);
+}
+
+static void a_file_that_is_no_shared_object_is_refused_with_the_reason(void **state)
+{
+    (void)state;
+    static const char build[] = "Build it with: cc -shared -fPIC -o mine.so mine.c.";
+    static const char text[4096] = "no object, and longer than any head of one";
+    const struct rbt_rule *rule = NULL;
+    refuse_file(text, 10, "it is not a shared object", build);
+    refuse_file(text, sizeof text, "it is not a shared object", build);
+    refuse_file("", 0, "it is not a shared object", build);
+    assert_fails(rbt_rule_find("./", &rule), RBT_E_INVALID, "it is a directory");
+    assert_string_equal(rbt_last_hint(), build);
+}
+
+/* The loader would be killed by SIGBUS. */
+static void a_file_that_is_cut_off_is_refused(void **state)
+{
+    (void)state;
+    static char bytes[8192]; /* more than its heads, less than its parts */
+    FILE *file = fopen(path_of("case_good.so"), "rb");
+    assert_non_null(file);
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    (void)fclose(file);
+    assert_int_equal(size, sizeof bytes);
+    refuse_file(bytes, 100, "the file is cut off at 100 bytes", "Build or copy it again.");
+    refuse_file(bytes, 8192, "the file is cut off at 8192 bytes", "Build or copy it again.");
 }
 
 static void without_memory_nothing_is_kept(void **state)
@@ -167,6 +197,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_is_refused_with_one_sentence),
         cmocka_unit_test(a_file_that_is_no_shared_object_is_refused_with_the_reason),
+        cmocka_unit_test(a_file_that_is_cut_off_is_refused),
         cmocka_unit_test(without_memory_nothing_is_kept),
         cmocka_unit_test(a_file_is_opened_once_by_any_path_and_thread),
         cmocka_unit_test(a_users_rule_is_applied),

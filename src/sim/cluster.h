@@ -133,6 +133,7 @@ struct rbt_sim_server {
     uint32_t *parked_of;        /* per worker: its first slot, or UINT32_MAX */
     struct rbt_message **early; /* per worker: messages that came before their predecessor */
     uint32_t gone_count;        /* workers that have left or were expelled */
+    uint64_t *told;             /* per table that is synchronised: the version last told */
 };
 
 typedef struct rbt_sim_cluster {
@@ -161,6 +162,11 @@ typedef struct rbt_sim_cluster {
     struct rbt_link *coordinator_links;
     uint64_t expel_id;
     rbt_time heard_last; /* when the coordinator last heard of anybody */
+    /* Of tables that are synchronised: the version that each server has told the coordinator of,
+     * (table_max, server_count); and that each process has been told by it, (table_max, nodes). */
+    uint32_t table_count; /* one past the last table */
+    uint64_t *versions;
+    uint64_t *stable;
 
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
@@ -293,5 +299,19 @@ void rbt_coordinator_stop(rbt_sim_cluster *cluster);
 void rbt_coordinator_receive(rbt_sim_cluster *cluster, struct rbt_message *message);
 void rbt_coordinator_watch(rbt_sim_cluster *cluster);
 void rbt_coordinator_beat(rbt_sim_cluster *cluster, uint32_t node);
+
+/* --- stable.c: which versions of a table all servers have ------------------------------------ */
+
+/* After a step: tells the coordinator what has grown; or says all of it again. */
+void rbt_stable_report(rbt_sim_cluster *cluster, struct rbt_sim_server *server, bool is_again);
+
+/* A VERSION at the coordinator, a STABLE at a process; the coordinator says all of it again to a
+ * process. */
+void rbt_stable_hear_version(rbt_sim_cluster *cluster, const struct rbt_message *message);
+void rbt_stable_hear(rbt_sim_cluster *cluster, const struct rbt_message *message);
+void rbt_stable_repeat(rbt_sim_cluster *cluster, uint32_t node);
+
+/* What a worker knows. */
+uint64_t rbt_stable_of(const rbt_sim_cluster *cluster, uint32_t worker, uint32_t table);
 
 #endif

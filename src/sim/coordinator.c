@@ -28,6 +28,7 @@ rbt_status rbt_coordinator_start(rbt_sim_cluster *cluster)
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         cluster->coordinator_links[i] = (struct rbt_link){
             .node = RBT_NODE_COORDINATOR, .server = i, .timer_at = RBT_TIME_NEVER};
+        rbt_stable_report(cluster, &cluster->servers[i], true); /* of the last run */
     }
     for (uint32_t i = 1; i < cluster->node_count; i++) {
         rbt_sim_cluster_schedule(cluster, cluster->now + BEAT_TIME, RBT_EVENT_BEAT, i, NULL);
@@ -50,8 +51,12 @@ void rbt_coordinator_stop(rbt_sim_cluster *cluster)
 
 void rbt_coordinator_beat(rbt_sim_cluster *cluster, uint32_t node)
 {
+    const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
     if (cluster->nodes[node].is_gone) {
         return;
+    }
+    if (node >= RBT_NODE_SERVERS && node < first_process) { /* makes good what was lost */
+        rbt_stable_report(cluster, &cluster->servers[node - RBT_NODE_SERVERS], true);
     }
     struct rbt_message *message = rbt_message_create(&cluster->pool, RBT_MESSAGE_BEAT);
     if (message == NULL) {
@@ -187,6 +192,11 @@ void rbt_coordinator_receive(rbt_sim_cluster *cluster, struct rbt_message *messa
 {
     if (message->kind == RBT_MESSAGE_BEAT) {
         hear(cluster, message->from);
+        rbt_stable_repeat(cluster, message->from);
+        return;
+    }
+    if (message->kind == RBT_MESSAGE_VERSION) {
+        rbt_stable_hear_version(cluster, message);
         return;
     }
     RBT_ASSERT(message->kind == RBT_MESSAGE_DONE);

@@ -33,6 +33,10 @@ static void note_table(rbt_sim_cluster *cluster, const struct rbt_shard_event *e
     table->row_size = table->element_size * schema->width;
     table->is_sparse = schema->layout == RBT_SPARSE;
     table->has_rule = schema->rule != NULL && schema->rule[0] != '\0';
+    table->is_synchronised = table->has_rule && schema->is_synchronised;
+    if (cluster->table_count <= event->table) {
+        cluster->table_count = event->table + 1;
+    }
 }
 
 /* Opens a table at a server, or changes its staleness. */
@@ -84,6 +88,11 @@ static uint64_t version_of(rbt_driver *driver, uint32_t shard)
                                     : cluster->servers[shard].version;
 }
 
+static uint64_t stable_of(rbt_driver *driver, uint32_t worker, uint32_t table)
+{
+    return rbt_stable_of(cluster_of(driver), worker, table);
+}
+
 static rbt_time now(rbt_driver *driver)
 {
     return cluster_of(driver)->now - cluster_of(driver)->began;
@@ -112,6 +121,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
         stats->rows += shard.rows;
         stats->server_bytes += shard.bytes;
         stats->rule_bytes += shard.rule_bytes;
+        stats->rule_bytes_max += shard.rule_bytes_max;
         stats->versions_max = higher(stats->versions_max, shard.versions_max);
         stats->snapshots_max = higher(stats->snapshots_max, shard.snapshots_max);
     }
@@ -148,6 +158,8 @@ static void deliver(rbt_sim_cluster *cluster, void *envelope)
     const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
     if (message->to == RBT_NODE_COORDINATOR) {
         rbt_coordinator_receive(cluster, message);
+    } else if (message->kind == RBT_MESSAGE_STABLE) {
+        rbt_stable_hear(cluster, message);
     } else if (message->to < first_process) {
         rbt_server_receive(cluster, &cluster->servers[message->to - RBT_NODE_SERVERS], message);
     } else {
@@ -386,6 +398,8 @@ static void close_cluster(rbt_driver *driver)
     rbt_coordinator_stop(cluster);
     rbt_sim_cluster_free_spare(cluster);
     rbt_message_free_pool(&cluster->pool);
+    rbt_free(cluster->stable);
+    rbt_free(cluster->versions);
     rbt_free(cluster->coordinator_links);
     rbt_free(cluster->member_effects);
     rbt_free(cluster->released);
@@ -402,6 +416,7 @@ static void close_cluster(rbt_driver *driver)
 static const struct rbt_driver_ops ops = {.step = step,
                                           .floor = floor_of,
                                           .version = version_of,
+                                          .stable = stable_of,
                                           .run = run,
                                           .now = now,
                                           .spend = spend,
@@ -419,9 +434,13 @@ static rbt_status allocate(rbt_sim_cluster *cluster, uint32_t table_max)
         rbt_calloc(2 * (size_t)cluster->node_count, sizeof *cluster->member_effects);
     cluster->coordinator_links =
         rbt_calloc(cluster->server_count, sizeof *cluster->coordinator_links);
+    cluster->versions =
+        rbt_calloc((size_t)table_max * cluster->server_count, sizeof *cluster->versions);
+    cluster->stable = rbt_calloc((size_t)table_max * cluster->node_count, sizeof *cluster->stable);
     if (cluster->nodes == NULL || cluster->servers == NULL || cluster->workers == NULL ||
         cluster->tables == NULL || cluster->released == NULL || cluster->member_effects == NULL ||
-        cluster->coordinator_links == NULL) {
+        cluster->coordinator_links == NULL || cluster->versions == NULL ||
+        cluster->stable == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster of %u nodes",
                         cluster->node_count);
     }

@@ -13,8 +13,8 @@ enum {
     STABLE_BYTES = 8,
 };
 
-const char *const rbt_message_names[] = {"push",    "pull", "rows",  "ack", "parked",
-                                         "refused", "beat", "expel", "done"};
+const char *const rbt_message_names[] = {"push", "pull",  "rows", "ack",     "parked", "refused",
+                                         "beat", "expel", "done", "version", "stable"};
 
 struct rbt_message *rbt_message_create(struct rbt_message_pool *pool, enum rbt_message_kind kind)
 {

@@ -27,6 +27,8 @@ enum rbt_message_kind {
     RBT_MESSAGE_BEAT,    /* anybody to the coordinator: I am here */
     RBT_MESSAGE_EXPEL,   /* coordinator to server: the worker is gone; a request */
     RBT_MESSAGE_DONE,    /* server to coordinator: the answer */
+    RBT_MESSAGE_VERSION, /* server to coordinator: how far a table is; may be lost */
+    RBT_MESSAGE_STABLE,  /* coordinator to a process: how far it is everywhere; the same */
 };
 
 /* For traces; in the order of enum rbt_message_kind. */
@@ -38,6 +40,7 @@ struct rbt_message_table {
     size_t row_size; /* of a dense row */
     bool is_sparse;
     bool has_rule;
+    bool is_synchronised;
 };
 
 struct rbt_stash;
@@ -58,6 +61,8 @@ struct rbt_message {
     int64_t floor;
     uint64_t version;
     uint64_t arrived; /* of the worker's stream */
+
+    uint32_t table; /* VERSION and STABLE: of which `version` this is */
 
     /* ROWS. */
     bool was_parked;

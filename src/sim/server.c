@@ -38,8 +38,9 @@ rbt_status rbt_server_init(rbt_sim_cluster *cluster, uint32_t index, uint32_t ta
     server->parked = rbt_calloc(server->parked_max, sizeof *server->parked);
     server->parked_of = rbt_calloc(workers, sizeof *server->parked_of);
     server->early = rbt_calloc(workers, sizeof(struct rbt_message *));
+    server->told = rbt_calloc(table_max, sizeof *server->told);
     if (server->effects == NULL || server->ready == NULL || server->parked == NULL ||
-        server->parked_of == NULL || server->early == NULL) {
+        server->parked_of == NULL || server->early == NULL || server->told == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulated server");
     }
     rbt_server_clear(cluster, server);
@@ -70,6 +71,7 @@ void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
 void rbt_server_deinit(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
 {
     rbt_server_clear(cluster, server);
+    rbt_free(server->told);
     rbt_free(server->early);
     rbt_free(server->parked_of);
     rbt_free(server->parked);
@@ -388,4 +390,5 @@ void rbt_server_receive(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
     default:
         RBT_UNREACHABLE();
     }
+    rbt_stable_report(cluster, server, false);
 }

@@ -60,6 +60,7 @@ static struct home home_of(const struct rbt_index *index, uint64_t key)
     RBT_DEBUG_ASSERT(index->line_count > 0 && index->line_count <= UINT32_MAX);
     const uint64_t hash = rbt_hash_key(key);
     const uint8_t tag = (uint8_t)(hash >> 32);
+    RBT_DEBUG_ASSERT(index->lines != NULL);
     return (struct home){.line = (uint32_t)(((hash & UINT32_MAX) * index->line_count) >> 32),
                          .tag = tag == 0 ? 1 : tag};
 }
@@ -67,6 +68,7 @@ static struct home home_of(const struct rbt_index *index, uint64_t key)
 static uint32_t next_line(const struct rbt_index *index, uint32_t line)
 {
     RBT_DEBUG_ASSERT(line < index->line_count);
+    RBT_DEBUG_ASSERT(index->line_count <= UINT32_MAX);
     return line + 1 == index->line_count ? 0 : line + 1;
 }
 
@@ -74,6 +76,7 @@ static uint32_t next_line(const struct rbt_index *index, uint32_t line)
 static uint32_t places_with(const struct rbt_index_line *line, uint8_t tag)
 {
     RBT_DEBUG_ASSERT(tag != 0);
+    RBT_DEBUG_ASSERT(line->used <= PLACES);
 #ifdef __SSE2__
     const __m128i tags = _mm_load_si128((const __m128i *)line);
     const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag));
@@ -89,6 +92,8 @@ static uint32_t places_with(const struct rbt_index_line *line, uint8_t tag)
 
 void rbt_index_deinit(struct rbt_index *index)
 {
+    RBT_ASSERT((index->lines == NULL) == (index->line_count == 0));
+    RBT_ASSERT(index->count <= index->line_count * PLACES);
     rbt_free(index->lines);
     *index = (struct rbt_index){0};
 }
@@ -150,6 +155,7 @@ uint32_t rbt_index_add(struct rbt_index *index, uint64_t key)
     RBT_ASSERT(index->count < index->line_count * PLACES_TAKEN); /* room was reserved */
     const uint32_t slot = (uint32_t)index->count++;
     put(index, home_of(index, key), slot);
+    RBT_DEBUG_ASSERT(index->count == (uint64_t)slot + 1);
     return slot;
 }
 
@@ -157,10 +163,12 @@ static uint32_t search(const struct rbt_index *index, const uint64_t *keys, uint
                        struct home home)
 {
     RBT_DEBUG_ASSERT(home.line < index->line_count);
+    RBT_DEBUG_ASSERT(index->count < index->line_count * PLACES); /* a line is not full */
     for (;;) { /* ends at the key or at a line that is not full */
         const struct rbt_index_line *line = &index->lines[home.line];
         for (uint32_t places = places_with(line, home.tag); places != 0; places &= places - 1) {
             const uint32_t slot = line->slots[__builtin_ctz(places)];
+            RBT_DEBUG_ASSERT(slot < index->count);
             if (keys[slot] == key) {
                 return slot;
             }
@@ -175,6 +183,7 @@ static uint32_t search(const struct rbt_index *index, const uint64_t *keys, uint
 uint32_t rbt_index_find(const struct rbt_index *index, const uint64_t *keys, uint64_t key)
 {
     RBT_DEBUG_ASSERT(index->count == 0 || keys != NULL);
+    RBT_DEBUG_ASSERT(index->count == 0 || index->lines != NULL);
     return index->count == 0 ? RBT_SLOT_NONE : search(index, keys, key, home_of(index, key));
 }
 
@@ -191,6 +200,7 @@ static void fetch_line(struct window *w, size_t i)
 {
     const struct home home = home_of(w->index, w->wanted[i]);
     RBT_DEBUG_ASSERT(home.tag != 0);
+    RBT_DEBUG_ASSERT(home.line < w->index->line_count);
     __builtin_prefetch(&w->index->lines[home.line]);
     w->homes[i % WINDOW] = home;
 }
@@ -203,6 +213,7 @@ static void guess(struct window *w, size_t i)
     const struct rbt_index_line *line = &w->index->lines[home->line];
     const uint32_t places = places_with(line, home->tag);
     RBT_DEBUG_ASSERT(line->used <= PLACES);
+    RBT_DEBUG_ASSERT(places >> line->used == 0); /* (1) */
     const uint32_t slot = places == 0 ? 0 : line->slots[__builtin_ctz(places)];
     __builtin_prefetch(&w->keys[slot]);
     home->tag = places == 0 && line->used < PLACES ? 0 : home->tag;

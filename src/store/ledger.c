@@ -72,11 +72,12 @@ void rbt_ledger_reset(struct rbt_ledger *ledger, uint64_t stamp, uint64_t tag)
     for (uint32_t i = 0; i < ledger->worker_count; i++) {
         struct rbt_ledger_worker *w = worker_at(ledger, i);
         RBT_ASSERT(w->capacity > 0);
-        w->holds[0] = (struct rbt_hold){.stamp = stamp, .tag = tag};
+        w->holds[0] = (struct rbt_hold){.stamp = stamp, .tag = tag, .version = RBT_RULE_NO_VERSION};
         w->count = 1;
         w->least = stamp;
         w->is_known = false;
-        w->last_base = RBT_STAMP_NONE;
+        w->versions = RBT_RULE_NO_VERSION;
+        w->ahead_sequence = 0;
     }
 }
 
@@ -103,22 +104,35 @@ rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
     if (!is_there && !reserve(w)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a read of worker %u", worker);
     }
-    if (!is_there) {
-        w->holds[w->count++] = (struct rbt_hold){.stamp = read->stamp, .tag = read->tag};
+    struct rbt_hold *hold = &w->holds[is_there ? w->count - 1 : w->count++];
+    if (!is_there || hold->tag != read->tag) { /* a tag may change: other versions were read */
+        const uint32_t pins = is_there ? hold->pins : 0;
+        *hold = (struct rbt_hold){
+            .stamp = read->stamp, .tag = read->tag, .version = RBT_RULE_NO_VERSION, .pins = pins};
     }
     w->is_known = true;
-    w->least = read->least < read->stamp ? read->least : read->stamp;
-    prune(w);
+    if (read->overtaken > 0) {
+        w->ahead_stamp = w->ahead_sequence > 0 ? w->ahead_stamp : read->stamp;
+        w->ahead_sequence =
+            read->overtaken > w->ahead_sequence ? read->overtaken : w->ahead_sequence;
+        w->least = w->least < read->stamp ? w->least : read->stamp;
+    } else {
+        w->ahead_sequence = 0;
+        w->least = read->least < read->stamp ? read->least : read->stamp;
+        prune(w);
+    }
     RBT_ASSERT(w->holds[w->count - 1].stamp == read->stamp); /* (1) */
     return RBT_OK;
 }
 
-void rbt_ledger_release(struct rbt_ledger *ledger, uint32_t worker, uint64_t least)
+void rbt_ledger_release(struct rbt_ledger *ledger, uint32_t worker, uint64_t sequence,
+                        uint64_t least)
 {
     struct rbt_ledger_worker *w = worker_at(ledger, worker);
-    w->least = least;
+    w->ahead_sequence = sequence <= w->ahead_sequence ? w->ahead_sequence : 0;
+    w->least = w->ahead_sequence > 0 && w->ahead_stamp < least ? w->ahead_stamp : least;
     prune(w);
-    RBT_ASSERT(w->count == 0 || w->holds[0].stamp >= least || w->holds[0].pins > 0); /* (2) */
+    RBT_ASSERT(w->count == 0 || w->holds[0].stamp >= w->least || w->holds[0].pins > 0); /* (2) */
 }
 
 struct rbt_hold *rbt_ledger_find(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)
@@ -136,21 +150,18 @@ struct rbt_hold *rbt_ledger_find(struct rbt_ledger *ledger, uint32_t worker, uin
 void rbt_ledger_pin(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)
 {
     struct rbt_hold *hold = rbt_ledger_find(ledger, worker, base);
-    RBT_ASSERT(hold == NULL || hold->pins < UINT32_MAX);
-    if (hold != NULL) {
-        RBT_ASSERT(hold->stamp == base);
-        hold->pins++;
-    }
+    RBT_ASSERT(hold != NULL && hold->stamp == base);
+    RBT_ASSERT(hold->pins < UINT32_MAX);
+    hold->pins++;
 }
 
 void rbt_ledger_unpin(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)
 {
     struct rbt_hold *hold = rbt_ledger_find(ledger, worker, base);
-    if (hold != NULL && hold->stamp == base && hold->pins > 0) {
-        hold->pins--;
-        prune(worker_at(ledger, worker));
-    }
-    RBT_ASSERT(worker < ledger->worker_count);
+    RBT_ASSERT(hold != NULL && hold->stamp == base); /* (2) */
+    RBT_ASSERT(hold->pins > 0);
+    hold->pins--;
+    prune(worker_at(ledger, worker));
 }
 
 uint64_t rbt_ledger_lowest(const struct rbt_ledger *ledger)

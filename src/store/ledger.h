@@ -12,24 +12,29 @@
 #include <stdint.h>
 
 #include <rubato/export.h>
+#include <rubato/rule.h> /* RBT_RULE_NO_VERSION */
 #include <rubato/status.h>
 
 #include "core/batch.h" /* RBT_STAMP_NONE */
 
 struct rbt_hold {
     uint64_t stamp;
-    uint64_t tag;  /* what the rule said at the read */
-    uint32_t pins; /* updates that wait */
+    uint64_t tag;     /* what the rule said at the read */
+    uint64_t version; /* of the last message from it, RBT_RULE_NO_VERSION: there was none */
+    uint32_t pins;    /* updates that wait */
 };
 
 struct rbt_ledger_worker {
     struct rbt_hold *holds; /* by stamp */
     uint32_t count;
     uint32_t capacity;
-    uint64_t least;        /* below this nothing is kept that is not pinned */
-    bool is_known;         /* has read or updated the table */
-    uint64_t last_base;    /* of the worker's last message, RBT_STAMP_NONE: there was none */
-    uint64_t last_version; /* and what it was mapped to */
+    uint64_t least;    /* below this nothing is kept that is not pinned */
+    bool is_known;     /* has read or updated the table */
+    uint64_t versions; /* its last read saw those below; RBT_RULE_NO_VERSION: all */
+    /* Reads from this stamp on have overtaken messages up to this sequence, which were sent before
+     * and know nothing of them; 0: none has. */
+    uint64_t ahead_stamp;
+    uint64_t ahead_sequence;
 };
 
 struct rbt_ledger {
@@ -43,18 +48,22 @@ void rbt_ledger_deinit(struct rbt_ledger *ledger);
 /* A new run begins: every worker holds `stamp`. */
 void rbt_ledger_reset(struct rbt_ledger *ledger, uint64_t stamp, uint64_t tag);
 
-/* The worker has read. What it held before goes, but for stamps from `least` on and what is pinned.
+/* The worker has read. What it held before goes, but for stamps from `least` on and what is pinned;
+ * nothing goes if the read has overtaken messages up to `overtaken` (0: none), which may name it.
  * Stamps must not decrease. Fails with RBT_E_NOMEM, and then nothing has changed. */
 struct rbt_ledger_read {
     uint64_t stamp;
     uint64_t tag;
     uint64_t least;
+    uint64_t overtaken;
 };
 RBT_MUST_USE rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
                                         const struct rbt_ledger_read *read);
 
-/* The worker names nothing below `least` any more (RBT_STAMP_NONE: nothing at all). */
-void rbt_ledger_release(struct rbt_ledger *ledger, uint32_t worker, uint64_t least);
+/* The worker's message `sequence` has come, and after it the worker names nothing below `least` any
+ * more (RBT_STAMP_NONE: nothing at all); but for reads that have overtaken the message. */
+void rbt_ledger_release(struct rbt_ledger *ledger, uint32_t worker, uint64_t sequence,
+                        uint64_t least);
 
 /* The hold that an update with this base belongs to: its own, or if the worker should not have
  * named it, the next one; NULL if the worker holds nothing. */

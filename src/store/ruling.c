@@ -33,6 +33,7 @@ struct rbt_ruling {
     struct rbt_snapshots snapshots; /* if the rule has any */
     struct rbt_versions versions;   /* the same */
     uint64_t count;                 /* messages applied */
+    uint64_t aggregates;            /* versions applied as one message each */
     uint64_t highest;               /* stamp that anybody holds */
     uint64_t newest;                /* one above the highest version so far */
     uint64_t gone;                  /* versions below this have been folded for good */
@@ -42,6 +43,7 @@ struct rbt_ruling {
     uint64_t last_base;
     struct rbt_rule_message message; /* the same, as the rule sees it */
     float *scratch;                  /* a row's snapshot */
+    size_t bytes_max;                /* of versions and snapshots, as of the last note_bytes() */
     rbt_status status;
     struct rbt_error_record *error; /* why, if it has failed */
 };
@@ -77,7 +79,6 @@ rbt_status rbt_ruling_create(const struct rbt_shard_table *table, uint32_t worke
     if (st == RBT_OK) {
         const struct rbt_rule_needs *needs = &r->instance.needs;
         r->width = table->width;
-        r->last_base = RBT_STAMP_NONE;
         r->text = rbt_strdup(table->rule);
         r->table = rbt_strdup(about.name);
         r->error = rbt_calloc(1, sizeof *r->error);
@@ -133,6 +134,17 @@ bool rbt_ruling_has_text(const rbt_ruling *ruling, const char *text)
 
 /* --- Failure ---------------------------------------------------------------------------------- */
 
+/* Before the rule is called: if it fails and says nothing, nobody else's words are taken for its
+ * own. */
+static void forget_failure(void)
+{
+    static const struct rbt_error_record none = {.message = ""};
+    if (rbt_last_error()[0] != '\0') {
+        rbt_error_restore(&none);
+    }
+    RBT_ASSERT(rbt_last_error()[0] == '\0');
+}
+
 /* Notes the first failure, which has been recorded. */
 static void break_down(rbt_ruling *ruling, rbt_status st, uint64_t key)
 {
@@ -141,9 +153,11 @@ static void break_down(rbt_ruling *ruling, rbt_status st, uint64_t key)
         if (rbt_last_error()[0] == '\0') {
             (void)rbt_fail(st, "%s", rbt_status_text(st)); /* the rule had nothing to say */
         }
-        ruling->status =
-            rbt_fail_in(st, "rule \"%s\" failed at row %llu of table \"%s\"",
-                        ruling->instance.rule->name, (unsigned long long)key, ruling->table);
+        /* Whatever the rule calls it: neither a wrong argument, which the command line would take
+         * for its own, nor anything that drivers would see to, such as a worker that is gone. */
+        ruling->status = rbt_fail_in(
+            st == RBT_E_NOMEM ? st : RBT_E_DATA, "rule \"%s\" failed at row %llu of table \"%s\"",
+            ruling->instance.rule->name, (unsigned long long)key, ruling->table);
         rbt_error_save(ruling->error);
     }
     RBT_ASSERT(ruling->error->message[0] != '\0');
@@ -178,23 +192,26 @@ uint64_t rbt_ruling_base(rbt_ruling *ruling, uint32_t worker, uint64_t base)
     struct rbt_hold *hold = rbt_ledger_find(&ruling->ledger, worker, base);
     RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
     RBT_ASSERT(worker < ruling->ledger.worker_count);
-    return hold == NULL ? ruling->count : hold->stamp;
+    return hold == NULL ? RBT_STAMP_NONE : hold->stamp;
 }
 
 void rbt_ruling_pin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
 {
-    RBT_ASSERT(base <= ruling->count);
+    RBT_ASSERT(base <= ruling->count || base == RBT_STAMP_NONE);
     RBT_ASSERT(worker < ruling->ledger.worker_count);
-    ruling->ledger.workers[worker].is_known =
-        true; /* also if its message came before, without it */
-    rbt_ledger_pin(&ruling->ledger, worker, base);
+    ruling->ledger.workers[worker].is_known = true; /* also if its message came before, without */
+    if (base != RBT_STAMP_NONE) {
+        rbt_ledger_pin(&ruling->ledger, worker, base);
+    }
 }
 
 void rbt_ruling_unpin(rbt_ruling *ruling, uint32_t worker, uint64_t base)
 {
-    RBT_ASSERT(base <= ruling->count);
+    RBT_ASSERT(base <= ruling->count || base == RBT_STAMP_NONE);
     RBT_ASSERT(worker < ruling->ledger.worker_count);
-    rbt_ledger_unpin(&ruling->ledger, worker, base);
+    if (base != RBT_STAMP_NONE) {
+        rbt_ledger_unpin(&ruling->ledger, worker, base);
+    }
     forget_snapshots(ruling);
 }
 
@@ -209,15 +226,18 @@ static uint64_t tag_now(const rbt_ruling *ruling, uint32_t worker, uint64_t vers
     return rule->send == NULL ? 0 : rule->send(ruling->instance.self, &send);
 }
 
-rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least, uint64_t versions,
+rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, const struct rbt_ruling_read *read,
                            uint64_t *stamp)
 {
     RBT_ASSERT(worker < ruling->ledger.worker_count);
-    const struct rbt_ledger_read read = {
-        .stamp = ruling->count, .tag = tag_now(ruling, worker, versions), .least = least};
-    const rbt_status st = rbt_ledger_hold(&ruling->ledger, worker, &read);
+    const struct rbt_ledger_read entry = {.stamp = ruling->count,
+                                          .tag = tag_now(ruling, worker, read->versions),
+                                          .least = read->least,
+                                          .overtaken = read->overtaken};
+    const rbt_status st = rbt_ledger_hold(&ruling->ledger, worker, &entry);
     if (st == RBT_OK) {
         *stamp = ruling->count;
+        ruling->ledger.workers[worker].versions = read->versions;
         RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) <= ruling->count);
         forget_snapshots(ruling);
     }
@@ -228,7 +248,9 @@ uint64_t rbt_ruling_version(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
     RBT_ASSERT(ruling->gone <= ruling->newest);
-    return ruling->newest;
+    const uint64_t clocks = (uint64_t)ruling->clock_end;
+    const uint64_t begun = ruling->newest < clocks ? ruling->newest : clocks;
+    return begun < ruling->gone ? ruling->gone : begun;
 }
 
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling)
@@ -238,23 +260,41 @@ uint64_t rbt_ruling_stamp(const rbt_ruling *ruling)
     return ruling->count;
 }
 
-void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t least)
+void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t sequence, uint64_t least)
 {
     RBT_ASSERT(worker < ruling->ledger.worker_count);
     RBT_ASSERT(ruling->ledger.workers != NULL);
     ruling->ledger.workers[worker].is_known = true;
-    rbt_ledger_release(&ruling->ledger, worker, least);
+    rbt_ledger_release(&ruling->ledger, worker, sequence, least);
     forget_snapshots(ruling);
 }
 
-void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker)
+void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker, uint64_t sequence)
 {
     RBT_ASSERT(worker < ruling->ledger.worker_count);
     if (!ruling->ledger.workers[worker].is_known) {
-        rbt_ruling_release(ruling, worker, RBT_STAMP_NONE);
+        rbt_ruling_release(ruling, worker, sequence, RBT_STAMP_NONE);
         ruling->ledger.workers[worker].is_known = false;
         RBT_ASSERT(ruling->ledger.workers[worker].count == 0);
     }
+}
+
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+static size_t bytes_now(const rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->versions.count <= ruling->versions.capacity);
+    return rbt_versions_bytes(&ruling->versions) + rbt_snapshots_bytes(&ruling->snapshots);
+}
+
+/* After each batch: only then is there more. */
+static void note_bytes(rbt_ruling *ruling)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    const size_t bytes = has_parts(ruling) || has_snapshots(ruling) ? bytes_now(ruling) : 0;
+    ruling->bytes_max = bytes > ruling->bytes_max ? bytes : ruling->bytes_max;
+    RBT_ASSERT(ruling->bytes_max >= bytes);
 }
 
 /* --- Applying --------------------------------------------------------------------------------- */
@@ -274,7 +314,6 @@ static uint64_t map(const rbt_ruling *ruling, const struct rbt_rule_message *mes
 static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t worker,
                                             const struct rbt_hold *hold)
 {
-    const struct rbt_ledger_worker *w = &ruling->ledger.workers[worker];
     RBT_ASSERT(worker < ruling->ledger.worker_count);
     RBT_ASSERT(hold == NULL || hold->stamp <= ruling->count);
     /* A worker that holds nothing must have read just now. */
@@ -284,7 +323,7 @@ static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t w
         .count = ruling->count,
         .delay = ruling->count - base,
         .tag = hold == NULL ? tag_now(ruling, worker, RBT_RULE_NO_VERSION) : hold->tag,
-        .previous = w->last_base == base ? w->last_version : RBT_RULE_NO_VERSION,
+        .previous = hold == NULL ? RBT_RULE_NO_VERSION : hold->version,
         .version = RBT_RULE_NO_VERSION};
 }
 
@@ -292,13 +331,18 @@ static struct rbt_rule_message message_from(const rbt_ruling *ruling, uint32_t w
 static rbt_status begin_message(rbt_ruling *ruling, const struct rbt_bin_id *id, uint64_t base)
 {
     const struct rbt_rule *rule = ruling->instance.rule;
-    struct rbt_ledger_worker *w = &ruling->ledger.workers[id->worker];
-    const struct rbt_hold *hold = rbt_ledger_find(&ruling->ledger, id->worker, base);
+    forget_failure();
+    struct rbt_hold *hold =
+        base == RBT_STAMP_NONE ? NULL : rbt_ledger_find(&ruling->ledger, id->worker, base);
     struct rbt_rule_message message = message_from(ruling, id->worker, hold);
     message.clock = ruling->clock_offset + id->clock;
     message.version = map(ruling, &message);
-    w->last_base = hold == NULL ? ruling->count : hold->stamp;
-    w->last_version = message.version;
+    if (message.version == RBT_RULE_NO_VERSION) {
+        return rbt_fail(RBT_E_INVALID, "map() must say a version");
+    }
+    if (hold != NULL) {
+        hold->version = message.version;
+    }
     ruling->message = message;
     ruling->last = *id;
     ruling->last_base = base;
@@ -404,6 +448,9 @@ void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_
 {
     RBT_ASSERT(id->worker < ruling->ledger.worker_count);
     RBT_ASSERT(batch->offsets == NULL);
+    if (ruling->status != RBT_OK) {
+        return;
+    }
     const bool is_new = ruling->last_base != batch->base || ruling->last.worker != id->worker ||
                         ruling->last.sequence != id->sequence;
     rbt_status st = is_new ? begin_message(ruling, id, batch->base) : RBT_OK;
@@ -419,6 +466,7 @@ void rbt_ruling_apply(rbt_ruling *ruling, rbt_row_store *rows, const struct rbt_
         return;
     }
     rbt_rows_update(rows, batch, apply_row, &work);
+    note_bytes(ruling);
 }
 
 /* --- Reading ---------------------------------------------------------------------------------- */
@@ -444,15 +492,17 @@ static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, u
 {
     RBT_ASSERT(ruling->instance.needs.parts == RBT_PARTS_SHOWN);
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(rows));
-    struct rbt_rule_row row = {
-        .key = rbt_rows_key(rows, slot), .width = ruling->width, .values = view->values};
+    struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
+                               .width = ruling->width,
+                               .values = view->values,
+                               .state = (float *)rbt_rows_values(rows, slot) + ruling->width};
     for (size_t i = 0; i < ruling->versions.count; i++) {
         const struct rbt_version *live = &ruling->versions.live[i];
         if (live->id >= view->versions) {
             break;
         }
         const float *part = rbt_versions_peek(&ruling->versions, live, slot);
-        if (part != NULL) {
+        if (part != NULL && !is_zero(part, ruling->width)) {
             const struct rbt_rule_version version = {live->id, live->messages};
             row.part = (float *)part; /* fold() only reads it */
             ruling->instance.rule->fold(ruling->instance.self, &version, &row);
@@ -522,19 +572,21 @@ void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint3
 
 /* --- Versions that are over ------------------------------------------------------------------- */
 
-/* The lowest version that any worker's next message can be mapped to. */
+/* The lowest version that any worker's next message can be mapped to, or that a worker's reads do
+ * not show yet: nothing can be hidden any more that has been folded for good. */
 static uint64_t lowest_version(const rbt_ruling *ruling, int64_t floor)
 {
     uint64_t lowest = RBT_RULE_NO_VERSION;
     for (uint32_t i = 0; i < ruling->ledger.worker_count; i++) {
         const struct rbt_ledger_worker *w = &ruling->ledger.workers[i];
         RBT_DEBUG_ASSERT(w->count <= w->capacity);
-        if (w->count > 0) {
-            struct rbt_rule_message message = message_from(ruling, i, &w->holds[0]);
+        for (uint32_t k = 0; k < w->count; k++) {
+            struct rbt_rule_message message = message_from(ruling, i, &w->holds[k]);
             message.clock = floor;
             const uint64_t version = map(ruling, &message);
             lowest = version < lowest ? version : lowest;
         }
+        lowest = w->count > 0 && w->versions < lowest ? w->versions : lowest;
     }
     return lowest;
 }
@@ -563,16 +615,21 @@ static void retire(rbt_ruling *ruling, rbt_row_store *rows)
     const struct rbt_rule_version version = {first->id, first->messages};
     const struct rbt_rule_message message = {.worker = RBT_RULE_NO_WORKER,
                                              .clock = first->clock,
-                                             .count = ruling->count,
+                                             .count = ruling->aggregates,
                                              .previous = RBT_RULE_NO_VERSION,
                                              .version = first->id};
+    if (is_hidden) {
+        forget_failure();
+    }
     if (is_hidden && rule->begin != NULL) {
         rule->begin(ruling->instance.self, &message);
     }
+    ruling->aggregates += is_hidden ? 1 : 0;
     uint64_t place = 0;
     uint32_t slot = 0;
     const float *part = NULL;
-    while ((part = rbt_versions_next(&ruling->versions, first, &place, &slot)) != NULL) {
+    while (ruling->status == RBT_OK &&
+           (part = rbt_versions_next(&ruling->versions, first, &place, &slot)) != NULL) {
         if (is_zero(part, ruling->width)) {
             continue;
         }
@@ -625,9 +682,10 @@ void rbt_ruling_reset(rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->status != RBT_OK || ruling->snapshots.count == 0);
     ruling->clock_offset = ruling->clock_end;
-    ruling->last_base = RBT_STAMP_NONE;
+    ruling->last = (struct rbt_bin_id){0}; /* sequences start at 1 */
     rbt_ledger_reset(&ruling->ledger, ruling->count,
                      tag_now(ruling, RBT_RULE_NO_WORKER, RBT_RULE_NO_VERSION));
+    forget_snapshots(ruling);
     RBT_ASSERT(rbt_ledger_lowest(&ruling->ledger) == ruling->count);
 }
 
@@ -645,8 +703,10 @@ struct rbt_ruling_stats rbt_ruling_stats(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->versions.count <= ruling->versions.count_max);
     RBT_ASSERT(ruling->instance.rule != NULL);
-    return (struct rbt_ruling_stats){.bytes = rbt_versions_bytes(&ruling->versions) +
-                                              rbt_snapshots_bytes(&ruling->snapshots),
+    const size_t bytes = bytes_now(ruling);
+    return (struct rbt_ruling_stats){.bytes = bytes,
+                                     .bytes_max =
+                                         bytes > ruling->bytes_max ? bytes : ruling->bytes_max,
                                      .versions = ruling->versions.count,
                                      .versions_max = ruling->versions.count_max,
                                      .snapshots = ruling->snapshots.count,

@@ -27,7 +27,8 @@ void rbt_ruling_destroy(rbt_ruling *ruling);
 uint32_t rbt_ruling_state_width(const rbt_ruling *ruling);
 bool rbt_ruling_has_text(const rbt_ruling *ruling, const char *text);
 
-/* The base that an update of the worker is taken to have: its own, if the worker may name it. */
+/* The base that an update of the worker is taken to have: its own, if the worker may name it;
+ * RBT_STAMP_NONE, if the worker holds nothing: then it counts as computed when it is applied. */
 uint64_t rbt_ruling_base(rbt_ruling *ruling, uint32_t worker, uint64_t base);
 
 /* An update has arrived and waits; it waits no more. */
@@ -47,19 +48,29 @@ void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint3
                             float *values);
 
 /* The worker has read rows, with versions as above, and will compute updates from them; it names no
- * stamp below `least` any more. Returns in `stamp` that of this read. Fails with RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker, uint64_t least,
-                                        uint64_t versions, uint64_t *stamp);
+ * stamp below `least` any more, unless in messages up to `overtaken` (0: none) that are still to
+ * come. Returns in `stamp` that of this read. Fails with RBT_E_NOMEM. */
+struct rbt_ruling_read {
+    uint64_t least;
+    uint64_t overtaken;
+    uint64_t versions;
+};
+RBT_MUST_USE rbt_status rbt_ruling_hold(rbt_ruling *ruling, uint32_t worker,
+                                        const struct rbt_ruling_read *read, uint64_t *stamp);
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling);
 
-/* One above the highest version so far. */
+/* Reads of all shards may be limited to versions below the lowest of these: one above the highest
+ * version so far, but not above the clocks that have begun. Beyond these a worker with an old read
+ * may have put some alone; a read that showed them would be a different version at each shard. */
 uint64_t rbt_ruling_version(const rbt_ruling *ruling);
 
-/* What the worker holds as of its last message, RBT_STAMP_NONE: nothing. */
-void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t least);
+/* What the worker holds as of its message `sequence` (UINT64_MAX: it has left), RBT_STAMP_NONE:
+ * nothing. */
+void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t sequence, uint64_t least);
 
-/* The worker has ended a clock: if it has never touched the table, nobody waits for it here. */
-void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker);
+/* The worker has ended a clock with this message: if it has never touched the table, nobody waits
+ * for it here. */
+void rbt_ruling_end_clock(rbt_ruling *ruling, uint32_t worker, uint64_t sequence);
 
 /* Lets versions go that are over; all workers have completed the clocks below `floor`. Returns
  * whether rows have changed by that. */
@@ -74,7 +85,8 @@ rbt_status rbt_ruling_status(const rbt_ruling *ruling);
 bool rbt_ruling_sends_early(const rbt_ruling *ruling);
 
 struct rbt_ruling_stats {
-    size_t bytes; /* without the states, which are in the rows */
+    size_t bytes;     /* without the states, which are in the rows */
+    size_t bytes_max; /* the same, most at a time */
     uint64_t versions;
     uint64_t versions_max;
     uint64_t snapshots;

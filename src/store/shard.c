@@ -357,9 +357,24 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
         release(shard, table, &id);
         apply(table, &id, batch);
         note_applied(shard, table, &id, batch->count);
-    } else if (table->ruling != NULL) {
-        rbt_ruling_pin(table->ruling, event->worker, batch->base);
+        if (table->ruling != NULL) {
+            rbt_ruling_unpin(table->ruling, event->worker, batch->base);
+        }
     }
+}
+
+/* Keeps the reads that new batches name until these are applied: what is shown on the way may have
+ * been the last to keep them. */
+static void pin_bases(rbt_shard *shard, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    for (size_t i = 0; i < event->batch_count; i++) {
+        const struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
+        if (table->ruling != NULL && !is_duplicate(table, event)) {
+            rbt_ruling_pin(table->ruling, event->worker, event->batches[i].base);
+        }
+    }
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
 }
 
 /* Notes which reads the worker still has, once its updates are in. */
@@ -369,12 +384,13 @@ static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
     for (size_t i = 0; i < event->batch_count; i++) {
         struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
         if (table->ruling != NULL) {
-            rbt_ruling_release(table->ruling, event->worker, event->batches[i].least);
+            rbt_ruling_release(table->ruling, event->worker, event->sequence,
+                               event->batches[i].least);
         }
     }
     for (uint32_t i = 0; event->marker != RBT_MARKER_NONE && i < shard->table_count; i++) {
         if (shard->tables[i].ruling != NULL) {
-            rbt_ruling_end_clock(shard->tables[i].ruling, event->worker);
+            rbt_ruling_end_clock(shard->tables[i].ruling, event->worker, event->sequence);
         }
     }
     RBT_ASSERT(event->worker < shard->options.worker_count);
@@ -384,6 +400,7 @@ static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
 static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
     bool has_known = false;
+    pin_bases(shard, event);
     for (size_t i = 0; i < event->batch_count; i++) {
         if (is_duplicate(table_at(shard, event->batches[i].table), event)) {
             has_known = true;
@@ -547,8 +564,10 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
         rbt_gate_clock(shard->gate, event->worker) != RBT_CLOCK_GONE) {
         RBT_ASSERT(event->worker < shard->options.worker_count);
         const bool is_after = event->sequence <= shard->arrived[event->worker];
-        st = rbt_ruling_hold(table->ruling, event->worker, is_after ? event->least : 0,
-                             versions_of(event), &stamp);
+        const struct rbt_ruling_read read = {.least = event->least,
+                                             .overtaken = is_after ? 0 : event->sequence,
+                                             .versions = versions_of(event)};
+        st = rbt_ruling_hold(table->ruling, event->worker, &read, &stamp);
         settle_rules(shard);
     }
     if (st == RBT_OK && event->stamp != NULL) {
@@ -595,13 +614,16 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
         .kind = RBT_GATE_CLOCK, .worker = worker, .clock = RBT_CLOCK_GONE};
     rbt_gate_step(shard->gate, &gone, &ready);
     RBT_ASSERT(rbt_gate_clock(shard->gate, worker) == RBT_CLOCK_GONE);
+    struct rbt_error_record why; /* who leaves because it has failed still has to say so */
+    rbt_error_save(&why);
     release_all(shard); /* (1) */
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].ruling != NULL) {
-            rbt_ruling_release(shard->tables[i].ruling, worker, RBT_STAMP_NONE);
+            rbt_ruling_release(shard->tables[i].ruling, worker, UINT64_MAX, RBT_STAMP_NONE);
         }
     }
     settle_rules(shard);
+    rbt_error_restore(&why);
     report_ready(shard, &ready, out);
     out->status = rules_status(shard);
 }
@@ -612,7 +634,7 @@ static void release_gone(const rbt_shard *shard, const struct rbt_shard_state *t
     RBT_ASSERT(table->is_open);
     for (uint32_t i = 0; table->ruling != NULL && i < shard->options.worker_count; i++) {
         if (rbt_gate_clock(shard->gate, i) == RBT_CLOCK_GONE) {
-            rbt_ruling_release(table->ruling, i, RBT_STAMP_NONE);
+            rbt_ruling_release(table->ruling, i, UINT64_MAX, RBT_STAMP_NONE);
         }
     }
     RBT_ASSERT(shard->table_count <= shard->options.table_max);

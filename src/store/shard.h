@@ -65,8 +65,8 @@ void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
                           void (*visit)(void *context, const struct rbt_shard_held *held),
                           void *context);
 
-/* One above the highest version that an update of the table has been mapped to; 0 without a rule.
- */
+/* One above the highest version that an update of the table has been mapped to, at most one above
+ * the highest clock of one; 0 without a rule. Never decreases. */
 uint64_t rbt_shard_version(const rbt_shard *shard, uint32_t table);
 
 /* Whether rows of the table may be sent before somebody asks: not when its rule keeps too many
@@ -80,7 +80,8 @@ struct rbt_shard_stats {
     uint64_t rows;
     size_t held;       /* updates that are not visible yet */
     size_t bytes;      /* memory of all rows, with all that follows */
-    size_t rule_bytes; /* of that: state, snapshots and versions of rules */
+    size_t rule_bytes; /* of that: state, snapshots and versions of rules; and most at a time */
+    size_t rule_bytes_max;
     uint64_t versions_max;
     uint64_t snapshots; /* now; and most at a time */
     uint64_t snapshots_max;

@@ -18,6 +18,7 @@ struct rbt_shard_state {
     struct rbt_schema schema;
     rbt_partial partial;
     int64_t staleness;
+    bool is_synchronised;
     rbt_row_store *rows;
     rbt_ruling *ruling;  /* NULL: updates are merged */
     rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */

@@ -11,6 +11,7 @@
 void rbt_shard_close_table(struct rbt_shard_state *table)
 {
     RBT_ASSERT(table->pending_missing == 0);
+    RBT_ASSERT(table->is_open || table->rows == NULL);
     rbt_free(table->scratch);
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
@@ -28,6 +29,7 @@ rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *
     RBT_ASSERT(schema->layout == RBT_DENSE || schema->init == RBT_INIT_ZERO);
     table->is_open = true;
     table->partial = schema->partial;
+    table->is_synchronised = schema->is_synchronised;
     table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
                                         .layout = schema->layout,
                                         .width = schema->width,
@@ -72,8 +74,9 @@ bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_
     return own->kind.type == schema->type && own->kind.merge == schema->merge &&
            own->layout == schema->layout && own->width == schema->width &&
            (has_rule || own->state_width == schema->state_width) &&
-           table->partial == schema->partial && initial->init == schema->init &&
-           initial->a == schema->a && initial->b == schema->b && initial->seed == schema->seed;
+           table->partial == schema->partial && table->is_synchronised == schema->is_synchronised &&
+           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
+           initial->seed == schema->seed;
 }
 
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)
@@ -139,6 +142,7 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         const size_t state = table->schema.state_width * sizeof(float);
         stats->bytes += rule.bytes;
         stats->rule_bytes += rule.bytes + rbt_rows_count(table->rows) * state;
+        stats->rule_bytes_max += rule.bytes_max + rbt_rows_count(table->rows) * state;
         stats->versions_max =
             rule.versions_max > stats->versions_max ? rule.versions_max : stats->versions_max;
         stats->snapshots += rule.snapshots;

@@ -138,6 +138,8 @@ void rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const fl
     RBT_ASSERT(changed <= count + 1);
     /* A row that the same message has changed already has its copy. */
     if (changed <= count && highest >= changed && make_room(snapshots)) {
+        const uint32_t newest = snapshots->newest[slot];
+        const bool has_older = copy_of(snapshots, newest, slot) != NULL;
         const uint32_t number = snapshots->first + snapshots->count++;
         struct rbt_snapshot *copy = copy_at(snapshots, number);
         RBT_DEBUG_ASSERT(snapshots->count == 1 ||
@@ -145,7 +147,8 @@ void rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const fl
         copy->from = changed;
         copy->to = count;
         copy->slot = slot;
-        copy->older = snapshots->newest[slot];
+        /* A link to itself ends the chain: a number that has long gone may come round again. */
+        copy->older = has_older ? newest : number;
         memcpy(copy->state, state, snapshots->width * sizeof *state);
         snapshots->newest[slot] = number;
         snapshots->count_max =
@@ -165,7 +168,7 @@ const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t 
     const struct rbt_snapshot *copy = copy_of(snapshots, snapshots->newest[slot], slot);
     while (copy != NULL && copy->to >= base) { /* ends: older and older */
         found = copy->state;
-        if (copy->from <= base) {
+        if (copy->from <= base || copy_of(snapshots, copy->older, slot) == copy) {
             break;
         }
         copy = copy_of(snapshots, copy->older, slot);

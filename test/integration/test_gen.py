@@ -3,6 +3,7 @@
 import pytest
 
 KINDS = {"sparse": ["--examples", "200", "--features", "40", "--nonzeros", "5"],
+         "clicks": ["--examples", "200", "--columns", "4", "--vocabulary", "50"],
          "ratings": ["--users", "20", "--items", "15", "--ratings", "100"]}
 
 

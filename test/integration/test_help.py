@@ -8,8 +8,8 @@ from conftest import GOLDEN
 
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["simulate"], ["run"],
             ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["gen"],
-            ["gen", "sparse"], ["gen", "ratings"], ["plot"], ["bench"], ["bench", "ps"],
-            ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
+            ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["plot"], ["bench"],
+            ["bench", "ps"], ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(c) or "rubato" for c in COMMANDS])

@@ -205,7 +205,7 @@ static rbt_status misuse_lists(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_push(worker, tables->sparse, &rows));
     struct rbt_rows found = {0};
     CHECK_INVALID(rbt_pull_range(worker, tables->sparse, RBT_RANGE_ALL, 0, &found));
-    CHECK_INVALID(rbt_pull_range(worker, tables->dense, RBT_RANGE_ALL, -2, &found));
+    CHECK_INVALID(rbt_pull_range(worker, tables->dense, RBT_RANGE_ALL, -3, &found));
     CHECK(found.keys == NULL && found.values == NULL && found.count == 0);
     rows.count = 0;
     TRY(rbt_pull(worker, tables->dense, &rows)); /* nothing is a list, too */
