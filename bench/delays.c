@@ -3,8 +3,8 @@
  *
  *     delays TABLE EARLY COUNT...
  *
- * the mean delay of the first 100 messages divided by their mean number, and how many later messages
- * had delay 0, 1, 2, ... Used by bench/experiments/adaptive_delay.py.
+ * the mean delay of the first 100 messages divided by their mean number, and how many later
+ * messages had delay 0, 1, 2, ... Used by bench/experiments/adaptive_delay.py.
  *
  *     rubato train linear ... --rule build/bench/libdelays.so:lr=0.1 */
 #include <rubato/rule.h>
