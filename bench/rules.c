@@ -1,7 +1,7 @@
 /* bench/rules.c - what a rule costs a shard: processor time and memory per row updated, next to a
  * table that adds. One shard, without clients or messages.
  *
- *     build/bench/rules [WIDTH] [ROWS] [WORKERS]
+ *     build/bench/rules [WIDTH] [ROWS] [WORKERS] [RULE]      RULE: only this one, and plain
  *
  * Workers take turns: each pulls its rows, which are half of all, at random, and pushes an update
  * for them when the others have done the same, so that every update is computed from values that
@@ -192,8 +192,14 @@ static void measure(const struct setting *setting, const char *rule, struct figu
     rbt_shard_destroy(shard);
 }
 
+static bool is_wanted(const char *only, int i)
+{
+    return i == 0 || only == NULL || strcmp(only, rules[i]) == 0;
+}
+
 int main(int argc, char **argv)
 {
+    const char *only = argc > 4 ? argv[4] : NULL;
     const struct setting setting = {.width = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 32,
                                     .rows = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 20000,
                                     .workers = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 4};
@@ -205,7 +211,9 @@ int main(int argc, char **argv)
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < RULES; i++) {
-            measure(&setting, rules[i], &figures[i]);
+            if (is_wanted(only, i)) {
+                measure(&setting, rules[i], &figures[i]);
+            }
         }
     }
     const double plain = figures[0].push_ns + figures[0].pull_ns;
@@ -213,6 +221,9 @@ int main(int argc, char **argv)
            setting.workers);
     for (int i = 0; i < RULES; i++) {
         const struct figures *f = &figures[i];
+        if (!is_wanted(only, i)) {
+            continue;
+        }
         printf(",\n \"%s\": {\"push_ns\": %.1f, \"pull_ns\": %.1f, \"both_of_plain\": %.2f, "
                "\"push_of_plain\": %.2f, \"bytes_per_row\": %.1f, \"rule_bytes_per_row\": %.1f, "
                "\"snapshots_per_row\": %.2f}",

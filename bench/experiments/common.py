@@ -11,11 +11,14 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUBATO = ROOT / "build/rubato"
 OUT = ROOT / "build/experiments"
+SHARED = ROOT.parent / "shared/data"  # real data; experiments do without if it is not there
 
 
 def parse(description):
@@ -67,6 +70,41 @@ class Simulator:
                 sys.exit(f"this failed: {shlex.join(words)}\n{result.stderr.strip()}")
             return None
         return json.loads(result.stdout)
+
+
+class Curve:
+    """A simulated run by the exact objective of the servers' model, clock by clock."""
+
+    def __init__(self, words):
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as log:
+            result = subprocess.run([*words, "--log", log.name], capture_output=True, text=True,
+                                    check=False)
+            events = [json.loads(line) for line in log.read().decode().splitlines()]
+        if result.returncode != 0 and "training diverged" not in result.stderr:
+            sys.exit(f"this failed: {shlex.join(words)}\n{result.stderr.strip()}")
+        self.has_diverged = result.returncode != 0
+        self.summary = None if self.has_diverged else json.loads(result.stdout)
+        self.points = [(event["t"], event["epoch"], event["objective"]) for event in events
+                       if event["event"] == "eval" and event["objective"] is not None]
+
+    def reach(self, target):
+        """Virtual seconds and passes to the target; infinite if it is not reached."""
+        return next(((time, passes) for time, passes, objective in self.points
+                     if objective <= target), (float("inf"), float("inf")))
+
+
+def draw_curves(runs, show=False):
+    """The curves of (cluster, training) pairs, in their order; two at a time."""
+    def draw(run):
+        cluster, training = run
+        words = [str(RUBATO), "simulate", *shlex.split(cluster), "--", "train",
+                 *shlex.split(training), "--exact", "--summary", "json", "--progress", "never"]
+        if show:
+            print("$ " + shlex.join(words), flush=True)
+        return Curve(words)
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(draw, runs))
 
 
 class Claims:

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+"""bench/experiments/adaptive_cost.py [REPEATS] - what AdaRevision adds to the time of an iteration.
+
+Trains matrix factorisation in this process with two workers, with AdaRevision and with the same
+gradients added as they are (sgd, which keeps nothing), in turns. A clock's time is the difference
+of a long and a short run, so that reading data is not in it: wall time, and processor time of all
+threads, which other programs disturb less. Real time, so tools/experiments does not run it; figures
+are in bench/RESULTS.md.
+"""
+
+import json
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+
+from common import OUT, RUBATO, generate, print_table
+
+RULES = ("sgd:lr=1e-6", "adarev:lr=0.1")
+RANKS = (32, 100)
+SYNCS = (1, 2, 4, 8)
+PASSES = (2, 10)
+
+
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def train(data, rule, rank, syncs, passes):
+    """Wall and processor seconds of a run; the former without reading the data."""
+    words = shlex.split(f"{RUBATO} train mf --data {data} --rank {rank} --rule {rule} --workers 2 "
+                        f"--clocks-per-epoch {syncs} --epochs {passes} --summary json "
+                        "--progress never")
+    before = processor_seconds()
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    summary = json.loads(result.stdout)
+    return summary["seconds"] - summary["load_seconds"], processor_seconds() - before
+
+
+def clock_of(data, rule, rank, syncs):
+    """Milliseconds per clock: wall, processor."""
+    short, long = (train(data, rule, rank, syncs, passes) for passes in PASSES)
+    clocks = (PASSES[1] - PASSES[0]) * syncs
+    return [1e3 * (b - a) / clocks for a, b in zip(short, long)]
+
+
+def middle(values):
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+
+def main():
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    OUT.mkdir(parents=True, exist_ok=True)
+    data = generate("adaptive-cost.data", "ratings --users 6000 --items 3000 --ratings 1M")
+    rows = []
+    for rank in RANKS:
+        for syncs in SYNCS:
+            found = [[clock_of(data, rule, rank, syncs) for rule in RULES] for _ in range(repeats)]
+            ratios = [[pair[1][i] / pair[0][i] for pair in found] for i in range(2)]
+            rows.append([f"rank {rank}, {syncs} per pass",
+                         *(middle([pair[rule][1] for pair in found]) for rule in range(2)),
+                         *(f"{statistics.median(of):.2f} ({min(of):.2f} to {max(of):.2f})"
+                           for of in reversed(ratios))])
+            print("measured: " + rows[-1][0], flush=True)
+    print_table(["", "processor ms: add", "AdaRevision", "ratio", "ratio of wall time"], rows)
+
+
+main()
