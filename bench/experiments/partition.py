@@ -115,7 +115,8 @@ def show(results, data, servers):
     for (case, result) in results.items():
         if case.data == data and case.servers == servers:
             rows.append([case.kind, case.rate] + (["-"] * 5 if result is None else [
-                result.updates, result.error, result.seconds, result.per_update(), result.bytes / 1e6]))
+                result.updates, result.error, result.seconds, result.per_update(),
+                result.bytes / 1e6]))
     print_table(["reads", "lr", "updates", "+-", "seconds", "us per update", "MB"], rows)
     updates, seconds = gain(results, data, servers)
     print(f"best against best: {100 * updates:.1f}% fewer updates, "
@@ -171,7 +172,7 @@ def judge(claims, results):
         gains = [100 * gain(results, data, servers)[0] for servers in (SERVERS, 1)]
         figures = f"{gains[0]:.1f}% with {SERVERS} servers, {gains[1]:.1f}% with 1"
         claims(f"{data.name}: at least {least}% fewer updates", gains[0] >= least, figures)
-        claims(f"{data.name}: the gain is larger than with one server", gains[0] > gains[1], figures)
+        claims(f"{data.name}: more is gained than with one server", gains[0] > gains[1], figures)
 
 
 if __name__ == "__main__":
