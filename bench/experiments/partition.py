@@ -19,7 +19,7 @@ import charts
 from common import OUT, Claims, Simulator, generate, parse, print_table, write_table
 
 WORKERS, SERVERS, CLOCKS = 30, 10, 10  # clocks per pass
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = tuple(range(1, 11))
 KINDS = {"as it is": "", "synchronised": "--synchronise"}
 LOOKS = {"as it is": ("#d55e00", ""), "synchronised": ("#0072b2", "")}
 CLUSTER = (f"--workers {WORKERS} --bandwidth 100Gbit --latency 100us --jitter 1ms --spikes 5%@5ms "
@@ -40,9 +40,9 @@ class Data:
 
 
 DATA = (Data("dense", "sparse --examples 20000 --features 2000 --nonzeros 20", 20000, 0.551, 0.04,
-             (1, 2, 4, 8)),
+             (2, 4, 8)),
         Data("sparse", "sparse --examples 20000 --features 20000 --nonzeros 30", 20000, 0.585,
-             0.06, (2, 4, 8, 16)))
+             0.06, (4, 8, 16)))
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Result:
     updates: float
     seconds: float
     bytes: float
+    error: float  # of the updates: the standard error of the mean
     points: tuple  # of (updates, objective), of the first seed
 
     def per_update(self):
@@ -66,7 +67,7 @@ class Result:
 
 def run(simulate, case, seed):
     """Updates, seconds and bytes to the target, and the curve; None if it is not reached."""
-    log = OUT / "partition.jsonl"
+    log = OUT / f"partition-{case.data.name}.jsonl"
     summary = simulate(f"{CLUSTER} --servers {case.servers} --seed {seed}",
                        f"linear --data {case.data.file()} --rule dynsgd --consistency ssp:3 "
                        f"--clocks-per-epoch {CLOCKS} --epochs 12 --lr {case.rate} --exact "
@@ -81,7 +82,11 @@ def run(simulate, case, seed):
     if not reached:
         return None
     return Result(reached[0]["examples"] / per_update, reached[0]["t"], summary["network_bytes"],
-                  points)
+                  0.0, points)
+
+
+def error_of(values):
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def measure(simulate, cases, seeds):
@@ -92,7 +97,8 @@ def measure(simulate, cases, seeds):
         results[case] = None if None in runs else Result(
             statistics.mean(result.updates for result in runs),
             statistics.mean(result.seconds for result in runs),
-            statistics.mean(result.bytes for result in runs), runs[0].points)
+            statistics.mean(result.bytes for result in runs),
+            error_of([result.updates for result in runs]), runs[0].points)
     return results
 
 
@@ -108,11 +114,13 @@ def show(results, data, servers):
     rows = []
     for (case, result) in results.items():
         if case.data == data and case.servers == servers:
-            rows.append([case.kind, case.rate] + (["-"] * 4 if result is None else [
-                result.updates, result.seconds, result.per_update(), result.bytes / 1e6]))
-    print_table(["reads", "lr", "updates", "seconds", "us per update", "MB"], rows)
+            rows.append([case.kind, case.rate] + (["-"] * 5 if result is None else [
+                result.updates, result.error, result.seconds, result.per_update(),
+                result.bytes / 1e6]))
+    print_table(["reads", "lr", "updates", "+-", "seconds", "us per update", "MB"], rows)
     updates, seconds = gain(results, data, servers)
-    print(f"best against best: {100 * updates:.1f}% fewer updates, {100 * seconds:.1f}% less time\n",
+    print(f"best against best: {100 * updates:.1f}% fewer updates, "
+          f"{100 * seconds:.1f}% less time\n",
           flush=True)
 
 
@@ -142,7 +150,7 @@ def main():
     seeds = SEEDS[:1] if options.quick else SEEDS
     results = {}
     for data in chosen:
-        rates = data.rates[1:3] if options.quick else data.rates
+        rates = data.rates[:2] if options.quick else data.rates
         for servers in (SERVERS, 1):
             results |= measure(simulate, [Case(data, servers, kind, rate) for kind in KINDS
                                           for rate in rates], seeds)
@@ -160,10 +168,11 @@ def main():
 
 
 def judge(claims, results):
-    for data in DATA:
+    for data, least in zip(DATA, (10, 0)):
         gains = [100 * gain(results, data, servers)[0] for servers in (SERVERS, 1)]
-        claims(f"{data.name}: fewer updates", gains[0] >= 5,
-               f"{gains[0]:.1f}% with {SERVERS} servers, {gains[1]:.1f}% with 1")
+        figures = f"{gains[0]:.1f}% with {SERVERS} servers, {gains[1]:.1f}% with 1"
+        claims(f"{data.name}: at least {least}% fewer updates", gains[0] >= least, figures)
+        claims(f"{data.name}: more is gained than with one server", gains[0] > gains[1], figures)
 
 
 if __name__ == "__main__":
