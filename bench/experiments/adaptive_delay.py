@@ -84,8 +84,9 @@ def time_of(job, curve):
 
 
 def best_of(job, by_step):
-    """The step with the shortest time, and that time."""
-    step = min(by_step, key=lambda step: time_of(job, by_step[step]))
+    """The step with the shortest time, and that time; if none arrives, that which gets nearest."""
+    step = min(by_step, key=lambda step: (time_of(job, by_step[step]),
+                                          min(point[2] for point in by_step[step].points)))
     return step, time_of(job, by_step[step])
 
 
