@@ -101,7 +101,7 @@ struct rbt_rule_needs {
 
 /* Rows have been read by a worker that will compute updates from them. */
 struct rbt_rule_send {
-    uint32_t worker;
+    uint32_t worker;   /* RBT_RULE_NO_WORKER: all, for the job runs again */
     uint64_t count;    /* messages applied to the table so far */
     uint64_t versions; /* only versions below this are in the rows; RBT_RULE_NO_VERSION: all are */
 };
@@ -115,7 +115,8 @@ struct rbt_rule_message {
     int64_t clock;     /* its stamp; in a job that runs again, clocks go on counting */
     uint64_t count;    /* messages applied to the table before this one */
     uint64_t delay;    /* how many of them after the read that it was computed from */
-    uint64_t tag;      /* what send() said at that read; 0 if the worker has never read */
+    uint64_t tag;      /* what send() said at that read; if the worker has never read, 0 in its
+                          first message, and then what send() says now */
     uint64_t previous; /* version of the worker's last message from the same read, or
                           RBT_RULE_NO_VERSION */
     uint64_t version;  /* what map() said; not yet known to map() */

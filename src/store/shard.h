@@ -82,9 +82,9 @@ struct rbt_shard_stats {
     size_t bytes;      /* memory of all rows, with all that follows */
     size_t rule_bytes; /* of that: state, snapshots and versions of rules; and most at a time */
     size_t rule_bytes_max;
-    uint64_t versions_max;
-    uint64_t snapshots; /* now; and most at a time */
-    uint64_t snapshots_max;
+    uint64_t snapshots;     /* now */
+    uint64_t versions_max;  /* most that a table had at a time */
+    uint64_t snapshots_max; /* the same */
 };
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats);
 

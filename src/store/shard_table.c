@@ -126,6 +126,11 @@ bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table)
     return ruling == NULL || rbt_ruling_sends_early(ruling);
 }
 
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
 {
     RBT_ASSERT(shard->table_count <= shard->options.table_max);
@@ -140,12 +145,13 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         }
         const struct rbt_ruling_stats rule = rbt_ruling_stats(table->ruling);
         const size_t state = table->schema.state_width * sizeof(float);
+        RBT_ASSERT(rule.snapshots <= rule.snapshots_max);
+        RBT_ASSERT(rule.versions <= rule.versions_max);
         stats->bytes += rule.bytes;
         stats->rule_bytes += rule.bytes + rbt_rows_count(table->rows) * state;
         stats->rule_bytes_max += rule.bytes_max + rbt_rows_count(table->rows) * state;
-        stats->versions_max =
-            rule.versions_max > stats->versions_max ? rule.versions_max : stats->versions_max;
         stats->snapshots += rule.snapshots;
-        stats->snapshots_max += rule.snapshots_max;
+        stats->versions_max = higher(stats->versions_max, rule.versions_max);
+        stats->snapshots_max = higher(stats->snapshots_max, rule.snapshots_max);
     }
 }
