@@ -2,7 +2,8 @@
 
 A run is watched by the exact objective of what the servers have after every clock of worker 0
 (--exact), which takes none of the virtual time. The step size of every cell of a table is searched
-for: in powers of two, up and down from where the cell before it had its best, until it gets worse.
+for: in powers of two, up and down from where the cell before it had its best, until it gets worse,
+then once more in between.
 """
 
 import json
@@ -58,7 +59,7 @@ class Method:
         return f"{self.options} --consistency {self.consistency}"
 
 
-SSPSGD = Method("SSPSGD", "--rule add --combine sum", "ssp:3", 2**-6)
+SSPSGD = Method("SSPSGD", "--rule add --combine sum", "ssp:3", 2**-8)
 CONSGD = Method("ConSGD", "--rule consgd", "ssp:3", 1.0)
 DYNSGD = Method("DynSGD", "--rule dynsgd", "ssp:3", 1.0)
 
@@ -167,7 +168,7 @@ def search(options, problem, cluster, method, target):
             limit = "" if math.isinf(best) else f"--until {1e6 * best:.0f}us"
             curve = train(options, problem,
                           replace(cluster, options=f"{cluster.options} {limit}"), method, step,
-                          f"--epochs 400 --target {target:.9g}")
+                          f"--epochs 300 --patience 25 --target {target:.9g}")
             curve.target = target
             known[step] = curve
         return known[step].seconds()
@@ -177,10 +178,14 @@ def search(options, problem, cluster, method, target):
     while tries and math.isinf(look(tries[0])):
         step = tries.pop(0)
     step = tries[0] if tries else step
-    for factor in (2, 0.5):
+    for factor in (2, 0.5, 2**0.5, 0.5**0.5):
         while look(step * factor) < look(step):
             step *= factor
-    return known[step]
+    best = known[step]
+    print(f"{problem.name}, {cluster.options or 'even'}, {method.name} {method.consistency}: "
+          f"{1e3 * best.seconds():.2f} ms, {best.updates():.0f} updates, step {step:.4g}, best of "
+          f"{len(known)}", flush=True)
+    return best
 
 
 def in_parallel(function, tasks):
