@@ -24,6 +24,7 @@ struct rbt_linear_worker {
     struct rbt_share share; /* values are scaled */
     float *scales;          /* r: (key_count) */
     float *shares;          /* n_pj / n_j: (key_count) */
+    float *decays;          /* r sqrt(n n_pj / (n_p n_j)), for l2: (key_count) */
     float *step_max;        /* (count) */
     float *coefficients;    /* (batch) */
     double step_unit;       /* 1 / (L R) */

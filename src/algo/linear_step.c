@@ -31,7 +31,7 @@ static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_wo
     }
     const double amount = eta * (double)steps;
     const struct rbt_shrink shrink = {
-        .scales = w->scales,
+        .scales = config->l1 == 0.0 ? w->decays : w->scales,
         .l1 = (float)(amount * config->l1),
         .l2 = (float)(amount * config->l2),
         .theta = config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY};

@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+"""bench/experiments/hetero_memory.py [options] - what DynSGD's versions cost the servers.
+
+Figure 13 of "Heterogeneity-aware Distributed Parameter Servers", on generated clicks with a long
+tail: the most memory that versions took at a time, relative to that of the tables.
+docs/experiments/heterogeneity.md says what was found.
+"""
+
+import sys
+
+from common import Claims, Simulator, generate, parse, print_table, write_table
+from hetero_runs import UNEVEN
+
+DATA = "clicks --examples 60000 --vocabulary 1M"
+BOUNDS = (3, 10, 40)
+# Clocks in a pass, passes, options of the model.
+JOBS = {"a clock per pass": (1, "--epochs 60"),
+        "40 clocks per pass": (40, "--epochs 3"),
+        "40 clocks per pass, no L2": (40, "--epochs 3 --l2 0")}
+
+
+def measure(simulate, job, bound, tiny):
+    clocks, options = JOBS[job]
+    data = generate("hetero-tail.clicks", DATA)
+    run = simulate(UNEVEN.words(),
+                   f"linear --data {data} --rule dynsgd --consistency ssp:{bound} --lr 0.5 "
+                   f"--schedule constant --clocks-per-epoch {clocks} {tiny} {options}")
+    tables = run["server_bytes"] - run["rule_bytes"]
+    return [f"{job}, s = {bound}{', ' + tiny if tiny else ''}", run["versions_max"],
+            run["rule_bytes_max"] / 1e6, tables / 1e6, run["rule_bytes_max"] / tables]
+
+
+def main():
+    options = parse(__doc__)
+    simulate, claims = Simulator(options.show), Claims()
+    bounds = BOUNDS[:1] if options.quick else BOUNDS
+    rows = [measure(simulate, job, bound, "") for job in JOBS for bound in bounds]
+    rows += [measure(simulate, job, 3, "--tiny 0") for job in JOBS]
+    columns = ["", "versions", "MB of versions", "MB of tables", "share"]
+    print_table(columns, rows)
+    write_table("hetero-memory.csv", columns, rows)
+    sparse = next(row for row in rows if row[0].startswith("40 clocks per pass, no L2, s = 3"))
+    claims("clocks that touch few rows, s = 3: versions take at most 10% of the tables' memory",
+           sparse[4] <= 0.1, f"{100 * sparse[4]:.1f}%")
+    claims("a shard never has more than 2 s + 2 versions",
+           all(row[1] <= 2 * int(row[0].split("s = ")[1].split(",")[0]) + 2 for row in rows),
+           ", ".join(str(row[1]) for row in rows))
+    return claims.finish("hetero_memory")
+
+
+sys.exit(main())
