@@ -215,6 +215,7 @@ static void gradients_of_one_worker_equal_a_serial_loop(void **state)
     assert_true(snprintf(model_path, sizeof model_path, "%s.rbt", f->path) > 0);
     f->options.model = model_path;
     f->config.lr = (double)NAN;
+    f->config.combine = RBT_COMBINE_AUTO;
     for (int is_adagrad = 0; is_adagrad < 2; is_adagrad++) {
         struct rbt_examples examples;
         struct rbt_share share;

@@ -8,6 +8,7 @@
 
 #include "algo/mf.h"
 #include "algo/mf_model.h"
+#include "algo/replica.h"
 #include "algo/training.h"
 #include "base/hash.h"
 #include "base/rng.h"
@@ -145,6 +146,7 @@ static void gradients_of_one_worker_equal_a_serial_loop(void **state)
         .paths = f->options.data.values, .path_count = 1, .format = RBT_FORMAT_RATINGS};
     f->options.rule = "sgd:lr=0.01";
     f->config.lr = (double)NAN;
+    f->config.combine = RBT_COMBINE_AUTO;
     assert_ok(train(f));
     assert_ok(rbt_ratings_read(&data, &ratings));
     assert_ok(rbt_rating_share_take(&ratings, 1, 0, 1, &share));
