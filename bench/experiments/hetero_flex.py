@@ -11,8 +11,8 @@ import sys
 from dataclasses import replace
 
 from common import Claims, parse, print_table, write_table
-from hetero_runs import (CLICKS, CONSGD, DYNSGD, EVEN, SSPSGD, Cluster, Method, Problem,
-                         in_parallel, search, train)
+from hetero_runs import (CLICKS, CONSGD, DYNSGD, SSPSGD, Cluster, Problem, find_target,
+                         in_parallel, search)
 
 PROBLEM = Problem("LR, clicks", "logistic", CLICKS, 60000, 1, 1.0)
 SLOW_LINKS = " ".join(f"--slow-link worker/{i}x10" for i in range(1, 31, 5))
@@ -22,8 +22,6 @@ CLUSTERS = {"half up to twice as slow": Cluster("--stragglers 50%x1..2"),
 METHODS = {"BSP": replace(SSPSGD, consistency="bsp"), "ASP": replace(SSPSGD, consistency="asp"),
            "SSPSGD": SSPSGD, "FlexRR": replace(SSPSGD, options=f"{SSPSGD.options} --rebalance"),
            "ConSGD": CONSGD, "DynSGD": DYNSGD}
-LONG = Method("long", "--rule consgd", "bsp", 0.125)
-ABOVE = 1.03
 
 
 def main():
@@ -31,8 +29,7 @@ def main():
     claims = Claims()
     clusters = dict(list(CLUSTERS.items())[:1]) if options.quick else CLUSTERS
     names = ("SSPSGD", "FlexRR", "DynSGD") if options.quick else tuple(METHODS)
-    target = ABOVE * train(options, PROBLEM, EVEN, LONG, PROBLEM.step * LONG.step,
-                           "--epochs 150").lowest()
+    target = find_target(options, PROBLEM)
     tasks = [(options, PROBLEM, cluster, METHODS[name], target) for cluster in clusters.values()
              for name in names]
     cells = [(cluster, name) for cluster in clusters for name in names]

@@ -15,11 +15,11 @@ from common import OUT, Claims, parse, print_table, write_table
 from hetero_runs import (CONSGD, DYNSGD, EVEN, SSPSGD, UNEVEN, Cluster, Problem, in_parallel, train,
                          with_bound)
 
-PROBLEM = Problem("LR, clicks", "logistic", "clicks --examples 30000 --vocabulary 5000", 30000, 10,
-                  2.0)
+PROBLEM = Problem("LR, clicks", "logistic", "clicks --examples 30000 --vocabulary 5000", 30000, 1,
+                  1.0)
 METHODS = (SSPSGD, CONSGD, DYNSGD)
-STEPS = {"SSPSGD": [2.0**k for k in range(-9, -1)], "ConSGD": [2.0**k for k in range(-3, 5)],
-         "DynSGD": [2.0**k for k in range(-3, 5)]}
+STEPS = {"SSPSGD": [2.0**k for k in range(-12, -4)], "ConSGD": [2.0**k for k in range(-5, 3)],
+         "DynSGD": [2.0**k for k in range(-5, 3)]}
 BOUNDS = (3, 10, 20, 40)
 WORKERS = (5, 30, 100)
 FACTORS = (1.0, 0.5, 0.2, 0.1, 0.05, 1 / 30, 0.01)

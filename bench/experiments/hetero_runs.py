@@ -39,6 +39,7 @@ class Problem:
     count: int  # examples
     batch: int  # that make a local step
     step: float  # about the best, with ConSGD
+    above: float = 1.03  # the target relative to the lowest objective
 
     def file(self):
         return generate(f"hetero-{self.count}.clicks", self.data) if self.data else IMDB
@@ -156,6 +157,13 @@ def train(options, problem, cluster, method, step, limits):
                 f"{method.words()} --schedule constant --lr {step:.9g} {limits}")
     curve.step = step
     return curve
+
+
+def find_target(options, problem):
+    """By so much above the lowest objective of a long run."""
+    method = Method("long", "--rule consgd", "bsp", 0.125)
+    curve = train(options, problem, EVEN, method, problem.step * method.step, "--epochs 150")
+    return problem.above * curve.lowest()
 
 
 def search(options, problem, cluster, method, target):
