@@ -136,7 +136,8 @@ def main():
             if known is None or (curve.clocks(), curve.lowest()) < (known.clocks(), known.lowest()):
                 tried[task[2].options] = curve
         table("ConSGD with other factors, each with the best of four steps",
-              [(f"{factor:.3g}", tried[method.options]) for factor, method in zip(FACTORS, factors)])
+              [(f"{factor:.3g}", tried[method.options])
+               for factor, method in zip(FACTORS, factors)])
         least = min(curve.clocks() for curve in tried.values())
         heuristic = tried[factors[FACTORS.index(1 / 30)].options].clocks()
         claims("ConSGD: 1/workers needs at most 1.4 times the clocks of the best factor",

@@ -135,8 +135,8 @@ def run(options, problem, cluster, training):
     """The curve of one run. `training` is what follows --loss, `cluster` may name --until."""
     with tempfile.NamedTemporaryFile(dir=OUT, suffix=".jsonl") as log:
         words = [str(RUBATO), "simulate", *shlex.split(cluster.words()), "--", "train", "linear",
-                 "--data", str(problem.file()), "--loss", problem.loss, "--batch", str(problem.batch),
-                 *shlex.split(training),
+                 "--data", str(problem.file()), "--loss", problem.loss,
+                 "--batch", str(problem.batch), *shlex.split(training),
                  "--exact", "--summary", "json", "--progress", "never"]
         if options.show:
             print("$ " + shlex.join(words), flush=True)
