@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from common import OUT, ROOT, RUBATO, generate
 
 IMDB = ROOT.parent / "shared/data/imdb/imdb.train.libsvm.zst"
 CLICKS = "clicks --examples 60000 --vocabulary 20000"
+GENERATING = threading.Lock()
 AT_ONCE = min(2, os.cpu_count() or 1)  # simulations, each with one thread
 
 # A clock of ours computes for half a millisecond, one of the paper's for seconds: the network is as
@@ -42,7 +44,8 @@ class Problem:
     above: float = 1.03  # the target relative to the lowest objective
 
     def file(self):
-        return generate(f"hetero-{self.count}.clicks", self.data) if self.data else IMDB
+        with GENERATING:
+            return generate(f"hetero-{self.count}.clicks", self.data) if self.data else IMDB
 
     def is_there(self):
         return bool(self.data) or IMDB.exists()
