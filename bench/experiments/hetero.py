@@ -85,7 +85,8 @@ def check(claims, curves, problem):
                    f"{ratio:.1f} times")
     con, dyn, even = of("ConSGD 10"), of("DynSGD 10"), of("DynSGD 10", 1)
     claims(f"{problem.name}, 20% twice as slow, s = 10: DynSGD needs no more updates than ConSGD "
-           "(to 2%)", dyn.updates() <= 1.02 * con.updates(), f"{dyn.updates():.0f} against {con.updates():.0f}")
+           "(to 2%)", dyn.updates() <= 1.02 * con.updates(),
+           f"{dyn.updates():.0f} against {con.updates():.0f}")
     growth = dyn.seconds() / even.seconds()
     claims(f"{problem.name}, s = 10: DynSGD takes at most 35% longer when 20% are twice as slow",
            growth <= 1.35, f"{100 * (growth - 1):.0f}%")

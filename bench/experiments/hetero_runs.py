@@ -122,7 +122,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Cluster:
-    options: str = ""  # beyond NETWORK
+    name: str
+    options: str = ""  # beyond the network
     workers: int = WORKERS
     network: str = NETWORK
 
@@ -130,16 +131,16 @@ class Cluster:
         return (f"--workers {self.workers} --servers {SERVERS} {self.network} {self.options}")
 
 
-EVEN = Cluster()
-UNEVEN = Cluster("--stragglers 20%x2")
+EVEN = Cluster("all alike")
+UNEVEN = Cluster("20% twice as slow", "--stragglers 20%x2")
 
 
 def run(options, problem, cluster, training):
     """The curve of one run. `training` is what follows --loss, `cluster` may name --until."""
     with tempfile.NamedTemporaryFile(dir=OUT, suffix=".jsonl") as log:
         words = [str(RUBATO), "simulate", *shlex.split(cluster.words()), "--", "train", "linear",
-                 "--data", str(problem.file()), "--loss", problem.loss, "--batch", str(problem.batch),
-                 *shlex.split(training),
+                 "--data", str(problem.file()), "--loss", problem.loss, "--batch",
+                 str(problem.batch), *shlex.split(training),
                  "--exact", "--summary", "json", "--progress", "never"]
         if options.show:
             print("$ " + shlex.join(words), flush=True)
@@ -193,7 +194,7 @@ def search(options, problem, cluster, method, target):
         while look(step * factor) < look(step):
             step *= factor
     best = known[step]
-    print(f"{problem.name}, {cluster.options or 'even'}, {method.name} {method.consistency}: "
+    print(f"{problem.name}, {cluster.name}, {method.name} {method.consistency}: "
           f"{1e3 * best.seconds():.2f} ms, {best.updates():.0f} updates, step {step:.4g}, best of "
           f"{len(known)}", flush=True)
     return best
