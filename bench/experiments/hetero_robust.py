@@ -135,7 +135,7 @@ def main():
             known = tried.get(task[2].options)
             if known is None or (curve.clocks(), curve.lowest()) < (known.clocks(), known.lowest()):
                 tried[task[2].options] = curve
-        table("ConSGD with other factors, each with the best of four steps",
+        table("ConSGD with other factors, each with the best of three steps",
               [(f"{factor:.3g}", tried[method.options])
                for factor, method in zip(FACTORS, factors)])
         least = min(curve.clocks() for curve in tried.values())

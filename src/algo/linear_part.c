@@ -41,7 +41,8 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
     w->decays = rbt_calloc(w->share.key_count, sizeof *w->decays);
     w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
-    if (w->scales == NULL || w->shares == NULL || w->decays == NULL || w->step_max == NULL || w->coefficients == NULL) {
+    if (w->scales == NULL || w->shares == NULL || w->decays == NULL || w->step_max == NULL ||
+        w->coefficients == NULL) {
         return no_memory();
     }
     for (size_t j = 0; j < w->share.key_count; j++) {
