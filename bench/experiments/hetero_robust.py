@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import charts
 from common import OUT, Claims, parse, print_table, write_table
-from hetero_runs import (CONSGD, DYNSGD, EVEN, SSPSGD, UNEVEN, Cluster, Problem, in_parallel, train,
+from hetero_runs import (CONSGD, DYNSGD, SSPSGD, UNEVEN, Problem, in_parallel, train,
                          with_bound)
 
 PROBLEM = Problem("LR, clicks", "logistic", "clicks --examples 30000 --vocabulary 5000", 30000, 1,
@@ -119,7 +119,7 @@ def main():
     if not options.quick:
         bounds = sweep(options, target, best, [(bound, UNEVEN, bound) for bound in BOUNDS])
         workers = sweep(options, target, best,
-                        [(n, Cluster(UNEVEN.options, n), 3) for n in WORKERS])
+                        [(n, replace(UNEVEN, workers=n), 3) for n in WORKERS])
         for what, found in (("staleness from 3 to 40", bounds), ("5 to 100 workers", workers)):
             changes = {method.name: spread(found, method.name) for method in METHODS}
             claims(f"{what}: the lowest objective of ConSGD and DynSGD changes by at most 20%",
@@ -135,7 +135,7 @@ def main():
             known = tried.get(task[2].options)
             if known is None or (curve.clocks(), curve.lowest()) < (known.clocks(), known.lowest()):
                 tried[task[2].options] = curve
-        table("ConSGD with other factors, each with the best of four steps",
+        table("ConSGD with other factors, each with the best of three steps",
               [(f"{factor:.3g}", tried[method.options])
                for factor, method in zip(FACTORS, factors)])
         least = min(curve.clocks() for curve in tried.values())

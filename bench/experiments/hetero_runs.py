@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from common import OUT, ROOT, RUBATO, generate
 
 IMDB = ROOT.parent / "shared/data/imdb/imdb.train.libsvm.zst"
 CLICKS = "clicks --examples 60000 --vocabulary 20000"
+GENERATING = threading.Lock()
 AT_ONCE = min(2, os.cpu_count() or 1)  # simulations, each with one thread
 
 # A clock of ours computes for half a millisecond, one of the paper's for seconds: the network is as
@@ -42,7 +44,8 @@ class Problem:
     above: float = 1.03  # the target relative to the lowest objective
 
     def file(self):
-        return generate(f"hetero-{self.count}.clicks", self.data) if self.data else IMDB
+        with GENERATING:
+            return generate(f"hetero-{self.count}.clicks", self.data) if self.data else IMDB
 
     def is_there(self):
         return bool(self.data) or IMDB.exists()
@@ -119,7 +122,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Cluster:
-    options: str = ""  # beyond NETWORK
+    name: str
+    options: str = ""  # beyond the network
     workers: int = WORKERS
     network: str = NETWORK
 
@@ -127,16 +131,16 @@ class Cluster:
         return (f"--workers {self.workers} --servers {SERVERS} {self.network} {self.options}")
 
 
-EVEN = Cluster()
-UNEVEN = Cluster("--stragglers 20%x2")
+EVEN = Cluster("all alike")
+UNEVEN = Cluster("20% twice as slow", "--stragglers 20%x2")
 
 
 def run(options, problem, cluster, training):
     """The curve of one run. `training` is what follows --loss, `cluster` may name --until."""
     with tempfile.NamedTemporaryFile(dir=OUT, suffix=".jsonl") as log:
         words = [str(RUBATO), "simulate", *shlex.split(cluster.words()), "--", "train", "linear",
-                 "--data", str(problem.file()), "--loss", problem.loss,
-                 "--batch", str(problem.batch), *shlex.split(training),
+                 "--data", str(problem.file()), "--loss", problem.loss, "--batch",
+                 str(problem.batch), *shlex.split(training),
                  "--exact", "--summary", "json", "--progress", "never"]
         if options.show:
             print("$ " + shlex.join(words), flush=True)
@@ -190,7 +194,7 @@ def search(options, problem, cluster, method, target):
         while look(step * factor) < look(step):
             step *= factor
     best = known[step]
-    print(f"{problem.name}, {cluster.options or 'even'}, {method.name} {method.consistency}: "
+    print(f"{problem.name}, {cluster.name}, {method.name} {method.consistency}: "
           f"{1e3 * best.seconds():.2f} ms, {best.updates():.0f} updates, step {step:.4g}, best of "
           f"{len(known)}", flush=True)
     return best
