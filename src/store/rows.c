@@ -397,33 +397,38 @@ static void visit_wave(const rbt_row_store *rows, const struct rbt_batch *batch,
     }
 }
 
-void rbt_rows_update(rbt_row_store *rows, const struct rbt_batch *batch, rbt_rows_visitor visit,
-                     void *context)
+/* Calls the function for the rows of the batch; those that do not exist are created in `creating`,
+ * which is `rows`, or if it is NULL left out. */
+static void visit_rows(const rbt_row_store *rows, const struct rbt_batch *batch,
+                       rbt_row_store *creating, struct visit visit)
 {
     RBT_ASSERT(rows->schema.layout == RBT_DENSE);
     RBT_ASSERT(batch->offsets == NULL);
     uint32_t slots[WAVE];
-    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
-        const size_t count = smaller(batch->count - begin, WAVE);
-        const struct visit wave = {visit, context, begin};
-        find_slots(rows, batch, begin, count, slots);
-        create_missing(rows, batch, begin, count, slots);
-        visit_wave(rows, batch, count, slots, &wave);
+    for (visit.begin = 0; visit.begin < batch->count; visit.begin += WAVE) {
+        const size_t count = smaller(batch->count - visit.begin, WAVE);
+        find_slots(rows, batch, visit.begin, count, slots);
+        if (creating != NULL) {
+            create_missing(creating, batch, visit.begin, count, slots);
+        }
+        visit_wave(rows, batch, count, slots, &visit);
     }
+}
+
+void rbt_rows_update(rbt_row_store *rows, const struct rbt_batch *batch, rbt_rows_visitor visit,
+                     void *context)
+{
+    RBT_ASSERT(visit != NULL);
+    RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
+    visit_rows(rows, batch, rows, (struct visit){visit, context, 0});
 }
 
 void rbt_rows_visit(const rbt_row_store *rows, const struct rbt_batch *batch,
                     rbt_rows_visitor visit, void *context)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
-    RBT_ASSERT(batch->offsets == NULL);
-    uint32_t slots[WAVE];
-    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
-        const size_t count = smaller(batch->count - begin, WAVE);
-        const struct visit wave = {visit, context, begin};
-        find_slots(rows, batch, begin, count, slots);
-        visit_wave(rows, batch, count, slots, &wave);
-    }
+    RBT_ASSERT(visit != NULL);
+    RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
+    visit_rows(rows, batch, NULL, (struct visit){visit, context, 0});
 }
 
 static struct rbt_sparse_row *sparse_row(const rbt_row_store *rows, uint32_t slot)
