@@ -211,3 +211,12 @@ def test_outputs_spare_inputs(rubato, shelf, data):
         assert "would overwrite the data in" in result.stderr
     assert (rubato.folder / "data/train.svm").read_bytes() == content
     assert (rubato.folder / "m").read_bytes() == (shelf / "linear.model").read_bytes()
+
+
+def test_a_feature_of_one_worker_is_regularised_as_much_as_with_one_worker(rubato):
+    rubato.ok("gen", "clicks", "--examples", "4000", "--vocabulary", "2000", "--out", "tail.svm")
+    objective = {workers: json.loads(rubato.ok(
+        "train", "linear", "--data", "tail.svm", "--workers", workers, "--consistency", "bsp",
+        "--lr", "0.1", "--schedule", "constant", "--epochs", "80", "--progress", "never",
+        "--summary", "json").splitlines()[-1])["objective"] for workers in (1, 4)}
+    assert objective[4] < 1.01 * objective[1]
