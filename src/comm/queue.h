@@ -1,0 +1,53 @@
+/* comm/queue.h - rows that have changed, and which of them go first.
+ *
+ * Items are numbers 0 .. capacity-1 (positions of a working set, slots of a shard). Marking one,
+ * changing its score, and taking the next all cost the same however many items there are and
+ * however many of them are marked.
+ *
+ *   OLDEST     in the order in which they were first marked                 (000's round-robin)
+ *   WALK       round and round in the order of their numbers                (001's)
+ *   RANDOM     any marked one, all alike
+ *   SCORE      the highest score first: within an eighth of an octave, then the oldest
+ *
+ * The magnitudes that scores are made of are not known here (comm/priority.h). */
+#ifndef RUBATO_COMM_QUEUE_H
+#define RUBATO_COMM_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
+#include <rubato/status.h>
+
+typedef struct rbt_change_queue rbt_change_queue;
+
+typedef enum rbt_queue_order {
+    RBT_ORDER_OLDEST,
+    RBT_ORDER_WALK,
+    RBT_ORDER_RANDOM,
+    RBT_ORDER_SCORE,
+} rbt_queue_order;
+
+#define RBT_QUEUE_NONE UINT32_MAX
+
+RBT_MUST_USE rbt_status rbt_queue_create(rbt_queue_order order, uint32_t capacity, uint64_t seed,
+                                         rbt_change_queue **queue);
+void rbt_queue_destroy(rbt_change_queue *queue);
+
+/* Room for more items; those that are marked stay so. */
+RBT_MUST_USE rbt_status rbt_queue_grow(rbt_change_queue *queue, uint32_t capacity);
+
+/* Marks the item, or gives it another score. Scores are not negative; what is not a number counts
+ * as infinite: it must not stay behind. */
+void rbt_queue_mark(rbt_change_queue *queue, uint32_t item, float score);
+void rbt_queue_unmark(rbt_change_queue *queue, uint32_t item); /* whether marked or not */
+bool rbt_queue_is_marked(const rbt_change_queue *queue, uint32_t item);
+uint32_t rbt_queue_count(const rbt_change_queue *queue);
+
+/* The next one, which is then not marked any more; RBT_QUEUE_NONE if there is none. */
+uint32_t rbt_queue_take(rbt_change_queue *queue);
+
+size_t rbt_queue_bytes(const rbt_change_queue *queue);
+
+#endif
