@@ -54,6 +54,12 @@ struct rbt_job_options {
     rbt_simulation *simulation; /* the cluster to pretend to run on; default: none, run here */
     rbt_cluster *cluster;       /* the cluster to run on; it says how many workers and shards there
                                    are, and which namespace it is; default: none, run here */
+    /* Managed communication (docs/communication.md): bytes per second that a node may use in each
+     * direction. Rows of sets that are managed (rbt_set_manage()) then travel before the clock
+     * ends, and are seen early unless the consistency is "bsp". Default: they do not */
+    uint64_t bandwidth;
+    const char *priority; /* which rows go first: "oldest", "walk", "random", "magnitude",
+                             "relative", or a shared object (rubato/priority.h); default: relative */
 };
 
 /* What a worker runs. When it returns, the worker has left: nobody waits for it any more. If it
@@ -113,6 +119,8 @@ struct rbt_job_stats {
     uint64_t rule_bytes_max; /* the same, most at a time and shard; over sockets: as of now */
     uint64_t versions_max;   /* most versions that a table had at a shard at a time */
     uint64_t snapshots_max;  /* most copies of a rule's state, the same */
+    uint64_t early_sent;     /* rows that workers sent before the clock ended */
+    uint64_t early_received; /* and received */
 };
 
 RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);

@@ -76,6 +76,24 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_pull_within(rbt_set *set, int64_t stalen
  * it has ended (or at once, if the table shows partial clocks). */
 RBT_API RBT_MUST_USE rbt_status rbt_set_push(rbt_set *set);
 
+/* Managed communication: with a job's `bandwidth`, rows of this set travel before the clock ends, as
+ * far as that allows, the most important first. The worker says which rows it has put deltas into,
+ * and between two pieces of work lets rows travel:
+ *
+ *     st = rbt_set_manage(set);
+ *     ...
+ *     rbt_set_touch(set, i);       // after adding to row i of rbt_set_deltas(): all such rows
+ *     ...
+ *     st = rbt_exchange(worker);   // now and then: rows of rbt_set_values() may change
+ *
+ * Rows that were not touched are not pushed. rbt_exchange() never waits. A row that has come is what
+ * the shards have, and, if the table shows own updates, these and the row's deltas on top. Without a
+ * bandwidth, and for sets of RBT_SET_IN_PLACE and tables that are not dense RBT_F32 that add, all
+ * three do nothing. */
+RBT_API RBT_MUST_USE rbt_status rbt_set_manage(rbt_set *set);
+RBT_API void rbt_set_touch(rbt_set *set, size_t row);
+RBT_API RBT_MUST_USE rbt_status rbt_exchange(rbt_worker *worker);
+
 /* All updates so far are in the values for clocks < this; -1 before the first pull. */
 RBT_API int64_t rbt_set_clock(const rbt_set *set);
 

@@ -50,6 +50,8 @@ struct rbt_train_options {
     int32_t pull;         /* enum rbt_pull */
     bool is_synchronised; /* reads take the newest version that all shards have */
     double tiny;          /* updates smaller than this wait; NaN: as fits the rule */
+    double bandwidth;     /* bytes per second that a node may use to send rows early; 0: none */
+    const char *priority; /* which go first */
     int64_t seed;
     const char *model;          /* path, or NULL */
     double target;              /* NaN: none */

@@ -32,6 +32,7 @@
 #include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step size changes */
+enum { EXCHANGE_RATINGS = 128 }; /* after so many, rows may travel early */
 
 static const double init_deviation = 0.1;
 static const double lr_default = 0.08;
@@ -213,6 +214,9 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     rbt_status st = RBT_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && st == RBT_OK; i++) {
         st = rbt_replica_open(worker, &all[i].rows, all[i].replica);
+        if (st == RBT_OK && mf->rules.has_gradients) {
+            st = rbt_set_manage(all[i].replica->set);
+        }
     }
     if (st == RBT_OK) {
         st = tune_items(mf, worker, w);
@@ -272,6 +276,46 @@ static double gather(const struct mf *mf, struct mf_worker *w, const struct rbt_
     return rbt_choose_kernels()->mf_gradient(&gradient);
 }
 
+/* Says which rows have got a gradient, and lets rows travel. */
+static rbt_status exchange(const struct mf *mf, rbt_worker *worker, struct mf_worker *w,
+                           const struct rbt_mf_run *run)
+{
+    for (size_t k = run->begin; k < run->end; k++) {
+        rbt_set_touch(w->users.set, w->share.users[k]);
+        rbt_set_touch(w->items.set, w->share.items[k]);
+    }
+    for (size_t k = run->begin; mf->config.has_bias && k < run->end; k++) {
+        rbt_set_touch(w->user_biases.set, w->share.users[k]);
+        rbt_set_touch(w->item_biases.set, w->share.items[k]);
+    }
+    return rbt_exchange(worker);
+}
+
+/* The time that ratings take, and elements that are pulled and pushed. */
+static void spend(rbt_worker *worker, size_t rating_count, size_t rank, size_t element_count)
+{
+    const double ratings = (double)rating_count;
+    rbt_spend(worker, 1e-9 * (costs[COST_RATING].ns * ratings +
+                              costs[COST_RATING_RANK].ns * ratings * (double)rank +
+                              costs[COST_ELEMENT].ns * (double)element_count));
+}
+
+/* The same as gather(), with rows that come and go on the way. */
+static rbt_status gather_managed(const struct mf *mf, rbt_worker *worker, struct mf_worker *w,
+                                 const struct rbt_mf_run *run, double *sum)
+{
+    rbt_status st = RBT_OK;
+    struct rbt_mf_run piece = *run;
+    for (; st == RBT_OK && piece.begin < run->end; piece.begin = piece.end) {
+        const size_t left = run->end - piece.begin;
+        piece.end = piece.begin + (left < EXCHANGE_RATINGS ? left : EXCHANGE_RATINGS);
+        *sum += gather(mf, w, &piece);
+        spend(worker, piece.end - piece.begin, piece.rank, 0);
+        st = exchange(mf, worker, w, &piece);
+    }
+    return st;
+}
+
 static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures)
 {
@@ -300,18 +344,21 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
                              .item_biases = mf->config.has_bias ? w->item_biases.values : NULL,
                              .mean = (float)mf->mean,
                              .l2 = (float)mf->config.l2};
-    figures->loss +=
-        mf->rules.has_gradients ? gather(mf, w, &run) : follow(mf, w, &run, chunk->epoch);
+    rbt_status st = RBT_OK;
+    const bool is_managed = mf->rules.has_gradients && mf->options->bandwidth > 0;
+    if (is_managed) {
+        st = gather_managed(mf, worker, w, &run, &figures->loss);
+    } else {
+        figures->loss +=
+            mf->rules.has_gradients ? gather(mf, w, &run) : follow(mf, w, &run, chunk->epoch);
+    }
     figures->count += last - first;
     size_t elements = 0;
     for (size_t i = 0; i < replica_count; i++) {
         elements += all[i]->count * all[i]->width;
     }
-    const double ratings = (double)(last - first);
-    rbt_spend(worker, 1e-9 * (costs[COST_RATING].ns * ratings +
-                              costs[COST_RATING_RANK].ns * ratings * (double)run.rank +
-                              costs[COST_ELEMENT].ns * (double)elements));
-    return RBT_OK;
+    spend(worker, is_managed ? 0 : last - first, run.rank, elements);
+    return st;
 }
 
 static rbt_status push(void *context, rbt_worker *worker)

@@ -525,7 +525,9 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
                                                 .shards = (uint32_t)options->servers,
                                                 .consistency = options->consistency,
                                                 .simulation = options->simulation,
-                                                .cluster = options->cluster};
+                                                .cluster = options->cluster,
+                                                .bandwidth = (uint64_t)options->bandwidth,
+                                                .priority = options->priority};
     rbt_job *job = NULL;
     rbt_status st = rbt_job_open(&job_options, &job);
     if (st != RBT_OK) {

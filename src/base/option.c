@@ -118,6 +118,12 @@ static rbt_status refuse_time(const struct rbt_option *option, const struct sour
                     source->text);
 }
 
+static rbt_status refuse_rate(const struct source *source)
+{
+    return rbt_fail(RBT_E_INVALID, "%s \"%s\" needs a rate above 0, such as 200Mbit, got \"%s\"",
+                    source->kind, source->name, source->text);
+}
+
 static size_t choice_count(const struct rbt_option *option)
 {
     size_t count = 0;
@@ -205,6 +211,12 @@ static rbt_status store(struct place place, const struct source *source)
         }
         *(double *)value = real;
         return RBT_OK;
+    case RBT_OPTION_RATE:
+        if (!rbt_text_to_rate(source->text, &real) || real < 1) {
+            return refuse_rate(source);
+        }
+        *(double *)value = real;
+        return RBT_OK;
     case RBT_OPTION_TEXT:
         *(const char **)value = source->text;
         return RBT_OK;
@@ -228,6 +240,7 @@ static void clear(struct place place)
         return;
     case RBT_OPTION_REAL:
     case RBT_OPTION_TIME:
+    case RBT_OPTION_RATE:
         *(double *)value = 0;
         return;
     case RBT_OPTION_TEXT:
@@ -505,6 +518,8 @@ static const char *placeholder(const struct rbt_option *option)
         return "X";
     case RBT_OPTION_TIME:
         return "TIME";
+    case RBT_OPTION_RATE:
+        return "RATE";
     case RBT_OPTION_TEXT:
         return "TEXT";
     case RBT_OPTION_FLAG:

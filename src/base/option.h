@@ -26,6 +26,7 @@ enum rbt_option_type {
     RBT_OPTION_INT,    /* int64_t; accepts 64k, 10M (powers of 1000), 4Ki, 2Mi (of 1024) */
     RBT_OPTION_REAL,   /* double; accepts 1e-3 */
     RBT_OPTION_TIME,   /* double, in seconds; accepts 500ms, 2s, 1m */
+    RBT_OPTION_RATE,   /* double, in bytes per second; accepts 200Mbit, 25MB */
     RBT_OPTION_TEXT,   /* const char * into argv, the environment or the default; may be NULL */
     RBT_OPTION_FLAG,   /* bool; takes no value, `--no-NAME` turns it off */
     RBT_OPTION_CHOICE, /* int32_t, the index in `choices` */

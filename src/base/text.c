@@ -176,6 +176,33 @@ bool rbt_text_to_seconds(const char *text, double *value)
     return false;
 }
 
+bool rbt_text_to_rate(const char *text, double *value)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"Gbit", 1.25e8}, {"Mbit", 1.25e5}, {"kbit", 125}, {"bit", 0.125}, {"GB", 1e9},
+                 {"MB", 1e6},      {"kB", 1e3},      {"B", 1},      {"", 1}};
+    const size_t length = strcspn(text, "GMkbB");
+    char number[64];
+    double count = 0;
+    if (length >= sizeof number) {
+        return false;
+    }
+    memcpy(number, text, length);
+    number[length] = '\0';
+    if (!rbt_text_to_real(number, &count)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(text + length, units[i].name) == 0 && isfinite(count * units[i].bytes)) {
+            *value = count * units[i].bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
 void rbt_text_from_real(double value, char text[RBT_TEXT_SHORT])
 {
     for (int digits = 15; digits <= 17; digits++) { /* %g drops zeros at the end */

@@ -195,18 +195,8 @@ static bool number_before(const char *text, const char *unit, double *value)
 
 static rbt_status read_rate(const struct given *given, double *rate)
 {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"Gbit", 1.25e8}, {"Mbit", 1.25e5}, {"kbit", 125}, {"bit", 0.125}, {"GB", 1e9},
-                 {"MB", 1e6},      {"kB", 1e3},      {"B", 1},      {"", 1}};
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        double number = 0;
-        if (number_before(given->text, units[i].name, &number) && number > 0 &&
-            isfinite(number * units[i].bytes)) {
-            *rate = number * units[i].bytes;
-            return RBT_OK;
-        }
+    if (rbt_text_to_rate(given->text, rate) && *rate > 0) {
+        return RBT_OK;
     }
     return refuse(given, given->text, "a rate above 0 such as 1Gbit or 125MB");
 }

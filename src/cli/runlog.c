@@ -70,6 +70,7 @@ static void add_option(struct rbt_json *json, const struct rbt_option *option, c
         return;
     case RBT_OPTION_REAL:
     case RBT_OPTION_TIME:
+    case RBT_OPTION_RATE:
         rbt_json_real(json, option->name, *(const double *)value);
         return;
     case RBT_OPTION_TEXT:

@@ -97,6 +97,19 @@ static const struct rbt_option train_options[] = {
      .help = "With a rule: updates smaller than this wait until they have grown. By default 0; "
              "1e-6 for dynsgd.",
      .offset = AT(options.tiny)},
+    {.name = "bandwidth",
+     .type = RBT_OPTION_RATE,
+     .help = "Managed communication: rows travel before a clock ends, the most important first, as "
+             "far as this allows: bytes per second of a node, as many each way. 200Mbit, 25MB; a "
+             "plain number is bytes. By default rows travel when a clock ends.",
+     .offset = AT(options.bandwidth)},
+    {.name = "priority",
+     .type = RBT_OPTION_TEXT,
+     .value = "relative",
+     .unit = "NAME",
+     .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative, or "
+             "a shared object of your own (examples/priority.c).",
+     .offset = AT(options.priority)},
     {.name = "seed",
      .type = RBT_OPTION_INT,
      .min = 0,

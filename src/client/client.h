@@ -14,6 +14,8 @@
 #include "client/driver.h"
 #include "client/rowcache.h"
 #include "client/stamps.h"
+#include "comm/manager.h"
+#include "comm/priority.h"
 #include "core/placement.h"
 #include "core/task.h"
 #include "core/tuner.h"
@@ -27,6 +29,7 @@ enum {
     RBT_CLIENT_SHARDS_MAX = 256,
     RBT_CLIENT_TABLES_MAX = 4096,
     RBT_CLIENT_NAME_MAX = 256,
+    RBT_CLIENT_PATH_MAX = 1024,
     RBT_CLIENT_STALENESS_MAX = 1000000,
 };
 
@@ -51,6 +54,9 @@ struct rbt_table {
     char *rule;                  /* its text, with absolute path; NULL: there is none */
     const struct rbt_rule *code; /* what it names */
     rbt_rule_input input;        /* what it takes */
+    struct rbt_priority priority; /* of rows that travel early, if it is managed */
+    bool is_managed;
+    rbt_partial partial; /* what shards are told: managed tables show partial clocks */
     bool is_eager;
     bool follows_job; /* it named no consistency of its own */
     /* Relaxed: a read that starts while the bound changes may obey either. */
@@ -98,6 +104,8 @@ struct rbt_worker_stats {
     atomic_uint_least64_t lag_counts[RBT_LAG_COUNTS];
     atomic_uint_least64_t bytes_sent;
     atomic_uint_least64_t bytes_received;
+    atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
+    atomic_uint_least64_t early_received; /* the same */
 };
 
 /* What an open ticket is to do. */
@@ -116,6 +124,7 @@ struct rbt_worker {
     bool must_repeat;              /* rbt_clock() failed after some shards had the message */
     bool has_waited;               /* during the fetch under way */
     struct rbt_portion *resend;    /* its unsent updates have reached some shards only, or NULL */
+    bool must_resend_all;          /* those of all tables have */
     uint64_t sequence;             /* of the next message to the shards; from 1 */
     struct rbt_portion **portions; /* by table id; made on first use */
     uint32_t portion_count;        /* one past the highest table id used */
@@ -131,6 +140,11 @@ struct rbt_worker {
     uint64_t *applied;
     size_t applied_max;
     uint64_t set_count; /* sets made so far, to tell them apart */
+    struct rbt_managed *managed; /* sets whose rows travel early */
+    struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
+    struct rbt_comm in;          /* and back */
+    uint64_t noted_sent;         /* bytes that `out` knows of */
+    uint64_t noted_received;     /* the same */
     struct rbt_worker_stats *stats;
 };
 
@@ -139,6 +153,8 @@ struct rbt_job {
     uint32_t process_count;
     uint32_t shard_count;
     char name_space[RBT_CLIENT_NAME_MAX];
+    uint64_t bandwidth; /* bytes per second, node and direction; 0: nothing travels early */
+    char priority[RBT_CLIENT_PATH_MAX];
     struct rbt_consistency consistency; /* its staleness is guarded by the mutex while it runs */
     atomic_int_least64_t staleness;     /* the same, for whoever asks; relaxed */
     rbt_driver *driver;
@@ -205,6 +221,9 @@ RBT_MUST_USE rbt_status rbt_worker_check_staleness(int64_t staleness);
 void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion);
 RBT_MUST_USE rbt_status rbt_worker_resend(rbt_worker *worker);
 
+/* The same with those of all tables, in one message to each shard. */
+void rbt_worker_send_early(rbt_worker *worker);
+
 /* Turns rows updated one at a time into an update in the buffer. */
 RBT_MUST_USE rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion);
 
@@ -245,6 +264,10 @@ RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *
 
 /* Says that this will be fetched soon. */
 void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want);
+
+/* The calls of such a read, in the worker, to be changed and made by the caller; how many. */
+size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_portion *portion,
+                             const struct rbt_want *want);
 
 /* After a pull with the sequences of the process's workers, and with the table's mutex held:
  * whether the rows contain all that any of them has dropped from its buffer. */

@@ -18,6 +18,7 @@ struct rbt_driver_options {
     uint32_t worker_count;
     uint32_t shard_count;
     uint32_t table_max;
+    uint64_t bandwidth; /* of a node, bytes per second in each direction; 0: no limit is set */
 };
 
 /* How a step went. */
@@ -51,6 +52,13 @@ struct rbt_driver_ops {
     bool (*has_answer)(rbt_driver *driver, uint32_t worker, uint64_t asked);
     /* They will not: waits until the driver does not use the places of their rows any more. */
     void (*forget)(rbt_driver *driver, uint32_t worker, uint64_t asked);
+    /* These PULLs are early ones (rbt_shard_early): asks for them without waiting. And: whether all
+     * are answered; if so, writes the answers. What has been asked is asked again with the same
+     * subscription only after that. NULL where shards are near: then they are stepped. */
+    void (*ask_early)(rbt_driver *driver, struct rbt_driver_call *calls, size_t count);
+    bool (*take_early)(rbt_driver *driver, struct rbt_driver_call *calls, size_t count);
+    /* All shards have the worker's messages up to this sequence, as far as it has heard. */
+    uint64_t (*heard)(rbt_driver *driver, uint32_t worker);
     /* The shard's floor as last heard of; never waits. */
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
     /* The shard's version as last heard of: if it has not changed, neither have its rows. */

@@ -286,6 +286,19 @@ void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struc
     } /* else it is asked for when it is fetched */
 }
 
+size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_portion *portion,
+                             const struct rbt_want *want)
+{
+    struct rbt_fetch fetch = fetch_of(worker, portion, want);
+    struct sparse_sink sink = {.row = NULL};
+    fetch.is_ahead = true;
+    fetch.applied_first = worker->index;
+    fetch.applied_count = 1;
+    return fit_applied(worker, worker->job->shard_count, 1) == RBT_OK
+               ? make_calls(worker, portion, &fetch, &sink)
+               : 0;
+}
+
 bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion)
 {
     const rbt_job *job = worker->job;

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/flush.h"
 
 /* Copies the elements of dirty sparse rows, in order of key, into the update. */
 static rbt_status pack_sparse(const struct rbt_rowcache *rows, struct rbt_update *update)
@@ -78,15 +79,6 @@ static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
 
 /* --- With a rule ----------------------------------------------------------------------------- */
 
-/* A dirty row and the stamp that its update names. */
-struct tagged {
-    uint64_t key;
-    uint64_t stamp;
-    uint32_t shard;
-    uint32_t row;
-    uint32_t rank; /* of the stamp among those of the shard */
-};
-
 static int order_of(uint64_t x, uint64_t y)
 {
     return x < y ? -1 : x > y;
@@ -94,31 +86,21 @@ static int order_of(uint64_t x, uint64_t y)
 
 static int compare_stamps(const void *a, const void *b)
 {
-    const struct tagged *x = a;
-    const struct tagged *y = b;
+    const struct rbt_tagged *x = a;
+    const struct rbt_tagged *y = b;
     return x->shard != y->shard ? order_of(x->shard, y->shard) : order_of(x->stamp, y->stamp);
 }
 
 static int compare_ranks(const void *a, const void *b)
 {
-    const struct tagged *x = a;
-    const struct tagged *y = b;
+    const struct rbt_tagged *x = a;
+    const struct rbt_tagged *y = b;
     return x->rank != y->rank ? order_of(x->rank, y->rank) : order_of(x->key, y->key);
 }
 
-/* Lists the dirty rows by rank, and by key within. */
-static void list_tagged(const struct rbt_portion *portion, struct tagged *list)
+/* Sorts rows by rank, and by key within. */
+static void rank_rows(struct rbt_tagged *list, size_t count)
 {
-    const struct rbt_rowcache *rows = &portion->rows;
-    const size_t count = rows->dirty_count;
-    for (size_t i = 0; i < count; i++) {
-        const struct rbt_rowcache_row *row = &rows->rows[rows->dirty[i]];
-        const uint32_t shard = rbt_placement_shard(portion->table->placement, row->key);
-        list[i] = (struct tagged){.key = row->key,
-                                  .stamp = rbt_stamps_base(portion->stamps, shard, row->stamp),
-                                  .shard = shard,
-                                  .row = rows->dirty[i]};
-    }
     qsort(list, count, sizeof *list, compare_stamps);
     for (size_t i = 1; i < count; i++) {
         const bool is_other = list[i].stamp != list[i - 1].stamp;
@@ -127,45 +109,73 @@ static void list_tagged(const struct rbt_portion *portion, struct tagged *list)
     qsort(list, count, sizeof *list, compare_ranks);
 }
 
-/* Rows of one rank. */
-struct group {
-    const struct tagged *list;
-    size_t count;
-    const struct rbt_update *before; /* of the rank below, or NULL */
-};
-
-/* Makes an update of them. */
-static rbt_status append_tagged(rbt_worker *worker, struct rbt_portion *portion, struct group group)
+/* Says which stamps an update names. */
+static void list_bases(const rbt_worker *worker, const struct rbt_portion *portion,
+                       const struct rbt_update *before, struct rbt_update *update)
 {
-    const struct tagged *list = group.list;
-    const size_t count = group.count;
-    struct rbt_rowcache *rows = &portion->rows;
+    if (before != NULL) { /* where it has no rows it is no message of its own */
+        memcpy(update->bases, before->bases, worker->job->shard_count * sizeof *update->bases);
+    } else {
+        rbt_worker_list_bases(portion, NULL, update->bases);
+    }
+}
+
+/* Makes an update of rows of one rank; `before` is that of the rank below, or NULL. */
+static rbt_status append_rank(rbt_worker *worker, struct rbt_portion *portion,
+                              const struct rbt_tagged_rows *rows, const struct rbt_update *before)
+{
+    const size_t row_size = portion->table->row_size;
     struct rbt_update *update = NULL;
     rbt_status st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL,
-                                      count * rows->row_size, &update);
+                                      rows->count * row_size, &update);
     if (st != RBT_OK) {
         return st;
     }
-    for (size_t i = 0; i < count; i++) {
-        rows->sorted[i] = list[i].key;
+    for (size_t i = 0; i < rows->count; i++) {
+        rows->keys[i] = rows->list[i].key;
     }
-    st = rbt_keylist_assign(update->keys, rows->sorted, count);
+    st = rbt_keylist_assign(update->keys, rows->keys, rows->count);
     if (st != RBT_OK) {
         rbt_buffer_take_back(&portion->buffer);
         return st;
     }
-    if (group.before != NULL) { /* where it has no rows it is no message of its own */
-        memcpy(update->bases, group.before->bases,
-               worker->job->shard_count * sizeof *update->bases);
-    } else {
-        rbt_worker_list_bases(portion, NULL, update->bases);
+    if (portion->stamps != NULL) {
+        list_bases(worker, portion, before, update);
     }
-    for (size_t i = 0; i < count; i++) {
-        update->bases[list[i].shard] = list[i].stamp;
-        memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, list[i].row),
-               rows->row_size);
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct rbt_tagged *row = &rows->list[i];
+        if (portion->stamps != NULL) {
+            update->bases[row->shard] = row->stamp;
+        }
+        memcpy(update->values + i * row_size, rows->values + row->row * row_size, row_size);
     }
     return RBT_OK;
+}
+
+rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_portion *portion,
+                                    const struct rbt_tagged_rows *rows)
+{
+    rbt_status st = RBT_OK;
+    const struct rbt_update *before = NULL;
+    size_t appended = 0;
+    rank_rows(rows->list, rows->count);
+    for (size_t begin = 0; st == RBT_OK && begin < rows->count;) {
+        size_t end = begin + 1;
+        while (end < rows->count && rows->list[end].rank == rows->list[begin].rank) {
+            end++;
+        }
+        struct rbt_tagged_rows part = *rows;
+        part.list = rows->list + begin;
+        part.count = end - begin;
+        st = append_rank(worker, portion, &part, before);
+        before = portion->buffer.last;
+        appended += st == RBT_OK ? 1 : 0;
+        begin = end;
+    }
+    for (; st != RBT_OK && appended > 0; appended--) {
+        rbt_buffer_take_back(&portion->buffer);
+    }
+    return st;
 }
 
 static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
@@ -173,30 +183,24 @@ static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
     struct rbt_rowcache *rows = &portion->rows;
     const size_t count = rows->dirty_count;
     RBT_ASSERT(!rows->is_sparse);
-    struct tagged *list = rbt_calloc(count, sizeof *list);
+    struct rbt_tagged *list = rbt_calloc(count, sizeof *list);
     if (list == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate an update of %zu rows", count);
     }
-    list_tagged(portion, list);
-    rbt_status st = RBT_OK;
-    const struct rbt_update *before = NULL;
-    size_t appended = 0;
-    for (size_t begin = 0; st == RBT_OK && begin < count;) {
-        size_t end = begin + 1;
-        while (end < count && list[end].rank == list[begin].rank) {
-            end++;
-        }
-        st = append_tagged(worker, portion, (struct group){list + begin, end - begin, before});
-        before = portion->buffer.last;
-        appended += st == RBT_OK ? 1 : 0;
-        begin = end;
+    for (size_t i = 0; i < count; i++) {
+        const struct rbt_rowcache_row *row = &rows->rows[rows->dirty[i]];
+        const uint32_t shard = rbt_placement_shard(portion->table->placement, row->key);
+        list[i] = (struct rbt_tagged){.key = row->key,
+                                      .stamp = rbt_stamps_base(portion->stamps, shard, row->stamp),
+                                      .shard = shard,
+                                      .row = rows->dirty[i]};
     }
+    const struct rbt_tagged_rows tagged = {
+        .list = list, .count = count, .values = rows->deltas, .keys = rows->sorted};
+    const rbt_status st = rbt_worker_append_tagged(worker, portion, &tagged);
     rbt_free(list);
     if (st == RBT_OK) {
         rbt_rowcache_clean(rows);
-    }
-    for (; st != RBT_OK && appended > 0; appended--) {
-        rbt_buffer_take_back(&portion->buffer);
     }
     return st;
 }
@@ -207,7 +211,8 @@ rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion
         return RBT_OK;
     }
     /* A message that was sent half-way stays as it is. */
-    rbt_status st = worker->resend == portion ? rbt_worker_resend(worker) : RBT_OK;
+    rbt_status st = worker->resend == portion || worker->must_resend_all
+                        ? rbt_worker_resend(worker) : RBT_OK;
     if (st == RBT_OK) {
         rbt_worker_lock(portion);
         st = portion->stamps != NULL ? flush_tagged(worker, portion) : flush(worker, portion);

@@ -11,6 +11,7 @@
 
 static const char default_consistency[] = "essp:2";
 static const char default_space[] = "main";
+static const char default_priority[] = "relative";
 
 static rbt_status check_counts(const struct rbt_job_options *options)
 {
@@ -66,7 +67,8 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
 {
     const struct rbt_driver_options driver = {.worker_count = job->worker_count,
                                               .shard_count = job->shard_count,
-                                              .table_max = RBT_CLIENT_TABLES_MAX};
+                                              .table_max = RBT_CLIENT_TABLES_MAX,
+                                              .bandwidth = job->bandwidth};
     if (options->cluster != NULL) {
         const struct rbt_remote_options remote = {.cluster = options->cluster,
                                                   .driver = driver,
@@ -78,9 +80,24 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
                                        : rbt_local_open(&driver, &job->driver);
 }
 
+/* How much may travel early, and what first. */
+static rbt_status take_budget(rbt_job *job, const struct rbt_job_options *options)
+{
+    struct rbt_priority priority;
+    const char *text = options->priority == NULL ? default_priority : options->priority;
+    if (strlen(text) >= sizeof job->priority) {
+        return rbt_fail(RBT_E_INVALID, "the path of a priority has at most %zu bytes",
+                        sizeof job->priority - 1);
+    }
+    job->bandwidth = options->bandwidth;
+    snprintf(job->priority, sizeof job->priority, "%s", text);
+    return rbt_priority_find(text, &priority);
+}
+
 static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
 {
-    const rbt_status counted = count(job, options);
+    rbt_status counted = count(job, options);
+    counted = counted != RBT_OK ? counted : take_budget(job, options);
     if (counted != RBT_OK) {
         return counted;
     }
@@ -186,6 +203,9 @@ static rbt_status make_workers(rbt_job *job)
             worker->process_size = job->driver->process_size;
         }
         worker->sequence = 1;
+        const struct rbt_comm_options budget = {.rate = job->bandwidth / worker->process_size};
+        rbt_comm_init(&worker->out, &budget, 0);
+        rbt_comm_init(&worker->in, &budget, 0);
         worker->stats = &job->stats[i];
         if (i - job->driver->worker_first >= job->driver->worker_here) {
             continue; /* it runs elsewhere */
@@ -308,6 +328,8 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
         stats->fetches += load(&worker->fetches);
         stats->bytes_sent += load(&worker->bytes_sent);
         stats->bytes_received += load(&worker->bytes_received);
+        stats->early_sent += load(&worker->early_sent);
+        stats->early_received += load(&worker->early_received);
         lag_sum += load(&worker->lag_sum);
         wait_ns += load(&worker->wait_ns);
         const int64_t lag_max = (int64_t)load(&worker->lag_max);

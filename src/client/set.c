@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/exchange.h"
 #include "client/set.h"
 
 size_t rbt_keys_find(const uint64_t *keys, size_t count, uint64_t key)
@@ -162,6 +163,7 @@ void rbt_set_destroy(rbt_set *set)
     if (driver->ops->forget != NULL) {
         driver->ops->forget(driver, set->worker->index, set->subscription);
     }
+    rbt_managed_free(set->managed);
     for (uint32_t i = 0; set->stamps != NULL && i < set->worker->job->shard_count; i++) {
         rbt_stamps_replace(set->portion->stamps, i, &set->stamps[i], RBT_STAMP_NONE);
     }
@@ -248,6 +250,12 @@ void rbt_set_ask(rbt_set *set)
     }
 }
 
+size_t rbt_set_list_calls(rbt_set *set)
+{
+    const struct rbt_want want = want_of(set, RBT_STALENESS_ANY);
+    return rbt_worker_list_calls(set->worker, set->portion, &want);
+}
+
 bool rbt_set_has_answer(const rbt_set *set)
 {
     rbt_driver *driver = set->worker->job->driver;
@@ -273,6 +281,9 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
         return st;
     }
     set->is_asked = false;
+    if (set->managed != NULL) {
+        rbt_managed_pulled(set->managed);
+    }
     if (set->base != NULL) {
         memcpy(set->base, set->values, set->bytes);
     }
@@ -301,7 +312,7 @@ static void note_push(rbt_worker *worker, struct rbt_portion *portion)
         rbt_rowcache_forget(portion->process);
         rbt_worker_unlock(portion);
     }
-    if (table->options.partial == RBT_PARTIAL_SHOW) {
+    if (table->partial == RBT_PARTIAL_SHOW && !table->is_managed) {
         rbt_worker_send(worker, portion);
     }
 }
@@ -445,6 +456,9 @@ rbt_status rbt_set_push(rbt_set *set)
     rbt_status st = may_push(set->worker);
     if (st != RBT_OK) {
         return st;
+    }
+    if (set->managed != NULL) {
+        return rbt_managed_push(set->managed);
     }
     const bool is_current = set->push_seen == portion->push_count;
     rbt_worker_lock(portion);

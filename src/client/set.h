@@ -28,7 +28,11 @@ struct rbt_set {
     uint64_t add_seen;  /* and its add_count */
     uint64_t push_seen; /* the portion's push_count that base accounts for */
     uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
+    struct rbt_managed *managed; /* NULL: its rows go when a clock ends */
 };
+
+/* Lists the calls of a pull of the set that nobody waits for, in the worker; returns how many. */
+size_t rbt_set_list_calls(rbt_set *set);
 
 /* Whether a pull would be served by what the set has. */
 bool rbt_set_is_fresh(const rbt_set *set);

@@ -162,13 +162,15 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .a = o->a,
                                            .b = o->b,
                                            .seed = o->seed,
-                                           .partial = o->partial,
+                                           .partial = table->partial,
                                            .staleness = staleness,
                                            .rows_expected = share + more,
                                            .rule = table->rule,
                                            .code = table->code,
                                            .name = table->name,
-                                           .is_synchronised = o->is_synchronised};
+                                           .is_synchronised = o->is_synchronised,
+                                           .priority =
+                                               table->is_managed ? &table->priority : NULL};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,
@@ -249,6 +251,24 @@ static rbt_status take_rule(rbt_table *table, const char *text)
     return RBT_OK;
 }
 
+/* Whether rows of the table travel early, and which first. They may then be seen early, unless that
+ * is what the consistency excludes. */
+static rbt_status manage(rbt_table *table, int64_t staleness)
+{
+    const struct rbt_table_options *o = &table->options;
+    const rbt_job *job = table->job;
+    table->partial = o->partial;
+    table->is_managed = job->bandwidth > 0 && o->layout == RBT_DENSE && o->type == RBT_F32 &&
+                        o->merge == RBT_MERGE_ADD && !o->is_synchronised;
+    if (!table->is_managed) {
+        return RBT_OK;
+    }
+    if (staleness != 0 && !job->consistency.is_tuned) {
+        table->partial = RBT_PARTIAL_SHOW;
+    }
+    return rbt_priority_find(job->priority, &table->priority);
+}
+
 static rbt_status make_table(rbt_job *job, const char *name,
                              const struct rbt_table_options *options, rbt_table **table)
 {
@@ -290,6 +310,7 @@ static rbt_status make_table(rbt_job *job, const char *name,
     st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
                               : rbt_table_reset(t);
     st = st != RBT_OK || options->rule == NULL ? st : take_rule(t, options->rule);
+    st = st != RBT_OK ? st : manage(t, consistency.staleness);
     const struct rbt_placement_options placement = {
         .shard_count = job->shard_count, .kind = options->placement, .keys_max = options->keys_max};
     st = st != RBT_OK ? st : rbt_placement_create(&placement, &t->placement);
@@ -414,7 +435,7 @@ int64_t rbt_table_staleness(const rbt_table *table)
 /* Changes the table's bound; the job's mutex is held. */
 static rbt_status change_staleness(rbt_table *table, int64_t staleness)
 {
-    if (staleness == 0 && table->options.partial == RBT_PARTIAL_SHOW) {
+    if (staleness == 0 && table->partial == RBT_PARTIAL_SHOW) {
         return rbt_fail(RBT_E_INVALID,
                         "table \"%s\": with staleness 0 partial clocks cannot be shown",
                         table->name);

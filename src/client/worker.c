@@ -238,7 +238,11 @@ void rbt_worker_note_read(rbt_worker *worker, int64_t clock)
 static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < event->batch_count; i++) {
+    if (event->early != NULL) {
+        const rbt_table *table = worker->job->tables[event->table];
+        bytes = event->early->count * (sizeof(uint64_t) + table->row_size);
+    }
+    for (size_t i = 0; event->early == NULL && i < event->batch_count; i++) {
         const struct rbt_batch *batch = &event->batches[i];
         const rbt_table *table = worker->job->tables[batch->table];
         bytes += batch->count * sizeof *batch->keys;
@@ -415,10 +419,42 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
     return st;
 }
 
+/* One message per shard with everything that is unsent, and the marker. */
+static rbt_status send_all(rbt_worker *worker, int64_t marker, struct progress *progress)
+{
+    rbt_status st = RBT_OK;
+    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
+        size_t count = 0;
+        for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
+            st = gather(worker, worker->portions[i], shard, &count);
+        }
+        st = st != RBT_OK ? st : push(worker, shard, count, marker, progress);
+    }
+    return st;
+}
+
+static rbt_status resend_all(rbt_worker *worker)
+{
+    struct progress progress = nothing_asked;
+    const rbt_status st = send_all(worker, RBT_MARKER_NONE, &progress);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < worker->portion_count; i++) {
+        settle(worker, worker->portions[i], rbt_client_clock(worker), &progress);
+    }
+    worker->sequence++;
+    worker->must_resend_all = false;
+    return RBT_OK;
+}
+
 rbt_status rbt_worker_resend(rbt_worker *worker)
 {
     struct rbt_portion *portion = worker->resend;
     struct progress progress = nothing_asked;
+    if (worker->must_resend_all) {
+        return resend_all(worker);
+    }
     for (uint32_t shard = 0; portion != NULL && shard < worker->job->shard_count; shard++) {
         size_t count = 0;
         rbt_status st = gather(worker, portion, shard, &count);
@@ -435,27 +471,20 @@ rbt_status rbt_worker_resend(rbt_worker *worker)
     return RBT_OK;
 }
 
+void rbt_worker_send_early(rbt_worker *worker)
+{
+    RBT_ASSERT(worker->resend == NULL && !worker->must_resend_all);
+    worker->must_resend_all = true;
+    const rbt_status st = rbt_worker_resend(worker);
+    (void)st; /* as below */
+}
+
 void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
 {
     RBT_ASSERT(worker->resend == NULL); /* whoever pushes has seen to that */
     worker->resend = portion;
     const rbt_status st = rbt_worker_resend(worker);
     (void)st; /* the updates are safe in the buffer; they go out before anything else does */
-}
-
-/* One message per shard with everything that is unsent and the marker. */
-static rbt_status send_all(rbt_worker *worker, struct progress *progress)
-{
-    rbt_status st = RBT_OK;
-    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
-        size_t count = 0;
-        for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
-            st = gather(worker, worker->portions[i], shard, &count);
-        }
-        const int64_t marker = rbt_client_clock(worker) + 1;
-        st = st != RBT_OK ? st : push(worker, shard, count, marker, progress);
-    }
-    return st;
 }
 
 /* Worker 0 sees to it that the job's staleness is the one that pays. */
@@ -496,7 +525,7 @@ rbt_status rbt_clock(rbt_worker *worker)
         }
     }
     if (st == RBT_OK) {
-        st = send_all(worker, &progress);
+        st = send_all(worker, clock + 1, &progress);
         worker->must_repeat = st != RBT_OK;
     }
     if (st != RBT_OK) {
@@ -542,6 +571,7 @@ void rbt_worker_abandon(rbt_worker *worker)
         rbt_worker_unlock(portion);
     }
     worker->resend = NULL;
+    worker->must_resend_all = false;
 }
 
 void rbt_worker_retire(rbt_worker *worker)

@@ -36,6 +36,16 @@ struct rbt_shard_scan {
     size_t count;
 };
 
+/* A PULL before its time: only of the rows that have changed most since they were last sent. `keys`
+ * says which came; their values lie side by side, in the same order, where the batch's would be. */
+struct rbt_shard_early {
+    uint32_t room; /* rows at most */
+    uint32_t count;
+    uint64_t *keys; /* (room) */
+};
+
+struct rbt_priority; /* comm/priority.h */
+
 /* How a table behaves at a shard. */
 struct rbt_shard_table {
     rbt_type type;
@@ -54,6 +64,7 @@ struct rbt_shard_table {
     const struct rbt_rule *code; /* the rule that the text names; drivers find it */
     const char *name;            /* of the table, for the rule */
     bool is_synchronised;        /* drivers tell workers which versions all shards have */
+    const struct rbt_priority *priority; /* of rows that are sent early; NULL: none are */
 };
 
 struct rbt_shard_event {
@@ -82,6 +93,7 @@ struct rbt_shard_event {
     /* The same: a number, 0 for none, under which the driver may have been told before that these
      * rows will be wanted (ops->ask). */
     uint64_t asked;
+    struct rbt_shard_early *early; /* PULL; NULL: all rows. Named by its subscription */
     struct rbt_shard_scan *scan;
     bool is_aside; /* SCAN, for drivers with a time of their own: none passes */
     /* Sparse PULL of one key: the elements found are handed over with the shard's step still

@@ -155,6 +155,14 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
     }
 }
 
+/* Whatever was pushed has arrived. */
+static uint64_t heard(rbt_driver *driver, uint32_t worker)
+{
+    (void)driver;
+    (void)worker;
+    return UINT64_MAX;
+}
+
 static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 {
     return atomic_load_explicit(&local_of(driver)->shards[shard].floor, memory_order_acquire);
@@ -242,6 +250,7 @@ static void close_local(rbt_driver *driver)
 }
 
 static const struct rbt_driver_ops ops = {.step = step,
+                                          .heard = heard,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .stable = stable,

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "client/driver.h"
+#include "comm/manager.h"
 #include "core/members.h"
 #include "core/session.h"
 #include "math/merge.h"
@@ -134,6 +135,7 @@ struct rbt_sim_server {
     struct rbt_message **early; /* per worker: messages that came before their predecessor */
     uint32_t gone_count;        /* workers that have left or were expelled */
     uint64_t *told;             /* per table that is synchronised: the version last told */
+    struct rbt_comm comm;       /* what it may send early */
 };
 
 typedef struct rbt_sim_cluster {
@@ -143,6 +145,7 @@ typedef struct rbt_sim_cluster {
     uint32_t server_count;
     uint32_t threads;
     uint32_t node_count;
+    uint64_t bandwidth; /* a node's budget for early messages, bytes per second */
     rbt_time now;
     rbt_time began; /* the run under way */
     struct rbt_queue queue;
@@ -267,6 +270,13 @@ void rbt_sim_worker_deinit(rbt_sim_cluster *cluster, struct rbt_sim_worker *work
 
 void rbt_sim_worker_step(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                          struct rbt_driver_call *calls, size_t count);
+/* Early reads, and what all servers have acknowledged. */
+void rbt_sim_worker_ask_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                              struct rbt_driver_call *calls, size_t count);
+bool rbt_sim_worker_take_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                               struct rbt_driver_call *calls, size_t count);
+uint64_t rbt_sim_worker_heard(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker);
+
 void rbt_sim_worker_spend(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, double seconds);
 int64_t rbt_sim_worker_floor(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                              uint32_t shard);

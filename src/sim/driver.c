@@ -106,6 +106,27 @@ static void spend(rbt_driver *driver, uint32_t index, double seconds)
     rbt_sim_worker_spend(cluster, cluster->running, seconds);
 }
 
+/* The worker whose fiber it is; the calls are all of one worker. */
+static void ask_early(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    rbt_sim_cluster *cluster = cluster_of(driver);
+    RBT_ASSERT(cluster->running == &cluster->workers[calls[0].event.worker]);
+    rbt_sim_worker_ask_early(cluster, cluster->running, calls, count);
+}
+
+static bool take_early(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    rbt_sim_cluster *cluster = cluster_of(driver);
+    RBT_ASSERT(cluster->running == &cluster->workers[calls[0].event.worker]);
+    return rbt_sim_worker_take_early(cluster, cluster->running, calls, count);
+}
+
+static uint64_t heard(rbt_driver *driver, uint32_t worker)
+{
+    const rbt_sim_cluster *cluster = cluster_of(driver);
+    return rbt_sim_worker_heard(cluster, &cluster->workers[worker]);
+}
+
 static uint64_t higher(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -415,6 +436,9 @@ static void close_cluster(rbt_driver *driver)
 }
 
 static const struct rbt_driver_ops ops = {.step = step,
+                                          .ask_early = ask_early,
+                                          .take_early = take_early,
+                                          .heard = heard,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .stable = stable_of,
@@ -563,6 +587,7 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
     cluster->simulation = simulation;
     cluster->worker_count = options->worker_count;
     cluster->server_count = options->shard_count;
+    cluster->bandwidth = options->bandwidth;
     cluster->table_max = options->table_max;
     cluster->threads = threads;
     cluster->node_count =

@@ -166,6 +166,11 @@ struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
     message->bytes += event->is_base && tables[event->table].has_rule ? (size_t)BASE_BYTES : 0;
     message->bytes += event->is_stable && tables[event->table].has_rule ? (size_t)STABLE_BYTES : 0;
     message->event.stamp = NULL; /* the worker's own */
+    if (event->early != NULL) { /* of a set that the server knows by its name */
+        message->early = (struct rbt_shard_early){.room = event->early->room};
+        message->event.early = &message->early;
+        message->bytes = HEADER_BYTES + BASE_BYTES;
+    }
     if (event->kind == RBT_SHARD_SCAN) {
         message->scan = *event->scan;
         message->event.scan = &message->scan;
@@ -196,7 +201,9 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
     const struct rbt_shard_event *event = &request->event;
     const struct rbt_message_table *table = &tables[event->table];
     const bool is_scan = event->kind == RBT_SHARD_SCAN;
-    const size_t rows = is_scan ? event->scan->capacity : event->batches[0].count;
+    const bool is_early = event->early != NULL;
+    const size_t all = is_early ? event->early->room : event->batches[0].count;
+    const size_t rows = is_scan ? event->scan->capacity : all;
     const size_t keys = rows * sizeof(uint64_t);
     const size_t values = table->is_sparse ? 0 : rows * table->row_size;
     const size_t applied = event->applied_count * sizeof(uint64_t);
@@ -226,11 +233,16 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
         answer->event.scan = &answer->scan;
         return answer;
     }
-    memcpy(own_keys, event->batches[0].keys, keys);
     answer->event.stamp = table->has_rule ? &answer->stamp : NULL;
     answer->batch = event->batches[0];
-    answer->batch.keys = own_keys;
     answer->batch.values = own_values;
+    if (is_early) {
+        answer->early = (struct rbt_shard_early){.room = event->early->room, .keys = own_keys};
+        answer->event.early = &answer->early;
+    } else {
+        memcpy(own_keys, event->batches[0].keys, keys);
+        answer->batch.keys = own_keys;
+    }
     answer->event.batches = &answer->batch;
     answer->event.on_elements = take_elements;
     answer->event.context = answer;
@@ -246,6 +258,8 @@ void rbt_message_weigh(struct rbt_message *answer, const struct rbt_message_tabl
         const size_t found = answer->scan.count;
         const size_t rows = found < answer->scan.capacity ? found : answer->scan.capacity;
         answer->bytes += rows * (sizeof(uint64_t) + table->row_size);
+    } else if (answer->event.early != NULL) {
+        answer->bytes += answer->early.count * (sizeof(uint64_t) + table->row_size);
     } else if (table->is_sparse) {
         answer->bytes += answer->element_count * (sizeof(uint32_t) + table->element_size);
     } else {
@@ -278,6 +292,18 @@ static void unpack_scan(const struct rbt_message *answer, struct rbt_shard_scan 
     scan->count = found;
 }
 
+static void unpack_early(const struct rbt_message *answer, const struct rbt_shard_event *event,
+                         const struct rbt_message_table *table)
+{
+    struct rbt_shard_early *early = event->early;
+    RBT_ASSERT(answer->early.count <= early->room);
+    early->count = answer->early.count;
+    if (early->count > 0) {
+        memcpy(early->keys, answer->early.keys, early->count * sizeof *early->keys);
+        memcpy(event->batches[0].values, answer->batch.values, early->count * table->row_size);
+    }
+}
+
 void rbt_message_unpack(const struct rbt_message *answer, const struct rbt_shard_event *event,
                         const struct rbt_message_table *tables)
 {
@@ -285,6 +311,8 @@ void rbt_message_unpack(const struct rbt_message *answer, const struct rbt_shard
     RBT_ASSERT(answer->event.kind == event->kind);
     if (event->kind == RBT_SHARD_SCAN) {
         unpack_scan(answer, event->scan, table);
+    } else if (event->early != NULL) {
+        unpack_early(answer, event, table);
     } else if (table->is_sparse) {
         event->on_elements(event->context, answer->elements, answer->values, answer->element_count);
     } else {

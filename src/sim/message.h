@@ -70,6 +70,7 @@ struct rbt_message {
     uint64_t stamp;    /* of tables with a rule */
     rbt_time answered; /* when the server could */
     struct rbt_batch batch;
+    struct rbt_shard_early early; /* of an early read; also of its request */
     struct rbt_shard_scan scan;
     bool has_elements; /* of a sparse row, in blocks of their own; false: there was no memory */
     uint32_t *elements;

@@ -44,6 +44,8 @@ rbt_status rbt_server_init(rbt_sim_cluster *cluster, uint32_t index, uint32_t ta
         server->parked_of == NULL || server->early == NULL || server->told == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulated server");
     }
+    const struct rbt_comm_options budget = {.rate = cluster->bandwidth};
+    rbt_comm_init(&server->comm, &budget, 0);
     rbt_server_clear(cluster, server);
     return RBT_OK;
 }
@@ -227,6 +229,15 @@ static void withhold(rbt_sim_cluster *cluster, const struct rbt_sim_server *serv
     send_news(cluster, server, rows);
 }
 
+/* No more rows go early than the server's budget has room for. */
+static void limit_early(const rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                        struct rbt_message *rows)
+{
+    const size_t row_bytes = sizeof(uint64_t) + cluster->tables[rows->event.table].row_size;
+    const size_t room = rbt_comm_grant(&server->comm, cluster->now) / row_bytes;
+    rows->early.room = room < rows->early.room ? (uint32_t)room : rows->early.room;
+}
+
 /* Answers a request. If it must wait it is left in its slot; without a slot it is then forgotten,
  * and will be asked for again. Returns true if it was answered. */
 static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint32_t slot,
@@ -240,6 +251,9 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
     if (rows == NULL) {
         rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate an answer"));
         return false;
+    }
+    if (rows->event.early != NULL) {
+        limit_early(cluster, server, rows);
     }
     RBT_ASSERT(slot != none || rows->event.need <= server->floor);
     rows->event.request = slot;
@@ -264,6 +278,8 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
         make_about(rows, request);
         rows->answered = cluster->now;
         rbt_message_weigh(rows, cluster->tables);
+        rbt_comm_sent(&server->comm, cluster->now, 0, rows->bytes,
+                      rows->event.early != NULL ? RBT_COMM_EARLY : RBT_COMM_READ);
         send_news(cluster, server, rows);
     } else {
         request->was_parked = true;

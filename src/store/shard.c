@@ -127,6 +127,9 @@ static void apply(struct rbt_shard_state *table, const struct rbt_bin_id *id,
     } else {
         rbt_rows_merge(table->rows, batch);
     }
+    if (table->early != NULL) {
+        rbt_early_note(table->early, table->rows, batch);
+    }
 }
 
 /* The same with a held bin. */
@@ -576,6 +579,43 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
     return st;
 }
 
+/* Answers a PULL whose time has come. */
+static rbt_status answer_pull(rbt_shard *shard, struct rbt_shard_state *table,
+                              const struct rbt_shard_event *event)
+{
+    const rbt_status st = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
+    if (st == RBT_OK) {
+        RBT_ASSERT(table->is_open);
+        answer(table, event);
+        if (table->early != NULL && event->kind == RBT_SHARD_PULL && event->early == NULL) {
+            rbt_early_take_all(table->early, event->worker, event->asked);
+        }
+    }
+    return st;
+}
+
+/* The same with those of its rows that have changed most. If the rule keeps too much for reads
+ * already, none go. */
+static rbt_status answer_early(rbt_shard *shard, struct rbt_shard_state *table,
+                               const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->early->keys != NULL);
+    event->early->count = 0;
+    if (table->early != NULL && rbt_shard_sends_early(shard, event->table) &&
+        rbt_gate_clock(shard->gate, event->worker) != RBT_CLOCK_GONE) {
+        rbt_early_choose(table->early, table->rows, event);
+    }
+    struct rbt_batch chosen = {.table = event->table,
+                               .count = event->early->count,
+                               .keys = event->early->keys,
+                               .values = event->batches[0].values};
+    struct rbt_shard_event part = *event;
+    part.batches = &chosen;
+    part.is_base = event->is_base && chosen.count > 0;
+    RBT_ASSERT(chosen.count <= event->early->room);
+    return answer_pull(shard, table, &part);
+}
+
 static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
@@ -588,11 +628,11 @@ static void pull(rbt_shard *shard, const struct rbt_shard_event *event,
     rbt_gate_step(shard->gate, &read, &ready);
     RBT_ASSERT(ready.count <= 1); /* a read moves no clock */
     if (ready.count == 1 && ready.effects[0].status == RBT_OK) {
-        out->status = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
+        out->status = event->early != NULL ? answer_early(shard, table, event)
+                                           : answer_pull(shard, table, event);
         if (out->status != RBT_OK) {
             return;
         }
-        answer(table, event);
         out->effects[out->count++] =
             (struct rbt_shard_effect){.kind = RBT_SHARD_ANSWERED, .request = event->request};
     } else {
@@ -620,6 +660,9 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].ruling != NULL) {
             rbt_ruling_release(shard->tables[i].ruling, worker, UINT64_MAX, RBT_STAMP_NONE);
+        }
+        if (shard->tables[i].early != NULL) {
+            rbt_early_leave(shard->tables[i].early, worker);
         }
     }
     settle_rules(shard);
@@ -684,6 +727,9 @@ static void reset(rbt_shard *shard)
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
         if (table->ruling != NULL) {
             rbt_ruling_reset(table->ruling);
+        }
+        if (table->early != NULL) {
+            rbt_early_reset(table->early);
         }
     }
 }

@@ -10,6 +10,7 @@
 #include "core/gate.h"
 #include "core/vclock.h"
 #include "store/bins.h"
+#include "store/early.h"
 #include "store/ruling.h"
 #include "store/shard.h"
 
@@ -21,6 +22,7 @@ struct rbt_shard_state {
     bool is_synchronised;
     rbt_row_store *rows;
     rbt_ruling *ruling;  /* NULL: updates are merged */
+    rbt_early *early;    /* NULL: nothing is sent early */
     rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
     uint64_t *applied;   /* per worker: highest sequence that is visible */
     struct rbt_bins bins;

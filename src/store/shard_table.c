@@ -16,6 +16,7 @@ void rbt_shard_close_table(struct rbt_shard_state *table)
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
     rbt_vclock_destroy(table->arrived);
+    rbt_early_destroy(table->early);
     rbt_ruling_destroy(table->ruling);
     rbt_rows_destroy(table->rows);
     *table = (struct rbt_shard_state){0};
@@ -48,6 +49,12 @@ rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *
         }
         table->schema.state_width = rbt_ruling_state_width(table->ruling);
     }
+    if (schema->priority != NULL) {
+        st = rbt_early_create(schema->priority, &table->schema.initial, &table->early);
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
     table->applied = rbt_calloc(shard->options.worker_count, sizeof *table->applied);
     if (schema->layout == RBT_DENSE) {
         table->scratch = rbt_calloc(schema->width, rbt_merge_size(schema->type));
@@ -74,6 +81,7 @@ bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_
     return own->kind.type == schema->type && own->kind.merge == schema->merge &&
            own->layout == schema->layout && own->width == schema->width &&
            (has_rule || own->state_width == schema->state_width) &&
+           (table->early != NULL) == (schema->priority != NULL) &&
            table->partial == schema->partial && table->is_synchronised == schema->is_synchronised &&
            initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
            initial->seed == schema->seed;
@@ -140,6 +148,7 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         stats->rows += rbt_rows_count(table->rows);
         stats->held += table->bins.count;
         stats->bytes += rbt_rows_bytes(table->rows);
+        stats->bytes += table->early == NULL ? 0 : rbt_early_bytes(table->early);
         if (table->ruling == NULL) {
             continue;
         }

@@ -1,0 +1,488 @@
+/* client/exchange.c - rows that travel before the clock ends: as many as the budget allows, the most
+ * important ones first.
+ *
+ * With a rule, an update names the read that it was computed from. A row that comes early is a read
+ * of its own, so it has a stamp of its own; if it has changes that have not been sent, these were
+ * computed from the old one and become an update first.
+ *
+ * Threads: a worker's own. Memory: all of it when a set is managed, but for what updates need. */
+#include "client/exchange.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "client/flush.h"
+#include "client/set.h"
+
+enum {
+    KEY_BYTES = 8,       /* of a row, at most */
+    MESSAGE_BYTES = 128, /* of an early message besides its rows, about */
+};
+
+/* --- Managing a set -------------------------------------------------------------------------- */
+
+static void *room_for(size_t count, size_t size, bool *has_failed)
+{
+    void *room = rbt_calloc(count, size);
+    *has_failed = *has_failed || room == NULL;
+    return room;
+}
+
+static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
+{
+    const rbt_table *table = set->portion->table;
+    const size_t rows = set->keys->count;
+    const size_t shards = table->job->shard_count;
+    const size_t row_bytes = table->row_size + KEY_BYTES;
+    const size_t room = set->worker->out.options.message_max / row_bytes + 1;
+    bool has_failed = false;
+    m->set = set;
+    m->row_count = rows;
+    m->room_max = (uint32_t)(room < rows ? room : rows);
+    m->is_touched = room_for(rows, sizeof *m->is_touched, &has_failed);
+    m->touched = room_for(rows, sizeof *m->touched, &has_failed);
+    m->chosen = room_for(rows, sizeof *m->chosen, &has_failed);
+    m->keys = room_for(rows, sizeof *m->keys, &has_failed);
+    m->stamps = room_for(rows, sizeof *m->stamps, &has_failed);
+    m->fresh = room_for(rows, sizeof *m->fresh, &has_failed);
+    m->tagged = room_for(rows, sizeof *m->tagged, &has_failed);
+    m->sends = room_for(rows, sizeof *m->sends, &has_failed);
+    m->calls = room_for(shards, sizeof *m->calls, &has_failed);
+    m->batches = room_for(shards, sizeof *m->batches, &has_failed);
+    m->early = room_for(shards, sizeof *m->early, &has_failed);
+    m->applied = room_for(shards, sizeof *m->applied, &has_failed);
+    m->answer_stamps = room_for(shards, sizeof *m->answer_stamps, &has_failed);
+    m->early_keys = room_for(shards * m->room_max, sizeof *m->early_keys, &has_failed);
+    m->early_values = room_for(shards * m->room_max, table->row_size, &has_failed);
+    if (has_failed) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate what sends %zu rows early", rows);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        m->stamps[i] = RBT_STAMP_NONE;
+    }
+    return rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription, &m->queue);
+}
+
+rbt_status rbt_set_manage(rbt_set *set)
+{
+    rbt_worker *worker = set->worker;
+    if (!set->portion->table->is_managed || set->is_in_place || set->managed != NULL) {
+        return RBT_OK;
+    }
+    struct rbt_managed *managed = rbt_calloc(1, sizeof *managed);
+    if (managed == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate what sends rows early");
+    }
+    const rbt_status st = make_managed(set, managed);
+    if (st != RBT_OK) {
+        rbt_managed_free(managed);
+        return st;
+    }
+    managed->next = worker->managed;
+    worker->managed = managed;
+    set->managed = managed;
+    return RBT_OK;
+}
+
+/* Rows do not hold stamps of their own any more. */
+static void let_go(struct rbt_managed *m)
+{
+    const rbt_set *set = m->set;
+    for (size_t i = 0; i < m->fresh_count; i++) {
+        const uint32_t row = m->fresh[i];
+        const uint32_t shard =
+            rbt_placement_shard(set->portion->table->placement, set->keys->keys[row]);
+        rbt_stamps_replace(set->portion->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
+    }
+    m->fresh_count = 0;
+}
+
+void rbt_managed_free(struct rbt_managed *managed)
+{
+    if (managed == NULL) {
+        return;
+    }
+    struct rbt_managed **at = &managed->set->worker->managed;
+    while (*at != NULL && *at != managed) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = managed->next;
+    }
+    let_go(managed);
+    rbt_queue_destroy(managed->queue);
+    rbt_free(managed->is_touched);
+    rbt_free(managed->touched);
+    rbt_free(managed->chosen);
+    rbt_free(managed->keys);
+    rbt_free(managed->stamps);
+    rbt_free(managed->fresh);
+    rbt_free(managed->tagged);
+    rbt_free(managed->sends);
+    rbt_free(managed->calls);
+    rbt_free(managed->batches);
+    rbt_free(managed->early);
+    rbt_free(managed->applied);
+    rbt_free(managed->answer_stamps);
+    rbt_free(managed->early_keys);
+    rbt_free(managed->early_values);
+    rbt_free(managed);
+}
+
+void rbt_set_touch(rbt_set *set, size_t row)
+{
+    struct rbt_managed *managed = set->managed;
+    if (managed != NULL && !managed->is_touched[row]) {
+        RBT_DEBUG_ASSERT(row < managed->row_count);
+        managed->is_touched[row] = true;
+        managed->touched[managed->touched_count++] = (uint32_t)row;
+    }
+}
+
+/* --- Sending --------------------------------------------------------------------------------- */
+
+/* Looks at the priorities of the rows that were touched. */
+static void queue_touched(struct rbt_managed *m)
+{
+    const rbt_set *set = m->set;
+    const rbt_table *table = set->portion->table;
+    const uint32_t width = table->options.width;
+    const float *deltas = (const float *)set->deltas;
+    const float *values = (const float *)(set->base != NULL ? set->base : set->values);
+    for (size_t i = 0; i < m->touched_count; i++) {
+        const uint32_t row = m->touched[i];
+        const struct rbt_priority_row subject = {.key = set->keys->keys[row],
+                                                 .width = width,
+                                                 .change = deltas + (size_t)row * width,
+                                                 .value = values + (size_t)row * width};
+        const float score = table->priority.score == NULL ? 0 : table->priority.score(&subject);
+        rbt_queue_mark(m->queue, row, score);
+        m->is_touched[row] = false;
+    }
+    m->touched_count = 0;
+}
+
+/* The stamp that an update of the row names. */
+static uint64_t base_of(const struct rbt_managed *m, uint32_t row, uint32_t shard)
+{
+    const rbt_set *set = m->set;
+    const uint64_t held = m->stamps[row] != RBT_STAMP_NONE ? m->stamps[row] : set->stamps[shard];
+    return rbt_stamps_base(set->portion->stamps, shard, held);
+}
+
+/* After their updates have been made: the rows' deltas are part of the copy, and gone. */
+static void settle_row(const rbt_set *set, uint32_t row)
+{
+    const rbt_table *table = set->portion->table;
+    char *delta = set->deltas + (size_t)row * table->row_size;
+    if (set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE) {
+        rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size, delta,
+                        table->options.width);
+    }
+    rbt_merge_clear(table->kind, delta, table->options.width);
+}
+
+/* Makes updates of the chosen rows, one for each read that they name. */
+static rbt_status emit(struct rbt_managed *m, size_t count)
+{
+    rbt_set *set = m->set;
+    struct rbt_portion *portion = set->portion;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t row = m->chosen[i];
+        const uint64_t key = set->keys->keys[row];
+        const uint32_t shard = rbt_placement_shard(portion->table->placement, key);
+        const uint64_t stamp = portion->stamps == NULL ? 0 : base_of(m, row, shard);
+        m->tagged[i] = (struct rbt_tagged){.key = key, .stamp = stamp, .shard = shard, .row = row};
+    }
+    const struct rbt_tagged_rows rows = {
+        .list = m->tagged, .count = count, .values = set->deltas, .keys = m->keys};
+    const bool is_current = set->push_seen == portion->push_count;
+    rbt_worker_lock(portion);
+    const rbt_status st = rbt_worker_append_tagged(set->worker, portion, &rows);
+    rbt_worker_unlock(portion);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < count; i++) {
+        settle_row(set, m->chosen[i]);
+    }
+    portion->push_count++;
+    set->push_seen = is_current ? portion->push_count : set->push_seen;
+    return RBT_OK;
+}
+
+/* Takes rows from the queue, no more than `limit`. */
+static size_t choose(struct rbt_managed *m, size_t limit)
+{
+    size_t count = 0;
+    while (count < limit) {
+        const uint32_t row = rbt_queue_take(m->queue);
+        if (row == RBT_QUEUE_NONE) {
+            break;
+        }
+        m->chosen[count++] = row;
+    }
+    return count;
+}
+
+rbt_status rbt_managed_push(struct rbt_managed *managed)
+{
+    queue_touched(managed);
+    return emit(managed, choose(managed, managed->row_count));
+}
+
+/* Makes updates of the most important rows of one set; returns about how many bytes they take. */
+static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
+{
+    const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
+    queue_touched(m);
+    const size_t count = choose(m, bytes / row_bytes);
+    const rbt_status st = count == 0 ? RBT_OK : emit(m, count);
+    for (size_t i = 0; st == RBT_OK && i < count; i++) {
+        m->sends[m->chosen[i]]++;
+    }
+    rbt_client_count(&m->set->worker->stats->early_sent, st == RBT_OK ? count : 0);
+    *taken = count * row_bytes;
+    return st;
+}
+
+/* Bytes sent since this was last asked; and received. */
+static size_t take_sent(rbt_worker *worker)
+{
+    const uint64_t now = atomic_load_explicit(&worker->stats->bytes_sent, memory_order_relaxed);
+    const uint64_t before = worker->noted_sent;
+    worker->noted_sent = now;
+    return (size_t)(now - before);
+}
+
+static size_t take_received(rbt_worker *worker)
+{
+    const uint64_t now = atomic_load_explicit(&worker->stats->bytes_received, memory_order_relaxed);
+    const uint64_t before = worker->noted_received;
+    worker->noted_received = now;
+    return (size_t)(now - before);
+}
+
+/* Sends what the budget allows, if anything. Sets take turns at being the first. */
+static rbt_status send_best(rbt_worker *worker, rbt_time now)
+{
+    const size_t grant = rbt_comm_grant(&worker->out, now);
+    if (grant <= MESSAGE_BYTES) {
+        return RBT_OK;
+    }
+    size_t waiting = 0;
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        waiting += (rbt_queue_count(m->queue) + m->touched_count) *
+                   (m->set->portion->table->row_size + KEY_BYTES);
+    }
+    const size_t limit = grant - MESSAGE_BYTES;
+    size_t sent = 0;
+    rbt_status st = RBT_OK;
+    for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
+        const size_t own = (rbt_queue_count(m->queue) + m->touched_count) *
+                           (m->set->portion->table->row_size + KEY_BYTES);
+        const double share = waiting <= limit ? 1.0 : (double)own / (double)waiting;
+        size_t taken = 0;
+        st = emit_best(m, (size_t)((double)limit * share), &taken);
+        sent += taken;
+    }
+    if (st == RBT_OK && sent > 0) {
+        const uint64_t sequence = worker->sequence;
+        rbt_worker_send_early(worker);
+        rbt_comm_sent(&worker->out, now, sequence, take_sent(worker), RBT_COMM_EARLY);
+    }
+    return st;
+}
+
+/* --- Reading --------------------------------------------------------------------------------- */
+
+/* Asks all shards for the rows that have changed most; no more than fit the budget. */
+static void ask(struct rbt_managed *m, size_t bytes)
+{
+    rbt_set *set = m->set;
+    rbt_worker *worker = set->worker;
+    rbt_driver *driver = worker->job->driver;
+    const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
+    const size_t count = rbt_set_list_calls(set);
+    size_t room = count == 0 ? 0 : bytes / row_bytes / count;
+    room = room > m->room_max ? m->room_max : room;
+    if (room == 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        m->calls[i] = worker->calls[i];
+        m->batches[i] = worker->pulls[i];
+        m->batches[i].values =
+            m->early_values + i * m->room_max * set->portion->table->row_size;
+        m->early[i] = (struct rbt_shard_early){.room = (uint32_t)room,
+                                               .keys = m->early_keys + i * m->room_max};
+        struct rbt_shard_event *event = &m->calls[i].event;
+        event->batches = &m->batches[i];
+        event->early = &m->early[i];
+        event->need = RBT_CLOCK_ANY;
+        event->subscription = set->subscription;
+        event->applied = &m->applied[i];
+        event->applied_least = NULL;
+        event->stamp = set->stamps == NULL ? NULL : &m->answer_stamps[i];
+    }
+    m->call_count = count;
+    m->is_asked = true;
+    m->is_overtaken = false;
+    if (driver->ops->ask_early != NULL) {
+        driver->ops->ask_early(driver, m->calls, count);
+    }
+}
+
+/* Whether all shards have answered. */
+static rbt_status take(struct rbt_managed *m, bool *is_there)
+{
+    rbt_driver *driver = m->set->worker->job->driver;
+    if (driver->ops->ask_early == NULL) {
+        *is_there = true;
+        return rbt_worker_step(m->set->worker, m->calls, m->call_count);
+    }
+    *is_there = driver->ops->take_early(driver, m->calls, m->call_count);
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; *is_there && st == RBT_OK && i < m->call_count; i++) {
+        st = m->calls[i].reply.status;
+    }
+    return st;
+}
+
+/* Of the rows that have come from a shard: which have changes that were computed from older ones.
+ */
+static size_t list_changed(struct rbt_managed *m, const struct rbt_shard_early *early)
+{
+    const struct rbt_keylist *keys = m->set->keys;
+    size_t count = 0;
+    queue_touched(m);
+    for (uint32_t i = 0; i < early->count; i++) {
+        const size_t row = rbt_keys_find(keys->keys, keys->count, early->keys[i]);
+        if (row != SIZE_MAX && rbt_queue_is_marked(m->queue, (uint32_t)row)) {
+            rbt_queue_unmark(m->queue, (uint32_t)row);
+            m->chosen[count++] = (uint32_t)row;
+        }
+    }
+    return count;
+}
+
+/* Puts a row that has come into the set. */
+static void put_row(struct rbt_managed *m, size_t row, const char *from)
+{
+    const rbt_set *set = m->set;
+    const rbt_table *table = set->portion->table;
+    char *values = set->values + row * table->row_size;
+    memcpy(values, from, table->row_size);
+    if (set->base != NULL) {
+        memcpy(set->base + row * table->row_size, from, table->row_size);
+    }
+    if (table->options.overlay != RBT_OVERLAY_NONE) {
+        rbt_merge_apply(table->kind, values, set->deltas + row * table->row_size,
+                        table->options.width);
+    }
+}
+
+static void stamp_row(struct rbt_managed *m, uint32_t shard, size_t row, uint64_t stamp)
+{
+    if (m->stamps[row] == RBT_STAMP_NONE) {
+        m->fresh[m->fresh_count++] = (uint32_t)row;
+    }
+    rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
+}
+
+/* Takes over what one shard has answered. */
+static rbt_status integrate(struct rbt_managed *m, size_t at)
+{
+    rbt_set *set = m->set;
+    struct rbt_portion *portion = set->portion;
+    const struct rbt_shard_early *early = &m->early[at];
+    const uint32_t shard = m->calls[at].shard;
+    char *values = m->batches[at].values;
+    if (early->count == 0 || m->is_overtaken || m->applied[at] < portion->buffer.dropped) {
+        return RBT_OK; /* nothing, or older than what the set has */
+    }
+    rbt_status st = RBT_OK;
+    if (portion->stamps != NULL) {
+        const size_t changed = list_changed(m, early);
+        st = changed == 0 ? RBT_OK : emit(m, changed);
+        st = st != RBT_OK ? st : rbt_stamps_reserve(portion->stamps, shard);
+    }
+    st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, early->keys, early->count);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_buffer_target target = {.keys = portion->list, .values = values};
+    rbt_worker_lock(portion);
+    st = rbt_worker_overlay(set->worker, portion, shard, &m->applied[at], &target);
+    rbt_worker_unlock(portion);
+    for (uint32_t i = 0; st == RBT_OK && i < early->count; i++) {
+        const size_t row = rbt_keys_find(set->keys->keys, set->keys->count, early->keys[i]);
+        if (row == SIZE_MAX) {
+            return rbt_fail(RBT_E_PROTOCOL, "a shard has sent a row that was not asked for");
+        }
+        put_row(m, row, values + i * portion->table->row_size);
+        if (portion->stamps != NULL) {
+            stamp_row(m, shard, row, m->answer_stamps[at]);
+        }
+    }
+    if (st == RBT_OK && portion->stamps != NULL) {
+        rbt_stamps_note(portion->stamps, shard, m->answer_stamps[at]);
+    }
+    return st;
+}
+
+/* Takes what has come, and asks for more when that is worth it. */
+static rbt_status read_best(struct rbt_managed *m, rbt_time now)
+{
+    rbt_worker *worker = m->set->worker;
+    if (!m->is_asked) {
+        const size_t grant = rbt_comm_grant(&worker->in, now);
+        if (grant > MESSAGE_BYTES) {
+            ask(m, grant - MESSAGE_BYTES);
+        }
+    }
+    bool is_there = false;
+    rbt_status st = m->is_asked ? take(m, &is_there) : RBT_OK;
+    if (st != RBT_OK || !is_there) {
+        return st;
+    }
+    m->is_asked = false;
+    size_t rows = 0;
+    for (size_t i = 0; st == RBT_OK && i < m->call_count; i++) {
+        rows += m->early[i].count;
+        st = integrate(m, i);
+    }
+    rbt_client_count(&worker->stats->early_received, rows);
+    if (worker->job->driver->ops->ask_early != NULL && !worker->job->driver->counts_bytes) {
+        const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
+        rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
+    }
+    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + take_received(worker), RBT_COMM_EARLY);
+    return st;
+}
+
+void rbt_managed_pulled(struct rbt_managed *managed)
+{
+    managed->is_overtaken = true;
+    let_go(managed);
+}
+
+rbt_status rbt_exchange(rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    if (worker->managed == NULL || driver->is_reader) {
+        return RBT_OK;
+    }
+    rbt_status st = rbt_worker_may_update(worker);
+    st = st != RBT_OK ? st : rbt_worker_resend(worker);
+    const rbt_time now = driver->ops->now(driver);
+    rbt_comm_sent(&worker->out, now, worker->sequence - 1, take_sent(worker), RBT_COMM_CLOCK);
+    rbt_comm_sent(&worker->in, now, 0, take_received(worker), RBT_COMM_READ);
+    rbt_comm_acknowledged(&worker->out, now, driver->ops->heard(driver, worker->index));
+    for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
+        st = read_best(m, now);
+    }
+    return st != RBT_OK ? st : send_best(worker, now);
+}

@@ -1,0 +1,58 @@
+/* client/exchange.h - working sets whose rows travel before the clock ends.
+ *
+ * The rows that a worker has changed are in a queue; when the budget allows, the first of them are
+ * sent. The same way the other way round: shards are asked for the rows that have changed most
+ * there. What has not gone early goes at the end of the clock, as always, so nothing depends on any
+ * of this but speed. */
+#ifndef RUBATO_CLIENT_EXCHANGE_H
+#define RUBATO_CLIENT_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/set.h>
+
+#include "client/client.h"
+#include "comm/queue.h"
+
+struct rbt_managed {
+    struct rbt_managed *next; /* of the worker's */
+    rbt_set *set;
+    size_t row_count;
+    rbt_change_queue *queue; /* rows with changes that have not been sent */
+    bool *is_touched;        /* (row_count): changed since their priority was last looked at */
+    uint32_t *touched;       /* those rows */
+    size_t touched_count;
+    uint32_t *chosen; /* (row_count): scratch */
+    uint64_t *keys;   /* (row_count): the same */
+    /* Tables with a rule: rows that have come early hold a stamp of their own. */
+    uint64_t *stamps; /* (row_count); RBT_STAMP_NONE: the set's */
+    uint32_t *fresh;  /* those that do */
+    size_t fresh_count;
+    struct rbt_tagged *tagged; /* (row_count): scratch */
+    uint32_t *sends;           /* (row_count): how often each has been sent early */
+
+    /* The early read under way: one call for each shard that has rows. */
+    struct rbt_driver_call *calls;
+    struct rbt_batch *batches;
+    struct rbt_shard_early *early;
+    uint64_t *applied;
+    uint64_t *answer_stamps;
+    uint64_t *early_keys; /* (shards, room_max) */
+    char *early_values;   /* (shards, room_max) rows */
+    uint32_t room_max;
+    size_t call_count;
+    bool is_asked;
+    bool is_overtaken; /* the set has been pulled since: what comes is older */
+};
+
+void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
+
+/* Makes updates of all rows that have changed: what a push of such a set is. */
+RBT_MUST_USE rbt_status rbt_managed_push(struct rbt_managed *managed);
+
+/* All rows of the set have been read. */
+void rbt_managed_pulled(struct rbt_managed *managed);
+
+#endif

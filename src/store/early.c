@@ -1,0 +1,322 @@
+/* store/early.c - which rows of a table are sent to workers before they ask.
+ *
+ * For every row the shard keeps a copy as it was when it was last chosen; the difference is what
+ * the row's priority is made of, whatever a rule has done with the updates. A queue orders the rows
+ * that differ. Each reader, that is, each working set of a worker that has asked for early rows,
+ * has a queue of its own with the rows that were chosen and have not been sent to it.
+ *
+ * Threads: none; the shard owns it. Memory: a copy of the rows, and for each reader about as many
+ * numbers as there are rows. */
+#include "store/early.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+struct reader {
+    uint32_t worker;
+    uint64_t subscription;
+    uint64_t rows_known; /* rows of the table when it was last asked which it wants */
+    uint64_t taken_at;   /* the tick of its last complete read */
+    bool *wants;         /* by slot: whether the row is in its set; slot_max */
+    rbt_change_queue *due;
+};
+
+struct rbt_early {
+    struct rbt_priority priority;
+    struct rbt_initial initial;
+    uint32_t width;
+    uint32_t slot_max;    /* rows that there is room for */
+    uint32_t slot_count;  /* rows that `sent` knows */
+    uint64_t tick;        /* grows with every change */
+    uint64_t *changed_at; /* (slot_max): the tick of the last change */
+    float *sent;          /* (slot_max, width): as last chosen; at first initial values */
+    float *change;        /* (width): scratch */
+    rbt_change_queue *changed;
+    struct reader *readers;
+    uint32_t reader_count;
+    uint32_t reader_max;
+};
+
+rbt_status rbt_early_create(const struct rbt_priority *priority, const struct rbt_initial *initial,
+                            rbt_early **early)
+{
+    RBT_ASSERT(initial->width > 0);
+    RBT_ASSERT(initial->type == RBT_F32);
+    rbt_early *e = rbt_calloc(1, sizeof *e);
+    if (e == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a queue of changed rows");
+    }
+    *e = (rbt_early){.priority = *priority, .initial = *initial, .width = initial->width};
+    e->change = rbt_calloc(e->width, sizeof *e->change);
+    rbt_status st = e->change != NULL
+                        ? rbt_queue_create(priority->order, 0, initial->seed, &e->changed)
+                        : rbt_fail(RBT_E_NOMEM, "could not allocate a queue of changed rows");
+    if (st != RBT_OK) {
+        rbt_early_destroy(e);
+        return st;
+    }
+    *early = e;
+    return RBT_OK;
+}
+
+static void close_reader(struct reader *reader)
+{
+    rbt_queue_destroy(reader->due);
+    rbt_free(reader->wants);
+}
+
+void rbt_early_destroy(rbt_early *early)
+{
+    if (early == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        close_reader(&early->readers[i]);
+    }
+    rbt_free(early->readers);
+    rbt_queue_destroy(early->changed);
+    rbt_free(early->change);
+    rbt_free(early->sent);
+    rbt_free(early->changed_at);
+    rbt_free(early);
+}
+
+/* Room for the reader's rows. */
+static rbt_status fit_reader(struct reader *reader, uint32_t old_max, uint32_t slot_max)
+{
+    RBT_ASSERT(old_max <= slot_max);
+    rbt_status st = rbt_queue_grow(reader->due, slot_max);
+    bool *wants = st != RBT_OK ? NULL : rbt_realloc(reader->wants, slot_max, sizeof *wants);
+    if (wants == NULL) {
+        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for rows to be sent early");
+    }
+    memset(wants + old_max, 0, (slot_max - old_max) * sizeof *wants);
+    reader->wants = wants;
+    return RBT_OK;
+}
+
+/* Room for so many rows. */
+static rbt_status grow(rbt_early *early, uint32_t slot_max)
+{
+    RBT_ASSERT(slot_max > early->slot_max);
+    rbt_status st = rbt_queue_grow(early->changed, slot_max);
+    for (uint32_t i = 0; st == RBT_OK && i < early->reader_count; i++) {
+        st = fit_reader(&early->readers[i], early->slot_max, slot_max);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    float *sent = rbt_realloc(early->sent, (size_t)slot_max * early->width, sizeof *sent);
+    early->sent = sent == NULL ? early->sent : sent;
+    uint64_t *changed_at = rbt_realloc(early->changed_at, slot_max, sizeof *changed_at);
+    early->changed_at = changed_at == NULL ? early->changed_at : changed_at;
+    if (sent == NULL || changed_at == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for rows to be sent early");
+    }
+    early->slot_max = slot_max;
+    return RBT_OK;
+}
+
+/* Knows all rows that exist. */
+static rbt_status fit(rbt_early *early, const rbt_row_store *rows)
+{
+    const uint64_t count = rbt_rows_count(rows);
+    RBT_ASSERT(count < RBT_SLOT_NONE);
+    if (count > early->slot_max) {
+        const uint64_t wanted = count + count / 2 + 64;
+        const rbt_status st =
+            grow(early, wanted < RBT_SLOT_NONE ? (uint32_t)wanted : RBT_SLOT_NONE - 1);
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    for (; early->slot_count < count; early->slot_count++) {
+        const uint32_t slot = early->slot_count;
+        rbt_initial_values(&early->initial, rbt_rows_key(rows, slot),
+                           early->sent + (size_t)slot * early->width);
+        early->changed_at[slot] = 0;
+    }
+    return RBT_OK;
+}
+
+struct visit {
+    rbt_early *early;
+    const rbt_row_store *rows;
+};
+
+static void note_row(void *context, uint32_t slot, size_t position)
+{
+    const struct visit *visit = context;
+    rbt_early *early = visit->early;
+    (void)position;
+    if (slot >= early->slot_count) {
+        return; /* there was no memory for it */
+    }
+    early->changed_at[slot] = early->tick;
+    float score = 0;
+    if (early->priority.score != NULL) {
+        const float *now = rbt_rows_values(visit->rows, slot);
+        const float *sent = early->sent + (size_t)slot * early->width;
+        for (uint32_t i = 0; i < early->width; i++) {
+            early->change[i] = now[i] - sent[i];
+        }
+        const struct rbt_priority_row row = {.key = rbt_rows_key(visit->rows, slot),
+                                             .width = early->width,
+                                             .change = early->change,
+                                             .value = now};
+        score = early->priority.score(&row);
+    }
+    rbt_queue_mark(early->changed, slot, score);
+}
+
+void rbt_early_note(rbt_early *early, const rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    struct visit visit = {early, rows};
+    const rbt_status st = fit(early, rows);
+    (void)st; /* rows beyond what fits come when they are asked for */
+    RBT_ASSERT(early->change != NULL);
+    early->tick++;
+    rbt_rows_visit(rows, batch, note_row, &visit);
+    RBT_ASSERT(rbt_queue_count(early->changed) <= early->slot_max);
+}
+
+/* The reader that the event is of, made if there is none; NULL without memory. */
+static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event *event)
+{
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        if (early->readers[i].worker == event->worker &&
+            early->readers[i].subscription == event->subscription) {
+            return &early->readers[i];
+        }
+    }
+    if (early->reader_count == early->reader_max) {
+        const uint32_t max = early->reader_max == 0 ? 8 : early->reader_max * 2;
+        struct reader *readers = rbt_realloc(early->readers, max, sizeof *readers);
+        if (readers == NULL) {
+            return NULL;
+        }
+        early->readers = readers;
+        early->reader_max = max;
+    }
+    struct reader reader = {.worker = event->worker, .subscription = event->subscription};
+    rbt_status st = rbt_queue_create(RBT_ORDER_OLDEST, 0, 0, &reader.due);
+    st = st != RBT_OK ? st : fit_reader(&reader, 0, early->slot_max);
+    if (st != RBT_OK) {
+        close_reader(&reader);
+        return NULL;
+    }
+    early->readers[early->reader_count] = reader;
+    return &early->readers[early->reader_count++];
+}
+
+static void want_row(void *context, uint32_t slot, size_t position)
+{
+    struct reader *reader = context;
+    (void)position;
+    reader->wants[slot] = true;
+}
+
+/* Puts rows on the lists of all readers that have them, until this one has `room` or there are no
+ * more. */
+static void choose_more(rbt_early *early, const rbt_row_store *rows, const struct reader *reader,
+                        uint32_t room)
+{
+    while (rbt_queue_count(reader->due) < room) {
+        const uint32_t slot = rbt_queue_take(early->changed);
+        if (slot == RBT_QUEUE_NONE) {
+            return;
+        }
+        memcpy(early->sent + (size_t)slot * early->width, rbt_rows_values(rows, slot),
+               early->width * sizeof *early->sent);
+        for (uint32_t i = 0; i < early->reader_count; i++) {
+            if (early->readers[i].wants[slot] &&
+                early->changed_at[slot] > early->readers[i].taken_at) {
+                rbt_queue_mark(early->readers[i].due, slot, 0);
+            }
+        }
+    }
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void rbt_early_choose(rbt_early *early, const rbt_row_store *rows,
+                      const struct rbt_shard_event *event)
+{
+    struct rbt_shard_early *wanted = event->early;
+    RBT_ASSERT(wanted != NULL);
+    RBT_ASSERT(event->batch_count == 1);
+    wanted->count = 0;
+    struct reader *reader = fit(early, rows) == RBT_OK ? find_reader(early, event) : NULL;
+    if (reader == NULL) {
+        return; /* no memory: nothing goes early */
+    }
+    if (reader->rows_known != rbt_rows_count(rows)) {
+        rbt_rows_visit(rows, &event->batches[0], want_row, reader);
+        reader->rows_known = rbt_rows_count(rows);
+    }
+    choose_more(early, rows, reader, wanted->room);
+    while (wanted->count < wanted->room) {
+        const uint32_t slot = rbt_queue_take(reader->due);
+        if (slot == RBT_QUEUE_NONE) {
+            break;
+        }
+        wanted->keys[wanted->count++] = rbt_rows_key(rows, slot);
+    }
+    qsort(wanted->keys, wanted->count, sizeof *wanted->keys, compare_keys);
+}
+
+void rbt_early_take_all(rbt_early *early, uint32_t worker, uint64_t subscription)
+{
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        struct reader *reader = &early->readers[i];
+        if (reader->worker == worker && reader->subscription == subscription) {
+            reader->taken_at = early->tick;
+            while (rbt_queue_take(reader->due) != RBT_QUEUE_NONE) {
+            }
+        }
+    }
+}
+
+void rbt_early_leave(rbt_early *early, uint32_t worker)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        if (early->readers[i].worker == worker) {
+            close_reader(&early->readers[i]);
+        } else {
+            early->readers[kept++] = early->readers[i];
+        }
+    }
+    RBT_ASSERT(kept <= early->reader_count);
+    early->reader_count = kept;
+}
+
+void rbt_early_reset(rbt_early *early)
+{
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        close_reader(&early->readers[i]);
+    }
+    early->reader_count = 0;
+}
+
+size_t rbt_early_bytes(const rbt_early *early)
+{
+    size_t bytes = (size_t)early->slot_max * early->width * sizeof *early->sent +
+                   early->slot_max * sizeof *early->changed_at + rbt_queue_bytes(early->changed);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        bytes += early->slot_max * sizeof(bool) + rbt_queue_bytes(early->readers[i].due);
+    }
+    return bytes;
+}
