@@ -9,7 +9,9 @@
  *   RANDOM     any marked one, all alike
  *   SCORE      the highest score first: within an eighth of an octave, then the oldest
  *
- * The magnitudes that scores are made of are not known here (comm/priority.h). */
+ * The magnitudes that scores are made of are not known here (comm/priority.h). What is taken
+ * follows from the calls and the seed alone. Threads: none. Memory: at most 12 bytes per item
+ * (SCORE and OLDEST 12, RANDOM 8, WALK about an eighth), and 16 KiB for SCORE. */
 #ifndef RUBATO_COMM_QUEUE_H
 #define RUBATO_COMM_QUEUE_H
 
@@ -31,23 +33,27 @@ typedef enum rbt_queue_order {
 
 #define RBT_QUEUE_NONE UINT32_MAX
 
+/* Room for so many items, which may be none; below RBT_QUEUE_NONE. The seed is for RANDOM. Fails
+ * with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_queue_create(rbt_queue_order order, uint32_t capacity, uint64_t seed,
                                          rbt_change_queue **queue);
-void rbt_queue_destroy(rbt_change_queue *queue);
+void rbt_queue_destroy(rbt_change_queue *queue); /* accepts NULL */
 
-/* Room for more items; those that are marked stay so. */
+/* Room for more items; those that are marked stay so. A smaller capacity changes nothing. Fails
+ * with RBT_E_NOMEM, and then all is as before. */
 RBT_MUST_USE rbt_status rbt_queue_grow(rbt_change_queue *queue, uint32_t capacity);
 
-/* Marks the item, or gives it another score. Scores are not negative; what is not a number counts
- * as infinite: it must not stay behind. */
+/* Marks the item, or gives it another score, which keeps its place if the scores are about equal.
+ * Scores are not negative; what is not a number counts as infinite: it must not stay behind. Orders
+ * other than SCORE do not look at it. */
 void rbt_queue_mark(rbt_change_queue *queue, uint32_t item, float score);
 void rbt_queue_unmark(rbt_change_queue *queue, uint32_t item); /* whether marked or not */
 bool rbt_queue_is_marked(const rbt_change_queue *queue, uint32_t item);
-uint32_t rbt_queue_count(const rbt_change_queue *queue);
+uint32_t rbt_queue_count(const rbt_change_queue *queue); /* how many are marked */
 
 /* The next one, which is then not marked any more; RBT_QUEUE_NONE if there is none. */
 uint32_t rbt_queue_take(rbt_change_queue *queue);
 
-size_t rbt_queue_bytes(const rbt_change_queue *queue);
+size_t rbt_queue_bytes(const rbt_change_queue *queue); /* of memory */
 
 #endif
