@@ -23,7 +23,7 @@
 #include "sim/inspect.h"
 #include "sim/message.h"
 #include "sim/network.h"
-#include "sim/queue.h"
+#include "sim/agenda.h"
 #include "sim/trace.h"
 #include "store/shard.h"
 
@@ -148,7 +148,7 @@ typedef struct rbt_sim_cluster {
     uint64_t bandwidth; /* a node's budget for early messages, bytes per second */
     rbt_time now;
     rbt_time began; /* the run under way */
-    struct rbt_queue queue;
+    struct rbt_agenda queue;
     rbt_network *network;
     struct rbt_node *nodes;
     struct rbt_sim_server *servers;

@@ -152,7 +152,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 /* --- Events ---------------------------------------------------------------------------------- */
 
 /* The node that the event happens at; it may stand still. */
-static uint32_t node_of(const rbt_sim_cluster *cluster, const struct rbt_queue_event *event)
+static uint32_t node_of(const rbt_sim_cluster *cluster, const struct rbt_agenda_event *event)
 {
     switch ((enum rbt_sim_cluster_event)event->kind) {
     case RBT_EVENT_DELIVER:
@@ -190,7 +190,7 @@ static void deliver(rbt_sim_cluster *cluster, void *envelope)
     rbt_message_unref(message);
 }
 
-static void handle(rbt_sim_cluster *cluster, const struct rbt_queue_event *event)
+static void handle(rbt_sim_cluster *cluster, const struct rbt_agenda_event *event)
 {
     const uint32_t node = node_of(cluster, event);
     if (node != UINT32_MAX && cluster->nodes[node].paused_until > cluster->now) {
@@ -228,7 +228,7 @@ static void handle(rbt_sim_cluster *cluster, const struct rbt_queue_event *event
 }
 
 /* Writes down what is about to happen, for whoever looks. */
-static void describe(rbt_sim_cluster *cluster, const struct rbt_queue_event *event)
+static void describe(rbt_sim_cluster *cluster, const struct rbt_agenda_event *event)
 {
     static const char *const names[] = {"arrive", "deliver", "wake", "timer",
                                         "fault",  "heal",    "beat", "watch"};
@@ -296,9 +296,9 @@ static void look_whether_stuck(rbt_sim_cluster *cluster)
 static void run_events(rbt_sim_cluster *cluster)
 {
     const struct rbt_simulation_observer *observer = &cluster->simulation->options.observer;
-    struct rbt_queue_event event;
+    struct rbt_agenda_event event;
     while (!is_over(cluster)) {
-        const bool has_event = rbt_queue_take(&cluster->queue, &event);
+        const bool has_event = rbt_agenda_take(&cluster->queue, &event);
         RBT_ASSERT(has_event); /* the coordinator never stops watching */
         cluster->now = event.at;
         cluster->simulation->totals.events++;
@@ -370,8 +370,8 @@ static rbt_status collect_status(const rbt_sim_cluster *cluster)
 /* Forgets what was still on its way when everything was over. */
 static void end_run(rbt_sim_cluster *cluster)
 {
-    struct rbt_queue_event event;
-    while (rbt_queue_take(&cluster->queue, &event)) {
+    struct rbt_agenda_event event;
+    while (rbt_agenda_take(&cluster->queue, &event)) {
         if (event.kind == RBT_EVENT_ARRIVE || event.kind == RBT_EVENT_DELIVER) {
             rbt_sim_cluster_discard(cluster, event.what);
         }
@@ -430,7 +430,7 @@ static void close_cluster(rbt_driver *driver)
     rbt_free(cluster->servers);
     rbt_free(cluster->nodes);
     rbt_network_destroy(cluster->network);
-    rbt_queue_deinit(&cluster->queue);
+    rbt_agenda_deinit(&cluster->queue);
     cluster->simulation->cluster = NULL;
     rbt_free(cluster);
 }

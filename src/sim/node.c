@@ -68,8 +68,8 @@ void rbt_sim_cluster_schedule(rbt_sim_cluster *cluster, rbt_time at,
                               enum rbt_sim_cluster_event kind, uint32_t index, void *what)
 {
     RBT_ASSERT(at >= cluster->now);
-    const struct rbt_queue_event event = {.at = at, .kind = kind, .index = index, .what = what};
-    const rbt_status st = rbt_queue_add(&cluster->queue, &event);
+    const struct rbt_agenda_event event = {.at = at, .kind = kind, .index = index, .what = what};
+    const rbt_status st = rbt_agenda_add(&cluster->queue, &event);
     if (st != RBT_OK) {
         rbt_sim_cluster_fail(cluster, st);
     }

@@ -1,4 +1,4 @@
-/* sim/queue.c - what is to happen when: a heap of events in virtual time.
+/* sim/agenda.c - what is to happen when: a heap of events in virtual time.
  *
  * The heap has four children per node instead of two: it is half as deep, and the four events that
  * are compared lie side by side, so that a queue that no longer fits the cache costs half as many
@@ -12,7 +12,7 @@
  * Threads: none. Memory: doubles when it is full; nothing is given back before the end.
  * Cost: O(log count). Taking one and adding one costs 0.1 microseconds with a thousand events in it
  * and 0.4 with a million. */
-#include "sim/queue.h"
+#include "sim/agenda.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -23,26 +23,26 @@ enum {
     COUNT_MIN = 64, /* events of the first allocation */
 };
 
-_Static_assert(sizeof(struct rbt_queue_event) == 32, "four events are two cache lines");
+_Static_assert(sizeof(struct rbt_agenda_event) == 32, "four events are two cache lines");
 
-static bool is_before(const struct rbt_queue_event *a, const struct rbt_queue_event *b)
+static bool is_before(const struct rbt_agenda_event *a, const struct rbt_agenda_event *b)
 {
     RBT_DEBUG_ASSERT(a == b || a->order != b->order); /* (2) */
     return a->at < b->at || (a->at == b->at && a->order < b->order);
 }
 
-void rbt_queue_deinit(struct rbt_queue *queue)
+void rbt_agenda_deinit(struct rbt_agenda *queue)
 {
     RBT_ASSERT(queue->count <= queue->max);
     rbt_free(queue->heap);
-    *queue = (struct rbt_queue){0};
+    *queue = (struct rbt_agenda){0};
 }
 
-static rbt_status grow(struct rbt_queue *queue)
+static rbt_status grow(struct rbt_agenda *queue)
 {
     RBT_ASSERT(queue->count == queue->max);
     const size_t max = queue->max > 0 ? queue->max * 2 : COUNT_MIN;
-    struct rbt_queue_event *heap = rbt_realloc(queue->heap, max, sizeof *heap);
+    struct rbt_agenda_event *heap = rbt_realloc(queue->heap, max, sizeof *heap);
     if (heap == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a queue of %zu events", max);
     }
@@ -51,7 +51,7 @@ static rbt_status grow(struct rbt_queue *queue)
     return RBT_OK;
 }
 
-rbt_status rbt_queue_add(struct rbt_queue *queue, const struct rbt_queue_event *event)
+rbt_status rbt_agenda_add(struct rbt_agenda *queue, const struct rbt_agenda_event *event)
 {
     RBT_ASSERT(queue->count <= queue->max);
     if (queue->count == queue->max) {
@@ -60,7 +60,7 @@ rbt_status rbt_queue_add(struct rbt_queue *queue, const struct rbt_queue_event *
             return st;
         }
     }
-    struct rbt_queue_event added = *event;
+    struct rbt_agenda_event added = *event;
     added.order = queue->order++;
     size_t hole = queue->count++;
     while (hole > 0) {
@@ -77,7 +77,7 @@ rbt_status rbt_queue_add(struct rbt_queue *queue, const struct rbt_queue_event *
 }
 
 /* The earliest of the children from `first` on; there is at least one. */
-static size_t first_child(const struct rbt_queue *queue, size_t first)
+static size_t first_child(const struct rbt_agenda *queue, size_t first)
 {
     RBT_DEBUG_ASSERT(first < queue->count);
     const size_t end = queue->count - first < CHILDREN ? queue->count : first + CHILDREN;
@@ -88,14 +88,14 @@ static size_t first_child(const struct rbt_queue *queue, size_t first)
     return best;
 }
 
-bool rbt_queue_take(struct rbt_queue *queue, struct rbt_queue_event *event)
+bool rbt_agenda_take(struct rbt_agenda *queue, struct rbt_agenda_event *event)
 {
     RBT_ASSERT(queue->count <= queue->max);
     if (queue->count == 0) {
         return false;
     }
-    const struct rbt_queue_event taken = queue->heap[0];
-    const struct rbt_queue_event last = queue->heap[--queue->count];
+    const struct rbt_agenda_event taken = queue->heap[0];
+    const struct rbt_agenda_event last = queue->heap[--queue->count];
     size_t hole = 0;
     for (;;) { /* ends at a leaf, or where `last` belongs */
         const size_t first = hole * CHILDREN + 1;
