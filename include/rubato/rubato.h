@@ -42,6 +42,7 @@
 #include <rubato/cluster.h>
 #include <rubato/export.h>
 #include <rubato/job.h>
+#include <rubato/priority.h>
 #include <rubato/rule.h>
 #include <rubato/set.h>
 #include <rubato/simulate.h>

@@ -1,0 +1,200 @@
+/* comm/priority_test.c - scores are what they say, also where values are zero or not known, and
+ * users' priorities are found. Arguments: the folder with the cases (test/priorities), and the
+ * example. */
+#include "base/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "comm/priority.h"
+
+static const char *folder;
+static const char *example;
+
+static const char *path_of(const char *name)
+{
+    static char path[RBT_PLUGIN_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static float score_of(const char *name, const float *change, const float *value, uint32_t width)
+{
+    struct rbt_priority_policy policy;
+    const struct rbt_priority_row row = {
+        .key = 1, .width = width, .change = change, .value = value};
+    assert_ok(rbt_priority_find(name, &policy));
+    assert_string_equal(policy.name, name);
+    assert_int_equal(policy.order, RBT_ORDER_SCORE);
+    return policy.score(&row);
+}
+
+static void round_robin_and_random_ask_for_no_score(void **state)
+{
+    (void)state;
+    static const struct rbt_priority_policy expected[] = {{"oldest", RBT_ORDER_OLDEST, NULL},
+                                                          {"walk", RBT_ORDER_WALK, NULL},
+                                                          {"random", RBT_ORDER_RANDOM, NULL}};
+    for (size_t i = 0; i < 3; i++) {
+        struct rbt_priority_policy policy;
+        assert_ok(rbt_priority_find(expected[i].name, &policy));
+        assert_string_equal(policy.name, expected[i].name);
+        assert_int_equal(policy.order, expected[i].order);
+        assert_null(policy.score);
+    }
+}
+
+static void magnitude_is_the_sum_of_absolute_changes(void **state)
+{
+    (void)state;
+    static const float change[] = {1, -2, 4, 0, -8, 16, -32, 64, 128, -256};
+    static const float value[10] = {1e9F};
+    assert_true(score_of("magnitude", change, value, 10) == 511);
+    assert_true(score_of("magnitude", change, NULL, 3) == 7);
+    assert_true(score_of("magnitude", change, NULL, 0) == 0);
+    static const float strange[] = {1, -INFINITY};
+    assert_true(score_of("magnitude", strange, NULL, 2) == INFINITY);
+    static const float number[] = {1, NAN};
+    assert_true(isnan(score_of("magnitude", number, NULL, 2)));
+}
+
+static void relative_divides_by_what_is_known_and_not_zero(void **state)
+{
+    (void)state;
+    static const float change[] = {1, -2, 4, -8};
+    static const float value[] = {-4, 0, -0.0F, 16};
+    assert_true(score_of("relative", change, value, 4) == 0.25F + 2 + 4 + 0.5F);
+    assert_true(score_of("relative", change, NULL, 4) == 15);
+    static const float none[4] = {0};
+    assert_true(score_of("relative", change, none, 4) == 15);
+    assert_true(score_of("relative", none, none, 4) == 0);
+    static const float tiny[] = {0x1p-149F, 1, 1, 1};
+    assert_true(score_of("relative", change, tiny, 4) == INFINITY);
+    static const float number[] = {NAN, 1, 1, 1};
+    assert_true(isnan(score_of("relative", change, number, 4)));
+    static const float large[] = {INFINITY, 1, 1, 1};
+    assert_true(score_of("relative", change, large, 4) == 14);
+}
+
+/* Against plain sums in double, for all widths around the lanes. */
+static void scores_are_as_the_plain_sums(void **state)
+{
+    (void)state;
+    struct rbt_rng rng;
+    float change[100];
+    float value[100];
+    rbt_rng_init(&rng, 3, 0, 0);
+    for (uint32_t width = 0; width < 100; width++) {
+        double magnitude = 0;
+        double relative = 0;
+        for (uint32_t i = 0; i < width; i++) {
+            change[i] = (float)rbt_rng_normal(&rng);
+            value[i] = rbt_rng_below(&rng, 4) == 0 ? 0 : (float)rbt_rng_normal(&rng);
+            magnitude += fabs((double)change[i]);
+            relative += fabs((double)change[i] / (value[i] == 0 ? 1 : (double)value[i]));
+        }
+        assert_true(fabs(score_of("magnitude", change, value, width) - magnitude) <=
+                    1e-5 * magnitude);
+        assert_true(fabs(score_of("relative", change, value, width) - relative) <= 1e-5 * relative);
+    }
+}
+
+/* G12, G13: the two disagree about a small change of a small value. */
+static void rows_go_in_the_order_of_their_scores(void **state)
+{
+    (void)state;
+    static const float changes[3][2] = {{1, 1}, {0.1F, 0.1F}, {5, 5}};
+    static const float values[3][2] = {{2, 2}, {0.01F, 0}, {100, 100}};
+    static const char *const names[2] = {"magnitude", "relative"};
+    static const uint32_t expected[2][3] = {{2, 0, 1}, {1, 0, 2}};
+    for (int i = 0; i < 2; i++) {
+        rbt_change_queue *queue = NULL;
+        assert_ok(rbt_queue_create(RBT_ORDER_SCORE, 3, 1, &queue));
+        for (uint32_t k = 0; k < 3; k++) {
+            rbt_queue_mark(queue, k, score_of(names[i], changes[k], values[k], 2));
+        }
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_int_equal(rbt_queue_take(queue), expected[i][k]);
+        }
+        rbt_queue_destroy(queue);
+    }
+}
+
+static void a_users_priority_is_found_and_asked(void **state)
+{
+    (void)state;
+    struct rbt_priority_policy policy;
+    struct rbt_priority_policy again;
+    static const float change[] = {3, -4};
+    static const float value[] = {0, 9};
+    struct rbt_priority_row row = {.width = 2, .change = change, .value = value};
+    assert_ok(rbt_priority_find(example, &policy));
+    assert_string_equal(policy.name, "turn");
+    assert_int_equal(policy.order, RBT_ORDER_SCORE);
+    assert_true(policy.score(&row) == 0.5F);
+    row.value = NULL;
+    assert_true(policy.score(&row) == 5);
+    assert_ok(rbt_priority_find(example, &again));
+    assert_ptr_equal(policy.score, again.score);
+}
+
+static void what_does_not_fit_is_refused_with_one_sentence(void **state)
+{
+    (void)state;
+    struct rbt_priority_policy policy = {.name = "none"};
+    assert_fails(rbt_priority_find("relativ", &policy), RBT_E_INVALID,
+                 "there is no priority \"relativ\"");
+    assert_non_null(strstr(rbt_last_hint(), "oldest, walk, random, magnitude, relative"));
+    assert_fails(rbt_priority_find("", &policy), RBT_E_INVALID, "there is no priority \"\"");
+    assert_fails(rbt_priority_find("./none.so", &policy), RBT_E_INVALID,
+                 "cannot find the priority \"./none.so\": No such file");
+    assert_fails(rbt_priority_find(path_of("case_abi.so"), &policy), RBT_E_INVALID,
+                 "is made for version 99 of the interface, and this is version 1");
+    assert_string_equal(rbt_last_hint(), "Build it again with this version's rubato/priority.h.");
+    assert_fails(rbt_priority_find(path_of("case_size.so"), &policy), RBT_E_INVALID,
+                 "has a struct_size of 8, and it must be at least");
+    assert_fails(rbt_priority_find(path_of("case_name.so"), &policy), RBT_E_INVALID,
+                 "case_name.so\" has no name");
+    assert_fails(rbt_priority_find(path_of("case_score.so"), &policy), RBT_E_INVALID,
+                 "case_score.so\" has no score function");
+    assert_fails(rbt_priority_find(path_of("case_symbol.so"), &policy), RBT_E_INVALID,
+                 "is not a priority: it has no symbol \"rbt_priority\"");
+    assert_string_equal(policy.name, "none");
+}
+
+static void a_path_is_made_absolute_and_a_name_stays(void **state)
+{
+    (void)state;
+    char resolved[RBT_PLUGIN_PATH_MAX];
+    char expected[RBT_PLUGIN_PATH_MAX];
+    assert_ok(rbt_priority_resolve("walk", resolved));
+    assert_string_equal(resolved, "walk");
+    (void)snprintf(expected, sizeof expected, "%s", path_of("case_abi.so"));
+    assert_ok(rbt_priority_resolve(path_of("./case_abi.so"), resolved));
+    assert_string_equal(resolved, expected);
+    assert_fails(rbt_priority_resolve("wal", resolved), RBT_E_INVALID, "there is no priority");
+    assert_fails(rbt_priority_resolve("./wal", resolved), RBT_E_INVALID, "cannot find");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_robin_and_random_ask_for_no_score),
+        cmocka_unit_test(magnitude_is_the_sum_of_absolute_changes),
+        cmocka_unit_test(relative_divides_by_what_is_known_and_not_zero),
+        cmocka_unit_test(scores_are_as_the_plain_sums),
+        cmocka_unit_test(rows_go_in_the_order_of_their_scores),
+        cmocka_unit_test(a_users_priority_is_found_and_asked),
+        cmocka_unit_test(what_does_not_fit_is_refused_with_one_sentence),
+        cmocka_unit_test(a_path_is_made_absolute_and_a_name_stays),
+    };
+    if (argc != 3) {
+        (void)fprintf(stderr, "usage: %s FOLDER EXAMPLE\n", argv[0]);
+        return 2;
+    }
+    folder = argv[1];
+    example = argv[2];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
