@@ -32,7 +32,7 @@
 #include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step size changes */
-enum { EXCHANGE_RATINGS = 128 }; /* after so many, rows may travel early */
+enum { EXCHANGE_RATINGS = 128 };                   /* after so many, rows may travel early */
 
 static const double init_deviation = 0.1;
 static const double lr_default = 0.08;
@@ -398,18 +398,34 @@ static double penalty(void *context, rbt_worker *worker)
     return mf->config.l2 * sum / (double)mf->ratings.count;
 }
 
-/* Biases are read after factors, and meanwhile rows may have come: keeps those of the factors. Both
- * come in one message, so that none is missing. */
-static void match_biases(const struct rbt_model_array *factors, struct rbt_model_array *biases)
+/* Biases are read after factors, and meanwhile rows may have come: keeps those of the factors. When
+ * rows travel early, a bias may also be missing that the factors have: it is still zero. */
+static rbt_status match_biases(const struct rbt_model_array *factors,
+                               struct rbt_model_array *biases)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < biases->count && kept < factors->count; i++) {
-        if (biases->keys[i] == factors->keys[kept]) {
-            biases->keys[kept] = biases->keys[i];
-            biases->values[kept++] = biases->values[i];
+    uint64_t *keys = rbt_calloc(factors->count, sizeof *keys);
+    float *values = rbt_calloc(factors->count, sizeof *values);
+    if (keys == NULL || values == NULL) {
+        rbt_free(keys);
+        rbt_free(values);
+        return rbt_fail(RBT_E_NOMEM, "no memory for %zu biases", factors->count);
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < factors->count; i++) {
+        keys[i] = factors->keys[i];
+        while (at < biases->count && biases->keys[at] < keys[i]) {
+            at++;
+        }
+        if (at < biases->count && biases->keys[at] == keys[i]) {
+            values[i] = biases->values[at];
         }
     }
-    biases->count = kept;
+    rbt_free(biases->keys);
+    rbt_free(biases->values);
+    biases->keys = keys;
+    biases->values = values;
+    biases->count = factors->count;
+    return RBT_OK;
 }
 
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
@@ -427,7 +443,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
         if (st == RBT_OK && i >= 2) {
-            match_biases(&model->arrays[i - 2], &model->arrays[i]);
+            st = match_biases(&model->arrays[i - 2], &model->arrays[i]);
         }
     }
     return st;

@@ -54,7 +54,7 @@ struct rbt_table {
     char *rule;                  /* its text, with absolute path; NULL: there is none */
     const struct rbt_rule *code; /* what it names */
     rbt_rule_input input;        /* what it takes */
-    struct rbt_priority priority; /* of rows that travel early, if it is managed */
+    struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
     rbt_partial partial; /* what shards are told: managed tables show partial clocks */
     bool is_eager;

@@ -1,5 +1,5 @@
-/* client/exchange.c - rows that travel before the clock ends: as many as the budget allows, the most
- * important ones first.
+/* client/exchange.c - rows that travel before the clock ends: as many as the budget allows, the
+ * most important ones first.
  *
  * With a rule, an update names the read that it was computed from. A row that comes early is a read
  * of its own, so it has a stamp of its own; if it has changes that have not been sent, these were
@@ -314,8 +314,7 @@ static void ask(struct rbt_managed *m, size_t bytes)
     for (size_t i = 0; i < count; i++) {
         m->calls[i] = worker->calls[i];
         m->batches[i] = worker->pulls[i];
-        m->batches[i].values =
-            m->early_values + i * m->room_max * set->portion->table->row_size;
+        m->batches[i].values = m->early_values + i * m->room_max * set->portion->table->row_size;
         m->early[i] = (struct rbt_shard_early){.room = (uint32_t)room,
                                                .keys = m->early_keys + i * m->room_max};
         struct rbt_shard_event *event = &m->calls[i].event;
@@ -437,7 +436,7 @@ static rbt_status integrate(struct rbt_managed *m, size_t at)
 static rbt_status read_best(struct rbt_managed *m, rbt_time now)
 {
     rbt_worker *worker = m->set->worker;
-    if (!m->is_asked) {
+    if (!m->is_asked && now >= m->pause_until) {
         const size_t grant = rbt_comm_grant(&worker->in, now);
         if (grant > MESSAGE_BYTES) {
             ask(m, grant - MESSAGE_BYTES);
@@ -455,6 +454,10 @@ static rbt_status read_best(struct rbt_managed *m, rbt_time now)
         st = integrate(m, i);
     }
     rbt_client_count(&worker->stats->early_received, rows);
+    if (rows == 0) { /* until the budget would have let a message pass */
+        m->pause_until = now + (rbt_time)((double)worker->in.options.message_min /
+                                          (double)worker->in.options.rate * 1e9);
+    }
     if (worker->job->driver->ops->ask_early != NULL && !worker->job->driver->counts_bytes) {
         const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
         rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
@@ -469,6 +472,14 @@ void rbt_managed_pulled(struct rbt_managed *managed)
     let_go(managed);
 }
 
+/* What has gone without asking. */
+static void note_other(struct rbt_comm *comm, rbt_time now, size_t bytes, rbt_comm_class class)
+{
+    if (bytes > 0) {
+        rbt_comm_sent(comm, now, 0, bytes, class);
+    }
+}
+
 rbt_status rbt_exchange(rbt_worker *worker)
 {
     rbt_driver *driver = worker->job->driver;
@@ -478,8 +489,8 @@ rbt_status rbt_exchange(rbt_worker *worker)
     rbt_status st = rbt_worker_may_update(worker);
     st = st != RBT_OK ? st : rbt_worker_resend(worker);
     const rbt_time now = driver->ops->now(driver);
-    rbt_comm_sent(&worker->out, now, worker->sequence - 1, take_sent(worker), RBT_COMM_CLOCK);
-    rbt_comm_sent(&worker->in, now, 0, take_received(worker), RBT_COMM_READ);
+    note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
+    note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
     rbt_comm_acknowledged(&worker->out, now, driver->ops->heard(driver, worker->index));
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
         st = read_best(m, now);

@@ -44,7 +44,8 @@ struct rbt_managed {
     uint32_t room_max;
     size_t call_count;
     bool is_asked;
-    bool is_overtaken; /* the set has been pulled since: what comes is older */
+    rbt_time pause_until; /* shards had nothing, or no budget left */
+    bool is_overtaken;    /* the set has been pulled since: what comes is older */
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */

@@ -211,8 +211,8 @@ rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion
         return RBT_OK;
     }
     /* A message that was sent half-way stays as it is. */
-    rbt_status st = worker->resend == portion || worker->must_resend_all
-                        ? rbt_worker_resend(worker) : RBT_OK;
+    rbt_status st =
+        worker->resend == portion || worker->must_resend_all ? rbt_worker_resend(worker) : RBT_OK;
     if (st == RBT_OK) {
         rbt_worker_lock(portion);
         st = portion->stamps != NULL ? flush_tagged(worker, portion) : flush(worker, portion);

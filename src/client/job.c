@@ -83,7 +83,7 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
 /* How much may travel early, and what first. */
 static rbt_status take_budget(rbt_job *job, const struct rbt_job_options *options)
 {
-    struct rbt_priority priority;
+    struct rbt_priority_policy priority;
     const char *text = options->priority == NULL ? default_priority : options->priority;
     if (strlen(text) >= sizeof job->priority) {
         return rbt_fail(RBT_E_INVALID, "the path of a priority has at most %zu bytes",

@@ -169,8 +169,7 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .code = table->code,
                                            .name = table->name,
                                            .is_synchronised = o->is_synchronised,
-                                           .priority =
-                                               table->is_managed ? &table->priority : NULL};
+                                           .priority = table->is_managed ? &table->priority : NULL};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,

@@ -44,7 +44,7 @@ struct rbt_shard_early {
     uint64_t *keys; /* (room) */
 };
 
-struct rbt_priority; /* comm/priority.h */
+struct rbt_priority_policy; /* comm/priority.h */
 
 /* How a table behaves at a shard. */
 struct rbt_shard_table {
@@ -64,7 +64,7 @@ struct rbt_shard_table {
     const struct rbt_rule *code; /* the rule that the text names; drivers find it */
     const char *name;            /* of the table, for the rule */
     bool is_synchronised;        /* drivers tell workers which versions all shards have */
-    const struct rbt_priority *priority; /* of rows that are sent early; NULL: none are */
+    const struct rbt_priority_policy *priority; /* of rows that are sent early; NULL: none are */
 };
 
 struct rbt_shard_event {

@@ -166,7 +166,7 @@ struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
     message->bytes += event->is_base && tables[event->table].has_rule ? (size_t)BASE_BYTES : 0;
     message->bytes += event->is_stable && tables[event->table].has_rule ? (size_t)STABLE_BYTES : 0;
     message->event.stamp = NULL; /* the worker's own */
-    if (event->early != NULL) { /* of a set that the server knows by its name */
+    if (event->early != NULL) {  /* of a set that the server knows by its name */
         message->early = (struct rbt_shard_early){.room = event->early->room};
         message->event.early = &message->early;
         message->bytes = HEADER_BYTES + BASE_BYTES;

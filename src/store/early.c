@@ -16,17 +16,19 @@
 #include "base/assert.h"
 #include "base/error.h"
 
+#define NOT_WANTED UINT64_MAX /* the row is not in the reader's set */
+
 struct reader {
     uint32_t worker;
     uint64_t subscription;
     uint64_t rows_known; /* rows of the table when it was last asked which it wants */
     uint64_t taken_at;   /* the tick of its last complete read */
-    bool *wants;         /* by slot: whether the row is in its set; slot_max */
+    uint64_t *got_at;    /* (slot_max): the tick when the row was last sent to it; NOT_WANTED */
     rbt_change_queue *due;
 };
 
 struct rbt_early {
-    struct rbt_priority priority;
+    struct rbt_priority_policy priority;
     struct rbt_initial initial;
     uint32_t width;
     uint32_t slot_max;    /* rows that there is room for */
@@ -41,8 +43,8 @@ struct rbt_early {
     uint32_t reader_max;
 };
 
-rbt_status rbt_early_create(const struct rbt_priority *priority, const struct rbt_initial *initial,
-                            rbt_early **early)
+rbt_status rbt_early_create(const struct rbt_priority_policy *priority,
+                            const struct rbt_initial *initial, rbt_early **early)
 {
     RBT_ASSERT(initial->width > 0);
     RBT_ASSERT(initial->type == RBT_F32);
@@ -66,7 +68,7 @@ rbt_status rbt_early_create(const struct rbt_priority *priority, const struct rb
 static void close_reader(struct reader *reader)
 {
     rbt_queue_destroy(reader->due);
-    rbt_free(reader->wants);
+    rbt_free(reader->got_at);
 }
 
 void rbt_early_destroy(rbt_early *early)
@@ -90,12 +92,12 @@ static rbt_status fit_reader(struct reader *reader, uint32_t old_max, uint32_t s
 {
     RBT_ASSERT(old_max <= slot_max);
     rbt_status st = rbt_queue_grow(reader->due, slot_max);
-    bool *wants = st != RBT_OK ? NULL : rbt_realloc(reader->wants, slot_max, sizeof *wants);
-    if (wants == NULL) {
+    uint64_t *got_at = st != RBT_OK ? NULL : rbt_realloc(reader->got_at, slot_max, sizeof *got_at);
+    if (got_at == NULL) {
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for rows to be sent early");
     }
-    memset(wants + old_max, 0, (slot_max - old_max) * sizeof *wants);
-    reader->wants = wants;
+    memset(got_at + old_max, 0xff, (slot_max - old_max) * sizeof *got_at); /* NOT_WANTED */
+    reader->got_at = got_at;
     return RBT_OK;
 }
 
@@ -217,7 +219,9 @@ static void want_row(void *context, uint32_t slot, size_t position)
 {
     struct reader *reader = context;
     (void)position;
-    reader->wants[slot] = true;
+    if (reader->got_at[slot] == NOT_WANTED) {
+        reader->got_at[slot] = 0;
+    }
 }
 
 /* Puts rows on the lists of all readers that have them, until this one has `room` or there are no
@@ -233,9 +237,10 @@ static void choose_more(rbt_early *early, const rbt_row_store *rows, const struc
         memcpy(early->sent + (size_t)slot * early->width, rbt_rows_values(rows, slot),
                early->width * sizeof *early->sent);
         for (uint32_t i = 0; i < early->reader_count; i++) {
-            if (early->readers[i].wants[slot] &&
-                early->changed_at[slot] > early->readers[i].taken_at) {
-                rbt_queue_mark(early->readers[i].due, slot, 0);
+            const struct reader *other = &early->readers[i];
+            if (early->changed_at[slot] > other->got_at[slot] &&
+                early->changed_at[slot] > other->taken_at) {
+                rbt_queue_mark(other->due, slot, 0);
             }
         }
     }
@@ -269,6 +274,7 @@ void rbt_early_choose(rbt_early *early, const rbt_row_store *rows,
         if (slot == RBT_QUEUE_NONE) {
             break;
         }
+        reader->got_at[slot] = early->tick;
         wanted->keys[wanted->count++] = rbt_rows_key(rows, slot);
     }
     qsort(wanted->keys, wanted->count, sizeof *wanted->keys, compare_keys);
@@ -316,7 +322,8 @@ size_t rbt_early_bytes(const rbt_early *early)
                    early->slot_max * sizeof *early->changed_at + rbt_queue_bytes(early->changed);
     RBT_ASSERT(early->reader_count <= early->reader_max);
     for (uint32_t i = 0; i < early->reader_count; i++) {
-        bytes += early->slot_max * sizeof(bool) + rbt_queue_bytes(early->readers[i].due);
+        bytes += early->slot_max * sizeof *early->readers[i].got_at +
+                 rbt_queue_bytes(early->readers[i].due);
     }
     return bytes;
 }

@@ -22,7 +22,7 @@
 typedef struct rbt_early rbt_early;
 
 /* For a dense table of RBT_F32. */
-RBT_MUST_USE rbt_status rbt_early_create(const struct rbt_priority *priority,
+RBT_MUST_USE rbt_status rbt_early_create(const struct rbt_priority_policy *priority,
                                          const struct rbt_initial *initial, rbt_early **early);
 void rbt_early_destroy(rbt_early *early); /* accepts NULL */
 

@@ -1,4 +1,5 @@
-/* store/early_test.c - which rows are sent early: the most changed, to everybody who has them, once.
+/* store/early_test.c - which rows are sent early: the most changed, to everybody who has them,
+ * once.
  */
 #include "base/test.h"
 
@@ -29,7 +30,7 @@ static void open_rig(struct rig *rig, float start)
         .type = RBT_F32, .init = RBT_INIT_CONSTANT, .width = WIDTH, .a = (double)start};
     const struct rbt_schema schema = {
         .kind = {RBT_F32, RBT_MERGE_ADD}, .width = WIDTH, .initial = initial};
-    const struct rbt_priority priority = {
+    const struct rbt_priority_policy priority = {
         .name = "test", .order = RBT_ORDER_SCORE, .score = magnitude};
     *rig = (struct rig){0};
     assert_ok(rbt_rows_create(&schema, 0, &rig->rows));
