@@ -430,10 +430,12 @@ static bool is_zero(const float *delta, uint32_t width)
 static const float *before_of(rbt_ruling *ruling, uint32_t slot, const float *state)
 {
     RBT_ASSERT(has_snapshots(ruling));
-    const struct rbt_rule_message *message = &ruling->message;
-    rbt_snapshots_keep(&ruling->snapshots, slot, state, message->count, ruling->highest);
-    const float *before =
-        rbt_snapshots_find(&ruling->snapshots, slot, message->count - message->delay, state);
+    struct rbt_snapshots *snapshots = &ruling->snapshots;
+    const uint64_t count = ruling->message.count;
+    const uint64_t base = count - ruling->message.delay;
+    const bool is_present = rbt_snapshots_is_present(snapshots, slot, base);
+    const float *kept = rbt_snapshots_keep(snapshots, slot, state, count, ruling->highest);
+    const float *before = is_present ? kept : rbt_snapshots_find(snapshots, slot, base, state);
     if (before == state) {
         memcpy(ruling->scratch, state, ruling->snapshots.width * sizeof *state);
         before = ruling->scratch;

@@ -2,7 +2,9 @@
  *
  * Copies are made and freed in the same order, since each is good for reads up to the message that
  * made it necessary. A row's copies are a chain from the newest to older ones; links to copies that
- * are gone are recognised by their number, so freeing one touches nothing else.
+ * are gone are recognised by their number, so freeing one touches nothing else. What is known of
+ * copies lies apart from the states, which so keep to their own cache lines, and are touched only
+ * when they are wanted.
  *
  * Invariants:
  *   (1) `to` does not decrease along the ring;
@@ -20,21 +22,20 @@
 
 enum { CAPACITY_MIN = 64 };
 
+/* It stands for the stamps above its elder's `to`, or since the row's last change. */
 struct rbt_snapshot {
-    uint64_t from; /* stamps that it stands for: from .. to */
     uint64_t to;
     uint32_t slot;
     uint32_t older; /* number of the row's copy before this one */
-    float state[];
 };
+_Static_assert(CAPACITY_MIN * sizeof(struct rbt_snapshot) % 64 == 0, "states begin on a line");
 
 void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max)
 {
     const uint64_t most = UINT32_MAX / 2;
     RBT_ASSERT(width > 0);
-    const size_t size = sizeof(struct rbt_snapshot) + width * sizeof(float);
-    *snapshots = (struct rbt_snapshots){
-        .width = width, .max = max == 0 || max > most ? most : max, .stride = (size + 7) / 8 * 8};
+    *snapshots =
+        (struct rbt_snapshots){.width = width, .max = max == 0 || max > most ? most : max};
     RBT_ASSERT(snapshots->max > 0);
 }
 
@@ -73,25 +74,33 @@ rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots)
     return RBT_OK;
 }
 
-static struct rbt_snapshot *copy_at(const struct rbt_snapshots *snapshots, uint32_t number)
+static size_t place_of(const struct rbt_snapshots *snapshots, uint32_t number)
 {
     RBT_DEBUG_ASSERT(number - snapshots->first < snapshots->count);
     RBT_DEBUG_ASSERT(snapshots->ring != NULL);
-    return (struct rbt_snapshot *)(snapshots->ring +
-                                   (number & (snapshots->capacity - 1)) * snapshots->stride);
+    return number & (snapshots->capacity - 1);
 }
 
-/* The copy, if it is still there and the row's. */
-static const struct rbt_snapshot *copy_of(const struct rbt_snapshots *snapshots, uint32_t number,
-                                          uint32_t slot)
+static float *state_at(const struct rbt_snapshots *snapshots, uint32_t number)
+{
+    RBT_DEBUG_ASSERT(snapshots->width > 0);
+    float *states = (float *)(snapshots->ring + snapshots->capacity);
+    return states + place_of(snapshots, number) * snapshots->width;
+}
+
+/* Whether the copy is still there, and the row's; else the number has come round again. */
+static bool is_copy_of(const struct rbt_snapshots *snapshots, uint32_t number, uint32_t slot)
 {
     RBT_DEBUG_ASSERT(slot < snapshots->slot_capacity);
     RBT_DEBUG_ASSERT(snapshots->count <= snapshots->capacity);
-    if (number - snapshots->first >= snapshots->count) {
-        return NULL;
-    }
-    const struct rbt_snapshot *copy = copy_at(snapshots, number);
-    return copy->slot == slot ? copy : NULL; /* else the number has come round again */
+    return number - snapshots->first < snapshots->count &&
+           snapshots->ring[place_of(snapshots, number)].slot == slot;
+}
+
+static size_t bytes_of(const struct rbt_snapshots *snapshots, uint32_t capacity)
+{
+    RBT_DEBUG_ASSERT((capacity & (capacity - 1)) == 0);
+    return capacity * (sizeof *snapshots->ring + snapshots->width * sizeof(float));
 }
 
 /* Twice as much room, up to the limit. */
@@ -99,19 +108,20 @@ static bool grow(struct rbt_snapshots *snapshots)
 {
     RBT_ASSERT(snapshots->count == snapshots->capacity);
     RBT_ASSERT((snapshots->capacity & (snapshots->capacity - 1)) == 0);
-    const uint32_t capacity = snapshots->capacity == 0 ? CAPACITY_MIN : snapshots->capacity * 2;
-    char *ring = rbt_alloc(capacity * snapshots->stride);
-    if (ring == NULL) {
+    struct rbt_snapshots grown = *snapshots;
+    grown.capacity = snapshots->capacity == 0 ? CAPACITY_MIN : snapshots->capacity * 2;
+    grown.ring = rbt_alloc(bytes_of(snapshots, grown.capacity));
+    if (grown.ring == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < snapshots->count; i++) {
         const uint32_t number = snapshots->first + i;
-        memcpy(ring + (number & (capacity - 1)) * snapshots->stride, copy_at(snapshots, number),
-               snapshots->stride);
+        grown.ring[place_of(&grown, number)] = snapshots->ring[place_of(snapshots, number)];
+        memcpy(state_at(&grown, number), state_at(snapshots, number),
+               snapshots->width * sizeof(float));
     }
     rbt_free(snapshots->ring);
-    snapshots->ring = ring;
-    snapshots->capacity = capacity;
+    *snapshots = grown;
     RBT_ASSERT(snapshots->count < snapshots->capacity);
     return true;
 }
@@ -130,59 +140,84 @@ static bool make_room(struct rbt_snapshots *snapshots)
     return snapshots->count < snapshots->capacity;
 }
 
-void rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
-                        uint64_t count, uint64_t highest)
+const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
+                                uint64_t count, uint64_t highest)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
     const uint64_t changed = snapshots->changed[slot];
+    const float *kept = state;
     RBT_ASSERT(changed <= count + 1);
     /* A row that the same message has changed already has its copy. */
     if (changed <= count && highest >= changed && make_room(snapshots)) {
         const uint32_t newest = snapshots->newest[slot];
-        const bool has_older = copy_of(snapshots, newest, slot) != NULL;
+        const bool has_older = is_copy_of(snapshots, newest, slot);
         const uint32_t number = snapshots->first + snapshots->count++;
-        struct rbt_snapshot *copy = copy_at(snapshots, number);
         RBT_DEBUG_ASSERT(snapshots->count == 1 ||
-                         copy_at(snapshots, number - 1)->to <= count); /* (1) */
-        copy->from = changed;
-        copy->to = count;
-        copy->slot = slot;
+                         snapshots->ring[place_of(snapshots, number - 1)].to <= count); /* (1) */
         /* A link to itself ends the chain: a number that has long gone may come round again. */
-        copy->older = has_older ? newest : number;
-        memcpy(copy->state, state, snapshots->width * sizeof *state);
+        snapshots->ring[place_of(snapshots, number)] = (struct rbt_snapshot){
+            .to = count, .slot = slot, .older = has_older ? newest : number};
+        kept = memcpy(state_at(snapshots, number), state, snapshots->width * sizeof *state);
         snapshots->newest[slot] = number;
         snapshots->count_max =
             snapshots->count > snapshots->count_max ? snapshots->count : snapshots->count_max;
     }
     snapshots->changed[slot] = count + 1;
+    return kept;
+}
+
+bool rbt_snapshots_is_present(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base)
+{
+    RBT_ASSERT(slot < snapshots->slot_capacity);
+    RBT_DEBUG_ASSERT(base != RBT_STAMP_NONE);
+    return base >= snapshots->changed[slot];
 }
 
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
                                 const float *state)
 {
-    RBT_ASSERT(slot < snapshots->slot_capacity);
     const float *found = state;
-    if (base >= snapshots->changed[slot]) {
+    if (rbt_snapshots_is_present(snapshots, slot, base)) {
         return found;
     }
-    const struct rbt_snapshot *copy = copy_of(snapshots, snapshots->newest[slot], slot);
-    while (copy != NULL && copy->to >= base) { /* ends: older and older */
-        found = copy->state;
-        if (copy->from <= base || copy_of(snapshots, copy->older, slot) == copy) {
+    uint32_t number = snapshots->newest[slot];
+    while (is_copy_of(snapshots, number, slot)) { /* ends: older and older */
+        const struct rbt_snapshot *copy = &snapshots->ring[place_of(snapshots, number)];
+        if (copy->to < base) {
             break;
         }
-        copy = copy_of(snapshots, copy->older, slot);
+        found = state_at(snapshots, number);
+        if (copy->older == number) {
+            break;
+        }
+        number = copy->older;
     }
     RBT_ASSERT(found != NULL);
     return found;
 }
 
+/* How many of the oldest copies are good for reads below `lowest` only. */
+static uint32_t count_below(const struct rbt_snapshots *snapshots, uint64_t lowest)
+{
+    uint32_t low = 0;
+    uint32_t high = snapshots->count;
+    while (low < high) { /* (1) */
+        const uint32_t middle = low + (high - low) / 2;
+        if (snapshots->ring[place_of(snapshots, snapshots->first + middle)].to < lowest) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    RBT_ASSERT(low <= snapshots->count);
+    return low;
+}
+
 void rbt_snapshots_release(struct rbt_snapshots *snapshots, uint64_t lowest)
 {
-    while (snapshots->count > 0 && copy_at(snapshots, snapshots->first)->to < lowest) {
-        snapshots->first++;
-        snapshots->count--;
-    }
+    const uint32_t released = count_below(snapshots, lowest);
+    snapshots->first += released;
+    snapshots->count -= released;
     if (snapshots->count == 0 && snapshots->capacity > CAPACITY_MIN && lowest == RBT_STAMP_NONE) {
         rbt_free(snapshots->ring);
         snapshots->ring = NULL;
@@ -196,5 +231,5 @@ size_t rbt_snapshots_bytes(const struct rbt_snapshots *snapshots)
     RBT_ASSERT(snapshots->count <= snapshots->capacity);
     RBT_ASSERT(snapshots->count <= snapshots->count_max);
     return snapshots->slot_capacity * (sizeof *snapshots->changed + sizeof *snapshots->newest) +
-           snapshots->capacity * snapshots->stride;
+           bytes_of(snapshots, snapshots->capacity);
 }
