@@ -22,6 +22,9 @@
 
 enum { CAPACITY_MIN = 64 };
 
+#define COPIES_MAX (UINT32_MAX / 2)
+#define NO_LINK    (1U << 31) /* from a copy's number to one that is not there while it is */
+
 /* It stands for the stamps above its elder's `to`, or since the row's last change. */
 struct rbt_snapshot {
     uint64_t to;
@@ -32,10 +35,9 @@ _Static_assert(CAPACITY_MIN * sizeof(struct rbt_snapshot) % 64 == 0, "states beg
 
 void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max)
 {
-    const uint64_t most = UINT32_MAX / 2;
     RBT_ASSERT(width > 0);
-    *snapshots =
-        (struct rbt_snapshots){.width = width, .max = max == 0 || max > most ? most : max};
+    *snapshots = (struct rbt_snapshots){.width = width,
+                                        .max = max == 0 || max > COPIES_MAX ? COPIES_MAX : max};
     RBT_ASSERT(snapshots->max > 0);
 }
 
@@ -140,60 +142,64 @@ static bool make_room(struct rbt_snapshots *snapshots)
     return snapshots->count < snapshots->capacity;
 }
 
+/* Copies the row; returns where to. There is room. */
+static const float *copy_row(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
+                             uint64_t count)
+{
+    const uint32_t newest = snapshots->newest[slot];
+    const bool has_older = is_copy_of(snapshots, newest, slot);
+    const uint32_t number = snapshots->first + snapshots->count++;
+    RBT_DEBUG_ASSERT(snapshots->count <= snapshots->capacity); /* (2) */
+    RBT_DEBUG_ASSERT(snapshots->count == 1 ||
+                     snapshots->ring[place_of(snapshots, number - 1)].to <= count); /* (1) */
+    snapshots->ring[place_of(snapshots, number)] = (struct rbt_snapshot){
+        .to = count, .slot = slot, .older = has_older ? newest : number + NO_LINK};
+    snapshots->newest[slot] = number;
+    snapshots->count_max =
+        snapshots->count > snapshots->count_max ? snapshots->count : snapshots->count_max;
+    float *to = state_at(snapshots, number);
+    if (snapshots->width == 1) { /* no call for the most frequent case */
+        *to = *state;
+        return to;
+    }
+    return memcpy(to, state, snapshots->width * sizeof *state);
+}
+
 const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
                                 uint64_t count, uint64_t highest)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
     const uint64_t changed = snapshots->changed[slot];
-    const float *kept = state;
-    RBT_ASSERT(changed <= count + 1);
-    /* A row that the same message has changed already has its copy. */
-    if (changed <= count && highest >= changed && make_room(snapshots)) {
-        const uint32_t newest = snapshots->newest[slot];
-        const bool has_older = is_copy_of(snapshots, newest, slot);
-        const uint32_t number = snapshots->first + snapshots->count++;
-        RBT_DEBUG_ASSERT(snapshots->count == 1 ||
-                         snapshots->ring[place_of(snapshots, number - 1)].to <= count); /* (1) */
-        /* A link to itself ends the chain: a number that has long gone may come round again. */
-        snapshots->ring[place_of(snapshots, number)] = (struct rbt_snapshot){
-            .to = count, .slot = slot, .older = has_older ? newest : number};
-        kept = memcpy(state_at(snapshots, number), state, snapshots->width * sizeof *state);
-        snapshots->newest[slot] = number;
-        snapshots->count_max =
-            snapshots->count > snapshots->count_max ? snapshots->count : snapshots->count_max;
-    }
+    RBT_DEBUG_ASSERT(changed <= count + 1);
     snapshots->changed[slot] = count + 1;
-    return kept;
-}
-
-bool rbt_snapshots_is_present(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base)
-{
-    RBT_ASSERT(slot < snapshots->slot_capacity);
-    RBT_DEBUG_ASSERT(base != RBT_STAMP_NONE);
-    return base >= snapshots->changed[slot];
+    if (changed > count || highest < changed) { /* the same message has changed it, or no need */
+        return state;
+    }
+    const bool has_room =
+        snapshots->count < snapshots->capacity && snapshots->count < snapshots->max;
+    return has_room || make_room(snapshots) ? copy_row(snapshots, slot, state, count) : state;
 }
 
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
                                 const float *state)
 {
-    const float *found = state;
+    RBT_ASSERT(slot < snapshots->slot_capacity);
     if (rbt_snapshots_is_present(snapshots, slot, base)) {
-        return found;
+        return state;
     }
+    const struct rbt_snapshot *ring = snapshots->ring;
+    const uint32_t first = snapshots->first;
+    const uint32_t count = snapshots->count;
+    const uint32_t mask = snapshots->capacity - 1;
     uint32_t number = snapshots->newest[slot];
-    while (is_copy_of(snapshots, number, slot)) { /* ends: older and older */
-        const struct rbt_snapshot *copy = &snapshots->ring[place_of(snapshots, number)];
-        if (copy->to < base) {
-            break;
-        }
-        found = state_at(snapshots, number);
-        if (copy->older == number) {
-            break;
-        }
-        number = copy->older;
+    uint32_t found = first + NO_LINK;
+    while (number - first < count && ring[number & mask].to >= base &&
+           ring[number & mask].slot == slot) { /* ends: older and older */
+        found = number;
+        number = ring[number & mask].older;
     }
-    RBT_ASSERT(found != NULL);
-    return found;
+    RBT_DEBUG_ASSERT(found == first + NO_LINK || is_copy_of(snapshots, found, slot));
+    return found == first + NO_LINK ? state : state_at(snapshots, found);
 }
 
 /* How many of the oldest copies are good for reads below `lowest` only. */

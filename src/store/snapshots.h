@@ -23,8 +23,8 @@ struct rbt_snapshots {
     uint32_t *newest;       /* by slot: number of the row's newest copy, maybe one that is gone */
     uint64_t slot_capacity; /* of both */
     struct rbt_snapshot *ring; /* (capacity), and behind it their states */
-    uint32_t capacity; /* a power of two, or 0 */
-    uint32_t first;    /* number of the oldest copy */
+    uint32_t capacity;         /* a power of two, or 0 */
+    uint32_t first;            /* number of the oldest copy */
     uint32_t count;
     uint32_t count_max; /* so far */
 };
@@ -36,7 +36,11 @@ void rbt_snapshots_deinit(struct rbt_snapshots *snapshots);
 RBT_MUST_USE rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots);
 
 /* Whether the row has not changed since this read. */
-bool rbt_snapshots_is_present(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base);
+static inline bool rbt_snapshots_is_present(const struct rbt_snapshots *snapshots, uint32_t slot,
+                                            uint64_t base)
+{
+    return base >= snapshots->changed[slot];
+}
 
 /* The row is about to be changed by message number `count`; `highest` is the highest stamp that
  * anybody holds. Without memory the oldest copy makes room. Returns the copy, or `state` if there
