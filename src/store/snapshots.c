@@ -22,22 +22,19 @@
 
 enum { CAPACITY_MIN = 64 };
 
-#define COPIES_MAX (UINT32_MAX / 2)
-#define NO_LINK    (1U << 31) /* from a copy's number to one that is not there while it is */
-
-/* It stands for the stamps above its elder's `to`, or since the row's last change. */
+/* It stands for the reads after the copy before it, up to `to`. */
 struct rbt_snapshot {
     uint64_t to;
-    uint32_t slot;
-    uint32_t older; /* number of the row's copy before this one */
+    uint64_t older; /* number of the row's copy before this one, maybe one that is gone */
 };
 _Static_assert(CAPACITY_MIN * sizeof(struct rbt_snapshot) % 64 == 0, "states begin on a line");
 
 void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max)
 {
+    const uint64_t most = UINT32_MAX / 2;
     RBT_ASSERT(width > 0);
-    *snapshots = (struct rbt_snapshots){.width = width,
-                                        .max = max == 0 || max > COPIES_MAX ? COPIES_MAX : max};
+    *snapshots = (struct rbt_snapshots){
+        .width = width, .max = max == 0 || max > most ? most : max, .first = 1};
     RBT_ASSERT(snapshots->max > 0);
 }
 
@@ -45,8 +42,7 @@ void rbt_snapshots_deinit(struct rbt_snapshots *snapshots)
 {
     RBT_ASSERT(snapshots->count <= snapshots->capacity);
     RBT_ASSERT((snapshots->ring == NULL) == (snapshots->capacity == 0));
-    rbt_free(snapshots->changed);
-    rbt_free(snapshots->newest);
+    rbt_free(snapshots->rows);
     rbt_free(snapshots->ring);
     *snapshots = (struct rbt_snapshots){0};
 }
@@ -59,44 +55,31 @@ rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots)
         return RBT_OK;
     }
     const uint64_t capacity = slots + slots / 4;
-    uint64_t *changed = rbt_realloc(snapshots->changed, capacity, sizeof *changed);
-    snapshots->changed = changed == NULL ? snapshots->changed : changed;
-    uint32_t *newest = rbt_realloc(snapshots->newest, capacity, sizeof *newest);
-    snapshots->newest = newest == NULL ? snapshots->newest : newest;
-    if (changed == NULL || newest == NULL) {
+    struct rbt_snapshot_row *rows = rbt_realloc(snapshots->rows, capacity, sizeof *rows);
+    if (rows == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the versions of %llu rows",
                         (unsigned long long)slots);
     }
-    memset(changed + before, 0, (capacity - before) * sizeof *changed);
-    for (uint64_t i = before; i < capacity; i++) {
-        newest[i] = snapshots->first - 1; /* one that is gone */
-    }
+    memset(rows + before, 0, (capacity - before) * sizeof *rows);
+    snapshots->rows = rows;
     snapshots->slot_capacity = capacity;
     RBT_ASSERT(snapshots->slot_capacity >= slots);
     return RBT_OK;
 }
 
-static size_t place_of(const struct rbt_snapshots *snapshots, uint32_t number)
+static struct rbt_snapshot *copy_at(const struct rbt_snapshots *snapshots, uint64_t number)
 {
     RBT_DEBUG_ASSERT(number - snapshots->first < snapshots->count);
     RBT_DEBUG_ASSERT(snapshots->ring != NULL);
-    return number & (snapshots->capacity - 1);
+    return &snapshots->ring[number & (snapshots->capacity - 1)];
 }
 
-static float *state_at(const struct rbt_snapshots *snapshots, uint32_t number)
+static float *state_at(const struct rbt_snapshots *snapshots, uint64_t number)
 {
+    RBT_DEBUG_ASSERT(number - snapshots->first < snapshots->count);
     RBT_DEBUG_ASSERT(snapshots->width > 0);
     float *states = (float *)(snapshots->ring + snapshots->capacity);
-    return states + place_of(snapshots, number) * snapshots->width;
-}
-
-/* Whether the copy is still there, and the row's; else the number has come round again. */
-static bool is_copy_of(const struct rbt_snapshots *snapshots, uint32_t number, uint32_t slot)
-{
-    RBT_DEBUG_ASSERT(slot < snapshots->slot_capacity);
-    RBT_DEBUG_ASSERT(snapshots->count <= snapshots->capacity);
-    return number - snapshots->first < snapshots->count &&
-           snapshots->ring[place_of(snapshots, number)].slot == slot;
+    return states + (number & (snapshots->capacity - 1)) * snapshots->width;
 }
 
 static size_t bytes_of(const struct rbt_snapshots *snapshots, uint32_t capacity)
@@ -117,8 +100,8 @@ static bool grow(struct rbt_snapshots *snapshots)
         return false;
     }
     for (uint32_t i = 0; i < snapshots->count; i++) {
-        const uint32_t number = snapshots->first + i;
-        grown.ring[place_of(&grown, number)] = snapshots->ring[place_of(snapshots, number)];
+        const uint64_t number = snapshots->first + i;
+        *copy_at(&grown, number) = *copy_at(snapshots, number);
         memcpy(state_at(&grown, number), state_at(snapshots, number),
                snapshots->width * sizeof(float));
     }
@@ -143,18 +126,15 @@ static bool make_room(struct rbt_snapshots *snapshots)
 }
 
 /* Copies the row; returns where to. There is room. */
-static const float *copy_row(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
-                             uint64_t count)
+static const float *copy_row(struct rbt_snapshots *snapshots, struct rbt_snapshot_row *row,
+                             const float *state, uint64_t count)
 {
-    const uint32_t newest = snapshots->newest[slot];
-    const bool has_older = is_copy_of(snapshots, newest, slot);
-    const uint32_t number = snapshots->first + snapshots->count++;
+    const uint64_t number = snapshots->first + snapshots->count++;
     RBT_DEBUG_ASSERT(snapshots->count <= snapshots->capacity); /* (2) */
     RBT_DEBUG_ASSERT(snapshots->count == 1 ||
-                     snapshots->ring[place_of(snapshots, number - 1)].to <= count); /* (1) */
-    snapshots->ring[place_of(snapshots, number)] = (struct rbt_snapshot){
-        .to = count, .slot = slot, .older = has_older ? newest : number + NO_LINK};
-    snapshots->newest[slot] = number;
+                     copy_at(snapshots, number - 1)->to <= count); /* (1) */
+    *copy_at(snapshots, number) = (struct rbt_snapshot){.to = count, .older = row->newest};
+    row->newest = number;
     snapshots->count_max =
         snapshots->count > snapshots->count_max ? snapshots->count : snapshots->count_max;
     float *to = state_at(snapshots, number);
@@ -169,15 +149,16 @@ const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, 
                                 uint64_t count, uint64_t highest)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
-    const uint64_t changed = snapshots->changed[slot];
-    RBT_DEBUG_ASSERT(changed <= count + 1);
-    snapshots->changed[slot] = count + 1;
+    struct rbt_snapshot_row *row = &snapshots->rows[slot];
+    const uint64_t changed = row->changed;
+    RBT_ASSERT(changed <= count + 1);
+    row->changed = count + 1;
     if (changed > count || highest < changed) { /* the same message has changed it, or no need */
         return state;
     }
     const bool has_room =
         snapshots->count < snapshots->capacity && snapshots->count < snapshots->max;
-    return has_room || make_room(snapshots) ? copy_row(snapshots, slot, state, count) : state;
+    return has_room || make_room(snapshots) ? copy_row(snapshots, row, state, count) : state;
 }
 
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
@@ -187,19 +168,14 @@ const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t 
     if (rbt_snapshots_is_present(snapshots, slot, base)) {
         return state;
     }
-    const struct rbt_snapshot *ring = snapshots->ring;
-    const uint32_t first = snapshots->first;
-    const uint32_t count = snapshots->count;
-    const uint32_t mask = snapshots->capacity - 1;
-    uint32_t number = snapshots->newest[slot];
-    uint32_t found = first + NO_LINK;
-    while (number - first < count && ring[number & mask].to >= base &&
-           ring[number & mask].slot == slot) { /* ends: older and older */
+    uint64_t found = 0;
+    uint64_t number = snapshots->rows[slot].newest;
+    while (number >= snapshots->first && copy_at(snapshots, number)->to >= base) {
         found = number;
-        number = ring[number & mask].older;
+        number = copy_at(snapshots, number)->older; /* ends: older and older */
     }
-    RBT_DEBUG_ASSERT(found == first + NO_LINK || is_copy_of(snapshots, found, slot));
-    return found == first + NO_LINK ? state : state_at(snapshots, found);
+    RBT_DEBUG_ASSERT(found == 0 || found >= snapshots->first);
+    return found == 0 ? state : state_at(snapshots, found);
 }
 
 /* How many of the oldest copies are good for reads below `lowest` only. */
@@ -209,7 +185,7 @@ static uint32_t count_below(const struct rbt_snapshots *snapshots, uint64_t lowe
     uint32_t high = snapshots->count;
     while (low < high) { /* (1) */
         const uint32_t middle = low + (high - low) / 2;
-        if (snapshots->ring[place_of(snapshots, snapshots->first + middle)].to < lowest) {
+        if (copy_at(snapshots, snapshots->first + middle)->to < lowest) {
             low = middle + 1;
         } else {
             high = middle;
@@ -236,6 +212,6 @@ size_t rbt_snapshots_bytes(const struct rbt_snapshots *snapshots)
 {
     RBT_ASSERT(snapshots->count <= snapshots->capacity);
     RBT_ASSERT(snapshots->count <= snapshots->count_max);
-    return snapshots->slot_capacity * (sizeof *snapshots->changed + sizeof *snapshots->newest) +
+    return snapshots->slot_capacity * sizeof *snapshots->rows +
            bytes_of(snapshots, snapshots->capacity);
 }
