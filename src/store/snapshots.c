@@ -85,6 +85,7 @@ static float *state_at(const struct rbt_snapshots *snapshots, uint64_t number)
 static size_t bytes_of(const struct rbt_snapshots *snapshots, uint32_t capacity)
 {
     RBT_DEBUG_ASSERT((capacity & (capacity - 1)) == 0);
+    RBT_DEBUG_ASSERT(snapshots->width > 0 || capacity == 0);
     return capacity * (sizeof *snapshots->ring + snapshots->width * sizeof(float));
 }
 
@@ -192,12 +193,14 @@ static uint32_t count_below(const struct rbt_snapshots *snapshots, uint64_t lowe
         }
     }
     RBT_ASSERT(low <= snapshots->count);
+    RBT_ASSERT(low == 0 || copy_at(snapshots, snapshots->first + low - 1)->to < lowest);
     return low;
 }
 
 void rbt_snapshots_release(struct rbt_snapshots *snapshots, uint64_t lowest)
 {
     const uint32_t released = count_below(snapshots, lowest);
+    RBT_ASSERT(released <= snapshots->count);
     snapshots->first += released;
     snapshots->count -= released;
     if (snapshots->count == 0 && snapshots->capacity > CAPACITY_MIN && lowest == RBT_STAMP_NONE) {
