@@ -19,7 +19,7 @@ from common import OUT, RUBATO, generate, print_table
 
 RULES = ("sgd:lr=1e-6", "adarev:lr=0.1")
 RANKS = (32, 100)
-SYNCS = (1, 2, 4, 8)
+SYNCS = (1, 2, 4, 8, 16)
 PASSES = (2, 10)
 
 

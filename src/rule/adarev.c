@@ -29,12 +29,11 @@ struct adarev {
     void (*revise)(const struct adarev *a, const struct rbt_rule_row *row);
 };
 
-__attribute__((always_inline)) static inline void revise(const struct adarev *a,
-                                                         const struct rbt_rule_row *row)
+__attribute__((always_inline)) static inline void
+revise(const struct adarev *a, const struct rbt_rule_row *row, size_t width)
 {
     const float lr = a->lr;
     const float beta = a->beta;
-    const size_t width = row->width;
     float *restrict w = row->values;
     float *restrict gbar = row->state;
     float *restrict z = row->state + width;
@@ -58,7 +57,7 @@ __attribute__((always_inline)) static inline void revise(const struct adarev *a,
 
 static void revise_anywhere(const struct adarev *a, const struct rbt_rule_row *row)
 {
-    revise(a, row);
+    revise(a, row, row->width);
 }
 
 #if defined(__x86_64__)
@@ -66,7 +65,7 @@ static void revise_anywhere(const struct adarev *a, const struct rbt_rule_row *r
 __attribute__((target("avx2"))) static void revise_avx2(const struct adarev *a,
                                                         const struct rbt_rule_row *row)
 {
-    revise(a, row);
+    revise(a, row, row->width);
 }
 #endif
 
@@ -110,7 +109,11 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
 {
     (void)message;
     const struct adarev *a = self;
-    a->revise(a, row);
+    if (row->width == 1) {
+        revise(a, row, 1); /* frequent, and nothing for the vector units */
+    } else {
+        a->revise(a, row);
+    }
     return RBT_OK;
 }
 

@@ -430,10 +430,12 @@ static bool is_zero(const float *delta, uint32_t width)
 static const float *before_of(rbt_ruling *ruling, uint32_t slot, const float *state)
 {
     RBT_ASSERT(has_snapshots(ruling));
-    const struct rbt_rule_message *message = &ruling->message;
-    rbt_snapshots_keep(&ruling->snapshots, slot, state, message->count, ruling->highest);
-    const float *before =
-        rbt_snapshots_find(&ruling->snapshots, slot, message->count - message->delay, state);
+    struct rbt_snapshots *snapshots = &ruling->snapshots;
+    const uint64_t count = ruling->message.count;
+    const uint64_t base = count - ruling->message.delay;
+    const bool is_present = rbt_snapshots_is_present(snapshots, slot, base);
+    const float *kept = rbt_snapshots_keep(snapshots, slot, state, count, ruling->highest);
+    const float *before = is_present ? kept : rbt_snapshots_find(snapshots, slot, base, state);
     if (before == state) {
         memcpy(ruling->scratch, state, ruling->snapshots.width * sizeof *state);
         before = ruling->scratch;
@@ -442,39 +444,51 @@ static const float *before_of(rbt_ruling *ruling, uint32_t slot, const float *st
     return before;
 }
 
+/* The version's part of the row. */
+static bool take_part(const struct work *work, uint32_t slot, struct rbt_rule_row *row)
+{
+    rbt_ruling *ruling = work->ruling;
+    RBT_DEBUG_ASSERT(work->version != NULL);
+    row->part =
+        rbt_versions_part(&ruling->versions, work->version, slot, rbt_rows_count(work->rows));
+    if (row->part == NULL) {
+        break_down(ruling, rbt_fail(RBT_E_NOMEM, "no memory for a version"), row->key);
+    }
+    RBT_DEBUG_ASSERT(row->part != NULL || ruling->status != RBT_OK);
+    return row->part != NULL;
+}
+
 static void apply_row(void *context, uint32_t slot, size_t position)
 {
     const struct work *work = context;
     rbt_ruling *ruling = work->ruling;
-    const float *delta = (const float *)work->batch->values + position * ruling->width;
+    const uint32_t width = ruling->width;
+    const float *delta = (const float *)work->batch->values + position * width;
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(work->rows));
     RBT_DEBUG_ASSERT((work->version != NULL) == has_parts(ruling));
-    if (ruling->status != RBT_OK || is_zero(delta, ruling->width)) {
+    if (ruling->status != RBT_OK || is_zero(delta, width)) {
         return;
     }
     float *values = rbt_rows_row(work->rows, slot);
-    struct rbt_rule_row row = {.key = rbt_rows_key(work->rows, slot),
-                               .width = ruling->width,
+    struct rbt_rule_row row = {.key = work->batch->keys[position],
+                               .width = width,
                                .values = values,
-                               .state = values + ruling->width,
+                               .state = values + width,
                                .delta = delta};
-    if (work->version != NULL) {
-        row.part =
-            rbt_versions_part(&ruling->versions, work->version, slot, rbt_rows_count(work->rows));
-        if (row.part == NULL) {
-            break_down(ruling, rbt_fail(RBT_E_NOMEM, "no memory for a version"), row.key);
-            return;
-        }
+    if (work->version != NULL && !take_part(work, slot, &row)) {
+        return;
     }
     if (ruling->instance.needs.parts == RBT_PARTS_HIDDEN) {
-        for (uint32_t i = 0; i < row.width; i++) {
+        for (uint32_t i = 0; i < width; i++) {
             row.part[i] += delta[i];
         }
         return;
     }
     rbt_status st = RBT_OK;
     if (has_snapshots(ruling)) {
-        st = rbt_snapshots_fit(&ruling->snapshots, rbt_rows_count(work->rows));
+        if (slot >= ruling->snapshots.slot_capacity) {
+            st = rbt_snapshots_fit(&ruling->snapshots, rbt_rows_count(work->rows));
+        }
         row.before = st == RBT_OK ? before_of(ruling, slot, row.state) : NULL;
     }
     if (st == RBT_OK) {

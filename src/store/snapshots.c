@@ -2,7 +2,9 @@
  *
  * Copies are made and freed in the same order, since each is good for reads up to the message that
  * made it necessary. A row's copies are a chain from the newest to older ones; links to copies that
- * are gone are recognised by their number, so freeing one touches nothing else.
+ * are gone are recognised by their number, so freeing one touches nothing else. What is known of
+ * copies lies apart from the states, which so keep to their own cache lines, and are touched only
+ * when they are wanted.
  *
  * Invariants:
  *   (1) `to` does not decrease along the ring;
@@ -20,21 +22,19 @@
 
 enum { CAPACITY_MIN = 64 };
 
+/* It stands for the reads after the copy before it, up to `to`. */
 struct rbt_snapshot {
-    uint64_t from; /* stamps that it stands for: from .. to */
     uint64_t to;
-    uint32_t slot;
-    uint32_t older; /* number of the row's copy before this one */
-    float state[];
+    uint64_t older; /* number of the row's copy before this one, maybe one that is gone */
 };
+_Static_assert(CAPACITY_MIN * sizeof(struct rbt_snapshot) % 64 == 0, "states begin on a line");
 
 void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max)
 {
     const uint64_t most = UINT32_MAX / 2;
     RBT_ASSERT(width > 0);
-    const size_t size = sizeof(struct rbt_snapshot) + width * sizeof(float);
     *snapshots = (struct rbt_snapshots){
-        .width = width, .max = max == 0 || max > most ? most : max, .stride = (size + 7) / 8 * 8};
+        .width = width, .max = max == 0 || max > most ? most : max, .first = 1};
     RBT_ASSERT(snapshots->max > 0);
 }
 
@@ -42,8 +42,7 @@ void rbt_snapshots_deinit(struct rbt_snapshots *snapshots)
 {
     RBT_ASSERT(snapshots->count <= snapshots->capacity);
     RBT_ASSERT((snapshots->ring == NULL) == (snapshots->capacity == 0));
-    rbt_free(snapshots->changed);
-    rbt_free(snapshots->newest);
+    rbt_free(snapshots->rows);
     rbt_free(snapshots->ring);
     *snapshots = (struct rbt_snapshots){0};
 }
@@ -56,42 +55,38 @@ rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots)
         return RBT_OK;
     }
     const uint64_t capacity = slots + slots / 4;
-    uint64_t *changed = rbt_realloc(snapshots->changed, capacity, sizeof *changed);
-    snapshots->changed = changed == NULL ? snapshots->changed : changed;
-    uint32_t *newest = rbt_realloc(snapshots->newest, capacity, sizeof *newest);
-    snapshots->newest = newest == NULL ? snapshots->newest : newest;
-    if (changed == NULL || newest == NULL) {
+    struct rbt_snapshot_row *rows = rbt_realloc(snapshots->rows, capacity, sizeof *rows);
+    if (rows == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the versions of %llu rows",
                         (unsigned long long)slots);
     }
-    memset(changed + before, 0, (capacity - before) * sizeof *changed);
-    for (uint64_t i = before; i < capacity; i++) {
-        newest[i] = snapshots->first - 1; /* one that is gone */
-    }
+    memset(rows + before, 0, (capacity - before) * sizeof *rows);
+    snapshots->rows = rows;
     snapshots->slot_capacity = capacity;
     RBT_ASSERT(snapshots->slot_capacity >= slots);
     return RBT_OK;
 }
 
-static struct rbt_snapshot *copy_at(const struct rbt_snapshots *snapshots, uint32_t number)
+static struct rbt_snapshot *copy_at(const struct rbt_snapshots *snapshots, uint64_t number)
 {
     RBT_DEBUG_ASSERT(number - snapshots->first < snapshots->count);
     RBT_DEBUG_ASSERT(snapshots->ring != NULL);
-    return (struct rbt_snapshot *)(snapshots->ring +
-                                   (number & (snapshots->capacity - 1)) * snapshots->stride);
+    return &snapshots->ring[number & (snapshots->capacity - 1)];
 }
 
-/* The copy, if it is still there and the row's. */
-static const struct rbt_snapshot *copy_of(const struct rbt_snapshots *snapshots, uint32_t number,
-                                          uint32_t slot)
+static float *state_at(const struct rbt_snapshots *snapshots, uint64_t number)
 {
-    RBT_DEBUG_ASSERT(slot < snapshots->slot_capacity);
-    RBT_DEBUG_ASSERT(snapshots->count <= snapshots->capacity);
-    if (number - snapshots->first >= snapshots->count) {
-        return NULL;
-    }
-    const struct rbt_snapshot *copy = copy_at(snapshots, number);
-    return copy->slot == slot ? copy : NULL; /* else the number has come round again */
+    RBT_DEBUG_ASSERT(number - snapshots->first < snapshots->count);
+    RBT_DEBUG_ASSERT(snapshots->width > 0);
+    float *states = (float *)(snapshots->ring + snapshots->capacity);
+    return states + (number & (snapshots->capacity - 1)) * snapshots->width;
+}
+
+static size_t bytes_of(const struct rbt_snapshots *snapshots, uint32_t capacity)
+{
+    RBT_DEBUG_ASSERT((capacity & (capacity - 1)) == 0);
+    RBT_DEBUG_ASSERT(snapshots->width > 0 || capacity == 0);
+    return capacity * (sizeof *snapshots->ring + snapshots->width * sizeof(float));
 }
 
 /* Twice as much room, up to the limit. */
@@ -99,19 +94,20 @@ static bool grow(struct rbt_snapshots *snapshots)
 {
     RBT_ASSERT(snapshots->count == snapshots->capacity);
     RBT_ASSERT((snapshots->capacity & (snapshots->capacity - 1)) == 0);
-    const uint32_t capacity = snapshots->capacity == 0 ? CAPACITY_MIN : snapshots->capacity * 2;
-    char *ring = rbt_alloc(capacity * snapshots->stride);
-    if (ring == NULL) {
+    struct rbt_snapshots grown = *snapshots;
+    grown.capacity = snapshots->capacity == 0 ? CAPACITY_MIN : snapshots->capacity * 2;
+    grown.ring = rbt_alloc(bytes_of(snapshots, grown.capacity));
+    if (grown.ring == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < snapshots->count; i++) {
-        const uint32_t number = snapshots->first + i;
-        memcpy(ring + (number & (capacity - 1)) * snapshots->stride, copy_at(snapshots, number),
-               snapshots->stride);
+        const uint64_t number = snapshots->first + i;
+        *copy_at(&grown, number) = *copy_at(snapshots, number);
+        memcpy(state_at(&grown, number), state_at(snapshots, number),
+               snapshots->width * sizeof(float));
     }
     rbt_free(snapshots->ring);
-    snapshots->ring = ring;
-    snapshots->capacity = capacity;
+    *snapshots = grown;
     RBT_ASSERT(snapshots->count < snapshots->capacity);
     return true;
 }
@@ -130,59 +126,83 @@ static bool make_room(struct rbt_snapshots *snapshots)
     return snapshots->count < snapshots->capacity;
 }
 
-void rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
-                        uint64_t count, uint64_t highest)
+/* Copies the row; returns where to. There is room. */
+static const float *copy_row(struct rbt_snapshots *snapshots, struct rbt_snapshot_row *row,
+                             const float *state, uint64_t count)
+{
+    const uint64_t number = snapshots->first + snapshots->count++;
+    RBT_DEBUG_ASSERT(snapshots->count <= snapshots->capacity); /* (2) */
+    RBT_DEBUG_ASSERT(snapshots->count == 1 ||
+                     copy_at(snapshots, number - 1)->to <= count); /* (1) */
+    *copy_at(snapshots, number) = (struct rbt_snapshot){.to = count, .older = row->newest};
+    row->newest = number;
+    snapshots->count_max =
+        snapshots->count > snapshots->count_max ? snapshots->count : snapshots->count_max;
+    float *to = state_at(snapshots, number);
+    if (snapshots->width == 1) { /* no call for the most frequent case */
+        *to = *state;
+        return to;
+    }
+    return memcpy(to, state, snapshots->width * sizeof *state);
+}
+
+const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
+                                uint64_t count, uint64_t highest)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
-    const uint64_t changed = snapshots->changed[slot];
+    struct rbt_snapshot_row *row = &snapshots->rows[slot];
+    const uint64_t changed = row->changed;
     RBT_ASSERT(changed <= count + 1);
-    /* A row that the same message has changed already has its copy. */
-    if (changed <= count && highest >= changed && make_room(snapshots)) {
-        const uint32_t newest = snapshots->newest[slot];
-        const bool has_older = copy_of(snapshots, newest, slot) != NULL;
-        const uint32_t number = snapshots->first + snapshots->count++;
-        struct rbt_snapshot *copy = copy_at(snapshots, number);
-        RBT_DEBUG_ASSERT(snapshots->count == 1 ||
-                         copy_at(snapshots, number - 1)->to <= count); /* (1) */
-        copy->from = changed;
-        copy->to = count;
-        copy->slot = slot;
-        /* A link to itself ends the chain: a number that has long gone may come round again. */
-        copy->older = has_older ? newest : number;
-        memcpy(copy->state, state, snapshots->width * sizeof *state);
-        snapshots->newest[slot] = number;
-        snapshots->count_max =
-            snapshots->count > snapshots->count_max ? snapshots->count : snapshots->count_max;
+    row->changed = count + 1;
+    if (changed > count || highest < changed) { /* the same message has changed it, or no need */
+        return state;
     }
-    snapshots->changed[slot] = count + 1;
+    const bool has_room =
+        snapshots->count < snapshots->capacity && snapshots->count < snapshots->max;
+    return has_room || make_room(snapshots) ? copy_row(snapshots, row, state, count) : state;
 }
 
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
                                 const float *state)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
-    const float *found = state;
-    if (base >= snapshots->changed[slot]) {
-        return found;
+    if (rbt_snapshots_is_present(snapshots, slot, base)) {
+        return state;
     }
-    const struct rbt_snapshot *copy = copy_of(snapshots, snapshots->newest[slot], slot);
-    while (copy != NULL && copy->to >= base) { /* ends: older and older */
-        found = copy->state;
-        if (copy->from <= base || copy_of(snapshots, copy->older, slot) == copy) {
-            break;
+    uint64_t found = 0;
+    uint64_t number = snapshots->rows[slot].newest;
+    while (number >= snapshots->first && copy_at(snapshots, number)->to >= base) {
+        found = number;
+        number = copy_at(snapshots, number)->older; /* ends: older and older */
+    }
+    RBT_DEBUG_ASSERT(found == 0 || found >= snapshots->first);
+    return found == 0 ? state : state_at(snapshots, found);
+}
+
+/* How many of the oldest copies are good for reads below `lowest` only. */
+static uint32_t count_below(const struct rbt_snapshots *snapshots, uint64_t lowest)
+{
+    uint32_t low = 0;
+    uint32_t high = snapshots->count;
+    while (low < high) { /* (1) */
+        const uint32_t middle = low + (high - low) / 2;
+        if (copy_at(snapshots, snapshots->first + middle)->to < lowest) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        copy = copy_of(snapshots, copy->older, slot);
     }
-    RBT_ASSERT(found != NULL);
-    return found;
+    RBT_ASSERT(low <= snapshots->count);
+    RBT_ASSERT(low == 0 || copy_at(snapshots, snapshots->first + low - 1)->to < lowest);
+    return low;
 }
 
 void rbt_snapshots_release(struct rbt_snapshots *snapshots, uint64_t lowest)
 {
-    while (snapshots->count > 0 && copy_at(snapshots, snapshots->first)->to < lowest) {
-        snapshots->first++;
-        snapshots->count--;
-    }
+    const uint32_t released = count_below(snapshots, lowest);
+    RBT_ASSERT(released <= snapshots->count);
+    snapshots->first += released;
+    snapshots->count -= released;
     if (snapshots->count == 0 && snapshots->capacity > CAPACITY_MIN && lowest == RBT_STAMP_NONE) {
         rbt_free(snapshots->ring);
         snapshots->ring = NULL;
@@ -195,6 +215,6 @@ size_t rbt_snapshots_bytes(const struct rbt_snapshots *snapshots)
 {
     RBT_ASSERT(snapshots->count <= snapshots->capacity);
     RBT_ASSERT(snapshots->count <= snapshots->count_max);
-    return snapshots->slot_capacity * (sizeof *snapshots->changed + sizeof *snapshots->newest) +
-           snapshots->capacity * snapshots->stride;
+    return snapshots->slot_capacity * sizeof *snapshots->rows +
+           bytes_of(snapshots, snapshots->capacity);
 }

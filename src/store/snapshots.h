@@ -15,17 +15,20 @@
 
 struct rbt_snapshot;
 
-/* Copies are a ring, oldest first; numbers count from 0 and wrap around. */
+struct rbt_snapshot_row {
+    uint64_t changed; /* messages applied when the row had last changed */
+    uint64_t newest;  /* number of its newest copy, maybe one that is gone; 0: there was none */
+};
+
+/* Copies are a ring, oldest first; numbers count from 1. */
 struct rbt_snapshots {
     uint32_t width;
-    uint64_t max;           /* copies at most */
-    uint64_t *changed;      /* by slot: messages applied when the row had last changed */
-    uint32_t *newest;       /* by slot: number of the row's newest copy, maybe one that is gone */
-    uint64_t slot_capacity; /* of both */
-    char *ring;
-    size_t stride;
-    uint32_t capacity; /* a power of two, or 0 */
-    uint32_t first;    /* number of the oldest copy */
+    uint64_t max;                  /* copies at most */
+    struct rbt_snapshot_row *rows; /* by slot */
+    uint64_t slot_capacity;
+    struct rbt_snapshot *ring; /* (capacity), and behind it their states */
+    uint32_t capacity;         /* a power of two, or 0 */
+    uint64_t first;            /* number of the oldest copy */
     uint32_t count;
     uint32_t count_max; /* so far */
 };
@@ -36,10 +39,18 @@ void rbt_snapshots_deinit(struct rbt_snapshots *snapshots);
 /* Room for rows 0 .. slots-1. */
 RBT_MUST_USE rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots);
 
+/* Whether the row has not changed since this read. */
+static inline bool rbt_snapshots_is_present(const struct rbt_snapshots *snapshots, uint32_t slot,
+                                            uint64_t base)
+{
+    return base >= snapshots->rows[slot].changed;
+}
+
 /* The row is about to be changed by message number `count`; `highest` is the highest stamp that
- * anybody holds. Without memory the oldest copy makes room. */
-void rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
-                        uint64_t count, uint64_t highest);
+ * anybody holds. Without memory the oldest copy makes room. Returns the copy, or `state` if there
+ * was no need for one. */
+const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
+                                uint64_t count, uint64_t highest);
 
 /* The row's state at a read, or as near to it as is left; `state` is the present one. */
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
