@@ -1,10 +1,10 @@
 /* store/versions.c - parts behind a small table of slots, or in pages of slots.
  *
  * Sparse: places are probed one after the other, at most 7/8 of them are taken. Paged: a page has a
- * bit for each of its slots, how many bits are set before each word, and the parts of those that
- * are set, side by side:
+ * bit for each of its slots, how many bits are set before each word (in place of the first, which
+ * would be 0: in all), and the parts of those that are set, side by side:
  *
- *     bits (words)   ranks (words)   parts (set bits, rounded up to a multiple of `words`)
+ *     bits (words)   ranks (words)   parts (a multiple of `words`)
  *
  * so that with rows of one value a part takes little more than the value. A page of wide rows has
  * fewer slots, since a new part moves those behind it.
@@ -31,7 +31,12 @@ enum {
 void rbt_versions_init(struct rbt_versions *versions, uint32_t width)
 {
     RBT_ASSERT(width > 0);
-    *versions = (struct rbt_versions){.width = width};
+    uint32_t words = WORDS_MAX;
+    while (words > 1 && words * width > WORDS_MAX) {
+        words /= 2;
+    }
+    *versions = (struct rbt_versions){
+        .width = width, .words = words, .page_shift = (uint32_t)__builtin_ctz(words * BITS)};
 }
 
 static void free_version(struct rbt_version *version)
@@ -108,48 +113,49 @@ static uint64_t place_of(const struct rbt_version *version, uint32_t slot)
 
 /* --- Pages ----------------------------------------------------------------------------------- */
 
-static uint64_t words_of(const struct rbt_versions *versions)
+static uint64_t page_rows(const struct rbt_versions *versions)
 {
-    RBT_DEBUG_ASSERT(versions->width > 0);
-    return versions->width >= WORDS_MAX ? 1 : WORDS_MAX / versions->width;
+    RBT_DEBUG_ASSERT(versions->words > 0);
+    return UINT64_C(1) << versions->page_shift;
 }
 
 /* How many parts a page has room for if it has `count`. */
 static uint64_t room_of(const struct rbt_versions *versions, uint64_t count)
 {
-    const uint64_t words = words_of(versions);
-    RBT_DEBUG_ASSERT(count <= words * BITS);
-    return (count + words - 1) / words * words;
+    const uint64_t words = versions->words;
+    RBT_DEBUG_ASSERT(count <= page_rows(versions));
+    return (count + words - 1) & ~(words - 1);
 }
 
 static uint64_t page_bytes(const struct rbt_versions *versions, uint64_t room)
 {
-    RBT_DEBUG_ASSERT(room % words_of(versions) == 0);
-    return 2 * words_of(versions) * sizeof(uint64_t) + room * versions->width * sizeof(float);
+    RBT_DEBUG_ASSERT(room <= page_rows(versions));
+    return 2 * versions->words * sizeof(uint64_t) + room * versions->width * sizeof(float);
 }
 
-static uint64_t count_page(const struct rbt_versions *versions, const uint64_t *page)
+/* Without an instruction of its own: not every processor that we run on has one. */
+static uint64_t count_bits(uint64_t word)
 {
-    RBT_DEBUG_ASSERT(versions->width > 0);
-    const uint64_t last = words_of(versions) - 1;
-    return page == NULL
-               ? 0
-               : page[words_of(versions) + last] + (uint64_t)__builtin_popcountll(page[last]);
-}
-
-/* Part number `rank` of a page. */
-static float *part_of(const struct rbt_versions *versions, uint64_t *page, uint64_t rank)
-{
-    RBT_DEBUG_ASSERT(rank < count_page(versions, page));
-    return (float *)(page + 2 * words_of(versions)) + rank * versions->width;
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return word * UINT64_C(0x0101010101010101) >> 56;
 }
 
 /* How many parts are before that of a slot, which is counted within the page. */
 static uint64_t rank_of(const struct rbt_versions *versions, const uint64_t *page, uint64_t at)
 {
-    RBT_DEBUG_ASSERT(at < words_of(versions) * BITS);
-    const uint64_t below = page[at / BITS] & ((UINT64_C(1) << at % BITS) - 1);
-    return page[words_of(versions) + at / BITS] + (uint64_t)__builtin_popcountll(below);
+    RBT_DEBUG_ASSERT(at < page_rows(versions));
+    const uint64_t word = at / BITS;
+    const uint64_t before = word == 0 ? 0 : page[versions->words + word];
+    return before + count_bits(page[word] & ((UINT64_C(1) << at % BITS) - 1));
+}
+
+/* Part number `rank` of a page. */
+static float *part_of(const struct rbt_versions *versions, uint64_t *page, uint64_t rank)
+{
+    RBT_DEBUG_ASSERT(rank < page[versions->words]);
+    return (float *)(page + (size_t)2 * versions->words) + rank * versions->width;
 }
 
 /* Grows page number `index` from `count` parts to one more. */
@@ -158,8 +164,7 @@ static bool grow_page(const struct rbt_versions *versions, struct rbt_version *v
 {
     RBT_ASSERT(index < version->capacity);
     RBT_ASSERT(count == room_of(versions, count));
-    const size_t before =
-        version->pages[index] == NULL ? 0 : page_bytes(versions, room_of(versions, count));
+    const size_t before = count == 0 ? 0 : page_bytes(versions, count);
     const size_t bytes = page_bytes(versions, room_of(versions, count + 1));
     uint64_t *page = rbt_realloc(version->pages[index], 1, bytes);
     if (page == NULL) {
@@ -174,11 +179,11 @@ static bool grow_page(const struct rbt_versions *versions, struct rbt_version *v
 static float *add_paged(const struct rbt_versions *versions, struct rbt_version *version,
                         uint32_t slot)
 {
-    const uint64_t words = words_of(versions);
-    const uint64_t index = slot / (words * BITS);
-    const uint64_t at = slot % (words * BITS);
+    const uint64_t words = versions->words;
+    const uint64_t index = slot >> versions->page_shift;
+    const uint64_t at = slot & (page_rows(versions) - 1);
     RBT_ASSERT(index < version->capacity);
-    const uint64_t count = count_page(versions, version->pages[index]);
+    const uint64_t count = version->pages[index] == NULL ? 0 : version->pages[index][words];
     if (count == room_of(versions, count) && !grow_page(versions, version, index, count)) {
         return NULL;
     }
@@ -186,6 +191,7 @@ static float *add_paged(const struct rbt_versions *versions, struct rbt_version 
     RBT_ASSERT((page[at / BITS] >> at % BITS & 1) == 0);
     const uint64_t rank = rank_of(versions, page, at);
     page[at / BITS] |= UINT64_C(1) << at % BITS;
+    page[words]++;
     for (uint64_t i = at / BITS + 1; i < words; i++) {
         page[words + i]++;
     }
@@ -201,8 +207,7 @@ static bool grow_pages(const struct rbt_versions *versions, struct rbt_version *
                        uint64_t rows)
 {
     RBT_ASSERT(version->slots == NULL);
-    const uint64_t page_rows = words_of(versions) * BITS;
-    const uint64_t capacity = (rows + page_rows - 1) / page_rows;
+    const uint64_t capacity = (rows + page_rows(versions) - 1) >> versions->page_shift;
     RBT_ASSERT(version->pages == NULL || capacity >= version->capacity);
     uint64_t **pages = rbt_realloc(version->pages, capacity, sizeof(uint64_t *));
     if (pages == NULL) {
@@ -228,12 +233,11 @@ static float *find(const struct rbt_versions *versions, const struct rbt_version
         const uint64_t place = place_of(version, slot);
         return version->slots[place] == slot ? version->parts + place * versions->width : NULL;
     }
-    const uint64_t page_rows = words_of(versions) * BITS;
-    if (slot / page_rows >= version->capacity) {
+    if (slot >> versions->page_shift >= version->capacity) {
         return NULL;
     }
-    uint64_t *page = version->pages[slot / page_rows];
-    const uint64_t at = slot % page_rows;
+    uint64_t *page = version->pages[slot >> versions->page_shift];
+    const uint64_t at = slot & (page_rows(versions) - 1);
     if (page == NULL || (page[at / BITS] >> at % BITS & 1) == 0) {
         return NULL;
     }
@@ -314,7 +318,7 @@ static bool make_room(const struct rbt_versions *versions, struct rbt_version *v
     RBT_ASSERT(slot < rows);
     RBT_ASSERT(version->pages != NULL || version->count <= version->capacity);
     if (version->pages != NULL) {
-        return slot / (words_of(versions) * BITS) < version->capacity ||
+        return slot >> versions->page_shift < version->capacity ||
                grow_pages(versions, version, rows);
     }
     if (ROWS_PER_PART * (version->count + 1) > rows && rows > ROWS_PAGED_MIN) {
@@ -349,17 +353,17 @@ const float *rbt_versions_peek(const struct rbt_versions *versions,
 static uint64_t next_paged(const struct rbt_versions *versions, const struct rbt_version *version,
                            uint64_t at)
 {
-    const uint64_t words = words_of(versions);
-    const uint64_t end = version->capacity * words * BITS;
+    const uint64_t end = version->capacity << versions->page_shift;
     RBT_DEBUG_ASSERT(version->pages != NULL);
     while (at < end) {
-        const uint64_t *page = version->pages[at / (words * BITS)];
-        const uint64_t rest = page == NULL ? 0 : page[at / BITS % words] >> at % BITS;
+        const uint64_t *page = version->pages[at >> versions->page_shift];
+        const uint64_t word = at / BITS & (versions->words - 1);
+        const uint64_t rest = page == NULL ? 0 : page[word] >> at % BITS;
         if (rest != 0) {
             return at + (uint64_t)__builtin_ctzll(rest);
         }
-        const uint64_t step = page == NULL ? words * BITS : BITS;
-        at = (at / step + 1) * step;
+        const uint64_t step = page == NULL ? page_rows(versions) : BITS;
+        at = (at | (step - 1)) + 1;
     }
     return end;
 }

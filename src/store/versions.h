@@ -28,6 +28,8 @@ struct rbt_version {
 
 struct rbt_versions {
     uint32_t width;
+    uint32_t words;           /* of a page's bits: a power of two */
+    uint32_t page_shift;      /* a page has 2^page_shift slots */
     struct rbt_version *live; /* by id */
     size_t count;
     size_t capacity;
