@@ -24,7 +24,10 @@ struct rbt_linear_worker {
     struct rbt_share share; /* values are scaled */
     float *scales;          /* r: (key_count) */
     float *shares;          /* n_pj / n_j: (key_count) */
+    float *pulls;           /* r n n_pj / (n_p n_j), for l1: (key_count) */
     float *decays;          /* r sqrt(n n_pj / (n_p n_j)), for l2: (key_count) */
+    float *owed;            /* steps, or clocks, whose regularisation waits: (key_count) */
+    float *uses;            /* 1: by the examples of this clock, 0: not: (key_count) */
     float *step_max;        /* (count) */
     float *coefficients;    /* (batch) */
     double step_unit;       /* 1 / (L R) */

@@ -38,11 +38,14 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
 {
     w->scales = rbt_calloc(w->share.key_count, sizeof *w->scales);
     w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
+    w->pulls = rbt_calloc(w->share.key_count, sizeof *w->pulls);
     w->decays = rbt_calloc(w->share.key_count, sizeof *w->decays);
+    w->owed = rbt_calloc(w->share.key_count, sizeof *w->owed);
+    w->uses = rbt_calloc(w->share.key_count, sizeof *w->uses);
     w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
-    if (w->scales == NULL || w->shares == NULL || w->decays == NULL || w->step_max == NULL ||
-        w->coefficients == NULL) {
+    if (w->scales == NULL || w->shares == NULL || w->pulls == NULL || w->decays == NULL ||
+        w->owed == NULL || w->uses == NULL || w->step_max == NULL || w->coefficients == NULL) {
         return no_memory();
     }
     for (size_t j = 0; j < w->share.key_count; j++) {
@@ -63,10 +66,14 @@ void rbt_linear_part_free(struct rbt_linear_worker *w)
 {
     rbt_free(w->coefficients);
     rbt_free(w->step_max);
+    rbt_free(w->uses);
+    rbt_free(w->owed);
     rbt_free(w->decays);
+    rbt_free(w->pulls);
     rbt_free(w->shares);
     rbt_free(w->scales);
-    w->coefficients = w->step_max = w->decays = w->shares = w->scales = NULL;
+    w->coefficients = w->step_max = w->owed = w->decays = w->pulls = w->shares = w->scales = NULL;
+    w->uses = NULL;
     rbt_share_free(&w->share);
 }
 
@@ -124,6 +131,7 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
         const double mean_square = row[RBT_USAGE_SQUARES] / n;
         w->shares[j] = (float)(mine[j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] / row[RBT_USAGE_COUNT]);
         w->scales[j] = is_scaled && mean_square > 0 ? (float)pow(mean_square, -0.25) : 1.0F;
+        w->pulls[j] = w->scales[j] * w->shares[j] * more;
         w->decays[j] = w->scales[j] * sqrtf(w->shares[j] * more);
     }
     rbt_free(mine);

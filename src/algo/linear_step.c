@@ -1,9 +1,11 @@
 /* algo/linear_step.c - what a worker does in a clock: steps on a copy of its own, or a gradient. */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "algo/linear_job.h"
 #include "math/choose.h"
+#include "math/prox.h"
 
 /* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
  * process. A weight is pulled, regularised and pushed once per clock; in this process that includes
@@ -21,21 +23,65 @@ struct range {
     size_t end;
 };
 
-/* One regularisation step that stands for `steps` steps of size eta. */
-static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_worker *w, double eta,
-                       size_t steps)
+/* Regularisation of features that the clock's examples do not have can wait for a clock whose do.
+ * With --rebalance it does not: the part may be another one by then. */
+static bool is_lazy(const struct rbt_linear_job *linear)
 {
-    const struct rbt_linear_config *config = &linear->config;
-    if (config->l1 == 0.0 && config->l2 == 0.0) {
-        return;
+    return linear->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
+}
+
+/* Finds the features that the examples have. */
+static void mark_used(struct rbt_linear_worker *w, struct range range)
+{
+    const struct rbt_share *share = &w->share;
+    memset(w->uses, 0, share->key_count * sizeof *w->uses);
+    for (uint64_t k = share->offsets[range.first]; k < share->offsets[range.end]; k++) {
+        w->uses[share->indices[k]] = 1.0F;
     }
-    const double amount = eta * (double)steps;
-    const struct rbt_shrink shrink = {
-        .scales = config->l1 == 0.0 ? w->decays : w->scales,
-        .l1 = (float)(amount * config->l1),
-        .l2 = (float)(amount * config->l2),
-        .theta = config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY};
+}
+
+static float theta_of(const struct rbt_linear_config *config)
+{
+    return config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY;
+}
+
+/* One regularisation step that stands for steps whose sizes have this sum. */
+static void regularise(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                       double amount)
+{
+    const struct rbt_shrink shrink = {.scales = w->scales,
+                                      .pulls = w->pulls,
+                                      .decays = w->decays,
+                                      .l1 = (float)(amount * config->l1),
+                                      .l2 = (float)(amount * config->l2),
+                                      .theta = theta_of(config)};
     rbt_choose_kernels()->shrink(&shrink, w->weights.values, w->weights.count);
+}
+
+/* After a clock whose regularisation steps had this sum: makes up for what is owed to the features
+ * that were used, and takes back and owes what was done to the others, so that they have not
+ * changed and nothing is sent. It comes after the gradients: then a weight is at rest where they
+ * and its penalty are even. */
+static void settle(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                   double amount)
+{
+    const float l1 = (float)config->l1;
+    const float l2 = (float)config->l2;
+    const float theta = theta_of(config);
+    const float waits = (float)amount;
+    const float *restrict before = w->weights.before;
+    const float *restrict uses = w->uses;
+    const float *restrict d = w->decays;
+    float *restrict owed = w->owed;
+    float *restrict u = w->weights.values;
+    for (size_t j = 0; l1 > 0.0F && j < w->weights.count; j++) {
+        u[j] = rbt_prox_truncate(u[j], l1 * owed[j] * w->pulls[j], theta / w->scales[j]);
+    }
+    for (size_t j = 0; j < w->weights.count; j++) { /* without branches, which would be guesses */
+        const float shrunk = u[j] / (1.0F + l2 * owed[j] * d[j] * d[j]);
+        u[j] = uses[j] != 0.0F ? shrunk : before[j];
+        owed[j] = uses[j] != 0.0F ? 0.0F : owed[j] + waits;
+    }
 }
 
 /* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
@@ -45,7 +91,9 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
     const struct rbt_linear_config *config = &linear->config;
     const struct rbt_share *share = &w->share;
     const size_t batch = (size_t)config->batch;
+    const bool has_penalty = config->l1 > 0.0 || config->l2 > 0.0;
     double loss = 0.0;
+    double amount = 0.0;
     struct rbt_sgd_run run = {.loss = (enum rbt_loss)config->loss,
                               .offsets = share->offsets,
                               .labels = share->labels,
@@ -63,7 +111,15 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
         run.end = range.end - run.begin < w->sweep ? range.end : run.begin + w->sweep;
         run.eta = (float)eta;
         loss += rbt_choose_kernels()->sgd(&run);
-        regularise(linear, w, eta, (run.end - run.begin + batch - 1) / batch);
+        if (has_penalty) {
+            const double steps = (double)((run.end - run.begin + batch - 1) / batch);
+            regularise(config, w, eta * steps);
+            amount += eta * steps;
+        }
+    }
+    if (has_penalty && is_lazy(linear)) {
+        mark_used(w, range);
+        settle(config, w, amount);
     }
     w->bias.values[0] = run.bias;
     return loss;
