@@ -1,7 +1,6 @@
 /* algo/linear_step.c - what a worker does in a clock: steps on a copy of its own, or a gradient. */
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "algo/linear_job.h"
 #include "math/choose.h"
@@ -23,21 +22,27 @@ struct range {
     size_t end;
 };
 
-/* Regularisation of features that the clock's examples do not have can wait for a clock whose do.
- * With --rebalance it does not: the part may be another one by then. */
+/* Regularisation of features that the clock's examples do not have can wait for a clock whose do;
+ * then nothing is sent for them. With --rebalance it does not: the part may be another one by then.
+ */
 static bool is_lazy(const struct rbt_linear_job *linear)
 {
     return linear->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
 }
 
-/* Finds the features that the examples have. */
-static void mark_used(struct rbt_linear_worker *w, struct range range)
+/* Lists the features that the examples have; without a branch, which would be a guess. */
+static void list_used(struct rbt_linear_worker *w, struct range range)
 {
     const struct rbt_share *share = &w->share;
-    memset(w->uses, 0, share->key_count * sizeof *w->uses);
+    size_t count = 0;
+    w->mark++;
     for (uint64_t k = share->offsets[range.first]; k < share->offsets[range.end]; k++) {
-        w->uses[share->indices[k]] = 1.0F;
+        const uint32_t j = share->indices[k];
+        w->used[count] = j;
+        count += w->marks[j] != w->mark;
+        w->marks[j] = w->mark;
     }
+    w->used_count = count;
 }
 
 static float theta_of(const struct rbt_linear_config *config)
@@ -45,10 +50,29 @@ static float theta_of(const struct rbt_linear_config *config)
     return config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY;
 }
 
-/* One regularisation step that stands for steps whose sizes have this sum. */
-static void regularise(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+/* One regularisation step of feature j that stands for steps whose sizes have this sum. */
+static void shrink_one(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                       uint32_t j, double amount)
+{
+    float *u = &w->weights.values[j];
+    if (config->l1 > 0.0) {
+        *u = rbt_prox_truncate(*u, (float)(amount * config->l1) * w->pulls[j],
+                               theta_of(config) / w->scales[j]);
+    }
+    *u /= 1.0F + (float)(amount * config->l2) * w->decays[j] * w->decays[j];
+}
+
+/* The same for all features that can be due. */
+static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
                        double amount)
 {
+    const struct rbt_linear_config *config = &linear->config;
+    if (is_lazy(linear)) {
+        for (size_t i = 0; i < w->used_count; i++) {
+            shrink_one(config, w, w->used[i], amount);
+        }
+        return;
+    }
     const struct rbt_shrink shrink = {.scales = w->scales,
                                       .pulls = w->pulls,
                                       .decays = w->decays,
@@ -58,30 +82,19 @@ static void regularise(const struct rbt_linear_config *config, struct rbt_linear
     rbt_choose_kernels()->shrink(&shrink, w->weights.values, w->weights.count);
 }
 
-/* After a clock whose regularisation steps had this sum: makes up for what is owed to the features
- * that were used, and takes back and owes what was done to the others, so that they have not
- * changed and nothing is sent. It comes after the gradients: then a weight is at rest where they
- * and its penalty are even. */
+/* After a clock whose steps had this sum: makes up for what the features that it used have missed.
+ * It comes after the gradients, so that a weight is at rest where they and its penalty are even. */
 static void settle(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
                    double amount)
 {
-    const float l1 = (float)config->l1;
-    const float l2 = (float)config->l2;
-    const float theta = theta_of(config);
-    const float waits = (float)amount;
-    const float *restrict before = w->weights.before;
-    const float *restrict uses = w->uses;
-    const float *restrict d = w->decays;
-    float *restrict owed = w->owed;
-    float *restrict u = w->weights.values;
-    for (size_t j = 0; l1 > 0.0F && j < w->weights.count; j++) {
-        u[j] = rbt_prox_truncate(u[j], l1 * owed[j] * w->pulls[j], theta / w->scales[j]);
+    for (size_t i = 0; i < w->used_count; i++) {
+        const uint32_t j = w->used[i];
+        if (w->due > w->settled[j]) {
+            shrink_one(config, w, j, w->due - w->settled[j]);
+        }
+        w->settled[j] = w->due + amount;
     }
-    for (size_t j = 0; j < w->weights.count; j++) { /* without branches, which would be guesses */
-        const float shrunk = u[j] / (1.0F + l2 * owed[j] * d[j] * d[j]);
-        u[j] = uses[j] != 0.0F ? shrunk : before[j];
-        owed[j] = uses[j] != 0.0F ? 0.0F : owed[j] + waits;
-    }
+    w->due += amount;
 }
 
 /* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
@@ -105,6 +118,9 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
                               .bias_rate = config->has_bias ? 1.0F : 0.0F,
                               .batch = batch,
                               .coefficients = w->coefficients};
+    if (has_penalty && is_lazy(linear)) {
+        list_used(w, range);
+    }
     for (run.begin = range.first; run.begin < range.end; run.begin = run.end) {
         const double passes = (double)epoch + (double)run.begin / (double)share->count;
         const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
@@ -113,12 +129,11 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
         loss += rbt_choose_kernels()->sgd(&run);
         if (has_penalty) {
             const double steps = (double)((run.end - run.begin + batch - 1) / batch);
-            regularise(config, w, eta * steps);
+            regularise(linear, w, eta * steps);
             amount += eta * steps;
         }
     }
     if (has_penalty && is_lazy(linear)) {
-        mark_used(w, range);
         settle(config, w, amount);
     }
     w->bias.values[0] = run.bias;
