@@ -7,9 +7,10 @@
 #include "math/prox.h"
 
 /* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
- * process. A weight is pulled, regularised and pushed once per clock; in this process that includes
- * what a server does with it. Further regularisation steps are part of the cost of nonzeros.
- * Gradients are taken to cost the same: they read and write as often, only elsewhere. */
+ * process and a clock per epoch. A weight is pulled, regularised and pushed once per clock; in this
+ * process that includes what a server does with it. Further regularisation steps are part of the
+ * cost of nonzeros. Gradients are taken to cost the same: they read and write as often, only
+ * elsewhere. */
 const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
     [RBT_LINEAR_NONZERO] = {"nonzero", 1.5},
     [RBT_LINEAR_EXAMPLE] = {"example", 48.0},

@@ -35,6 +35,7 @@ void rbt_versions_init(struct rbt_versions *versions, uint32_t width)
     while (words > 1 && words * width > WORDS_MAX) {
         words /= 2;
     }
+    RBT_ASSERT(words > 0);
     *versions = (struct rbt_versions){
         .width = width, .words = words, .page_shift = (uint32_t)__builtin_ctz(words * BITS)};
 }
@@ -116,6 +117,7 @@ static uint64_t place_of(const struct rbt_version *version, uint32_t slot)
 static uint64_t page_rows(const struct rbt_versions *versions)
 {
     RBT_DEBUG_ASSERT(versions->words > 0);
+    RBT_DEBUG_ASSERT(UINT64_C(1) << versions->page_shift == (uint64_t)versions->words * BITS);
     return UINT64_C(1) << versions->page_shift;
 }
 
@@ -124,12 +126,14 @@ static uint64_t room_of(const struct rbt_versions *versions, uint64_t count)
 {
     const uint64_t words = versions->words;
     RBT_DEBUG_ASSERT(count <= page_rows(versions));
+    RBT_DEBUG_ASSERT((words & (words - 1)) == 0);
     return (count + words - 1) & ~(words - 1);
 }
 
 static uint64_t page_bytes(const struct rbt_versions *versions, uint64_t room)
 {
     RBT_DEBUG_ASSERT(room <= page_rows(versions));
+    RBT_DEBUG_ASSERT(room % versions->words == 0);
     return 2 * versions->words * sizeof(uint64_t) + room * versions->width * sizeof(float);
 }
 
@@ -147,6 +151,7 @@ static uint64_t rank_of(const struct rbt_versions *versions, const uint64_t *pag
 {
     RBT_DEBUG_ASSERT(at < page_rows(versions));
     const uint64_t word = at / BITS;
+    RBT_DEBUG_ASSERT(word < versions->words);
     const uint64_t before = word == 0 ? 0 : page[versions->words + word];
     return before + count_bits(page[word] & ((UINT64_C(1) << at % BITS) - 1));
 }
@@ -155,6 +160,7 @@ static uint64_t rank_of(const struct rbt_versions *versions, const uint64_t *pag
 static float *part_of(const struct rbt_versions *versions, uint64_t *page, uint64_t rank)
 {
     RBT_DEBUG_ASSERT(rank < page[versions->words]);
+    RBT_DEBUG_ASSERT(page[versions->words] <= page_rows(versions));
     return (float *)(page + (size_t)2 * versions->words) + rank * versions->width;
 }
 
@@ -170,6 +176,7 @@ static bool grow_page(const struct rbt_versions *versions, struct rbt_version *v
     if (page == NULL) {
         return false;
     }
+    RBT_ASSERT(bytes > before);
     version->pages[index] = page;
     version->bytes += bytes - before;
     return true;
@@ -190,6 +197,7 @@ static float *add_paged(const struct rbt_versions *versions, struct rbt_version 
     uint64_t *page = version->pages[index];
     RBT_ASSERT((page[at / BITS] >> at % BITS & 1) == 0);
     const uint64_t rank = rank_of(versions, page, at);
+    RBT_ASSERT(rank <= count);
     page[at / BITS] |= UINT64_C(1) << at % BITS;
     page[words]++;
     for (uint64_t i = at / BITS + 1; i < words; i++) {
@@ -336,6 +344,7 @@ float *rbt_versions_part(const struct rbt_versions *versions, struct rbt_version
                          uint32_t slot, uint64_t rows)
 {
     RBT_ASSERT(slot < rows);
+    RBT_DEBUG_ASSERT(rows <= RBT_SLOT_NONE);
     float *there = find(versions, version, slot);
     if (there != NULL) {
         return there;
@@ -346,6 +355,8 @@ float *rbt_versions_part(const struct rbt_versions *versions, struct rbt_version
 const float *rbt_versions_peek(const struct rbt_versions *versions,
                                const struct rbt_version *version, uint32_t slot)
 {
+    RBT_DEBUG_ASSERT(slot != RBT_SLOT_NONE);
+    RBT_DEBUG_ASSERT(version->pages == NULL || version->slots == NULL);
     return find(versions, version, slot);
 }
 
@@ -355,6 +366,7 @@ static uint64_t next_paged(const struct rbt_versions *versions, const struct rbt
 {
     const uint64_t end = version->capacity << versions->page_shift;
     RBT_DEBUG_ASSERT(version->pages != NULL);
+    RBT_DEBUG_ASSERT(end <= (uint64_t)UINT32_MAX + page_rows(versions));
     while (at < end) {
         const uint64_t *page = version->pages[at >> versions->page_shift];
         const uint64_t word = at / BITS & (versions->words - 1);
@@ -372,9 +384,13 @@ const float *rbt_versions_next(const struct rbt_versions *versions,
                                const struct rbt_version *version, uint64_t *place, uint32_t *slot)
 {
     RBT_DEBUG_ASSERT(versions->width > 0);
+    RBT_DEBUG_ASSERT(version->pages != NULL || *place <= version->capacity);
     uint64_t at = *place;
     if (version->pages != NULL) {
         at = next_paged(versions, version, at);
+        if (at >= version->capacity << versions->page_shift) {
+            return NULL;
+        }
         *place = at + 1;
         *slot = (uint32_t)at;
         return find(versions, version, *slot);
