@@ -20,7 +20,7 @@ PASSES = 60
 SYNCS = (1, 2, 4, 8, 16)
 ADAPTIVE_STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2)
 FIXED_STEPS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-TRUST = 1.5
+TRUST = 1
 WIDE_STEPS = ADAPTIVE_STEPS[1:]  # 0.05 to 2, of which the paper says that they make no difference
 NAMES = {"adarev": "AdaRevision", "trust": f"AdaRevision, trust={TRUST}", "adagrad": "AdaGrad",
          "fixed": "fixed, best decay"}

@@ -22,14 +22,15 @@
  *     g   <- g min(1, |root of z'| / |g|)   no gradient counts more than all before it together
  *     d    = c size at first, or lr if that is 0; then d <- min(d, max(c size, d / 2))
  *     q    = |gbar|^2 / |root of z'|^2      about 1 if gradients are noise, t if all t agree
- *     eta  = d max(1, q)^2 / (beta + sqrt(z')), and all else as above
+ *     eta  = d max(1, q)^2.5 / (beta + sqrt(z')), and all else as above
  *
- * q needs no more than what is there, and gradients from the same read do not seem to agree: z
- * counts them as one. d changes once per round: by an update from a read that knew of its last
- * change. "Distance over gradients" (Ivgi and others, 2023) and layer-wise trust ratios (You and
- * others, 2017) gave the idea; neither is this. docs/experiments/adaptive.md says how well it does.
+ * While all agree, the step of update t is t^2 times the first. q needs no more than what is there,
+ * and gradients from the same read do not seem to agree: z counts them as one. d changes once per
+ * round: by an update from a read that knew of its last change. "Distance over gradients" (Ivgi and
+ * others, 2023) and layer-wise trust ratios (You and others, 2017) gave the idea; neither is this.
+ * docs/experiments/adaptive.md says how well it does.
  *
- * State: gbar, z, z', d max(1, q)^2, d, and the count of the last change of d. */
+ * State: gbar, z, z', d max(1, q)^2.5, d, and the count of the last change of d. */
 #include <math.h>
 #include <rubato/rule.h>
 #include <rubato/status.h>
@@ -169,7 +170,7 @@ static void revise_with_trust(const struct adarev *a, const struct rbt_rule_mess
         seen += sum > largest[i] ? sum : largest[i];
     }
     const float q = seen > 0 ? agreed / seen : 1;
-    const float scale = step * (q > 1 ? fminf(q * q, growth_max) : 1);
+    const float scale = step * (q > 1 ? fminf(q * q * sqrtf(q), growth_max) : 1);
     for (size_t i = 0; i < width; i++) {
         const float g = factor * row->delta[i];
         const float b = gbar[i] - row->before[i];

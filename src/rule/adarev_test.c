@@ -175,7 +175,7 @@ static void past_apply(struct past *past, const struct rig_entry *entry, uint32_
         seen += past->largest[i];
         sum += square(past_sum(past, i, t) + g[i]);
     }
-    past->scale = past->d * square(fmax(1, sum / seen));
+    past->scale = past->d * pow(fmax(1, sum / seen), 2.5);
     for (uint32_t i = 0; i < WIDTH; i++) {
         const double eta = past->scale / (1e-12 + sqrt(past->largest[i]));
         past->w[i] += late[i] * (old[i] - eta) - eta * g[i];
@@ -228,7 +228,7 @@ static void trust_follows_from_the_history_of_a_row(void **state)
  * reads before each of its three updates:
  *
  *     g = 3     d = 1                                      z' = 9    q = 1           w = -1
- *     g = 3     d = 1/2, more than 1/sqrt(7), the size     z' = 18   q = 36/18 = 2   scale 4/2
+ *     g = 3     d = 1/2, more than 1/sqrt(7), the size     z' = 18   q = 36/18 = 2   scale 2^2.5/2
  *     g = -30   counts as -sqrt(18)                        z' = 36   q < 1           scale 1/2
  *
  * Worker 1 has read before all that, so that d does not change, whatever the size:
@@ -245,7 +245,7 @@ static void trust_agrees_with_four_steps_by_hand(void **state)
     const double root = sqrt(18.0);
     const double b = 6 - root;
     const double eta = 0.5 / sqrt(45 + 6 * b);
-    double w[] = {-1, -1 - 2 * 3 / root, 0, 0};
+    double w[] = {-1, -1 - sqrt(8.0) * 3 / root, 0, 0};
     w[2] = w[1] + root / 12;
     w[3] = w[2] - 3 * eta + (1.0 / 12 - eta) * b;
     for (uint32_t t = 0; t < 4; t++) {

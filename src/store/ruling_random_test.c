@@ -196,7 +196,7 @@ static void step_trust(struct row *row, const float *g, const float *before, uin
         seen += row->most[i];
     }
     const float q = fmaxf(agreed / seen, 1);
-    row->scale = row->step * (q * q);
+    row->scale = row->step * (q * q * sqrtf(q));
     for (uint32_t i = 0; i < t.width; i++) {
         const float old = was.scale / (0.01F + sqrtf(was.most[i]));
         const float now = row->scale / (0.01F + sqrtf(row->most[i]));
