@@ -77,7 +77,7 @@ rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule)
     if (is_path(text)) {
         char path[RBT_RULE_TEXT_MAX];
         const rbt_status st = copy_path(text, path);
-        return st == RBT_OK ? rbt_plugin_find(path, rule) : st;
+        return st == RBT_OK ? rbt_rule_plugin_find(path, rule) : st;
     }
     for (size_t i = 0; rbt_rule_all[i] != NULL; i++) {
         const char *name = rbt_rule_all[i]->name;
@@ -107,7 +107,7 @@ rbt_status rbt_rule_resolve(const char *text, char *to)
     char whole[RBT_PLUGIN_PATH_MAX];
     st = copy_path(text, path);
     if (st == RBT_OK) {
-        st = rbt_plugin_resolve(path, whole);
+        st = rbt_rule_plugin_resolve(path, whole);
     }
     if (st != RBT_OK) {
         return st;
