@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "data": {"base"},
     "core": {"base", "wire"},
     "rule": {"base", "math"},
+    "filter": {"base", "math", "wire"},
     "store": {"base", "wire", "core", "math", "rule"},
     "net": {"base", "wire"},
     "http": {"base"},

@@ -15,15 +15,31 @@
  *           knows what the receiver has.
  *   PACK    bytes to fewer bytes, exactly: compressors.
  *
- * Filters see rows only. They never touch keys, clocks, markers or the identity of a message
- * (F14), so that nobody waits because of a filter. SELECT and ROUND are for dense tables of RBT_F32
- * that add.
+ * Filters see rows only. They never touch keys, clocks, markers or the identity of a message, so
+ * that nobody waits because of a filter. SELECT and ROUND are for dense tables of RBT_F32 that add.
  *
  * The filters that come with Rubato are written on this interface, and so can yours be: a shared
  * object with the one symbol `rbt_filter` (docs/filters.md, examples/filter.c):
  *
- *     rubato train linear --filter ./mine.so:0.5,lz4 ...
- */
+ *     static rbt_status drop(void *self, const struct rbt_filter_rows *rows)
+ *     {
+ *         for (size_t i = 0; i < rows->row_count * rows->width; i++) {
+ *             rows->keep[i] &= rows->values[i] > 0;
+ *         }
+ *         return RBT_OK;
+ *     }
+ *
+ *     RBT_FILTER_EXPORT const struct rbt_filter rbt_filter = {
+ *         .abi = RBT_FILTER_ABI, .struct_size = sizeof rbt_filter, .name = "positive",
+ *         .summary = "Only positive updates.", .kind = RBT_FILTER_SELECT,
+ *         .use = RBT_FILTER_FOR_PUSH, .select = drop};
+ *
+ *     cc -shared -fPIC -o positive.so positive.c $(pkg-config --cflags rubato)
+ *     rubato train linear --filter ./positive.so,lz4 ...
+ *
+ * An instance belongs to one table, direction and sender or receiver, and is called by one thread
+ * at a time. What a filter does must follow from its arguments and from earlier calls alone, so
+ * that it does the same embedded, over processes and simulated: randomness comes from `seed`. */
 #ifndef RUBATO_FILTER_H
 #define RUBATO_FILTER_H
 
@@ -38,11 +54,23 @@
 extern "C" {
 #endif
 
+/* The first changes whenever this header does in a way that filters notice. */
 enum { RBT_FILTER_ABI = 1, RBT_FILTER_ARGUMENTS_MAX = 4 };
 
-typedef enum rbt_filter_kind { RBT_FILTER_SELECT, RBT_FILTER_ROUND, RBT_FILTER_PACK } rbt_filter_kind;
+typedef enum rbt_filter_kind {
+    RBT_FILTER_SELECT,
+    RBT_FILTER_ROUND,
+    RBT_FILTER_PACK,
+} rbt_filter_kind;
 
 typedef enum rbt_filter_direction { RBT_FILTER_PUSH, RBT_FILTER_PULL } rbt_filter_direction;
+
+/* What a filter is of use for. One that is named without a direction is left out of the other. */
+typedef enum rbt_filter_use {
+    RBT_FILTER_FOR_BOTH,
+    RBT_FILTER_FOR_PUSH,
+    RBT_FILTER_FOR_PULL,
+} rbt_filter_use;
 
 struct rbt_filter_setup {
     size_t struct_size;
@@ -50,51 +78,63 @@ struct rbt_filter_setup {
     const char *table; /* its name */
     uint32_t width;
     uint32_t worker_count;
-    /* What stands behind the name, NAME:A:B, as numbers. */
+    /* What stands behind the name, NAME:A:B, as numbers; all are finite. */
     uint32_t argument_count;
     double arguments[RBT_FILTER_ARGUMENTS_MAX];
-    /* Fails with a sentence: return setup->fail("q is between 0 and 1, not %g", q). */
+    /* Fails with a sentence: return setup->fail("q is between 0 and 1, not %g", q). May be kept and
+     * used in the other functions as well. */
     rbt_status (*fail)(const char *format, ...);
 };
 
-/* Rows to be sent, and what is known about them. */
+/* Rows to be sent, and what is known about them. The first element of row i is number i * width. */
 struct rbt_filter_rows {
     size_t row_count;
     uint32_t width;
-    const uint64_t *keys;
-    float *values; /* (row_count, width): updates, or the rows themselves; may be changed */
-    bool *keep;    /* (row_count, width): all true at first; false: the element does not go now */
-    /* What the receiver has, as far as the sender knows; for a push, the worker's own copy of the
-     * rows. NULL: nothing is known. */
+    const uint64_t *keys; /* (row_count) */
+    /* (row_count, width): updates, or the rows themselves. May be changed where `keep` is true:
+     * this is what is sent. */
+    float *values;
+    /* (row_count, width): all true for the first filter; false: the element does not go now. A
+     * filter leaves false what is false. */
+    bool *keep;
+    /* (row_count, width): what the receiver has, as far as the sender knows; for a push, the
+     * worker's own copy of the rows. NULL: nothing is known. */
     const float *known;
     uint32_t worker;
     uint64_t turn; /* how many times the sender has sent these rows before */
-    uint64_t seed; /* another one for every call; the same embedded, over processes, simulated */
+    uint64_t seed; /* another one for every call and filter; the same on every driver */
 };
 
 /* A ROUND filter's code for elements; the same at both ends. */
 struct rbt_filter_code {
     float scale;   /* chosen by round(), told to the receiver */
-    uint32_t bits; /* of each code: 1 to 32 */
+    uint32_t bits; /* of each code: 1 to 31; 32: elements travel as they are, without a code */
 };
 
+/* Functions of other kinds are not looked at. */
 struct rbt_filter {
-    uint32_t abi;
-    size_t struct_size;
+    uint32_t abi; /* RBT_FILTER_ABI */
+    uint32_t struct_size;
     const char *name;
     const char *summary; /* one sentence */
     rbt_filter_kind kind;
-    /* SELECT: what was held back in a push stays with the sender, added to the next update. */
+    rbt_filter_use use;
+    /* SELECT: what was held back in a push stays with the sender, added to the next update. If not,
+     * it is gone. */
     bool keeps_rest;
 
+    /* Reads the arguments, and stores what all other functions get as `self`, which is NULL at
+     * first. Also called to check a text, and then destroyed at once; if it fails, destroy() is not
+     * called. May be NULL: the filter takes no arguments. */
     rbt_status (*create)(const struct rbt_filter_setup *setup, void **self);
     void (*destroy)(void *self); /* may be NULL */
 
-    /* SELECT. */
+    /* SELECT: clears `keep` of what does not go now. */
     rbt_status (*select)(void *self, const struct rbt_filter_rows *rows);
 
-    /* ROUND: changes all elements that are kept to ones that have a code; says with which scale and
-     * how many bits. Then: codes of such elements, and elements of codes; exact inverses. */
+    /* ROUND: changes all elements that are kept, and no others, to ones that have a code; says with
+     * which scale and how many bits. Then: codes of such elements, and elements of codes; exact
+     * inverses. A damaged message may have any code of so many bits, and any scale. */
     rbt_status (*round)(void *self, const struct rbt_filter_rows *rows,
                         struct rbt_filter_code *code);
     void (*encode)(const struct rbt_filter_code *code, const float *values, size_t count,
@@ -103,16 +143,13 @@ struct rbt_filter {
                    float *values);
 
     /* PACK: returns how many bytes it took, 0 if it does not pay (it then is left out). Unpacking
-     * must give exactly `count` bytes; anything else, and whatever is damaged, is RBT_E_PROTOCOL. */
+     * must give exactly `count` bytes; anything else, and whatever is damaged, is RBT_E_PROTOCOL.
+     */
     size_t (*pack)(void *self, const void *from, size_t bytes, void *to, size_t capacity);
     rbt_status (*unpack)(void *self, const void *from, size_t bytes, void *to, size_t count);
 };
 
-#if defined(__GNUC__)
 #define RBT_FILTER_EXPORT __attribute__((visibility("default")))
-#else
-#define RBT_FILTER_EXPORT
-#endif
 
 #ifdef __cplusplus
 }
