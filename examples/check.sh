@@ -38,6 +38,12 @@ lr)
     fi
     grep -q missing "$directory/error" || fail "did not name the missing file"
     ;;
+filter.so) # what it does: src/filter/registry_test.c
+    nm -D "$program" | grep -q ' [DR] rbt_filter$' || fail "does not show rbt_filter"
+    if nm -D "$program" | grep -q ' U rbt_'; then
+        fail "needs to be linked with the library"
+    fi
+    ;;
 rule.so) # what it does: src/rule/plugin_test.c
     nm -D "$program" | grep -q ' [DR] rbt_rule$' || fail "does not show rbt_rule"
     if nm -D "$program" | grep -q ' U rbt_'; then

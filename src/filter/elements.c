@@ -9,8 +9,8 @@
  *     values   4 or 8 bytes each, or codes, each directly behind the one before, lowest bit first
  *
  * Bits that are left over are zero. Gaps are taken when they are shorter than the bits; a writer
- * that has all or no elements says so and needs neither. A reader refuses all that is different,
- * so that there is one way to write elements.
+ * that has all or no elements says so and needs neither. A reader refuses what no writer makes, and
+ * sees that everything is there before it looks for it.
  *
  * Elements are worked on in groups, whose codes fit the nearest cache and are whole bytes.
  *
