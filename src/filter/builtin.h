@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <rubato/export.h>
 #include <rubato/filter.h>
@@ -50,6 +51,13 @@ static inline size_t rbt_filter_count(const struct rbt_filter_rows *rows)
     return rows->row_count * rows->width;
 }
 
+/* `keep` as bytes of 0 and 1, which compilers make vector code of, and of truth values they do not.
+ */
+static inline uint8_t *rbt_filter_keep(const struct rbt_filter_rows *rows)
+{
+    return (uint8_t *)rows->keep;
+}
+
 /* Random bits that are a function of their place (SplitMix64), so that blocks of them can be made
  * in any order: number i of a seed has two numbers of 32 bits. */
 static inline uint64_t rbt_filter_random(uint64_t seed, uint64_t i)
@@ -72,6 +80,24 @@ static inline void rbt_filter_randoms(uint64_t seed, size_t first,
         to[2 * i] = (uint32_t)both;
         to[2 * i + 1] = (uint32_t)(both >> 32);
     }
+}
+
+/* One of two numbers, or of two floats, without a branch. `is_first` is 0 or 1. */
+static inline uint32_t rbt_filter_pick(uint32_t is_first, uint32_t first, uint32_t second)
+{
+    return second ^ ((first ^ second) & (0U - is_first));
+}
+
+static inline float rbt_filter_pick_float(uint32_t is_first, float first, float second)
+{
+    uint32_t a;
+    uint32_t b;
+    float picked;
+    memcpy(&a, &first, sizeof a);
+    memcpy(&b, &second, sizeof b);
+    a = rbt_filter_pick(is_first, a, b);
+    memcpy(&picked, &a, sizeof picked);
+    return picked;
 }
 
 /* In front of a loop over arrays that do not overlap. */

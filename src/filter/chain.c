@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "filter/builtin.h"
 #include "filter/elements.h"
 #include "filter/filter.h"
 #include "wire/bytes.h"
@@ -258,19 +259,22 @@ static rbt_status reserve(rbt_chain *chain, size_t count)
 
 /* Nothing is left of elements that have just been dropped: those that are not kept now, but were
  * before; NULL: all were. */
-static void forget(const struct rbt_filter_rows *rows, const bool *restrict before)
+static void forget(const struct rbt_filter_rows *rows, const bool *before)
 {
-    const size_t count = rows->row_count * rows->width;
-    const bool *restrict keep = rows->keep;
+    const size_t count = rbt_filter_count(rows);
+    const uint8_t *restrict keep = rbt_filter_keep(rows);
+    const uint8_t *restrict kept = (const uint8_t *)before;
     float *restrict values = rows->values;
-    if (before == NULL) {
+    if (kept == NULL) {
+        RBT_FILTER_APART
         for (size_t i = 0; i < count; i++) {
-            values[i] = keep[i] ? values[i] : 0;
+            values[i] = rbt_filter_pick_float(keep[i], values[i], 0);
         }
         return;
     }
+    RBT_FILTER_APART
     for (size_t i = 0; i < count; i++) {
-        values[i] = keep[i] | !before[i] ? values[i] : 0;
+        values[i] = rbt_filter_pick_float(keep[i] | (kept[i] ^ 1), values[i], 0);
     }
 }
 

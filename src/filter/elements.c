@@ -203,25 +203,23 @@ static bool get_codes(const char *from, size_t count, uint32_t bits, uint32_t *c
         }
         return true;
     }
+    /* A code begins in some byte, and with 31 bits ends in the next 8. */
     const uint64_t mask = (UINT64_C(1) << bits) - 1;
-    const char *end = from + code_bytes(count, bits);
-    uint64_t gathered = 0;
-    uint32_t filled = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (filled < bits) {
-            const size_t left = (size_t)(end - from);
-            uint32_t more = 0;
-            memcpy(&more, from, left < sizeof more ? left : sizeof more);
-            from += left < sizeof more ? left : sizeof more;
-            gathered |= (uint64_t)more << filled;
-            filled += 32;
-        }
-        codes[i] = (uint32_t)(gathered & mask);
-        gathered >>= bits;
-        filled -= bits;
+    const size_t size = code_bytes(count, bits);
+    const size_t quick = size < 8 ? 0 : (size - 8) * 8 / bits; /* 8 bytes are there for each */
+    for (size_t i = 0; i < quick; i++) {
+        uint64_t bytes;
+        memcpy(&bytes, from + i * bits / 8, sizeof bytes);
+        codes[i] = (uint32_t)(bytes >> (i * bits % 8) & mask);
     }
-    RBT_ASSERT(from == end);
-    return gathered == 0;
+    for (size_t i = quick; i < count; i++) {
+        const size_t first = i * bits / 8;
+        uint64_t bytes = 0;
+        memcpy(&bytes, from + first, size - first < 8 ? size - first : 8);
+        codes[i] = (uint32_t)(bytes >> (i * bits % 8) & mask);
+    }
+    const size_t over = count * bits % 8;
+    return over == 0 || (uint8_t)from[size - 1] >> over == 0;
 }
 
 /* --- Writing --------------------------------------------------------------------------------- */

@@ -66,12 +66,12 @@ static int32_t largest(const struct rbt_filter_rows *rows)
 {
     const size_t count = rbt_filter_count(rows);
     const float *restrict values = rows->values;
-    const bool *restrict keep = rows->keep;
+    const uint8_t *restrict keep = rbt_filter_keep(rows);
     int32_t most = 0;
     for (size_t i = 0; i < count; i++) {
         int32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
-        bits = keep[i] ? bits & 0x7fffffff : 0;
+        bits &= 0x7fffffff & -(int32_t)keep[i];
         most = bits > most ? bits : most;
     }
     return most;
@@ -98,15 +98,16 @@ static rbt_status round_all(void *self, const struct rbt_filter_rows *rows,
         const size_t left = count - first;
         const size_t now = left < RBT_FILTER_BLOCK ? left : RBT_FILTER_BLOCK;
         float *restrict values = rows->values + first;
-        const bool *restrict keep = rows->keep + first;
+        const uint8_t *restrict keep = rbt_filter_keep(rows) + first;
         rbt_filter_randoms(rows->seed, first, random);
         RBT_FILTER_APART
         for (size_t i = 0; i < now; i++) {
-            const double x = keep[i] ? (double)values[i] : 0; /* the others may be anything */
+            /* What is not kept may be anything. */
+            const double x = (double)rbt_filter_pick_float(keep[i], values[i], 0);
             const double u = ((double)(int32_t)random[i] + 0x1p31) * 0x1p-32;
             const int32_t z = (int32_t)(x * inverse + levels + u) - levels;
-            const float rounded = (float)((z > levels ? levels : z) * step);
-            values[i] = keep[i] ? rounded : values[i];
+            const float rounded = (float)((z - (z > levels)) * step);
+            values[i] = rbt_filter_pick_float(keep[i], rounded, values[i]);
         }
     }
     return RBT_OK;

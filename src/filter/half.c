@@ -47,9 +47,9 @@ static inline uint32_t f16_of(float value)
         (size - F16_REBIAS + ((1U << (F16_DROPPED - 1)) - 1) + odd) >> F16_DROPPED;
     const uint32_t subnormal = bits_of(float_of(size) + 0.5F) - bits_of(0.5F);
     const uint32_t nan = F16_QUIET | (size >> F16_DROPPED & 0x3ff);
-    uint32_t code = size < F16_NORMAL ? subnormal : normal;
-    code = size >= F16_OVERFLOW ? F16_INFINITY : code;
-    code = size > F32_INFINITY ? nan : code;
+    uint32_t code = rbt_filter_pick(size < F16_NORMAL, subnormal, normal);
+    code = rbt_filter_pick(size >= F16_OVERFLOW, F16_INFINITY, code);
+    code = rbt_filter_pick(size > F32_INFINITY, nan, code);
     return code | (bits >> 16 & 0x8000);
 }
 
@@ -58,8 +58,8 @@ static inline float float_of_f16(uint32_t code)
     const uint32_t size = code & 0x7fff;
     const uint32_t normal = (size << F16_DROPPED) + F16_REBIAS;
     const uint32_t subnormal = bits_of((float)(int32_t)size * 0x1p-24F);
-    uint32_t bits = size < 0x400 ? subnormal : normal;
-    bits = size >= F16_INFINITY ? normal + F16_REBIAS : bits; /* the exponent of all ones again */
+    uint32_t bits = rbt_filter_pick(size < 0x400, subnormal, normal);
+    bits += F16_REBIAS & (0U - (uint32_t)(size >= F16_INFINITY)); /* all ones again */
     return float_of(bits | (code & 0x8000) << 16);
 }
 
@@ -68,7 +68,7 @@ static inline uint32_t bf16_of(float value)
     const uint32_t bits = bits_of(value);
     const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     const uint32_t nan = bits >> 16 | 0x40;
-    return (bits & 0x7fffffff) > F32_INFINITY ? nan : rounded;
+    return rbt_filter_pick((bits & 0x7fffffff) > F32_INFINITY, nan, rounded);
 }
 
 static inline float float_of_bf16(uint32_t code)
@@ -84,12 +84,12 @@ static inline float float_of_bf16(uint32_t code)
         (void)self;                                                                                \
         const size_t count = rbt_filter_count(rows);                                               \
         float *restrict values = rows->values;                                                     \
-        const bool *restrict keep = rows->keep;                                                    \
+        const uint8_t *restrict keep = rbt_filter_keep(rows);                                      \
         *code = (struct rbt_filter_code){.bits = 16};                                              \
         RBT_FILTER_APART                                                                           \
         for (size_t i = 0; i < count; i++) {                                                       \
             const float rounded = float_of_##form(form##_of(values[i]));                           \
-            values[i] = keep[i] ? rounded : values[i];                                             \
+            values[i] = rbt_filter_pick_float(keep[i], rounded, values[i]);                        \
         }                                                                                          \
         return RBT_OK;                                                                             \
     }                                                                                              \

@@ -52,14 +52,14 @@ static rbt_status choose(void *self, const struct rbt_filter_rows *rows)
     const size_t count = rbt_filter_count(rows);
     const float *restrict values = rows->values;
     const float *restrict known = rows->known;
-    bool *restrict keep = rows->keep;
+    uint8_t *restrict keep = rbt_filter_keep(rows);
     if (known == NULL || rows->turn % kkt->every == 0) {
         return RBT_OK;
     }
     RBT_FILTER_APART
     for (size_t i = 0; i < count; i++) {
         const bool is_inactive = (known[i] == 0) & (fabs((double)values[i]) <= most);
-        keep[i] = keep[i] & !is_inactive;
+        keep[i] &= !is_inactive;
     }
     return RBT_OK;
 }

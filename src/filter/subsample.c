@@ -47,13 +47,13 @@ static rbt_status select_skip(void *self, const struct rbt_filter_rows *rows)
         const size_t left = count - first;
         const size_t now = left < RBT_FILTER_BLOCK ? left : RBT_FILTER_BLOCK;
         float *restrict values = rows->values + first;
-        bool *restrict keep = rows->keep + first;
+        uint8_t *restrict keep = rbt_filter_keep(rows) + first;
         rbt_filter_randoms(rows->seed, first, random);
         RBT_FILTER_APART
         for (size_t i = 0; i < now; i++) {
             const float scaled = values[i] * factor;
-            values[i] = keep[i] ? scaled : values[i];
-            keep[i] = keep[i] & (random[i] <= last);
+            values[i] = rbt_filter_pick_float(keep[i], scaled, values[i]);
+            keep[i] &= random[i] <= last;
         }
     }
     return RBT_OK;
@@ -98,10 +98,10 @@ static rbt_status select_sample(void *self, const struct rbt_filter_rows *rows)
     const struct sample *sample = self;
     const size_t count = rbt_filter_count(rows);
     float *restrict values = rows->values;
-    bool *restrict keep = rows->keep;
+    uint8_t *restrict keep = rbt_filter_keep(rows);
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
-        keep[i] = keep[i] & (values[i] != 0); /* an update of zero need not go */
+        keep[i] &= values[i] != 0; /* an update of zero need not go */
         left += keep[i];
     }
     if (left <= sample->size) {
@@ -119,7 +119,7 @@ static rbt_status select_sample(void *self, const struct rbt_filter_rows *rows)
             const bool is_taken = keep[i] & (drawn < wanted);
             left -= keep[i];
             wanted -= is_taken;
-            values[i] = is_taken ? values[i] * factor : values[i];
+            values[i] = rbt_filter_pick_float(is_taken, values[i] * factor, values[i]);
             keep[i] = is_taken;
         }
     }

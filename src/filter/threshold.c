@@ -43,10 +43,10 @@ static rbt_status select_tiny(void *self, const struct rbt_filter_rows *rows)
     const double least = threshold->least;
     const size_t count = rbt_filter_count(rows);
     const float *restrict values = rows->values;
-    bool *restrict keep = rows->keep;
+    uint8_t *restrict keep = rbt_filter_keep(rows);
     RBT_FILTER_APART
     for (size_t i = 0; i < count; i++) {
-        keep[i] = keep[i] & !(fabs((double)values[i]) < least);
+        keep[i] &= !(fabs((double)values[i]) < least);
     }
     return RBT_OK;
 }
@@ -88,16 +88,16 @@ static rbt_status select_significant(void *self, const struct rbt_filter_rows *r
     const size_t count = rbt_filter_count(rows);
     const float *restrict values = rows->values;
     const float *restrict known = rows->known;
-    bool *restrict keep = rows->keep;
+    uint8_t *restrict keep = rbt_filter_keep(rows);
     if (threshold->is_push) {
         RBT_FILTER_APART
         for (size_t i = 0; i < count; i++) {
-            keep[i] = keep[i] & !(fabs((double)values[i]) <= least);
+            keep[i] &= !(fabs((double)values[i]) <= least);
         }
     } else if (known != NULL) {
         RBT_FILTER_APART
         for (size_t i = 0; i < count; i++) {
-            keep[i] = keep[i] & !(fabs((double)values[i] - (double)known[i]) <= least);
+            keep[i] &= !(fabs((double)values[i] - (double)known[i]) <= least);
         }
     }
     return RBT_OK;
@@ -120,7 +120,7 @@ static rbt_status select_changed(void *self, const struct rbt_filter_rows *rows)
     const size_t count = rbt_filter_count(rows);
     const float *restrict values = rows->values;
     const float *restrict known = rows->known;
-    bool *restrict keep = rows->keep;
+    uint8_t *restrict keep = rbt_filter_keep(rows);
     if (known == NULL) {
         return RBT_OK;
     }
@@ -130,7 +130,7 @@ static rbt_status select_changed(void *self, const struct rbt_filter_rows *rows)
         uint32_t there;
         memcpy(&here, &values[i], sizeof here);
         memcpy(&there, &known[i], sizeof there);
-        keep[i] = keep[i] & (here != there);
+        keep[i] &= here != there;
     }
     return RBT_OK;
 }
