@@ -88,8 +88,8 @@ static void everything_comes_back_bit_by_bit(void **state)
     static const char *const texts[] = {
         "lz4",       "zstd", "zeros", "lz4,zstd", "zeros,lz4", "zstd:9,zeros", "lz4,lz4,zstd,lz4",
         "zstd:3,lz4"};
-    static const size_t counts[] = {0, 1, 2, 7, 8, 9, 63, 64, 65, 1000, 1024, 1025, 4200};
-    static const uint64_t one_in[] = {0, 1, 2, 9, 100, 3000};
+    static const size_t counts[] = {0, 1, 7, 8, 64, 65, 1024, 1025, 4200};
+    static const uint64_t one_in[] = {0, 2, 9, 300};
     struct rbt_rng rng;
     rbt_rng_init(&rng, 7, 0, 0);
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
