@@ -286,7 +286,7 @@ static uint64_t seed_of(uint64_t seed, uint32_t i)
 
 static rbt_status select_all(rbt_chain *chain, struct rbt_filter_rows rows)
 {
-    const size_t count = rows.row_count * rows.width;
+    const size_t count = rbt_filter_count(&rows);
     const uint64_t seed = rows.seed;
     bool has_rest = false;
     for (uint32_t i = 0; i < chain->select_count; i++) {
@@ -316,12 +316,13 @@ rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
                            struct rbt_filter_code *code)
 {
     RBT_ASSERT(chain != NULL);
-    RBT_ASSERT(rows->keep != NULL);
-    const size_t count = rows->row_count * rows->width;
+    const size_t count = rbt_filter_count(rows);
     *code = (struct rbt_filter_code){.bits = 32};
     if (count == 0) {
         return RBT_OK;
     }
+    RBT_ASSERT(rows->keep != NULL);
+    RBT_ASSERT(rows->values != NULL);
     memset(rows->keep, 1, count * sizeof *rows->keep);
     rbt_status st = select_all(chain, *rows);
     const struct instance *round = &chain->round;

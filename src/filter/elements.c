@@ -339,10 +339,9 @@ size_t rbt_elements_put(const struct rbt_elements_form *form,
     RBT_ASSERT(elements->count <= UINT32_MAX);
     RBT_ASSERT(!is_coded || form->round != NULL);
     RBT_ASSERT(!is_coded || form->element_size == sizeof(float));
-    *flags = RBT_ELEMENTS_ALL;
-    if (present == 0 && elements->count > 0) {
-        *flags = RBT_ELEMENTS_NONE;
-        return 0;
+    *flags = present == 0 && elements->count > 0 ? RBT_ELEMENTS_NONE : RBT_ELEMENTS_ALL;
+    if (present == 0) {
+        return 0; /* pointers may be NULL */
     }
     char *at = is_coded ? put_head(code, to, flags) : to;
     if (present == elements->count) {
@@ -544,6 +543,9 @@ static const char *take(struct reader *reader, size_t count)
 static void get_all(struct reader *reader)
 {
     const struct rbt_chain_elements *elements = reader->elements;
+    if (elements->count == 0) {
+        return; /* pointers may be NULL */
+    }
     if (reader->code.bits == 0) {
         memcpy(elements->values, reader->at, values_bytes(reader));
         reader->at += values_bytes(reader);

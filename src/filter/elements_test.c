@@ -105,6 +105,23 @@ static void everything_comes_back_bit_by_bit(void **state)
     }
 }
 
+static void nothing_needs_no_arrays(void **state)
+{
+    (void)state;
+    rbt_chain *chain = open_chain("zeros,tiny:1,fixed:8,lz4", 4);
+    const struct rbt_chain_elements elements = {.count = 0};
+    const struct rbt_filter_rows rows = {.row_count = 0, .width = 3};
+    struct rbt_filter_code code;
+    char bytes[512];
+    char scratch[1024];
+    assert_true(rbt_chain_bound(chain, 0) <= sizeof bytes);
+    assert_ok(rbt_chain_apply(chain, &rows, &code));
+    assert_int_equal(code.bits, 32);
+    assert_int_equal(rbt_chain_put(chain, &elements, bytes, scratch), 1);
+    assert_ok(rbt_chain_get(chain, bytes, 1, &elements, scratch));
+    rbt_chain_destroy(chain);
+}
+
 static void few_elements_take_few_bytes(void **state)
 {
     (void)state;
@@ -257,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_comes_back_bit_by_bit),
+        cmocka_unit_test(nothing_needs_no_arrays),
         cmocka_unit_test(few_elements_take_few_bytes),
         cmocka_unit_test(zeros_are_a_tenth_of_the_bytes),
         cmocka_unit_test(codes_take_exactly_their_bits),
