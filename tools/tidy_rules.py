@@ -27,14 +27,14 @@ MAY_INCLUDE = {
     "store": {"base", "wire", "core", "math", "rule", "comm", "filter"},
     "net": {"base", "wire"},
     "http": {"base"},
-    "client": {"base", "wire", "core", "math", "net", "rule", "comm"},
-    "local": {"base", "wire", "core", "store", "math", "client", "comm"},
-    "server": {"base", "wire", "core", "store", "math", "net", "http", "rule", "comm"},
+    "client": {"base", "wire", "core", "math", "net", "rule", "comm", "filter"},
+    "local": {"base", "wire", "core", "store", "math", "client", "comm", "filter"},
+    "server": {"base", "wire", "core", "store", "math", "net", "http", "rule", "comm", "filter"},
     "coordinator": {"base", "wire", "core", "store", "math", "net", "http"},
     "algo": {"base", "math", "data"},
     "array": {"base", "math", "data"},
     "graph": {"base", "math", "data"},
-    "sim": {"base", "wire", "core", "store", "math", "client", "rule", "comm"},
+    "sim": {"base", "wire", "core", "store", "math", "client", "rule", "comm", "filter"},
     "cli": None,  # all
 }
 
