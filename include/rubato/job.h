@@ -121,6 +121,13 @@ struct rbt_job_stats {
     uint64_t snapshots_max;  /* most copies of a rule's state, the same */
     uint64_t early_sent;     /* rows that workers sent before the clock ended */
     uint64_t early_received; /* and received */
+    /* Of tables with filters, over a network: bytes before filters and after, of what was sent. */
+    uint64_t filter_keys_in; /* lists of keys, of updates and requests */
+    uint64_t filter_keys_out;
+    uint64_t filter_push_in; /* values of updates */
+    uint64_t filter_push_out;
+    uint64_t filter_pull_in; /* values of rows, to the workers */
+    uint64_t filter_pull_out;
 };
 
 RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);

@@ -145,6 +145,12 @@ struct rbt_table_options {
      * lack a little more than the staleness says. Reads with staleness 0 need none of that, and are
      * as without it. Nothing is sent ahead. */
     bool is_synchronised;
+    /* What makes its messages smaller, "NAME[:NUMBER...],..." (rubato/filter.h); default: nothing.
+     * All filters are for sets (rubato/set.h). Rows that are pushed or read one by one or as lists
+     * used once are only rounded and packed, and rbt_pull_range() returns them as they are. What a
+     * filter keeps back of an update stays in rbt_set_deltas(), or if it was made in place in
+     * rbt_set_values(), and is looked at again with the next push of that set. */
+    const char *filter;
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The

@@ -117,6 +117,7 @@ rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence, struc
     }
     u->sequence = sequence;
     u->is_sent = false;
+    u->code = (struct rbt_filter_code){0};
     if (buffer->last == NULL) {
         buffer->first = u;
     } else {
@@ -210,6 +211,7 @@ struct rbt_batch rbt_buffer_batch(const struct rbt_update *update, uint32_t tabl
     batch.table = table;
     batch.values = update->values;
     batch.base = update->bases == NULL ? 0 : update->bases[shard];
+    batch.code = update->code;
     batch.offsets = update->offsets;
     batch.elements = update->elements;
     return batch;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <rubato/export.h>
+#include <rubato/filter.h>
 #include <rubato/status.h>
 
 #include "client/keylist.h"
@@ -24,10 +25,11 @@ struct rbt_update {
     int64_t clock;
     bool is_sent;
     struct rbt_keylist *keys;
-    uint64_t *bases;   /* tables with a rule: by shard, the stamp that it names; else NULL */
-    char *values;      /* dense rows, or the values of elements */
-    size_t values_max; /* bytes */
-    uint32_t *offsets; /* sparse rows: count + 1; NULL for dense */
+    uint64_t *bases; /* tables with a rule: by shard, the stamp that it names; else NULL */
+    struct rbt_filter_code code; /* what codes the values have; all zeros: none */
+    char *values;                /* dense rows, or the values of elements */
+    size_t values_max;           /* bytes */
+    uint32_t *offsets;           /* sparse rows: count + 1; NULL for dense */
     uint32_t *elements;
     size_t offsets_max;
     size_t elements_max;

@@ -51,9 +51,12 @@ struct rbt_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     struct rbt_placement_map *placement;
-    char *rule;                  /* its text, with absolute path; NULL: there is none */
-    const struct rbt_rule *code; /* what it names */
-    rbt_rule_input input;        /* what it takes */
+    char *rule;                          /* its text, with absolute path; NULL: there is none */
+    const struct rbt_rule *code;         /* what it names */
+    rbt_rule_input input;                /* what it takes */
+    char *filter;                        /* its text, with absolute paths; NULL: there is none */
+    bool has_copies;                     /* filters select what is read: sets keep copies */
+    bool has_key_names;                  /* filters name lists of keys */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
     rbt_partial partial; /* what shards are told: managed tables show partial clocks */
@@ -87,6 +90,7 @@ struct rbt_portion {
     uint64_t *row_stamps;      /* the same: what the row under way holds */
     uint64_t push_count;       /* pushes of sets and lists, which rows and other sets must notice */
     uint64_t add_count;        /* updates of single rows, which sets must notice */
+    struct rbt_filtering *filtering; /* NULL: updates go as they are */
     bool is_recording;
     uint64_t *recorded;
     size_t recorded_count;
@@ -139,7 +143,7 @@ struct rbt_worker {
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
-    uint64_t set_count; /* sets made so far, to tell them apart */
+    uint64_t set_count;          /* sets made so far, to tell them apart */
     struct rbt_managed *managed; /* sets whose rows travel early */
     struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
     struct rbt_comm in;          /* and back */
@@ -247,6 +251,7 @@ struct rbt_want {
     /* Tables with a rule, by shard: the stamp of the copy that the rows replace (RBT_STAMP_NONE:
      * of none), and afterwards of the rows. NULL: nobody keeps them. */
     uint64_t *stamps;
+    uint64_t *copies; /* by shard: see struct rbt_shard_event; NULL: nobody keeps them */
 };
 
 /* The same, and of which workers the sequences applied are to be told. */

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "client/filtering.h"
 #include "client/flush.h"
 #include "client/set.h"
 
@@ -184,6 +185,53 @@ static void settle_row(const rbt_set *set, uint32_t row)
     rbt_merge_clear(table->kind, delta, table->options.width);
 }
 
+/* Applies the table's filters to the chosen rows, which are in order of `m->tagged`: what goes is
+ * in filtering->values, a row of zeros for what does not, and the rest in filtering->known. */
+static rbt_status filter_rows(struct rbt_managed *m, size_t count, struct rbt_filter_code *code)
+{
+    const rbt_set *set = m->set;
+    struct rbt_filtering *filtering = set->portion->filtering;
+    const size_t width = filtering->width;
+    const float *copy = (const float *)(set->base != NULL ? set->base : set->values);
+    rbt_status st = rbt_filtering_fit(filtering, count * width);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = (size_t)m->chosen[i] * width;
+        m->keys[i] = m->tagged[i].key;
+        memcpy(filtering->values + i * width, (const float *)set->deltas + at,
+               width * sizeof *filtering->values);
+        memcpy(filtering->known + i * width, copy + at, width * sizeof *filtering->known);
+        m->tagged[i].row = (uint32_t)i;
+    }
+    const struct rbt_filtering_rows rows = {.keys = m->keys,
+                                            .count = count,
+                                            .values = filtering->values,
+                                            .known = filtering->known,
+                                            .turn = set->turn};
+    st = rbt_filtering_apply(filtering, &rows, code);
+    for (size_t i = 0; st == RBT_OK && i < count * width; i++) {
+        filtering->known[i] = filtering->keep[i] ? 0.0F : filtering->values[i];
+        filtering->values[i] = filtering->keep[i] ? filtering->values[i] : 0.0F;
+    }
+    return st;
+}
+
+/* The same as settle_row() for a row that was filtered, number `i` of the chosen ones: the rest
+ * waits until the row changes again. */
+static void settle_filtered(const rbt_set *set, uint32_t row, size_t i)
+{
+    const rbt_table *table = set->portion->table;
+    const struct rbt_filtering *filtering = set->portion->filtering;
+    if (set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE) {
+        rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size,
+                        filtering->values + i * filtering->width, filtering->width);
+    }
+    memcpy(set->deltas + (size_t)row * table->row_size, filtering->known + i * filtering->width,
+           table->row_size);
+}
+
 /* Makes updates of the chosen rows, one for each read that they name. */
 static rbt_status emit(struct rbt_managed *m, size_t count)
 {
@@ -196,18 +244,30 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
         const uint64_t stamp = portion->stamps == NULL ? 0 : base_of(m, row, shard);
         m->tagged[i] = (struct rbt_tagged){.key = key, .stamp = stamp, .shard = shard, .row = row};
     }
-    const struct rbt_tagged_rows rows = {
+    struct rbt_tagged_rows rows = {
         .list = m->tagged, .count = count, .values = set->deltas, .keys = m->keys};
     const bool is_current = set->push_seen == portion->push_count;
+    const bool is_filtered = portion->filtering != NULL && count > 0;
+    struct rbt_filter_code code = {0};
     rbt_worker_lock(portion);
-    const rbt_status st = rbt_worker_append_tagged(set->worker, portion, &rows);
+    rbt_status st = is_filtered ? filter_rows(m, count, &code) : RBT_OK;
+    if (is_filtered) {
+        rows.values = (const char *)portion->filtering->values;
+        rows.code = &code;
+    }
+    st = st != RBT_OK ? st : rbt_worker_append_tagged(set->worker, portion, &rows);
     rbt_worker_unlock(portion);
     if (st != RBT_OK) {
         return st;
     }
     for (size_t i = 0; i < count; i++) {
-        settle_row(set, m->chosen[i]);
+        if (is_filtered) {
+            settle_filtered(set, m->chosen[i], i);
+        } else {
+            settle_row(set, m->chosen[i]);
+        }
     }
+    set->turn += is_filtered;
     portion->push_count++;
     set->push_seen = is_current ? portion->push_count : set->push_seen;
     return RBT_OK;
@@ -324,6 +384,7 @@ static void ask(struct rbt_managed *m, size_t bytes)
         event->subscription = set->subscription;
         event->applied = &m->applied[i];
         event->applied_least = NULL;
+        event->copy = NULL;
         event->stamp = set->stamps == NULL ? NULL : &m->answer_stamps[i];
     }
     m->call_count = count;

@@ -221,7 +221,8 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .applied_count = fetch->applied_count,
                       .applied_least = least,
                       .is_stable = is_limited,
-                      .stable = stable}};
+                      .stable = stable,
+                      .copy = fetch->want.copies == NULL ? NULL : &fetch->want.copies[shard]}};
         if (portion->stamps != NULL) {
             say_base(worker, portion, fetch, &worker->calls[count]);
         }

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/filtering.h"
 #include "client/flush.h"
 
 /* Copies the elements of dirty sparse rows, in order of key, into the update. */
@@ -72,6 +73,11 @@ static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
     for (size_t i = 0; !rows->is_sparse && i < rows->dirty_count; i++) {
         memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, rows->dirty[i]),
                rows->row_size);
+    }
+    st = rbt_filtering_round(portion->filtering, update);
+    if (st != RBT_OK) {
+        rbt_buffer_take_back(&portion->buffer);
+        return st;
     }
     rbt_rowcache_clean(rows);
     return RBT_OK;
@@ -149,7 +155,15 @@ static rbt_status append_rank(rbt_worker *worker, struct rbt_portion *portion,
         }
         memcpy(update->values + i * row_size, rows->values + row->row * row_size, row_size);
     }
-    return RBT_OK;
+    if (rows->code != NULL) {
+        update->code = *rows->code;
+        return RBT_OK;
+    }
+    st = rbt_filtering_round(portion->filtering, update);
+    if (st != RBT_OK) {
+        rbt_buffer_take_back(&portion->buffer);
+    }
+    return st;
 }
 
 rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_portion *portion,

@@ -19,8 +19,9 @@ struct rbt_tagged {
 struct rbt_tagged_rows {
     struct rbt_tagged *list; /* in any order; is sorted */
     size_t count;
-    const char *values; /* of row r at r * row_size */
-    uint64_t *keys;     /* (count): scratch */
+    const char *values;                 /* of row r at r * row_size */
+    uint64_t *keys;                     /* (count): scratch */
+    const struct rbt_filter_code *code; /* of values that have been filtered; NULL: they have not */
 };
 
 /* Makes updates of dense rows. On failure there are none. */

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "client/client.h"
 #include "client/exchange.h"
+#include "client/filtering.h"
 #include "client/set.h"
 
 size_t rbt_keys_find(const uint64_t *keys, size_t count, uint64_t key)
@@ -78,7 +79,7 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     const rbt_table *table = set->portion->table;
     rbt_status st = rbt_keylist_create(table->placement, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
-    if (st == RBT_OK && table->job->driver->counts_bytes) { /* names save some */
+    if (st == RBT_OK && (table->job->driver->counts_bytes || table->has_key_names)) {
         st = rbt_keylist_name(set->keys);
     }
     if (st != RBT_OK) {
@@ -96,8 +97,11 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     for (uint32_t i = 0; set->stamps != NULL && i < table->job->shard_count; i++) {
         set->stamps[i] = RBT_STAMP_NONE;
     }
+    set->copies =
+        table->has_copies ? rbt_calloc(table->job->shard_count, sizeof *set->copies) : NULL;
     if (set->values == NULL || (has_base && set->base == NULL) ||
-        (!set->is_in_place && set->deltas == NULL) || (has_stamps && set->stamps == NULL)) {
+        (!set->is_in_place && set->deltas == NULL) || (has_stamps && set->stamps == NULL) ||
+        (table->has_copies && set->copies == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a working set of %zu rows", count);
     }
     for (size_t i = 0; i < count; i++) {
@@ -168,6 +172,7 @@ void rbt_set_destroy(rbt_set *set)
         rbt_stamps_replace(set->portion->stamps, i, &set->stamps[i], RBT_STAMP_NONE);
     }
     rbt_free(set->stamps);
+    rbt_free(set->copies);
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);
@@ -237,7 +242,8 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
                              .need = rbt_worker_need(set->worker, staleness),
                              .subscription = table->is_eager && may_ask ? set->subscription : 0,
                              .asked = may_ask ? set->subscription : 0,
-                             .stamps = set->stamps};
+                             .stamps = set->stamps,
+                             .copies = set->copies};
 }
 
 void rbt_set_ask(rbt_set *set)
@@ -338,6 +344,10 @@ static rbt_status push_rows(rbt_worker *worker, struct rbt_portion *portion,
             rbt_buffer_take_back(&portion->buffer);
         } else if (bytes > 0) {
             memcpy(update->values, rows->values, bytes);
+            st = rbt_filtering_round(portion->filtering, update);
+            if (st != RBT_OK) {
+                rbt_buffer_take_back(&portion->buffer);
+            }
         }
     }
     if (st == RBT_OK && portion->stamps != NULL) {
@@ -407,6 +417,13 @@ static rbt_status append_update(rbt_set *set)
     if (set->stamps != NULL) {
         rbt_worker_list_bases(set->portion, set->stamps, update->bases);
     }
+    if (set->portion->filtering != NULL) {
+        st = rbt_filtering_take(set, update, true);
+        if (st != RBT_OK) {
+            rbt_buffer_take_back(&set->portion->buffer);
+        }
+        return st;
+    }
     if (set->is_in_place) {
         take_changes(set, update->values);
         return RBT_OK;
@@ -430,24 +447,28 @@ static rbt_status append_update(rbt_set *set)
 }
 
 /* Adds to an update of the same clock that has not been sent. */
-static void extend_update(rbt_set *set, struct rbt_update *update)
+static rbt_status extend_update(rbt_set *set, struct rbt_update *update)
 {
     const rbt_table *table = set->portion->table;
+    if (set->portion->filtering != NULL) {
+        return rbt_filtering_take(set, update, false);
+    }
     if (set->is_in_place) { /* update += values - base, without a third array */
         rbt_merge_apply(table->kind, update->values, set->values, set->elements);
         rbt_merge_subtract(table->kind.type, update->values, set->base, set->elements);
         settle_changes(set);
-        return;
+        return RBT_OK;
     }
     if (table->options.tiny > 0) {
         take_large(set, update->values);
-        return;
+        return RBT_OK;
     }
     rbt_merge_apply(table->kind, update->values, set->deltas, set->elements);
     if (set->base != NULL && shows_own(table)) {
         rbt_merge_apply(table->kind, set->base, set->deltas, set->elements);
     }
     rbt_merge_clear(table->kind, set->deltas, set->elements);
+    return RBT_OK;
 }
 
 rbt_status rbt_set_push(rbt_set *set)
@@ -465,12 +486,10 @@ rbt_status rbt_set_push(rbt_set *set)
     if (set->stamps != NULL) {
         rbt_worker_list_bases(portion, set->stamps, portion->bases);
     }
-    struct rbt_update *unsent = rbt_buffer_find_unsent(&portion->buffer, set->keys, portion->bases);
-    if (unsent != NULL) {
-        extend_update(set, unsent);
-    } else {
-        st = append_update(set);
-    }
+    const bool stays_apart = portion->filtering != NULL && portion->filtering->has_round;
+    struct rbt_update *unsent =
+        stays_apart ? NULL : rbt_buffer_find_unsent(&portion->buffer, set->keys, portion->bases);
+    st = unsent != NULL ? extend_update(set, unsent) : append_update(set);
     rbt_worker_unlock(portion);
     if (st != RBT_OK) {
         return st;

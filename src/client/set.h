@@ -28,6 +28,8 @@ struct rbt_set {
     uint64_t add_seen;  /* and its add_count */
     uint64_t push_seen; /* the portion's push_count that base accounts for */
     uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
+    uint64_t *copies;   /* by shard: names of what filters left it with; NULL: there are none */
+    uint64_t turn;      /* how often it has been filtered */
     struct rbt_managed *managed; /* NULL: its rows go when a clock ends */
 };
 

@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/filtering.h"
+#include "filter/filter.h"
 #include "rule/rule.h"
 
 enum { AUTO_START = 2 }; /* the staleness that "auto" starts from */
@@ -122,6 +124,10 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
     if (options->rule != NULL && options->rule[0] == '\0') {
         options->rule = NULL;
     }
+    if (options->filter != NULL &&
+        (options->filter[0] == '\0' || strcmp(options->filter, "none") == 0)) {
+        options->filter = NULL;
+    }
     if (options->rule != NULL && options->overlay == RBT_OVERLAY_OWN) {
         options->overlay = RBT_OVERLAY_NONE; /* what the default then is */
     }
@@ -169,7 +175,8 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .code = table->code,
                                            .name = table->name,
                                            .is_synchronised = o->is_synchronised,
-                                           .priority = table->is_managed ? &table->priority : NULL};
+                                           .priority = table->is_managed ? &table->priority : NULL,
+                                           .filter = table->filter};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,
@@ -195,6 +202,7 @@ void rbt_table_free(rbt_table *table)
     }
     rbt_free(table->processes);
     rbt_free(table->rule);
+    rbt_free(table->filter);
     rbt_placement_destroy(table->placement);
     (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
     rbt_free(table);
@@ -250,6 +258,30 @@ static rbt_status take_rule(rbt_table *table, const char *text)
     return RBT_OK;
 }
 
+/* Tries the table's filters, so that neither workers nor shards need refuse them. */
+static rbt_status take_filter(rbt_table *table, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    if (table->job->driver->ops->share != NULL) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\": filters do not work between processes yet",
+                        table->name);
+    }
+    table->filter = rbt_calloc(size, 1);
+    if (table->filter == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", table->name);
+    }
+    memcpy(table->filter, text, size);
+    struct rbt_chain_traits push = {0};
+    struct rbt_chain_traits pull = {0};
+    const struct rbt_chain_options of_push = rbt_table_chain(table, RBT_FILTER_PUSH);
+    const struct rbt_chain_options of_pull = rbt_table_chain(table, RBT_FILTER_PULL);
+    rbt_status st = rbt_chain_check(&of_push, &push);
+    st = st != RBT_OK ? st : rbt_chain_check(&of_pull, &pull);
+    table->has_copies = pull.has_select;
+    table->has_key_names = push.names_keys || pull.names_keys;
+    return st != RBT_OK ? rbt_fail_in(st, "table \"%s\"", table->name) : RBT_OK;
+}
+
 /* Whether rows of the table travel early, and which first. They may then be seen early, unless that
  * is what the consistency excludes. */
 static rbt_status manage(rbt_table *table, int64_t staleness)
@@ -295,6 +327,7 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->options = *options;
     t->options.consistency = NULL;
     t->options.rule = NULL;
+    t->options.filter = NULL;
     t->kind = (struct rbt_merge_kind){options->type, options->merge};
     t->initial = (struct rbt_initial){options->type, options->init, options->width,
                                       options->a,    options->b,    options->seed};
@@ -309,6 +342,7 @@ static rbt_status make_table(rbt_job *job, const char *name,
     st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
                               : rbt_table_reset(t);
     st = st != RBT_OK || options->rule == NULL ? st : take_rule(t, options->rule);
+    st = st != RBT_OK || options->filter == NULL ? st : take_filter(t, options->filter);
     st = st != RBT_OK ? st : manage(t, consistency.staleness);
     const struct rbt_placement_options placement = {
         .shard_count = job->shard_count, .kind = options->placement, .keys_max = options->keys_max};
@@ -336,11 +370,10 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->slack == present->slack && wanted->is_synchronised == present->is_synchronised;
 }
 
-/* Whether the table has this rule, or none. */
-static bool has_rule(const rbt_table *table, const char *text)
+/* Whether the two texts, of rules or filters, are the same; NULL: there is none. */
+static bool is_same_text(const char *wanted, const char *present)
 {
-    return text == NULL ? table->rule == NULL
-                        : table->rule != NULL && strcmp(text, table->rule) == 0;
+    return wanted == NULL ? present == NULL : present != NULL && strcmp(wanted, present) == 0;
 }
 
 /* Whether the table has this consistency; not asking for one is always right. */
@@ -360,7 +393,8 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
             continue;
         }
         if (!is_same(options, &job->tables[i]->options) ||
-            !has_rule(job->tables[i], options->rule) ||
+            !is_same_text(options->rule, job->tables[i]->rule) ||
+            !is_same_text(options->filter, job->tables[i]->filter) ||
             !has_consistency(job->tables[i], options->consistency)) {
             return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
                             name);
@@ -390,17 +424,43 @@ static void unlock(rbt_job *job)
     RBT_ASSERT(error == 0);
 }
 
+/* The table's filters with absolute paths. What is tiny waits first, as one of them. */
+static rbt_status resolve_filter(const struct rbt_table_options *options, char *filter)
+{
+    const bool has_tiny = options->tiny > 0 && options->type == RBT_F32 &&
+                          options->layout == RBT_DENSE && options->merge == RBT_MERGE_ADD;
+    const int used =
+        has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", options->tiny) : 0;
+    char resolved[RBT_FILTER_TEXT_MAX];
+    const rbt_status st = rbt_filter_resolve(options->filter, resolved);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const size_t size = strlen(resolved) + 1;
+    if ((size_t)used + size > RBT_FILTER_TEXT_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a list of filters has at most %d bytes",
+                        RBT_FILTER_TEXT_MAX - 1);
+    }
+    memcpy(filter + used, resolved, size);
+    return RBT_OK;
+}
+
 rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table_options *options,
                           rbt_table **table)
 {
     char full[RBT_CLIENT_NAME_MAX];
     char rule[RBT_RULE_TEXT_MAX];
+    char filter[RBT_FILTER_TEXT_MAX];
     struct rbt_table_options complete;
     rbt_status st = full_name(job, name, full);
     st = st != RBT_OK ? st : complete_options(full, options, &complete);
     if (st == RBT_OK && complete.rule != NULL) {
         st = rbt_rule_resolve(complete.rule, rule);
         complete.rule = rule;
+    }
+    if (st == RBT_OK && complete.filter != NULL) {
+        st = resolve_filter(&complete, filter);
+        complete.filter = filter;
     }
     if (st != RBT_OK) {
         return st;

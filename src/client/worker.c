@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mutant.h"
 #include "client/client.h"
+#include "client/filtering.h"
 
 static bool is_shared(const rbt_table *table)
 {
@@ -77,6 +78,9 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
     if (st == RBT_OK && table->rule != NULL) {
         st = make_stamps(worker, p);
     }
+    if (st == RBT_OK && table->filter != NULL) {
+        st = rbt_filtering_create(table, worker->index, &p->filtering);
+    }
     if (st != RBT_OK) {
         rbt_worker_free_portion(p);
         return st;
@@ -100,6 +104,7 @@ void rbt_worker_free_portion(struct rbt_portion *portion)
     rbt_rowcache_deinit(&portion->rows);
     rbt_buffer_deinit(&portion->buffer);
     rbt_stamps_destroy(portion->stamps);
+    rbt_filtering_destroy(portion->filtering);
     rbt_free(portion->row_stamps);
     rbt_free(portion->bases);
     rbt_free(portion->recorded);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rubato/filter.h>
+
 #define RBT_SLOT_NONE  UINT32_MAX /* the row does not exist */
 #define RBT_STAMP_NONE UINT64_MAX
 
@@ -32,6 +34,9 @@ struct rbt_batch {
      * batch counts as a message as well. */
     uint64_t base;
     uint64_t least;
+
+    /* Pushes to tables with filters: what codes the values have; all zeros: none. */
+    struct rbt_filter_code code;
 
     /* Sparse rows: the elements of position p are offsets[p] .. offsets[p+1]-1 of elements and of
      * values. NULL for dense rows. */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rubato/filter.h>
 #include <rubato/rule.h>
 #include <rubato/set.h>
 #include <rubato/table.h>
@@ -44,6 +45,12 @@ struct rbt_shard_early {
     uint64_t *keys; /* (room) */
 };
 
+/* Which elements of the rows go, for drivers that have a way to go: the reader has the others. */
+struct rbt_shard_sent {
+    bool *keep; /* (rows, width), in the order of the batch; NULL: nobody asks */
+    struct rbt_filter_code code;
+};
+
 struct rbt_priority_policy; /* comm/priority.h */
 
 /* How a table behaves at a shard. */
@@ -65,6 +72,7 @@ struct rbt_shard_table {
     const char *name;            /* of the table, for the rule */
     bool is_synchronised;        /* drivers tell workers which versions all shards have */
     const struct rbt_priority_policy *priority; /* of rows that are sent early; NULL: none are */
+    const char *filter;                         /* its text; NULL or "": none */
 };
 
 struct rbt_shard_event {
@@ -121,6 +129,13 @@ struct rbt_shard_event {
     /* The same: whether only versions below `stable` are wanted (partition synchronisation). */
     bool is_stable;
     uint64_t stable;
+
+    /* PULL, of tables with filters that select: the name of the copy of these rows that the reader
+     * has, by `asked` (0: none); the answer is a change of it, and *copy then the name of the new
+     * one. A copy with another name than the shard remembers is one that it sends nothing on.
+     * NULL: nobody keeps copies. */
+    uint64_t *copy;
+    struct rbt_shard_sent *sent; /* may be NULL; written only if the table has filters */
 
     const struct rbt_shard_table *schema; /* TABLE */
     const char *name;                     /* TABLE, for drivers that have a way to go */

@@ -312,26 +312,17 @@ static rbt_status select_all(rbt_chain *chain, struct rbt_filter_rows rows)
     return RBT_OK;
 }
 
-rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
-                           struct rbt_filter_code *code)
+/* Rounds what is kept. */
+static rbt_status round_all(const rbt_chain *chain, const struct rbt_filter_rows *rows,
+                            struct rbt_filter_code *code)
 {
-    RBT_ASSERT(chain != NULL);
-    const size_t count = rbt_filter_count(rows);
-    *code = (struct rbt_filter_code){.bits = 32};
-    if (count == 0) {
-        return RBT_OK;
-    }
-    RBT_ASSERT(rows->keep != NULL);
-    RBT_ASSERT(rows->values != NULL);
-    memset(rows->keep, 1, count * sizeof *rows->keep);
-    rbt_status st = select_all(chain, *rows);
     const struct instance *round = &chain->round;
-    if (st != RBT_OK || round->filter == NULL) {
-        return st;
+    if (round->filter == NULL) {
+        return RBT_OK;
     }
     struct rbt_filter_rows own = *rows;
     own.seed = seed_of(rows->seed, RBT_CHAIN_MAX);
-    st = round->filter->round(round->self, &own, code);
+    const rbt_status st = round->filter->round(round->self, &own, code);
     if (st != RBT_OK) {
         return rbt_fail_in(st, "filter \"%s\"", round->filter->name);
     }
@@ -340,6 +331,38 @@ rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
                         round->filter->name, code->bits);
     }
     return RBT_OK;
+}
+
+/* Sets up `keep` and `code`; false if there is nothing to do. */
+static bool prepare(const struct rbt_filter_rows *rows, struct rbt_filter_code *code)
+{
+    const size_t count = rbt_filter_count(rows);
+    *code = (struct rbt_filter_code){.bits = 32};
+    if (count == 0) {
+        return false;
+    }
+    RBT_ASSERT(rows->keep != NULL);
+    RBT_ASSERT(rows->values != NULL);
+    memset(rows->keep, 1, count * sizeof *rows->keep);
+    return true;
+}
+
+rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
+                           struct rbt_filter_code *code)
+{
+    RBT_ASSERT(chain != NULL);
+    if (!prepare(rows, code)) {
+        return RBT_OK;
+    }
+    const rbt_status st = select_all(chain, *rows);
+    return st != RBT_OK ? st : round_all(chain, rows, code);
+}
+
+rbt_status rbt_chain_round(rbt_chain *chain, const struct rbt_filter_rows *rows,
+                           struct rbt_filter_code *code)
+{
+    RBT_ASSERT(chain != NULL);
+    return prepare(rows, code) ? round_all(chain, rows, code) : RBT_OK;
 }
 
 /* --- Bytes ----------------------------------------------------------------------------------- */

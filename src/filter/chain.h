@@ -79,6 +79,10 @@ struct rbt_chain_traits rbt_chain_traits(const rbt_chain *chain); /* of NULL: no
 RBT_MUST_USE rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
                                         struct rbt_filter_code *code);
 
+/* The same with ROUND alone: for rows that are sent once, of which nothing can wait. */
+RBT_MUST_USE rbt_status rbt_chain_round(rbt_chain *chain, const struct rbt_filter_rows *rows,
+                                        struct rbt_filter_code *code);
+
 /* Elements on their way. */
 struct rbt_chain_elements {
     size_t count;

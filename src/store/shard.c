@@ -537,7 +537,7 @@ static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *
             rbt_rows_peek_sparse(table->rows, event->batches[0].keys[0]);
         event->on_elements(event->context, row.index, row.values, row.count);
     } else {
-        const void *view = event->view == NULL || table->ruling != NULL
+        const void *view = event->view == NULL || table->ruling != NULL || table->outgoing != NULL
                                ? NULL
                                : rbt_rows_view(table->rows, &event->batches[0]);
         if (table->ruling != NULL) {
@@ -583,10 +583,13 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
 static rbt_status answer_pull(rbt_shard *shard, struct rbt_shard_state *table,
                               const struct rbt_shard_event *event)
 {
-    const rbt_status st = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
+    rbt_status st = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
     if (st == RBT_OK) {
         RBT_ASSERT(table->is_open);
         answer(table, event);
+        if (table->outgoing != NULL && event->kind == RBT_SHARD_PULL) {
+            st = rbt_outgoing_filter(table->outgoing, event);
+        }
         if (table->early != NULL && event->kind == RBT_SHARD_PULL && event->early == NULL) {
             rbt_early_take_all(table->early, event->worker, event->asked);
         }
@@ -664,6 +667,9 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
         if (shard->tables[i].early != NULL) {
             rbt_early_leave(shard->tables[i].early, worker);
         }
+        if (shard->tables[i].outgoing != NULL) {
+            rbt_outgoing_leave(shard->tables[i].outgoing, worker);
+        }
     }
     settle_rules(shard);
     rbt_error_restore(&why);
@@ -730,6 +736,9 @@ static void reset(rbt_shard *shard)
         }
         if (table->early != NULL) {
             rbt_early_reset(table->early);
+        }
+        if (table->outgoing != NULL) {
+            rbt_outgoing_reset(table->outgoing);
         }
     }
 }

@@ -11,6 +11,7 @@
 #include "core/vclock.h"
 #include "store/bins.h"
 #include "store/early.h"
+#include "store/outgoing.h"
 #include "store/ruling.h"
 #include "store/shard.h"
 
@@ -21,10 +22,12 @@ struct rbt_shard_state {
     int64_t staleness;
     bool is_synchronised;
     rbt_row_store *rows;
-    rbt_ruling *ruling;  /* NULL: updates are merged */
-    rbt_early *early;    /* NULL: nothing is sent early */
-    rbt_vclock *arrived; /* per worker: highest sequence that has come, by range */
-    uint64_t *applied;   /* per worker: highest sequence that is visible */
+    rbt_ruling *ruling;     /* NULL: updates are merged */
+    rbt_early *early;       /* NULL: nothing is sent early */
+    char *filter;           /* its text; NULL: none */
+    rbt_outgoing *outgoing; /* NULL: rows go as they are */
+    rbt_vclock *arrived;    /* per worker: highest sequence that has come, by range */
+    uint64_t *applied;      /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
     void *scratch;          /* one row, for bins that are packed */
     size_t pending_missing; /* within a PUSH: rows that the batches prepared so far will create,

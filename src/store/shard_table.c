@@ -16,10 +16,40 @@ void rbt_shard_close_table(struct rbt_shard_state *table)
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
     rbt_vclock_destroy(table->arrived);
+    rbt_outgoing_destroy(table->outgoing);
+    rbt_free(table->filter);
     rbt_early_destroy(table->early);
     rbt_ruling_destroy(table->ruling);
     rbt_rows_destroy(table->rows);
     *table = (struct rbt_shard_state){0};
+}
+
+/* Puts the table's filters to work, if it has any. */
+static rbt_status open_filter(const rbt_shard *shard, struct rbt_shard_state *table,
+                              const struct rbt_shard_table *schema)
+{
+    RBT_ASSERT(table->is_open);
+    RBT_ASSERT(table->filter == NULL);
+    if (schema->filter == NULL || schema->filter[0] == '\0') {
+        return RBT_OK;
+    }
+    const size_t size = strlen(schema->filter) + 1;
+    table->filter = rbt_calloc(size, 1);
+    if (table->filter == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
+    }
+    memcpy(table->filter, schema->filter, size);
+    const struct rbt_outgoing_options options = {.schema = schema,
+                                                 .worker_count = shard->options.worker_count};
+    return rbt_outgoing_create(&options, &table->outgoing);
+}
+
+/* Whether the table has this text. */
+static bool has_filter(const struct rbt_shard_state *table, const char *text)
+{
+    RBT_ASSERT(table->is_open);
+    RBT_ASSERT(table->filter == NULL || table->filter[0] != '\0');
+    return strcmp(table->filter == NULL ? "" : table->filter, text == NULL ? "" : text) == 0;
 }
 
 rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *table,
@@ -55,6 +85,10 @@ rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *
             return st;
         }
     }
+    st = open_filter(shard, table, schema);
+    if (st != RBT_OK) {
+        return st;
+    }
     table->applied = rbt_calloc(shard->options.worker_count, sizeof *table->applied);
     if (schema->layout == RBT_DENSE) {
         table->scratch = rbt_calloc(schema->width, rbt_merge_size(schema->type));
@@ -75,7 +109,8 @@ bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_
     RBT_ASSERT(table->is_open);
     const bool has_rule = table->ruling != NULL;
     if (has_rule != (schema->code != NULL) ||
-        (has_rule && !rbt_ruling_has_text(table->ruling, schema->rule))) {
+        (has_rule && !rbt_ruling_has_text(table->ruling, schema->rule)) ||
+        !has_filter(table, schema->filter)) {
         return false;
     }
     return own->kind.type == schema->type && own->kind.merge == schema->merge &&
@@ -149,6 +184,7 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         stats->held += table->bins.count;
         stats->bytes += rbt_rows_bytes(table->rows);
         stats->bytes += table->early == NULL ? 0 : rbt_early_bytes(table->early);
+        stats->bytes += table->outgoing == NULL ? 0 : rbt_outgoing_bytes(table->outgoing);
         if (table->ruling == NULL) {
             continue;
         }
