@@ -31,7 +31,10 @@ enum rbt_pull {
     RBT_PULL_PRINTED,   /* one clock later, as the paper on heterogeneous clusters prints it (E9) */
 };
 
-enum { RBT_TRAIN_RULE_MAX = 1024 }; /* bytes of a rule with all its parameters */
+enum {
+    RBT_TRAIN_RULE_MAX = 1024,   /* bytes of a rule with all its parameters */
+    RBT_TRAIN_FILTER_MAX = 1024, /* bytes of a list of filters */
+};
 
 /* The options of every `train` (cli.md); filled in by the command line. */
 struct rbt_train_options {
@@ -52,6 +55,7 @@ struct rbt_train_options {
     double tiny;          /* updates smaller than this wait; NaN: as fits the rule */
     double bandwidth;     /* bytes per second that a node may use to send rows early; 0: none */
     const char *priority; /* which go first */
+    const char *filter;   /* of the parameters' messages (rubato/filter.h), or NULL: none */
     int64_t seed;
     const char *model;          /* path, or NULL */
     double target;              /* NaN: none */
@@ -104,7 +108,8 @@ struct rbt_train_summary {
     double epochs;
     int64_t clocks;
     struct rbt_job_stats stats;
-    char rule[RBT_TRAIN_RULE_MAX]; /* with the parameters that it was given; "" for none */
+    char rule[RBT_TRAIN_RULE_MAX];     /* with the parameters that it was given; "" for none */
+    char filter[RBT_TRAIN_FILTER_MAX]; /* the same */
     uint64_t digest;
     bool is_interrupted; /* stopped early by the observer; no model was written */
 };

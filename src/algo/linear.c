@@ -279,6 +279,41 @@ static rbt_status give_parameters(struct rbt_rules *rules, double lr)
     return st;
 }
 
+/* Whether "kkt" needs no number because the penalty is known; without data. */
+static rbt_status check_kkt(const struct rbt_linear_job *linear)
+{
+    const struct rbt_rules *rules = &linear->rules;
+    const bool has_penalty =
+        has_own_penalty(rules) && (linear->config.l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0);
+    if (!rbt_rules_has_bare(rules->filter, "kkt") || has_penalty) {
+        return RBT_OK;
+    }
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "the filter \"kkt\" is for gradients of a problem with an L1 penalty");
+    return rbt_fail_hint(st, "Give --l1 and --rule prox or --rule ftrl, or the penalty itself: "
+                             "kkt:0.01.");
+}
+
+/* Tells "kkt" the penalty, in the units of what all workers push in a clock. Of "prox", which takes
+ * its part of it with every update, that is exactly where a weight of zero stays zero. */
+static rbt_status settle_kkt(struct rbt_linear_job *linear)
+{
+    struct rbt_rules *rules = &linear->rules;
+    if (!rbt_rules_has_bare(rules->filter, "kkt")) {
+        return RBT_OK;
+    }
+    const double n = (double)linear->examples.count;
+    const double all =
+        linear->config.l1 * linear->gradient_factor * n / (double)linear->clocks_per_epoch;
+    const double lambda = rbt_rules_is(rules, "prox")
+                              ? rbt_rules_number(rules, "l1", 0) * (double)linear->worker_count
+                              : all;
+    char filter[RBT_TRAIN_FILTER_MAX];
+    const rbt_status st = rbt_rules_complete(rules->filter, "kkt", lambda, filter);
+    memcpy(rules->filter, filter, sizeof filter);
+    return st;
+}
+
 /* What the options say about the rule, before data is read. */
 static rbt_status settle_rule(struct rbt_linear_job *linear)
 {
@@ -288,6 +323,7 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
     if (st == RBT_OK) {
         st = rbt_rules_combine(rules, &config->combine);
     }
+    st = st != RBT_OK ? st : check_kkt(linear);
     if (st != RBT_OK) {
         return st;
     }
@@ -300,6 +336,7 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
         linear->rate = (struct rbt_training_rate){(enum rbt_schedule)config->schedule, config->lr,
                                                   config->decay};
         linear->bias_rules = *rules;
+        linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
         return RBT_OK;
     }
     if (config->l1 > 0 && !has_own_penalty(rules)) {
@@ -311,6 +348,7 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
     linear->bias_rules = *rules;
     rbt_rules_drop(&linear->bias_rules, "l1");
     rbt_rules_drop(&linear->bias_rules, "l2");
+    linear->bias_rules.filter[0] = '\0';
     return st != RBT_OK ? st : rbt_rules_check(rules, 1);
 }
 
@@ -354,6 +392,7 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
         training->examples = linear->examples.count;
         st = settle_penalty(linear, training->epochs);
     }
+    st = st != RBT_OK ? st : settle_kkt(linear);
     return st != RBT_OK ? st : rbt_training_run(training, summary);
 }
 

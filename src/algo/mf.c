@@ -98,6 +98,9 @@ static rbt_status open_tables(void *context, rbt_job *job)
     if (mf->rules.has_gradients) {
         rbt_rules_apply(&mf->rules, &factors);
         rbt_rules_apply(&mf->rules, &biases);
+    } else if (mf->rules.filter[0] != '\0') {
+        factors.filter = mf->rules.filter;
+        biases.filter = mf->rules.filter;
     }
     rbt_status st = rbt_table_open(job, "users", &factors, &mf->users);
     if (st == RBT_OK) {
@@ -214,6 +217,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     rbt_status st = RBT_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && st == RBT_OK; i++) {
         st = rbt_replica_open(worker, &all[i].rows, all[i].replica);
+        all[i].replica->is_filtered = mf->rules.filter[0] != '\0';
         if (st == RBT_OK && mf->rules.has_gradients) {
             st = rbt_set_manage(all[i].replica->set);
         }

@@ -47,6 +47,7 @@ void rbt_replica_close(struct rbt_replica *replica)
     rbt_free(replica->scales);
     rbt_free(replica->moves);
     rbt_free(replica->moved);
+    rbt_free(replica->rest);
     rbt_free(replica->rates);
     rbt_free(replica->before);
     rbt_set_destroy(replica->set);
@@ -127,6 +128,31 @@ static rbt_status push_few(struct rbt_replica *replica, float *deltas, bool *is_
     return rbt_push(replica->worker, replica->rows.table, &rows);
 }
 
+/* Pushes the set's deltas. What filters keep back is put aside, so that the deltas are the next
+ * ones' alone, and added to them then. */
+static rbt_status push_set(struct rbt_replica *replica)
+{
+    if (!replica->is_filtered) {
+        return rbt_set_push(replica->set);
+    }
+    const size_t count = replica->count * replica->width;
+    if (replica->rest == NULL) {
+        replica->rest = rbt_calloc(count, sizeof *replica->rest);
+    }
+    if (replica->rest == NULL) {
+        return no_memory(replica->count);
+    }
+    float *deltas = rbt_set_deltas(replica->set);
+    for (size_t i = 0; i < count; i++) {
+        deltas[i] += replica->rest[i];
+    }
+    const rbt_status st = rbt_set_push(replica->set);
+    deltas = rbt_set_deltas(replica->set); /* may be elsewhere */
+    memcpy(replica->rest, deltas, count * sizeof *deltas);
+    memset(deltas, 0, count * sizeof *deltas);
+    return st;
+}
+
 rbt_status rbt_replica_push(struct rbt_replica *replica)
 {
     const struct rbt_difference difference = {.now = replica->values,
@@ -140,7 +166,7 @@ rbt_status rbt_replica_push(struct rbt_replica *replica)
     const rbt_status st = replica->is_plain && replica->width == 1 && replica->count >= FEW
                               ? push_few(replica, deltas, &is_sent)
                               : RBT_OK;
-    return st != RBT_OK || is_sent ? st : rbt_set_push(replica->set);
+    return st != RBT_OK || is_sent ? st : push_set(replica);
 }
 
 float *rbt_replica_gradient(struct rbt_replica *replica)
@@ -150,7 +176,7 @@ float *rbt_replica_gradient(struct rbt_replica *replica)
 
 rbt_status rbt_replica_push_gradient(struct rbt_replica *replica)
 {
-    return rbt_set_push(replica->set);
+    return push_set(replica);
 }
 
 rbt_status rbt_replica_add_usage(rbt_worker *worker, const struct rbt_replica_rows *rows,

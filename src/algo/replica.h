@@ -39,9 +39,11 @@ struct rbt_replica {
     rbt_worker *worker;
     rbt_set *set;
     struct rbt_replica_rows rows;
-    bool is_plain;   /* the caller's to set: the table has no rule, and few moves are sent alone */
-    uint64_t *moved; /* keys of such moves: (count / 4 + 1), or NULL before the first */
-    float *moves;    /* (count / 4 + 1) */
+    bool is_plain;    /* the caller's to set: the table has no rule, and few moves are sent alone */
+    bool is_filtered; /* the same: filters may leave a rest of a push for the next one */
+    float *rest;      /* (count, width), or NULL before there is one */
+    uint64_t *moved;  /* keys of such moves: (count / 4 + 1), or NULL before the first */
+    float *moves;     /* (count / 4 + 1) */
     size_t count;
     size_t width;
     float *values;   /* (count, width): the caller's to change */

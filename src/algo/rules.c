@@ -1,8 +1,9 @@
-/* algo/rules.c - what --rule asks of an algorithm. */
+/* algo/rules.c - what --rule and --filter ask of an algorithm. */
 #include "algo/rules.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algo/replica.h"
@@ -36,6 +37,12 @@ rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_ru
 {
     const char *text = options->rule;
     *rules = (struct rbt_rules){.options = options};
+    const char *filter = options->filter == NULL ? "" : options->filter;
+    if (strlen(filter) >= sizeof rules->filter) {
+        return rbt_fail(RBT_E_INVALID, "the list of filters is too long: %zu bytes",
+                        strlen(filter));
+    }
+    memcpy(rules->filter, filter, strlen(filter) + 1);
     rules->is_plain = text == NULL || strcmp(text, "add") == 0;
     if (rules->is_plain) {
         return check_synchronised(rules, RBT_PARTS_NONE);
@@ -72,6 +79,61 @@ bool rbt_rules_has(const struct rbt_rules *rules, const char *parameter)
         at += at[whole] == ',' ? whole + 1 : whole;
     }
     return false;
+}
+
+double rbt_rules_number(const struct rbt_rules *rules, const char *parameter, double fallback)
+{
+    const size_t size = strlen(parameter);
+    const char *at = parameters_of(rules->text);
+    while (*at != '\0') {
+        const size_t whole = strcspn(at, ",");
+        if (strcspn(at, "=,") == size && memcmp(at, parameter, size) == 0 && at[size] == '=') {
+            return strtod(at + size + 1, NULL);
+        }
+        at += at[whole] == ',' ? whole + 1 : whole;
+    }
+    return fallback;
+}
+
+/* Whether the first piece of a list is the filter without numbers; its size. */
+static bool is_bare(const char *text, const char *filter, size_t *size)
+{
+    *size = strcspn(text, ",");
+    const bool is_one_way = strncmp(text, "push.", 5) == 0 || strncmp(text, "pull.", 5) == 0;
+    const char *name = text + (is_one_way ? 5 : 0);
+    const size_t length = *size - (size_t)(name - text);
+    return length == strlen(filter) && memcmp(name, filter, length) == 0;
+}
+
+bool rbt_rules_has_bare(const char *text, const char *filter)
+{
+    size_t size = 0;
+    for (; *text != '\0'; text += size + (text[size] == ',' ? 1 : 0)) {
+        if (is_bare(text, filter, &size)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+rbt_status rbt_rules_complete(const char *text, const char *filter, double value, char *to)
+{
+    size_t size = 0;
+    size_t used = 0;
+    to[0] = '\0';
+    for (; *text != '\0'; text += size + (text[size] == ',' ? 1 : 0)) {
+        char number[32] = "";
+        if (is_bare(text, filter, &size)) {
+            snprintf(number, sizeof number, ":%.9g", value);
+        }
+        const int added = snprintf(to + used, RBT_TRAIN_FILTER_MAX - used, "%.*s%s%s", (int)size,
+                                   text, number, text[size] == ',' ? "," : "");
+        used += (size_t)added;
+        if (added < 0 || used >= RBT_TRAIN_FILTER_MAX) {
+            return rbt_fail(RBT_E_INVALID, "the list of filters is too long");
+        }
+    }
+    return RBT_OK;
 }
 
 rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter, double value)
@@ -153,6 +215,7 @@ rbt_status rbt_rules_check(const struct rbt_rules *rules, uint32_t width)
 
 void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table)
 {
+    table->filter = rules->filter[0] == '\0' ? NULL : rules->filter;
     if (rules->is_plain) {
         return;
     }

@@ -1,4 +1,5 @@
-/* algo/rules.h - what --rule asks of an algorithm: which updates to push, and into what tables.
+/* algo/rules.h - what --rule and --filter ask of an algorithm: which updates to push, and into what
+ * tables.
  *
  * A rule that takes moves is for workers that train a copy of their own and push how far it has
  * moved; the rule weighs the moves, so that nothing else may (--combine sum). A rule that takes
@@ -23,6 +24,7 @@ struct rbt_rules {
     const struct rbt_train_options *options;
     char name[32]; /* of a rule that comes with Rubato, or "" */
     char text[RBT_TRAIN_RULE_MAX];
+    char filter[RBT_TRAIN_FILTER_MAX]; /* "": none */
 };
 
 /* What the options say. Fails with RBT_E_INVALID if there is no such rule. */
@@ -62,7 +64,18 @@ RBT_MUST_USE rbt_status rbt_rules_combine(const struct rbt_rules *rules, int32_t
 /* Whether the text, as it is now, is right for rows of this width. Fails with RBT_E_INVALID. */
 RBT_MUST_USE rbt_status rbt_rules_check(const struct rbt_rules *rules, uint32_t width);
 
-/* Makes a table of parameters one with this rule; the text must stay where it is. */
+/* The number that the text gives the parameter, or `fallback`. */
+double rbt_rules_number(const struct rbt_rules *rules, const char *parameter, double fallback);
+
+/* Whether the filters have one with this name and no numbers; and gives each of them one. `text` is
+ * a list of filters, `to` has room for RBT_TRAIN_FILTER_MAX. Fails with RBT_E_INVALID if it gets
+ * too long. */
+bool rbt_rules_has_bare(const char *text, const char *filter);
+RBT_MUST_USE rbt_status rbt_rules_complete(const char *text, const char *filter, double value,
+                                           char *to);
+
+/* Makes a table of parameters one with this rule and these filters; the texts must stay where they
+ * are. */
 void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table);
 
 #endif

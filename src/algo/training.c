@@ -461,6 +461,7 @@ static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summ
                                    .digest = rbt_model_digest(&run->model),
                                    .is_interrupted = run->is_interrupted};
     memcpy(summary->rule, run->training->rules->text, sizeof summary->rule);
+    memcpy(summary->filter, run->training->rules->filter, sizeof summary->filter);
     rbt_job_stats(job, &summary->stats);
     const uint64_t updates = summary->stats.updates;
     summary->examples_per_s = seconds > 0 ? (double)summary->examples / seconds : 0.0;

@@ -2,11 +2,10 @@
  * (rule/help.c); here it is laid out, and put in an order to choose by. */
 #include "cli/rule_line.h"
 
-#include <string.h>
-
+#include "cli/wrap.h"
 #include "rule/rule.h"
 
-enum { WIDTH = 80, INDENT = 4, COLUMN = 14 };
+enum { INDENT = 4, COLUMN = 14 };
 
 static const char before[] =
     "Usage: rubato train ALGO --rule NAME[:parameter=value,...] ...\n"
@@ -34,33 +33,13 @@ static const char after[] =
     "  rubato train mf --data ratings.csv --rule adarev:lr=0.2\n"
     "  rubato train linear --data train.svm --rule ftrl --l1 1e-5\n";
 
-/* Prints sentences, starting at column `at` of a line, further lines indented as far. */
-static void wrap(FILE *out, const char *text, size_t at)
-{
-    size_t column = at;
-    while (*text != '\0') {
-        const size_t size = strcspn(text, " ");
-        if (column > at && column + 1 + size > WIDTH) {
-            fprintf(out, "\n%*s", (int)at, "");
-            column = at;
-        } else if (column > at) {
-            fputc(' ', out);
-            column++;
-        }
-        fprintf(out, "%.*s", (int)size, text);
-        column += size;
-        text += size + (text[size] == ' ' ? 1 : 0);
-    }
-    fputc('\n', out);
-}
-
 static void print_parameters(FILE *out, const struct rbt_rule_parameter *parameters)
 {
     for (; parameters->name != NULL; parameters++) {
         const int used = fprintf(out, "%*s%s=%s", INDENT, "", parameters->name, parameters->value);
         const int gap = used + 2 > INDENT + COLUMN ? 2 : INDENT + COLUMN - used;
         fprintf(out, "%*s", gap, "");
-        wrap(out, parameters->help, (size_t)(used + gap));
+        rbt_wrap(out, parameters->help, (size_t)(used + gap));
     }
 }
 
@@ -72,12 +51,12 @@ static void print_rule(FILE *out, const struct rbt_rule *rule)
         rbt_rule_check(rule->name, 1, &needs) == RBT_OK && needs.input == RBT_RULE_GRADIENTS;
     fprintf(out, "\n%s, takes %s\n%*s", rule->name, has_gradients ? "gradients" : "moves", INDENT,
             "");
-    wrap(out, rule->summary, INDENT);
+    rbt_wrap(out, rule->summary, INDENT);
     if (help != NULL) {
         fprintf(out, "%*s", INDENT, "");
-        wrap(out, help->choose, INDENT);
+        rbt_wrap(out, help->choose, INDENT);
         fprintf(out, "%*s", INDENT, "");
-        wrap(out, help->formula, INDENT);
+        rbt_wrap(out, help->formula, INDENT);
         print_parameters(out, help->parameters);
     }
 }

@@ -39,6 +39,12 @@ static void add_simulation(struct rbt_json *json, const struct rbt_summary *summ
     rbt_json_count(json, "nodes_lost", simulation->nodes_lost);
 }
 
+/* Whether anything has gone through filters on its way. */
+static bool has_filter_bytes(const struct rbt_job_stats *stats)
+{
+    return stats->filter_keys_in > 0 || stats->filter_push_in > 0 || stats->filter_pull_in > 0;
+}
+
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible)
 {
@@ -79,6 +85,15 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
+    rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
+    if (has_filter_bytes(stats)) {
+        rbt_json_count(json, "filter_keys_in_bytes", stats->filter_keys_in);
+        rbt_json_count(json, "filter_keys_out_bytes", stats->filter_keys_out);
+        rbt_json_count(json, "filter_push_in_bytes", stats->filter_push_in);
+        rbt_json_count(json, "filter_push_out_bytes", stats->filter_push_out);
+        rbt_json_count(json, "filter_pull_in_bytes", stats->filter_pull_in);
+        rbt_json_count(json, "filter_pull_out_bytes", stats->filter_pull_out);
+    }
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);
     rbt_json_count(json, "rule_bytes_max", stats->rule_bytes_max);
@@ -117,6 +132,28 @@ static void print_rule(FILE *out, const struct rbt_train_summary *train)
             "  servers    %s, of which the rule %s; %" PRIu64 " versions and %" PRIu64
             " snapshots at most\n",
             a, b, stats->versions_max, stats->snapshots_max);
+}
+
+static void print_saving(FILE *out, const char *what, uint64_t before, uint64_t after)
+{
+    char a[RBT_TEXT_SHORT];
+    char b[RBT_TEXT_SHORT];
+    rbt_text_from_bytes((double)before, a);
+    rbt_text_from_bytes((double)after, b);
+    fprintf(out, "%s %s to %s", what, a, b);
+}
+
+/* Which filters, and what they have saved where messages travel. */
+static void print_filter(FILE *out, const struct rbt_train_summary *train)
+{
+    const struct rbt_job_stats *stats = &train->stats;
+    fprintf(out, "  filters    %s\n", train->filter);
+    if (has_filter_bytes(stats)) {
+        print_saving(out, "             keys", stats->filter_keys_in, stats->filter_keys_out);
+        print_saving(out, ", push", stats->filter_push_in, stats->filter_push_out);
+        print_saving(out, ", pull", stats->filter_pull_in, stats->filter_pull_out);
+        fputc('\n', out);
+    }
 }
 
 /* What the simulated network did, and how the workers' time was divided; what follows their leaving
@@ -175,6 +212,9 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
     fprintf(out, "  traffic    %s sent, %s received\n", a, b);
     if (train->rule[0] != '\0') {
         print_rule(out, train);
+    }
+    if (train->filter[0] != '\0') {
+        print_filter(out, train);
     }
     if (summary->simulation != NULL) {
         print_simulation(out, summary);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "algo/rules.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
+#include "filter/chain.h"
 
 enum { STALENESS_MAX = 1000000 };
 
@@ -135,10 +137,28 @@ static rbt_status check_rule(const char *rule)
     return rule == NULL ? RBT_OK : rbt_rule_check(rule, 1, &needs);
 }
 
+/* Before data is read. Some algorithms know what "kkt" needs. */
+static rbt_status check_filter(const char *filter)
+{
+    char complete[RBT_TRAIN_FILTER_MAX];
+    rbt_status st = RBT_OK;
+    if (filter == NULL) {
+        return RBT_OK;
+    }
+    st = rbt_rules_complete(filter, "kkt", 1, complete);
+    const struct rbt_chain_options chain = {
+        .text = complete, .width = 1, .element_size = 4, .is_real = true, .worker_count = 1};
+    st = st != RBT_OK ? st : rbt_chain_check(&chain, NULL);
+    return st == RBT_OK
+               ? st
+               : rbt_fail_hint(rbt_fail_in(st, "option \"--filter\""), "See \"--filter help\".");
+}
+
 rbt_status rbt_train_check(const struct rbt_train_request *request)
 {
     rbt_status st = check_consistency(request->options.consistency);
     st = st != RBT_OK ? st : check_rule(request->options.rule);
+    st = st != RBT_OK ? st : check_filter(request->options.filter);
     st = st != RBT_OK ? st : check_inputs(request);
     return st != RBT_OK ? st : check_outputs(request);
 }

@@ -8,6 +8,7 @@
 #include "algo/algo.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "cli/filter_line.h"
 #include "cli/names.h"
 #include "cli/rule_line.h"
 
@@ -110,6 +111,12 @@ static const struct rbt_option train_options[] = {
      .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative, or "
              "a shared object of your own (examples/priority.c).",
      .offset = AT(options.priority)},
+    {.name = "filter",
+     .type = RBT_OPTION_TEXT,
+     .unit = "F[:x],...",
+     .help = "What makes messages smaller: keys, significant:0.001, fixed:8, lz4, ..., or "
+             "./yours.so; \"--filter help\" explains them.",
+     .offset = AT(options.filter)},
     {.name = "seed",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -174,8 +181,8 @@ struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
 void rbt_train_line_help(const struct rbt_train_line *line)
 {
     const struct rbt_algo *algo = line->request.algo;
-    if (line->wants_rules) {
-        rbt_rule_line_help(stdout);
+    if (line->wants_rules || line->wants_filters) {
+        (line->wants_rules ? rbt_rule_line_help : rbt_filter_line_help)(stdout);
         return;
     }
     printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n\nOptions of %s:\n\n",
@@ -209,6 +216,23 @@ static const struct rbt_algo *find_algo(const char *name)
     return NULL;
 }
 
+/* Other processes may be elsewhere: paths become absolute. */
+static rbt_status resolve(struct rbt_train_line *line)
+{
+    struct rbt_train_options *options = &line->request.options;
+    rbt_status st = RBT_OK;
+    if (options->rule != NULL) {
+        st = rbt_rule_resolve(options->rule, line->rule);
+        options->rule = line->rule;
+    }
+    if (st == RBT_OK && options->filter != NULL) {
+        const bool is_none = strcmp(options->filter, "none") == 0;
+        st = rbt_filter_resolve(is_none ? "" : options->filter, line->filter);
+        options->filter = is_none ? NULL : line->filter;
+    }
+    return st;
+}
+
 rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_line *line)
 {
     *line = (struct rbt_train_line){0};
@@ -239,11 +263,10 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     }
     line->wants_rules = !arguments.wants_help && line->request.options.rule != NULL &&
                         strcmp(line->request.options.rule, "help") == 0;
-    line->wants_help = arguments.wants_help || line->wants_rules;
-    if (!line->wants_help && line->request.options.rule != NULL) {
-        st = rbt_rule_resolve(line->request.options.rule, line->rule);
-        line->request.options.rule = line->rule;
-    }
+    line->wants_filters = !arguments.wants_help && line->request.options.filter != NULL &&
+                          strcmp(line->request.options.filter, "help") == 0;
+    line->wants_help = arguments.wants_help || line->wants_rules || line->wants_filters;
+    st = line->wants_help ? RBT_OK : resolve(line);
     if (st != RBT_OK) {
         rbt_train_line_free(line);
         return st;

@@ -14,6 +14,7 @@
 
 #include "base/option.h"
 #include "cli/train.h"
+#include "filter/filter.h"
 #include "rule/rule.h"
 
 enum { RBT_TRAIN_LINE_TABLES = 2 };
@@ -24,8 +25,10 @@ struct rbt_train_line {
     void *config;                                          /* owned; the algorithm's options */
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
-    bool wants_rules;             /* the help is to be about rules: --rule help */
-    char rule[RBT_RULE_TEXT_MAX]; /* with an absolute path */
+    bool wants_rules;                 /* the help is to be about rules: --rule help */
+    bool wants_filters;               /* the same: --filter help */
+    char rule[RBT_RULE_TEXT_MAX];     /* with an absolute path */
+    char filter[RBT_FILTER_TEXT_MAX]; /* the same */
 };
 
 /* Reads the algorithm and its options. On success the caller frees the line. The request prints to
