@@ -141,17 +141,14 @@ static rbt_status check_rule(const char *rule)
 static rbt_status check_filter(const char *filter)
 {
     char complete[RBT_TRAIN_FILTER_MAX];
-    rbt_status st = RBT_OK;
     if (filter == NULL) {
         return RBT_OK;
     }
-    st = rbt_rules_complete(filter, "kkt", 1, complete);
+    rbt_status st = rbt_rules_complete(filter, "kkt", 1, complete);
     const struct rbt_chain_options chain = {
         .text = complete, .width = 1, .element_size = 4, .is_real = true, .worker_count = 1};
     st = st != RBT_OK ? st : rbt_chain_check(&chain, NULL);
-    return st == RBT_OK
-               ? st
-               : rbt_fail_hint(rbt_fail_in(st, "option \"--filter\""), "See \"--filter help\".");
+    return st == RBT_OK ? st : rbt_fail_in(st, "option \"--filter\"");
 }
 
 rbt_status rbt_train_check(const struct rbt_train_request *request)

@@ -19,11 +19,11 @@
 #include "core/members.h"
 #include "core/session.h"
 #include "math/merge.h"
+#include "sim/agenda.h"
 #include "sim/fiber.h"
 #include "sim/inspect.h"
 #include "sim/message.h"
 #include "sim/network.h"
-#include "sim/agenda.h"
 #include "sim/trace.h"
 #include "store/shard.h"
 
@@ -156,6 +156,7 @@ typedef struct rbt_sim_cluster {
     struct rbt_sim_worker *running; /* whose fiber it is, or NULL */
     struct rbt_message_table *tables;
     uint32_t table_max;
+    bool has_filters;                    /* some table has */
     struct rbt_session_effect *released; /* scratch: the outbox of a session */
     struct rbt_envelope *spare;          /* to be used again */
     struct rbt_message_pool pool;        /* the same for short messages */

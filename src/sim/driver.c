@@ -15,6 +15,7 @@
 #include "rule/rule.h"
 #include "sim/cluster.h"
 #include "sim/stable.h"
+#include "sim/weigh.h"
 
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
 #define STUCK_TIME   rbt_sim_time(3600.0) /* see stuck_after; plus 1000 times the way */
@@ -26,7 +27,7 @@ static rbt_sim_cluster *cluster_of(rbt_driver *driver)
 
 /* --- Steps ----------------------------------------------------------------------------------- */
 
-static void note_table(rbt_sim_cluster *cluster, const struct rbt_shard_event *event)
+static rbt_status note_table(rbt_sim_cluster *cluster, const struct rbt_shard_event *event)
 {
     const struct rbt_shard_table *schema = event->schema;
     struct rbt_message_table *table = &cluster->tables[event->table];
@@ -38,6 +39,17 @@ static void note_table(rbt_sim_cluster *cluster, const struct rbt_shard_event *e
     if (cluster->table_count <= event->table) {
         cluster->table_count = event->table + 1;
     }
+    const char *filter = schema->filter == NULL ? "" : schema->filter;
+    if (table->weigher != NULL && rbt_weigher_has_text(table->weigher, filter)) {
+        return RBT_OK;
+    }
+    rbt_weigher_destroy(table->weigher); /* of a table that could not be opened */
+    table->weigher = NULL;
+    if (filter[0] == '\0') {
+        return RBT_OK;
+    }
+    cluster->has_filters = true;
+    return rbt_weigher_create(schema, cluster->worker_count, &table->weigher);
 }
 
 /* Opens a table at a server, or changes its staleness. */
@@ -47,9 +59,10 @@ static rbt_status step_table(rbt_sim_cluster *cluster, struct rbt_sim_server *se
     struct rbt_shard_table schema = *event->schema;
     struct rbt_shard_event found = *event;
     found.schema = &schema;
-    note_table(cluster, event);
-    const rbt_status st =
-        cluster->tables[event->table].has_rule ? rbt_rule_find(schema.rule, &schema.code) : RBT_OK;
+    rbt_status st = note_table(cluster, event);
+    if (st == RBT_OK && cluster->tables[event->table].has_rule) {
+        st = rbt_rule_find(schema.rule, &schema.code);
+    }
     return st != RBT_OK ? st : rbt_server_step_now(cluster, server, &found);
 }
 
@@ -146,6 +159,11 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
         stats->rule_bytes_max += shard.rule_bytes_max;
         stats->versions_max = higher(stats->versions_max, shard.versions_max);
         stats->snapshots_max = higher(stats->snapshots_max, shard.snapshots_max);
+    }
+    for (uint32_t i = 0; i < cluster->table_count; i++) {
+        if (cluster->tables[i].weigher != NULL) {
+            rbt_weigher_stats(cluster->tables[i].weigher, stats);
+        }
     }
 }
 
@@ -322,6 +340,11 @@ static void run_events(rbt_sim_cluster *cluster)
 static rbt_status start_run(rbt_sim_cluster *cluster)
 {
     const rbt_simulation *simulation = cluster->simulation;
+    for (uint32_t i = 0; i < cluster->table_count; i++) {
+        if (cluster->tables[i].weigher != NULL) {
+            rbt_weigher_reset(cluster->tables[i].weigher);
+        }
+    }
     rbt_sim_cluster_heal(cluster); /* the last run may have ended in the middle of a fault */
     rbt_status st = rbt_coordinator_start(cluster);
     for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
@@ -416,6 +439,9 @@ static void close_cluster(rbt_driver *driver)
     }
     for (uint32_t i = 0; cluster->servers != NULL && i < cluster->server_count; i++) {
         rbt_server_deinit(cluster, &cluster->servers[i]);
+    }
+    for (uint32_t i = 0; cluster->tables != NULL && i < cluster->table_max; i++) {
+        rbt_weigher_destroy(cluster->tables[i].weigher);
     }
     rbt_coordinator_stop(cluster);
     rbt_sim_cluster_free_spare(cluster);

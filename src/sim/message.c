@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "sim/weigh.h"
 
 enum {
     HEADER_BYTES = 64,
@@ -112,8 +113,12 @@ static void copy_elements(struct cutter *cutter, const struct rbt_batch *batch,
 static size_t copy_batch(struct cutter *cutter, const struct rbt_batch *batch,
                          const struct rbt_message_table *table, struct rbt_batch *copy)
 {
-    *copy = (struct rbt_batch){
-        .table = batch->table, .count = batch->count, .base = batch->base, .least = batch->least};
+    *copy = (struct rbt_batch){.table = batch->table,
+                               .count = batch->count,
+                               .list = batch->list,
+                               .base = batch->base,
+                               .least = batch->least,
+                               .code = batch->code};
     uint64_t *keys = cut(cutter, batch->count * sizeof *keys);
     for (size_t i = 0; i < batch->count; i++) {
         keys[i] = batch->keys[rbt_batch_position(batch, i)];
@@ -166,7 +171,11 @@ struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
     message->bytes += event->is_base && tables[event->table].has_rule ? (size_t)BASE_BYTES : 0;
     message->bytes += event->is_stable && tables[event->table].has_rule ? (size_t)STABLE_BYTES : 0;
     message->event.stamp = NULL; /* the worker's own */
-    if (event->early != NULL) {  /* of a set that the server knows by its name */
+    if (event->copy != NULL) {
+        message->copy = *event->copy;
+        message->event.copy = &message->copy;
+    }
+    if (event->early != NULL) { /* of a set that the server knows by its name */
         message->early = (struct rbt_shard_early){.room = event->early->room};
         message->event.early = &message->early;
         message->bytes = HEADER_BYTES + BASE_BYTES;
@@ -207,8 +216,12 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
     const size_t keys = rows * sizeof(uint64_t);
     const size_t values = table->is_sparse ? 0 : rows * table->row_size;
     const size_t applied = event->applied_count * sizeof(uint64_t);
-    struct cutter cutter = {rbt_realloc(
-        NULL, aligned(sizeof *request) + aligned(keys) + aligned(values) + aligned(applied), 1)};
+    const bool has_keep = table->weigher != NULL && rbt_weigher_selects(table->weigher);
+    const size_t keep = has_keep ? values / table->element_size * sizeof(bool) : 0;
+    struct cutter cutter = {rbt_realloc(NULL,
+                                        aligned(sizeof *request) + aligned(keys) + aligned(values) +
+                                            aligned(applied) + aligned(keep),
+                                        1)};
     if (cutter.next == NULL) {
         return NULL;
     }
@@ -225,6 +238,10 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
     uint64_t *own_keys = cut(&cutter, keys);
     char *own_values = cut(&cutter, values);
     answer->event.applied = cut(&cutter, applied);
+    answer->sent.keep = has_keep ? cut(&cutter, keep) : NULL;
+    answer->event.sent = table->weigher != NULL ? &answer->sent : NULL;
+    answer->copy = request->copy;
+    answer->event.copy = event->copy != NULL ? &answer->copy : NULL;
     if (is_scan) {
         answer->scan = (struct rbt_shard_scan){.range = event->scan->range,
                                                .keys = own_keys,
@@ -265,6 +282,7 @@ void rbt_message_weigh(struct rbt_message *answer, const struct rbt_message_tabl
     } else {
         answer->bytes += answer->batch.count * table->row_size; /* the worker knows the keys */
     }
+    rbt_weigh_answer(answer, tables);
 }
 
 bool rbt_message_fits(const struct rbt_message *answer, const struct rbt_shard_event *event)
@@ -326,6 +344,9 @@ void rbt_message_unpack(const struct rbt_message *answer, const struct rbt_shard
     }
     if (event->stamp != NULL) {
         *event->stamp = answer->stamp;
+    }
+    if (event->copy != NULL) {
+        *event->copy = answer->copy;
     }
     if (event->applied_count > 0) {
         memcpy(event->applied, answer->event.applied, event->applied_count * sizeof(uint64_t));

@@ -2,7 +2,8 @@
  *
  * A message owns everything it points to, in one block. It is counted: the sender keeps it until it
  * is acknowledged, and every copy on the network holds it, too. Its size on the network is that of
- * a plain encoding: a header, 8 bytes per key, values as they are. */
+ * a plain encoding: a header, 8 bytes per key, values as they are; of tables with filters, that
+ * of theirs (sim/weigh.h). */
 #ifndef RUBATO_SIM_MESSAGE_H
 #define RUBATO_SIM_MESSAGE_H
 
@@ -41,6 +42,7 @@ struct rbt_message_table {
     bool is_sparse;
     bool has_rule;
     bool is_synchronised;
+    struct rbt_weigher *weigher; /* NULL: it has no filters */
 };
 
 struct rbt_stash;
@@ -71,6 +73,8 @@ struct rbt_message {
     rbt_time answered; /* when the server could */
     struct rbt_batch batch;
     struct rbt_shard_early early; /* of an early read; also of its request */
+    uint64_t copy;                /* of tables with filters: which the reader has; and of PULL */
+    struct rbt_shard_sent sent;   /* the same: what of the rows goes */
     struct rbt_shard_scan scan;
     bool has_elements; /* of a sparse row, in blocks of their own; false: there was no memory */
     uint32_t *elements;

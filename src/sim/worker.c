@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/mutant.h"
 #include "sim/cluster.h"
+#include "sim/weigh.h"
 
 /* Messages from a worker to a server that may be unanswered. Pushes wait and requests that are
  * ahead of their time are left out long before that, so that there is always room for a read. */
@@ -276,11 +277,14 @@ static rbt_status transmit(rbt_sim_cluster *cluster, struct rbt_sim_worker *work
 }
 
 /* Copies the event into a message; a failure becomes the run's. */
-static struct rbt_message *copy(rbt_sim_cluster *cluster, const struct rbt_shard_event *event)
+static struct rbt_message *copy(rbt_sim_cluster *cluster, const struct rbt_shard_event *event,
+                                uint32_t shard)
 {
     struct rbt_message *message = rbt_message_copy(event, cluster->tables);
     if (message == NULL) {
         rbt_sim_cluster_fail(cluster, rbt_fail(RBT_E_NOMEM, "could not allocate a message"));
+    } else if (cluster->has_filters) {
+        rbt_weigh_request(message, shard, cluster->tables);
     }
     return message;
 }
@@ -361,7 +365,7 @@ static rbt_status push(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, 
     if (event->kind == RBT_SHARD_PUSH && event->sequence <= link->sent) {
         return RBT_OK; /* another server's copy could not be sent, and so all are sent again */
     }
-    struct rbt_message *message = copy(cluster, event);
+    struct rbt_message *message = copy(cluster, event, shard);
     if (message == NULL) {
         return RBT_E_NOMEM;
     }
@@ -387,7 +391,7 @@ static rbt_status push(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, 
 static rbt_status request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
                           const struct rbt_shard_event *event, struct rbt_message **sent)
 {
-    struct rbt_message *message = copy(cluster, event);
+    struct rbt_message *message = copy(cluster, event, shard);
     if (message == NULL) {
         return RBT_E_NOMEM;
     }
