@@ -97,6 +97,18 @@ static void draw_table(struct rbt_rng *rng, uint32_t width, struct sim_table_pla
     table->changes = flip(rng, 0.1);
 }
 
+/* Filters with which every read must see what it sees without them: those of the second list are
+ * at work on every element, and change none. */
+static void draw_filter(struct rbt_rng *rng, struct rbt_table_options *options)
+{
+    static const char *const plain[] = {NULL, "keys", "lz4,zstd", "keys,zeros,lz4"};
+    static const char *const real[] = {"keys,changed,zeros,lz4", "changed", "push.skip:1,changed",
+                                       "tiny:0,pull.significant:0,zstd"};
+    const bool is_real = options->type == RBT_F32 && options->layout == RBT_DENSE;
+    const char *const *list = is_real && flip(rng, 0.8) ? real : plain;
+    options->filter = list[rbt_rng_below(rng, 4)];
+}
+
 /* --- The cluster ----------------------------------------------------------------------------- */
 
 static void draw_network(struct rbt_rng *rng, struct rbt_simulation_options *cluster)
@@ -239,6 +251,12 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     s->cluster.seed = seed;
     s->cluster.threads = s->threads;
     draw_faults(&rng, s);
+    for (uint32_t i = 0; seed >= SIM_FILTER_SEED && i < s->table_count; i++) {
+        if (s->tables[i].options.layout == RBT_DENSE && flip(&rng, 0.5)) {
+            s->tables[i].options.type = RBT_F32;
+        }
+        draw_filter(&rng, &s->tables[i].options);
+    }
 }
 
 static void print_table(const struct sim_table_plan *table, FILE *out)
@@ -256,6 +274,9 @@ static void print_table(const struct sim_table_plan *table, FILE *out)
     fprintf(out, "%s%s%s\n", o->partial == RBT_PARTIAL_SHOW ? ", shows partial clocks" : "",
             table->mixes ? ", reads of mixed staleness" : "",
             table->changes ? ", staleness changes" : "");
+    if (o->filter != NULL) {
+        fprintf(out, "    filters %s\n", o->filter);
+    }
 }
 
 void sim_scenario_print(const struct sim_scenario *s, FILE *out)
