@@ -47,6 +47,7 @@ rbt_status rbt_filtering_create(const rbt_table *table, uint32_t worker,
     }
     const uint64_t seed = rbt_hash_key(table->options.seed) ^ table->id;
     *f = (struct rbt_filtering){.chain = chain,
+                                .keeps_rest = traits.keeps_rest,
                                 .has_round = traits.has_round,
                                 .width = table->options.width,
                                 .worker = worker,
@@ -145,7 +146,8 @@ static void settle_deltas(const rbt_set *set, const bool *keep, float *values)
     }
 }
 
-/* Changes in place: the difference between values and base is what has not gone. */
+/* Changes in place: the difference between values and base is what has not gone. It is noted as
+ * well, since pulls replace the values. */
 static void settle_in_place(const rbt_set *set, const bool *keep, float *values)
 {
     const bool is_shown = set->portion->table->options.overlay != RBT_OVERLAY_NONE;
@@ -154,6 +156,9 @@ static void settle_in_place(const rbt_set *set, const bool *keep, float *values)
     for (size_t i = 0; i < set->elements; i++) {
         const float rest = keep[i] ? 0.0F : values[i];
         values[i] = keep[i] ? values[i] : 0.0F;
+        if (set->rest != NULL) {
+            ((float *)set->rest)[i] = rest;
+        }
         if (!keep[i] && rest == now[i] - base[i]) {
             continue; /* as it is, to the last bit */
         }

@@ -24,6 +24,7 @@ struct rbt_chain_options rbt_table_chain(const rbt_table *table, rbt_filter_dire
 
 struct rbt_filtering {
     rbt_chain *chain;
+    bool keeps_rest;
     bool has_round; /* then updates are not added to each other: the sum would have no code */
     uint32_t width;
     uint32_t worker;

@@ -99,9 +99,12 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     }
     set->copies =
         table->has_copies ? rbt_calloc(table->job->shard_count, sizeof *set->copies) : NULL;
+    const struct rbt_filtering *filtering = set->portion->filtering;
+    const bool has_rest = set->is_in_place && filtering != NULL && filtering->keeps_rest;
+    set->rest = has_rest ? rbt_calloc(set->bytes, 1) : NULL;
     if (set->values == NULL || (has_base && set->base == NULL) ||
         (!set->is_in_place && set->deltas == NULL) || (has_stamps && set->stamps == NULL) ||
-        (table->has_copies && set->copies == NULL)) {
+        (table->has_copies && set->copies == NULL) || (has_rest && set->rest == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a working set of %zu rows", count);
     }
     for (size_t i = 0; i < count; i++) {
@@ -173,6 +176,7 @@ void rbt_set_destroy(rbt_set *set)
     }
     rbt_free(set->stamps);
     rbt_free(set->copies);
+    rbt_free(set->rest);
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);
@@ -269,6 +273,14 @@ bool rbt_set_has_answer(const rbt_set *set)
            driver->ops->has_answer(driver, set->worker->index, set->subscription);
 }
 
+/* Rows have been pulled: what filters have kept back is still a change of them. */
+static void add_rest(const rbt_set *set)
+{
+    if (set->rest != NULL) {
+        rbt_merge_apply(set->portion->table->kind, set->values, set->rest, set->elements);
+    }
+}
+
 rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
 {
     rbt_status st = rbt_worker_check_staleness(staleness);
@@ -277,6 +289,7 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
     }
     if (is_hit(set, staleness)) {
         memcpy(set->values, set->base, set->bytes);
+        add_rest(set);
         rbt_worker_note_read(set->worker, set->clock);
         return RBT_OK;
     }
@@ -293,6 +306,7 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
     if (set->base != NULL) {
         memcpy(set->base, set->values, set->bytes);
     }
+    add_rest(set);
     set->clock = age.clock;
     set->push_seen = set->portion->push_count;
     set->add_seen = set->portion->add_count;
@@ -536,6 +550,9 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
         }
         if (st == RBT_OK && keeps) {
             memcpy(set->base + begin, set->values + begin, bytes);
+        }
+        if (st == RBT_OK && set->rest != NULL) {
+            memset(set->rest + begin, 0, bytes);
         }
     } else if (st == RBT_OK) {
         rbt_merge_clear(table->kind, set->deltas + begin, elements);

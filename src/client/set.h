@@ -30,6 +30,7 @@ struct rbt_set {
     uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
     uint64_t *copies;   /* by shard: names of what filters left it with; NULL: there are none */
     uint64_t turn;      /* how often it has been filtered */
+    char *rest; /* in place: what filters have kept back of it, which pulls leave; or NULL */
     struct rbt_managed *managed; /* NULL: its rows go when a clock ends */
 };
 
