@@ -552,7 +552,10 @@ rbt_status rbt_exchange(rbt_worker *worker)
     const rbt_time now = driver->ops->now(driver);
     note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
     note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
-    rbt_comm_acknowledged(&worker->out, now, driver->ops->heard(driver, worker->index));
+    const uint64_t heard = driver->ops->heard(driver, worker->index);
+    if (heard > 0) {
+        rbt_comm_acknowledged(&worker->out, now, heard);
+    }
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
         st = read_best(m, now);
     }
