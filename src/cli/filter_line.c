@@ -18,7 +18,7 @@ static const char before[] =
     "Which ones?\n"
     "  results must not change           keys,changed,zeros,lz4\n"
     "  a slow network                    keys,significant:1e-4,fixed:8,zstd\n"
-    "  most weights exactly zero         keys,kkt,changed,lz4 with --rule prox and --l1\n";
+    "  most weights exactly zero         keys,kkt,changed,lz4; --rule ftrl --l1 1e-4\n";
 
 static const char after[] =
     "\n"
@@ -29,7 +29,7 @@ static const char after[] =
     "Examples:\n"
     "  rubato train linear --data train.svm --filter keys,fixed:8,lz4\n"
     "  rubato train mf --data ratings.csv --filter push.significant:1e-4,pull.f16\n"
-    "  rubato simulate --workers 8 -- train linear --data train.svm --filter keys,lz4\n";
+    "  rubato simulate -- train linear --data train.svm --filter keys,changed,lz4\n";
 
 static void print_parameters(FILE *out, const struct rbt_filter_parameter *parameters)
 {

@@ -38,6 +38,17 @@ def test_help_about_rules(rubato):
     assert text == path.read_text()
 
 
+def test_help_about_filters(rubato):
+    text = rubato.ok("train", "linear", "--filter", "help")
+    assert rubato.ok("train", "mf", "--filter", "help") == text
+    assert rubato.ok("simulate", "--workers", "2", "--", "train", "mf", "--filter", "help") == text
+    assert max(map(len, text.splitlines())) <= 80
+    path = GOLDEN / "help-filter.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
 def test_help_by_name(rubato):
     assert rubato.ok("help") == rubato.ok("--help")
     assert rubato.ok("help", "plot") == rubato.ok("plot", "--help")

@@ -1,0 +1,142 @@
+"""Filters in training: lossless ones change no bit, others little, and all do the same everywhere."""
+
+import json
+
+import pytest
+
+LOSSLESS = ["keys", "zeros", "changed", "lz4", "zstd:3", "keys,changed,zeros,lz4",
+            "push.tiny:0,pull.significant:0", "push.skip:1"]
+LATE = ["tiny:1e-3", "significant:1e-3", "significant:4e-3:1"]  # nothing is lost, or little
+ROUNDED = ["f16", "bf16", "fixed:8", "push.fixed:8,pull.f16", "significant:1e-3,fixed:8,lz4"]
+NOISY = ["skip:0.95", "sample:290"]
+QUIET = ["--progress", "never", "--summary", "json"]
+DATA = {"linear": "train.svm", "mf": "ratings.csv"}
+FIXED = ["--consistency", "bsp", "--epochs", "4"]
+
+
+@pytest.fixture(scope="module")
+def data(shelf, tmp_path_factory):
+    from conftest import Rubato
+    run = Rubato(tmp_path_factory.mktemp("filters"))
+    run.ok("gen", "sparse", "--examples", "1500", "--features", "300", "--nonzeros", "10", "--out",
+           "train.svm")
+    run.ok("gen", "ratings", "--users", "80", "--items", "50", "--ratings", "2000", "--out",
+           "ratings.csv")
+    return run.folder
+
+
+def summary(text):
+    return json.loads(text.splitlines()[-1])
+
+
+def embedded(rubato, data, algo, *more):
+    return summary(rubato.ok("train", algo, "--data", data / DATA[algo], "--workers", "3",
+                             "--servers", "2", *QUIET, *FIXED, *more))
+
+
+def simulated(rubato, data, algo, *more):
+    return summary(rubato.ok("simulate", "--workers", "3", "--servers", "2", "--", "train", algo,
+                             "--data", data / DATA[algo], *QUIET, *FIXED, *more))
+
+
+@pytest.mark.parametrize("algo", ["linear", "mf"])
+@pytest.mark.parametrize("rule", ["add", "adagrad"])
+def test_lossless_filters_change_no_bit(rubato, data, algo, rule):
+    plain = embedded(rubato, data, algo, "--rule", rule)
+    network = simulated(rubato, data, algo, "--rule", rule)["network_bytes"]
+    assert plain["filter"] == "none"
+    for text in LOSSLESS:
+        made = embedded(rubato, data, algo, "--rule", rule, "--filter", text)
+        assert (made["digest"], made["filter"]) == (plain["digest"], text)
+        far = simulated(rubato, data, algo, "--rule", rule, "--filter", text)
+        assert far["digest"] == plain["digest"]
+        if rule == "adagrad" and "keys" in text:  # rows of linear are one value: mostly keys
+            assert far["network_bytes"] < (0.6 if algo == "linear" else 0.9) * network
+
+
+@pytest.mark.parametrize("algo", ["linear", "mf"])
+@pytest.mark.parametrize("rule", ["add", "adagrad"])
+def test_others_change_little_and_the_same_everywhere(rubato, data, algo, rule):
+    plain = embedded(rubato, data, algo, "--rule", rule)
+    for text in LATE + ROUNDED + NOISY:
+        made = embedded(rubato, data, algo, "--rule", rule, "--filter", text)
+        assert made["digest"] != plain["digest"], text
+        error = abs(made["objective"] - plain["objective"]) / plain["objective"]
+        assert error < (0.3 if text in NOISY else 0.02), text
+        far = simulated(rubato, data, algo, "--rule", rule, "--filter", text)
+        assert far["digest"] == made["digest"], text
+
+
+def test_every_filter_saves_what_it_is_for(rubato, data):
+    more = ["--rule", "adagrad"]
+    for text, what, factor in [("keys", "keys", 20), ("fixed:8", "push", 3.5),
+                               ("fixed:8", "pull", 3.5), ("f16", "push", 1.9),
+                               ("skip:0.1", "push", 4), ("changed", "pull", 1),
+                               ("significant:0.01", "pull", 1.5), ("zeros", "push", 1)]:
+        made = simulated(rubato, data, "linear", *more, "--filter", text)
+        before, after = (made[f"filter_{what}_{side}_bytes"] for side in ("in", "out"))
+        assert before >= factor * after, (text, what, before, after)
+
+
+def test_kkt_learns_the_penalty(rubato, data):
+    for rule in ["prox", "ftrl"]:
+        more = ["--rule", rule, "--l1", "5e-3"]
+        plain = simulated(rubato, data, "linear", *more)
+        made = simulated(rubato, data, "linear", *more, "--filter", "keys,kkt")
+        assert made["filter"].startswith("keys,kkt:") and float(made["filter"][9:]) > 0
+        assert abs(made["objective"] - plain["objective"]) < 2e-3 * plain["objective"]
+        assert made["filter_push_out_bytes"] < 0.8 * made["filter_push_in_bytes"]
+    for more in [["--l1", "1e-3"], ["--rule", "prox"], ["--rule", "adagrad"]]:
+        result = rubato("train", "linear", "--data", data / "train.svm", "--filter", "kkt", *more)
+        assert result.returncode == 2
+        assert 'the filter "kkt" is for gradients of a problem with an L1 penalty' in result.stderr
+
+
+def test_a_lossy_network_changes_nothing_but_bytes(rubato, data):
+    more = ["--rule", "adagrad", "--filter", "keys,changed,zeros,lz4"]
+    plain = embedded(rubato, data, "linear", "--rule", "adagrad")
+    made = summary(rubato.ok(
+        "simulate", "--workers", "3", "--servers", "2", "--loss", "3%", "--duplication", "3%",
+        "--jitter", "1ms", "--", "train", "linear", "--data", data / "train.svm", *QUIET, *FIXED,
+        *more))
+    assert made["digest"] == plain["digest"]
+    assert made["lost"] > 0
+
+
+def test_filters_with_early_rows(rubato, data):
+    fixed = ["--epochs", "10", "--rule", "adarev", "--consistency", "essp:2", "--bandwidth", "1MB"]
+    run = ["simulate", "--workers", "4", "--", "train", "mf", "--data", data / "ratings.csv",
+           *QUIET, *fixed]
+    plain = summary(rubato.ok(*run))
+    made = summary(rubato.ok(*run, "--filter", "keys,significant:1e-3,fixed:8"))
+    assert made["objective"] < 1.1 * plain["objective"]
+    assert made["network_bytes"] < plain["network_bytes"]
+
+
+def test_summary_for_people(rubato, data):
+    text = rubato.ok("simulate", "--workers", "2", "--", "train", "linear", "--data",
+                     data / "train.svm", "--progress", "never", "--filter", "keys,lz4")
+    assert "  filters    keys,lz4\n             keys " in text and ", push " in text
+    text = rubato.ok("train", "linear", "--data", data / "train.svm", "--progress", "never",
+                     "--filter", "none")
+    assert "filters" not in text
+
+
+@pytest.mark.parametrize("text, says", [
+    ("quux", 'there is no filter "quux"'), ("fixed:99", "at most 24"), ("tiny", "threshold"),
+    ("tiny:x", '"x" is not a number'), ("f16,bf16", "both round"), ("none,lz4", "stands alone"),
+    ("pull.zeros", "for updates (push) only"), (",", "has no name of a filter"),
+    ("./missing.so", "missing.so")])
+def test_mistakes(rubato, data, text, says):
+    for algo in DATA:
+        result = rubato("train", algo, "--data", data / DATA[algo], "--filter", text)
+        assert result.returncode == 2, result.stderr
+        assert says in result.stderr
+        assert result.stderr.count("error:") == 1
+
+
+def test_processes_do_not_have_them_yet(rubato, data):
+    result = rubato("run", "--workers", "2", "--", "train", "linear", "--data", data / "train.svm",
+                    "--filter", "lz4")
+    assert result.returncode == 2
+    assert "filters do not work between processes yet" in result.stderr
