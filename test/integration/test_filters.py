@@ -1,4 +1,4 @@
-"""Filters in training: lossless ones change no bit, others little, and all do the same everywhere."""
+"""Filters in training: lossless ones change no bit, others little, all the same everywhere."""
 
 import json
 
