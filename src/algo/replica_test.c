@@ -104,6 +104,43 @@ static void gradients_are_seen_when_the_rule_has_made_the_step(void **state)
     rbt_job_close(job);
 }
 
+/* Moves by 1 in every clock, of which a filter lets pass what is more than 2. */
+static rbt_status move_slowly(rbt_worker *worker, void *argument)
+{
+    struct run *run = argument;
+    struct rbt_replica replica;
+    const struct rbt_replica_rows rows = {run->table, &key, 1};
+    assert_ok(rbt_replica_open(worker, &rows, &replica));
+    replica.is_filtered = true;
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        assert_ok(rbt_replica_pull(&replica));
+        run->seen[clock] = replica.values[0];
+        replica.values[0] += 1.0F;
+        assert_ok(rbt_replica_push(&replica));
+        assert_ok(rbt_clock(worker));
+    }
+    rbt_replica_close(&replica);
+    return RBT_OK;
+}
+
+static void what_filters_keep_back_goes_with_the_next_move(void **state)
+{
+    (void)state;
+    struct run run = {0};
+    rbt_job *job = NULL;
+    const struct rbt_job_options options = {
+        .struct_size = sizeof options, .workers = 1, .consistency = "bsp"};
+    const struct rbt_table_options table = {.struct_size = sizeof table,
+                                            .filter = "push.significant:2"};
+    assert_ok(rbt_job_open(&options, &job));
+    assert_ok(rbt_table_open(job, "w", &table, &run.table));
+    assert_ok(rbt_job_run(job, move_slowly, &run));
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        assert_true(run.seen[clock] == (float)(clock / 3 * 3));
+    }
+    rbt_job_close(job);
+}
+
 enum { ROWS = 40 };
 
 /* In clock c the first 2 c rows move by 1. */
@@ -169,6 +206,7 @@ int main(void)
         cmocka_unit_test(slack_is_one_clock_more),
         cmocka_unit_test(few_moves_are_sent_alone),
         cmocka_unit_test(gradients_are_seen_when_the_rule_has_made_the_step),
+        cmocka_unit_test(what_filters_keep_back_goes_with_the_next_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,6 +113,28 @@ static void step_sizes_come_from_one_place(void **state)
     assert_fails(rbt_rules_read(&options, &rules), RBT_E_INVALID, "no rule \"quux\"");
 }
 
+static void filters_are_given_their_numbers(void **state)
+{
+    (void)state;
+    struct rbt_train_options options = {.rule = "prox:l1=0.25,lr=2", .filter = "keys,kkt,lz4"};
+    struct rbt_table_options table = {0};
+    struct rbt_rules rules;
+    char text[RBT_TRAIN_FILTER_MAX];
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_true(rbt_rules_number(&rules, "l1", 9) == 0.25);
+    assert_true(rbt_rules_number(&rules, "l2", 9) == 9);
+    rbt_rules_apply(&rules, &table);
+    assert_string_equal(table.filter, "keys,kkt,lz4");
+    assert_true(rbt_rules_has_bare(rules.filter, "kkt"));
+    assert_false(rbt_rules_has_bare("kkt:1,kktt,pull.f16", "kkt"));
+    assert_ok(rbt_rules_complete("push.kkt,kkt:3,f16,kkt", "kkt", 0.5, text));
+    assert_string_equal(text, "push.kkt:0.5,kkt:3,f16,kkt:0.5");
+    options = (struct rbt_train_options){0};
+    assert_ok(rbt_rules_read(&options, &rules));
+    rbt_rules_apply(&rules, &table);
+    assert_null(table.filter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +143,7 @@ int main(void)
         cmocka_unit_test(gradients_are_not_combined),
         cmocka_unit_test(parameters_are_found_added_and_dropped),
         cmocka_unit_test(step_sizes_come_from_one_place),
+        cmocka_unit_test(filters_are_given_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
