@@ -151,7 +151,6 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
     rbt_status st = rbt_replica_tune(&w->bias, &bias_share, NULL);
-    w->weights.is_plain = linear->rules.is_plain;
     const bool has_scales = is_scaled || !linear->rules.has_gradients;
     if (st == RBT_OK) {
         st = rbt_replica_tune(&w->weights, is_mean ? w->shares : NULL,

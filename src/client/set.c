@@ -96,7 +96,13 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     for (uint32_t i = 0; set->stamps != NULL && i < table->job->shard_count; i++) {
         set->stamps[i] = RBT_STAMP_NONE;
     }
-    if (set->values == NULL || (has_base && set->base == NULL) ||
+    const bool may_push_few = !has_stamps && !set->is_in_place && table->options.tiny == 0 &&
+                              table->kind.merge == RBT_MERGE_ADD && count >= RBT_SET_FEW;
+    const size_t few = may_push_few ? count / RBT_SET_FEW + 1 : 0;
+    set->changed = may_push_few ? rbt_calloc(few, sizeof *set->changed) : NULL;
+    set->changed_keys = may_push_few ? rbt_calloc(few, sizeof *set->changed_keys) : NULL;
+    if ((may_push_few && (set->changed == NULL || set->changed_keys == NULL)) ||
+        set->values == NULL || (has_base && set->base == NULL) ||
         (!set->is_in_place && set->deltas == NULL) || (has_stamps && set->stamps == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a working set of %zu rows", count);
     }
@@ -168,6 +174,8 @@ void rbt_set_destroy(rbt_set *set)
         rbt_stamps_replace(set->portion->stamps, i, &set->stamps[i], RBT_STAMP_NONE);
     }
     rbt_free(set->stamps);
+    rbt_free(set->changed_keys);
+    rbt_free(set->changed);
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);
@@ -468,10 +476,12 @@ rbt_status rbt_set_push(rbt_set *set)
         rbt_worker_list_bases(portion, set->stamps, portion->bases);
     }
     struct rbt_update *unsent = rbt_buffer_find_unsent(&portion->buffer, set->keys, portion->bases);
+    bool is_done = false;
     if (unsent != NULL) {
         extend_update(set, unsent);
     } else {
-        st = append_update(set);
+        st = rbt_set_push_few(set, &is_done);
+        st = st != RBT_OK || is_done ? st : append_update(set);
     }
     rbt_worker_unlock(portion);
     if (st != RBT_OK) {
