@@ -12,10 +12,12 @@
 enum {
     KEPT_MAX = 64 << 20, /* bytes that a shard may owe an acknowledgement for */
     AHEAD_MAX = 48,      /* requests ahead of their time, to one shard */
+    GLANCE_TIME = 50000, /* ns; looking costs about a microsecond for each shard */
 };
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
 #define TIMEOUT_MAX        (NANOSECONDS_PER_MS << 30) /* of one wait */
+#define EARLY_SETS         (UINT64_C(1) << 62) /* sets count from 1 */
 #define WHY_MS             1000 /* for the coordinator to say what has happened */
 
 /* What a request is for. */
@@ -148,6 +150,7 @@ static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *ca
     struct rbt_shard_event *event = &call->event;
     const struct rbt_caller_table *table = &caller->shared->tables[event->table];
     rbt_status st = event->kind == RBT_SHARD_SCAN ? rbt_answer_take_scan(table, answer, event->scan)
+                    : event->early != NULL        ? rbt_answer_take_early(table, answer, event)
                                                   : rbt_answer_take_rows(table, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
         const uint32_t asked = applied_asked(caller, call->shard, event);
@@ -235,8 +238,10 @@ static void request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
     }
     ahead->request = sent;
     if (event->is_base) { /* stamps grow: it will be no older than what has been used */
-        const uint64_t known =
-            ahead->answer_stamp != RBT_STAMP_NONE ? ahead->answer_stamp : event->least;
+        uint64_t known = ahead->answer_stamp != RBT_STAMP_NONE ? ahead->answer_stamp : event->least;
+        if (event->early != NULL && (known == RBT_STAMP_NONE || known < ahead->last_stamp)) {
+            known = ahead->last_stamp;
+        }
         rbt_aheads_expect(&caller->aheads, ahead, event->table, known);
     }
 }
@@ -493,6 +498,16 @@ void rbt_caller_look(struct rbt_caller *caller)
     unlock(caller);
 }
 
+/* The same, unless that was a moment ago. */
+static void glance(struct rbt_caller *caller)
+{
+    const rbt_time now = rbt_clock_now();
+    if (caller->status == RBT_OK && now - caller->looked_at >= GLANCE_TIME) {
+        caller->looked_at = now;
+        work(caller, now);
+    }
+}
+
 /* Waits for something to happen: looks for a moment, then sleeps. */
 static int poll_all(struct rbt_caller *caller, int timeout)
 {
@@ -730,6 +745,93 @@ bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
     }
     return true;
 }
+
+/* --- Early reads ----------------------------------------------------------------------------- */
+
+/* Where the early answers of a set are kept: apart from those that are asked for ahead. */
+static uint64_t early_number(uint64_t subscription)
+{
+    return EARLY_SETS | subscription;
+}
+
+void rbt_caller_ask_early(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+{
+    lock(caller);
+    for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
+        const struct rbt_driver_call *call = &calls[i];
+        struct rbt_link *link = &caller->links[call->shard];
+        struct rbt_ahead *ahead = rbt_aheads_get(
+            &caller->aheads, early_number(call->event.subscription), call->shard, true);
+        if (ahead == NULL || ahead->request != NULL || link->request_count >= AHEAD_MAX ||
+            !rbt_compose_is_cheap(link, &call->event)) {
+            continue; /* then nothing comes early */
+        }
+        rbt_ahead_drop(ahead);
+        request_early(caller, ahead, call, call->event.need);
+        rbt_link_flush(link);
+    }
+    unlock(caller);
+}
+
+/* Gives an early call what has come for it, or nothing. */
+static void finish_early(struct rbt_caller *caller, struct rbt_driver_call *call)
+{
+    struct rbt_ahead *ahead = rbt_aheads_find(
+        &caller->aheads, early_number(call->event.subscription), call->shard, true);
+    struct rbt_answer kept;
+    call->reply = (struct rbt_driver_reply){0};
+    call->event.early->count = 0;
+    if (caller->status != RBT_OK || ahead == NULL || ahead->answer_bytes == 0) {
+        return;
+    }
+    const struct rbt_body body = {.bytes = ahead->answer, .count = ahead->answer_bytes};
+    rbt_status st = rbt_answer_parse(&body, &kept);
+    st = st != RBT_OK ? st : complete(caller, call, &kept);
+    rbt_ahead_drop(ahead); /* the worker holds its stamp from here on */
+    if (st != RBT_OK) {
+        fail(caller, st);
+    }
+}
+
+bool rbt_caller_take_early(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
+{
+    bool is_there = true;
+    lock(caller);
+    glance(caller);
+    for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
+        const struct rbt_ahead *ahead =
+            rbt_aheads_find(&caller->aheads, early_number(calls[i].event.subscription),
+                            calls[i].shard, true);
+        is_there = is_there && (ahead == NULL || ahead->request == NULL);
+    }
+    for (size_t i = 0; is_there && i < count; i++) {
+        finish_early(caller, &calls[i]);
+    }
+    for (size_t i = 0; is_there && caller->status != RBT_OK && i < count; i++) {
+        calls[i].event.early->count = 0;
+        calls[i].reply.status = refuse(caller);
+    }
+    if (is_there && count > 0) {
+        count_bytes(caller, &calls[0].reply);
+    }
+    unlock(caller);
+    return is_there;
+}
+
+uint64_t rbt_caller_heard(struct rbt_caller *caller)
+{
+    uint64_t least = UINT64_MAX;
+    lock(caller);
+    glance(caller);
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        const uint64_t arrived = caller->links[i].news.arrived;
+        least = arrived < least ? arrived : least;
+    }
+    unlock(caller);
+    return least;
+}
+
+/* --- Questions ------------------------------------------------------------------------------- */
 
 /* Asks with the mutex held. */
 static rbt_status ask_done(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,

@@ -343,6 +343,11 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
         return rbt_worker_step(m->set->worker, m->calls, m->call_count);
     }
     *is_there = driver->ops->take_early(driver, m->calls, m->call_count);
+    if (*is_there && m->call_count > 0) {
+        const struct rbt_driver_reply *reply = &m->calls[0].reply;
+        rbt_client_count(&m->set->worker->stats->bytes_sent, reply->bytes_sent);
+        rbt_client_count(&m->set->worker->stats->bytes_received, reply->bytes_received);
+    }
     rbt_status st = RBT_OK;
     for (size_t i = 0; *is_there && st == RBT_OK && i < m->call_count; i++) {
         st = m->calls[i].reply.status;

@@ -68,7 +68,8 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
     const struct rbt_driver_options driver = {.worker_count = job->worker_count,
                                               .shard_count = job->shard_count,
                                               .table_max = RBT_CLIENT_TABLES_MAX,
-                                              .bandwidth = job->bandwidth};
+                                              .bandwidth = job->bandwidth,
+                                              .priority = job->priority};
     if (options->cluster != NULL) {
         const struct rbt_remote_options remote = {.cluster = options->cluster,
                                                   .driver = driver,
