@@ -55,7 +55,7 @@ struct rbt_caller {
     struct rbt_channel_stats counted; /* what replies have told of so far */
     struct rbt_spin spin;
     rbt_time looked_at; /* when what had come was last read without waiting */
-    rbt_status status; /* why nothing works any more */
+    rbt_status status;  /* why nothing works any more */
     struct rbt_error_record *error;
 };
 

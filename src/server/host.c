@@ -540,9 +540,8 @@ static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table 
         (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
         (told->rule[0] == '\0' ||
          (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
-        (told->priority[0] == '\0' ||
-         (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD &&
-          !told->is_synchronised)) &&
+        (told->priority[0] == '\0' || (is_dense && told->type == RBT_F32 &&
+                                       told->merge == RBT_MERGE_ADD && !told->is_synchronised)) &&
         (told->rule[0] != '\0' || !told->is_synchronised) && told->staleness >= RBT_STALENESS_ANY &&
         told->rows_expected < UINT32_MAX;
     return is_possible ? RBT_OK

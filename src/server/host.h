@@ -30,7 +30,7 @@ struct rbt_host_options {
     uint64_t job;
     uint32_t worker_count;
     uint32_t table_max;
-    const char *name; /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
+    const char *name;      /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
     uint32_t shards_here;  /* shards that share the node's budget; 0: it is the only one */
     rbt_time (*now)(void); /* NULL: rbt_clock_now() */
 };

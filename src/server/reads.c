@@ -383,12 +383,11 @@ static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *req
 static uint32_t early_room(rbt_host *host, const struct rbt_desk_request *request, size_t row_size)
 {
     const size_t front = front_bytes(request) + RBT_WIRE_ROWS_BYTES;
-    uint64_t room = request->pull.room < request->list->count ? request->pull.room
-                                                              : request->list->count;
+    uint64_t room =
+        request->pull.room < request->list->count ? request->pull.room : request->list->count;
     if (!request->guest->is_near) {
-        const size_t grant = host->comm.options.rate == 0
-                                 ? 0
-                                 : rbt_comm_grant(&host->comm, rbt_desk_now(host));
+        const size_t grant =
+            host->comm.options.rate == 0 ? 0 : rbt_comm_grant(&host->comm, rbt_desk_now(host));
         const size_t rows = grant <= front ? 0 : (grant - front) / (row_size + sizeof(uint64_t));
         room = rows < room ? rows : room;
     }
