@@ -121,6 +121,9 @@ struct rbt_job_stats {
     uint64_t snapshots_max;  /* most copies of a rule's state, the same */
     uint64_t early_sent;     /* rows that workers sent before the clock ended */
     uint64_t early_received; /* and received */
+    uint64_t early_bytes_sent;     /* what of bytes_sent that was, about */
+    uint64_t early_bytes_received; /* and of bytes_received */
+    uint64_t early_pauses;         /* how often workers found the network too slow, and paused */
 };
 
 RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);

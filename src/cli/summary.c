@@ -80,6 +80,9 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_count(json, "bytes_received", stats->bytes_received);
     rbt_json_count(json, "early_sent", stats->early_sent);
     rbt_json_count(json, "early_received", stats->early_received);
+    rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);
+    rbt_json_count(json, "early_bytes_received", stats->early_bytes_received);
+    rbt_json_count(json, "early_pauses", stats->early_pauses);
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);

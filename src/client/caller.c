@@ -640,7 +640,8 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
     }
 }
 
-/* What has gone over the wire since the last reply. */
+/* What has gone over the wire since the last reply, or was handed over to go. A connection that was
+ * cut has lost some of that: it counts when it is sent again. */
 void rbt_caller_count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply)
 {
     uint64_t sent = 0;
@@ -648,10 +649,10 @@ void rbt_caller_count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         struct rbt_channel_stats stats;
         rbt_link_stats(&caller->links[i], &stats);
-        sent += stats.bytes_sent;
+        sent += stats.bytes_sent + rbt_link_queued(&caller->links[i]);
         received += stats.bytes_received;
     }
-    reply->bytes_sent = sent - caller->counted.bytes_sent;
+    reply->bytes_sent = sent > caller->counted.bytes_sent ? sent - caller->counted.bytes_sent : 0;
     reply->bytes_received = received - caller->counted.bytes_received;
     caller->counted.bytes_sent = sent;
     caller->counted.bytes_received = received;

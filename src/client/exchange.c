@@ -291,7 +291,9 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
     if (st == RBT_OK && sent > 0) {
         const uint64_t sequence = worker->sequence;
         rbt_worker_send_early(worker);
-        rbt_comm_sent(&worker->out, now, sequence, take_sent(worker), RBT_COMM_EARLY);
+        const size_t bytes = take_sent(worker);
+        rbt_comm_sent(&worker->out, now, sequence, bytes, RBT_COMM_EARLY);
+        rbt_client_count(&worker->stats->early_bytes_sent, bytes);
     }
     return st;
 }
@@ -467,7 +469,9 @@ static rbt_status read_best(struct rbt_managed *m, rbt_time now)
         const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
         rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
     }
-    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + take_received(worker), RBT_COMM_EARLY);
+    const size_t bytes = take_received(worker);
+    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + bytes, RBT_COMM_EARLY);
+    rbt_client_count(&worker->stats->early_bytes_received, bytes);
     return st;
 }
 
@@ -496,9 +500,15 @@ rbt_status rbt_exchange(rbt_worker *worker)
     const rbt_time now = driver->ops->now(driver);
     note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
     note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
-    rbt_comm_acknowledged(&worker->out, now, driver->ops->heard(driver, worker->index));
+    const uint64_t pauses = worker->out.window.pauses;
+    const uint64_t heard = driver->ops->heard(driver, worker->index);
+    if (heard > 0) { /* numbers start at 1 */
+        rbt_comm_acknowledged(&worker->out, now, heard);
+    }
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
         st = read_best(m, now);
     }
-    return st != RBT_OK ? st : send_best(worker, now);
+    st = st != RBT_OK ? st : send_best(worker, now);
+    rbt_client_count(&worker->stats->early_pauses, worker->out.window.pauses - pauses);
+    return st;
 }
