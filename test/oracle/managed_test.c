@@ -1,5 +1,5 @@
-/* oracle/managed_test.c - rows that travel before a clock ends, on real threads, within a process and
- * over sockets: nothing is lost and nothing counts twice, updates name the reads that they were
+/* oracle/managed_test.c - rows that travel before a clock ends, on real threads, within a process
+ * and over sockets: nothing is lost and nothing counts twice, updates name the reads that they were
  * computed from, and what must not be seen early is not.
  *
  * TOUCHED_RULE in the environment is rules/touched.c as a shared object. */
@@ -28,10 +28,9 @@ static void open_scene(struct scene *scene, const char *consistency, uint64_t ba
                                                                          .bandwidth = bandwidth,
                                                                          .priority = priority}),
                             .has_rule = has_rule};
-    scene->table =
-        rig_table(scene->job, "rows",
-                  (struct rbt_table_options){.width = WIDTH,
-                                             .rule = has_rule ? getenv("TOUCHED_RULE") : NULL});
+    scene->table = rig_table(scene->job, "rows",
+                             (struct rbt_table_options){
+                                 .width = WIDTH, .rule = has_rule ? getenv("TOUCHED_RULE") : NULL});
 }
 
 /* Changes some rows; which ones differs from worker to worker and from round to round. */
@@ -94,8 +93,8 @@ static struct rbt_job_stats run(struct scene *scene)
     return stats;
 }
 
-/* In lockstep nothing is new before the clock ends. A set that is new to a shard may get what it has
- * already, once. */
+/* In lockstep nothing is new before the clock ends. A set that is new to a shard may get what it
+ * has already, once. */
 static void expect_received(const struct rbt_job_stats *stats, const char *consistency)
 {
     if (strcmp(consistency, "bsp") == 0) {
