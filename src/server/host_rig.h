@@ -40,10 +40,20 @@ static inline void hear(void *context, struct rbt_block *block)
     ear->heard[ear->count++] = block;
 }
 
+/* The host's time, which goes when the test says so. */
+static rbt_time host_time;
+
+static inline rbt_time host_now(void)
+{
+    return host_time;
+}
+
 static inline int setup(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
-    const struct rbt_host_options options = {.job = 5, .worker_count = 2, .table_max = 4};
+    const struct rbt_host_options options = {
+        .job = 5, .worker_count = 2, .table_max = 4, .shards_here = 2, .now = host_now};
+    host_time = 0;
     const struct rbt_shard_options shard = {
         .worker_count = 2, .table_max = 4, .range_max = 8, .parked_max = 64};
     assert_ok(rbt_host_create(&options, &f->host));
@@ -70,6 +80,7 @@ static inline int teardown(void **state)
     rbt_host_destroy(f->host);
     rbt_shard_destroy(f->shard);
     test_free(f);
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
