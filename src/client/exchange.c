@@ -471,7 +471,8 @@ static rbt_status read_best(struct rbt_managed *m, rbt_time now)
     }
     const size_t bytes = take_received(worker);
     rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + bytes, RBT_COMM_EARLY);
-    rbt_client_count(&worker->stats->early_bytes_received, bytes);
+    rbt_client_count(&worker->stats->early_bytes_received,
+                     rows * (m->set->portion->table->row_size + KEY_BYTES));
     return st;
 }
 
