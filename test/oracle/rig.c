@@ -156,8 +156,8 @@ static rbt_cluster *begin_cluster(uint32_t workers, uint32_t shards)
 
 rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
 {
-    return rig_job_with((struct rbt_job_options){
-        .workers = workers, .shards = shards, .consistency = consistency});
+    return rig_job_with(
+        (struct rbt_job_options){.workers = workers, .shards = shards, .consistency = consistency});
 }
 
 rbt_job *rig_job_with(struct rbt_job_options options)
