@@ -44,6 +44,12 @@ priority.so) # what it does: src/comm/priority_test.c
         fail "needs to be linked with the library"
     fi
     ;;
+filter.so) # what it does: src/filter/registry_test.c
+    nm -D "$program" | grep -q ' [DR] rbt_filter$' || fail "does not show rbt_filter"
+    if nm -D "$program" | grep -q ' U rbt_'; then
+        fail "needs to be linked with the library"
+    fi
+    ;;
 rule.so) # what it does: src/rule/plugin_test.c
     nm -D "$program" | grep -q ' [DR] rbt_rule$' || fail "does not show rbt_rule"
     if nm -D "$program" | grep -q ' U rbt_'; then

@@ -21,23 +21,25 @@ MAY_INCLUDE = {
     "math": {"base"},
     "data": {"base"},
     "core": {"base", "wire"},
+    "comm": {"base", "math", "core"},
     "rule": {"base", "math"},
-    "store": {"base", "wire", "core", "math", "rule"},
+    "filter": {"base", "math", "wire"},
+    "store": {"base", "wire", "core", "math", "rule", "comm", "filter"},
     "net": {"base", "wire"},
     "http": {"base"},
-    "client": {"base", "wire", "core", "math", "net", "rule"},
-    "local": {"base", "wire", "core", "store", "math", "client"},
-    "server": {"base", "wire", "core", "store", "math", "net", "http", "rule"},
+    "client": {"base", "wire", "core", "math", "net", "rule", "comm", "filter"},
+    "local": {"base", "wire", "core", "store", "math", "client", "comm", "filter"},
+    "server": {"base", "wire", "core", "store", "math", "net", "http", "rule", "comm", "filter"},
     "coordinator": {"base", "wire", "core", "store", "math", "net", "http"},
     "algo": {"base", "math", "data"},
     "array": {"base", "math", "data"},
     "graph": {"base", "math", "data"},
-    "sim": {"base", "wire", "core", "store", "math", "client", "rule"},
+    "sim": {"base", "wire", "core", "store", "math", "client", "rule", "comm", "filter"},
     "cli": None,  # all
 }
 
 # These run in the simulator, which owns time, memory and threads.
-PURE_FOLDERS = {"core", "wire", "store", "math"}
+PURE_FOLDERS = {"core", "comm", "wire", "store", "math"}
 PURE_HEADERS = re.compile(r"pthread\.h|threads\.h|time\.h|unistd\.h|sys/.*")
 PURE_CALLS = {
     "rand": "use base/rng.h with a seed that is passed in",

@@ -23,7 +23,12 @@
  * --scale none the step is lr_t itself.
  *
  * Regularisation is a proximal step on the whole replica every k examples, standing for k small
- * ones; k is such that it costs at most half of what the gradients cost. */
+ * ones; k is such that it costs at most half of what the gradients cost. If an epoch has several
+ * clocks, only features of the clock's examples take part, and at its end those are made up for the
+ * clocks since they were last used, in one step: then a clock changes, and sends, nothing else. The
+ * others' weights are too large until then, by less than a pass's penalty. Gradients for rules have
+ * their part of l2 in every clock: a rule whose steps do not adapt would overshoot if a rare
+ * feature got that of a whole pass at once (a9a, rule sgd: it diverges). */
 #include "algo/linear.h"
 
 #include <math.h>

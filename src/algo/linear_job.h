@@ -24,11 +24,18 @@ struct rbt_linear_worker {
     struct rbt_share share; /* values are scaled */
     float *scales;          /* r: (key_count) */
     float *shares;          /* n_pj / n_j: (key_count) */
+    float *pulls;           /* r n n_pj / (n_p n_j), for l1: (key_count) */
     float *decays;          /* r sqrt(n n_pj / (n_p n_j)), for l2: (key_count) */
-    float *step_max;        /* (count) */
-    float *coefficients;    /* (batch) */
-    double step_unit;       /* 1 / (L R) */
-    size_t sweep;           /* examples between two regularisation steps */
+    double *settled;        /* what `due` was when a feature's penalty was seen to: (key_count) */
+    double due;             /* sum of the sizes of all steps, or clocks, so far */
+    uint32_t *marks;        /* the clock of the worker that used a feature last: (key_count) */
+    uint32_t mark;          /* this one */
+    uint32_t *used;         /* features of the examples of this clock: (key_count + 1) */
+    size_t used_count;
+    float *step_max;     /* (count) */
+    float *coefficients; /* (batch) */
+    double step_unit;    /* 1 / (L R) */
+    size_t sweep;        /* examples between two regularisation steps */
     struct rbt_replica weights;
     struct rbt_replica bias;
     struct rbt_hand hand; /* with --rebalance */

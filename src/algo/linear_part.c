@@ -38,10 +38,15 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
 {
     w->scales = rbt_calloc(w->share.key_count, sizeof *w->scales);
     w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
+    w->pulls = rbt_calloc(w->share.key_count, sizeof *w->pulls);
     w->decays = rbt_calloc(w->share.key_count, sizeof *w->decays);
+    w->settled = rbt_calloc(w->share.key_count, sizeof *w->settled);
+    w->marks = rbt_calloc(w->share.key_count, sizeof *w->marks);
+    w->used = rbt_calloc(w->share.key_count + 1, sizeof *w->used);
     w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
-    if (w->scales == NULL || w->shares == NULL || w->decays == NULL || w->step_max == NULL ||
+    if (w->scales == NULL || w->shares == NULL || w->pulls == NULL || w->decays == NULL ||
+        w->settled == NULL || w->marks == NULL || w->used == NULL || w->step_max == NULL ||
         w->coefficients == NULL) {
         return no_memory();
     }
@@ -63,10 +68,16 @@ void rbt_linear_part_free(struct rbt_linear_worker *w)
 {
     rbt_free(w->coefficients);
     rbt_free(w->step_max);
+    rbt_free(w->used);
+    rbt_free(w->marks);
+    rbt_free(w->settled);
     rbt_free(w->decays);
+    rbt_free(w->pulls);
     rbt_free(w->shares);
     rbt_free(w->scales);
-    w->coefficients = w->step_max = w->decays = w->shares = w->scales = NULL;
+    w->coefficients = w->step_max = w->decays = w->pulls = w->shares = w->scales = NULL;
+    w->used = w->marks = NULL;
+    w->settled = NULL;
     rbt_share_free(&w->share);
 }
 
@@ -124,6 +135,7 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
         const double mean_square = row[RBT_USAGE_SQUARES] / n;
         w->shares[j] = (float)(mine[j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] / row[RBT_USAGE_COUNT]);
         w->scales[j] = is_scaled && mean_square > 0 ? (float)pow(mean_square, -0.25) : 1.0F;
+        w->pulls[j] = w->scales[j] * w->shares[j] * more;
         w->decays[j] = w->scales[j] * sqrtf(w->shares[j] * more);
     }
     rbt_free(mine);
@@ -139,6 +151,7 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
     rbt_status st = rbt_replica_tune(&w->bias, &bias_share, NULL);
+    w->weights.is_plain = linear->rules.is_plain;
     const bool has_scales = is_scaled || !linear->rules.has_gradients;
     if (st == RBT_OK) {
         st = rbt_replica_tune(&w->weights, is_mean ? w->shares : NULL,

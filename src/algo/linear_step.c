@@ -4,11 +4,13 @@
 
 #include "algo/linear_job.h"
 #include "math/choose.h"
+#include "math/prox.h"
 
 /* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
- * process. A weight is pulled, regularised and pushed once per clock; in this process that includes
- * what a server does with it. Further regularisation steps are part of the cost of nonzeros.
- * Gradients are taken to cost the same: they read and write as often, only elsewhere. */
+ * process and a clock per epoch. A weight is pulled, regularised and pushed once per clock; in this
+ * process that includes what a server does with it. Further regularisation steps are part of the
+ * cost of nonzeros. Gradients are taken to cost the same: they read and write as often, only
+ * elsewhere. */
 const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
     [RBT_LINEAR_NONZERO] = {"nonzero", 1.5},
     [RBT_LINEAR_EXAMPLE] = {"example", 48.0},
@@ -21,21 +23,79 @@ struct range {
     size_t end;
 };
 
-/* One regularisation step that stands for `steps` steps of size eta. */
-static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_worker *w, double eta,
-                       size_t steps)
+/* Regularisation of features that the clock's examples do not have can wait for a clock whose do;
+ * then nothing is sent for them. With --rebalance it does not: the part may be another one by then.
+ */
+static bool is_lazy(const struct rbt_linear_job *linear)
+{
+    return linear->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
+}
+
+/* Lists the features that the examples have; without a branch, which would be a guess. */
+static void list_used(struct rbt_linear_worker *w, struct range range)
+{
+    const struct rbt_share *share = &w->share;
+    size_t count = 0;
+    w->mark++;
+    for (uint64_t k = share->offsets[range.first]; k < share->offsets[range.end]; k++) {
+        const uint32_t j = share->indices[k];
+        w->used[count] = j;
+        count += w->marks[j] != w->mark;
+        w->marks[j] = w->mark;
+    }
+    w->used_count = count;
+}
+
+static float theta_of(const struct rbt_linear_config *config)
+{
+    return config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY;
+}
+
+/* One regularisation step of feature j that stands for steps whose sizes have this sum. */
+static void shrink_one(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                       uint32_t j, double amount)
+{
+    float *u = &w->weights.values[j];
+    if (config->l1 > 0.0) {
+        *u = rbt_prox_truncate(*u, (float)(amount * config->l1) * w->pulls[j],
+                               theta_of(config) / w->scales[j]);
+    }
+    *u /= 1.0F + (float)(amount * config->l2) * w->decays[j] * w->decays[j];
+}
+
+/* The same for all features that can be due. */
+static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
+                       double amount)
 {
     const struct rbt_linear_config *config = &linear->config;
-    if (config->l1 == 0.0 && config->l2 == 0.0) {
+    if (is_lazy(linear)) {
+        for (size_t i = 0; i < w->used_count; i++) {
+            shrink_one(config, w, w->used[i], amount);
+        }
         return;
     }
-    const double amount = eta * (double)steps;
-    const struct rbt_shrink shrink = {
-        .scales = config->l1 == 0.0 ? w->decays : w->scales,
-        .l1 = (float)(amount * config->l1),
-        .l2 = (float)(amount * config->l2),
-        .theta = config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY};
+    const struct rbt_shrink shrink = {.scales = w->scales,
+                                      .pulls = w->pulls,
+                                      .decays = w->decays,
+                                      .l1 = (float)(amount * config->l1),
+                                      .l2 = (float)(amount * config->l2),
+                                      .theta = theta_of(config)};
     rbt_choose_kernels()->shrink(&shrink, w->weights.values, w->weights.count);
+}
+
+/* After a clock whose steps had this sum: makes up for what the features that it used have missed.
+ * It comes after the gradients, so that a weight is at rest where they and its penalty are even. */
+static void settle(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                   double amount)
+{
+    for (size_t i = 0; i < w->used_count; i++) {
+        const uint32_t j = w->used[i];
+        if (w->due > w->settled[j]) {
+            shrink_one(config, w, j, w->due - w->settled[j]);
+        }
+        w->settled[j] = w->due + amount;
+    }
+    w->due += amount;
 }
 
 /* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
@@ -45,7 +105,9 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
     const struct rbt_linear_config *config = &linear->config;
     const struct rbt_share *share = &w->share;
     const size_t batch = (size_t)config->batch;
+    const bool has_penalty = config->l1 > 0.0 || config->l2 > 0.0;
     double loss = 0.0;
+    double amount = 0.0;
     struct rbt_sgd_run run = {.loss = (enum rbt_loss)config->loss,
                               .offsets = share->offsets,
                               .labels = share->labels,
@@ -57,13 +119,23 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
                               .bias_rate = config->has_bias ? 1.0F : 0.0F,
                               .batch = batch,
                               .coefficients = w->coefficients};
+    if (has_penalty && is_lazy(linear)) {
+        list_used(w, range);
+    }
     for (run.begin = range.first; run.begin < range.end; run.begin = run.end) {
         const double passes = (double)epoch + (double)run.begin / (double)share->count;
         const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
         run.end = range.end - run.begin < w->sweep ? range.end : run.begin + w->sweep;
         run.eta = (float)eta;
         loss += rbt_choose_kernels()->sgd(&run);
-        regularise(linear, w, eta, (run.end - run.begin + batch - 1) / batch);
+        if (has_penalty) {
+            const double steps = (double)((run.end - run.begin + batch - 1) / batch);
+            regularise(linear, w, eta * steps);
+            amount += eta * steps;
+        }
+    }
+    if (has_penalty && is_lazy(linear)) {
+        settle(config, w, amount);
     }
     w->bias.values[0] = run.bias;
     return loss;

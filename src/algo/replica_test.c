@@ -1,4 +1,5 @@
-/* algo/replica_test.c - moves of a copy that serves for several clocks, and gradients. */
+/* algo/replica_test.c - moves of a copy that serves for several clocks, few moves, and gradients.
+ */
 #include "base/test.h"
 
 #include "algo/replica.h"
@@ -9,6 +10,7 @@ struct run {
     rbt_table *table;
     float seen[CLOCKS]; /* after each pull */
     float last;         /* at the server, at the end */
+    bool is_plain;
 };
 
 static const uint64_t key = 7;
@@ -102,11 +104,70 @@ static void gradients_are_seen_when_the_rule_has_made_the_step(void **state)
     rbt_job_close(job);
 }
 
+enum { ROWS = 40 };
+
+/* In clock c the first 2 c rows move by 1. */
+static rbt_status move_more(rbt_worker *worker, void *argument)
+{
+    struct run *run = argument;
+    struct rbt_replica replica;
+    uint64_t keys[ROWS];
+    float expected[ROWS] = {0};
+    for (size_t i = 0; i < ROWS; i++) {
+        keys[i] = 3 * i;
+    }
+    const struct rbt_replica_rows rows = {run->table, keys, ROWS};
+    assert_ok(rbt_replica_open(worker, &rows, &replica));
+    replica.is_plain = run->is_plain;
+    for (size_t clock = 0; clock < CLOCKS; clock++) {
+        assert_ok(rbt_replica_pull(&replica));
+        assert_memory_equal(replica.values, expected, sizeof expected); /* own moves are seen */
+        for (size_t i = 0; i < 2 * clock; i++) {
+            replica.values[i] += 1.0F;
+            expected[i] += 1.0F;
+        }
+        assert_ok(rbt_replica_push(&replica));
+        assert_ok(rbt_clock(worker));
+    }
+    rbt_replica_close(&replica);
+    return rbt_get_within(worker, run->table, 0, 0, &run->last);
+}
+
+static uint64_t bytes_of_moves(const char *consistency, bool is_plain)
+{
+    struct run run = {.is_plain = is_plain};
+    rbt_job *job = NULL;
+    const struct rbt_job_options options = {
+        .struct_size = sizeof options, .workers = 1, .consistency = consistency};
+    const struct rbt_table_options table = {.struct_size = sizeof table};
+    struct rbt_job_stats stats = {0};
+    assert_ok(rbt_job_open(&options, &job));
+    assert_ok(rbt_table_open(job, "w", &table, &run.table));
+    assert_ok(rbt_job_run(job, move_more, &run));
+    assert_true(run.last == CLOCKS - 1);
+    rbt_job_stats(job, &stats);
+    rbt_job_close(job);
+    return stats.bytes_sent;
+}
+
+static void few_moves_are_sent_alone(void **state)
+{
+    (void)state;
+    const size_t row = sizeof(uint64_t) + sizeof(float);
+    const char *const kinds[] = {"bsp", "ssp:3"};
+    for (size_t i = 0; i < 2; i++) { /* clocks 0 to 5 move 0 to 10 rows of 40 */
+        const uint64_t all = bytes_of_moves(kinds[i], false);
+        assert_int_equal(all - bytes_of_moves(kinds[i], true),
+                         row * (6 * ROWS - (0 + 2 + 4 + 6 + 8 + 10)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_moves_count_until_the_next_fetch),
         cmocka_unit_test(slack_is_one_clock_more),
+        cmocka_unit_test(few_moves_are_sent_alone),
         cmocka_unit_test(gradients_are_seen_when_the_rule_has_made_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static const char before[] =
     "Which one?\n"
     "  equally fast machines             add, which is the default\n"
     "  some machines slower than others  dynsgd; consgd if memory is scarce\n"
-    "  no wish to tune the step size     adarev; adagrad with few workers\n"
+    "  no wish to tune the step size     adarev:trust; adagrad with few workers\n"
     "  gradients that come very late     adarev; adadelay if memory is scarce\n"
     "  most weights exactly zero         ftrl or prox, with --l1\n";
 

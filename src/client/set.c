@@ -233,9 +233,11 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
     /* Shards answer a request for versions when it comes; asked at different times they would
      * answer with different ones. */
     const bool may_ask = !table->options.is_synchronised;
+    /* What was sent ahead may be older than what has come early. */
+    const bool may_send_ahead = table->is_eager && may_ask && set->managed == NULL;
     return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
                              .need = rbt_worker_need(set->worker, staleness),
-                             .subscription = table->is_eager && may_ask ? set->subscription : 0,
+                             .subscription = may_send_ahead ? set->subscription : 0,
                              .asked = may_ask ? set->subscription : 0,
                              .stamps = set->stamps};
 }

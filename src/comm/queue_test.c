@@ -294,19 +294,20 @@ static void without_memory_it_is_as_before(void **state)
             assert_true(st == RBT_OK || rbt_alloc_live() == live);
         }
         assert_ok(st);
-        rbt_queue_mark(queue, 99, 1);
         st = RBT_E_NOMEM;
-        for (unsigned nth = 1; st == RBT_E_NOMEM; nth++) {
+        for (unsigned nth = 1; st == RBT_E_NOMEM; nth++) { /* 5 ends it for WALK, with 4 levels */
+            if (nth % 2 == 0) {
+                rbt_queue_mark(queue, 99, 1);
+            }
             rbt_alloc_fail_nth(nth);
-            st = rbt_queue_grow(queue, 100000);
+            st = rbt_queue_grow(queue, 300000);
             rbt_alloc_fail_nth(0);
-            rbt_queue_mark(queue, 98, 1); /* what was made in part must not remember it */
-            rbt_queue_unmark(queue, 98);
+            assert_int_equal(rbt_queue_is_marked(queue, 99), nth % 2 == 0);
+            rbt_queue_unmark(queue, 99); /* what was made in part must not remember it */
         }
         assert_ok(st);
-        rbt_queue_unmark(queue, 99);
-        rbt_queue_mark(queue, 99999, 1);
-        assert_int_equal(rbt_queue_take(queue), 99999);
+        rbt_queue_mark(queue, 299999, 1);
+        assert_int_equal(rbt_queue_take(queue), 299999);
         assert_int_equal(rbt_queue_take(queue), RBT_QUEUE_NONE);
         rbt_queue_destroy(queue);
         assert_int_equal(rbt_alloc_live(), live);

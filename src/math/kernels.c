@@ -323,20 +323,22 @@ static double norm2_squared(const float *x, size_t n)
 static void shrink(const struct rbt_shrink *shrink, float *restrict u, size_t n)
 {
     const float *restrict r = shrink->scales;
+    const float *restrict a = shrink->pulls;
+    const float *restrict d = shrink->decays;
     const float l1 = shrink->l1;
     const float l2 = shrink->l2;
     const float theta = shrink->theta;
     if (l1 == 0.0F) {
         for (size_t k = 0; k < n; k++) {
-            u[k] = u[k] / (1.0F + l2 * r[k] * r[k]);
+            u[k] = u[k] / (1.0F + l2 * d[k] * d[k]);
         }
         return;
     }
     for (size_t k = 0; k < n; k++) {
-        const float a = fabsf(u[k] * r[k]) <= theta ? l1 * r[k] : 0.0F;
-        const float size = fabsf(u[k]) - a;
+        const float pull = fabsf(u[k] * r[k]) <= theta ? l1 * a[k] : 0.0F;
+        const float size = fabsf(u[k]) - pull;
         const float v = size <= 0.0F ? 0.0F : copysignf(size, u[k]);
-        u[k] = v / (1.0F + l2 * r[k] * r[k]);
+        u[k] = v / (1.0F + l2 * d[k] * d[k]);
     }
 }
 

@@ -101,12 +101,14 @@ struct rbt_mf_gradient_run {
 /* One regularisation step of step size eta, already multiplied into l1 and l2, on weights in scaled
  * coordinates u_j = w_j / r_j:
  *
- *     v   <- sign(u_j) max(0, |u_j| - l1 r_j) if |u_j r_j| <= theta, else u_j
- *     u_j <- v / (1 + l2 r_j^2)
+ *     v   <- sign(u_j) max(0, |u_j| - l1 a_j) if |u_j r_j| <= theta, else u_j
+ *     u_j <- v / (1 + l2 d_j^2)
  *
- * which for theta = infinity is the proximal step of l1 |w| + l2/2 w^2. */
+ * which for a = d = r and theta = infinity is the proximal step of l1 |w| + l2/2 w^2. */
 struct rbt_shrink {
-    const float *scales; /* r: (count) */
+    const float *scales; /* r: (count); not used without l1 */
+    const float *pulls;  /* a: (count), likewise */
+    const float *decays; /* d: (count) */
     float l2;
     float l1;
     float theta; /* INFINITY: soft threshold; otherwise truncation */

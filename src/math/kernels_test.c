@@ -222,16 +222,20 @@ static void shrink_and_difference_match(void **state)
     struct problem p;
     struct problem before;
     float scales[DIM];
+    float pulls[DIM];
+    float decays[DIM];
     draw(&p, 5);
     draw(&before, 6);
     for (size_t j = 0; j < DIM; j++) {
         scales[j] = 0.5F + fabsf(p.weights[j]);
+        pulls[j] = 0.1F + fabsf(before.weights[j]);
+        decays[j] = 0.2F + fabsf(before.weights[DIM - 1 - j]);
     }
     for (size_t s = 0; rbt_choose_available(s) != NULL; s++) {
         const struct rbt_kernels *set = rbt_choose_available(s);
-        check_shrink(set, &(struct rbt_shrink){scales, 0.1F, 0.0F, INFINITY});
-        check_shrink(set, &(struct rbt_shrink){scales, 0.1F, 0.2F, INFINITY});
-        check_shrink(set, &(struct rbt_shrink){scales, 0.0F, 0.2F, 0.8F});
+        check_shrink(set, &(struct rbt_shrink){scales, pulls, decays, 0.1F, 0.0F, INFINITY});
+        check_shrink(set, &(struct rbt_shrink){scales, pulls, decays, 0.1F, 0.2F, INFINITY});
+        check_shrink(set, &(struct rbt_shrink){scales, pulls, decays, 0.0F, 0.2F, 0.8F});
         for (size_t width = 1; width < 18; width++) {
             const struct rbt_difference d = {p.weights, before.weights, scales, DIM / width, width};
             float fast[DIM] = {0};

@@ -156,9 +156,10 @@ static double norm2_squared(const float *x, size_t n)
 static void shrink(const struct rbt_shrink *shrink, float *restrict u, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        const float r = shrink->scales[k];
-        u[k] = rbt_prox_truncate(u[k], shrink->l1 * r, shrink->theta / r);
-        u[k] = rbt_prox_shrink(u[k], shrink->l2 * r * r);
+        const float d = shrink->decays[k];
+        u[k] = rbt_prox_truncate(u[k], shrink->l1 * shrink->pulls[k],
+                                 shrink->theta / shrink->scales[k]);
+        u[k] = rbt_prox_shrink(u[k], shrink->l2 * d * d);
     }
 }
 

@@ -41,6 +41,7 @@ static const struct rbt_rule_parameter adarev[] = {
     LR("0.1"),
     {"beta", "1e-12", "added to the root of the sum of squares"},
     {"max", "0", "copies of rows that a shard keeps at most; 0: no limit"},
+    {"trust", "0", "rows find their steps, from so many times their size; 0: off"},
     END};
 
 static const struct rbt_rule_parameter adadelay[] = {

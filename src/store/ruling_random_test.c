@@ -28,7 +28,7 @@ enum {
 
 static const int64_t bounds[] = {0, 1, 3, RBT_STALENESS_ANY};
 
-enum kind { ADD, CONSGD, ADAGRAD, ADAREV, ADADELAY, FTRL, ADAM, DYNSGD };
+enum kind { ADD, CONSGD, ADAGRAD, ADAREV, TRUST, ADADELAY, FTRL, ADAM, DYNSGD };
 
 static const struct {
     enum kind kind;
@@ -39,6 +39,7 @@ static const struct {
     {CONSGD, false, "consgd"},
     {ADAGRAD, false, "adagrad:lr=0.3,beta=0.01"},
     {ADAREV, false, "adarev:lr=0.3,beta=0.01"},
+    {TRUST, false, "adarev:lr=0.3,beta=0.01,trust=1.5"},
     {ADADELAY, false, "adadelay:lr=0.3,L=0.5,gamma=0.75"},
     {FTRL, false, "ftrl:lr=0.3,l1=0.2,l2=0.1"},
     {ADAM, false, "adam:lr=0.3"},
@@ -95,6 +96,9 @@ struct row {
     float most[WIDTH_MAX]; /* AdaRevision's z' */
     float gbar[WIDTH_MAX]; /* sum of all gradients; FTRL's z; Adam's m */
     uint64_t updates;
+    float step; /* AdaRevision's with trust, as last changed, and with what it has grown by */
+    float scale;
+    uint64_t changed; /* messages, with that of the last change */
 };
 
 static struct {
@@ -160,6 +164,46 @@ static void step_adarev(struct row *row, const float *g, const float *before)
     }
 }
 
+/* AdaRevision with trust: of limited gradients, with a step of the row's own. */
+static void step_trust(struct row *row, const float *g, const float *before, uint64_t count,
+                       uint64_t base)
+{
+    float size = 0;
+    float length = 0;
+    float past = 0;
+    for (uint32_t i = 0; i < t.width; i++) {
+        size += row->w[i] * row->w[i];
+        length += g[i] * g[i];
+        past += row->most[i];
+    }
+    if (row->updates == 1 || base >= row->changed) {
+        const float bound = 1.5F * sqrtf(size / (float)t.width);
+        row->step = row->updates > 1 ? fminf(row->step, fmaxf(bound, row->step / 2))
+                    : bound > 0      ? bound
+                                     : 0.3F;
+        row->changed = count + 1;
+    }
+    const float factor = row->updates > 1 && length > past ? sqrtf(past / length) : 1;
+    const struct row was = *row;
+    float agreed = 0;
+    float seen = 0;
+    for (uint32_t i = 0; i < t.width; i++) {
+        const float h = factor * g[i];
+        row->n[i] += h * h + 2 * h * (was.gbar[i] - before[i]);
+        row->most[i] = fmaxf(row->n[i], row->most[i]);
+        row->gbar[i] += h;
+        agreed += row->gbar[i] * row->gbar[i];
+        seen += row->most[i];
+    }
+    const float q = fmaxf(agreed / seen, 1);
+    row->scale = row->step * (q * q * sqrtf(q));
+    for (uint32_t i = 0; i < t.width; i++) {
+        const float old = was.scale / (0.01F + sqrtf(was.most[i]));
+        const float now = row->scale / (0.01F + sqrtf(row->most[i]));
+        row->w[i] += -now * (factor * g[i]) + (old - now) * (was.gbar[i] - before[i]);
+    }
+}
+
 static void step_adadelay(struct row *row, const float *g, double t1, double tau)
 {
     const float weight = (float)(t1 / (t1 + tau));
@@ -209,6 +253,8 @@ static void step(struct row *row, const float *g, const float *before, uint64_t 
     }
     if (t.kind == ADAREV) {
         step_adarev(row, g, before);
+    } else if (t.kind == TRUST) {
+        step_trust(row, g, before, count, count - delay);
     } else if (t.kind == ADADELAY) {
         step_adadelay(row, g, (double)count + 1, (double)delay);
     } else if (t.kind == FTRL) {

@@ -1,11 +1,18 @@
-/* store/versions.c - parts behind a small table of slots, or side by side for all rows.
+/* store/versions.c - parts behind a small table of slots, or in pages of slots.
  *
- * Sparse: places are probed one after the other, at most 7/8 of them are taken. Dense: the place is
- * the slot, and a row without a part has one of zeros.
+ * Sparse: places are probed one after the other, at most 7/8 of them are taken. Paged: a page has a
+ * bit for each of its slots, how many bits are set before each word (in place of the first, which
+ * would be 0: in all), and the parts of those that are set, side by side:
+ *
+ *     bits (words)   ranks (words)   parts (a multiple of `words`)
+ *
+ * so that with rows of one value a part takes little more than the value. A page of wide rows has
+ * fewer slots, since a new part moves those behind it.
  *
  * Threads: none; owned by the shard. */
 #include "store/versions.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,17 +20,34 @@
 #include "base/error.h"
 #include "core/batch.h"
 
-enum { PLACES_MIN = 16 };
+enum {
+    PLACES_MIN = 16,
+    ROWS_PER_PART = 16,  /* a version with a part for one row in so many is paged, */
+    ROWS_PAGED_MIN = 64, /* unless the table is small */
+    WORDS_MAX = 16,      /* of a page */
+    BITS = 64,           /* of a word */
+};
 
 void rbt_versions_init(struct rbt_versions *versions, uint32_t width)
 {
     RBT_ASSERT(width > 0);
-    *versions = (struct rbt_versions){.width = width};
+    uint32_t words = WORDS_MAX;
+    while (words > 1 && words * width > WORDS_MAX) {
+        words /= 2;
+    }
+    RBT_ASSERT(words > 0);
+    *versions = (struct rbt_versions){
+        .width = width, .words = words, .page_shift = (uint32_t)__builtin_ctz(words * BITS)};
 }
 
 static void free_version(struct rbt_version *version)
 {
-    RBT_ASSERT(!version->is_dense || version->slots == NULL);
+    RBT_ASSERT(version->pages == NULL || version->slots == NULL);
+    RBT_ASSERT(version->pages == NULL || version->parts == NULL);
+    for (uint64_t i = 0; version->pages != NULL && i < version->capacity; i++) {
+        rbt_free(version->pages[i]);
+    }
+    rbt_free(version->pages);
     rbt_free(version->slots);
     rbt_free(version->parts);
 }
@@ -80,7 +104,7 @@ static uint64_t hash_slot(uint32_t slot)
 static uint64_t place_of(const struct rbt_version *version, uint32_t slot)
 {
     RBT_DEBUG_ASSERT(version->count < version->capacity);
-    RBT_DEBUG_ASSERT(!version->is_dense);
+    RBT_DEBUG_ASSERT(version->pages == NULL);
     uint64_t place = (hash_slot(slot) * version->capacity) >> 32;
     while (version->slots[place] != slot && version->slots[place] != RBT_SLOT_NONE) {
         place = place + 1 == version->capacity ? 0 : place + 1;
@@ -88,46 +112,211 @@ static uint64_t place_of(const struct rbt_version *version, uint32_t slot)
     return place;
 }
 
-/* Takes the parts of `from` over into `to`, which has room. */
-static void move_parts(const struct rbt_versions *versions, const struct rbt_version *from,
-                       struct rbt_version *to)
+/* --- Pages ----------------------------------------------------------------------------------- */
+
+static uint64_t page_rows(const struct rbt_versions *versions)
 {
+    RBT_DEBUG_ASSERT(versions->words > 0);
+    RBT_DEBUG_ASSERT(UINT64_C(1) << versions->page_shift == (uint64_t)versions->words * BITS);
+    return UINT64_C(1) << versions->page_shift;
+}
+
+/* How many parts a page has room for if it has `count`. */
+static uint64_t room_of(const struct rbt_versions *versions, uint64_t count)
+{
+    const uint64_t words = versions->words;
+    RBT_DEBUG_ASSERT(count <= page_rows(versions));
+    RBT_DEBUG_ASSERT((words & (words - 1)) == 0);
+    return (count + words - 1) & ~(words - 1);
+}
+
+static uint64_t page_bytes(const struct rbt_versions *versions, uint64_t room)
+{
+    RBT_DEBUG_ASSERT(room <= page_rows(versions));
+    RBT_DEBUG_ASSERT(room % versions->words == 0);
+    return 2 * versions->words * sizeof(uint64_t) + room * versions->width * sizeof(float);
+}
+
+/* Without an instruction of its own: not every processor that we run on has one. */
+static uint64_t count_bits(uint64_t word)
+{
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return word * UINT64_C(0x0101010101010101) >> 56;
+}
+
+/* How many parts are before that of a slot, which is counted within the page. */
+static uint64_t rank_of(const struct rbt_versions *versions, const uint64_t *page, uint64_t at)
+{
+    RBT_DEBUG_ASSERT(at < page_rows(versions));
+    const uint64_t word = at / BITS;
+    RBT_DEBUG_ASSERT(word < versions->words);
+    const uint64_t before = word == 0 ? 0 : page[versions->words + word];
+    return before + count_bits(page[word] & ((UINT64_C(1) << at % BITS) - 1));
+}
+
+/* Part number `rank` of a page. */
+static float *part_of(const struct rbt_versions *versions, uint64_t *page, uint64_t rank)
+{
+    RBT_DEBUG_ASSERT(rank < page[versions->words]);
+    RBT_DEBUG_ASSERT(page[versions->words] <= page_rows(versions));
+    return (float *)(page + (size_t)2 * versions->words) + rank * versions->width;
+}
+
+/* Grows page number `index` from `count` parts to one more. */
+static bool grow_page(const struct rbt_versions *versions, struct rbt_version *version,
+                      uint64_t index, uint64_t count)
+{
+    RBT_ASSERT(index < version->capacity);
+    RBT_ASSERT(count == room_of(versions, count));
+    const size_t before = count == 0 ? 0 : page_bytes(versions, count);
+    const size_t bytes = page_bytes(versions, room_of(versions, count + 1));
+    uint64_t *page = rbt_realloc(version->pages[index], 1, bytes);
+    if (page == NULL) {
+        return false;
+    }
+    RBT_ASSERT(bytes > before);
+    version->pages[index] = page;
+    version->bytes += bytes - before;
+    return true;
+}
+
+/* A part of zeros for a slot that has none; NULL: no memory. */
+static float *add_paged(const struct rbt_versions *versions, struct rbt_version *version,
+                        uint32_t slot)
+{
+    const uint64_t words = versions->words;
+    const uint64_t index = slot >> versions->page_shift;
+    const uint64_t at = slot & (page_rows(versions) - 1);
+    RBT_ASSERT(index < version->capacity);
+    const uint64_t count = version->pages[index] == NULL ? 0 : version->pages[index][words];
+    if (count == room_of(versions, count) && !grow_page(versions, version, index, count)) {
+        return NULL;
+    }
+    uint64_t *page = version->pages[index];
+    RBT_ASSERT((page[at / BITS] >> at % BITS & 1) == 0);
+    const uint64_t rank = rank_of(versions, page, at);
+    RBT_ASSERT(rank <= count);
+    page[at / BITS] |= UINT64_C(1) << at % BITS;
+    page[words]++;
+    for (uint64_t i = at / BITS + 1; i < words; i++) {
+        page[words + i]++;
+    }
+    float *part = part_of(versions, page, rank);
+    const size_t size = versions->width * sizeof *part;
+    memmove(part + versions->width, part, (count - rank) * size);
+    memset(part, 0, size);
+    return part;
+}
+
+/* Makes sure that there are pages for `rows` rows. */
+static bool grow_pages(const struct rbt_versions *versions, struct rbt_version *version,
+                       uint64_t rows)
+{
+    RBT_ASSERT(version->slots == NULL);
+    const uint64_t capacity = (rows + page_rows(versions) - 1) >> versions->page_shift;
+    RBT_ASSERT(version->pages == NULL || capacity >= version->capacity);
+    uint64_t **pages = rbt_realloc(version->pages, capacity, sizeof(uint64_t *));
+    if (pages == NULL) {
+        return false;
+    }
+    version->bytes += (capacity - version->capacity) * sizeof *pages;
+    version->pages = pages;
+    version->capacity = capacity;
+    return true;
+}
+
+/* --- Parts ----------------------------------------------------------------------------------- */
+
+static float *find(const struct rbt_versions *versions, const struct rbt_version *version,
+                   uint32_t slot)
+{
+    RBT_DEBUG_ASSERT(slot != RBT_SLOT_NONE);
+    RBT_DEBUG_ASSERT(versions->width > 0);
+    if (version->count == 0) {
+        return NULL;
+    }
+    if (version->pages == NULL) {
+        const uint64_t place = place_of(version, slot);
+        return version->slots[place] == slot ? version->parts + place * versions->width : NULL;
+    }
+    if (slot >> versions->page_shift >= version->capacity) {
+        return NULL;
+    }
+    uint64_t *page = version->pages[slot >> versions->page_shift];
+    const uint64_t at = slot & (page_rows(versions) - 1);
+    if (page == NULL || (page[at / BITS] >> at % BITS & 1) == 0) {
+        return NULL;
+    }
+    return part_of(versions, page, rank_of(versions, page, at));
+}
+
+/* A part of zeros for a slot that has none, in a version that has room; NULL: no memory. */
+static float *add_part(const struct rbt_versions *versions, struct rbt_version *version,
+                       uint32_t slot)
+{
+    float *part = NULL;
+    if (version->pages != NULL) {
+        part = add_paged(versions, version, slot);
+    } else {
+        const uint64_t place = place_of(version, slot);
+        RBT_ASSERT(version->slots[place] == RBT_SLOT_NONE);
+        version->slots[place] = slot;
+        part = version->parts + place * versions->width;
+    }
+    RBT_ASSERT(version->bytes > 0);
+    version->count += part != NULL;
+    return part;
+}
+
+/* Takes all parts of `version` over into `grown`, and is it from then on. */
+static bool move_parts(const struct rbt_versions *versions, struct rbt_version *version,
+                       struct rbt_version *grown)
+{
+    RBT_ASSERT(grown->count == 0);
     uint64_t place = 0;
     uint32_t slot = 0;
     const float *part = NULL;
-    while ((part = rbt_versions_next(versions, from, &place, &slot)) != NULL) {
-        const uint64_t at = to->is_dense ? slot : place_of(to, slot);
-        RBT_ASSERT(at < to->capacity);
-        if (!to->is_dense) {
-            to->slots[at] = slot;
+    while ((part = rbt_versions_next(versions, version, &place, &slot)) != NULL) {
+        float *to = add_part(versions, grown, slot);
+        if (to == NULL) {
+            free_version(grown);
+            return false;
         }
-        memcpy(to->parts + at * versions->width, part, versions->width * sizeof *part);
+        memcpy(to, part, versions->width * sizeof *part);
     }
-    RBT_ASSERT(to->count == from->count);
+    RBT_ASSERT(grown->count == version->count);
+    free_version(version);
+    *version = *grown;
+    return true;
 }
 
-/* Gives the version `capacity` places, dense or not. */
-static bool resize(const struct rbt_versions *versions, struct rbt_version *version,
-                   uint64_t capacity, bool is_dense)
+/* An empty version instead of this one, without places or pages. */
+static struct rbt_version empty_like(const struct rbt_version *version)
 {
-    RBT_ASSERT(capacity > version->count || is_dense);
-    struct rbt_version grown = *version;
-    grown.is_dense = is_dense;
+    RBT_ASSERT(version->pages == NULL);
+    RBT_ASSERT(version->count <= version->capacity);
+    return (struct rbt_version){
+        .id = version->id, .messages = version->messages, .clock = version->clock};
+}
+
+/* Gives a sparse version `capacity` places. */
+static bool resize(const struct rbt_versions *versions, struct rbt_version *version,
+                   uint64_t capacity)
+{
+    RBT_ASSERT(capacity > version->count);
+    struct rbt_version grown = empty_like(version);
     grown.capacity = capacity;
-    grown.slots = is_dense ? NULL : rbt_alloc(capacity * sizeof *grown.slots);
+    grown.bytes = capacity * (sizeof *grown.slots + versions->width * sizeof *grown.parts);
+    grown.slots = rbt_alloc(capacity * sizeof *grown.slots);
     grown.parts = rbt_calloc(capacity * versions->width, sizeof *grown.parts);
-    if (grown.parts == NULL || (!is_dense && grown.slots == NULL)) {
+    if (grown.parts == NULL || grown.slots == NULL) {
         free_version(&grown);
         return false;
     }
-    if (!is_dense) {
-        memset(grown.slots, 0xff, capacity * sizeof *grown.slots); /* RBT_SLOT_NONE */
-    }
-    move_parts(versions, version, &grown);
-    free_version(version);
-    *version = grown;
-    RBT_ASSERT(version->is_dense == (version->slots == NULL));
-    return true;
+    memset(grown.slots, 0xff, capacity * sizeof *grown.slots); /* RBT_SLOT_NONE */
+    return move_parts(versions, version, &grown);
 }
 
 /* Room for one more part, of the row in this slot. */
@@ -135,68 +324,84 @@ static bool make_room(const struct rbt_versions *versions, struct rbt_version *v
                       uint32_t slot, uint64_t rows)
 {
     RBT_ASSERT(slot < rows);
-    RBT_ASSERT(version->is_dense || version->count <= version->capacity);
-    if (version->is_dense) {
-        return slot < version->capacity || resize(versions, version, rows + rows / 8, true);
+    RBT_ASSERT(version->pages != NULL || version->count <= version->capacity);
+    if (version->pages != NULL) {
+        return slot >> versions->page_shift < version->capacity ||
+               grow_pages(versions, version, rows);
     }
-    if (2 * (version->count + 1) > rows && rows > PLACES_MIN) {
-        return resize(versions, version, rows + rows / 8, true);
+    if (ROWS_PER_PART * (version->count + 1) > rows && rows > ROWS_PAGED_MIN) {
+        struct rbt_version paged = empty_like(version);
+        return grow_pages(versions, &paged, rows) && move_parts(versions, version, &paged);
     }
     if (version->count + 1 <= version->capacity - version->capacity / 8 && version->capacity > 0) {
         return true;
     }
     const uint64_t capacity = version->capacity + version->capacity / 2;
-    return resize(versions, version, capacity < PLACES_MIN ? PLACES_MIN : capacity, false);
+    return resize(versions, version, capacity < PLACES_MIN ? PLACES_MIN : capacity);
 }
 
 float *rbt_versions_part(const struct rbt_versions *versions, struct rbt_version *version,
                          uint32_t slot, uint64_t rows)
 {
     RBT_ASSERT(slot < rows);
-    const float *there = rbt_versions_peek(versions, version, slot);
+    RBT_DEBUG_ASSERT(rows <= RBT_SLOT_NONE);
+    float *there = find(versions, version, slot);
     if (there != NULL) {
-        return version->parts + (there - version->parts);
+        return there;
     }
-    if (!make_room(versions, version, slot, rows)) {
-        return NULL;
-    }
-    const uint64_t place = version->is_dense ? slot : place_of(version, slot);
-    RBT_ASSERT(place < version->capacity);
-    if (!version->is_dense) {
-        version->slots[place] = slot;
-        version->count++;
-    }
-    return version->parts + place * versions->width;
+    return make_room(versions, version, slot, rows) ? add_part(versions, version, slot) : NULL;
 }
 
 const float *rbt_versions_peek(const struct rbt_versions *versions,
                                const struct rbt_version *version, uint32_t slot)
 {
     RBT_DEBUG_ASSERT(slot != RBT_SLOT_NONE);
-    RBT_DEBUG_ASSERT(versions->width > 0);
-    if (version->is_dense) {
-        return slot < version->capacity ? version->parts + (size_t)slot * versions->width : NULL;
+    RBT_DEBUG_ASSERT(version->pages == NULL || version->slots == NULL);
+    return find(versions, version, slot);
+}
+
+/* The first slot with a part at `at` or behind it, or one behind all pages. */
+static uint64_t next_paged(const struct rbt_versions *versions, const struct rbt_version *version,
+                           uint64_t at)
+{
+    const uint64_t end = version->capacity << versions->page_shift;
+    RBT_DEBUG_ASSERT(version->pages != NULL);
+    RBT_DEBUG_ASSERT(end <= (uint64_t)UINT32_MAX + page_rows(versions));
+    while (at < end) {
+        const uint64_t *page = version->pages[at >> versions->page_shift];
+        const uint64_t word = at / BITS & (versions->words - 1);
+        const uint64_t rest = page == NULL ? 0 : page[word] >> at % BITS;
+        if (rest != 0) {
+            return at + (uint64_t)__builtin_ctzll(rest);
+        }
+        const uint64_t step = page == NULL ? page_rows(versions) : BITS;
+        at = (at | (step - 1)) + 1;
     }
-    if (version->count == 0) {
-        return NULL;
-    }
-    const uint64_t place = place_of(version, slot);
-    return version->slots[place] == slot ? version->parts + place * versions->width : NULL;
+    return end;
 }
 
 const float *rbt_versions_next(const struct rbt_versions *versions,
                                const struct rbt_version *version, uint64_t *place, uint32_t *slot)
 {
-    RBT_DEBUG_ASSERT(*place <= version->capacity);
     RBT_DEBUG_ASSERT(versions->width > 0);
+    RBT_DEBUG_ASSERT(version->pages != NULL || *place <= version->capacity);
     uint64_t at = *place;
-    while (at < version->capacity && !version->is_dense && version->slots[at] == RBT_SLOT_NONE) {
+    if (version->pages != NULL) {
+        at = next_paged(versions, version, at);
+        if (at >= version->capacity << versions->page_shift) {
+            return NULL;
+        }
+        *place = at + 1;
+        *slot = (uint32_t)at;
+        return find(versions, version, *slot);
+    }
+    while (at < version->capacity && version->slots[at] == RBT_SLOT_NONE) {
         at++;
     }
     if (at >= version->capacity) {
         return NULL;
     }
-    *slot = version->is_dense ? (uint32_t)at : version->slots[at];
+    *slot = version->slots[at];
     *place = at + 1;
     return version->parts + at * versions->width;
 }
@@ -215,10 +420,8 @@ size_t rbt_versions_bytes(const struct rbt_versions *versions)
     RBT_ASSERT(versions->count <= versions->capacity);
     size_t bytes = versions->capacity * sizeof *versions->live;
     for (size_t i = 0; i < versions->count; i++) {
-        const struct rbt_version *version = &versions->live[i];
-        RBT_DEBUG_ASSERT(version->count <= version->capacity);
-        bytes += version->capacity * versions->width * sizeof *version->parts;
-        bytes += version->is_dense ? 0 : version->capacity * sizeof *version->slots;
+        RBT_DEBUG_ASSERT(versions->live[i].count <= versions->live[i].bytes);
+        bytes += versions->live[i].bytes;
     }
     return bytes;
 }

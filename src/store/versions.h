@@ -1,12 +1,13 @@
 /* store/versions.h - updates gathered by version, for rules that say later what they mean for a
  * row.
  *
- * A version has a part for each row that was updated in it, found by the row's slot. While fewer
- * than half of the table's rows have one, only those take memory (D21). */
+ * A version has a part for each row that was updated in it, found by the row's slot. While few of
+ * the table's rows have one, each takes its slot and some room for more; from one in sixteen on
+ * parts are paged, and take only a bit for each row besides (D21 has a switch at a half, between
+ * slots and all rows; pages are smaller than both). */
 #ifndef RUBATO_STORE_VERSIONS_H
 #define RUBATO_STORE_VERSIONS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,14 +19,17 @@ struct rbt_version {
     uint64_t messages; /* that were mapped to it */
     int64_t clock;     /* the highest of them */
     uint64_t count;    /* rows that have a part */
-    bool is_dense;
-    uint64_t capacity; /* places; if dense, slots 0 .. capacity-1 */
-    uint32_t *slots;   /* of places, RBT_SLOT_NONE: free; NULL if dense */
-    float *parts;      /* (capacity, width) */
+    uint64_t capacity; /* places or pages */
+    uint32_t *slots;   /* of places, RBT_SLOT_NONE: free; NULL if paged */
+    float *parts;      /* (capacity, width); NULL if paged */
+    size_t bytes;      /* that all of this takes */
+    uint64_t **pages;  /* NULL: not paged; a page without parts is NULL */
 };
 
 struct rbt_versions {
     uint32_t width;
+    uint32_t words;           /* of a page's bits: a power of two */
+    uint32_t page_shift;      /* a page has 2^page_shift slots */
     struct rbt_version *live; /* by id */
     size_t count;
     size_t capacity;

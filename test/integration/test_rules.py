@@ -55,7 +55,8 @@ def test_moves_are_weighed(rubato, data, algo, rule, pull):
 
 
 @pytest.mark.parametrize("algo, rule", [("linear", "dynsgd"), ("linear", "adarev"),
-                                        ("linear", "ftrl"), ("mf", "dynsgd"), ("mf", "adarev")])
+                                        ("linear", "ftrl"), ("mf", "dynsgd"), ("mf", "adarev"),
+                                        ("mf", "adarev:trust=1.5")])
 def test_bsp_gives_the_same_bits_everywhere(rubato, data, algo, rule):
     words = train(data, algo, "--rule", rule, "--consistency", "bsp", "--epochs", "2",
                   "--clocks-per-epoch", "4")

@@ -214,10 +214,26 @@ def test_outputs_spare_inputs(rubato, shelf, data):
     assert (rubato.folder / "m").read_bytes() == (shelf / "linear.model").read_bytes()
 
 
-def test_a_feature_of_one_worker_is_regularised_as_much_as_with_one_worker(rubato):
+@pytest.mark.parametrize("penalty", [[], ["--l1", "1e-3", "--l2", "0"]])
+def test_a_feature_of_one_worker_is_regularised_as_much_as_with_one_worker(rubato, penalty):
     rubato.ok("gen", "clicks", "--examples", "4000", "--vocabulary", "2000", "--out", "tail.svm")
-    objective = {workers: json.loads(rubato.ok(
+    objective = {(workers, clocks): json.loads(rubato.ok(
         "train", "linear", "--data", "tail.svm", "--workers", workers, "--consistency", "bsp",
-        "--lr", "0.1", "--schedule", "constant", "--epochs", "80", "--progress", "never",
-        "--summary", "json").splitlines()[-1])["objective"] for workers in (1, 4)}
-    assert objective[4] < 1.01 * objective[1]
+        "--clocks-per-epoch", clocks, "--lr", "0.1", "--schedule", "constant", "--epochs", "80",
+        "--progress", "never", "--summary", "json", *penalty).splitlines()[-1])["objective"]
+        for workers, clocks in ((1, 1), (4, 1), (4, 20))}
+    assert objective[4, 1] < 1.01 * objective[1, 1]
+    assert objective[4, 20] < 1.01 * objective[1, 1]
+
+
+def test_regularisation_sends_no_more_features_than_the_examples_have(rubato):
+    rubato.ok("gen", "clicks", "--examples", "4000", "--vocabulary", "20000", "--out", "tail.svm")
+    made = {(rule, l2): json.loads(rubato.ok(
+        "simulate", "--workers", "4", "--servers", "2", "--", "train", "linear", "--data",
+        "tail.svm", "--consistency", "ssp:2", "--clocks-per-epoch", "20", "--epochs", "2", "--rule",
+        rule, "--l2", l2, "--progress", "never", "--summary", "json").splitlines()[-1])
+        for rule in ("add", "dynsgd") for l2 in ("0", "0.01")}
+    for rule in ("add", "dynsgd"):
+        assert made[rule, "0"]["digest"] != made[rule, "0.01"]["digest"]
+        assert made[rule, "0"]["bytes_sent"] == made[rule, "0.01"]["bytes_sent"]
+    assert made["dynsgd", "0"]["rule_bytes_max"] == made["dynsgd", "0.01"]["rule_bytes_max"] > 0

@@ -7,6 +7,9 @@
  * second, that number. The base that the rule is told of, the tag that it gave the read, and the
  * state as of the read must all be the stamp.
  *
+ * With rows=1 messages need not have every row: a row counts its own updates, and only the state as
+ * of the read can be compared.
+ *
  *     audit.so:fails=9    fails at message 9
  *     audit.so:max=4      keeps at most 4 snapshots: those of older reads are not to be had then */
 #include <rubato/rule.h>
@@ -16,6 +19,7 @@ struct audit {
     rbt_status (*fail)(const char *format, ...);
     double fails;
     double max;
+    bool is_by_row;
 };
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
@@ -28,6 +32,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     audit->fail = setup->fail;
     audit->fails = setup->number(setup, "fails", 0);
     audit->max = setup->number(setup, "max", 0);
+    audit->is_by_row = setup->number(setup, "rows", 0) != 0;
     needs->snapshot_max = (uint64_t)audit->max;
     needs->input = RBT_RULE_MOVES;
     needs->state_width = 2; /* messages; and one more than the number of the last */
@@ -42,10 +47,31 @@ static uint64_t on_send(void *self, const struct rbt_rule_send *send)
     return send->count;
 }
 
+/* With rows=1. */
+static rbt_status apply_by_row(const struct audit *audit, const struct rbt_rule_message *message,
+                               const struct rbt_rule_row *row)
+{
+    const double base = (double)row->before[0];
+    const double said = (double)(row->delta[0] / row->delta[1]) - 1;
+    const bool is_right = said == base || (audit->max > 0 && said < base); /* the next is left */
+    if (!is_right) {
+        return audit->fail(
+            "worker %u computed from update %g of row %llu what is said to come from %g",
+            message->worker, said, (unsigned long long)row->key, base);
+    }
+    row->values[0] += 1;
+    row->values[1] += row->delta[1];
+    row->state[0] = row->values[0];
+    return RBT_OK;
+}
+
 static rbt_status apply(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row)
 {
     const struct audit *audit = self;
+    if (audit->is_by_row) {
+        return apply_by_row(audit, message, row);
+    }
     const double base = (double)(message->count - message->delay);
     if (audit->fails > 0 && (double)message->count >= audit->fails) {
         return audit->fail("that was message %g", audit->fails);
