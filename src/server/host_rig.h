@@ -40,9 +40,7 @@ static inline void hear(void *context, struct rbt_block *block)
     ear->heard[ear->count++] = block;
 }
 
-/* The host's time, which goes when the test says so. */
-static rbt_time host_time;
-
+static rbt_time host_time; /* the host's, which goes when the test says so */
 static inline rbt_time host_now(void)
 {
     return host_time;
@@ -84,8 +82,6 @@ static inline int teardown(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
-
-/* --- Sending --------------------------------------------------------------------------------- */
 
 /* Completes the message in f->message. */
 static inline void finish(struct fixture *f, uint16_t kind, uint32_t worker, uint64_t id,
@@ -174,8 +170,6 @@ static inline void make_list(struct fixture *f, uint32_t worker, const uint64_t 
     finish(f, RBT_FRAME_LIST, worker, 0,
            RBT_WIRE_LIST_BYTES + rbt_wire_rows_put(f->message + RBT_WIRE_LIST_BYTES, &rows, NULL));
 }
-
-/* --- Hearing --------------------------------------------------------------------------------- */
 
 /* The next message that a guest has heard, which must be there. */
 static inline struct rbt_wire_cursor hear_next(struct ear *ear, uint16_t kind,
@@ -298,8 +292,7 @@ static inline void expect_rows(struct fixture *f, const uint64_t *keys,
     struct rbt_shard_outbox out = {.effects = f->effects};
     rbt_shard_step(f->shard, &event, &out);
     assert_int_equal(out.effects[0].kind, RBT_SHARD_ANSWERED);
-    assert_int_equal(view->count, KEYS);
-    assert_int_equal(view->element_count, 2 * KEYS);
+    assert_true(view->count == KEYS && view->element_count == 2 * KEYS);
     assert_memory_equal(rbt_wire_view_raw(view), values, sizeof values);
 }
 
