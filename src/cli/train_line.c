@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/names.h"
 #include "cli/rule_line.h"
+#include "comm/priority.h"
 
 enum { ALGO_COUNT_MAX = 64 };
 
@@ -243,6 +244,10 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     if (!line->wants_help && line->request.options.rule != NULL) {
         st = rbt_rule_resolve(line->request.options.rule, line->rule);
         line->request.options.rule = line->rule;
+    }
+    if (!line->wants_help && st == RBT_OK) { /* servers may run elsewhere */
+        st = rbt_priority_resolve(line->request.options.priority, line->priority);
+        line->request.options.priority = line->priority;
     }
     if (st != RBT_OK) {
         rbt_train_line_free(line);

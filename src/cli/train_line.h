@@ -13,6 +13,7 @@
 #include <rubato/status.h>
 
 #include "base/option.h"
+#include "base/plugin.h"
 #include "cli/train.h"
 #include "rule/rule.h"
 
@@ -24,8 +25,9 @@ struct rbt_train_line {
     void *config;                                          /* owned; the algorithm's options */
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
-    bool wants_rules;             /* the help is to be about rules: --rule help */
-    char rule[RBT_RULE_TEXT_MAX]; /* with an absolute path */
+    bool wants_rules;                   /* the help is to be about rules: --rule help */
+    char rule[RBT_RULE_TEXT_MAX];       /* with an absolute path */
+    char priority[RBT_PLUGIN_PATH_MAX]; /* the same */
 };
 
 /* Reads the algorithm and its options. On success the caller frees the line. The request prints to

@@ -51,9 +51,9 @@ struct rbt_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     struct rbt_placement_map *placement;
-    char *rule;                  /* its text, with absolute path; NULL: there is none */
-    const struct rbt_rule *code; /* what it names */
-    rbt_rule_input input;        /* what it takes */
+    char *rule;                          /* its text, with absolute path; NULL: there is none */
+    const struct rbt_rule *code;         /* what it names */
+    rbt_rule_input input;                /* what it takes */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
     rbt_partial partial; /* what shards are told: managed tables show partial clocks */
@@ -106,6 +106,9 @@ struct rbt_worker_stats {
     atomic_uint_least64_t bytes_received;
     atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
     atomic_uint_least64_t early_received; /* the same */
+    atomic_uint_least64_t early_bytes_sent;
+    atomic_uint_least64_t early_bytes_received;
+    atomic_uint_least64_t early_pauses;
 };
 
 /* What an open ticket is to do. */
@@ -139,7 +142,7 @@ struct rbt_worker {
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
-    uint64_t set_count; /* sets made so far, to tell them apart */
+    uint64_t set_count;          /* sets made so far, to tell them apart */
     struct rbt_managed *managed; /* sets whose rows travel early */
     struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
     struct rbt_comm in;          /* and back */
