@@ -58,8 +58,9 @@ struct rbt_job_options {
      * direction. Rows of sets that are managed (rbt_set_manage()) then travel before the clock
      * ends, and are seen early unless the consistency is "bsp". Default: they do not */
     uint64_t bandwidth;
-    const char *priority; /* which rows go first: "oldest", "walk", "random", "magnitude",
-                             "relative", or a shared object (rubato/priority.h); default: relative */
+    /* Which rows go first: "oldest", "walk", "random", "magnitude", "relative" (the default), or a
+     * shared object (rubato/priority.h). */
+    const char *priority;
 };
 
 /* What a worker runs. When it returns, the worker has left: nobody waits for it any more. If it
@@ -111,16 +112,19 @@ struct rbt_job_stats {
                                             count is of all that were further */
     int64_t clock_min;                   /* of the workers that have not left; 0 if nothing runs */
     int64_t clock_max;
-    uint64_t bytes_sent;     /* keys and values from workers to shards */
-    uint64_t bytes_received; /* and back */
-    uint64_t rows;           /* rows that exist in all tables */
-    uint64_t server_bytes;   /* memory of all tables at the shards */
-    uint64_t rule_bytes;     /* how much of it rules need: state, snapshots, versions */
-    uint64_t rule_bytes_max; /* the same, most at a time and shard; over sockets: as of now */
-    uint64_t versions_max;   /* most versions that a table had at a shard at a time */
-    uint64_t snapshots_max;  /* most copies of a rule's state, the same */
-    uint64_t early_sent;     /* rows that workers sent before the clock ended */
-    uint64_t early_received; /* and received */
+    uint64_t bytes_sent;           /* keys and values from workers to shards */
+    uint64_t bytes_received;       /* and back */
+    uint64_t rows;                 /* rows that exist in all tables */
+    uint64_t server_bytes;         /* memory of all tables at the shards */
+    uint64_t rule_bytes;           /* how much of it rules need: state, snapshots, versions */
+    uint64_t rule_bytes_max;       /* the same, most at a time and shard; over sockets: as of now */
+    uint64_t versions_max;         /* most versions that a table had at a shard at a time */
+    uint64_t snapshots_max;        /* most copies of a rule's state, the same */
+    uint64_t early_sent;           /* rows that workers sent before the clock ended */
+    uint64_t early_received;       /* and received */
+    uint64_t early_bytes_sent;     /* what of bytes_sent that was, about */
+    uint64_t early_bytes_received; /* and of bytes_received */
+    uint64_t early_pauses;         /* how often workers found the network too slow, and paused */
     /* Of tables with filters, over a network: bytes before filters and after, of what was sent. */
     uint64_t filter_keys_in; /* lists of keys, of updates and requests */
     uint64_t filter_keys_out;

@@ -152,7 +152,6 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
     rbt_status st = rbt_replica_tune(&w->bias, &bias_share, NULL);
     w->weights.is_filtered = linear->rules.filter[0] != '\0';
-    w->weights.is_plain = linear->rules.is_plain && !w->weights.is_filtered;
     const bool has_scales = is_scaled || !linear->rules.has_gradients;
     if (st == RBT_OK) {
         st = rbt_replica_tune(&w->weights, is_mean ? w->shares : NULL,

@@ -9,8 +9,6 @@
 #include "base/error.h"
 #include "math/choose.h"
 
-enum { FEW = 4 }; /* one row in so many */
-
 static rbt_status no_memory(size_t count)
 {
     return rbt_fail(RBT_E_NOMEM, "no memory for a copy of %zu rows", count);
@@ -19,10 +17,7 @@ static rbt_status no_memory(size_t count)
 rbt_status rbt_replica_open(rbt_worker *worker, const struct rbt_replica_rows *rows,
                             struct rbt_replica *replica)
 {
-    *replica = (struct rbt_replica){.worker = worker,
-                                    .rows = *rows,
-                                    .count = rows->count,
-                                    .width = rbt_table_width(rows->table)};
+    *replica = (struct rbt_replica){.count = rows->count, .width = rbt_table_width(rows->table)};
     RBT_ASSERT(rbt_table_type(rows->table) == RBT_F32);
     rbt_status st =
         rbt_set_create(worker, rows->table, rows->keys, rows->count, RBT_SET_DELTAS, &replica->set);
@@ -45,8 +40,6 @@ void rbt_replica_close(struct rbt_replica *replica)
 {
     rbt_free(replica->inverses);
     rbt_free(replica->scales);
-    rbt_free(replica->moves);
-    rbt_free(replica->moved);
     rbt_free(replica->rest);
     rbt_free(replica->rates);
     rbt_free(replica->before);
@@ -93,41 +86,6 @@ rbt_status rbt_replica_pull(struct rbt_replica *replica)
     return RBT_OK;
 }
 
-/* Gathers the moves that are not zero, while they are few; returns how many, or one more than few.
- */
-static size_t gather_moves(struct rbt_replica *replica, const float *deltas)
-{
-    const size_t few = replica->count / FEW;
-    size_t count = 0;
-    for (size_t i = 0; i < replica->count && count <= few; i++) {
-        replica->moved[count] = replica->rows.keys[i];
-        replica->moves[count] = deltas[i];
-        count += deltas[i] != 0.0F; /* not a number is a move, too */
-    }
-    return count;
-}
-
-/* Sends the moves alone if they are few: says so in `is_sent`. */
-static rbt_status push_few(struct rbt_replica *replica, float *deltas, bool *is_sent)
-{
-    const size_t few = replica->count / FEW;
-    if (replica->moved == NULL) {
-        replica->moved = rbt_calloc(few + 1, sizeof *replica->moved);
-        replica->moves = rbt_calloc(few + 1, sizeof *replica->moves);
-    }
-    if (replica->moved == NULL || replica->moves == NULL) {
-        return no_memory(few + 1);
-    }
-    const size_t count = gather_moves(replica, deltas);
-    *is_sent = count <= few;
-    if (count > few) {
-        return RBT_OK;
-    }
-    const struct rbt_rows rows = {replica->moved, replica->moves, count};
-    memset(deltas, 0, replica->count * sizeof *deltas);
-    return rbt_push(replica->worker, replica->rows.table, &rows);
-}
-
 /* Pushes the set's deltas. What filters keep back is put aside, so that the deltas are the next
  * ones' alone, and added to them then. */
 static rbt_status push_set(struct rbt_replica *replica)
@@ -160,13 +118,8 @@ rbt_status rbt_replica_push(struct rbt_replica *replica)
                                               .rates = replica->rates,
                                               .count = replica->count,
                                               .width = replica->width};
-    float *deltas = rbt_set_deltas(replica->set);
-    rbt_choose_kernels()->difference(&difference, deltas);
-    bool is_sent = false;
-    const rbt_status st = replica->is_plain && replica->width == 1 && replica->count >= FEW
-                              ? push_few(replica, deltas, &is_sent)
-                              : RBT_OK;
-    return st != RBT_OK || is_sent ? st : push_set(replica);
+    rbt_choose_kernels()->difference(&difference, rbt_set_deltas(replica->set));
+    return push_set(replica);
 }
 
 float *rbt_replica_gradient(struct rbt_replica *replica)

@@ -28,22 +28,10 @@ enum rbt_combine {
     RBT_COMBINE_AUTO, /* as fits the rule */
 };
 
-/* Which rows: `keys` increase strictly and are borrowed until the replica is closed. */
-struct rbt_replica_rows {
-    rbt_table *table; /* RBT_F32 */
-    const uint64_t *keys;
-    size_t count;
-};
-
 struct rbt_replica {
-    rbt_worker *worker;
     rbt_set *set;
-    struct rbt_replica_rows rows;
-    bool is_plain;    /* the caller's to set: the table has no rule, and few moves are sent alone */
-    bool is_filtered; /* the same: filters may leave a rest of a push for the next one */
+    bool is_filtered; /* the caller's to set: filters may leave a rest of a push for the next one */
     float *rest;      /* (count, width), or NULL before there is one */
-    uint64_t *moved;  /* keys of such moves: (count / 4 + 1), or NULL before the first */
-    float *moves;     /* (count / 4 + 1) */
     size_t count;
     size_t width;
     float *values;   /* (count, width): the caller's to change */
@@ -51,6 +39,13 @@ struct rbt_replica {
     float *rates;    /* (count): times scale, what a move is multiplied with */
     float *scales;   /* (count): r, or NULL for 1 */
     float *inverses; /* (count): 1 / r, or NULL */
+};
+
+/* Which rows: `keys` increase strictly and are borrowed. */
+struct rbt_replica_rows {
+    rbt_table *table; /* RBT_F32 */
+    const uint64_t *keys;
+    size_t count;
 };
 
 /* All rates are 1 and there are no scales. On failure the replica is empty and may be closed.
@@ -69,8 +64,7 @@ RBT_MUST_USE rbt_status rbt_replica_tune(struct rbt_replica *replica, const floa
 /* Waits like rbt_set_pull(). */
 RBT_MUST_USE rbt_status rbt_replica_pull(struct rbt_replica *replica);
 
-/* Never waits. Others see the move after rbt_clock(). Of a plain table of rows of one value, if no
- * more than a quarter of them has moved, only those are sent. */
+/* Never waits. Others see the move after rbt_clock(). */
 RBT_MUST_USE rbt_status rbt_replica_push(struct rbt_replica *replica);
 
 /* For rules that take gradients: where they are gathered, (count, width), zero after each push; and

@@ -84,6 +84,11 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_end(json, ']');
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
+    rbt_json_count(json, "early_sent", stats->early_sent);
+    rbt_json_count(json, "early_received", stats->early_received);
+    rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);
+    rbt_json_count(json, "early_bytes_received", stats->early_bytes_received);
+    rbt_json_count(json, "early_pauses", stats->early_pauses);
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
     if (has_filter_bytes(stats)) {
@@ -210,6 +215,11 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
     rbt_text_from_bytes((double)stats->bytes_sent, a);
     rbt_text_from_bytes((double)stats->bytes_received, b);
     fprintf(out, "  traffic    %s sent, %s received\n", a, b);
+    if (stats->early_sent + stats->early_received > 0) {
+        rbt_text_from_count((double)stats->early_sent, a);
+        rbt_text_from_count((double)stats->early_received, b);
+        fprintf(out, "  early      %s rows sent before the clock ended, %s received\n", a, b);
+    }
     if (train->rule[0] != '\0') {
         print_rule(out, train);
     }

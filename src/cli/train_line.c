@@ -11,6 +11,7 @@
 #include "cli/filter_line.h"
 #include "cli/names.h"
 #include "cli/rule_line.h"
+#include "comm/priority.h"
 
 enum { ALGO_COUNT_MAX = 64 };
 
@@ -229,6 +230,10 @@ static rbt_status resolve(struct rbt_train_line *line)
         const bool is_none = strcmp(options->filter, "none") == 0;
         st = rbt_filter_resolve(is_none ? "" : options->filter, line->filter);
         options->filter = is_none ? NULL : line->filter;
+    }
+    if (st == RBT_OK) {
+        st = rbt_priority_resolve(options->priority, line->priority);
+        options->priority = line->priority;
     }
     return st;
 }

@@ -13,6 +13,7 @@
 #include <rubato/status.h>
 
 #include "base/option.h"
+#include "base/plugin.h"
 #include "cli/train.h"
 #include "filter/filter.h"
 #include "rule/rule.h"
@@ -25,10 +26,11 @@ struct rbt_train_line {
     void *config;                                          /* owned; the algorithm's options */
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
-    bool wants_rules;                 /* the help is to be about rules: --rule help */
-    bool wants_filters;               /* the same: --filter help */
-    char rule[RBT_RULE_TEXT_MAX];     /* with an absolute path */
-    char filter[RBT_FILTER_TEXT_MAX]; /* the same */
+    bool wants_rules;                   /* the help is to be about rules: --rule help */
+    bool wants_filters;                 /* the same: --filter help */
+    char rule[RBT_RULE_TEXT_MAX];       /* with an absolute path */
+    char filter[RBT_FILTER_TEXT_MAX];   /* the same */
+    char priority[RBT_PLUGIN_PATH_MAX]; /* the same */
 };
 
 /* Reads the algorithm and its options. On success the caller frees the line. The request prints to

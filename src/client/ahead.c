@@ -116,6 +116,7 @@ rbt_status rbt_aheads_keep(struct rbt_aheads *aheads, struct rbt_ahead *ahead,
     ahead->answer_stamp = RBT_STAMP_NONE;
     if (answer->head.has_stamp) {
         ahead->answer_stamp = answer->head.stamp;
+        ahead->last_stamp = answer->head.stamp;
         hold(aheads, ahead);
     }
     return RBT_OK;

@@ -34,6 +34,7 @@ struct rbt_ahead {
     uint32_t table;        /* of base rows: */
     uint64_t answer_stamp; /* of the answer; RBT_STAMP_NONE: there is none, or it does not matter */
     uint64_t request_stamp; /* what comes will be no older; or RBT_STAMP_NONE */
+    uint64_t last_stamp;    /* of the last answer that was kept: what comes later is no older */
     uint32_t idle;          /* clocks since the answer came or was used */
     bool is_held;           /* in the list of those with a stamp */
 };

@@ -93,12 +93,27 @@ static void test_what_nobody_uses_is_dropped(void **state)
     assert_int_equal(least(aheads, 20), 20);
 }
 
+/* What has come says how old later answers can be at most, also when it has been used. */
+static void test_the_last_stamp_stays(void **state)
+{
+    struct rbt_aheads *aheads = *state;
+    struct rbt_ahead *ahead = rbt_aheads_get(aheads, 9, SHARD, true);
+    assert_int_equal(ahead->last_stamp, 0);
+    keep(aheads, ahead, 2, 7);
+    rbt_ahead_drop(ahead);
+    assert_int_equal(ahead->last_stamp, 7);
+    assert_true(least(aheads, RBT_STAMP_NONE) == RBT_STAMP_NONE);
+    keep(aheads, ahead, 3, 9);
+    assert_int_equal(ahead->last_stamp, 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_on_its_way_or_waits_is_not_let_go, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_what_nobody_uses_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_last_stamp_stays, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,36 @@ rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
     return st;
 }
 
+rbt_status rbt_answer_take_early(const struct rbt_caller_table *table,
+                                 const struct rbt_answer *answer,
+                                 const struct rbt_shard_event *event)
+{
+    const struct rbt_wire_view *view = &answer->view;
+    struct rbt_shard_early *early = event->early;
+    early->count = 0;
+    if (answer->placed != NULL || view->count > early->room || view->has_base) {
+        return rbt_answer_wrong();
+    }
+    if (view->count == 0) {
+        return RBT_OK;
+    }
+    if (view->offsets != NULL || view->element_size != table->element_size ||
+        view->element_count != (uint64_t)view->count * table->width) {
+        return rbt_answer_wrong();
+    }
+    const void *values = NULL;
+    void *unpacked = NULL;
+    rbt_status st = rbt_wire_view_keys(view, early->keys);
+    st = st != RBT_OK ? st : values_of(view, &values, &unpacked);
+    if (st == RBT_OK) {
+        memcpy(event->batches[0].values, values,
+               (size_t)view->count * table->width * table->element_size);
+        early->count = view->count;
+    }
+    rbt_free(unpacked);
+    return st;
+}
+
 rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
                                 const struct rbt_answer *answer, struct rbt_shard_scan *scan)
 {

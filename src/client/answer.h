@@ -48,6 +48,11 @@ RBT_MUST_USE rbt_status rbt_answer_take_rows(const struct rbt_caller_table *tabl
                                              const struct rbt_answer *answer,
                                              const struct rbt_shard_event *event);
 
+/* The same for an early one: those rows that have come, and which they are. */
+RBT_MUST_USE rbt_status rbt_answer_take_early(const struct rbt_caller_table *table,
+                                              const struct rbt_answer *answer,
+                                              const struct rbt_shard_event *event);
+
 /* The same for a SCAN. RBT_E_BUSY: the range holds more than a message can. */
 RBT_MUST_USE rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
                                              const struct rbt_answer *answer,

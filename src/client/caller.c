@@ -6,12 +6,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "client/caller_state.h"
 #include "client/compose.h"
 #include "client/sender.h"
 
 enum {
     KEPT_MAX = 64 << 20, /* bytes that a shard may owe an acknowledgement for */
-    AHEAD_MAX = 48,      /* requests ahead of their time, to one shard */
+    GLANCE_TIME = 50000, /* ns; looking costs about a microsecond for each shard */
 };
 
 #define NANOSECONDS_PER_MS INT64_C(1000000)
@@ -28,7 +29,7 @@ struct asked {
 
 /* --- Life ------------------------------------------------------------------------------------ */
 
-static void lock(struct rbt_caller *caller)
+void rbt_caller_lock(struct rbt_caller *caller)
 {
     const int error = pthread_mutex_lock(&caller->mutex);
     RBT_ASSERT(error == 0);
@@ -47,7 +48,7 @@ static bool has_rest(const struct rbt_caller *caller)
 
 /* What is not written yet is the sender's from here on. It does not wait for the mutex, and forgets
  * whom it finds it held by, so it is woken after this, every time. */
-static void unlock(struct rbt_caller *caller)
+void rbt_caller_unlock(struct rbt_caller *caller)
 {
     const bool must_wake = caller->shared->sender != NULL && has_rest(caller);
     const int error = pthread_mutex_unlock(&caller->mutex);
@@ -95,9 +96,9 @@ static void forget_requests(struct rbt_caller *caller)
 
 void rbt_caller_reset(struct rbt_caller *caller)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     forget_requests(caller);
-    unlock(caller);
+    rbt_caller_unlock(caller);
 }
 
 void rbt_caller_deinit(struct rbt_caller *caller)
@@ -116,7 +117,7 @@ void rbt_caller_deinit(struct rbt_caller *caller)
 }
 
 /* Nothing works from now on; the reason is in the thread's record. */
-static void fail(struct rbt_caller *caller, rbt_status status)
+void rbt_caller_fail(struct rbt_caller *caller, rbt_status status)
 {
     if (caller->status == RBT_OK) {
         caller->status = status;
@@ -125,7 +126,7 @@ static void fail(struct rbt_caller *caller, rbt_status status)
     caller->unanswered = 0;
 }
 
-static rbt_status refuse(const struct rbt_caller *caller)
+rbt_status rbt_caller_refuse(const struct rbt_caller *caller)
 {
     rbt_error_restore(caller->error);
     return caller->status;
@@ -142,12 +143,13 @@ static uint32_t applied_asked(const struct rbt_caller *caller, uint32_t shard,
 }
 
 /* Gives a call what it has waited for. */
-static rbt_status complete(struct rbt_caller *caller, struct rbt_driver_call *call,
-                           const struct rbt_answer *answer)
+rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call *call,
+                               const struct rbt_answer *answer)
 {
     struct rbt_shard_event *event = &call->event;
     const struct rbt_caller_table *table = &caller->shared->tables[event->table];
     rbt_status st = event->kind == RBT_SHARD_SCAN ? rbt_answer_take_scan(table, answer, event->scan)
+                    : event->early != NULL        ? rbt_answer_take_early(table, answer, event)
                                                   : rbt_answer_take_rows(table, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
         const uint32_t asked = applied_asked(caller, call->shard, event);
@@ -224,8 +226,8 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
 /* Asks for rows that nobody waits for; if that fails they are asked for when they are wanted. */
-static void request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
-                          const struct rbt_driver_call *call, int64_t need)
+void rbt_caller_request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
+                              const struct rbt_driver_call *call, int64_t need)
 {
     const struct rbt_shard_event *event = &call->event;
     const struct asked what = {.ahead = ahead, .is_early = true};
@@ -235,8 +237,10 @@ static void request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
     }
     ahead->request = sent;
     if (event->is_base) { /* stamps grow: it will be no older than what has been used */
-        const uint64_t known =
-            ahead->answer_stamp != RBT_STAMP_NONE ? ahead->answer_stamp : event->least;
+        uint64_t known = ahead->answer_stamp != RBT_STAMP_NONE ? ahead->answer_stamp : event->least;
+        if (event->early != NULL && (known == RBT_STAMP_NONE || known < ahead->last_stamp)) {
+            known = ahead->last_stamp;
+        }
         rbt_aheads_expect(&caller->aheads, ahead, event->table, known);
     }
 }
@@ -252,11 +256,11 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
         return;
     }
     if (ahead->request != NULL || floor == RBT_CLOCK_GONE ||
-        caller->links[call->shard].request_count >= AHEAD_MAX) {
+        caller->links[call->shard].request_count >= RBT_CALLER_AHEAD_MAX) {
         return;
     }
     const int64_t need = floor > call->event.need ? floor + 1 : call->event.need + 1;
-    request_early(caller, ahead, call, need);
+    rbt_caller_request_early(caller, ahead, call, need);
 }
 
 /* Whether the answer has all that the reader relies on. */
@@ -293,7 +297,7 @@ static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahe
     if (is_fresh(caller, ahead, call, &kept)) {
         ahead->call = NULL;
         caller->unanswered--;
-        const rbt_status st = complete(caller, call, &kept);
+        const rbt_status st = rbt_caller_complete(caller, call, &kept);
         ask_ahead(caller, ahead, call);
         return st;
     }
@@ -395,7 +399,7 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
         rbt_ahead_arrived(ahead);
         ahead->call = NULL;
         caller->unanswered--;
-        return complete(caller, call, &answer);
+        return rbt_caller_complete(caller, call, &answer);
     }
     if (ahead != NULL) {
         if (ahead->request == asked) {
@@ -405,7 +409,7 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
     }
     if (st == RBT_OK && asked->call != NULL) {
         caller->unanswered--;
-        return complete(caller, asked->call, &answer);
+        return rbt_caller_complete(caller, asked->call, &answer);
     }
     return st == RBT_OK && ahead != NULL && ahead->call != NULL ? serve_waiting(caller, ahead) : st;
 }
@@ -436,7 +440,7 @@ static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_lin
     rbt_free(asked);
     request->owner = NULL;
     if (st != RBT_OK) {
-        fail(caller, st); /* asking again would bring the same */
+        rbt_caller_fail(caller, st); /* asking again would bring the same */
     }
     return st;
 }
@@ -479,18 +483,28 @@ static void work(struct rbt_caller *caller, rbt_time now)
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
         const rbt_status st = rbt_link_work(&caller->links[i], now, &handler);
         if (st != RBT_OK) {
-            fail(caller, ask_why(caller, st));
+            rbt_caller_fail(caller, ask_why(caller, st));
         }
     }
 }
 
 void rbt_caller_look(struct rbt_caller *caller)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     if (caller->status == RBT_OK) {
         work(caller, rbt_clock_now());
     }
-    unlock(caller);
+    rbt_caller_unlock(caller);
+}
+
+/* The same, unless that was a moment ago. */
+void rbt_caller_glance(struct rbt_caller *caller)
+{
+    const rbt_time now = rbt_clock_now();
+    if (caller->status == RBT_OK && now - caller->looked_at >= GLANCE_TIME) {
+        caller->looked_at = now;
+        work(caller, now);
+    }
 }
 
 /* Waits for something to happen: looks for a moment, then sleeps. */
@@ -526,11 +540,11 @@ static void wait_once(struct rbt_caller *caller)
         timeout = left <= 0 ? 0 : (int)((most + NANOSECONDS_PER_MS - 1) / NANOSECONDS_PER_MS);
     }
     if (poll_all(caller, timeout) < 0 && errno != EINTR) {
-        fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));
+        rbt_caller_fail(caller, rbt_fail(RBT_E_IO, "could not wait for the shards"));
         return;
     }
     if (caller->polls[count].revents != 0) {
-        fail(caller, rbt_member_failure(caller->shared->member));
+        rbt_caller_fail(caller, rbt_member_failure(caller->shared->member));
         return;
     }
     work(caller, rbt_clock_now());
@@ -563,14 +577,14 @@ static void flush(struct rbt_caller *caller)
 
 rbt_status rbt_caller_drain(struct rbt_caller *caller)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         while (caller->status == RBT_OK && caller->links[i].kept != NULL) {
             wait_once(caller);
         }
     }
-    unlock(caller);
-    return caller->status == RBT_OK ? RBT_OK : refuse(caller);
+    rbt_caller_unlock(caller);
+    return caller->status == RBT_OK ? RBT_OK : rbt_caller_refuse(caller);
 }
 
 /* --- Steps ----------------------------------------------------------------------------------- */
@@ -617,7 +631,7 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
                                             .acknowledged = link->news.arrived};
     const rbt_status st = is_request ? pull(caller, call) : push(caller, call);
     if (st == RBT_E_CLOSED || st == RBT_E_PROTOCOL || (st != RBT_OK && is_request)) {
-        fail(caller, st); /* calls of this step may be on their way */
+        rbt_caller_fail(caller, st); /* calls of this step may be on their way */
     }
     call->reply.status = st != RBT_OK ? st : call->reply.status;
     /* A clock that did not reach every shard may be taken back; what has been sent of it stays. */
@@ -626,18 +640,19 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
     }
 }
 
-/* What has gone over the wire since the last reply. */
-static void count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply)
+/* What has gone over the wire since the last reply, or was handed over to go. A connection that was
+ * cut has lost some of that: it counts when it is sent again. */
+void rbt_caller_count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply)
 {
     uint64_t sent = 0;
     uint64_t received = 0;
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         struct rbt_channel_stats stats;
         rbt_link_stats(&caller->links[i], &stats);
-        sent += stats.bytes_sent;
+        sent += stats.bytes_sent + rbt_link_queued(&caller->links[i]);
         received += stats.bytes_received;
     }
-    reply->bytes_sent = sent - caller->counted.bytes_sent;
+    reply->bytes_sent = sent > caller->counted.bytes_sent ? sent - caller->counted.bytes_sent : 0;
     reply->bytes_received = received - caller->counted.bytes_received;
     caller->counted.bytes_sent = sent;
     caller->counted.bytes_received = received;
@@ -666,44 +681,44 @@ static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_
         calls[0].reply.waited = rbt_clock_now() - began;
     }
     for (size_t i = 0; caller->status != RBT_OK && i < count; i++) {
-        calls[i].reply.status = refuse(caller);
+        calls[i].reply.status = rbt_caller_refuse(caller);
     }
     for (uint32_t i = 0; caller->status != RBT_OK && i < caller->aheads.count; i++) {
         caller->aheads.all[i]->call = NULL; /* on a stack that is about to be left */
     }
     if (count > 0) {
-        count_bytes(caller, &calls[0].reply);
+        rbt_caller_count_bytes(caller, &calls[0].reply);
     }
 }
 
 void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     step(caller, calls, count);
-    unlock(caller);
+    rbt_caller_unlock(caller);
 }
 
 void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
         struct rbt_driver_call *call = &calls[i];
         struct rbt_ahead *ahead =
             rbt_aheads_get(&caller->aheads, call->event.asked, call->shard, true);
         if (ahead == NULL || ahead->request != NULL ||
-            caller->links[call->shard].request_count >= AHEAD_MAX) {
+            caller->links[call->shard].request_count >= RBT_CALLER_AHEAD_MAX) {
             continue; /* it is asked for when it is wanted, or it is on its way */
         }
         rbt_ahead_drop(ahead);
-        request_early(caller, ahead, call, call->event.need);
+        rbt_caller_request_early(caller, ahead, call, call->event.need);
         rbt_link_flush(&caller->links[call->shard]);
     }
-    unlock(caller);
+    rbt_caller_unlock(caller);
 }
 
 void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
         struct rbt_ahead *ahead = rbt_aheads_find(&caller->aheads, asked, i, true);
         while (caller->status == RBT_OK && ahead != NULL && ahead->request != NULL) {
@@ -716,7 +731,8 @@ void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
             ahead->answer_max = 0;
         }
     }
-    unlock(caller);
+    rbt_caller_forget_early(caller, asked);
+    rbt_caller_unlock(caller);
 }
 
 bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
@@ -731,6 +747,8 @@ bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked)
     return true;
 }
 
+/* --- Questions ------------------------------------------------------------------------------- */
+
 /* Asks with the mutex held. */
 static rbt_status ask_done(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,
                            struct rbt_frame header, struct rbt_wire_done *done)
@@ -739,20 +757,20 @@ static rbt_status ask_done(struct rbt_caller *caller, uint32_t shard, struct rbt
     if (asked == NULL || caller->status != RBT_OK) {
         rbt_free(asked);
         rbt_block_unref(block);
-        return caller->status != RBT_OK ? refuse(caller)
+        return caller->status != RBT_OK ? rbt_caller_refuse(caller)
                                         : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
     asked->done = done;
     caller->unanswered++;
     const rbt_status st = rbt_link_ask(&caller->links[shard], block, header, asked, NULL);
     if (st != RBT_OK) {
-        fail(caller, st);
+        rbt_caller_fail(caller, st);
     }
     while (caller->status == RBT_OK && caller->unanswered > 0) {
         wait_once(caller);
     }
     if (caller->status != RBT_OK) {
-        return refuse(caller);
+        return rbt_caller_refuse(caller);
     }
     return done->status == RBT_OK ? RBT_OK : rbt_fail((rbt_status)done->status, "%s", done->text);
 }
@@ -760,8 +778,8 @@ static rbt_status ask_done(struct rbt_caller *caller, uint32_t shard, struct rbt
 rbt_status rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block *block,
                           struct rbt_frame header, struct rbt_wire_done *done)
 {
-    lock(caller);
+    rbt_caller_lock(caller);
     const rbt_status st = ask_done(caller, shard, block, header, done);
-    unlock(caller);
+    rbt_caller_unlock(caller);
     return st;
 }

@@ -54,7 +54,8 @@ struct rbt_caller {
     bool had_to_wait;                 /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */
     struct rbt_spin spin;
-    rbt_status status; /* why nothing works any more */
+    rbt_time looked_at; /* when what had come was last read without waiting */
+    rbt_status status;  /* why nothing works any more */
     struct rbt_error_record *error;
 };
 
@@ -71,6 +72,14 @@ void rbt_caller_step(struct rbt_caller *caller, struct rbt_driver_call *calls, s
 void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
 void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked);
 bool rbt_caller_has_answer(struct rbt_caller *caller, uint64_t asked);
+
+/* Early reads. Nothing of the calls is used after either has returned. */
+void rbt_caller_ask_early(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+bool rbt_caller_take_early(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count);
+
+/* All shards have the stream up to this number, as far as it is known after a look at what has come
+ * of late. */
+uint64_t rbt_caller_heard(struct rbt_caller *caller);
 
 /* Sends a message that is answered with DONE, and waits for that. The block holds everything but
  * the header. Fails with what the answer says. */

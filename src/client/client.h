@@ -110,6 +110,9 @@ struct rbt_worker_stats {
     atomic_uint_least64_t bytes_received;
     atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
     atomic_uint_least64_t early_received; /* the same */
+    atomic_uint_least64_t early_bytes_sent;
+    atomic_uint_least64_t early_bytes_received;
+    atomic_uint_least64_t early_pauses;
 };
 
 /* What an open ticket is to do. */

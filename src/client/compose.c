@@ -73,6 +73,13 @@ static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *li
     return RBT_OK;
 }
 
+bool rbt_compose_is_cheap(const struct rbt_link *link, const struct rbt_shard_event *event)
+{
+    const struct rbt_batch *batch = &event->batches[0];
+    return batch->count < LIST_MIN || (batch->list != 0 && (rbt_link_has_list(link, batch->list) ||
+                                                            rbt_link_can_name(link, batch->count)));
+}
+
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event)
 {
     return caller->shared->tables[event->table].has_rule &&
@@ -85,7 +92,7 @@ struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
     const struct rbt_batch *batch = &event->batches[0];
     const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
     const size_t bytes = batch->count * table->width * table->element_size;
-    if (table->is_sparse || batch->positions != NULL || bytes < PLACE_MIN ||
+    if (table->is_sparse || event->early != NULL || batch->positions != NULL || bytes < PLACE_MIN ||
         bytes % RBT_FRAME_ALIGN != 0) {
         return (struct rbt_channel_place){0};
     }
@@ -120,26 +127,31 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
 {
     struct rbt_wire_rows rows = wire_rows(caller, &event->batches[0], false);
     const rbt_status st = name_keys(caller, link, &event->batches[0], &rows);
-    struct rbt_block *b = st != RBT_OK
-                              ? NULL
-                              : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE +
-                                                 RBT_WIRE_PULL_STABLE + rbt_wire_rows_bound(&rows));
+    struct rbt_block *b =
+        st != RBT_OK
+            ? NULL
+            : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE + RBT_WIRE_PULL_STABLE +
+                               RBT_WIRE_PULL_EARLY + rbt_wire_rows_bound(&rows));
     if (b == NULL) {
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
     const bool has_applied = event->applied_count > 0;
     const bool has_rule = caller->shared->tables[event->table].has_rule;
-    const struct rbt_wire_pull pull = {.need = event->need,
-                                       .subscription = event->subscription,
-                                       .applied_first = has_applied ? event->applied_first : 0,
-                                       .applied_count = event->applied_count,
-                                       .wants_stamp = rbt_compose_wants_stamp(caller, event),
-                                       .is_ahead = is_early && event->is_base && has_rule,
-                                       .is_base = event->is_base && has_rule,
-                                       .least = event->least,
-                                       .sequence = event->sequence,
-                                       .is_stable = event->is_stable && has_rule,
-                                       .stable = event->stable};
+    const bool is_part = event->early != NULL;
+    const struct rbt_wire_pull pull = {
+        .need = event->need,
+        .subscription = event->asked != 0 ? event->asked : event->subscription,
+        .applied_first = has_applied ? event->applied_first : 0,
+        .applied_count = event->applied_count,
+        .wants_stamp = rbt_compose_wants_stamp(caller, event),
+        .is_ahead = is_early && !is_part && event->is_base && has_rule,
+        .is_base = event->is_base && has_rule,
+        .least = event->least,
+        .sequence = event->sequence,
+        .is_stable = event->is_stable && has_rule,
+        .stable = event->stable,
+        .is_early = is_part,
+        .room = is_part ? event->early->room : 0};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
     b->bytes += rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
     *block = b;

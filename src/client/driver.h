@@ -18,7 +18,8 @@ struct rbt_driver_options {
     uint32_t worker_count;
     uint32_t shard_count;
     uint32_t table_max;
-    uint64_t bandwidth; /* of a node, bytes per second in each direction; 0: no limit is set */
+    uint64_t bandwidth;   /* of a node, bytes per second in each direction; 0: no limit is set */
+    const char *priority; /* of tables that have one: its text; stays as long as the driver */
 };
 
 /* How a step went. */

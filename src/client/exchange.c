@@ -351,7 +351,9 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
     if (st == RBT_OK && sent > 0) {
         const uint64_t sequence = worker->sequence;
         rbt_worker_send_early(worker);
-        rbt_comm_sent(&worker->out, now, sequence, take_sent(worker), RBT_COMM_EARLY);
+        const size_t bytes = take_sent(worker);
+        rbt_comm_sent(&worker->out, now, sequence, bytes, RBT_COMM_EARLY);
+        rbt_client_count(&worker->stats->early_bytes_sent, bytes);
     }
     return st;
 }
@@ -404,6 +406,11 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
         return rbt_worker_step(m->set->worker, m->calls, m->call_count);
     }
     *is_there = driver->ops->take_early(driver, m->calls, m->call_count);
+    if (*is_there && m->call_count > 0) {
+        const struct rbt_driver_reply *reply = &m->calls[0].reply;
+        rbt_client_count(&m->set->worker->stats->bytes_sent, reply->bytes_sent);
+        rbt_client_count(&m->set->worker->stats->bytes_received, reply->bytes_received);
+    }
     rbt_status st = RBT_OK;
     for (size_t i = 0; *is_there && st == RBT_OK && i < m->call_count; i++) {
         st = m->calls[i].reply.status;
@@ -523,7 +530,10 @@ static rbt_status read_best(struct rbt_managed *m, rbt_time now)
         const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
         rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
     }
-    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + take_received(worker), RBT_COMM_EARLY);
+    const size_t bytes = take_received(worker);
+    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + bytes, RBT_COMM_EARLY);
+    rbt_client_count(&worker->stats->early_bytes_received,
+                     rows * (m->set->portion->table->row_size + KEY_BYTES));
     return st;
 }
 
@@ -552,12 +562,15 @@ rbt_status rbt_exchange(rbt_worker *worker)
     const rbt_time now = driver->ops->now(driver);
     note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
     note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
+    const uint64_t pauses = worker->out.window.pauses;
     const uint64_t heard = driver->ops->heard(driver, worker->index);
-    if (heard > 0) {
+    if (heard > 0) { /* numbers start at 1 */
         rbt_comm_acknowledged(&worker->out, now, heard);
     }
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
         st = read_best(m, now);
     }
-    return st != RBT_OK ? st : send_best(worker, now);
+    st = st != RBT_OK ? st : send_best(worker, now);
+    rbt_client_count(&worker->stats->early_pauses, worker->out.window.pauses - pauses);
+    return st;
 }

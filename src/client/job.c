@@ -68,7 +68,8 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
     const struct rbt_driver_options driver = {.worker_count = job->worker_count,
                                               .shard_count = job->shard_count,
                                               .table_max = RBT_CLIENT_TABLES_MAX,
-                                              .bandwidth = job->bandwidth};
+                                              .bandwidth = job->bandwidth,
+                                              .priority = job->priority};
     if (options->cluster != NULL) {
         const struct rbt_remote_options remote = {.cluster = options->cluster,
                                                   .driver = driver,
@@ -330,6 +331,9 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
         stats->bytes_received += load(&worker->bytes_received);
         stats->early_sent += load(&worker->early_sent);
         stats->early_received += load(&worker->early_received);
+        stats->early_bytes_sent += load(&worker->early_bytes_sent);
+        stats->early_bytes_received += load(&worker->early_bytes_received);
+        stats->early_pauses += load(&worker->early_pauses);
         lag_sum += load(&worker->lag_sum);
         wait_ns += load(&worker->wait_ns);
         const int64_t lag_max = (int64_t)load(&worker->lag_max);

@@ -103,6 +103,11 @@ void rbt_link_deinit(struct rbt_link *link)
     rbt_map_deinit(&link->list_index);
 }
 
+size_t rbt_link_queued(const struct rbt_link *link)
+{
+    return link->channel == NULL ? 0 : rbt_channel_queued(link->channel);
+}
+
 void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats)
 {
     *stats = (struct rbt_channel_stats){0};

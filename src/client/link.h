@@ -149,6 +149,9 @@ RBT_MUST_USE rbt_status rbt_link_work(struct rbt_link *link, rbt_time now,
 /* Writes what is queued, as far as it goes. */
 void rbt_link_flush(struct rbt_link *link);
 
+/* Bytes that the kernel has not taken yet. */
+size_t rbt_link_queued(const struct rbt_link *link);
+
 void rbt_link_stats(const struct rbt_link *link, struct rbt_channel_stats *stats);
 
 #endif

@@ -26,6 +26,8 @@ struct remote {
     rbt_driver driver; /* first: a driver is a remote */
     rbt_cluster *cluster;
     const struct rbt_member_plan *plan;
+    uint64_t bandwidth;
+    const char *priority; /* the job's */
     struct rbt_caller_shared shared;
     struct rbt_caller *callers; /* one per worker of this process */
     uint32_t caller_count;
@@ -103,11 +105,14 @@ static rbt_status set_table(struct remote *remote, const struct rbt_driver_call 
                                   .staleness = schema->staleness,
                                   .rows_expected = schema->rows_expected,
                                   .is_synchronised = schema->is_synchronised,
+                                  .bandwidth = schema->priority == NULL ? 0 : remote->bandwidth,
                                   .must_exist = remote->driver.is_reader};
     struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
     struct rbt_block *block = done == NULL ? NULL : rbt_block_create(RBT_WIRE_SHORT_MAX);
     snprintf(told.name, sizeof told.name, "%s", call->event.name);
     snprintf(told.rule, sizeof told.rule, "%s", schema->rule == NULL ? "" : schema->rule);
+    snprintf(told.priority, sizeof told.priority, "%s",
+             schema->priority == NULL ? "" : remote->priority);
     if (block != NULL) {
         block->bytes = rbt_wire_put_table(block->data, &told);
     }
@@ -228,6 +233,24 @@ static bool has_answer(rbt_driver *driver, uint32_t worker, uint64_t asked)
 static void forget(rbt_driver *driver, uint32_t worker, uint64_t asked)
 {
     rbt_caller_forget(caller_of(driver, worker), asked);
+}
+
+static void ask_early(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    if (count > 0) {
+        rbt_caller_ask_early(caller_of(driver, calls[0].event.worker), calls, count);
+    }
+}
+
+static bool take_early(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
+{
+    return count == 0 ||
+           rbt_caller_take_early(caller_of(driver, calls[0].event.worker), calls, count);
+}
+
+static uint64_t heard(rbt_driver *driver, uint32_t worker)
+{
+    return rbt_caller_heard(caller_of(driver, worker));
 }
 
 /* Whoever looks again and again must take what has come, and ask, or nothing would ever change. */
@@ -433,6 +456,9 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .ask = expect,
                                           .has_answer = has_answer,
                                           .forget = forget,
+                                          .ask_early = ask_early,
+                                          .take_early = take_early,
+                                          .heard = heard,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .stable = stable_of,
@@ -518,6 +544,8 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
                                   .sends_ahead = true,
                                   .counts_bytes = true,
                                   .is_reader = remote->cluster->is_reader};
+    remote->bandwidth = options->driver.bandwidth;
+    remote->priority = options->driver.priority;
     remote->shared = (struct rbt_caller_shared){
         .member = remote->cluster->member,
         .shard_count = plan->shard_count,

@@ -97,12 +97,19 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     for (uint32_t i = 0; set->stamps != NULL && i < table->job->shard_count; i++) {
         set->stamps[i] = RBT_STAMP_NONE;
     }
+    const bool may_push_few = !has_stamps && !set->is_in_place && table->options.tiny == 0 &&
+                              table->filter == NULL && table->kind.merge == RBT_MERGE_ADD &&
+                              count >= RBT_SET_FEW;
+    const size_t few = may_push_few ? count / RBT_SET_FEW + 1 : 0;
+    set->changed = may_push_few ? rbt_calloc(few, sizeof *set->changed) : NULL;
+    set->changed_keys = may_push_few ? rbt_calloc(few, sizeof *set->changed_keys) : NULL;
     set->copies =
         table->has_copies ? rbt_calloc(table->job->shard_count, sizeof *set->copies) : NULL;
     const struct rbt_filtering *filtering = set->portion->filtering;
     const bool has_rest = set->is_in_place && filtering != NULL && filtering->keeps_rest;
     set->rest = has_rest ? rbt_calloc(set->bytes, 1) : NULL;
-    if (set->values == NULL || (has_base && set->base == NULL) ||
+    if ((may_push_few && (set->changed == NULL || set->changed_keys == NULL)) ||
+        set->values == NULL || (has_base && set->base == NULL) ||
         (!set->is_in_place && set->deltas == NULL) || (has_stamps && set->stamps == NULL) ||
         (table->has_copies && set->copies == NULL) || (has_rest && set->rest == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a working set of %zu rows", count);
@@ -177,6 +184,8 @@ void rbt_set_destroy(rbt_set *set)
     rbt_free(set->stamps);
     rbt_free(set->copies);
     rbt_free(set->rest);
+    rbt_free(set->changed_keys);
+    rbt_free(set->changed);
     rbt_free(set->deltas);
     rbt_free(set->base);
     rbt_free(set->values);
@@ -505,7 +514,13 @@ rbt_status rbt_set_push(rbt_set *set)
     const bool stays_apart = portion->filtering != NULL && portion->filtering->has_round;
     struct rbt_update *unsent =
         stays_apart ? NULL : rbt_buffer_find_unsent(&portion->buffer, set->keys, portion->bases);
-    st = unsent != NULL ? extend_update(set, unsent) : append_update(set);
+    bool is_done = false;
+    if (unsent != NULL) {
+        st = extend_update(set, unsent);
+    } else {
+        st = rbt_set_push_few(set, &is_done);
+        st = st != RBT_OK || is_done ? st : append_update(set);
+    }
     rbt_worker_unlock(portion);
     if (st != RBT_OK) {
         return st;

@@ -30,12 +30,19 @@ struct rbt_set {
     uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
     uint64_t *copies;   /* by shard: names of what filters left it with; NULL: there are none */
     uint64_t turn;      /* how often it has been filtered */
-    char *rest; /* in place: what filters have kept back of it, which pulls leave; or NULL */
+    char *rest;        /* in place: what filters have kept back of it, which pulls leave; or NULL */
+    uint32_t *changed; /* scratch for rbt_set_push_few(), or NULL: it does not apply */
+    uint64_t *changed_keys;
     struct rbt_managed *managed; /* NULL: its rows go when a clock ends */
 };
 
 /* Lists the calls of a pull of the set that nobody waits for, in the worker; returns how many. */
 size_t rbt_set_list_calls(rbt_set *set);
+
+/* Of a table without a rule: makes an update of those rows that have deltas, if they are few; says
+ * so in `is_done`. */
+RBT_MUST_USE rbt_status rbt_set_push_few(rbt_set *set, bool *is_done);
+enum { RBT_SET_FEW = 4 }; /* one row in so many */
 
 /* Whether a pull would be served by what the set has. */
 bool rbt_set_is_fresh(const rbt_set *set);

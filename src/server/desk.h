@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "comm/manager.h"
+#include "comm/priority.h"
 #include "core/shard_event.h"
 #include "server/host.h"
 #include "server/lists.h"
@@ -23,7 +25,8 @@ struct rbt_desk_table {
     uint64_t reported; /* version, if it is */
     uint32_t element_size;
     uint32_t width;
-    struct rbt_wire_table as_told; /* by whoever opened it */
+    struct rbt_priority_policy priority; /* if it has one */
+    struct rbt_wire_table as_told;       /* by whoever opened it */
 };
 
 enum { RBT_DESK_VIEWS_MAX = 32 };
@@ -75,6 +78,8 @@ struct rbt_host {
     size_t values_max;
     uint64_t *applied; /* worker_count */
     uint64_t stamp;    /* of the read at hand */
+    /* What may be sent early, of tables that have a priority; rate 0 if there is none. */
+    struct rbt_comm comm;
     /* Answers whose rows are sent from where they lie; copied before they change. */
     struct rbt_block *views[RBT_DESK_VIEWS_MAX];
     uint32_t view_count;
@@ -95,6 +100,9 @@ RBT_MUST_USE rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *gu
 /* The open table with this number. */
 RBT_MUST_USE rbt_status rbt_desk_table(const rbt_host *host, uint32_t table,
                                        const struct rbt_desk_table **found);
+
+/* The time, for the budget. */
+rbt_time rbt_desk_now(const rbt_host *host);
 
 /* At least `bytes` of scratch for values. */
 RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);

@@ -150,6 +150,11 @@ rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt
     return RBT_OK;
 }
 
+rbt_time rbt_desk_now(const rbt_host *host)
+{
+    return host->options.now == NULL ? rbt_clock_now() : host->options.now();
+}
+
 rbt_status rbt_desk_values(rbt_host *host, size_t bytes)
 {
     if (bytes <= host->values_max) {
@@ -535,6 +540,8 @@ static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table 
         (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
         (told->rule[0] == '\0' ||
          (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
+        (told->priority[0] == '\0' || (is_dense && told->type == RBT_F32 &&
+                                       told->merge == RBT_MERGE_ADD && !told->is_synchronised)) &&
         (told->rule[0] != '\0' || !told->is_synchronised) && told->staleness >= RBT_STALENESS_ANY &&
         told->rows_expected < UINT32_MAX;
     return is_possible ? RBT_OK
@@ -547,16 +554,22 @@ static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table 
            a->width == b->width && a->state_width == b->state_width && a->merge == b->merge &&
            a->init == b->init && a->partial == b->partial && a->a == b->a && a->b == b->b &&
            a->seed == b->seed && a->is_synchronised == b->is_synchronised &&
-           strcmp(a->rule, b->rule) == 0;
+           strcmp(a->rule, b->rule) == 0 && strcmp(a->priority, b->priority) == 0;
 }
 
-/* Steps the shard with a table. A rule may not be here, or not want these parameters: it matters at
- * which server. */
+/* Steps the shard with a table. A rule or a priority may not be here, or a rule not want these
+ * parameters: it matters at which server. */
 static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_table *schema)
 {
+    struct rbt_desk_table *table = &host->tables[number];
+    const char *priority = table->as_told.priority;
     rbt_status st = RBT_OK;
     if (schema->rule[0] != '\0') {
         st = rbt_rule_find(schema->rule, &schema->code);
+    }
+    if (st == RBT_OK && priority[0] != '\0') {
+        st = rbt_priority_find(priority, &table->priority);
+        schema->priority = &table->priority;
     }
     if (st == RBT_OK) {
         const struct rbt_shard_event event = {
@@ -566,7 +579,19 @@ static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_t
         RBT_ASSERT(ready == 0); /* a table lets nobody go on */
         st = out.status;
     }
-    return st != RBT_OK && schema->rule[0] != '\0' ? rbt_fail_in(st, "%s", host->options.name) : st;
+    return st != RBT_OK && (schema->rule[0] != '\0' || priority[0] != '\0')
+               ? rbt_fail_in(st, "%s", host->options.name)
+               : st;
+}
+
+/* Everybody says the same; the first is believed. */
+static void take_budget(rbt_host *host, uint64_t bandwidth)
+{
+    const uint32_t shards = host->options.shards_here == 0 ? 1 : host->options.shards_here;
+    if (host->comm.options.rate == 0 && bandwidth / shards > 0) {
+        const struct rbt_comm_options budget = {.rate = bandwidth / shards};
+        rbt_comm_init(&host->comm, &budget, rbt_desk_now(host));
+    }
 }
 
 /* Opens a table, or changes its staleness. */
@@ -599,6 +624,7 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
     if (st != RBT_OK) {
         return st;
     }
+    take_budget(host, told->priority[0] != '\0' ? told->bandwidth : 0);
     table->is_open = true;
     table->is_sparse = told->layout == RBT_SPARSE;
     table->has_rule = told->rule[0] != '\0';

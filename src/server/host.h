@@ -19,6 +19,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/clock.h"
 #include "net/block.h"
 #include "server/lists.h"
 #include "wire/message.h"
@@ -29,7 +30,9 @@ struct rbt_host_options {
     uint64_t job;
     uint32_t worker_count;
     uint32_t table_max;
-    const char *name; /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
+    const char *name;      /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
+    uint32_t shards_here;  /* shards that share the node's budget; 0: it is the only one */
+    rbt_time (*now)(void); /* NULL: rbt_clock_now() */
 };
 
 /* One connection. Starts as all zero but for the first fields. */

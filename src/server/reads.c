@@ -19,6 +19,7 @@ enum {
     VIEW_MIN = 64 << 10,        /* bytes of rows that are worth being sent from where they lie */
     QUEUE_MAX = 1 << 16,        /* requests without a slot */
     SCAN_BYTES_MAX = 512 << 20, /* of rows in an answer */
+    EARLY_BYTES_MAX = 16 << 20, /* the same, of those that nobody waits for */
     WAITING_KEYS_MAX = 1 << 27, /* written out, of all requests that wait */
 };
 
@@ -91,6 +92,8 @@ static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_req
                                     .table = request->table,
                                     .need = request->is_scan ? request->scan.need : pull->need,
                                     .request = none,
+                                    .subscription = pull->subscription,
+                                    .asked = pull->subscription,
                                     .applied = host->applied,
                                     .applied_first = pull->applied_first,
                                     .applied_count = pull->applied_count,
@@ -134,7 +137,16 @@ static size_t front_bytes(const struct rbt_desk_request *request)
            request->pull.applied_count * sizeof(uint64_t);
 }
 
-static void send_answer(const rbt_host *host, const struct rbt_desk_request *request,
+/* Everything that is sent over the network uses up the budget, whether it was asked or not. */
+static void note_sent(rbt_host *host, const struct rbt_desk_request *request, size_t bytes)
+{
+    if (host->comm.options.rate > 0 && !request->guest->is_near) {
+        rbt_comm_sent(&host->comm, rbt_desk_now(host), 0, bytes,
+                      request->pull.is_early ? RBT_COMM_EARLY : RBT_COMM_READ);
+    }
+}
+
+static void send_answer(rbt_host *host, const struct rbt_desk_request *request,
                         struct rbt_block *block)
 {
     const struct rbt_frame header = {.kind = RBT_FRAME_ROWS,
@@ -143,6 +155,7 @@ static void send_answer(const rbt_host *host, const struct rbt_desk_request *req
                                      .id = request->id};
     rbt_wire_close(block->data, header, block->bytes);
     request->guest->owes_ack = false; /* the answer says how far the stream has come */
+    note_sent(host, request, block->bytes);
     request->guest->send(request->guest->context, block);
     rbt_block_unref(block);
 }
@@ -366,8 +379,65 @@ static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *req
     return st;
 }
 
+/* How many rows may go early now. */
+static uint32_t early_room(rbt_host *host, const struct rbt_desk_request *request, size_t row_size)
+{
+    const size_t front = front_bytes(request) + RBT_WIRE_ROWS_BYTES;
+    uint64_t room =
+        request->pull.room < request->list->count ? request->pull.room : request->list->count;
+    if (!request->guest->is_near) {
+        const size_t grant =
+            host->comm.options.rate == 0 ? 0 : rbt_comm_grant(&host->comm, rbt_desk_now(host));
+        const size_t rows = grant <= front ? 0 : (grant - front) / (row_size + sizeof(uint64_t));
+        room = rows < room ? rows : room;
+    }
+    const uint64_t most = EARLY_BYTES_MAX / (row_size + sizeof(uint64_t));
+    return (uint32_t)(room < most ? room : most);
+}
+
+/* An early read: the shard says which rows, and writes them to scratch. */
+static rbt_status answer_early(rbt_host *host, const struct rbt_desk_request *request)
+{
+    const struct rbt_desk_table *table = &host->tables[request->table];
+    const size_t row_size = (size_t)table->width * table->element_size;
+    struct rbt_shard_early early = {.room = early_room(host, request, row_size)};
+    rbt_status st = rbt_desk_values(host, (early.room + (size_t)1) * (row_size + sizeof(uint64_t)));
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_batch batch = rbt_list_batch(request->list, request->table);
+    struct rbt_shard_event event = event_of(host, request);
+    early.keys = (uint64_t *)(void *)host->values;
+    batch.values = early.keys + early.room;
+    event.batches = &batch;
+    event.batch_count = 1;
+    event.early = &early;
+    st = step_open(host, &event);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_wire_rows rows = {.table = request->table,
+                                       .count = early.count,
+                                       .keys = early.keys,
+                                       .values = batch.values,
+                                       .element_size = table->element_size,
+                                       .width = table->width};
+    struct rbt_block *block = pack(request, rows, batch.values);
+    if (block == NULL) {
+        const size_t front = front_bytes(request);
+        block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
+        if (block == NULL) {
+            return no_memory();
+        }
+        block->bytes = front + rbt_wire_rows_put(block->data + front, &rows, NULL);
+    }
+    (void)put_front(host, request, block->data, 0);
+    send_answer(host, request, block);
+    return RBT_OK;
+}
+
 /* Says that the rows are not sent before somebody wants them. */
-static rbt_status withhold(const rbt_host *host, const struct rbt_desk_request *request)
+static rbt_status withhold(rbt_host *host, const struct rbt_desk_request *request)
 {
     const struct rbt_wire_answer answer = {.news = rbt_host_news(host, request->guest->worker),
                                            .was_parked = request->was_parked,
@@ -390,6 +460,9 @@ static rbt_status answer(rbt_host *host, const struct rbt_desk_request *request)
     }
     if (request->pull.is_ahead && !rbt_shard_sends_early(host->shard, request->table)) {
         return withhold(host, request);
+    }
+    if (request->pull.is_early) {
+        return answer_early(host, request);
     }
     return host->tables[request->table].is_sparse ? answer_sparse(host, request)
                                                   : answer_dense(host, request);
@@ -545,8 +618,12 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
     const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
     const bool has_versions =
         request.pull.is_base || request.pull.wants_stamp || request.pull.is_stable;
+    const bool may_be_early = !table->is_sparse && !request.pull.is_stable &&
+                              request.pull.need == RBT_CLOCK_ANY &&
+                              guest->worker < host->options.worker_count && host->run > 0;
     const bool is_possible =
         view.value_form == RBT_VALUES_NONE && (!has_versions || table->has_rule) &&
+        (!request.pull.is_early || may_be_early) &&
         (!request.pull.is_base || (guest->worker < host->options.worker_count && host->run > 0)) &&
         (uint64_t)request.pull.applied_first + request.pull.applied_count <=
             host->options.worker_count &&

@@ -70,7 +70,8 @@ static rbt_status start_thread(struct server *server, uint32_t index)
                                                     .log = options->log,
                                                     .on_version = on_version,
                                                     .context = server,
-                                                    .index = index};
+                                                    .index = index,
+                                                    .shards_here = options->threads};
     st = st != RBT_OK ? st : rbt_shard_thread_create(&thread, &server->threads[index]);
     if (st != RBT_OK) {
         return st;

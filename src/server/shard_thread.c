@@ -254,7 +254,8 @@ static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hell
     const struct rbt_host_options options = {.job = hello->job,
                                              .worker_count = hello->worker_count,
                                              .table_max = TABLE_MAX,
-                                             .name = name};
+                                             .name = name,
+                                             .shards_here = thread->options.shards_here};
     rbt_host **grown =
         rbt_realloc(thread->hosts, (size_t)thread->host_count + 1, sizeof *thread->hosts);
     if (grown == NULL) {

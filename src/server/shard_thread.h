@@ -28,6 +28,7 @@ struct rbt_shard_thread_options {
     void (*on_version)(void *context, const struct rbt_member_version *version);
     void *context;
     uint32_t index;
+    uint32_t shards_here; /* threads of the process: they share its budget */
 };
 
 /* Listens, and starts the thread. Until it knows who it is, everybody has to try again. */

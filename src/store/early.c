@@ -16,6 +16,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
+enum { READERS_MAX = 1 << 16 }; /* what a peer that breaks the rules can cost */
+
 #define NOT_WANTED UINT64_MAX /* the row is not in the reader's set */
 
 struct reader {
@@ -194,6 +196,9 @@ static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event
             early->readers[i].subscription == event->subscription) {
             return &early->readers[i];
         }
+    }
+    if (early->reader_count == READERS_MAX) {
+        return NULL;
     }
     if (early->reader_count == early->reader_max) {
         const uint32_t max = early->reader_max == 0 ? 8 : early->reader_max * 2;

@@ -19,7 +19,7 @@ enum {
     PULL_BYTES = RBT_WIRE_PULL_BYTES - RBT_FRAME_HEADER,
     SCAN_BYTES = RBT_WIRE_SCAN_BYTES - RBT_FRAME_HEADER,
     ANSWER_BYTES = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER,
-    TABLE_BYTES = 80,
+    TABLE_BYTES = 88,
     DONE_BYTES = NEWS_BYTES + 8 + 64,
     STATUS_MIN = RBT_E_INTERRUPTED,
 };
@@ -30,7 +30,8 @@ enum {
     PULL_BASE = 2,
     PULL_AHEAD = 4,
     PULL_STABLE = 8,
-    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD | PULL_STABLE,
+    PULL_EARLY = 16,
+    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD | PULL_STABLE | PULL_EARLY,
     PULL_FLAGS_AT = 24, /* bits */
     ROWS_PARKED = 1,
     ROWS_STAMP = 2,
@@ -43,7 +44,7 @@ _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the
 _Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_WIRE_NAME_MAX <= RBT_WIRE_SHORT_MAX,
                "HELLO is short");
 _Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX + RBT_WIRE_RULE_MAX +
-                       RBT_WIRE_TEXT_MAX <=
+                       RBT_WIRE_PRIORITY_MAX + RBT_WIRE_TEXT_MAX <=
                    RBT_WIRE_SHORT_MAX,
                "DONE is short");
 
@@ -136,7 +137,8 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
     RBT_ASSERT(pull->applied_first <= RBT_WIRE_WORKERS_MAX - pull->applied_count);
     const uint32_t flags = (pull->wants_stamp ? PULL_STAMP : 0U) |
                            (pull->is_base ? PULL_BASE : 0U) | (pull->is_ahead ? PULL_AHEAD : 0U) |
-                           (pull->is_stable ? PULL_STABLE : 0U);
+                           (pull->is_stable ? PULL_STABLE : 0U) |
+                           (pull->is_early ? PULL_EARLY : 0U);
     char *at = to + RBT_FRAME_HEADER;
     rbt_bytes_put_u64(&at, (uint64_t)pull->need);
     rbt_bytes_put_u64(&at, pull->subscription);
@@ -149,6 +151,10 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
     }
     if (pull->is_stable) {
         rbt_bytes_put_u64(&at, pull->stable);
+    }
+    if (pull->is_early) {
+        rbt_bytes_put_u32(&at, pull->room);
+        rbt_bytes_put_u32(&at, 0);
     }
     return written(to, at);
 }
@@ -220,15 +226,18 @@ static void put_table(char **to, const struct rbt_wire_table *table)
     rbt_bytes_put_u64(to, table->rows_expected);
     rbt_bytes_put_u32(to, table->must_exist);
     rbt_bytes_put_u32(to, table->is_synchronised);
+    rbt_bytes_put_u64(to, table->bandwidth);
     RBT_ASSERT(*to == start + TABLE_BYTES);
     put_text(to, table->name, RBT_WIRE_NAME_MAX);
     put_text(to, table->rule, RBT_WIRE_RULE_MAX);
+    put_text(to, table->priority, RBT_WIRE_PRIORITY_MAX);
 }
 
 size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
 {
     RBT_ASSERT(memchr(table->name, 0, sizeof table->name) != NULL);
     RBT_ASSERT(memchr(table->rule, 0, sizeof table->rule) != NULL);
+    RBT_ASSERT(memchr(table->priority, 0, sizeof table->priority) != NULL);
     char *at = to + RBT_FRAME_HEADER;
     put_table(&at, table);
     return written(to, at);
@@ -430,6 +439,7 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     read.is_base = (flags & PULL_BASE) != 0;
     read.is_ahead = (flags & PULL_AHEAD) != 0;
     read.is_stable = (flags & PULL_STABLE) != 0;
+    read.is_early = (flags & PULL_EARLY) != 0;
     RBT_ASSERT(at == from->at + PULL_BYTES);
     if (read.applied_first > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > RBT_WIRE_WORKERS_MAX - read.applied_first) {
@@ -438,9 +448,10 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     if ((flags & ~(uint32_t)PULL_FLAGS) != 0) {
         return wrong("PULL", "flags that mean nothing");
     }
-    const int versions =
-        (read.is_base ? RBT_WIRE_PULL_BASE : 0) + (read.is_stable ? RBT_WIRE_PULL_STABLE : 0);
-    if (from->end - at < versions) {
+    const int more = (read.is_base ? RBT_WIRE_PULL_BASE : 0) +
+                     (read.is_stable ? RBT_WIRE_PULL_STABLE : 0) +
+                     (read.is_early ? RBT_WIRE_PULL_EARLY : 0);
+    if (from->end - at < more) {
         return wrong("PULL", "too few bytes");
     }
     if (read.is_base) {
@@ -448,6 +459,10 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
         read.sequence = rbt_bytes_get_u64(&at);
     }
     read.stable = read.is_stable ? rbt_bytes_get_u64(&at) : 0;
+    read.room = read.is_early ? rbt_bytes_get_u32(&at) : 0;
+    if (read.is_early && rbt_bytes_get_u32(&at) != 0) {
+        return wrong("PULL", "bytes that mean nothing");
+    }
     RBT_ASSERT(read.applied_first <= RBT_WIRE_WORKERS_MAX - read.applied_count);
     *pull = read;
     from->at = at;
@@ -539,6 +554,7 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     const uint32_t is_synchronised = rbt_bytes_get_u32(&cursor.at);
     read.must_exist = must_exist != 0;
     read.is_synchronised = is_synchronised != 0;
+    read.bandwidth = rbt_bytes_get_u64(&cursor.at);
     RBT_ASSERT(cursor.at == from->at + TABLE_BYTES);
     if (read.type > RBT_I64 || read.layout > RBT_SPARSE || read.merge > RBT_MERGE_OR ||
         read.init > RBT_INIT_NORMAL || read.partial > RBT_PARTIAL_SHOW) {
@@ -552,6 +568,7 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     }
     rbt_status text = get_text(&cursor, read.name, sizeof read.name);
     text = text != RBT_OK ? text : get_text(&cursor, read.rule, sizeof read.rule);
+    text = text != RBT_OK ? text : get_text(&cursor, read.priority, sizeof read.priority);
     if (text != RBT_OK) {
         return text;
     }

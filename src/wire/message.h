@@ -22,6 +22,7 @@ enum {
     RBT_WIRE_NAME_MAX = 256, /* bytes of a name, with its terminating zero */
     RBT_WIRE_TEXT_MAX = 1024,
     RBT_WIRE_RULE_MAX = 1024, /* bytes of a rule's text, the same */
+    RBT_WIRE_PRIORITY_MAX = 1024,
     RBT_WIRE_BATCHES_MAX = 1 << 16,
     RBT_WIRE_WORKERS_MAX = 1 << 16,
 };
@@ -59,7 +60,7 @@ struct rbt_wire_push {
 /* PULL: one set of rows without values follows. */
 struct rbt_wire_pull {
     int64_t need;
-    uint64_t subscription;
+    uint64_t subscription; /* the worker's number of the set that the rows are of, or 0 */
     uint32_t applied_first;
     uint32_t applied_count;
     bool wants_stamp; /* the answer must have one */
@@ -69,6 +70,8 @@ struct rbt_wire_pull {
     uint64_t sequence;
     bool is_stable; /* only versions below `stable` are wanted */
     uint64_t stable;
+    bool is_early; /* only of rows that have changed most since they were last sent; and if so: */
+    uint32_t room; /* rows at most */
 };
 
 struct rbt_wire_scan {
@@ -79,7 +82,8 @@ struct rbt_wire_scan {
     uint32_t table;
 };
 
-/* ROWS: the answer to a PULL or a SCAN; rows follow, their keys named (PULL) or written out. */
+/* ROWS: the answer to a PULL or a SCAN; rows follow, their keys named (PULL) or written out (SCAN,
+ * and an early PULL). */
 struct rbt_wire_answer {
     struct rbt_wire_news news;
     bool was_parked;
@@ -109,6 +113,10 @@ struct rbt_wire_table {
     bool must_exist;      /* a reader's: only asks for it, by name; the answer is in DONE */
     char name[RBT_WIRE_NAME_MAX];
     char rule[RBT_WIRE_RULE_MAX]; /* its text, or "" */
+    /* Which rows are sent early first: its text, or "": none are. And the bytes per second that a
+     * node may use for that. */
+    char priority[RBT_WIRE_PRIORITY_MAX];
+    uint64_t bandwidth;
 };
 
 /* DONE. */
@@ -128,6 +136,7 @@ enum {
     RBT_WIRE_PULL_BYTES = RBT_FRAME_HEADER + 24, /* and, if it is one: */
     RBT_WIRE_PULL_BASE = 16,
     RBT_WIRE_PULL_STABLE = 8,
+    RBT_WIRE_PULL_EARLY = 8,
     RBT_WIRE_SCAN_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LIST_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied; and: */

@@ -42,7 +42,9 @@ static const struct rbt_wire_table TABLE = {.table = 1,
                                             .must_exist = true,
                                             .is_synchronised = true,
                                             .name = "weights",
-                                            .rule = "ftrl:l1=2"};
+                                            .rule = "ftrl:l1=2",
+                                            .priority = "walk",
+                                            .bandwidth = 4096};
 static const uint64_t KEYS[] = {10, 20, 30, 47};
 static const float VALUES[] = {1.0F, -0.0F, 2.0F, 0.5F};
 
@@ -133,6 +135,18 @@ static size_t put_base_pull(void)
                                        .sequence = 17,
                                        .is_stable = true,
                                        .stable = 18};
+    const size_t bytes = rbt_wire_put_pull(message, &pull);
+    return bytes + put_rows(message + bytes, false);
+}
+
+static size_t put_early_pull(void)
+{
+    const struct rbt_wire_pull pull = {.need = INT64_MIN,
+                                       .subscription = 3,
+                                       .applied_first = 2,
+                                       .applied_count = 1,
+                                       .is_early = true,
+                                       .room = 19};
     const size_t bytes = rbt_wire_put_pull(message, &pull);
     return bytes + put_rows(message + bytes, false);
 }
@@ -297,7 +311,8 @@ static rbt_status get_nothing(struct rbt_wire_cursor *from, bool is_whole)
     return rbt_wire_get_end(from);
 }
 
-static rbt_status get_any_pull(struct rbt_wire_cursor *from, bool is_whole, bool is_base)
+static rbt_status get_any_pull(struct rbt_wire_cursor *from, bool is_whole, bool is_base,
+                               bool is_early)
 {
     struct rbt_wire_pull pull = {0};
     const rbt_status st = rbt_wire_get_pull(from, &pull);
@@ -313,18 +328,25 @@ static rbt_status get_any_pull(struct rbt_wire_cursor *from, bool is_whole, bool
         assert_int_equal(pull.sequence, is_base ? 17 : 0);
         assert_int_equal(pull.is_stable, is_base);
         assert_int_equal(pull.stable, is_base ? 18 : 0);
+        assert_int_equal(pull.is_early, is_early);
+        assert_int_equal(pull.room, is_early ? 19 : 0);
     }
     return st == RBT_OK ? get_rows(from, is_whole) : st;
 }
 
 static rbt_status get_pull(struct rbt_wire_cursor *from, bool is_whole)
 {
-    return get_any_pull(from, is_whole, false);
+    return get_any_pull(from, is_whole, false, false);
 }
 
 static rbt_status get_base_pull(struct rbt_wire_cursor *from, bool is_whole)
 {
-    return get_any_pull(from, is_whole, true);
+    return get_any_pull(from, is_whole, true, false);
+}
+
+static rbt_status get_early_pull(struct rbt_wire_cursor *from, bool is_whole)
+{
+    return get_any_pull(from, is_whole, false, true);
 }
 
 static rbt_status get_scan(struct rbt_wire_cursor *from, bool is_whole)
@@ -388,6 +410,8 @@ static void check_table(const struct rbt_wire_table *table)
     assert_true(table->is_synchronised);
     assert_string_equal(table->name, TABLE.name);
     assert_string_equal(table->rule, TABLE.rule);
+    assert_string_equal(table->priority, TABLE.priority);
+    assert_int_equal(table->bandwidth, TABLE.bandwidth);
 }
 
 static rbt_status get_table(struct rbt_wire_cursor *from, bool is_whole)
@@ -431,7 +455,8 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
 #define GOLDEN_TABLE                                                                               \
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
-    "01000000 01000000 7765696768747300 6674726c3a6c313d 3200000000000000 "
+    "01000000 01000000 0010000000000000 7765696768747300 6674726c3a6c313d 3200000000000000 "       \
+    "77616c6b00000000 "
 
 static const struct {
     uint16_t kind;
@@ -457,6 +482,8 @@ static const struct {
     {RBT_FRAME_PULL, put_base_pull, get_base_pull,
      "0000000000000080 0300000000000000 02000000 010000 0f ffffffffffffffff "
      "1100000000000000 1200000000000000 " GOLDEN_LIST},
+    {RBT_FRAME_PULL, put_early_pull, get_early_pull,
+     "0000000000000080 0300000000000000 02000000 010000 10 13000000 00000000 " GOLDEN_LIST},
     {RBT_FRAME_SCAN, put_scan, get_scan,
      "0400000000000000 0500000000000000 ffffffffffffffff 3200000000000000 06000000 00000000"},
     {RBT_FRAME_ROWS, put_answer, get_answer,
@@ -574,7 +601,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_PUSH, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_PULL, 16, RBT_WIRE_WORKERS_MAX, 4, "workers out of range");
     expect_refusal(RBT_FRAME_PULL, 20, UINT32_MAX, 4, "workers out of range");
-    expect_refusal(RBT_FRAME_PULL, 23, 16, 1, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_PULL, 23, 32, 1, "flags that mean nothing");
     expect_refusal(RBT_FRAME_SCAN, 16, 4, 8, "ends before it begins");
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 32, 20, 4, "more workers");
@@ -589,10 +616,24 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_TABLE, 56, (uint64_t)INT64_MIN, 8, "a staleness below 0");
     expect_refusal(RBT_FRAME_TABLE, 72, 2, 4, "mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 76, 2, 4, "mean nothing");
-    expect_refusal(RBT_FRAME_TABLE, 87, 'x', 1, "does not end");
-    expect_refusal(RBT_FRAME_TABLE, 98, 'x', 1, "behind its end");
+    expect_refusal(RBT_FRAME_TABLE, 95, 'x', 1, "does not end");
+    expect_refusal(RBT_FRAME_TABLE, 117, 'x', 1, "behind its end");
+    expect_refusal(RBT_FRAME_TABLE, 106, 'x', 1, "behind its end");
     expect_refusal(RBT_FRAME_DONE, 24, 1, 4, "a status that does not exist");
     expect_refusal(RBT_FRAME_DONE, 24, (uint32_t)-11, 4, "a status that does not exist");
+}
+
+/* What is behind the room of an early PULL must be zero. */
+static void test_early(void **state)
+{
+    (void)state;
+    const size_t bytes = put_early_pull();
+    struct rbt_wire_pull pull;
+    struct rbt_wire_cursor cursor = {message + RBT_FRAME_HEADER, message + bytes};
+    message[RBT_WIRE_PULL_BYTES + 5] = 1;
+    assert_fails(rbt_wire_get_pull(&cursor, &pull), RBT_E_PROTOCOL, "mean nothing");
+    message[RBT_WIRE_PULL_BYTES + 5] = 0;
+    assert_ok(rbt_wire_get_pull(&cursor, &pull));
 }
 
 /* A text that is too long is cut by the writer, and refused by the reader. */
@@ -621,6 +662,7 @@ static void test_short(void **state)
     memset(done.text, 'x', sizeof done.text - 1);
     memset(done.table.name, 'x', sizeof done.table.name - 1);
     memset(done.table.rule, 'x', sizeof done.table.rule - 1);
+    memset(done.table.priority, 'x', sizeof done.table.priority - 1);
     memset(hello.space, 'x', sizeof hello.space - 1);
     memset(hello.node, 'x', sizeof hello.node - 1);
     assert_true(rbt_wire_put_done(message, &done) <= RBT_WIRE_SHORT_MAX);
@@ -659,7 +701,7 @@ int main(void)
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_way_back),
         cmocka_unit_test(test_truncation),   cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_long_texts),   cmocka_unit_test(test_short),
-        cmocka_unit_test(test_compressions),
+        cmocka_unit_test(test_compressions), cmocka_unit_test(test_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

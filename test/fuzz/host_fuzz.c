@@ -41,10 +41,11 @@ struct talk {
     struct rbt_guest guests[GUESTS];
     int64_t clocks[WORKERS];
     uint64_t run;
-    bool cuts_ranges; /* of its updates */
-    const char *rule; /* of table 2; or "" */
-    uint64_t heard;   /* bytes */
-    size_t bytes;     /* of the message */
+    bool cuts_ranges;     /* of its updates */
+    const char *rule;     /* of table 2; or "" */
+    const char *priority; /* of table 0 and 2; or "" */
+    uint64_t heard;       /* bytes */
+    size_t bytes;         /* of the message */
 };
 
 static _Alignas(8) char message[ROOM];
@@ -91,6 +92,10 @@ static struct rbt_wire_table draw_table(struct talk *talk, uint32_t number)
                                    .partial = number == 2 ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE,
                                    .staleness = (int64_t)below(talk, 5) - 1};
     (void)snprintf(table.name, sizeof table.name, "t%u", number); /* fits */
+    if (number % 2 == 0 && talk->priority[0] != '\0') {
+        (void)snprintf(table.priority, sizeof table.priority, "%s", talk->priority); /* the same */
+        table.bandwidth = below(talk, 4) == 0 ? 0 : UINT64_C(1) << 40;
+    }
     const char *rule = number == 2 ? talk->rule : "";
     (void)snprintf(table.rule, sizeof table.rule, "%s", rule); /* the same */
     return table;
@@ -193,15 +198,19 @@ static struct rbt_frame put_read(struct talk *talk, uint32_t who)
         return (struct rbt_frame){.kind = RBT_FRAME_SCAN, .worker = frame.worker, .id = frame.id};
     }
     const bool has_rule = table == 2 && talk->rule[0] != '\0';
-    const struct rbt_wire_pull pull = {.need = need,
+    const bool is_early = table % 2 == 0 && below(talk, 3) == 0;
+    const struct rbt_wire_pull pull = {.need = is_early ? RBT_CLOCK_ANY : need,
+                                       .subscription = below(talk, 3),
                                        .applied_count = (uint32_t)below(talk, 3),
                                        .wants_stamp = has_rule && below(talk, 4) > 0,
                                        .is_base = has_rule && who < WORKERS && below(talk, 4) > 0,
                                        .is_ahead = below(talk, 2) == 0,
                                        .least = draw_stamp(talk),
                                        .sequence = below(talk, 20),
-                                       .is_stable = has_rule && below(talk, 4) == 0,
-                                       .stable = below(talk, 10)};
+                                       .is_stable = has_rule && !is_early && below(talk, 4) == 0,
+                                       .stable = below(talk, 10),
+                                       .is_early = is_early,
+                                       .room = (uint32_t)below(talk, 50)};
     const struct rbt_wire_rows rows = draw_rows(talk, table, false);
     talk->bytes = rbt_wire_put_pull(message, &pull);
     talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);
@@ -384,6 +393,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const rules[] = {"", "dynsgd", "adarev:max=6", "adam:lr=.1",
                                         "add:aggregate=1"};
     talk.rule = rules[below(&talk, sizeof rules / sizeof *rules)];
+    static const char *const priorities[] = {"", "oldest", "random", "relative"};
+    talk.priority = priorities[below(&talk, sizeof priorities / sizeof *priorities)];
     begin(&talk);
     talk.cuts_ranges = below(&talk, 8) == 0;
     const uint64_t rate = 2 + below(&talk, 40);

@@ -160,6 +160,8 @@ static size_t put_table(struct recipe *recipe, uint16_t kind)
     table->must_exist = below(recipe, 2) == 0;
     draw_text(recipe, table->name, sizeof table->name);
     draw_text(recipe, table->rule, sizeof table->rule);
+    draw_text(recipe, table->priority, sizeof table->priority);
+    table->bandwidth = below(recipe, 100);
     draw_text(recipe, done.text, sizeof done.text);
     return kind == RBT_FRAME_TABLE ? rbt_wire_put_table(message, table)
                                    : rbt_wire_put_done(message, &done);
@@ -189,7 +191,9 @@ static size_t put_pull(struct recipe *recipe)
                                        .least = below(recipe, 100),
                                        .sequence = below(recipe, 100),
                                        .is_stable = below(recipe, 2) == 0,
-                                       .stable = below(recipe, 100)};
+                                       .stable = below(recipe, 100),
+                                       .is_early = below(recipe, 4) == 0,
+                                       .room = (uint32_t)below(recipe, 100)};
     return put_rows(recipe, rbt_wire_put_pull(message, &pull));
 }
 

@@ -1,12 +1,15 @@
 """Jobs on three hosts, which are network namespaces of this machine, over the real ssh."""
 
+import json
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
+from cluster import wait_for
 from conftest import PROGRAM, TIMEOUT_S, environment
 from launched import (GONE_S, HOSTS, LONG, SKIP, TRAIN, Launched, digest, digest_alone, errors,
                       wait_until_empty)
@@ -228,3 +231,36 @@ def test_a_killed_launcher_takes_all_along(rubato, shelf, hosts):
     job.process.kill()
     job.end()
     assert wait_until_empty(hosts.processes) == []
+
+
+def test_rows_travel_early_over_a_link_with_the_rate_of_the_budget(rubato, hosts):
+    """Nothing is lost and nothing stands still, and a link that is slower for a while is noticed.
+    How soon it is used fully again: bench/experiments/managed_link.py."""
+    load = Path(PROGRAM).parent / "test/integration/early_load"
+    place = ADDRESS.format(0) + ":7000"
+
+    def wait_for_bytes(count):
+        start = int(hosts.call("sent", "rbt1").split()[0])
+        wait_for(lambda: int(hosts.call("sent", "rbt1").split()[0]) - start > count, "bytes")
+
+    try:
+        hosts.call("rate", "rbt1", "32mbit")
+        coordinator = hosts.start(rubato, "rbt0", "coordinator", "--listen", place, "--servers", 2,
+                                  "--once")
+        coordinator.wait_for("listening on")
+        servers = [hosts.start(rubato, "rbt0", "server", "--coordinator", place, "--listen",
+                               ADDRESS.format(0) + ":0", "--index", i) for i in range(2)]
+        job = hosts.start(rubato, "rbt1", "worker", "--coordinator", place, "--workers", 2,
+                          "--threads", 2, "--", load, 6, 4000000)
+        wait_for_bytes(4000000)
+        hosts.call("rate", "rbt1", "16mbit")
+        wait_for_bytes(3000000)
+        hosts.call("rate", "rbt1", "32mbit")
+        ends = [process.end() for process in [job, coordinator, *servers]]
+    finally:
+        hosts.call("rate", "rbt1", "200mbit")
+    assert [code for code, _, _ in ends] == [0] * 4, ends
+    figures = json.loads(ends[0][2])
+    assert figures["made"] == figures["arrived"]
+    assert figures["early_sent"] > 0 and figures["early_received"] > 0
+    assert figures["early_pauses"] > 0

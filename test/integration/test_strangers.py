@@ -24,7 +24,7 @@ TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--cl
 ROLES = ["coordinator", "server"]
 VERSION_AT, LENGTH_AT = 4, 12  # in the header of a frame, see docs/wire.md
 MAGIC = b"RBTO"
-VERSION = 2
+VERSION = 3
 OTHER = VERSION + 1
 
 

@@ -156,11 +156,14 @@ static rbt_cluster *begin_cluster(uint32_t workers, uint32_t shards)
 
 rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
 {
-    struct rbt_job_options options = {.struct_size = sizeof options,
-                                      .workers = workers,
-                                      .shards = shards,
-                                      .consistency = consistency};
+    return rig_job_with(
+        (struct rbt_job_options){.workers = workers, .shards = shards, .consistency = consistency});
+}
+
+rbt_job *rig_job_with(struct rbt_job_options options)
+{
     rbt_job *job = NULL;
+    options.struct_size = sizeof options;
     forget();
     const char *cluster = getenv("RIG_CLUSTER"); /* "sockets" or "calls" */
     if (cluster != NULL) {
@@ -169,8 +172,8 @@ rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
         if (!is_known) {
             is_known = atexit(rig_end_clusters) == 0;
         }
+        options.cluster = begin_cluster(options.workers, options.shards);
         options.shards = 0;
-        options.cluster = begin_cluster(workers, shards);
     }
     assert_ok(rbt_job_open(&options, &job));
     return job;

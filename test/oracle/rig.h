@@ -51,6 +51,9 @@ rbt_status rig_failed(const char *file, int line, const char *what, rbt_status s
 /* A job with so many workers and shards; fails the test if there is none. */
 rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency);
 
+/* The same, with more options; sets `struct_size`. */
+rbt_job *rig_job_with(struct rbt_job_options options);
+
 /* Ends the clusters whose jobs have been closed, and waits until their threads are gone. */
 void rig_end_clusters(void);
 
