@@ -56,7 +56,6 @@ struct rbt_table {
     rbt_rule_input input;                /* what it takes */
     char *filter;                        /* its text, with absolute paths; NULL: there is none */
     bool has_copies;                     /* filters select what is read: sets keep copies */
-    bool has_key_names;                  /* filters name lists of keys */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
     rbt_partial partial; /* what shards are told: managed tables show partial clocks */
@@ -254,7 +253,7 @@ struct rbt_want {
     /* Tables with a rule, by shard: the stamp of the copy that the rows replace (RBT_STAMP_NONE:
      * of none), and afterwards of the rows. NULL: nobody keeps them. */
     uint64_t *stamps;
-    uint64_t *copies; /* by shard: see struct rbt_shard_event; NULL: nobody keeps them */
+    uint64_t *copies; /* by shard: of a set, or NULL; see struct rbt_shard_event */
 };
 
 /* The same, and of which workers the sequences applied are to be told. */

@@ -79,7 +79,7 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     const rbt_table *table = set->portion->table;
     rbt_status st = rbt_keylist_create(table->placement, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
-    if (st == RBT_OK && (table->job->driver->counts_bytes || table->has_key_names)) {
+    if (st == RBT_OK && (table->job->driver->counts_bytes || table->filter != NULL)) {
         st = rbt_keylist_name(set->keys);
     }
     if (st != RBT_OK) {

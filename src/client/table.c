@@ -271,14 +271,10 @@ static rbt_status take_filter(rbt_table *table, const char *text)
         return rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", table->name);
     }
     memcpy(table->filter, text, size);
-    struct rbt_chain_traits push = {0};
     struct rbt_chain_traits pull = {0};
-    const struct rbt_chain_options of_push = rbt_table_chain(table, RBT_FILTER_PUSH);
-    const struct rbt_chain_options of_pull = rbt_table_chain(table, RBT_FILTER_PULL);
-    rbt_status st = rbt_chain_check(&of_push, &push);
-    st = st != RBT_OK ? st : rbt_chain_check(&of_pull, &pull);
+    const struct rbt_chain_options chain = rbt_table_chain(table, RBT_FILTER_PULL);
+    const rbt_status st = rbt_chain_check(&chain, &pull); /* of both directions */
     table->has_copies = pull.has_select;
-    table->has_key_names = push.names_keys || pull.names_keys;
     return st != RBT_OK ? rbt_fail_in(st, "table \"%s\"", table->name) : RBT_OK;
 }
 
