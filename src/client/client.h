@@ -81,8 +81,7 @@ struct rbt_portion {
     struct rbt_rowcache *process; /* the table's cache that the worker's process shares */
     struct rbt_buffer buffer;     /* own updates that the shards have not made visible */
     struct rbt_rowcache rows;     /* rows read or updated one at a time */
-    uint64_t *seen; /* per shard: the newest version among rows that the cache has forgotten; NULL
-                       if it forgets none */
+    uint64_t *seen; /* per shard: the newest version of rows that the cache forgot; NULL: of none */
     struct rbt_keylist *list;  /* scratch: keys of a single row or of a list used once */
     struct rbt_stamps *stamps; /* of tables with a rule: what copies were read at; else NULL */
     uint64_t *bases;           /* the same, scratch, by shard: what an update names */

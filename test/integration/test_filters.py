@@ -135,8 +135,13 @@ def test_mistakes(rubato, data, text, says):
         assert result.stderr.count("error:") == 1
 
 
-def test_processes_do_not_have_them_yet(rubato, data):
-    result = rubato("run", "--workers", "2", "--", "train", "linear", "--data", data / "train.svm",
-                    "--filter", "lz4")
-    assert result.returncode == 2
-    assert "filters do not work between processes yet" in result.stderr
+def test_processes_filter_updates_and_nothing_else_yet(rubato, data):
+    run = ["run", "--workers", "3", "--servers", "2", "--", "train", "linear", "--data",
+           data / "train.svm", *QUIET, *FIXED, "--rule", "adagrad", "--filter"]
+    for text in ["keys,zeros,lz4", "push.significant:1e-3,push.fixed:8", "skip:0.9,push.f16,zstd"]:
+        here = embedded(rubato, data, "linear", "--rule", "adagrad", "--filter", text)
+        assert summary(rubato.ok(*run, text))["digest"] == here["digest"], text
+    for text in ["changed", "fixed:8", "pull.f16", "significant:1"]:
+        result = rubato(*run, text)
+        assert result.returncode == 2
+        assert "(pull) do not work between processes yet" in result.stderr
