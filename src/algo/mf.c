@@ -32,7 +32,7 @@
 #include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step size changes */
-enum { EXCHANGE_RATINGS = 128 };                   /* after so many, rows may travel early */
+enum { EXCHANGE_RATINGS = 32 };                    /* after so many, rows may travel early */
 
 static const double init_deviation = 0.1;
 static const double lr_default = 0.08;

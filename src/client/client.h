@@ -24,6 +24,12 @@
 
 #define RBT_CLIENT_ROWS_MAX (UINT64_C(1) << 40) /* in all shards; memory ends long before */
 
+/* What messages have besides their rows, about; only budgets of early rows know of it. */
+enum {
+    RBT_CLIENT_MESSAGE_BYTES = 64,
+    RBT_CLIENT_BATCH_BYTES = 16,
+};
+
 enum {
     RBT_CLIENT_WORKERS_MAX = 1024,
     RBT_CLIENT_SHARDS_MAX = 256,
@@ -51,9 +57,9 @@ struct rbt_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
     struct rbt_placement_map *placement;
-    char *rule;                  /* its text, with absolute path; NULL: there is none */
-    const struct rbt_rule *code; /* what it names */
-    rbt_rule_input input;        /* what it takes */
+    char *rule;                          /* its text, with absolute path; NULL: there is none */
+    const struct rbt_rule *code;         /* what it names */
+    rbt_rule_input input;                /* what it takes */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
     rbt_partial partial; /* what shards are told: managed tables show partial clocks */
@@ -139,12 +145,15 @@ struct rbt_worker {
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
-    uint64_t set_count; /* sets made so far, to tell them apart */
+    uint64_t set_count;          /* sets made so far, to tell them apart */
     struct rbt_managed *managed; /* sets whose rows travel early */
     struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
     struct rbt_comm in;          /* and back */
     uint64_t noted_sent;         /* bytes that `out` knows of */
     uint64_t noted_received;     /* the same */
+    uint64_t headers_sent;       /* bytes of pushes besides their rows, about */
+    uint64_t noted_headers;      /* of these, `out` knows */
+    struct rbt_managed *turn;    /* whose rows are read next; NULL: the first one's */
     struct rbt_worker_stats *stats;
 };
 

@@ -17,8 +17,10 @@
 #include "client/set.h"
 
 enum {
-    KEY_BYTES = 8,       /* of a row, at most */
-    MESSAGE_BYTES = 128, /* of an early message besides its rows, about */
+    KEY_BYTES = 8,     /* of a row, at most */
+    ASK_BYTES = 80,    /* of a request for early rows, about */
+    ANSWER_BYTES = 72, /* of its answer besides the rows */
+    SHARE_MIN = 512,   /* bytes for each shard that make it worth to send to all of them */
 };
 
 /* --- Managing a set -------------------------------------------------------------------------- */
@@ -34,7 +36,6 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
 {
     const rbt_table *table = set->portion->table;
     const size_t rows = set->keys->count;
-    const size_t shards = table->job->shard_count;
     const size_t row_bytes = table->row_size + KEY_BYTES;
     const size_t room = set->worker->out.options.message_max / row_bytes + 1;
     bool has_failed = false;
@@ -49,13 +50,9 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->fresh = room_for(rows, sizeof *m->fresh, &has_failed);
     m->tagged = room_for(rows, sizeof *m->tagged, &has_failed);
     m->sends = room_for(rows, sizeof *m->sends, &has_failed);
-    m->calls = room_for(shards, sizeof *m->calls, &has_failed);
-    m->batches = room_for(shards, sizeof *m->batches, &has_failed);
-    m->early = room_for(shards, sizeof *m->early, &has_failed);
-    m->applied = room_for(shards, sizeof *m->applied, &has_failed);
-    m->answer_stamps = room_for(shards, sizeof *m->answer_stamps, &has_failed);
-    m->early_keys = room_for(shards * m->room_max, sizeof *m->early_keys, &has_failed);
-    m->early_values = room_for(shards * m->room_max, table->row_size, &has_failed);
+    m->kept = room_for(rows, table->row_size, &has_failed);
+    m->early_keys = room_for(m->room_max, sizeof *m->early_keys, &has_failed);
+    m->early_values = room_for(m->room_max, table->row_size, &has_failed);
     if (has_failed) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate what sends %zu rows early", rows);
     }
@@ -111,6 +108,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     if (*at != NULL) {
         *at = managed->next;
     }
+    managed->set->worker->turn = NULL;
     let_go(managed);
     rbt_queue_destroy(managed->queue);
     rbt_free(managed->is_touched);
@@ -121,11 +119,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     rbt_free(managed->fresh);
     rbt_free(managed->tagged);
     rbt_free(managed->sends);
-    rbt_free(managed->calls);
-    rbt_free(managed->batches);
-    rbt_free(managed->early);
-    rbt_free(managed->applied);
-    rbt_free(managed->answer_stamps);
+    rbt_free(managed->kept);
     rbt_free(managed->early_keys);
     rbt_free(managed->early_values);
     rbt_free(managed);
@@ -252,9 +246,13 @@ static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
 static size_t take_sent(rbt_worker *worker)
 {
     const uint64_t now = atomic_load_explicit(&worker->stats->bytes_sent, memory_order_relaxed);
-    const uint64_t before = worker->noted_sent;
+    uint64_t bytes = now - worker->noted_sent;
+    if (!worker->job->driver->counts_bytes) {
+        bytes += worker->headers_sent - worker->noted_headers;
+    }
     worker->noted_sent = now;
-    return (size_t)(now - before);
+    worker->noted_headers = worker->headers_sent;
+    return (size_t)bytes;
 }
 
 static size_t take_received(rbt_worker *worker)
@@ -265,11 +263,20 @@ static size_t take_received(rbt_worker *worker)
     return (size_t)(now - before);
 }
 
+/* A message goes to every shard, so that a small one is mostly headers. */
+static size_t worth_sending(const rbt_worker *worker)
+{
+    const size_t wanted = (size_t)worker->job->shard_count * SHARE_MIN;
+    const size_t most = worker->out.options.message_max / 2;
+    return wanted < most ? wanted : most;
+}
+
 /* Sends what the budget allows, if anything. Sets take turns at being the first. */
 static rbt_status send_best(rbt_worker *worker, rbt_time now)
 {
     const size_t grant = rbt_comm_grant(&worker->out, now);
-    if (grant <= MESSAGE_BYTES) {
+    const size_t headers = (size_t)worker->job->shard_count * RBT_CLIENT_MESSAGE_BYTES;
+    if (grant < worth_sending(worker) || grant <= headers) {
         return RBT_OK;
     }
     size_t waiting = 0;
@@ -277,7 +284,7 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
         waiting += (rbt_queue_count(m->queue) + m->touched_count) *
                    (m->set->portion->table->row_size + KEY_BYTES);
     }
-    const size_t limit = grant - MESSAGE_BYTES;
+    const size_t limit = grant - headers;
     size_t sent = 0;
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
@@ -298,56 +305,54 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
-/* Asks all shards for the rows that have changed most; no more than fit the budget. */
-static void ask(struct rbt_managed *m, size_t bytes)
+/* Asks the shard whose turn it is for the rows that have changed most; no more than fit the budget.
+ * Returns about how many bytes may come. */
+static size_t ask(struct rbt_managed *m, size_t bytes)
 {
     rbt_set *set = m->set;
     rbt_worker *worker = set->worker;
     rbt_driver *driver = worker->job->driver;
     const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
     const size_t count = rbt_set_list_calls(set);
-    size_t room = count == 0 ? 0 : bytes / row_bytes / count;
+    if (count == 0) {
+        return 0;
+    }
+    const size_t at = m->turn++ % count;
+    size_t room = (bytes - ANSWER_BYTES) / row_bytes;
+    room = room > worker->pulls[at].count ? worker->pulls[at].count : room;
     room = room > m->room_max ? m->room_max : room;
-    if (room == 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        m->calls[i] = worker->calls[i];
-        m->batches[i] = worker->pulls[i];
-        m->batches[i].values = m->early_values + i * m->room_max * set->portion->table->row_size;
-        m->early[i] = (struct rbt_shard_early){.room = (uint32_t)room,
-                                               .keys = m->early_keys + i * m->room_max};
-        struct rbt_shard_event *event = &m->calls[i].event;
-        event->batches = &m->batches[i];
-        event->early = &m->early[i];
-        event->need = RBT_CLOCK_ANY;
-        event->subscription = set->subscription;
-        event->applied = &m->applied[i];
-        event->applied_least = NULL;
-        event->stamp = set->stamps == NULL ? NULL : &m->answer_stamps[i];
-    }
-    m->call_count = count;
+    m->call = worker->calls[at];
+    m->batch = worker->pulls[at];
+    m->batch.values = m->early_values;
+    m->early = (struct rbt_shard_early){.room = (uint32_t)room, .keys = m->early_keys};
+    struct rbt_shard_event *event = &m->call.event;
+    event->batches = &m->batch;
+    event->early = &m->early;
+    event->need = RBT_CLOCK_ANY;
+    event->subscription = set->subscription;
+    event->applied = &m->applied;
+    event->applied_least = NULL;
+    event->stamp = set->stamps == NULL ? NULL : &m->answer_stamp;
     m->is_asked = true;
     m->is_overtaken = false;
+    m->asked_bytes = ANSWER_BYTES + room * row_bytes;
     if (driver->ops->ask_early != NULL) {
-        driver->ops->ask_early(driver, m->calls, count);
+        driver->ops->ask_early(driver, &m->call, 1);
     }
+    worker->headers_sent += ASK_BYTES;
+    return m->asked_bytes;
 }
 
-/* Whether all shards have answered. */
+/* Whether the shard has answered. */
 static rbt_status take(struct rbt_managed *m, bool *is_there)
 {
     rbt_driver *driver = m->set->worker->job->driver;
     if (driver->ops->ask_early == NULL) {
         *is_there = true;
-        return rbt_worker_step(m->set->worker, m->calls, m->call_count);
+        return rbt_worker_step(m->set->worker, &m->call, 1);
     }
-    *is_there = driver->ops->take_early(driver, m->calls, m->call_count);
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; *is_there && st == RBT_OK && i < m->call_count; i++) {
-        st = m->calls[i].reply.status;
-    }
-    return st;
+    *is_there = driver->ops->take_early(driver, &m->call, 1);
+    return *is_there ? m->call.reply.status : RBT_OK;
 }
 
 /* Of the rows that have come from a shard: which have changes that were computed from older ones.
@@ -374,6 +379,7 @@ static void put_row(struct rbt_managed *m, size_t row, const char *from)
     const rbt_table *table = set->portion->table;
     char *values = set->values + row * table->row_size;
     memcpy(values, from, table->row_size);
+    memcpy(m->kept + row * table->row_size, from, table->row_size);
     if (set->base != NULL) {
         memcpy(set->base + row * table->row_size, from, table->row_size);
     }
@@ -391,16 +397,29 @@ static void stamp_row(struct rbt_managed *m, uint32_t shard, size_t row, uint64_
     rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
 }
 
-/* Takes over what one shard has answered. */
-static rbt_status integrate(struct rbt_managed *m, size_t at)
+/* Whether what the shard has answered is no newer than what the set has. */
+static bool is_old(const struct rbt_managed *m)
+{
+    const rbt_set *set = m->set;
+    if (m->applied < set->portion->buffer.dropped) {
+        return true;
+    }
+    if (set->portion->stamps == NULL) {
+        return m->is_overtaken;
+    }
+    const uint64_t held = set->stamps[m->call.shard]; /* rows that came early are older than this */
+    return m->is_overtaken && held != RBT_STAMP_NONE && m->answer_stamp <= held;
+}
+
+/* Takes over what the shard has answered. */
+static rbt_status integrate(struct rbt_managed *m)
 {
     rbt_set *set = m->set;
     struct rbt_portion *portion = set->portion;
-    const struct rbt_shard_early *early = &m->early[at];
-    const uint32_t shard = m->calls[at].shard;
-    char *values = m->batches[at].values;
-    if (early->count == 0 || m->is_overtaken || m->applied[at] < portion->buffer.dropped) {
-        return RBT_OK; /* nothing, or older than what the set has */
+    const struct rbt_shard_early *early = &m->early;
+    const uint32_t shard = m->call.shard;
+    if (early->count == 0 || is_old(m)) {
+        return RBT_OK;
     }
     rbt_status st = RBT_OK;
     if (portion->stamps != NULL) {
@@ -412,64 +431,98 @@ static rbt_status integrate(struct rbt_managed *m, size_t at)
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_buffer_target target = {.keys = portion->list, .values = values};
+    const struct rbt_buffer_target target = {.keys = portion->list, .values = m->early_values};
     rbt_worker_lock(portion);
-    st = rbt_worker_overlay(set->worker, portion, shard, &m->applied[at], &target);
+    st = rbt_worker_overlay(set->worker, portion, shard, &m->applied, &target);
     rbt_worker_unlock(portion);
     for (uint32_t i = 0; st == RBT_OK && i < early->count; i++) {
         const size_t row = rbt_keys_find(set->keys->keys, set->keys->count, early->keys[i]);
         if (row == SIZE_MAX) {
             return rbt_fail(RBT_E_PROTOCOL, "a shard has sent a row that was not asked for");
         }
-        put_row(m, row, values + i * portion->table->row_size);
+        put_row(m, row, m->early_values + i * portion->table->row_size);
         if (portion->stamps != NULL) {
-            stamp_row(m, shard, row, m->answer_stamps[at]);
+            stamp_row(m, shard, row, m->answer_stamp);
         }
     }
     if (st == RBT_OK && portion->stamps != NULL) {
-        rbt_stamps_note(portion->stamps, shard, m->answer_stamps[at]);
+        rbt_stamps_note(portion->stamps, shard, m->answer_stamp);
     }
     return st;
 }
 
-/* Takes what has come, and asks for more when that is worth it. */
-static rbt_status read_best(struct rbt_managed *m, rbt_time now)
+/* Takes what has come, if anything. */
+static rbt_status take_best(struct rbt_managed *m, rbt_time now)
 {
     rbt_worker *worker = m->set->worker;
-    if (!m->is_asked && now >= m->pause_until) {
-        const size_t grant = rbt_comm_grant(&worker->in, now);
-        if (grant > MESSAGE_BYTES) {
-            ask(m, grant - MESSAGE_BYTES);
-        }
-    }
     bool is_there = false;
     rbt_status st = m->is_asked ? take(m, &is_there) : RBT_OK;
     if (st != RBT_OK || !is_there) {
         return st;
     }
+    const size_t rows = m->early.count;
+    const rbt_driver *driver = worker->job->driver;
+    st = integrate(m);
     m->is_asked = false;
-    size_t rows = 0;
-    for (size_t i = 0; st == RBT_OK && i < m->call_count; i++) {
-        rows += m->early[i].count;
-        st = integrate(m, i);
-    }
     rbt_client_count(&worker->stats->early_received, rows);
-    if (rows == 0) { /* until the budget would have let a message pass */
+    m->empty_runs = rows > 0 ? 0 : m->empty_runs + 1;
+    if (m->empty_runs >= worker->job->shard_count) { /* until a message would have passed */
+        m->empty_runs = 0;
         m->pause_until = now + (rbt_time)((double)worker->in.options.message_min /
                                           (double)worker->in.options.rate * 1e9);
     }
-    if (worker->job->driver->ops->ask_early != NULL && !worker->job->driver->counts_bytes) {
+    if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
         const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
         rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
     }
-    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + take_received(worker), RBT_COMM_EARLY);
+    const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
+    rbt_comm_sent(&worker->in, now, 0, headers + take_received(worker), RBT_COMM_EARLY);
     return st;
 }
 
-void rbt_managed_pulled(struct rbt_managed *managed)
+/* Asks for more, as long as there is budget. The sets take turns at being the first. */
+static void ask_best(rbt_worker *worker, rbt_time now)
 {
-    managed->is_overtaken = true;
-    let_go(managed);
+    size_t on_way = 0;
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        on_way += m->is_asked ? m->asked_bytes : 0;
+    }
+    struct rbt_managed *first = worker->turn != NULL ? worker->turn : worker->managed;
+    struct rbt_managed *m = first;
+    do {
+        const size_t grant = rbt_comm_grant(&worker->in, now);
+        if (grant < on_way + worker->in.options.message_min) {
+            break;
+        }
+        if (!m->is_asked && now >= m->pause_until) {
+            on_way += ask(m, grant - on_way);
+        }
+        m = m->next != NULL ? m->next : worker->managed;
+    } while (m != first);
+    worker->turn = m;
+}
+
+/* Rows that came early and are newer than what has been pulled stay. */
+void rbt_managed_pulled(struct rbt_managed *m)
+{
+    const rbt_set *set = m->set;
+    const rbt_table *table = set->portion->table;
+    size_t kept = 0;
+    m->is_overtaken = true;
+    for (size_t i = 0; set->stamps != NULL && i < m->fresh_count; i++) {
+        const uint32_t row = m->fresh[i];
+        const uint32_t shard = rbt_placement_shard(table->placement, set->keys->keys[row]);
+        const uint64_t pulled = set->stamps[shard];
+        if (table->options.overlay == RBT_OVERLAY_NONE && pulled != RBT_STAMP_NONE &&
+            m->stamps[row] > pulled) {
+            memcpy(set->values + row * table->row_size, m->kept + row * table->row_size,
+                   table->row_size);
+            m->fresh[kept++] = row;
+        } else {
+            rbt_stamps_replace(set->portion->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
+        }
+    }
+    m->fresh_count = kept;
 }
 
 /* What has gone without asking. */
@@ -493,7 +546,11 @@ rbt_status rbt_exchange(rbt_worker *worker)
     note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
     rbt_comm_acknowledged(&worker->out, now, driver->ops->heard(driver, worker->index));
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        st = read_best(m, now);
+        st = take_best(m, now);
     }
-    return st != RBT_OK ? st : send_best(worker, now);
+    st = st != RBT_OK ? st : send_best(worker, now);
+    if (st == RBT_OK) { /* after what was sent: rows come with it */
+        ask_best(worker, now);
+    }
+    return st;
 }

@@ -30,22 +30,26 @@ struct rbt_managed {
     uint64_t *stamps; /* (row_count); RBT_STAMP_NONE: the set's */
     uint32_t *fresh;  /* those that do */
     size_t fresh_count;
+    char *kept;                /* (row_count) rows: what came early; a pull may bring older ones */
     struct rbt_tagged *tagged; /* (row_count): scratch */
     uint32_t *sends;           /* (row_count): how often each has been sent early */
 
-    /* The early read under way: one call for each shard that has rows. */
-    struct rbt_driver_call *calls;
-    struct rbt_batch *batches;
-    struct rbt_shard_early *early;
-    uint64_t *applied;
-    uint64_t *answer_stamps;
-    uint64_t *early_keys; /* (shards, room_max) */
-    char *early_values;   /* (shards, room_max) rows */
+    /* The early read under way. Shards are asked in turn, one at a time: a request to each would
+     * cost more than the few rows that each has. */
+    struct rbt_driver_call call;
+    struct rbt_batch batch;
+    struct rbt_shard_early early;
+    uint64_t applied;
+    uint64_t answer_stamp;
+    uint64_t *early_keys; /* (room_max) */
+    char *early_values;   /* (room_max) rows */
     uint32_t room_max;
-    size_t call_count;
+    size_t turn;       /* of the set's shards, the one that is asked next */
+    size_t empty_runs; /* so many had nothing, one after the other */
+    size_t asked_bytes;
     bool is_asked;
-    rbt_time pause_until; /* shards had nothing, or no budget left */
-    bool is_overtaken;    /* the set has been pulled since: what comes is older */
+    rbt_time pause_until; /* no shard had anything */
+    bool is_overtaken;    /* the set has been pulled since: what comes may be older */
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
