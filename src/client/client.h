@@ -154,6 +154,7 @@ struct rbt_worker {
     uint64_t headers_sent;       /* bytes of pushes besides their rows, about */
     uint64_t noted_headers;      /* of these, `out` knows */
     struct rbt_managed *turn;    /* whose rows are read next; NULL: the first one's */
+    rbt_time ask_at;             /* before this it is not worth it */
     struct rbt_worker_stats *stats;
 };
 

@@ -20,7 +20,8 @@ enum {
     KEY_BYTES = 8,     /* of a row, at most */
     ASK_BYTES = 80,    /* of a request for early rows, about */
     ANSWER_BYTES = 72, /* of its answer besides the rows */
-    SHARE_MIN = 512,   /* bytes for each shard that make it worth to send to all of them */
+    SHARE_MIN = 1024,  /* bytes for each shard that make it worth to send to all of them */
+    ANSWER_MIN = 128,  /* bytes that a request should bring */
 };
 
 /* --- Managing a set -------------------------------------------------------------------------- */
@@ -451,6 +452,15 @@ static rbt_status integrate(struct rbt_managed *m)
     return st;
 }
 
+/* Where answers are small, changes are left to gather for as long as the missing bytes would take:
+ * else most of the budget would go to requests and headers. */
+static void pace(rbt_worker *worker, rbt_time now, size_t bytes)
+{
+    const double missing = (int)bytes < ANSWER_MIN ? (double)(ANSWER_MIN - bytes) : 0.0;
+    const rbt_time from = worker->ask_at > now ? worker->ask_at : now;
+    worker->ask_at = from + (rbt_time)(missing / (double)worker->in.options.rate * 1e9);
+}
+
 /* Takes what has come, if anything. */
 static rbt_status take_best(struct rbt_managed *m, rbt_time now)
 {
@@ -465,15 +475,10 @@ static rbt_status take_best(struct rbt_managed *m, rbt_time now)
     st = integrate(m);
     m->is_asked = false;
     rbt_client_count(&worker->stats->early_received, rows);
-    m->empty_runs = rows > 0 ? 0 : m->empty_runs + 1;
-    if (m->empty_runs >= worker->job->shard_count) { /* until a message would have passed */
-        m->empty_runs = 0;
-        m->pause_until = now + (rbt_time)((double)worker->in.options.message_min /
-                                          (double)worker->in.options.rate * 1e9);
-    }
+    const size_t bytes = rows * (m->set->portion->table->row_size + KEY_BYTES);
+    pace(worker, now, bytes);
     if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
-        const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
-        rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
+        rbt_client_count(&worker->stats->bytes_received, bytes);
     }
     const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
     rbt_comm_sent(&worker->in, now, 0, headers + take_received(worker), RBT_COMM_EARLY);
@@ -491,10 +496,10 @@ static void ask_best(rbt_worker *worker, rbt_time now)
     struct rbt_managed *m = first;
     do {
         const size_t grant = rbt_comm_grant(&worker->in, now);
-        if (grant < on_way + worker->in.options.message_min) {
+        if (now < worker->ask_at || grant < on_way + worker->in.options.message_min) {
             break;
         }
-        if (!m->is_asked && now >= m->pause_until) {
+        if (!m->is_asked) {
             on_way += ask(m, grant - on_way);
         }
         m = m->next != NULL ? m->next : worker->managed;

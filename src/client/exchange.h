@@ -44,12 +44,10 @@ struct rbt_managed {
     uint64_t *early_keys; /* (room_max) */
     char *early_values;   /* (room_max) rows */
     uint32_t room_max;
-    size_t turn;       /* of the set's shards, the one that is asked next */
-    size_t empty_runs; /* so many had nothing, one after the other */
+    size_t turn; /* of the set's shards, the one that is asked next */
     size_t asked_bytes;
     bool is_asked;
-    rbt_time pause_until; /* no shard had anything */
-    bool is_overtaken;    /* the set has been pulled since: what comes may be older */
+    bool is_overtaken; /* the set has been pulled since: what comes may be older */
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
