@@ -272,26 +272,42 @@ static size_t worth_sending(const rbt_worker *worker)
     return wanted < most ? wanted : most;
 }
 
-/* Sends what the budget allows, if anything. Sets take turns at being the first. */
+/* Bytes of one set's rows that have changed; and of those that are updates already, because newer
+ * ones have come, but have not gone. */
+static size_t waiting_bytes(const struct rbt_managed *m)
+{
+    return (rbt_queue_count(m->queue) + m->touched_count) *
+           (m->set->portion->table->row_size + KEY_BYTES);
+}
+
+static size_t unsent_bytes(const struct rbt_managed *m)
+{
+    size_t rows = 0;
+    for (const struct rbt_update *u = m->set->portion->buffer.unsent; u != NULL; u = u->next) {
+        rows += u->keys->count;
+    }
+    return rows * (m->set->portion->table->row_size + KEY_BYTES);
+}
+
+/* Sends what the budget allows, if anything. Sets share it by how much they have. */
 static rbt_status send_best(rbt_worker *worker, rbt_time now)
 {
     const size_t grant = rbt_comm_grant(&worker->out, now);
-    const size_t headers = (size_t)worker->job->shard_count * RBT_CLIENT_MESSAGE_BYTES;
-    if (grant < worth_sending(worker) || grant <= headers) {
+    size_t first = (size_t)worker->job->shard_count * RBT_CLIENT_MESSAGE_BYTES;
+    if (grant < worth_sending(worker) || grant <= first) {
         return RBT_OK;
     }
     size_t waiting = 0;
-    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        waiting += (rbt_queue_count(m->queue) + m->touched_count) *
-                   (m->set->portion->table->row_size + KEY_BYTES);
-    }
-    const size_t limit = grant - headers;
     size_t sent = 0;
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        waiting += waiting_bytes(m);
+        sent += unsent_bytes(m);
+    }
+    first += sent;
+    const size_t limit = grant > first ? grant - first : 0;
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        const size_t own = (rbt_queue_count(m->queue) + m->touched_count) *
-                           (m->set->portion->table->row_size + KEY_BYTES);
-        const double share = waiting <= limit ? 1.0 : (double)own / (double)waiting;
+        const double share = waiting <= limit ? 1.0 : (double)waiting_bytes(m) / (double)waiting;
         size_t taken = 0;
         st = emit_best(m, (size_t)((double)limit * share), &taken);
         sent += taken;
