@@ -52,6 +52,7 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->tagged = room_for(rows, sizeof *m->tagged, &has_failed);
     m->sends = room_for(rows, sizeof *m->sends, &has_failed);
     m->kept = room_for(rows, table->row_size, &has_failed);
+    m->aside = room_for(rows, sizeof *m->aside, &has_failed);
     m->early_keys = room_for(m->room_max, sizeof *m->early_keys, &has_failed);
     m->early_values = room_for(m->room_max, table->row_size, &has_failed);
     if (has_failed) {
@@ -59,6 +60,7 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     }
     for (size_t i = 0; i < rows; i++) {
         m->stamps[i] = RBT_STAMP_NONE;
+        m->aside[i] = RBT_STAMP_NONE;
     }
     return rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription, &m->queue);
 }
@@ -84,15 +86,21 @@ rbt_status rbt_set_manage(rbt_set *set)
     return RBT_OK;
 }
 
+static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
+{
+    return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
+}
+
 /* Rows do not hold stamps of their own any more. */
 static void let_go(struct rbt_managed *m)
 {
-    const rbt_set *set = m->set;
+    struct rbt_stamps *stamps = m->set->portion->stamps;
     for (size_t i = 0; i < m->fresh_count; i++) {
         const uint32_t row = m->fresh[i];
-        const uint32_t shard =
-            rbt_placement_shard(set->portion->table->placement, set->keys->keys[row]);
-        rbt_stamps_replace(set->portion->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
+        rbt_stamps_replace(stamps, shard_of(m, row), &m->stamps[row], RBT_STAMP_NONE);
+    }
+    for (uint32_t row = 0; stamps != NULL && row < m->row_count; row++) {
+        rbt_stamps_replace(stamps, shard_of(m, row), &m->aside[row], RBT_STAMP_NONE);
     }
     m->fresh_count = 0;
 }
@@ -121,6 +129,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     rbt_free(managed->tagged);
     rbt_free(managed->sends);
     rbt_free(managed->kept);
+    rbt_free(managed->aside);
     rbt_free(managed->early_keys);
     rbt_free(managed->early_values);
     rbt_free(managed);
@@ -167,6 +176,29 @@ static uint64_t base_of(const struct rbt_managed *m, uint32_t row, uint32_t shar
     return rbt_stamps_base(set->portion->stamps, shard, held);
 }
 
+/* Puts a row that has come into the set. */
+static void put_row(const struct rbt_managed *m, size_t row)
+{
+    const rbt_set *set = m->set;
+    const rbt_table *table = set->portion->table;
+    const size_t at = row * table->row_size;
+    memcpy(set->values + at, m->kept + at, table->row_size);
+    if (set->base != NULL) {
+        memcpy(set->base + at, m->kept + at, table->row_size);
+    }
+    if (table->options.overlay != RBT_OVERLAY_NONE) {
+        rbt_merge_apply(table->kind, set->values + at, set->deltas + at, table->options.width);
+    }
+}
+
+static void stamp_row(struct rbt_managed *m, uint32_t shard, uint32_t row, uint64_t stamp)
+{
+    if (m->stamps[row] == RBT_STAMP_NONE) {
+        m->fresh[m->fresh_count++] = row;
+    }
+    rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
+}
+
 /* After their updates have been made: the rows' deltas are part of the copy, and gone. */
 static void settle_row(const rbt_set *set, uint32_t row)
 {
@@ -201,7 +233,14 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
         return st;
     }
     for (size_t i = 0; i < count; i++) {
-        settle_row(set, m->chosen[i]);
+        const uint32_t row = m->chosen[i];
+        settle_row(set, row);
+        if (m->aside[row] != RBT_STAMP_NONE) {
+            const uint32_t shard = shard_of(m, row);
+            stamp_row(m, shard, row, m->aside[row]);
+            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
+            put_row(m, row);
+        }
     }
     portion->push_count++;
     set->push_seen = is_current ? portion->push_count : set->push_seen;
@@ -372,48 +411,6 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
     return *is_there ? m->call.reply.status : RBT_OK;
 }
 
-/* Of the rows that have come from a shard: which have changes that were computed from older ones.
- */
-static size_t list_changed(struct rbt_managed *m, const struct rbt_shard_early *early)
-{
-    const struct rbt_keylist *keys = m->set->keys;
-    size_t count = 0;
-    queue_touched(m);
-    for (uint32_t i = 0; i < early->count; i++) {
-        const size_t row = rbt_keys_find(keys->keys, keys->count, early->keys[i]);
-        if (row != SIZE_MAX && rbt_queue_is_marked(m->queue, (uint32_t)row)) {
-            rbt_queue_unmark(m->queue, (uint32_t)row);
-            m->chosen[count++] = (uint32_t)row;
-        }
-    }
-    return count;
-}
-
-/* Puts a row that has come into the set. */
-static void put_row(struct rbt_managed *m, size_t row, const char *from)
-{
-    const rbt_set *set = m->set;
-    const rbt_table *table = set->portion->table;
-    char *values = set->values + row * table->row_size;
-    memcpy(values, from, table->row_size);
-    memcpy(m->kept + row * table->row_size, from, table->row_size);
-    if (set->base != NULL) {
-        memcpy(set->base + row * table->row_size, from, table->row_size);
-    }
-    if (table->options.overlay != RBT_OVERLAY_NONE) {
-        rbt_merge_apply(table->kind, values, set->deltas + row * table->row_size,
-                        table->options.width);
-    }
-}
-
-static void stamp_row(struct rbt_managed *m, uint32_t shard, size_t row, uint64_t stamp)
-{
-    if (m->stamps[row] == RBT_STAMP_NONE) {
-        m->fresh[m->fresh_count++] = (uint32_t)row;
-    }
-    rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
-}
-
 /* Whether what the shard has answered is no newer than what the set has. */
 static bool is_old(const struct rbt_managed *m)
 {
@@ -440,9 +437,8 @@ static rbt_status integrate(struct rbt_managed *m)
     }
     rbt_status st = RBT_OK;
     if (portion->stamps != NULL) {
-        const size_t changed = list_changed(m, early);
-        st = changed == 0 ? RBT_OK : emit(m, changed);
-        st = st != RBT_OK ? st : rbt_stamps_reserve(portion->stamps, shard);
+        queue_touched(m);
+        st = rbt_stamps_reserve(portion->stamps, shard);
     }
     st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, early->keys, early->count);
     if (st != RBT_OK) {
@@ -457,9 +453,15 @@ static rbt_status integrate(struct rbt_managed *m)
         if (row == SIZE_MAX) {
             return rbt_fail(RBT_E_PROTOCOL, "a shard has sent a row that was not asked for");
         }
-        put_row(m, row, m->early_values + i * portion->table->row_size);
+        memcpy(m->kept + row * portion->table->row_size,
+               m->early_values + i * portion->table->row_size, portion->table->row_size);
+        if (portion->stamps != NULL && rbt_queue_is_marked(m->queue, (uint32_t)row)) {
+            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], m->answer_stamp);
+            continue;
+        }
+        put_row(m, row);
         if (portion->stamps != NULL) {
-            stamp_row(m, shard, row, m->answer_stamp);
+            stamp_row(m, shard, (uint32_t)row, m->answer_stamp);
         }
     }
     if (st == RBT_OK && portion->stamps != NULL) {

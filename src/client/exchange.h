@@ -30,7 +30,10 @@ struct rbt_managed {
     uint64_t *stamps; /* (row_count); RBT_STAMP_NONE: the set's */
     uint32_t *fresh;  /* those that do */
     size_t fresh_count;
-    char *kept;                /* (row_count) rows: what came early; a pull may bring older ones */
+    char *kept; /* (row_count) rows: what came early; a pull may bring older ones */
+    /* Rows that came while there were changes computed from older ones: they are in `kept`, and
+     * are put into the set when the changes become an update. */
+    uint64_t *aside;           /* (row_count): the stamps; RBT_STAMP_NONE: there is nothing */
     struct rbt_tagged *tagged; /* (row_count): scratch */
     uint32_t *sends;           /* (row_count): how often each has been sent early */
 
