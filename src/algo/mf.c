@@ -280,13 +280,14 @@ static double gather(const struct mf *mf, struct mf_worker *w, const struct rbt_
 static rbt_status exchange(const struct mf *mf, rbt_worker *worker, struct mf_worker *w,
                            const struct rbt_mf_run *run)
 {
-    for (size_t k = run->begin; k < run->end; k++) {
-        rbt_set_touch(w->users.set, w->share.users[k]);
-        rbt_set_touch(w->items.set, w->share.items[k]);
-    }
-    for (size_t k = run->begin; mf->config.has_bias && k < run->end; k++) {
-        rbt_set_touch(w->user_biases.set, w->share.users[k]);
-        rbt_set_touch(w->item_biases.set, w->share.items[k]);
+    const uint32_t *users = w->share.users + run->begin;
+    const uint32_t *items = w->share.items + run->begin;
+    const size_t count = run->end - run->begin;
+    rbt_set_touch_rows(w->users.set, users, count);
+    rbt_set_touch_rows(w->items.set, items, count);
+    if (mf->config.has_bias) {
+        rbt_set_touch_rows(w->user_biases.set, users, count);
+        rbt_set_touch_rows(w->item_biases.set, items, count);
     }
     return rbt_exchange(worker);
 }

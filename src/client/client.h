@@ -155,6 +155,7 @@ struct rbt_worker {
     uint64_t noted_headers;      /* of these, `out` knows */
     struct rbt_managed *turn;    /* whose rows are read next; NULL: the first one's */
     rbt_time ask_at;             /* before this it is not worth it */
+    rbt_time exchange_at;        /* before this it is the turn of the worker's own work */
     struct rbt_worker_stats *stats;
 };
 

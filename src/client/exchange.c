@@ -24,6 +24,8 @@ enum {
     ANSWER_MIN = 128,  /* bytes that a request should bring */
 };
 
+static const rbt_time ask_pause = 100 * 1000; /* ns: a request costs a few microseconds */
+
 /* --- Managing a set -------------------------------------------------------------------------- */
 
 static void *room_for(size_t count, size_t size, bool *has_failed)
@@ -145,6 +147,24 @@ void rbt_set_touch(rbt_set *set, size_t row)
     }
 }
 
+void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count)
+{
+    struct rbt_managed *managed = set->managed;
+    if (managed == NULL) {
+        return;
+    }
+    bool *is_touched = managed->is_touched;
+    uint32_t *next = managed->touched + managed->touched_count;
+    for (size_t i = 0; i < count; i++) {
+        RBT_DEBUG_ASSERT(rows[i] < managed->row_count);
+        if (!is_touched[rows[i]]) {
+            is_touched[rows[i]] = true;
+            *next++ = rows[i];
+        }
+    }
+    managed->touched_count = (size_t)(next - managed->touched);
+}
+
 /* --- Sending --------------------------------------------------------------------------------- */
 
 /* Looks at the priorities of the rows that were touched. */
@@ -261,10 +281,19 @@ static size_t choose(struct rbt_managed *m, size_t limit)
     return count;
 }
 
+/* In order of key, because all go: there is no need to look for the most important ones. */
 rbt_status rbt_managed_push(struct rbt_managed *managed)
 {
-    queue_touched(managed);
-    return emit(managed, choose(managed, managed->row_count));
+    size_t count = 0;
+    for (uint32_t row = 0; row < managed->row_count; row++) {
+        if (managed->is_touched[row] || rbt_queue_is_marked(managed->queue, row)) {
+            rbt_queue_unmark(managed->queue, row);
+            managed->is_touched[row] = false;
+            managed->chosen[count++] = row;
+        }
+    }
+    managed->touched_count = 0;
+    return emit(managed, count);
 }
 
 /* Makes updates of the most important rows of one set; returns about how many bytes they take. */
@@ -437,7 +466,6 @@ static rbt_status integrate(struct rbt_managed *m)
     }
     rbt_status st = RBT_OK;
     if (portion->stamps != NULL) {
-        queue_touched(m);
         st = rbt_stamps_reserve(portion->stamps, shard);
     }
     st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, early->keys, early->count);
@@ -455,7 +483,8 @@ static rbt_status integrate(struct rbt_managed *m)
         }
         memcpy(m->kept + row * portion->table->row_size,
                m->early_values + i * portion->table->row_size, portion->table->row_size);
-        if (portion->stamps != NULL && rbt_queue_is_marked(m->queue, (uint32_t)row)) {
+        const bool is_changed = m->is_touched[row] || rbt_queue_is_marked(m->queue, (uint32_t)row);
+        if (portion->stamps != NULL && is_changed) {
             rbt_stamps_replace(portion->stamps, shard, &m->aside[row], m->answer_stamp);
             continue;
         }
@@ -474,9 +503,10 @@ static rbt_status integrate(struct rbt_managed *m)
  * else most of the budget would go to requests and headers. */
 static void pace(rbt_worker *worker, rbt_time now, size_t bytes)
 {
-    const double missing = (int)bytes < ANSWER_MIN ? (double)(ANSWER_MIN - bytes) : 0.0;
+    const double missing = bytes < ANSWER_MIN ? (double)(ANSWER_MIN - bytes) : 0.0;
+    const rbt_time pause = (rbt_time)(missing / (double)worker->in.options.rate * 1e9);
     const rbt_time from = worker->ask_at > now ? worker->ask_at : now;
-    worker->ask_at = from + (rbt_time)(missing / (double)worker->in.options.rate * 1e9);
+    worker->ask_at = from + pause;
 }
 
 /* Takes what has come, if anything. */
@@ -512,16 +542,22 @@ static void ask_best(rbt_worker *worker, rbt_time now)
     }
     struct rbt_managed *first = worker->turn != NULL ? worker->turn : worker->managed;
     struct rbt_managed *m = first;
+    rbt_time pause = 0;
+    if (now < worker->ask_at) {
+        return;
+    }
     do {
         const size_t grant = rbt_comm_grant(&worker->in, now);
-        if (now < worker->ask_at || grant < on_way + worker->in.options.message_min) {
+        if (grant < on_way + worker->in.options.message_min) {
             break;
         }
         if (!m->is_asked) {
             on_way += ask(m, grant - on_way);
+            pause += ask_pause;
         }
         m = m->next != NULL ? m->next : worker->managed;
     } while (m != first);
+    worker->ask_at = now + pause;
     worker->turn = m;
 }
 
@@ -556,18 +592,14 @@ static void note_other(struct rbt_comm *comm, rbt_time now, size_t bytes, rbt_co
     }
 }
 
-rbt_status rbt_exchange(rbt_worker *worker)
+/* Lets rows travel, both ways. */
+static rbt_status exchange(rbt_worker *worker, rbt_time now)
 {
     rbt_driver *driver = worker->job->driver;
-    if (worker->managed == NULL || driver->is_reader) {
-        return RBT_OK;
-    }
-    rbt_status st = rbt_worker_may_update(worker);
-    st = st != RBT_OK ? st : rbt_worker_resend(worker);
-    const rbt_time now = driver->ops->now(driver);
     note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
     note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
     rbt_comm_acknowledged(&worker->out, now, driver->ops->heard(driver, worker->index));
+    rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
         st = take_best(m, now);
     }
@@ -575,5 +607,25 @@ rbt_status rbt_exchange(rbt_worker *worker)
     if (st == RBT_OK) { /* after what was sent: rows come with it */
         ask_best(worker, now);
     }
+    return st;
+}
+
+/* A budget that the processor cannot keep up with must not stop the work: at least half of the time
+ * is for that. */
+rbt_status rbt_exchange(rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    if (worker->managed == NULL || driver->is_reader) {
+        return RBT_OK;
+    }
+    const rbt_time now = driver->ops->now(driver);
+    if (now < worker->exchange_at) {
+        return RBT_OK;
+    }
+    rbt_status st = rbt_worker_may_update(worker);
+    st = st != RBT_OK ? st : rbt_worker_resend(worker);
+    st = st != RBT_OK ? st : exchange(worker, now);
+    const rbt_time end = driver->ops->now(driver);
+    worker->exchange_at = end + (end - now);
     return st;
 }
