@@ -58,8 +58,9 @@ struct rbt_job_options {
      * direction. Rows of sets that are managed (rbt_set_manage()) then travel before the clock
      * ends, and are seen early unless the consistency is "bsp". Default: they do not */
     uint64_t bandwidth;
-    const char *priority; /* which rows go first: "oldest", "walk", "random", "magnitude",
-                             "relative", or a shared object (rubato/priority.h); default: relative */
+    const char
+        *priority; /* which rows go first: "oldest", "walk", "random", "magnitude",
+                      "relative", or a shared object (rubato/priority.h); default: relative */
 };
 
 /* What a worker runs. When it returns, the worker has left: nobody waits for it any more. If it
@@ -96,6 +97,7 @@ RBT_API void rbt_job_close(rbt_job *job);
 RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
 
 enum { RBT_LAG_COUNTS = 16 };
+enum { RBT_TIMES_COUNTS = 64 };
 
 /* What the job has done so far, summed over workers; consistent when no worker is running. */
 struct rbt_job_stats {
@@ -121,6 +123,10 @@ struct rbt_job_stats {
     uint64_t snapshots_max;  /* most copies of a rule's state, the same */
     uint64_t early_sent;     /* rows that workers sent before the clock ended */
     uint64_t early_received; /* and received */
+    /* Rows of working sets by how often they were: 0, 1, 2, .. 15 times, and from there on in steps
+     * of a quarter of an octave; the last count is of all beyond. Known when sets are destroyed. */
+    uint64_t row_sends[RBT_TIMES_COUNTS];
+    uint64_t row_receipts[RBT_TIMES_COUNTS];
 };
 
 RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);

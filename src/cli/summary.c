@@ -39,6 +39,21 @@ static void add_simulation(struct rbt_json *json, const struct rbt_summary *summ
     rbt_json_count(json, "nodes_lost", simulation->nodes_lost);
 }
 
+/* Rows by how often they travelled early, as pairs: times, at least, and rows. */
+static void add_times(struct rbt_json *json, const char *name, const uint64_t *counts)
+{
+    rbt_json_begin(json, name, '[');
+    for (uint64_t i = 0; i < RBT_TIMES_COUNTS; i++) {
+        if (counts[i] > 0) {
+            rbt_json_begin(json, NULL, '[');
+            rbt_json_count(json, NULL, i < 16 ? i : (4 + i % 4) << (i / 4 - 2));
+            rbt_json_count(json, NULL, counts[i]);
+            rbt_json_end(json, ']');
+        }
+    }
+    rbt_json_end(json, ']');
+}
+
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible)
 {
@@ -78,6 +93,12 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_end(json, ']');
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
+    if (stats->early_sent + stats->early_received > 0) {
+        rbt_json_count(json, "early_sent", stats->early_sent);
+        rbt_json_count(json, "early_received", stats->early_received);
+        add_times(json, "row_sends", stats->row_sends);
+        add_times(json, "row_receipts", stats->row_receipts);
+    }
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);

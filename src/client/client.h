@@ -112,6 +112,8 @@ struct rbt_worker_stats {
     atomic_uint_least64_t bytes_received;
     atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
     atomic_uint_least64_t early_received; /* the same */
+    atomic_uint_least64_t row_sends[RBT_TIMES_COUNTS];
+    atomic_uint_least64_t row_receipts[RBT_TIMES_COUNTS];
 };
 
 /* What an open ticket is to do. */

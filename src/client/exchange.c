@@ -53,6 +53,7 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->fresh = room_for(rows, sizeof *m->fresh, &has_failed);
     m->tagged = room_for(rows, sizeof *m->tagged, &has_failed);
     m->sends = room_for(rows, sizeof *m->sends, &has_failed);
+    m->receipts = room_for(rows, sizeof *m->receipts, &has_failed);
     m->kept = room_for(rows, table->row_size, &has_failed);
     m->aside = room_for(rows, sizeof *m->aside, &has_failed);
     m->early_keys = room_for(m->room_max, sizeof *m->early_keys, &has_failed);
@@ -107,10 +108,35 @@ static void let_go(struct rbt_managed *m)
     m->fresh_count = 0;
 }
 
+size_t rbt_times_bin(uint32_t times)
+{
+    if (times < 16) {
+        return times;
+    }
+    uint32_t octave = 4;
+    while (octave < 31 && times >> (octave + 1) != 0) {
+        octave++;
+    }
+    const size_t bin = 16 + (size_t)(octave - 4) * 4 + ((times >> (octave - 2)) & 3);
+    return bin < RBT_TIMES_COUNTS ? bin : RBT_TIMES_COUNTS - 1;
+}
+
+static void tell_times(const struct rbt_managed *m)
+{
+    struct rbt_worker_stats *stats = m->set->worker->stats;
+    for (size_t i = 0; m->receipts != NULL && i < m->row_count; i++) {
+        rbt_client_count(&stats->row_sends[rbt_times_bin(m->sends[i])], 1);
+        rbt_client_count(&stats->row_receipts[rbt_times_bin(m->receipts[i])], 1);
+    }
+}
+
 void rbt_managed_free(struct rbt_managed *managed)
 {
     if (managed == NULL) {
         return;
+    }
+    if (managed->queue != NULL) { /* else it was never in use */
+        tell_times(managed);
     }
     struct rbt_managed **at = &managed->set->worker->managed;
     while (*at != NULL && *at != managed) {
@@ -130,6 +156,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     rbt_free(managed->fresh);
     rbt_free(managed->tagged);
     rbt_free(managed->sends);
+    rbt_free(managed->receipts);
     rbt_free(managed->kept);
     rbt_free(managed->aside);
     rbt_free(managed->early_keys);
@@ -481,6 +508,7 @@ static rbt_status integrate(struct rbt_managed *m)
         if (row == SIZE_MAX) {
             return rbt_fail(RBT_E_PROTOCOL, "a shard has sent a row that was not asked for");
         }
+        m->receipts[row]++;
         memcpy(m->kept + row * portion->table->row_size,
                m->early_values + i * portion->table->row_size, portion->table->row_size);
         const bool is_changed = m->is_touched[row] || rbt_queue_is_marked(m->queue, (uint32_t)row);
@@ -622,10 +650,13 @@ rbt_status rbt_exchange(rbt_worker *worker)
     if (now < worker->exchange_at) {
         return RBT_OK;
     }
+    const uint64_t before = worker->headers_sent;
     rbt_status st = rbt_worker_may_update(worker);
     st = st != RBT_OK ? st : rbt_worker_resend(worker);
     st = st != RBT_OK ? st : exchange(worker, now);
-    const rbt_time end = driver->ops->now(driver);
-    worker->exchange_at = end + (end - now);
+    if (worker->headers_sent != before) { /* else it took no time to speak of */
+        const rbt_time end = driver->ops->now(driver);
+        worker->exchange_at = end + (end - now);
+    }
     return st;
 }

@@ -36,6 +36,7 @@ struct rbt_managed {
     uint64_t *aside;           /* (row_count): the stamps; RBT_STAMP_NONE: there is nothing */
     struct rbt_tagged *tagged; /* (row_count): scratch */
     uint32_t *sends;           /* (row_count): how often each has been sent early */
+    uint32_t *receipts;        /* the same the other way */
 
     /* The early read under way. Shards are asked in turn, one at a time: a request to each would
      * cost more than the few rows that each has. */
@@ -54,6 +55,9 @@ struct rbt_managed {
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
+
+/* Which of the counts is that of rows that were sent so often. */
+RBT_MUST_USE size_t rbt_times_bin(uint32_t times);
 
 /* Makes updates of all rows that have changed: what a push of such a set is. */
 RBT_MUST_USE rbt_status rbt_managed_push(struct rbt_managed *managed);
