@@ -276,20 +276,21 @@ static double gather(const struct mf *mf, struct mf_worker *w, const struct rbt_
     return rbt_choose_kernels()->mf_gradient(&gradient);
 }
 
-/* Says which rows have got a gradient, and lets rows travel. */
-static rbt_status exchange(const struct mf *mf, rbt_worker *worker, struct mf_worker *w,
-                           const struct rbt_mf_run *run)
+/* Says which rows the ratings have given a gradient. If these are many, that is about all rows. */
+static void touch(const struct mf *mf, struct mf_worker *w, size_t begin, size_t end)
 {
-    const uint32_t *users = w->share.users + run->begin;
-    const uint32_t *items = w->share.items + run->begin;
-    const size_t count = run->end - run->begin;
-    rbt_set_touch_rows(w->users.set, users, count);
-    rbt_set_touch_rows(w->items.set, items, count);
-    if (mf->config.has_bias) {
-        rbt_set_touch_rows(w->user_biases.set, users, count);
-        rbt_set_touch_rows(w->item_biases.set, items, count);
+    struct rbt_replica *all[4];
+    const size_t set_count = replicas_of(mf, w, all);
+    for (size_t i = 0; i < set_count; i++) {
+        const uint32_t *rows = i % 2 == 0 ? w->share.users : w->share.items;
+        if (end - begin < 4 * all[i]->count) {
+            rbt_set_touch_rows(all[i]->set, rows + begin, end - begin);
+            continue;
+        }
+        for (size_t row = 0; row < all[i]->count; row++) {
+            rbt_set_touch(all[i]->set, row);
+        }
     }
-    return rbt_exchange(worker);
 }
 
 /* The time that ratings take, and elements that are pulled and pushed. */
@@ -307,13 +308,19 @@ static rbt_status gather_managed(const struct mf *mf, rbt_worker *worker, struct
 {
     rbt_status st = RBT_OK;
     struct rbt_mf_run piece = *run;
+    size_t touched = run->begin; /* the ratings before it */
     for (; st == RBT_OK && piece.begin < run->end; piece.begin = piece.end) {
         const size_t left = run->end - piece.begin;
         piece.end = piece.begin + (left < EXCHANGE_RATINGS ? left : EXCHANGE_RATINGS);
         *sum += gather(mf, w, &piece);
         spend(worker, piece.end - piece.begin, piece.rank, 0);
-        st = exchange(mf, worker, w, &piece);
+        if (rbt_exchange_is_due(worker)) {
+            touch(mf, w, touched, piece.end);
+            touched = piece.end;
+            st = rbt_exchange(worker);
+        }
     }
+    touch(mf, w, touched, run->end);
     return st;
 }
 

@@ -24,7 +24,8 @@ enum {
     ANSWER_MIN = 128,  /* bytes that a request should bring */
 };
 
-static const rbt_time ask_pause = 100 * 1000; /* ns: a request costs a few microseconds */
+static const rbt_time look_pause = 1000 * 1000; /* ns: at the latest, look again after this */
+static const rbt_time ask_pause = 100 * 1000;   /* ns: a request costs a few microseconds */
 
 /* --- Managing a set -------------------------------------------------------------------------- */
 
@@ -46,7 +47,7 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->row_count = rows;
     m->room_max = (uint32_t)(room < rows ? room : rows);
     m->is_touched = room_for(rows, sizeof *m->is_touched, &has_failed);
-    m->touched = room_for(rows, sizeof *m->touched, &has_failed);
+    m->touched = room_for(rows + 1, sizeof *m->touched, &has_failed);
     m->chosen = room_for(rows, sizeof *m->chosen, &has_failed);
     m->keys = room_for(rows, sizeof *m->keys, &has_failed);
     m->stamps = room_for(rows, sizeof *m->stamps, &has_failed);
@@ -184,10 +185,9 @@ void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count)
     uint32_t *next = managed->touched + managed->touched_count;
     for (size_t i = 0; i < count; i++) {
         RBT_DEBUG_ASSERT(rows[i] < managed->row_count);
-        if (!is_touched[rows[i]]) {
-            is_touched[rows[i]] = true;
-            *next++ = rows[i];
-        }
+        *next = rows[i]; /* without a branch that nobody can foresee */
+        next += !is_touched[rows[i]];
+        is_touched[rows[i]] = true;
     }
     managed->touched_count = (size_t)(next - managed->touched);
 }
@@ -638,6 +638,30 @@ static rbt_status exchange(rbt_worker *worker, rbt_time now)
     return st;
 }
 
+/* When there may be something to do: at once if rows have been asked for, else when the budget has
+ * room again. */
+static rbt_time next_time(const rbt_worker *worker, rbt_time now)
+{
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        if (m->is_asked) {
+            return now;
+        }
+    }
+    const rbt_time out = rbt_comm_when(&worker->out, now);
+    const rbt_time in = rbt_comm_when(&worker->in, now);
+    const rbt_time ask = in > worker->ask_at ? in : worker->ask_at;
+    const rbt_time next = out < ask ? out : ask;
+    const rbt_time most = now + look_pause; /* acknowledgements may change it */
+    return next < most ? next : most;
+}
+
+bool rbt_exchange_is_due(rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    return worker->managed != NULL && !driver->is_reader &&
+           driver->ops->now(driver) >= worker->exchange_at;
+}
+
 /* A budget that the processor cannot keep up with must not stop the work: at least half of the time
  * is for that. */
 rbt_status rbt_exchange(rbt_worker *worker)
@@ -654,9 +678,11 @@ rbt_status rbt_exchange(rbt_worker *worker)
     rbt_status st = rbt_worker_may_update(worker);
     st = st != RBT_OK ? st : rbt_worker_resend(worker);
     st = st != RBT_OK ? st : exchange(worker, now);
+    worker->exchange_at = next_time(worker, now);
     if (worker->headers_sent != before) { /* else it took no time to speak of */
         const rbt_time end = driver->ops->now(driver);
-        worker->exchange_at = end + (end - now);
+        const rbt_time own = end + (end - now);
+        worker->exchange_at = own > worker->exchange_at ? own : worker->exchange_at;
     }
     return st;
 }

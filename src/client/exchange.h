@@ -22,7 +22,7 @@ struct rbt_managed {
     size_t row_count;
     rbt_change_queue *queue; /* rows with changes that have not been sent */
     bool *is_touched;        /* (row_count): changed since their priority was last looked at */
-    uint32_t *touched;       /* those rows */
+    uint32_t *touched;       /* (row_count + 1): those rows */
     size_t touched_count;
     uint32_t *chosen; /* (row_count): scratch */
     uint64_t *keys;   /* (row_count): the same */
