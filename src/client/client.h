@@ -24,12 +24,6 @@
 
 #define RBT_CLIENT_ROWS_MAX (UINT64_C(1) << 40) /* in all shards; memory ends long before */
 
-/* What messages have besides their rows, about; only budgets of early rows know of it. */
-enum {
-    RBT_CLIENT_MESSAGE_BYTES = 64,
-    RBT_CLIENT_BATCH_BYTES = 16,
-};
-
 enum {
     RBT_CLIENT_WORKERS_MAX = 1024,
     RBT_CLIENT_SHARDS_MAX = 256,
@@ -147,17 +141,16 @@ struct rbt_worker {
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
-    uint64_t set_count;          /* sets made so far, to tell them apart */
-    struct rbt_managed *managed; /* sets whose rows travel early */
-    struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
-    struct rbt_comm in;          /* and back */
-    uint64_t noted_sent;         /* bytes that `out` knows of */
-    uint64_t noted_received;     /* the same */
-    uint64_t headers_sent;       /* bytes of pushes besides their rows, about */
-    uint64_t noted_headers;      /* of these, `out` knows */
-    struct rbt_managed *turn;    /* whose rows are read next; NULL: the first one's */
-    rbt_time ask_at;             /* before this it is not worth it */
-    rbt_time exchange_at;        /* before this it is the turn of the worker's own work */
+    uint64_t set_count;                  /* sets made so far, to tell them apart */
+    struct rbt_managed *managed;         /* sets whose rows travel early */
+    struct rbt_comm out;                 /* the worker's part of the node's budget, to the shards */
+    struct rbt_comm in;                  /* and back */
+    uint64_t noted_sent, noted_received; /* bytes that `out` and `in` know of */
+    uint64_t headers_sent;               /* bytes of pushes besides their rows, about */
+    uint64_t noted_headers;              /* of these, `out` knows */
+    struct rbt_managed *turn;            /* whose rows are read next; NULL: the first one's */
+    rbt_time ask_at;                     /* before this it is not worth it */
+    rbt_time exchange_at;                /* before this it is the turn of the worker's own work */
     struct rbt_worker_stats *stats;
 };
 

@@ -16,6 +16,12 @@
 #include "client/client.h"
 #include "comm/queue.h"
 
+/* What messages have besides their rows, about; only budgets know of it. */
+enum {
+    RBT_CLIENT_MESSAGE_BYTES = 64,
+    RBT_CLIENT_BATCH_BYTES = 16,
+};
+
 struct rbt_managed {
     struct rbt_managed *next; /* of the worker's */
     rbt_set *set;

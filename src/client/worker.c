@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mutant.h"
 #include "client/client.h"
+#include "client/exchange.h"
 
 static bool is_shared(const rbt_table *table)
 {
