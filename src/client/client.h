@@ -111,6 +111,8 @@ struct rbt_worker_stats {
     atomic_uint_least64_t early_bytes_sent;
     atomic_uint_least64_t early_bytes_received;
     atomic_uint_least64_t early_pauses;
+    atomic_uint_least64_t row_sends[RBT_TIMES_COUNTS];
+    atomic_uint_least64_t row_receipts[RBT_TIMES_COUNTS];
 };
 
 /* What an open ticket is to do. */
@@ -144,12 +146,16 @@ struct rbt_worker {
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
-    uint64_t set_count;          /* sets made so far, to tell them apart */
-    struct rbt_managed *managed; /* sets whose rows travel early */
-    struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
-    struct rbt_comm in;          /* and back */
-    uint64_t noted_sent;         /* bytes that `out` knows of */
-    uint64_t noted_received;     /* the same */
+    uint64_t set_count;                  /* sets made so far, to tell them apart */
+    struct rbt_managed *managed;         /* sets whose rows travel early */
+    struct rbt_comm out;                 /* the worker's part of the node's budget, to the shards */
+    struct rbt_comm in;                  /* and back */
+    uint64_t noted_sent, noted_received; /* bytes that `out` and `in` know of */
+    uint64_t headers_sent;               /* bytes of pushes besides their rows, about */
+    uint64_t noted_headers;              /* of these, `out` knows */
+    struct rbt_managed *turn;            /* whose rows are read next; NULL: the first one's */
+    rbt_time ask_at;                     /* before this it is not worth it */
+    rbt_time exchange_at;                /* before this it is the turn of the worker's own work */
     struct rbt_worker_stats *stats;
 };
 
