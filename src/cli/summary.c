@@ -99,12 +99,12 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_end(json, ']');
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
+    rbt_json_count(json, "early_sent", stats->early_sent);
+    rbt_json_count(json, "early_received", stats->early_received);
+    rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);
+    rbt_json_count(json, "early_bytes_received", stats->early_bytes_received);
+    rbt_json_count(json, "early_pauses", stats->early_pauses);
     if (stats->early_sent + stats->early_received > 0) {
-        rbt_json_count(json, "early_sent", stats->early_sent);
-        rbt_json_count(json, "early_received", stats->early_received);
-        rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);
-        rbt_json_count(json, "early_bytes_received", stats->early_bytes_received);
-        rbt_json_count(json, "early_pauses", stats->early_pauses);
         add_times(json, "row_sends", stats->row_sends);
         add_times(json, "row_receipts", stats->row_receipts);
     }

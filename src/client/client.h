@@ -14,6 +14,7 @@
 #include "client/driver.h"
 #include "client/rowcache.h"
 #include "client/stamps.h"
+#include "client/stats.h"
 #include "comm/manager.h"
 #include "comm/priority.h"
 #include "core/placement.h"
@@ -95,26 +96,6 @@ struct rbt_portion {
     size_t recorded_max;
 };
 
-/* Counted by the worker alone, read by anybody: relaxed loads and stores. */
-struct rbt_worker_stats {
-    atomic_uint_least64_t reads;
-    atomic_uint_least64_t reads_waited;
-    atomic_uint_least64_t fetches;
-    atomic_uint_least64_t wait_ns;
-    atomic_uint_least64_t lag_sum;
-    atomic_uint_least64_t lag_max;
-    atomic_uint_least64_t lag_counts[RBT_LAG_COUNTS];
-    atomic_uint_least64_t bytes_sent;
-    atomic_uint_least64_t bytes_received;
-    atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
-    atomic_uint_least64_t early_received; /* the same */
-    atomic_uint_least64_t early_bytes_sent;
-    atomic_uint_least64_t early_bytes_received;
-    atomic_uint_least64_t early_pauses;
-    atomic_uint_least64_t row_sends[RBT_TIMES_COUNTS];
-    atomic_uint_least64_t row_receipts[RBT_TIMES_COUNTS];
-};
-
 /* What an open ticket is to do. */
 struct rbt_ticket_work {
     rbt_set *set;
@@ -182,13 +163,6 @@ struct rbt_job {
 
 /* Takes over a staleness that another process has told the shards of; the job's mutex is held. */
 void rbt_job_follow_staleness(rbt_job *job, int64_t staleness);
-
-/* Adds to a counter that only the calling worker writes. */
-static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)
-{
-    const uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, old + n, memory_order_relaxed);
-}
 
 static inline int64_t rbt_client_clock(const rbt_worker *worker)
 {

@@ -233,6 +233,8 @@ static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event
 static void want_row(void *context, uint32_t slot, size_t position)
 {
     struct reader *reader = context;
+    RBT_ASSERT(slot != RBT_SLOT_NONE);
+    RBT_ASSERT(reader->got_at != NULL);
     (void)position;
     RBT_ASSERT(reader->got_at != NULL);
     if (reader->got_at[slot] == NOT_WANTED) {
