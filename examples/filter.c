@@ -3,7 +3,7 @@
  * Rows of embeddings are used as a whole; a server that gets a row's updates one by one has a row
  * that nobody has computed. So all elements of a row go together, or wait together.
  *
- *     cc -O2 -shared -fPIC -o rows.so filter.c $(pkg-config --cflags rubato) -lm
+ *     cc -O2 -shared -fPIC -o rows.so filter.c $(pkg-config --cflags rubato)
  *     rubato train mf ... --filter ./rows.so:0.01,lz4
  *
  * docs/filters.md explains what else a filter can do. */

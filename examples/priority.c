@@ -1,7 +1,8 @@
 /* examples/priority.c - a priority of your own: rows that move far for their size go first,
  * ||change|| / (1 + ||value||).
  *
- *     cc -O2 -shared -fPIC -o turn.so priority.c $(pkg-config --cflags rubato) */
+ *     cc -O2 -shared -fPIC -o turn.so priority.c $(pkg-config --cflags rubato)
+ *     rubato train mf ... --rule adarev --bandwidth 25MB --priority ./turn.so */
 #include <math.h>
 #include <rubato/priority.h>
 #include <stddef.h>
