@@ -120,7 +120,9 @@ static rbt_status refuse_time(const struct rbt_option *option, const struct sour
 
 static rbt_status refuse_rate(const struct source *source)
 {
-    return rbt_fail(RBT_E_INVALID, "%s \"%s\" needs a rate above 0, such as 200Mbit, got \"%s\"",
+    return rbt_fail(RBT_E_INVALID,
+                    "%s \"%s\" needs a rate of at least 1 byte per second, such as 200Mbit or "
+                    "25MB, got \"%s\"",
                     source->kind, source->name, source->text);
 }
 

@@ -26,13 +26,14 @@ struct kkt {
 static rbt_status create(const struct rbt_filter_setup *setup, void **self)
 {
     static const struct rbt_filter_range ranges[] = {
-        {.name = "lambda", .is_required = true, .is_open = true, .min = 0, .max = 1e30},
-        {.name = "delta", .fallback = 0, .min = 0, .max = 1e30},
+        {.name = "the penalty", .is_required = true, .is_open = true, .min = 0, .max = 1e30},
+        {.name = "the margin", .fallback = 0, .min = 0, .max = 1e30},
         {.name = "the number of turns", .fallback = 8, .is_whole = true, .min = 1, .max = 1e9}};
     double values[3];
     rbt_status st = rbt_filter_numbers(setup, ranges, 3, values);
     if (st == RBT_OK && values[1] > values[0]) {
-        st = setup->fail("delta must be at most lambda, %g, not %g", values[0], values[1]);
+        st =
+            setup->fail("the margin must be at most the penalty, %g, not %g", values[0], values[1]);
     }
     if (st == RBT_OK) {
         st = rbt_filter_new(setup, sizeof(struct kkt), self);
