@@ -98,7 +98,7 @@ def test_rounding_leaves_the_penalty_alone(rubato, data):
     plain = simulated(rubato, data, "linear", *more)
     for text in ["bf16", "fixed:8", "fixed:16,lz4"]:
         made = simulated(rubato, data, "linear", *more, "--filter", text)
-        assert abs(made["objective"] - plain["objective"]) < 1e-2 * plain["objective"], text
+        assert abs(made["objective"] - plain["objective"]) < 1e-3 * plain["objective"], text
 
 
 def test_the_log_tells_what_was_saved_so_far(rubato, data, tmp_path):
