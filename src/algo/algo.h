@@ -84,6 +84,7 @@ struct rbt_train_event {
     int64_t clock_max;
     int64_t staleness; /* of the job: the bound that is in force; RBT_STALENESS_ANY: none */
     uint64_t bytes;
+    const struct rbt_job_stats *stats; /* all figures so far, or NULL; only during the call */
 };
 
 struct rbt_observer {

@@ -97,9 +97,11 @@ static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
     event->clock_min = stats.clock_min;
     event->clock_max = stats.clock_max;
     event->bytes = stats.bytes_sent + stats.bytes_received;
+    event->stats = &stats;
     if (observer->on_event != NULL) {
         observer->on_event(observer->context, event);
     }
+    event->stats = NULL; /* it ends here */
 }
 
 static rbt_status ask_to_stop(const struct run *run, rbt_worker *worker, uint32_t why)

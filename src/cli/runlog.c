@@ -178,6 +178,9 @@ rbt_status rbt_runlog_eval(struct rbt_runlog *log, const struct rbt_train_event 
     rbt_json_int(json, "clock_max", event->clock_max);
     rbt_json_int(json, "staleness", event->staleness);
     rbt_json_count(json, "bytes", event->bytes);
+    if (event->stats != NULL) {
+        rbt_summary_filters(json, event->stats);
+    }
     return print(log);
 }
 

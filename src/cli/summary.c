@@ -60,6 +60,18 @@ static void add_times(struct rbt_json *json, const char *name, const uint64_t *c
     rbt_json_end(json, ']');
 }
 
+void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stats)
+{
+    if (has_filter_bytes(stats)) {
+        rbt_json_count(json, "filter_keys_in_bytes", stats->filter_keys_in);
+        rbt_json_count(json, "filter_keys_out_bytes", stats->filter_keys_out);
+        rbt_json_count(json, "filter_push_in_bytes", stats->filter_push_in);
+        rbt_json_count(json, "filter_push_out_bytes", stats->filter_push_out);
+        rbt_json_count(json, "filter_pull_in_bytes", stats->filter_pull_in);
+        rbt_json_count(json, "filter_pull_out_bytes", stats->filter_pull_out);
+    }
+}
+
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible)
 {
@@ -110,14 +122,7 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     }
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
-    if (has_filter_bytes(stats)) {
-        rbt_json_count(json, "filter_keys_in_bytes", stats->filter_keys_in);
-        rbt_json_count(json, "filter_keys_out_bytes", stats->filter_keys_out);
-        rbt_json_count(json, "filter_push_in_bytes", stats->filter_push_in);
-        rbt_json_count(json, "filter_push_out_bytes", stats->filter_push_out);
-        rbt_json_count(json, "filter_pull_in_bytes", stats->filter_pull_in);
-        rbt_json_count(json, "filter_pull_out_bytes", stats->filter_pull_out);
-    }
+    rbt_summary_filters(json, stats);
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);
     rbt_json_count(json, "rule_bytes_max", stats->rule_bytes_max);

@@ -17,6 +17,9 @@ enum rbt_summary_format {
 void rbt_summary_metrics(struct rbt_json *json, const char *name,
                          const struct rbt_metrics *metrics);
 
+/* Adds what went into filters and came out, if anything did: "filter_keys_in_bytes" and so on. */
+void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stats);
+
 /* What there is to tell about a run. */
 struct rbt_summary {
     const struct rbt_train_summary *train;

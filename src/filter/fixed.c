@@ -16,10 +16,16 @@
  * are not coded, and neither are those with an infinity or a NaN: their elements travel as they are
  * (32 bits).
  *
+ * What is not zero stays so: if z is 0 and x is not, FLT_MIN arrives, which has the code that is
+ * left over, 2L + 1. It is next to nothing in a sum, but rows of zeros are no updates, and a rule
+ * like prox, whose every update also shrinks, would not get to see them. (If some z step is
+ * FLT_MIN, that code means the same.)
+ *
  * Adding u and L to x/b L in double is off by 2^-29 of a bin, and u has 32 bits: this is how
- * unbiased it is, apart from the rounding of v to a float.
+ * unbiased it is, apart from the rounding of v to a float, and FLT_MIN.
  *
  * Threads: none. Cost: two passes; half a hash per element. */
+#include <float.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -54,6 +60,13 @@ static int32_t levels_of(uint32_t bits)
 {
     RBT_ASSERT(bits >= 1 && bits < 32);
     return (int32_t)((1U << (bits - 1)) - 1);
+}
+
+/* The code that no z has. */
+static uint32_t spare_of(uint32_t bits)
+{
+    RBT_ASSERT(bits >= 1 && bits < 32);
+    return (1U << bits) - 1;
 }
 
 static double step_of(float scale, int32_t levels)
@@ -106,7 +119,8 @@ static rbt_status round_all(void *self, const struct rbt_filter_rows *rows,
             const double x = (double)rbt_filter_pick_float(keep[i], values[i], 0);
             const double u = ((double)(int32_t)random[i] + 0x1p31) * 0x1p-32;
             const int32_t z = (int32_t)(x * inverse + levels + u) - levels;
-            const float rounded = (float)((z - (z > levels)) * step);
+            const float exact = (float)((z - (z > levels)) * step);
+            const float rounded = exact == 0 && x != 0 ? FLT_MIN : exact;
             values[i] = rbt_filter_pick_float(keep[i], rounded, values[i]);
         }
     }
@@ -117,10 +131,12 @@ static void encode(const struct rbt_filter_code *code, const float *restrict val
                    uint32_t *restrict codes)
 {
     const int32_t levels = levels_of(code->bits);
+    const uint32_t spare = spare_of(code->bits);
     const double inverse = code->scale == 0 ? 0 : (double)levels / (double)code->scale;
     RBT_FILTER_APART
     for (size_t i = 0; i < count; i++) {
-        codes[i] = (uint32_t)(int32_t)((double)values[i] * inverse + levels + 0.5);
+        const uint32_t number = (uint32_t)(int32_t)((double)values[i] * inverse + levels + 0.5);
+        codes[i] = values[i] == FLT_MIN ? spare : number;
     }
 }
 
@@ -128,10 +144,12 @@ static void decode(const struct rbt_filter_code *code, const uint32_t *restrict 
                    float *restrict values)
 {
     const int32_t levels = levels_of(code->bits);
+    const uint32_t spare = spare_of(code->bits);
     const double step = step_of(code->scale, levels);
     RBT_FILTER_APART
     for (size_t i = 0; i < count; i++) {
-        values[i] = (float)(((int32_t)codes[i] - levels) * step);
+        const float value = (float)(((int32_t)codes[i] - levels) * step);
+        values[i] = codes[i] == spare ? FLT_MIN : value;
     }
 }
 

@@ -92,6 +92,23 @@ def test_kkt_learns_the_penalty(rubato, data):
         assert 'the filter "kkt" is for gradients of a problem with an L1 penalty' in result.stderr
 
 
+def test_rounding_leaves_the_penalty_alone(rubato, data):
+    """Weights without a gradient shrink, too: rounding must not make them rows of zeros."""
+    more = ["--rule", "prox", "--l1", "5e-3", "--clocks-per-epoch", "32"]
+    plain = simulated(rubato, data, "linear", *more)
+    for text in ["bf16", "fixed:8", "fixed:16,lz4"]:
+        made = simulated(rubato, data, "linear", *more, "--filter", text)
+        assert abs(made["objective"] - plain["objective"]) < 1e-3 * plain["objective"], text
+
+
+def test_the_log_tells_what_was_saved_so_far(rubato, data, tmp_path):
+    made = simulated(rubato, data, "linear", "--filter", "keys,lz4", "--log", tmp_path / "log")
+    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    saved = [event["filter_keys_out_bytes"] for event in events if event["event"] == "eval"]
+    assert len(saved) >= 4 and saved == sorted(saved)
+    assert 0 < saved[0] and saved[-1] <= made["filter_keys_out_bytes"]
+
+
 def test_a_lossy_network_changes_nothing_but_bytes(rubato, data):
     more = ["--rule", "adagrad", "--filter", "keys,changed,zeros,lz4"]
     plain = embedded(rubato, data, "linear", "--rule", "adagrad")
