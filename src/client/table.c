@@ -270,14 +270,6 @@ static rbt_status take_filter(rbt_table *table, const char *text)
     struct rbt_chain_traits pull = {0};
     const struct rbt_chain_options chain = rbt_table_chain(table, RBT_FILTER_PULL);
     const rbt_status st = rbt_chain_check(&chain, &pull); /* of both directions */
-    if (st == RBT_OK && table->job->driver->ops->share != NULL &&
-        (pull.has_select || pull.has_round)) { /* servers are not told of them */
-        const rbt_status refused = rbt_fail(
-            RBT_E_INVALID,
-            "table \"%s\": filters on what is read (pull) do not work between processes yet",
-            table->name);
-        return rbt_fail_hint(refused, "Name them for updates alone: \"push.fixed:8\".");
-    }
     table->has_copies = pull.has_select;
     return st != RBT_OK ? rbt_fail_in(st, "table \"%s\"", table->name) : RBT_OK;
 }
