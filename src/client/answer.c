@@ -109,6 +109,9 @@ rbt_status rbt_answer_take_rows(const struct rbt_answer_reader *reader,
     const struct rbt_wire_view *view = &answer->view;
     const size_t row_size = (size_t)table->width * table->element_size;
     if (answer->placed != NULL) {
+        const size_t whole = batch->count * row_size;
+        rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
+                          (size_t[2]){whole, whole});
         return check_placed(table, answer, batch);
     }
     const bool fits =
@@ -124,6 +127,9 @@ rbt_status rbt_answer_take_rows(const struct rbt_answer_reader *reader,
     }
     const void *values = NULL;
     void *unpacked = NULL;
+    const size_t plain = (size_t)view->element_count * view->element_size;
+    rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
+                      (size_t[2]){plain, view->value_bytes});
     const rbt_status st =
         rbt_packing_has_copies(key_of(reader, event), event)
             ? update_copy(reader, event, answer, &values)
@@ -157,6 +163,9 @@ rbt_status rbt_answer_take_early(const struct rbt_answer_reader *reader,
     }
     const void *values = NULL;
     void *unpacked = NULL;
+    const size_t plain = (size_t)view->element_count * view->element_size;
+    rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
+                      (size_t[2]){plain, view->value_bytes});
     rbt_status st = rbt_wire_view_keys(view, early->keys);
     st = st != RBT_OK ? st
                       : values_of(reader->packing, key_of(reader, event), view, &values, &unpacked);

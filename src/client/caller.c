@@ -656,24 +656,6 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
     }
 }
 
-/* What has gone over the wire since the last reply, or was handed over to go. A connection that was
- * cut has lost some of that: it counts when it is sent again. */
-void rbt_caller_count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply)
-{
-    uint64_t sent = 0;
-    uint64_t received = 0;
-    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
-        struct rbt_channel_stats stats;
-        rbt_link_stats(&caller->links[i], &stats);
-        sent += stats.bytes_sent + rbt_link_queued(&caller->links[i]);
-        received += stats.bytes_received;
-    }
-    reply->bytes_sent = sent > caller->counted.bytes_sent ? sent - caller->counted.bytes_sent : 0;
-    reply->bytes_received = received - caller->counted.bytes_received;
-    caller->counted.bytes_sent = sent;
-    caller->counted.bytes_received = received;
-}
-
 /* Steps with the mutex held. */
 static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
 {
@@ -704,6 +686,7 @@ static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_
     }
     if (count > 0) {
         rbt_caller_count_bytes(caller, &calls[0].reply);
+        rbt_caller_count_filtered(caller, &calls[0].reply);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "client/driver.h"
 #include "client/rowcache.h"
 #include "client/stamps.h"
+#include "client/stats.h"
 #include "comm/manager.h"
 #include "comm/priority.h"
 #include "core/placement.h"
@@ -55,6 +56,7 @@ struct rbt_table {
     const struct rbt_rule *code;         /* what it names */
     rbt_rule_input input;                /* what it takes */
     char *filter;                        /* its text, with absolute paths; NULL: there is none */
+    bool is_unfiltered;                  /* it says "none": not even keys are left out */
     bool has_copies;                     /* filters select what is read: sets keep copies */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
@@ -93,24 +95,6 @@ struct rbt_portion {
     uint64_t *recorded;
     size_t recorded_count;
     size_t recorded_max;
-};
-
-/* Counted by the worker alone, read by anybody: relaxed loads and stores. */
-struct rbt_worker_stats {
-    atomic_uint_least64_t reads;
-    atomic_uint_least64_t reads_waited;
-    atomic_uint_least64_t fetches;
-    atomic_uint_least64_t wait_ns;
-    atomic_uint_least64_t lag_sum;
-    atomic_uint_least64_t lag_max;
-    atomic_uint_least64_t lag_counts[RBT_LAG_COUNTS];
-    atomic_uint_least64_t bytes_sent;
-    atomic_uint_least64_t bytes_received;
-    atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
-    atomic_uint_least64_t early_received; /* the same */
-    atomic_uint_least64_t early_bytes_sent;
-    atomic_uint_least64_t early_bytes_received;
-    atomic_uint_least64_t early_pauses;
 };
 
 /* What an open ticket is to do. */

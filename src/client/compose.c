@@ -49,8 +49,17 @@ static bool may_name(const struct rbt_caller_table *table, bool is_push)
     return filters == NULL || (is_push ? filters->push.names_keys : filters->pull.names_keys);
 }
 
+/* Counts the keys of rows that have been written at `at`; a name is 8 bytes. */
+static void count_keys(struct rbt_caller *caller, const struct rbt_batch *batch, const char *at)
+{
+    const size_t written = rbt_wire_rows_key_bytes(at);
+    const size_t bytes[2] = {batch->count * sizeof *batch->keys,
+                             written == 0 && batch->count > 0 ? sizeof batch->list : written};
+    rbt_packing_count(&caller->packing, key_of(caller, batch->table), RBT_FILTERED_KEYS, bytes);
+}
+
 /* Sees to it that the shard has the batch's keys under their name, and names them. */
-static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *link,
+static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_batch *batch, struct rbt_wire_rows *rows)
 {
     const bool is_push = rows->values != NULL;
@@ -82,6 +91,8 @@ static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *li
             return st;
         }
         link->list_keys += batch->count;
+        rbt_packing_count(&caller->packing, key_of(caller, batch->table), RBT_FILTERED_KEYS,
+                          (size_t[2]){0, block->bytes});
     }
     rows->keys = NULL;
     rows->list = batch->list;
@@ -140,7 +151,7 @@ rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_sh
     return RBT_OK;
 }
 
-rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
+rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_shard_event *event, bool is_early,
                             struct rbt_block **block)
 {
@@ -177,7 +188,9 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
                                                  link->options.hello.shard)
                          : 0};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
-    b->bytes += rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
+    char *at = b->data + b->bytes;
+    b->bytes += rbt_wire_rows_put(at, &rows, NULL);
+    count_keys(caller, &event->batches[0], at);
     *block = b;
     return RBT_OK;
 }
@@ -221,11 +234,14 @@ static rbt_status put_batches(struct rbt_caller *caller, uint32_t shard,
                  ? st
                  : rbt_packing_put(&caller->packing, key_of(caller, event->batches[i].table),
                                    &event->batches[i].code, &rows);
+        char *at = block->data + block->bytes;
         if (st == RBT_OK && i + 1 == event->batch_count && may_stay(&rows)) {
             block->bytes = put_last(block, &rows);
         } else if (st == RBT_OK) {
-            block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows,
-                                              scratch == NULL ? NULL : scratch->data);
+            block->bytes += rbt_wire_rows_put(at, &rows, scratch == NULL ? NULL : scratch->data);
+        }
+        if (st == RBT_OK) {
+            count_keys(caller, &event->batches[i], at);
         }
     }
     return st;

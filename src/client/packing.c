@@ -131,6 +131,15 @@ void rbt_packing_forget(struct rbt_packing *packing, uint64_t asked)
 
 /* --- Elements -------------------------------------------------------------------------------- */
 
+void rbt_packing_count(struct rbt_packing *packing, struct rbt_packing_key key, int kind,
+                       const size_t bytes[2])
+{
+    RBT_ASSERT(kind < RBT_FILTERED_KINDS);
+    for (int i = 0; key.filters != NULL && i < 2; i++) {
+        packing->filtered[kind][i] += bytes[i];
+    }
+}
+
 /* What was not selected is an update of zero, and zeros do not go. */
 static void list_nonzero(const float *values, size_t count, bool *keep)
 {
@@ -146,6 +155,7 @@ rbt_status rbt_packing_put(struct rbt_packing *packing, struct rbt_packing_key k
     const size_t plain = count * rows->element_size;
     rbt_chain *chain = NULL;
     if (key.filters == NULL || !key.filters->has_push || count == 0) {
+        rbt_packing_count(packing, key, RBT_FILTERED_PUSH, (size_t[2]){plain, plain});
         return RBT_OK;
     }
     rbt_status st = find_chain(packing, key, RBT_FILTER_PUSH, &chain);
@@ -165,6 +175,8 @@ rbt_status rbt_packing_put(struct rbt_packing *packing, struct rbt_packing_key k
     }
     rows->packed_bytes = rbt_chain_put(chain, &elements, to, to + bound);
     rows->packed = rbt_wire_can_filter(plain, rows->packed_bytes) ? to : NULL;
+    const size_t left = rows->packed == NULL ? plain : rows->packed_bytes;
+    rbt_packing_count(packing, key, RBT_FILTERED_PUSH, (size_t[2]){plain, left});
     return RBT_OK;
 }
 

@@ -16,6 +16,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "client/driver.h"
 #include "core/shard_event.h"
 #include "filter/chain.h"
 #include "wire/message.h"
@@ -55,6 +56,7 @@ struct rbt_packing {
     size_t copy_max;
     char *scratch;
     size_t scratch_max;
+    uint64_t filtered[RBT_FILTERED_KINDS][2]; /* bytes before and after, not yet told of */
 };
 
 void rbt_packing_deinit(struct rbt_packing *packing);
@@ -68,6 +70,10 @@ struct rbt_packing_key {
     const struct rbt_packing_table *filters; /* NULL: it has none */
     uint32_t table;
 };
+
+/* Counts bytes of a table with filters, of others nothing. */
+void rbt_packing_count(struct rbt_packing *packing, struct rbt_packing_key key, int kind,
+                       const size_t bytes[2]);
 
 /* Makes bytes of an update: rows->packed, valid until the next call, if they are fewer. */
 RBT_MUST_USE rbt_status rbt_packing_put(struct rbt_packing *packing, struct rbt_packing_key key,

@@ -29,6 +29,7 @@
 enum {
     NAMED_KEYS = 1024, /* hashed at a time */
     BASE_BYTES = 16,
+    KEY_BYTES_AT = 24, /* in the head */
 };
 
 /* Byte 19 of the head. */
@@ -186,6 +187,15 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
     put_head(to, rows, &head);
     RBT_ASSERT((size_t)(at - to) <= bound_of(rows, element_count));
     return (size_t)(at - to);
+}
+
+size_t rbt_wire_rows_key_bytes(const char *rows)
+{
+    const char *at = rows + KEY_BYTES_AT;
+    const uint32_t bytes = rbt_bytes_get_u32(&at);
+    RBT_ASSERT((uintptr_t)rows % RBT_FRAME_ALIGN == 0);
+    RBT_ASSERT(bytes <= RBT_FRAME_BODY_MAX);
+    return bytes;
 }
 
 size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)

@@ -78,6 +78,9 @@ struct rbt_wire_rows {
 size_t rbt_wire_rows_bound(const struct rbt_wire_rows *rows);
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch);
 
+/* How many bytes of rows that have been written are keys. */
+size_t rbt_wire_rows_key_bytes(const char *rows);
+
 /* Whether leaving zeros out of dense rows would pay, as a sample has it. */
 bool rbt_wire_rows_has_zeros(const struct rbt_wire_rows *rows);
 

@@ -1,0 +1,30 @@
+/* client/stats.h - what is counted of a worker. */
+#ifndef RUBATO_CLIENT_STATS_H
+#define RUBATO_CLIENT_STATS_H
+
+#include <stdatomic.h>
+
+#include <rubato/job.h>
+
+#include "client/driver.h"
+
+/* Counted by the worker alone, read by anybody: relaxed loads and stores. */
+struct rbt_worker_stats {
+    atomic_uint_least64_t reads;
+    atomic_uint_least64_t reads_waited;
+    atomic_uint_least64_t fetches;
+    atomic_uint_least64_t wait_ns;
+    atomic_uint_least64_t lag_sum;
+    atomic_uint_least64_t lag_max;
+    atomic_uint_least64_t lag_counts[RBT_LAG_COUNTS];
+    atomic_uint_least64_t bytes_sent;
+    atomic_uint_least64_t bytes_received;
+    atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
+    atomic_uint_least64_t early_received; /* the same */
+    atomic_uint_least64_t early_bytes_sent;
+    atomic_uint_least64_t early_bytes_received;
+    atomic_uint_least64_t early_pauses;
+    atomic_uint_least64_t filtered[RBT_FILTERED_KINDS][2]; /* bytes before filters and after */
+};
+
+#endif
