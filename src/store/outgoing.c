@@ -319,6 +319,7 @@ static rbt_status round_rows(rbt_outgoing *outgoing, const struct rbt_shard_even
     struct rbt_filter_code code;
     RBT_ASSERT(rows->known == NULL);
     const uint32_t last = outgoing->worker_count;
+    RBT_ASSERT(rows->row_count > 0);
     rows->turn = outgoing->turns[event->worker < last ? event->worker : last]++;
     rows->seed = seed_of(outgoing, event, rows->turn);
     const rbt_status st = rbt_chain_round(outgoing->chain, rows, &code);
