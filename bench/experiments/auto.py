@@ -39,7 +39,7 @@ SHAPES = {
     "even": "--workers 8 --servers 4 --bandwidth 40Gbit --latency 20us",
     "mixed": "--workers 12 --servers 3 --stragglers 50%x1..2 --slowdowns 5%x8 --bandwidth 10Gbit",
 }
-PACES = (8,)  # clocks per pass; 4 and 16 are in the documents, too
+PACES = (8,)  # clocks per pass, as in the documents
 CLAIMED = ("slowdowns", "stragglers")  # shapes for which we promise to be within 20%
 
 

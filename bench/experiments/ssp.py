@@ -40,6 +40,7 @@ class Job:
     slower: int
     options: str
     shown: float  # how far above the lowest objective pictures reach
+    balance: float  # waiting to computing at the best bound of 32 workers, at most
 
     def file(self):
         return generate(f"ssp-{self.name}.data", self.data)
@@ -51,9 +52,10 @@ class Job:
                         f"{CLOCKS} --epochs {passes} --consistency {consistency}")
 
 
-JOBS = (Job("linear", "sparse --examples 24000 --features 3000 --nonzeros 20", 6, "", 0.018),
+JOBS = (Job("linear", "sparse --examples 24000 --features 3000 --nonzeros 20", 6, "", 0.018,
+            1.0),
         Job("mf", "ratings --users 1600 --items 200 --ratings 80000 --rank 8", 16, "--rank 8",
-            0.035))
+            0.035, 1.5))
 
 
 @dataclass(frozen=True)
@@ -206,8 +208,9 @@ def check_breakdown(claims, lines):
         bsp, best = lines[job, 32, "bsp"], best_of(lines, job, 32)
         claims(f"{job.name}, 32 workers: BSP waits 3 times as long as it computes or longer",
                bsp.clock.ratio() >= 3, f"{bsp.clock.ratio():.2f} times")
-        claims(f"{job.name}, 32 workers: at the best bound it is about 1:1 or better",
-               best.clock.ratio() <= 1.25, f"{best.consistency}: {best.clock.ratio():.2f}")
+        claims(f"{job.name}, 32 workers: at the best bound at most {job.balance} times as long",
+               best.clock.ratio() <= job.balance,
+               f"{best.consistency}: {best.clock.ratio():.2f}")
         ratios = [line.clock.ratio() for (of, _, consistency), line in lines.items()
                   if of == job and consistency == "bsp"]
         if len(ratios) > 1:
@@ -238,26 +241,29 @@ def check_quantity(claims, lines):
 
 
 def check_steps(claims, simulate, job):
-    """Staleness makes steps longer: good if they are short, bad if they are not."""
-    found = {}
-    for step in ("0.5", "2"):
+    """Staleness makes steps longer: bad while they are long, good when they have become short."""
+    def objectives(step, passes):
         tuned = replace(job, options=f"--lr {step}")
-        found[step] = [tuned.run(simulate, 32, consistency, 4)["objective"]
-                       for consistency in ("bsp", "ssp:15")]
-    claims(f"{job.name}, 32 workers: s = 15 is better than BSP with --lr 0.5, worse with --lr 2",
-           found["0.5"][1] < found["0.5"][0] and found["2"][1] > found["2"][0],
-           ", ".join(f"{stale:.4f} against {bsp:.4f}" for bsp, stale in found.values()))
+        return [tuned.run(simulate, 32, consistency, passes)["objective"]
+                for consistency in ("bsp", "ssp:15")]
+
+    short, early, late = objectives("0.5", 4), objectives("2", 1), objectives("2", 4)
+    claims(f"{job.name}, 32 workers, --lr 0.5: s = 15 is better than BSP after 4 passes",
+           short[1] < short[0], f"{short[1]:.4f} against {short[0]:.4f}")
+    claims(f"{job.name}, 32 workers, --lr 2: s = 15 is worse than BSP after 1 pass, better after 4",
+           early[1] > early[0] and late[1] < late[0],
+           ", ".join(f"{stale:.4f} against {bsp:.4f}" for bsp, stale in (early, late)))
 
 
 def check_limit(claims, simulate, job):
-    """Workers as fast as one of our cores: the links are busy all the time, whatever the bound."""
+    """Workers as fast as one of our cores: sending takes longer, whatever the bound."""
     quick = replace(job, slower=1)
     found = [Line(simulate, quick, 32, consistency) for consistency in ("bsp", "ssp:7", "ssp:31")]
     show(quick, 32, found)
     clock = found[-1].clock
     sending = 8e-3 * clock.network  # us at 1 Gbit/s
-    claims(f"{job.name}, 32 workers at full speed: sending alone takes 3 times as long as "
-           "computing or longer", sending >= 3 * clock.computing,
+    claims(f"{job.name}, 32 workers at full speed: sending alone takes twice as long as "
+           "computing or longer", sending >= 2 * clock.computing,
            f"{sending:.0f} us against {clock.computing:.0f} us at s = 31; BSP waits "
            f"{found[0].clock.ratio():.1f} times as long as it computes, s = 31 "
            f"{clock.ratio():.1f} times")

@@ -97,6 +97,7 @@ RBT_API void rbt_job_close(rbt_job *job);
 RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
 
 enum { RBT_LAG_COUNTS = 16 };
+enum { RBT_TIMES_COUNTS = 64 };
 
 /* What the job has done so far, summed over workers; consistent when no worker is running. */
 struct rbt_job_stats {
@@ -132,6 +133,10 @@ struct rbt_job_stats {
     uint64_t filter_push_out;
     uint64_t filter_pull_in; /* values of rows, to the workers */
     uint64_t filter_pull_out;
+    /* Rows of working sets by how often they were: 0, 1, 2, .. 15 times, and from there on in steps
+     * of a quarter of an octave; the last count is of all beyond. Known when sets are destroyed. */
+    uint64_t row_sends[RBT_TIMES_COUNTS];
+    uint64_t row_receipts[RBT_TIMES_COUNTS];
 };
 
 RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);

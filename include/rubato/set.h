@@ -76,9 +76,9 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_pull_within(rbt_set *set, int64_t stalen
  * it has ended (or at once, if the table shows partial clocks). */
 RBT_API RBT_MUST_USE rbt_status rbt_set_push(rbt_set *set);
 
-/* Managed communication: with a job's `bandwidth`, rows of this set travel before the clock ends, as
- * far as that allows, the most important first. The worker says which rows it has put deltas into,
- * and between two pieces of work lets rows travel:
+/* Managed communication: with a job's `bandwidth`, rows of this set travel before the clock ends,
+ * as far as that allows, the most important first. The worker says which rows it has put deltas
+ * into, and between two pieces of work lets rows travel:
  *
  *     st = rbt_set_manage(set);
  *     ...
@@ -86,13 +86,15 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_push(rbt_set *set);
  *     ...
  *     st = rbt_exchange(worker);   // now and then: rows of rbt_set_values() may change
  *
- * Rows that were not touched are not pushed. rbt_exchange() never waits. A row that has come is what
- * the shards have, and, if the table shows own updates, these and the row's deltas on top. Without a
- * bandwidth, and for sets of RBT_SET_IN_PLACE and tables that are not dense RBT_F32 that add, all
- * three do nothing. */
+ * Rows that were not touched are not pushed. rbt_exchange() never waits. A row that has come is
+ * what the shards have, and, if the table shows own updates, these and the row's deltas on top.
+ * Without a bandwidth, and for sets of RBT_SET_IN_PLACE and tables that are not dense RBT_F32 that
+ * add, none of these does anything. */
 RBT_API RBT_MUST_USE rbt_status rbt_set_manage(rbt_set *set);
 RBT_API void rbt_set_touch(rbt_set *set, size_t row);
+RBT_API void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count); /* the same */
 RBT_API RBT_MUST_USE rbt_status rbt_exchange(rbt_worker *worker);
+RBT_API bool rbt_exchange_is_due(rbt_worker *worker); /* whether that would do anything now */
 
 /* All updates so far are in the values for clocks < this; -1 before the first pull. */
 RBT_API int64_t rbt_set_clock(const rbt_set *set);

@@ -32,7 +32,7 @@
 #include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step size changes */
-enum { EXCHANGE_RATINGS = 128 };                   /* after so many, rows may travel early */
+enum { EXCHANGE_RATINGS = 32 };                    /* after so many, rows may travel early */
 
 static const double init_deviation = 0.1;
 static const double lr_default = 0.08;
@@ -280,19 +280,21 @@ static double gather(const struct mf *mf, struct mf_worker *w, const struct rbt_
     return rbt_choose_kernels()->mf_gradient(&gradient);
 }
 
-/* Says which rows have got a gradient, and lets rows travel. */
-static rbt_status exchange(const struct mf *mf, rbt_worker *worker, struct mf_worker *w,
-                           const struct rbt_mf_run *run)
+/* Says which rows the ratings have given a gradient. If these are many, that is about all rows. */
+static void touch(const struct mf *mf, struct mf_worker *w, size_t begin, size_t end)
 {
-    for (size_t k = run->begin; k < run->end; k++) {
-        rbt_set_touch(w->users.set, w->share.users[k]);
-        rbt_set_touch(w->items.set, w->share.items[k]);
+    struct rbt_replica *all[4];
+    const size_t set_count = replicas_of(mf, w, all);
+    for (size_t i = 0; i < set_count; i++) {
+        const uint32_t *rows = i % 2 == 0 ? w->share.users : w->share.items;
+        if (end - begin < 4 * all[i]->count) {
+            rbt_set_touch_rows(all[i]->set, rows + begin, end - begin);
+            continue;
+        }
+        for (size_t row = 0; row < all[i]->count; row++) {
+            rbt_set_touch(all[i]->set, row);
+        }
     }
-    for (size_t k = run->begin; mf->config.has_bias && k < run->end; k++) {
-        rbt_set_touch(w->user_biases.set, w->share.users[k]);
-        rbt_set_touch(w->item_biases.set, w->share.items[k]);
-    }
-    return rbt_exchange(worker);
 }
 
 /* The time that ratings take, and elements that are pulled and pushed. */
@@ -310,13 +312,19 @@ static rbt_status gather_managed(const struct mf *mf, rbt_worker *worker, struct
 {
     rbt_status st = RBT_OK;
     struct rbt_mf_run piece = *run;
+    size_t touched = run->begin; /* the ratings before it */
     for (; st == RBT_OK && piece.begin < run->end; piece.begin = piece.end) {
         const size_t left = run->end - piece.begin;
         piece.end = piece.begin + (left < EXCHANGE_RATINGS ? left : EXCHANGE_RATINGS);
         *sum += gather(mf, w, &piece);
         spend(worker, piece.end - piece.begin, piece.rank, 0);
-        st = exchange(mf, worker, w, &piece);
+        if (rbt_exchange_is_due(worker)) {
+            touch(mf, w, touched, piece.end);
+            touched = piece.end;
+            st = rbt_exchange(worker);
+        }
     }
+    touch(mf, w, touched, run->end);
     return st;
 }
 

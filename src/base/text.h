@@ -47,8 +47,8 @@ bool rbt_text_to_real(const char *text, double *value);
  * seconds, of either sign. False when it is anything else or not finite. */
 bool rbt_text_to_seconds(const char *text, double *value);
 
-/* Reads a rate: a decimal number and bit, kbit, Mbit, Gbit, B, kB, MB, GB or nothing, which means B.
- * Gives bytes per second. False when it is anything else or not finite. */
+/* Reads a rate: a decimal number and bit, kbit, Mbit, Gbit, B, kB, MB, GB or nothing, which means
+ * B. Gives bytes per second. False when it is anything else or not finite. */
 bool rbt_text_to_rate(const char *text, double *value);
 
 enum { RBT_TEXT_SHORT = 32 }; /* room for any of the following */

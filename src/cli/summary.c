@@ -45,6 +45,21 @@ static bool has_filter_bytes(const struct rbt_job_stats *stats)
     return stats->filter_keys_in > 0 || stats->filter_push_in > 0 || stats->filter_pull_in > 0;
 }
 
+/* Rows by how often they travelled early, as pairs: times, at least, and rows. */
+static void add_times(struct rbt_json *json, const char *name, const uint64_t *counts)
+{
+    rbt_json_begin(json, name, '[');
+    for (uint64_t i = 0; i < RBT_TIMES_COUNTS; i++) {
+        if (counts[i] > 0) {
+            rbt_json_begin(json, NULL, '[');
+            rbt_json_count(json, NULL, i < 16 ? i : (4 + i % 4) << (i / 4 - 2));
+            rbt_json_count(json, NULL, counts[i]);
+            rbt_json_end(json, ']');
+        }
+    }
+    rbt_json_end(json, ']');
+}
+
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible)
 {
@@ -89,6 +104,10 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);
     rbt_json_count(json, "early_bytes_received", stats->early_bytes_received);
     rbt_json_count(json, "early_pauses", stats->early_pauses);
+    if (stats->early_sent + stats->early_received > 0) {
+        add_times(json, "row_sends", stats->row_sends);
+        add_times(json, "row_receipts", stats->row_receipts);
+    }
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
     if (has_filter_bytes(stats)) {

@@ -128,12 +128,16 @@ struct rbt_worker {
     size_t call_count;
     uint64_t *applied;
     size_t applied_max;
-    uint64_t set_count;          /* sets made so far, to tell them apart */
-    struct rbt_managed *managed; /* sets whose rows travel early */
-    struct rbt_comm out;         /* the worker's part of the node's budget, to the shards */
-    struct rbt_comm in;          /* and back */
-    uint64_t noted_sent;         /* bytes that `out` knows of */
-    uint64_t noted_received;     /* the same */
+    uint64_t set_count;                  /* sets made so far, to tell them apart */
+    struct rbt_managed *managed;         /* sets whose rows travel early */
+    struct rbt_comm out;                 /* the worker's part of the node's budget, to the shards */
+    struct rbt_comm in;                  /* and back */
+    uint64_t noted_sent, noted_received; /* bytes that `out` and `in` know of */
+    uint64_t headers_sent;               /* bytes of pushes besides their rows, about */
+    uint64_t noted_headers;              /* of these, `out` knows */
+    struct rbt_managed *turn;            /* whose rows are read next; NULL: the first one's */
+    rbt_time ask_at;                     /* before this it is not worth it */
+    rbt_time exchange_at;                /* before this it is the turn of the worker's own work */
     struct rbt_worker_stats *stats;
 };
 
@@ -160,13 +164,6 @@ struct rbt_job {
 
 /* Takes over a staleness that another process has told the shards of; the job's mutex is held. */
 void rbt_job_follow_staleness(rbt_job *job, int64_t staleness);
-
-/* Adds to a counter that only the calling worker writes. */
-static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)
-{
-    const uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, old + n, memory_order_relaxed);
-}
 
 static inline int64_t rbt_client_clock(const rbt_worker *worker)
 {

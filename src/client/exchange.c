@@ -18,9 +18,15 @@
 #include "client/set.h"
 
 enum {
-    KEY_BYTES = 8,       /* of a row, at most */
-    MESSAGE_BYTES = 128, /* of an early message besides its rows, about */
+    KEY_BYTES = 8,     /* of a row, at most */
+    ASK_BYTES = 80,    /* of a request for early rows, about */
+    ANSWER_BYTES = 72, /* of its answer besides the rows */
+    SHARE_MIN = 1024,  /* bytes for each shard that make it worth to send to all of them */
+    ANSWER_MIN = 128,  /* bytes that a request should bring */
 };
+
+static const rbt_time look_pause = 1000 * 1000; /* ns: at the latest, look again after this */
+static const rbt_time ask_pause = 100 * 1000;   /* ns: a request costs a few microseconds */
 
 /* --- Managing a set -------------------------------------------------------------------------- */
 
@@ -35,7 +41,6 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
 {
     const rbt_table *table = set->portion->table;
     const size_t rows = set->keys->count;
-    const size_t shards = table->job->shard_count;
     const size_t row_bytes = table->row_size + KEY_BYTES;
     const size_t room = set->worker->out.options.message_max / row_bytes + 1;
     bool has_failed = false;
@@ -43,25 +48,24 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->row_count = rows;
     m->room_max = (uint32_t)(room < rows ? room : rows);
     m->is_touched = room_for(rows, sizeof *m->is_touched, &has_failed);
-    m->touched = room_for(rows, sizeof *m->touched, &has_failed);
+    m->touched = room_for(rows + 1, sizeof *m->touched, &has_failed);
     m->chosen = room_for(rows, sizeof *m->chosen, &has_failed);
     m->keys = room_for(rows, sizeof *m->keys, &has_failed);
     m->stamps = room_for(rows, sizeof *m->stamps, &has_failed);
     m->fresh = room_for(rows, sizeof *m->fresh, &has_failed);
     m->tagged = room_for(rows, sizeof *m->tagged, &has_failed);
     m->sends = room_for(rows, sizeof *m->sends, &has_failed);
-    m->calls = room_for(shards, sizeof *m->calls, &has_failed);
-    m->batches = room_for(shards, sizeof *m->batches, &has_failed);
-    m->early = room_for(shards, sizeof *m->early, &has_failed);
-    m->applied = room_for(shards, sizeof *m->applied, &has_failed);
-    m->answer_stamps = room_for(shards, sizeof *m->answer_stamps, &has_failed);
-    m->early_keys = room_for(shards * m->room_max, sizeof *m->early_keys, &has_failed);
-    m->early_values = room_for(shards * m->room_max, table->row_size, &has_failed);
+    m->receipts = room_for(rows, sizeof *m->receipts, &has_failed);
+    m->kept = room_for(rows, table->row_size, &has_failed);
+    m->aside = room_for(rows, sizeof *m->aside, &has_failed);
+    m->early_keys = room_for(m->room_max, sizeof *m->early_keys, &has_failed);
+    m->early_values = room_for(m->room_max, table->row_size, &has_failed);
     if (has_failed) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate what sends %zu rows early", rows);
     }
     for (size_t i = 0; i < rows; i++) {
         m->stamps[i] = RBT_STAMP_NONE;
+        m->aside[i] = RBT_STAMP_NONE;
     }
     return rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription, &m->queue);
 }
@@ -87,23 +91,54 @@ rbt_status rbt_set_manage(rbt_set *set)
     return RBT_OK;
 }
 
+static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
+{
+    return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
+}
+
 /* Rows do not hold stamps of their own any more. */
 static void let_go(struct rbt_managed *m)
 {
-    const rbt_set *set = m->set;
+    struct rbt_stamps *stamps = m->set->portion->stamps;
     for (size_t i = 0; i < m->fresh_count; i++) {
         const uint32_t row = m->fresh[i];
-        const uint32_t shard =
-            rbt_placement_shard(set->portion->table->placement, set->keys->keys[row]);
-        rbt_stamps_replace(set->portion->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
+        rbt_stamps_replace(stamps, shard_of(m, row), &m->stamps[row], RBT_STAMP_NONE);
+    }
+    for (uint32_t row = 0; stamps != NULL && row < m->row_count; row++) {
+        rbt_stamps_replace(stamps, shard_of(m, row), &m->aside[row], RBT_STAMP_NONE);
     }
     m->fresh_count = 0;
+}
+
+size_t rbt_times_bin(uint32_t times)
+{
+    if (times < 16) {
+        return times;
+    }
+    uint32_t octave = 4;
+    while (octave < 31 && times >> (octave + 1) != 0) {
+        octave++;
+    }
+    const size_t bin = 16 + (size_t)(octave - 4) * 4 + ((times >> (octave - 2)) & 3);
+    return bin < RBT_TIMES_COUNTS ? bin : RBT_TIMES_COUNTS - 1;
+}
+
+static void tell_times(const struct rbt_managed *m)
+{
+    struct rbt_worker_stats *stats = m->set->worker->stats;
+    for (size_t i = 0; m->receipts != NULL && i < m->row_count; i++) {
+        rbt_client_count(&stats->row_sends[rbt_times_bin(m->sends[i])], 1);
+        rbt_client_count(&stats->row_receipts[rbt_times_bin(m->receipts[i])], 1);
+    }
 }
 
 void rbt_managed_free(struct rbt_managed *managed)
 {
     if (managed == NULL) {
         return;
+    }
+    if (managed->queue != NULL) { /* else it was never in use */
+        tell_times(managed);
     }
     struct rbt_managed **at = &managed->set->worker->managed;
     while (*at != NULL && *at != managed) {
@@ -112,6 +147,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     if (*at != NULL) {
         *at = managed->next;
     }
+    managed->set->worker->turn = NULL;
     let_go(managed);
     rbt_queue_destroy(managed->queue);
     rbt_free(managed->is_touched);
@@ -122,11 +158,9 @@ void rbt_managed_free(struct rbt_managed *managed)
     rbt_free(managed->fresh);
     rbt_free(managed->tagged);
     rbt_free(managed->sends);
-    rbt_free(managed->calls);
-    rbt_free(managed->batches);
-    rbt_free(managed->early);
-    rbt_free(managed->applied);
-    rbt_free(managed->answer_stamps);
+    rbt_free(managed->receipts);
+    rbt_free(managed->kept);
+    rbt_free(managed->aside);
     rbt_free(managed->early_keys);
     rbt_free(managed->early_values);
     rbt_free(managed);
@@ -140,6 +174,23 @@ void rbt_set_touch(rbt_set *set, size_t row)
         managed->is_touched[row] = true;
         managed->touched[managed->touched_count++] = (uint32_t)row;
     }
+}
+
+void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count)
+{
+    struct rbt_managed *managed = set->managed;
+    if (managed == NULL) {
+        return;
+    }
+    bool *is_touched = managed->is_touched;
+    uint32_t *next = managed->touched + managed->touched_count;
+    for (size_t i = 0; i < count; i++) {
+        RBT_DEBUG_ASSERT(rows[i] < managed->row_count);
+        *next = rows[i]; /* without a branch that nobody can foresee */
+        next += !is_touched[rows[i]];
+        is_touched[rows[i]] = true;
+    }
+    managed->touched_count = (size_t)(next - managed->touched);
 }
 
 /* --- Sending --------------------------------------------------------------------------------- */
@@ -171,6 +222,29 @@ static uint64_t base_of(const struct rbt_managed *m, uint32_t row, uint32_t shar
     const rbt_set *set = m->set;
     const uint64_t held = m->stamps[row] != RBT_STAMP_NONE ? m->stamps[row] : set->stamps[shard];
     return rbt_stamps_base(set->portion->stamps, shard, held);
+}
+
+/* Puts a row that has come into the set. */
+static void put_row(const struct rbt_managed *m, size_t row)
+{
+    const rbt_set *set = m->set;
+    const rbt_table *table = set->portion->table;
+    const size_t at = row * table->row_size;
+    memcpy(set->values + at, m->kept + at, table->row_size);
+    if (set->base != NULL) {
+        memcpy(set->base + at, m->kept + at, table->row_size);
+    }
+    if (table->options.overlay != RBT_OVERLAY_NONE) {
+        rbt_merge_apply(table->kind, set->values + at, set->deltas + at, table->options.width);
+    }
+}
+
+static void stamp_row(struct rbt_managed *m, uint32_t shard, uint32_t row, uint64_t stamp)
+{
+    if (m->stamps[row] == RBT_STAMP_NONE) {
+        m->fresh[m->fresh_count++] = row;
+    }
+    rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
 }
 
 /* After their updates have been made: the rows' deltas are part of the copy, and gone. */
@@ -261,10 +335,17 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
         return st;
     }
     for (size_t i = 0; i < count; i++) {
+        const uint32_t row = m->chosen[i];
         if (is_filtered) {
-            settle_filtered(set, m->chosen[i], i);
+            settle_filtered(set, row, i);
         } else {
-            settle_row(set, m->chosen[i]);
+            settle_row(set, row);
+        }
+        if (m->aside[row] != RBT_STAMP_NONE) {
+            const uint32_t shard = shard_of(m, row);
+            stamp_row(m, shard, row, m->aside[row]);
+            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
+            put_row(m, row);
         }
     }
     set->turn += is_filtered;
@@ -287,10 +368,19 @@ static size_t choose(struct rbt_managed *m, size_t limit)
     return count;
 }
 
+/* In order of key, because all go: there is no need to look for the most important ones. */
 rbt_status rbt_managed_push(struct rbt_managed *managed)
 {
-    queue_touched(managed);
-    return emit(managed, choose(managed, managed->row_count));
+    size_t count = 0;
+    for (uint32_t row = 0; row < managed->row_count; row++) {
+        if (managed->is_touched[row] || rbt_queue_is_marked(managed->queue, row)) {
+            rbt_queue_unmark(managed->queue, row);
+            managed->is_touched[row] = false;
+            managed->chosen[count++] = row;
+        }
+    }
+    managed->touched_count = 0;
+    return emit(managed, count);
 }
 
 /* Makes updates of the most important rows of one set; returns about how many bytes they take. */
@@ -312,9 +402,13 @@ static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
 static size_t take_sent(rbt_worker *worker)
 {
     const uint64_t now = atomic_load_explicit(&worker->stats->bytes_sent, memory_order_relaxed);
-    const uint64_t before = worker->noted_sent;
+    uint64_t bytes = now - worker->noted_sent;
+    if (!worker->job->driver->counts_bytes) {
+        bytes += worker->headers_sent - worker->noted_headers;
+    }
     worker->noted_sent = now;
-    return (size_t)(now - before);
+    worker->noted_headers = worker->headers_sent;
+    return (size_t)bytes;
 }
 
 static size_t take_received(rbt_worker *worker)
@@ -325,25 +419,50 @@ static size_t take_received(rbt_worker *worker)
     return (size_t)(now - before);
 }
 
-/* Sends what the budget allows, if anything. Sets take turns at being the first. */
+/* A message goes to every shard, so that a small one is mostly headers. */
+static size_t worth_sending(const rbt_worker *worker)
+{
+    const size_t wanted = (size_t)worker->job->shard_count * SHARE_MIN;
+    const size_t most = worker->out.options.message_max / 2;
+    return wanted < most ? wanted : most;
+}
+
+/* Bytes of one set's rows that have changed; and of those that are updates already, because newer
+ * ones have come, but have not gone. */
+static size_t waiting_bytes(const struct rbt_managed *m)
+{
+    return (rbt_queue_count(m->queue) + m->touched_count) *
+           (m->set->portion->table->row_size + KEY_BYTES);
+}
+
+static size_t unsent_bytes(const struct rbt_managed *m)
+{
+    size_t rows = 0;
+    for (const struct rbt_update *u = m->set->portion->buffer.unsent; u != NULL; u = u->next) {
+        rows += u->keys->count;
+    }
+    return rows * (m->set->portion->table->row_size + KEY_BYTES);
+}
+
+/* Sends what the budget allows, if anything. Sets share it by how much they have. */
 static rbt_status send_best(rbt_worker *worker, rbt_time now)
 {
     const size_t grant = rbt_comm_grant(&worker->out, now);
-    if (grant <= MESSAGE_BYTES) {
+    size_t first = (size_t)worker->job->shard_count * RBT_CLIENT_MESSAGE_BYTES;
+    if (grant < worth_sending(worker) || grant <= first) {
         return RBT_OK;
     }
     size_t waiting = 0;
-    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        waiting += (rbt_queue_count(m->queue) + m->touched_count) *
-                   (m->set->portion->table->row_size + KEY_BYTES);
-    }
-    const size_t limit = grant - MESSAGE_BYTES;
     size_t sent = 0;
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        waiting += waiting_bytes(m);
+        sent += unsent_bytes(m);
+    }
+    first += sent;
+    const size_t limit = grant > first ? grant - first : 0;
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        const size_t own = (rbt_queue_count(m->queue) + m->touched_count) *
-                           (m->set->portion->table->row_size + KEY_BYTES);
-        const double share = waiting <= limit ? 1.0 : (double)own / (double)waiting;
+        const double share = waiting <= limit ? 1.0 : (double)waiting_bytes(m) / (double)waiting;
         size_t taken = 0;
         st = emit_best(m, (size_t)((double)limit * share), &taken);
         sent += taken;
@@ -360,187 +479,206 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
-/* Asks all shards for the rows that have changed most; no more than fit the budget. */
-static void ask(struct rbt_managed *m, size_t bytes)
+/* Asks the shard whose turn it is for the rows that have changed most; no more than fit the budget.
+ * Returns about how many bytes may come. */
+static size_t ask(struct rbt_managed *m, size_t bytes)
 {
     rbt_set *set = m->set;
     rbt_worker *worker = set->worker;
     rbt_driver *driver = worker->job->driver;
     const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
     const size_t count = rbt_set_list_calls(set);
-    size_t room = count == 0 ? 0 : bytes / row_bytes / count;
+    if (count == 0) {
+        return 0;
+    }
+    const size_t at = m->turn++ % count;
+    size_t room = (bytes - ANSWER_BYTES) / row_bytes;
+    room = room > worker->pulls[at].count ? worker->pulls[at].count : room;
     room = room > m->room_max ? m->room_max : room;
-    if (room == 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        m->calls[i] = worker->calls[i];
-        m->batches[i] = worker->pulls[i];
-        m->batches[i].values = m->early_values + i * m->room_max * set->portion->table->row_size;
-        m->early[i] = (struct rbt_shard_early){.room = (uint32_t)room,
-                                               .keys = m->early_keys + i * m->room_max};
-        struct rbt_shard_event *event = &m->calls[i].event;
-        event->batches = &m->batches[i];
-        event->early = &m->early[i];
-        event->need = RBT_CLOCK_ANY;
-        event->subscription = set->subscription;
-        event->applied = &m->applied[i];
-        event->applied_least = NULL;
-        event->copy = NULL;
-        event->stamp = set->stamps == NULL ? NULL : &m->answer_stamps[i];
-    }
-    m->call_count = count;
+    m->call = worker->calls[at];
+    m->batch = worker->pulls[at];
+    m->batch.values = m->early_values;
+    m->early = (struct rbt_shard_early){.room = (uint32_t)room, .keys = m->early_keys};
+    struct rbt_shard_event *event = &m->call.event;
+    event->batches = &m->batch;
+    event->early = &m->early;
+    event->need = RBT_CLOCK_ANY;
+    event->subscription = set->subscription;
+    event->applied = &m->applied;
+    event->applied_least = NULL;
+    event->copy = NULL;
+    event->stamp = set->stamps == NULL ? NULL : &m->answer_stamp;
     m->is_asked = true;
     m->is_overtaken = false;
+    m->asked_bytes = ANSWER_BYTES + room * row_bytes;
     if (driver->ops->ask_early != NULL) {
-        driver->ops->ask_early(driver, m->calls, count);
+        driver->ops->ask_early(driver, &m->call, 1);
     }
+    worker->headers_sent += ASK_BYTES;
+    return m->asked_bytes;
 }
 
-/* Whether all shards have answered. */
+/* Whether the shard has answered. */
 static rbt_status take(struct rbt_managed *m, bool *is_there)
 {
     rbt_driver *driver = m->set->worker->job->driver;
     if (driver->ops->ask_early == NULL) {
         *is_there = true;
-        return rbt_worker_step(m->set->worker, m->calls, m->call_count);
+        return rbt_worker_step(m->set->worker, &m->call, 1);
     }
-    *is_there = driver->ops->take_early(driver, m->calls, m->call_count);
-    if (*is_there && m->call_count > 0) {
-        const struct rbt_driver_reply *reply = &m->calls[0].reply;
+    *is_there = driver->ops->take_early(driver, &m->call, 1);
+    if (*is_there) {
+        const struct rbt_driver_reply *reply = &m->call.reply;
         rbt_client_count(&m->set->worker->stats->bytes_sent, reply->bytes_sent);
         rbt_client_count(&m->set->worker->stats->bytes_received, reply->bytes_received);
     }
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; *is_there && st == RBT_OK && i < m->call_count; i++) {
-        st = m->calls[i].reply.status;
-    }
-    return st;
+    return *is_there ? m->call.reply.status : RBT_OK;
 }
 
-/* Of the rows that have come from a shard: which have changes that were computed from older ones.
- */
-static size_t list_changed(struct rbt_managed *m, const struct rbt_shard_early *early)
-{
-    const struct rbt_keylist *keys = m->set->keys;
-    size_t count = 0;
-    queue_touched(m);
-    for (uint32_t i = 0; i < early->count; i++) {
-        const size_t row = rbt_keys_find(keys->keys, keys->count, early->keys[i]);
-        if (row != SIZE_MAX && rbt_queue_is_marked(m->queue, (uint32_t)row)) {
-            rbt_queue_unmark(m->queue, (uint32_t)row);
-            m->chosen[count++] = (uint32_t)row;
-        }
-    }
-    return count;
-}
-
-/* Puts a row that has come into the set. */
-static void put_row(struct rbt_managed *m, size_t row, const char *from)
+/* Whether what the shard has answered is no newer than what the set has. */
+static bool is_old(const struct rbt_managed *m)
 {
     const rbt_set *set = m->set;
-    const rbt_table *table = set->portion->table;
-    char *values = set->values + row * table->row_size;
-    memcpy(values, from, table->row_size);
-    if (set->base != NULL) {
-        memcpy(set->base + row * table->row_size, from, table->row_size);
+    if (m->applied < set->portion->buffer.dropped) {
+        return true;
     }
-    if (table->options.overlay != RBT_OVERLAY_NONE) {
-        rbt_merge_apply(table->kind, values, set->deltas + row * table->row_size,
-                        table->options.width);
+    if (set->portion->stamps == NULL) {
+        return m->is_overtaken;
     }
+    const uint64_t held = set->stamps[m->call.shard]; /* rows that came early are older than this */
+    return m->is_overtaken && held != RBT_STAMP_NONE && m->answer_stamp <= held;
 }
 
-static void stamp_row(struct rbt_managed *m, uint32_t shard, size_t row, uint64_t stamp)
-{
-    if (m->stamps[row] == RBT_STAMP_NONE) {
-        m->fresh[m->fresh_count++] = (uint32_t)row;
-    }
-    rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
-}
-
-/* Takes over what one shard has answered. */
-static rbt_status integrate(struct rbt_managed *m, size_t at)
+/* Takes over what the shard has answered. */
+static rbt_status integrate(struct rbt_managed *m)
 {
     rbt_set *set = m->set;
     struct rbt_portion *portion = set->portion;
-    const struct rbt_shard_early *early = &m->early[at];
-    const uint32_t shard = m->calls[at].shard;
-    char *values = m->batches[at].values;
-    if (early->count == 0 || m->is_overtaken || m->applied[at] < portion->buffer.dropped) {
-        return RBT_OK; /* nothing, or older than what the set has */
+    const struct rbt_shard_early *early = &m->early;
+    const uint32_t shard = m->call.shard;
+    if (early->count == 0 || is_old(m)) {
+        return RBT_OK;
     }
     rbt_status st = RBT_OK;
     if (portion->stamps != NULL) {
-        const size_t changed = list_changed(m, early);
-        st = changed == 0 ? RBT_OK : emit(m, changed);
-        st = st != RBT_OK ? st : rbt_stamps_reserve(portion->stamps, shard);
+        st = rbt_stamps_reserve(portion->stamps, shard);
     }
     st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, early->keys, early->count);
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_buffer_target target = {.keys = portion->list, .values = values};
+    const struct rbt_buffer_target target = {.keys = portion->list, .values = m->early_values};
     rbt_worker_lock(portion);
-    st = rbt_worker_overlay(set->worker, portion, shard, &m->applied[at], &target);
+    st = rbt_worker_overlay(set->worker, portion, shard, &m->applied, &target);
     rbt_worker_unlock(portion);
     for (uint32_t i = 0; st == RBT_OK && i < early->count; i++) {
         const size_t row = rbt_keys_find(set->keys->keys, set->keys->count, early->keys[i]);
         if (row == SIZE_MAX) {
             return rbt_fail(RBT_E_PROTOCOL, "a shard has sent a row that was not asked for");
         }
-        put_row(m, row, values + i * portion->table->row_size);
+        m->receipts[row]++;
+        memcpy(m->kept + row * portion->table->row_size,
+               m->early_values + i * portion->table->row_size, portion->table->row_size);
+        const bool is_changed = m->is_touched[row] || rbt_queue_is_marked(m->queue, (uint32_t)row);
+        if (portion->stamps != NULL && is_changed) {
+            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], m->answer_stamp);
+            continue;
+        }
+        put_row(m, row);
         if (portion->stamps != NULL) {
-            stamp_row(m, shard, row, m->answer_stamps[at]);
+            stamp_row(m, shard, (uint32_t)row, m->answer_stamp);
         }
     }
     if (st == RBT_OK && portion->stamps != NULL) {
-        rbt_stamps_note(portion->stamps, shard, m->answer_stamps[at]);
+        rbt_stamps_note(portion->stamps, shard, m->answer_stamp);
     }
     return st;
 }
 
-/* Takes what has come, and asks for more when that is worth it. */
-static rbt_status read_best(struct rbt_managed *m, rbt_time now)
+/* Where answers are small, changes are left to gather for as long as the missing bytes would take:
+ * else most of the budget would go to requests and headers. */
+static void pace(rbt_worker *worker, rbt_time now, size_t bytes)
+{
+    const double missing = bytes < ANSWER_MIN ? (double)(ANSWER_MIN - bytes) : 0.0;
+    const rbt_time pause = (rbt_time)(missing / (double)worker->in.options.rate * 1e9);
+    const rbt_time from = worker->ask_at > now ? worker->ask_at : now;
+    worker->ask_at = from + pause;
+}
+
+/* Takes what has come, if anything. */
+static rbt_status take_best(struct rbt_managed *m, rbt_time now)
 {
     rbt_worker *worker = m->set->worker;
-    if (!m->is_asked && now >= m->pause_until) {
-        const size_t grant = rbt_comm_grant(&worker->in, now);
-        if (grant > MESSAGE_BYTES) {
-            ask(m, grant - MESSAGE_BYTES);
-        }
-    }
     bool is_there = false;
     rbt_status st = m->is_asked ? take(m, &is_there) : RBT_OK;
     if (st != RBT_OK || !is_there) {
         return st;
     }
+    const size_t rows = m->early.count;
+    const rbt_driver *driver = worker->job->driver;
+    st = integrate(m);
     m->is_asked = false;
-    size_t rows = 0;
-    for (size_t i = 0; st == RBT_OK && i < m->call_count; i++) {
-        rows += m->early[i].count;
-        st = integrate(m, i);
-    }
     rbt_client_count(&worker->stats->early_received, rows);
-    if (rows == 0) { /* until the budget would have let a message pass */
-        m->pause_until = now + (rbt_time)((double)worker->in.options.message_min /
-                                          (double)worker->in.options.rate * 1e9);
+    const size_t bytes = rows * (m->set->portion->table->row_size + KEY_BYTES);
+    pace(worker, now, bytes);
+    if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
+        rbt_client_count(&worker->stats->bytes_received, bytes);
     }
-    if (worker->job->driver->ops->ask_early != NULL && !worker->job->driver->counts_bytes) {
-        const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
-        rbt_client_count(&worker->stats->bytes_received, rows * row_bytes);
-    }
-    const size_t bytes = take_received(worker);
-    rbt_comm_sent(&worker->in, now, 0, MESSAGE_BYTES + bytes, RBT_COMM_EARLY);
-    rbt_client_count(&worker->stats->early_bytes_received,
-                     rows * (m->set->portion->table->row_size + KEY_BYTES));
+    const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
+    rbt_comm_sent(&worker->in, now, 0, headers + take_received(worker), RBT_COMM_EARLY);
+    rbt_client_count(&worker->stats->early_bytes_received, bytes);
     return st;
 }
 
-void rbt_managed_pulled(struct rbt_managed *managed)
+/* Asks for more, as long as there is budget. The sets take turns at being the first. */
+static void ask_best(rbt_worker *worker, rbt_time now)
 {
-    managed->is_overtaken = true;
-    let_go(managed);
+    size_t on_way = 0;
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        on_way += m->is_asked ? m->asked_bytes : 0;
+    }
+    struct rbt_managed *first = worker->turn != NULL ? worker->turn : worker->managed;
+    struct rbt_managed *m = first;
+    rbt_time pause = 0;
+    if (now < worker->ask_at) {
+        return;
+    }
+    do {
+        const size_t grant = rbt_comm_grant(&worker->in, now);
+        if (grant < on_way + worker->in.options.message_min) {
+            break;
+        }
+        if (!m->is_asked) {
+            on_way += ask(m, grant - on_way);
+            pause += ask_pause;
+        }
+        m = m->next != NULL ? m->next : worker->managed;
+    } while (m != first);
+    worker->ask_at = now + pause;
+    worker->turn = m;
+}
+
+/* Rows that came early and are newer than what has been pulled stay. */
+void rbt_managed_pulled(struct rbt_managed *m)
+{
+    const rbt_set *set = m->set;
+    const rbt_table *table = set->portion->table;
+    size_t kept = 0;
+    m->is_overtaken = true;
+    for (size_t i = 0; set->stamps != NULL && i < m->fresh_count; i++) {
+        const uint32_t row = m->fresh[i];
+        const uint32_t shard = rbt_placement_shard(table->placement, set->keys->keys[row]);
+        const uint64_t pulled = set->stamps[shard];
+        if (table->options.overlay == RBT_OVERLAY_NONE && pulled != RBT_STAMP_NONE &&
+            m->stamps[row] > pulled) {
+            memcpy(set->values + row * table->row_size, m->kept + row * table->row_size,
+                   table->row_size);
+            m->fresh[kept++] = row;
+        } else {
+            rbt_stamps_replace(set->portion->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
+        }
+    }
+    m->fresh_count = kept;
 }
 
 /* What has gone without asking. */
@@ -551,15 +689,10 @@ static void note_other(struct rbt_comm *comm, rbt_time now, size_t bytes, rbt_co
     }
 }
 
-rbt_status rbt_exchange(rbt_worker *worker)
+/* Lets rows travel, both ways. */
+static rbt_status exchange(rbt_worker *worker, rbt_time now)
 {
     rbt_driver *driver = worker->job->driver;
-    if (worker->managed == NULL || driver->is_reader) {
-        return RBT_OK;
-    }
-    rbt_status st = rbt_worker_may_update(worker);
-    st = st != RBT_OK ? st : rbt_worker_resend(worker);
-    const rbt_time now = driver->ops->now(driver);
     note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
     note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
     const uint64_t pauses = worker->out.window.pauses;
@@ -567,10 +700,63 @@ rbt_status rbt_exchange(rbt_worker *worker)
     if (heard > 0) { /* numbers start at 1 */
         rbt_comm_acknowledged(&worker->out, now, heard);
     }
+    rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        st = read_best(m, now);
+        st = take_best(m, now);
     }
     st = st != RBT_OK ? st : send_best(worker, now);
+    if (st == RBT_OK) { /* after what was sent: rows come with it */
+        ask_best(worker, now);
+    }
     rbt_client_count(&worker->stats->early_pauses, worker->out.window.pauses - pauses);
+    return st;
+}
+
+/* When there may be something to do: at once if rows have been asked for, else when the budget has
+ * room again. */
+static rbt_time next_time(const rbt_worker *worker, rbt_time now)
+{
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        if (m->is_asked) {
+            return now;
+        }
+    }
+    const rbt_time out = rbt_comm_when(&worker->out, now);
+    const rbt_time in = rbt_comm_when(&worker->in, now);
+    const rbt_time ask = in > worker->ask_at ? in : worker->ask_at;
+    const rbt_time next = out < ask ? out : ask;
+    const rbt_time most = now + look_pause; /* acknowledgements may change it */
+    return next < most ? next : most;
+}
+
+bool rbt_exchange_is_due(rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    return worker->managed != NULL && !driver->is_reader &&
+           driver->ops->now(driver) >= worker->exchange_at;
+}
+
+/* A budget that the processor cannot keep up with must not hold up the work: early rows get one
+ * part in sixteen of the time. */
+rbt_status rbt_exchange(rbt_worker *worker)
+{
+    rbt_driver *driver = worker->job->driver;
+    if (worker->managed == NULL || driver->is_reader) {
+        return RBT_OK;
+    }
+    const rbt_time now = driver->ops->now(driver);
+    if (now < worker->exchange_at) {
+        return RBT_OK;
+    }
+    const uint64_t before = worker->headers_sent;
+    rbt_status st = rbt_worker_may_update(worker);
+    st = st != RBT_OK ? st : rbt_worker_resend(worker);
+    st = st != RBT_OK ? st : exchange(worker, now);
+    worker->exchange_at = next_time(worker, now);
+    if (worker->headers_sent != before) { /* else it took no time to speak of */
+        const rbt_time end = driver->ops->now(driver);
+        const rbt_time own = end + (end - now);
+        worker->exchange_at = own > worker->exchange_at ? own : worker->exchange_at;
+    }
     return st;
 }

@@ -16,13 +16,19 @@
 #include "client/client.h"
 #include "comm/queue.h"
 
+/* What messages have besides their rows, about; only budgets know of it. */
+enum {
+    RBT_CLIENT_MESSAGE_BYTES = 64,
+    RBT_CLIENT_BATCH_BYTES = 16,
+};
+
 struct rbt_managed {
     struct rbt_managed *next; /* of the worker's */
     rbt_set *set;
     size_t row_count;
     rbt_change_queue *queue; /* rows with changes that have not been sent */
     bool *is_touched;        /* (row_count): changed since their priority was last looked at */
-    uint32_t *touched;       /* those rows */
+    uint32_t *touched;       /* (row_count + 1): those rows */
     size_t touched_count;
     uint32_t *chosen; /* (row_count): scratch */
     uint64_t *keys;   /* (row_count): the same */
@@ -30,25 +36,34 @@ struct rbt_managed {
     uint64_t *stamps; /* (row_count); RBT_STAMP_NONE: the set's */
     uint32_t *fresh;  /* those that do */
     size_t fresh_count;
+    char *kept; /* (row_count) rows: what came early; a pull may bring older ones */
+    /* Rows that came while there were changes computed from older ones: they are in `kept`, and
+     * are put into the set when the changes become an update. */
+    uint64_t *aside;           /* (row_count): the stamps; RBT_STAMP_NONE: there is nothing */
     struct rbt_tagged *tagged; /* (row_count): scratch */
     uint32_t *sends;           /* (row_count): how often each has been sent early */
+    uint32_t *receipts;        /* the same the other way */
 
-    /* The early read under way: one call for each shard that has rows. */
-    struct rbt_driver_call *calls;
-    struct rbt_batch *batches;
-    struct rbt_shard_early *early;
-    uint64_t *applied;
-    uint64_t *answer_stamps;
-    uint64_t *early_keys; /* (shards, room_max) */
-    char *early_values;   /* (shards, room_max) rows */
+    /* The early read under way. Shards are asked in turn, one at a time: a request to each would
+     * cost more than the few rows that each has. */
+    struct rbt_driver_call call;
+    struct rbt_batch batch;
+    struct rbt_shard_early early;
+    uint64_t applied;
+    uint64_t answer_stamp;
+    uint64_t *early_keys; /* (room_max) */
+    char *early_values;   /* (room_max) rows */
     uint32_t room_max;
-    size_t call_count;
+    size_t turn; /* of the set's shards, the one that is asked next */
+    size_t asked_bytes;
     bool is_asked;
-    rbt_time pause_until; /* shards had nothing, or no budget left */
-    bool is_overtaken;    /* the set has been pulled since: what comes is older */
+    bool is_overtaken; /* the set has been pulled since: what comes may be older */
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
+
+/* Which of the counts is that of rows that were sent so often. */
+RBT_MUST_USE size_t rbt_times_bin(uint32_t times);
 
 /* Makes updates of all rows that have changed: what a push of such a set is. */
 RBT_MUST_USE rbt_status rbt_managed_push(struct rbt_managed *managed);

@@ -347,6 +347,10 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
         for (size_t k = 0; k < RBT_LAG_COUNTS; k++) {
             stats->lag_counts[k] += load(&worker->lag_counts[k]);
         }
+        for (size_t k = 0; k < RBT_TIMES_COUNTS; k++) {
+            stats->row_sends[k] += load(&worker->row_sends[k]);
+            stats->row_receipts[k] += load(&worker->row_receipts[k]);
+        }
     }
     stats->wait_seconds = (double)wait_ns * 1e-9;
     stats->lag_mean = stats->reads == 0 ? 0.0 : (double)lag_sum / (double)stats->reads;

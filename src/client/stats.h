@@ -1,8 +1,9 @@
-/* client/stats.h - what is counted of a worker. */
+/* client/stats.h - what a worker counts. */
 #ifndef RUBATO_CLIENT_STATS_H
 #define RUBATO_CLIENT_STATS_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include <rubato/job.h>
 
@@ -24,7 +25,16 @@ struct rbt_worker_stats {
     atomic_uint_least64_t early_bytes_sent;
     atomic_uint_least64_t early_bytes_received;
     atomic_uint_least64_t early_pauses;
+    atomic_uint_least64_t row_sends[RBT_TIMES_COUNTS];
+    atomic_uint_least64_t row_receipts[RBT_TIMES_COUNTS];
     atomic_uint_least64_t filtered[RBT_FILTERED_KINDS][2]; /* bytes before filters and after */
 };
+
+/* Adds to a counter that only the calling worker writes. */
+static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)
+{
+    const uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, old + n, memory_order_relaxed);
+}
 
 #endif

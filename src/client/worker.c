@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mutant.h"
 #include "client/client.h"
+#include "client/exchange.h"
 #include "client/filtering.h"
 
 static bool is_shared(const rbt_table *table)
@@ -336,6 +337,21 @@ static void sort_by_base(struct rbt_batch *batches, size_t count)
     }
 }
 
+/* Leaves out batches without rows that are no message of their own: others name the same read. They
+ * are sorted by base. Returns how many are left. */
+static size_t drop_empty(struct rbt_batch *batches, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool has_before = kept > 0 && batches[kept - 1].base == batches[i].base;
+        const bool has_after = i + 1 < count && batches[i + 1].base == batches[i].base;
+        if (batches[i].count > 0 || (!has_before && !has_after)) {
+            batches[kept++] = batches[i];
+        }
+    }
+    return kept;
+}
+
 /* Adds the portion's unsent updates for one shard to the worker's batches: those without rows as
  * well, since the rule counts messages. */
 static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, uint32_t shard,
@@ -352,6 +368,7 @@ static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, 
     }
     if (st == RBT_OK && portion->stamps != NULL) {
         sort_by_base(worker->batches + before, *count - before);
+        *count = before + drop_empty(worker->batches + before, *count - before);
         say_least(portion, shard, worker->batches + before, *count - before);
     }
     return st;
@@ -423,6 +440,7 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
                                              .batch_count = count}};
     const rbt_status st = rbt_worker_step(worker, &call, 1);
     if (st == RBT_OK) {
+        worker->headers_sent += RBT_CLIENT_MESSAGE_BYTES + count * RBT_CLIENT_BATCH_BYTES;
         note_reply(progress, &call.reply);
     }
     return st;

@@ -32,7 +32,8 @@ struct rbt_agenda {
 void rbt_agenda_deinit(struct rbt_agenda *queue);
 
 /* Adds an event. Fails with RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_agenda_add(struct rbt_agenda *queue, const struct rbt_agenda_event *event);
+RBT_MUST_USE rbt_status rbt_agenda_add(struct rbt_agenda *queue,
+                                       const struct rbt_agenda_event *event);
 
 /* Takes the earliest event out. Returns false if there is none. */
 bool rbt_agenda_take(struct rbt_agenda *queue, struct rbt_agenda_event *event);

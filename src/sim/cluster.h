@@ -261,39 +261,6 @@ void rbt_server_receive(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
 /* Frees what belongs to a run. */
 void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server);
 
-/* --- worker.c -------------------------------------------------------------------------------- */
-
-RBT_MUST_USE rbt_status rbt_sim_worker_init(rbt_sim_cluster *cluster, uint32_t index);
-RBT_MUST_USE rbt_status rbt_sim_worker_start(rbt_sim_cluster *cluster,
-                                             struct rbt_sim_worker *worker);
-void rbt_sim_worker_clear(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
-void rbt_sim_worker_deinit(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
-
-void rbt_sim_worker_step(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                         struct rbt_driver_call *calls, size_t count);
-/* Early reads, and what all servers have acknowledged. */
-void rbt_sim_worker_ask_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                              struct rbt_driver_call *calls, size_t count);
-bool rbt_sim_worker_take_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                               struct rbt_driver_call *calls, size_t count);
-uint64_t rbt_sim_worker_heard(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker);
-
-void rbt_sim_worker_spend(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, double seconds);
-int64_t rbt_sim_worker_floor(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                             uint32_t shard);
-
-void rbt_sim_worker_receive(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                            struct rbt_message *message);
-
-/* The time it slept for is over. */
-void rbt_sim_worker_wake(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
-
-/* Runs the fiber until it waits or ends. */
-void rbt_sim_worker_resume(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
-
-/* Every call fails from now on; the fiber runs to its end. */
-void rbt_sim_worker_close(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker);
-
 /* --- simulation.c ---------------------------------------------------------------------------- */
 
 /* Makes room for the figures of a cluster, and brings them up to date. */

@@ -16,6 +16,7 @@
 #include "sim/cluster.h"
 #include "sim/stable.h"
 #include "sim/weigh.h"
+#include "sim/worker.h"
 
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
 #define STUCK_TIME   rbt_sim_time(3600.0) /* see stuck_after; plus 1000 times the way */

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "sim/cluster.h"
+#include "sim/worker.h"
 
 enum { SENT, RECEIVED }; /* directions of traffic */
 

@@ -19,13 +19,12 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mutant.h"
-#include "sim/cluster.h"
 #include "sim/weigh.h"
+#include "sim/worker.h"
 
 /* Messages from a worker to a server that may be unanswered. Pushes wait and requests that are
  * ahead of their time are left out long before that, so that there is always room for a read. */
 enum {
-    OPEN_MAX_AHEAD = RBT_LINK_WINDOW / 2,
     OPEN_MAX_PUSH = RBT_LINK_WINDOW / 4 * 3,
     IDLE_MAX = 4, /* clocks for which rows that updates may be computed from wait to be used */
     STACK_BYTES = 1 << 20,
@@ -228,7 +227,8 @@ static rbt_time wait(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker)
 /* --- Sending --------------------------------------------------------------------------------- */
 
 /* Why a worker's calls fail: it was closed, or the run has failed and will be over soon. */
-static rbt_status refuse(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker)
+rbt_status rbt_sim_worker_refuse(const rbt_sim_cluster *cluster,
+                                 const struct rbt_sim_worker *worker)
 {
     const bool is_own = worker->is_closed && worker->error != NULL;
     if (is_own || cluster->status != RBT_OK) {
@@ -246,7 +246,7 @@ static rbt_status wait_for_room(rbt_sim_cluster *cluster, struct rbt_sim_worker 
         (void)wait(cluster, worker);
         worker->wants_room = false;
     }
-    return worker->is_closed ? refuse(cluster, worker) : RBT_OK;
+    return worker->is_closed ? rbt_sim_worker_refuse(cluster, worker) : RBT_OK;
 }
 
 /* Gives the message to the link's session, which keeps it, and sends it. */
@@ -325,8 +325,8 @@ static uint64_t lower_least(const struct rbt_sim_worker *worker, uint32_t shard,
     return lowest;
 }
 
-static uint64_t *newest_of(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker,
-                           uint32_t shard, uint32_t table)
+uint64_t *rbt_sim_worker_newest(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker,
+                                uint32_t shard, uint32_t table)
 {
     RBT_ASSERT(table < cluster->table_max);
     return &worker->newest[(size_t)shard * cluster->table_max + table];
@@ -340,7 +340,7 @@ static uint64_t least_of_request(const rbt_sim_cluster *cluster,
                                  const struct rbt_shard_event *event)
 {
     const uint64_t least = lower_least(worker, shard, event->table, event->least);
-    const uint64_t newest = *newest_of(cluster, worker, shard, event->table);
+    const uint64_t newest = *rbt_sim_worker_newest(cluster, worker, shard, event->table);
     return least < newest || RBT_MUTANT(HASTY_READ) ? least : newest;
 }
 
@@ -388,8 +388,9 @@ static rbt_status push(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, 
     return st;
 }
 
-static rbt_status request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, uint32_t shard,
-                          const struct rbt_shard_event *event, struct rbt_message **sent)
+rbt_status rbt_sim_worker_request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                                  uint32_t shard, const struct rbt_shard_event *event,
+                                  struct rbt_message **sent)
 {
     struct rbt_message *message = copy(cluster, event, shard);
     if (message == NULL) {
@@ -404,8 +405,8 @@ static rbt_status request(rbt_sim_cluster *cluster, struct rbt_sim_worker *worke
 /* --- Rows sent ahead ------------------------------------------------------------------------- */
 
 /* The worker's stash for these rows of this server, made if there is none; NULL without memory. */
-static struct rbt_stash *find_stash(struct rbt_sim_worker *worker, uint64_t subscription,
-                                    uint32_t shard)
+struct rbt_stash *rbt_sim_worker_stash(struct rbt_sim_worker *worker, uint64_t subscription,
+                                       uint32_t shard)
 {
     const uint64_t key = rbt_hash_key(subscription) + shard;
     const uint32_t found = rbt_map_find(&worker->stash_index, key);
@@ -440,13 +441,13 @@ static void ask_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
     const int64_t floor = stash->answer->floor;
     const uint32_t shard = stash->answer->shard;
     if (stash->request != NULL || floor == RBT_CLOCK_GONE ||
-        rbt_session_open(worker->links[shard].session) >= OPEN_MAX_AHEAD) {
+        rbt_session_open(worker->links[shard].session) >= RBT_WORKER_AHEAD_MAX) {
         return;
     }
     struct rbt_shard_event next = *event;
     stash->idle = 0;
     next.need = floor > event->need ? floor + 1 : event->need + 1;
-    if (request(cluster, worker, shard, &next, &stash->request) == RBT_OK) {
+    if (rbt_sim_worker_request(cluster, worker, shard, &next, &stash->request) == RBT_OK) {
         stash->request->stash = stash;
         stash->request->is_ahead = true;
         if (has_base(stash)) { /* stamps grow: what comes is no older than what has been used */
@@ -457,11 +458,11 @@ static void ask_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
     }
 }
 
-static void complete(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                     struct rbt_driver_call *call, const struct rbt_message *answer)
+void rbt_sim_worker_complete(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
+                             struct rbt_driver_call *call, const struct rbt_message *answer)
 {
     rbt_message_unpack(answer, &call->event, cluster->tables);
-    uint64_t *newest = newest_of(cluster, worker, call->shard, call->event.table);
+    uint64_t *newest = rbt_sim_worker_newest(cluster, worker, call->shard, call->event.table);
     *newest = answer->stamp > *newest ? answer->stamp : *newest;
     if (answer->was_parked && answer->answered > worker->answered_last) {
         worker->answered_last = answer->answered;
@@ -500,7 +501,7 @@ static rbt_status pull_now(rbt_sim_cluster *cluster, struct rbt_sim_worker *work
 {
     struct rbt_message *sent = NULL;
     worker->unanswered++;
-    const rbt_status st = request(cluster, worker, call->shard, &call->event, &sent);
+    const rbt_status st = rbt_sim_worker_request(cluster, worker, call->shard, &call->event, &sent);
     if (st == RBT_OK) {
         sent->call = call;
         sent->stash = stash;
@@ -514,7 +515,7 @@ static rbt_status pull_now(rbt_sim_cluster *cluster, struct rbt_sim_worker *work
 static rbt_status pull_eagerly(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                                struct rbt_driver_call *call)
 {
-    struct rbt_stash *stash = find_stash(worker, call->event.subscription, call->shard);
+    struct rbt_stash *stash = rbt_sim_worker_stash(worker, call->event.subscription, call->shard);
     if (stash == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate room for rows sent ahead");
     }
@@ -524,7 +525,7 @@ static rbt_status pull_eagerly(rbt_sim_cluster *cluster, struct rbt_sim_worker *
         if (!has_least(stash, &call->event)) {
             return pull_now(cluster, worker, call, stash);
         }
-        complete(cluster, worker, call, stash->answer);
+        rbt_sim_worker_complete(cluster, worker, call, stash->answer);
         ask_ahead(cluster, worker, stash, &call->event);
         return RBT_OK;
     }
@@ -535,7 +536,8 @@ static rbt_status pull_eagerly(rbt_sim_cluster *cluster, struct rbt_sim_worker *
         stash->request->is_ahead = false; /* somebody waits for it now */
         return RBT_OK;
     }
-    const rbt_status st = request(cluster, worker, call->shard, &call->event, &stash->request);
+    const rbt_status st =
+        rbt_sim_worker_request(cluster, worker, call->shard, &call->event, &stash->request);
     if (st == RBT_OK) {
         stash->request->stash = stash;
         return RBT_OK;
@@ -556,73 +558,6 @@ static rbt_status pull(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
     return pull_now(cluster, worker, call, NULL);
 }
 
-/* --- Early reads ----------------------------------------------------------------------------- */
-
-static const uint64_t early_stash = UINT64_C(1) << 62; /* sets count from 1 */
-
-void rbt_sim_worker_ask_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                              struct rbt_driver_call *calls, size_t count)
-{
-    for (size_t i = 0; !worker->is_closed && i < count; i++) {
-        const struct rbt_shard_event *event = &calls[i].event;
-        const uint32_t shard = calls[i].shard;
-        struct rbt_stash *stash = find_stash(worker, early_stash | event->subscription, shard);
-        const rbt_session *session = worker->links[shard].session;
-        if (stash == NULL || stash->request != NULL ||
-            (session != NULL && rbt_session_open(session) >= OPEN_MAX_AHEAD)) {
-            continue; /* then nothing comes early */
-        }
-        rbt_message_unref(stash->answer);
-        stash->answer = NULL;
-        stash->table = event->table;
-        worker->has_bases = worker->has_bases || event->is_base;
-        if (request(cluster, worker, shard, event, &stash->request) != RBT_OK) {
-            stash->request = NULL;
-            continue;
-        }
-        stash->request->stash = stash;
-        if (event->is_base) { /* stamps grow: what comes is no older than what has been seen */
-            stash->request_stamp = *newest_of(cluster, worker, shard, event->table);
-        }
-    }
-}
-
-bool rbt_sim_worker_take_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
-                               struct rbt_driver_call *calls, size_t count)
-{
-    for (size_t i = 0; !worker->is_closed && i < count; i++) {
-        const struct rbt_stash *stash =
-            find_stash(worker, early_stash | calls[i].event.subscription, calls[i].shard);
-        if (stash != NULL && stash->request != NULL) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct rbt_driver_call *call = &calls[i];
-        struct rbt_stash *stash =
-            find_stash(worker, early_stash | call->event.subscription, call->shard);
-        call->reply = (struct rbt_driver_reply){0};
-        call->event.early->count = 0;
-        if (worker->is_closed || cluster->status != RBT_OK) {
-            call->reply.status = refuse(cluster, worker);
-        } else if (stash != NULL && stash->answer != NULL) {
-            complete(cluster, worker, call, stash->answer);
-            rbt_message_unref(stash->answer);
-            stash->answer = NULL;
-        }
-    }
-    return true;
-}
-
-uint64_t rbt_sim_worker_heard(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < cluster->server_count; i++) {
-        least = worker->links[i].arrived < least ? worker->links[i].arrived : least;
-    }
-    return least;
-}
-
 /* --- Steps ----------------------------------------------------------------------------------- */
 
 static bool is_request(const struct rbt_shard_event *event)
@@ -636,7 +571,7 @@ static void start(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
     const struct rbt_link *link = &worker->links[call->shard];
     call->reply = (struct rbt_driver_reply){0};
     if (worker->is_closed || cluster->status != RBT_OK) {
-        call->reply.status = refuse(cluster, worker);
+        call->reply.status = rbt_sim_worker_refuse(cluster, worker);
     } else if (is_request(&call->event)) {
         const rbt_status st = pull(cluster, worker, call);
         call->reply.status = st != RBT_OK ? st : call->reply.status;
@@ -663,7 +598,7 @@ void rbt_sim_worker_step(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker
         calls[0].reply.waited = waited;
     }
     for (size_t i = 0; worker->is_closed && i < count; i++) {
-        calls[i].reply.status = refuse(cluster, worker);
+        calls[i].reply.status = rbt_sim_worker_refuse(cluster, worker);
     }
 }
 
@@ -682,7 +617,8 @@ int64_t rbt_sim_worker_floor(rbt_sim_cluster *cluster, struct rbt_sim_worker *wo
                                               .need = RBT_CLOCK_ANY,
                                               .scan = &nothing};
         struct rbt_message *sent = NULL;
-        (void)request(cluster, worker, shard, &event, &sent); /* a failure is the run's */
+        const rbt_status st = rbt_sim_worker_request(cluster, worker, shard, &event, &sent);
+        (void)st; /* a failure is the run's */
     }
     const rbt_time start = cluster->now;
     sleep_for(cluster, worker, POLL_TIME);
@@ -720,9 +656,10 @@ static void receive_ahead(rbt_sim_cluster *cluster, struct rbt_sim_worker *worke
     if (is_fresh(stash, &call->event) && has_least(stash, &call->event)) {
         stash->call = NULL;
         worker->unanswered--;
-        complete(cluster, worker, call, stash->answer);
+        rbt_sim_worker_complete(cluster, worker, call, stash->answer);
         ask_ahead(cluster, worker, stash, &call->event);
-    } else if (request(cluster, worker, call->shard, &call->event, &stash->request) == RBT_OK) {
+    } else if (rbt_sim_worker_request(cluster, worker, call->shard, &call->event,
+                                      &stash->request) == RBT_OK) {
         stash->request->stash = stash;
     } else {
         stash->request = NULL;
@@ -747,7 +684,7 @@ static void receive_rows(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker
             keep_newest(stash, answer);
         }
         const bool is_kept = stash != NULL && rbt_message_fits(stash->answer, &call->event);
-        complete(cluster, worker, call, is_kept ? stash->answer : answer);
+        rbt_sim_worker_complete(cluster, worker, call, is_kept ? stash->answer : answer);
     } else if (stash != NULL) {
         receive_ahead(cluster, worker, stash, answer);
     }

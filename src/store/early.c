@@ -69,6 +69,7 @@ rbt_status rbt_early_create(const struct rbt_priority_policy *priority,
 
 static void close_reader(struct reader *reader)
 {
+    RBT_ASSERT(reader != NULL);
     rbt_queue_destroy(reader->due);
     rbt_free(reader->got_at);
 }
@@ -78,6 +79,7 @@ void rbt_early_destroy(rbt_early *early)
     if (early == NULL) {
         return;
     }
+    RBT_ASSERT(early->reader_count <= early->reader_max);
     for (uint32_t i = 0; i < early->reader_count; i++) {
         close_reader(&early->readers[i]);
     }
@@ -93,6 +95,7 @@ void rbt_early_destroy(rbt_early *early)
 static rbt_status fit_reader(struct reader *reader, uint32_t old_max, uint32_t slot_max)
 {
     RBT_ASSERT(old_max <= slot_max);
+    RBT_ASSERT(reader->due != NULL);
     rbt_status st = rbt_queue_grow(reader->due, slot_max);
     uint64_t *got_at = st != RBT_OK ? NULL : rbt_realloc(reader->got_at, slot_max, sizeof *got_at);
     if (got_at == NULL) {
@@ -107,6 +110,7 @@ static rbt_status fit_reader(struct reader *reader, uint32_t old_max, uint32_t s
 static rbt_status grow(rbt_early *early, uint32_t slot_max)
 {
     RBT_ASSERT(slot_max > early->slot_max);
+    RBT_ASSERT(early->changed != NULL);
     rbt_status st = rbt_queue_grow(early->changed, slot_max);
     for (uint32_t i = 0; st == RBT_OK && i < early->reader_count; i++) {
         st = fit_reader(&early->readers[i], early->slot_max, slot_max);
@@ -130,6 +134,7 @@ static rbt_status fit(rbt_early *early, const rbt_row_store *rows)
 {
     const uint64_t count = rbt_rows_count(rows);
     RBT_ASSERT(count < RBT_SLOT_NONE);
+    RBT_ASSERT(early->slot_count <= count);
     if (count > early->slot_max) {
         const uint64_t wanted = count + count / 2 + 64;
         const rbt_status st =
@@ -157,6 +162,8 @@ static void note_row(void *context, uint32_t slot, size_t position)
     const struct visit *visit = context;
     rbt_early *early = visit->early;
     (void)position;
+    RBT_ASSERT(early->slot_count <= early->slot_max);
+    RBT_ASSERT(early->change != NULL);
     if (slot >= early->slot_count) {
         return; /* there was no memory for it */
     }
@@ -183,6 +190,7 @@ void rbt_early_note(rbt_early *early, const rbt_row_store *rows, const struct rb
     const rbt_status st = fit(early, rows);
     (void)st; /* rows beyond what fits come when they are asked for */
     RBT_ASSERT(early->change != NULL);
+    RBT_ASSERT(early->changed != NULL);
     early->tick++;
     rbt_rows_visit(rows, batch, note_row, &visit);
     RBT_ASSERT(rbt_queue_count(early->changed) <= early->slot_max);
@@ -191,6 +199,8 @@ void rbt_early_note(rbt_early *early, const rbt_row_store *rows, const struct rb
 /* The reader that the event is of, made if there is none; NULL without memory. */
 static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event *event)
 {
+    RBT_ASSERT(event->early != NULL);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
     for (uint32_t i = 0; i < early->reader_count; i++) {
         if (early->readers[i].worker == event->worker &&
             early->readers[i].subscription == event->subscription) {
@@ -223,7 +233,10 @@ static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event
 static void want_row(void *context, uint32_t slot, size_t position)
 {
     struct reader *reader = context;
+    RBT_ASSERT(slot != RBT_SLOT_NONE);
+    RBT_ASSERT(reader->got_at != NULL);
     (void)position;
+    RBT_ASSERT(reader->got_at != NULL);
     if (reader->got_at[slot] == NOT_WANTED) {
         reader->got_at[slot] = 0;
     }
@@ -234,11 +247,15 @@ static void want_row(void *context, uint32_t slot, size_t position)
 static void choose_more(rbt_early *early, const rbt_row_store *rows, const struct reader *reader,
                         uint32_t room)
 {
+    RBT_ASSERT(early->slot_count <= early->slot_max);
+    RBT_ASSERT(reader->due != NULL);
     while (rbt_queue_count(reader->due) < room) {
         const uint32_t slot = rbt_queue_take(early->changed);
         if (slot == RBT_QUEUE_NONE) {
             return;
         }
+        RBT_ASSERT(slot < early->slot_count);
+        RBT_ASSERT(early->changed_at[slot] <= early->tick);
         memcpy(early->sent + (size_t)slot * early->width, rbt_rows_values(rows, slot),
                early->width * sizeof *early->sent);
         for (uint32_t i = 0; i < early->reader_count; i++) {
@@ -274,14 +291,17 @@ void rbt_early_choose(rbt_early *early, const rbt_row_store *rows,
         reader->rows_known = rbt_rows_count(rows);
     }
     choose_more(early, rows, reader, wanted->room);
+    RBT_ASSERT(wanted->keys != NULL || wanted->room == 0);
     while (wanted->count < wanted->room) {
         const uint32_t slot = rbt_queue_take(reader->due);
         if (slot == RBT_QUEUE_NONE) {
             break;
         }
+        RBT_ASSERT(reader->got_at[slot] != NOT_WANTED);
         reader->got_at[slot] = early->tick;
         wanted->keys[wanted->count++] = rbt_rows_key(rows, slot);
     }
+    RBT_ASSERT(wanted->count <= wanted->room);
     qsort(wanted->keys, wanted->count, sizeof *wanted->keys, compare_keys);
 }
 
@@ -301,6 +321,7 @@ void rbt_early_take_all(rbt_early *early, uint32_t worker, uint64_t subscription
 void rbt_early_leave(rbt_early *early, uint32_t worker)
 {
     uint32_t kept = 0;
+    RBT_ASSERT(early->reader_count <= early->reader_max);
     for (uint32_t i = 0; i < early->reader_count; i++) {
         if (early->readers[i].worker == worker) {
             close_reader(&early->readers[i]);
@@ -309,6 +330,7 @@ void rbt_early_leave(rbt_early *early, uint32_t worker)
         }
     }
     RBT_ASSERT(kept <= early->reader_count);
+    RBT_ASSERT(early->readers != NULL || kept == 0);
     early->reader_count = kept;
 }
 

@@ -1,5 +1,5 @@
-/* store/early.h - which rows of a table are sent to workers before they ask: those that have changed
- * most since they were last sent.
+/* store/early.h - which rows of a table are sent to workers before they ask: those that have
+ * changed most since they were last sent.
  *
  * All workers that take part get the same rows: a row that is chosen is put on every worker's list,
  * and comes, as it is by then, with that worker's next early read. So a change costs the same
