@@ -391,13 +391,15 @@ static bool has_consistency(const rbt_table *table, const char *text)
 static rbt_status find_or_make(rbt_job *job, const char *name,
                                const struct rbt_table_options *options, rbt_table **table)
 {
+    const bool is_none = options->filter != NULL && strcmp(options->filter, filter_none) == 0;
+    const char *wanted = is_none ? NULL : options->filter; /* both are right */
     for (uint32_t i = 0; i < job->table_count; i++) {
         if (strcmp(job->tables[i]->name, name) != 0) {
             continue;
         }
         if (!is_same(options, &job->tables[i]->options) ||
             !is_same_text(options->rule, job->tables[i]->rule) ||
-            !is_same_text(options->filter, filter_of(job->tables[i])) ||
+            !is_same_text(wanted, job->tables[i]->filter) ||
             !has_consistency(job->tables[i], options->consistency)) {
             return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
                             name);
