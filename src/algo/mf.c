@@ -98,9 +98,9 @@ static rbt_status open_tables(void *context, rbt_job *job)
     if (mf->rules.has_gradients) {
         rbt_rules_apply(&mf->rules, &factors);
         rbt_rules_apply(&mf->rules, &biases);
-    } else if (mf->rules.filter[0] != '\0') {
-        factors.filter = mf->rules.filter;
-        biases.filter = mf->rules.filter;
+    } else {
+        factors.filter = rbt_rules_filter(&mf->rules);
+        biases.filter = rbt_rules_filter(&mf->rules);
     }
     rbt_status st = rbt_table_open(job, "users", &factors, &mf->users);
     if (st == RBT_OK) {

@@ -42,7 +42,10 @@ rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_ru
         return rbt_fail(RBT_E_INVALID, "the list of filters is too long: %zu bytes",
                         strlen(filter));
     }
-    memcpy(rules->filter, filter, strlen(filter) + 1);
+    rules->is_unfiltered = strcmp(filter, "none") == 0;
+    if (!rules->is_unfiltered) {
+        memcpy(rules->filter, filter, strlen(filter) + 1);
+    }
     rules->is_plain = text == NULL || strcmp(text, "add") == 0;
     if (rules->is_plain) {
         return check_synchronised(rules, RBT_PARTS_NONE);
@@ -213,9 +216,14 @@ rbt_status rbt_rules_check(const struct rbt_rules *rules, uint32_t width)
     return rules->is_plain ? RBT_OK : rbt_rule_check(rules->text, width, &needs);
 }
 
+const char *rbt_rules_filter(const struct rbt_rules *rules)
+{
+    return rules->is_unfiltered ? "none" : rules->filter[0] == '\0' ? NULL : rules->filter;
+}
+
 void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table)
 {
-    table->filter = rules->filter[0] == '\0' ? NULL : rules->filter;
+    table->filter = rbt_rules_filter(rules);
     if (rules->is_plain) {
         return;
     }

@@ -25,6 +25,7 @@ struct rbt_rules {
     char name[32]; /* of a rule that comes with Rubato, or "" */
     char text[RBT_TRAIN_RULE_MAX];
     char filter[RBT_TRAIN_FILTER_MAX]; /* "": none */
+    bool is_unfiltered;                /* it was "none" that was asked for */
 };
 
 /* What the options say. Fails with RBT_E_INVALID if there is no such rule. */
@@ -73,6 +74,9 @@ double rbt_rules_number(const struct rbt_rules *rules, const char *parameter, do
 bool rbt_rules_has_bare(const char *text, const char *filter);
 RBT_MUST_USE rbt_status rbt_rules_complete(const char *text, const char *filter, double value,
                                            char *to);
+
+/* What a table of parameters is told of filters; NULL: nothing. */
+const char *rbt_rules_filter(const struct rbt_rules *rules);
 
 /* Makes a table of parameters one with this rule and these filters; the texts must stay where they
  * are. */

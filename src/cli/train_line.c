@@ -228,9 +228,8 @@ static rbt_status resolve(struct rbt_train_line *line)
         options->rule = line->rule;
     }
     if (st == RBT_OK && options->filter != NULL) {
-        const bool is_none = strcmp(options->filter, "none") == 0;
-        st = rbt_filter_resolve(is_none ? "" : options->filter, line->filter);
-        options->filter = is_none ? NULL : line->filter;
+        st = rbt_filter_resolve(options->filter, line->filter);
+        options->filter = line->filter;
     }
     if (st == RBT_OK) {
         st = rbt_priority_resolve(options->priority, line->priority);

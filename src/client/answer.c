@@ -57,8 +57,15 @@ static void spread(const struct rbt_batch *batch, const char *from, size_t row_s
     }
 }
 
+static struct rbt_packing_key key_of(const struct rbt_answer_reader *reader,
+                                     const struct rbt_shard_event *event)
+{
+    return (struct rbt_packing_key){reader->table->filters, event->table};
+}
+
 /* Rows as they came, or unpacked into memory that the caller of this frees. */
-static rbt_status values_of(const struct rbt_wire_view *view, const void **values, void **unpacked)
+static rbt_status values_of(struct rbt_packing *packing, struct rbt_packing_key key,
+                            const struct rbt_wire_view *view, const void **values, void **unpacked)
 {
     *unpacked = NULL;
     *values = rbt_wire_view_raw(view);
@@ -71,17 +78,40 @@ static rbt_status values_of(const struct rbt_wire_view *view, const void **value
                         (unsigned long long)view->element_count);
     }
     *values = *unpacked;
-    return rbt_wire_view_values(view, *unpacked);
+    return rbt_packing_get(packing, key, view, *unpacked);
 }
 
-rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
+/* The same for a set that keeps a copy, of which the answer may be a change. */
+static rbt_status update_copy(const struct rbt_answer_reader *reader,
+                              const struct rbt_shard_event *event, const struct rbt_answer *answer,
+                              const void **values)
+{
+    const struct rbt_packing_answer come = {.asked = event->asked,
+                                            .shard = reader->shard,
+                                            .head = &answer->head,
+                                            .view = &answer->view};
+    if (!answer->head.has_copy) {
+        return rbt_answer_wrong();
+    }
+    const rbt_status st = rbt_packing_take(reader->packing, key_of(reader, event), &come, values);
+    if (st == RBT_OK) {
+        *event->copy = answer->head.copy;
+    }
+    return st;
+}
+
+rbt_status rbt_answer_take_rows(const struct rbt_answer_reader *reader,
                                 const struct rbt_answer *answer,
                                 const struct rbt_shard_event *event)
 {
+    const struct rbt_caller_table *table = reader->table;
     const struct rbt_batch *batch = &event->batches[0];
     const struct rbt_wire_view *view = &answer->view;
     const size_t row_size = (size_t)table->width * table->element_size;
     if (answer->placed != NULL) {
+        const size_t whole = batch->count * row_size;
+        rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
+                          (size_t[2]){whole, whole});
         return check_placed(table, answer, batch);
     }
     const bool fits =
@@ -97,7 +127,13 @@ rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
     }
     const void *values = NULL;
     void *unpacked = NULL;
-    const rbt_status st = values_of(view, &values, &unpacked);
+    const size_t plain = (size_t)view->element_count * view->element_size;
+    rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
+                      (size_t[2]){plain, view->value_bytes});
+    const rbt_status st =
+        rbt_packing_has_copies(key_of(reader, event), event)
+            ? update_copy(reader, event, answer, &values)
+            : values_of(reader->packing, key_of(reader, event), view, &values, &unpacked);
     if (st == RBT_OK && table->is_sparse) {
         event->on_elements(event->context, view->elements, values, (size_t)view->element_count);
     } else if (st == RBT_OK) {
@@ -107,10 +143,11 @@ rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
     return st;
 }
 
-rbt_status rbt_answer_take_early(const struct rbt_caller_table *table,
+rbt_status rbt_answer_take_early(const struct rbt_answer_reader *reader,
                                  const struct rbt_answer *answer,
                                  const struct rbt_shard_event *event)
 {
+    const struct rbt_caller_table *table = reader->table;
     const struct rbt_wire_view *view = &answer->view;
     struct rbt_shard_early *early = event->early;
     early->count = 0;
@@ -126,8 +163,12 @@ rbt_status rbt_answer_take_early(const struct rbt_caller_table *table,
     }
     const void *values = NULL;
     void *unpacked = NULL;
+    const size_t plain = (size_t)view->element_count * view->element_size;
+    rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
+                      (size_t[2]){plain, view->value_bytes});
     rbt_status st = rbt_wire_view_keys(view, early->keys);
-    st = st != RBT_OK ? st : values_of(view, &values, &unpacked);
+    st = st != RBT_OK ? st
+                      : values_of(reader->packing, key_of(reader, event), view, &values, &unpacked);
     if (st == RBT_OK) {
         memcpy(event->batches[0].values, values,
                (size_t)view->count * table->width * table->element_size);
@@ -157,7 +198,7 @@ rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
     const void *values = NULL;
     void *unpacked = NULL;
     rbt_status st = rbt_wire_view_keys(view, scan->keys);
-    st = st != RBT_OK ? st : values_of(view, &values, &unpacked);
+    st = st != RBT_OK ? st : values_of(NULL, (struct rbt_packing_key){0}, view, &values, &unpacked);
     if (st == RBT_OK) {
         memcpy(scan->values, values, view->count * row_size);
     }

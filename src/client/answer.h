@@ -12,6 +12,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "client/packing.h"
 #include "core/shard_event.h"
 #include "wire/message.h"
 
@@ -21,7 +22,8 @@ struct rbt_caller_table {
     uint32_t width;
     bool is_sparse;
     bool has_rule;
-    uint32_t number; /* at the shards: a reader's may differ */
+    uint32_t number;                   /* at the shards: a reader's may differ */
+    struct rbt_packing_table *filters; /* NULL: it has none, or they do not matter to a reader */
 };
 
 /* An answer as it came: a body, or what came before rows that were put where they belong. */
@@ -43,13 +45,20 @@ rbt_status rbt_answer_wrong(void);
 
 RBT_MUST_USE rbt_status rbt_answer_parse(const struct rbt_body *body, struct rbt_answer *answer);
 
+/* What it takes to read it: the caller's filters, the table, and who has answered. */
+struct rbt_answer_reader {
+    struct rbt_packing *packing;
+    const struct rbt_caller_table *table;
+    uint32_t shard;
+};
+
 /* Puts the rows of a PULL where the event wants them. */
-RBT_MUST_USE rbt_status rbt_answer_take_rows(const struct rbt_caller_table *table,
+RBT_MUST_USE rbt_status rbt_answer_take_rows(const struct rbt_answer_reader *reader,
                                              const struct rbt_answer *answer,
                                              const struct rbt_shard_event *event);
 
 /* The same for an early one: those rows that have come, and which they are. */
-RBT_MUST_USE rbt_status rbt_answer_take_early(const struct rbt_caller_table *table,
+RBT_MUST_USE rbt_status rbt_answer_take_early(const struct rbt_answer_reader *reader,
                                               const struct rbt_answer *answer,
                                               const struct rbt_shard_event *event);
 

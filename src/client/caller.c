@@ -91,6 +91,7 @@ static void forget_requests(struct rbt_caller *caller)
         rbt_link_reset(&caller->links[i]);
     }
     rbt_aheads_clear(&caller->aheads);
+    rbt_packing_clear(&caller->packing);
     caller->unanswered = 0;
 }
 
@@ -108,6 +109,7 @@ void rbt_caller_deinit(struct rbt_caller *caller)
         rbt_link_deinit(&caller->links[i]);
     }
     rbt_aheads_deinit(&caller->aheads);
+    rbt_packing_deinit(&caller->packing);
     rbt_free(caller->links);
     rbt_free(caller->polls);
     rbt_free(caller->error);
@@ -148,9 +150,10 @@ rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call
 {
     struct rbt_shard_event *event = &call->event;
     const struct rbt_caller_table *table = &caller->shared->tables[event->table];
+    const struct rbt_answer_reader reader = {&caller->packing, table, call->shard};
     rbt_status st = event->kind == RBT_SHARD_SCAN ? rbt_answer_take_scan(table, answer, event->scan)
-                    : event->early != NULL        ? rbt_answer_take_early(table, answer, event)
-                                                  : rbt_answer_take_rows(table, answer, event);
+                    : event->early != NULL        ? rbt_answer_take_early(&reader, answer, event)
+                                                  : rbt_answer_take_rows(&reader, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
         const uint32_t asked = applied_asked(caller, call->shard, event);
         const bool lacks_stamp = event->stamp != NULL && table->has_rule && !answer->head.has_stamp;
@@ -263,13 +266,14 @@ static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
     rbt_caller_request_early(caller, ahead, call, need);
 }
 
-/* Whether the answer has all that the reader relies on. */
-static bool has_least(const struct rbt_caller *caller, const struct rbt_driver_call *call,
+/* Whether the answer has all that the reader relies on, and what it is a change of is there. */
+static bool is_enough(const struct rbt_caller *caller, const struct rbt_driver_call *call,
                       const struct rbt_answer *answer)
 {
     const struct rbt_shard_event *event = &call->event;
     const uint32_t asked = applied_asked(caller, call->shard, event);
-    if (answer->head.applied_count != asked) {
+    if (answer->head.applied_count != asked ||
+        !rbt_packing_can_use(&caller->packing, event->asked, call->shard, &answer->head)) {
         return false;
     }
     for (uint32_t i = 0; event->applied_least != NULL && i < asked; i++) {
@@ -286,7 +290,7 @@ static bool is_fresh(const struct rbt_caller *caller, const struct rbt_ahead *ah
 {
     const struct rbt_body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
     return ahead->answer_bytes > 0 && ahead->news.floor >= call->event.need &&
-           rbt_answer_parse(&kept, answer) == RBT_OK && has_least(caller, call, answer);
+           rbt_answer_parse(&kept, answer) == RBT_OK && is_enough(caller, call, answer);
 }
 
 /* Serves a waiting call from the kept answer, or asks again. */
@@ -379,6 +383,19 @@ static rbt_status receive_nothing(struct rbt_caller *caller, const struct asked 
     return ahead->call != NULL ? serve_waiting(caller, ahead) : RBT_OK;
 }
 
+/* Gives a call its answer. If that is a change of rows that have been replaced meanwhile, it is
+ * asked again, and then all of them come. */
+static rbt_status finish(struct rbt_caller *caller, const struct asked *asked,
+                         const struct rbt_answer *answer)
+{
+    struct rbt_driver_call *call = asked->call;
+    if (!rbt_packing_can_use(&caller->packing, call->event.asked, call->shard, &answer->head)) {
+        return request(caller, call->shard, &call->event, call->event.need, asked, NULL);
+    }
+    caller->unanswered--;
+    return rbt_caller_complete(caller, call, answer);
+}
+
 static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
                                const struct rbt_body *body)
 {
@@ -393,7 +410,7 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
     }
     if (ahead != NULL && ahead->is_once && ahead->call != NULL && ahead->request == asked &&
         answer.head.news.floor >= ahead->call->event.need &&
-        has_least(caller, ahead->call, &answer)) { /* no need to keep it, or what came before */
+        is_enough(caller, ahead->call, &answer)) { /* no need to keep it, or what came before */
         struct rbt_driver_call *call = ahead->call;
         rbt_ahead_drop(ahead);
         rbt_ahead_arrived(ahead);
@@ -408,8 +425,7 @@ static rbt_status receive_rows(struct rbt_caller *caller, struct asked *asked,
         st = rbt_aheads_keep(&caller->aheads, ahead, &answer, body);
     }
     if (st == RBT_OK && asked->call != NULL) {
-        caller->unanswered--;
-        return rbt_caller_complete(caller, asked->call, &answer);
+        return finish(caller, asked, &answer);
     }
     return st == RBT_OK && ahead != NULL && ahead->call != NULL ? serve_waiting(caller, ahead) : st;
 }
@@ -640,24 +656,6 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
     }
 }
 
-/* What has gone over the wire since the last reply, or was handed over to go. A connection that was
- * cut has lost some of that: it counts when it is sent again. */
-void rbt_caller_count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply)
-{
-    uint64_t sent = 0;
-    uint64_t received = 0;
-    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
-        struct rbt_channel_stats stats;
-        rbt_link_stats(&caller->links[i], &stats);
-        sent += stats.bytes_sent + rbt_link_queued(&caller->links[i]);
-        received += stats.bytes_received;
-    }
-    reply->bytes_sent = sent > caller->counted.bytes_sent ? sent - caller->counted.bytes_sent : 0;
-    reply->bytes_received = received - caller->counted.bytes_received;
-    caller->counted.bytes_sent = sent;
-    caller->counted.bytes_received = received;
-}
-
 /* Steps with the mutex held. */
 static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_t count)
 {
@@ -688,6 +686,7 @@ static void step(struct rbt_caller *caller, struct rbt_driver_call *calls, size_
     }
     if (count > 0) {
         rbt_caller_count_bytes(caller, &calls[0].reply);
+        rbt_caller_count_filtered(caller, &calls[0].reply);
     }
 }
 
@@ -731,6 +730,7 @@ void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
             ahead->answer_max = 0;
         }
     }
+    rbt_packing_forget(&caller->packing, asked);
     rbt_caller_forget_early(caller, asked);
     rbt_caller_unlock(caller);
 }

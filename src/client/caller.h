@@ -50,6 +50,7 @@ struct rbt_caller {
     struct rbt_link *links;
     struct pollfd *polls; /* shard_count + 1 */
     struct rbt_aheads aheads;
+    struct rbt_packing packing;
     uint32_t unanswered;              /* calls of the step under way */
     bool had_to_wait;                 /* one of them, for other workers */
     struct rbt_channel_stats counted; /* what replies have told of so far */

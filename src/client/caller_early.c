@@ -25,7 +25,7 @@ void rbt_caller_ask_early(struct rbt_caller *caller, struct rbt_driver_call *cal
             &caller->aheads, early_number(call->event.subscription), call->shard, true);
         if (ahead == NULL || ahead->request != NULL ||
             link->request_count >= RBT_CALLER_AHEAD_MAX ||
-            !rbt_compose_is_cheap(link, &call->event)) {
+            !rbt_compose_is_cheap(caller, link, &call->event)) {
             continue; /* then nothing comes early */
         }
         rbt_ahead_drop(ahead);

@@ -1,4 +1,5 @@
-/* client/caller_state.h - the inside of client/caller.h, shared by caller.c and caller_early.c.
+/* client/caller_state.h - the inside of client/caller.h, shared by caller.c, caller_early.c and
+ * caller_count.c.
  * Threads: the caller's; the mutex is held in all but the first. */
 #ifndef RUBATO_CLIENT_CALLER_STATE_H
 #define RUBATO_CLIENT_CALLER_STATE_H
@@ -27,6 +28,9 @@ void rbt_caller_glance(struct rbt_caller *caller);
 
 /* Tells what has gone over the wire since the last reply. */
 void rbt_caller_count_bytes(struct rbt_caller *caller, struct rbt_driver_reply *reply);
+
+/* The same of what filters have made smaller. */
+void rbt_caller_count_filtered(struct rbt_caller *caller, struct rbt_driver_reply *reply);
 
 /* The set with this number is gone: what has come early for it is dropped. */
 void rbt_caller_forget_early(struct rbt_caller *caller, uint64_t subscription);

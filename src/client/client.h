@@ -56,6 +56,7 @@ struct rbt_table {
     const struct rbt_rule *code;         /* what it names */
     rbt_rule_input input;                /* what it takes */
     char *filter;                        /* its text, with absolute paths; NULL: there is none */
+    bool is_unfiltered;                  /* it says "none": not even keys are left out */
     bool has_copies;                     /* filters select what is read: sets keep copies */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;

@@ -9,6 +9,11 @@ enum {
     STAY_MIN = 64 << 10,  /* bytes of rows that are worth being sent from where they are */
 };
 
+static struct rbt_packing_key key_of(const struct rbt_caller *caller, uint32_t table)
+{
+    return (struct rbt_packing_key){caller->shared->tables[table].filters, table};
+}
+
 /* Rows as the wire has them. */
 static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                       const struct rbt_batch *batch, bool has_values)
@@ -24,8 +29,9 @@ static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                  .width = table->width,
                                  .offsets = has_values ? batch->offsets : NULL,
                                  .elements = batch->elements,
-                                 .compression = has_values ? caller->shared->compression
-                                                           : RBT_COMPRESSION_NONE};
+                                 .compression = has_values && table->filters == NULL
+                                                    ? caller->shared->compression
+                                                    : RBT_COMPRESSION_NONE};
     rows.has_base = has_values && table->has_rule;
     rows.base = batch->base;
     if (has_values && batch->count == 0) {
@@ -36,11 +42,29 @@ static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
     return rows;
 }
 
+/* Whether lists of keys of the table are named: unless it has filters, and none that says so. */
+static bool may_name(const struct rbt_caller_table *table, bool is_push)
+{
+    const struct rbt_packing_table *filters = table->filters;
+    return filters == NULL || (is_push ? filters->push.names_keys : filters->pull.names_keys);
+}
+
+/* Counts the keys of rows that have been written at `at`; a name is 8 bytes. */
+static void count_keys(struct rbt_caller *caller, const struct rbt_batch *batch, const char *at)
+{
+    const size_t written = rbt_wire_rows_key_bytes(at);
+    const size_t bytes[2] = {batch->count * sizeof *batch->keys,
+                             written == 0 && batch->count > 0 ? sizeof batch->list : written};
+    rbt_packing_count(&caller->packing, key_of(caller, batch->table), RBT_FILTERED_KEYS, bytes);
+}
+
 /* Sees to it that the shard has the batch's keys under their name, and names them. */
-static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *link,
+static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_batch *batch, struct rbt_wire_rows *rows)
 {
-    if (batch->list == 0 || batch->count < LIST_MIN) {
+    const bool is_push = rows->values != NULL;
+    if (batch->list == 0 || batch->count < LIST_MIN ||
+        !may_name(&caller->shared->tables[batch->table], is_push)) {
         return RBT_OK;
     }
     if (!rbt_link_has_list(link, batch->list)) {
@@ -67,17 +91,22 @@ static rbt_status name_keys(const struct rbt_caller *caller, struct rbt_link *li
             return st;
         }
         link->list_keys += batch->count;
+        rbt_packing_count(&caller->packing, key_of(caller, batch->table), RBT_FILTERED_KEYS,
+                          (size_t[2]){0, block->bytes});
     }
     rows->keys = NULL;
     rows->list = batch->list;
     return RBT_OK;
 }
 
-bool rbt_compose_is_cheap(const struct rbt_link *link, const struct rbt_shard_event *event)
+bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_link *link,
+                          const struct rbt_shard_event *event)
 {
     const struct rbt_batch *batch = &event->batches[0];
-    return batch->count < LIST_MIN || (batch->list != 0 && (rbt_link_has_list(link, batch->list) ||
-                                                            rbt_link_can_name(link, batch->count)));
+    const bool has_names = may_name(&caller->shared->tables[batch->table], false);
+    return batch->count < LIST_MIN ||
+           (has_names && batch->list != 0 &&
+            (rbt_link_has_list(link, batch->list) || rbt_link_can_name(link, batch->count)));
 }
 
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event)
@@ -92,8 +121,9 @@ struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
     const struct rbt_batch *batch = &event->batches[0];
     const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
     const size_t bytes = batch->count * table->width * table->element_size;
-    if (table->is_sparse || event->early != NULL || batch->positions != NULL || bytes < PLACE_MIN ||
-        bytes % RBT_FRAME_ALIGN != 0) {
+    const bool is_filtered = table->filters != NULL && table->filters->has_pull;
+    if (table->is_sparse || is_filtered || event->early != NULL || batch->positions != NULL ||
+        bytes < PLACE_MIN || bytes % RBT_FRAME_ALIGN != 0) {
         return (struct rbt_channel_place){0};
     }
     return (struct rbt_channel_place){
@@ -121,23 +151,24 @@ rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_sh
     return RBT_OK;
 }
 
-rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
+rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_link *link,
                             const struct rbt_shard_event *event, bool is_early,
                             struct rbt_block **block)
 {
     struct rbt_wire_rows rows = wire_rows(caller, &event->batches[0], false);
     const rbt_status st = name_keys(caller, link, &event->batches[0], &rows);
-    struct rbt_block *b =
-        st != RBT_OK
-            ? NULL
-            : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE + RBT_WIRE_PULL_STABLE +
-                               RBT_WIRE_PULL_EARLY + rbt_wire_rows_bound(&rows));
+    struct rbt_block *b = st != RBT_OK
+                              ? NULL
+                              : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE +
+                                                 RBT_WIRE_PULL_STABLE + RBT_WIRE_PULL_EARLY +
+                                                 RBT_WIRE_PULL_COPY + rbt_wire_rows_bound(&rows));
     if (b == NULL) {
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
     const bool has_applied = event->applied_count > 0;
     const bool has_rule = caller->shared->tables[event->table].has_rule;
     const bool is_part = event->early != NULL;
+    const bool has_copy = rbt_packing_has_copies(key_of(caller, event->table), event);
     const struct rbt_wire_pull pull = {
         .need = event->need,
         .subscription = event->asked != 0 ? event->asked : event->subscription,
@@ -151,9 +182,15 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
         .is_stable = event->is_stable && has_rule,
         .stable = event->stable,
         .is_early = is_part,
-        .room = is_part ? event->early->room : 0};
+        .room = is_part ? event->early->room : 0,
+        .has_copy = has_copy,
+        .copy = has_copy ? rbt_packing_copy_name(&caller->packing, event->asked,
+                                                 link->options.hello.shard)
+                         : 0};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
-    b->bytes += rbt_wire_rows_put(b->data + b->bytes, &rows, NULL);
+    char *at = b->data + b->bytes;
+    b->bytes += rbt_wire_rows_put(at, &rows, NULL);
+    count_keys(caller, &event->batches[0], at);
     *block = b;
     return RBT_OK;
 }
@@ -163,8 +200,8 @@ rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *li
 static bool may_stay(const struct rbt_wire_rows *rows)
 {
     const size_t bytes = rows->count * rows->width * rows->element_size;
-    return rows->positions == NULL && rows->offsets == NULL && bytes >= STAY_MIN &&
-           bytes % RBT_FRAME_ALIGN == 0 &&
+    return rows->packed == NULL && rows->positions == NULL && rows->offsets == NULL &&
+           bytes >= STAY_MIN && bytes % RBT_FRAME_ALIGN == 0 &&
            (rows->compression == RBT_COMPRESSION_NONE ||
             (rows->compression == RBT_COMPRESSION_ZEROS && !rbt_wire_rows_has_zeros(rows)));
 }
@@ -193,11 +230,18 @@ static rbt_status put_batches(struct rbt_caller *caller, uint32_t shard,
                                           event->batches[i].least);
         }
         st = name_keys(caller, link, &event->batches[i], &rows);
+        st = st != RBT_OK
+                 ? st
+                 : rbt_packing_put(&caller->packing, key_of(caller, event->batches[i].table),
+                                   &event->batches[i].code, &rows);
+        char *at = block->data + block->bytes;
         if (st == RBT_OK && i + 1 == event->batch_count && may_stay(&rows)) {
             block->bytes = put_last(block, &rows);
         } else if (st == RBT_OK) {
-            block->bytes += rbt_wire_rows_put(block->data + block->bytes, &rows,
-                                              scratch == NULL ? NULL : scratch->data);
+            block->bytes += rbt_wire_rows_put(at, &rows, scratch == NULL ? NULL : scratch->data);
+        }
+        if (st == RBT_OK) {
+            count_keys(caller, &event->batches[i], at);
         }
     }
     return st;

@@ -19,7 +19,7 @@ RBT_MUST_USE rbt_status rbt_compose_push(struct rbt_caller *caller, uint32_t sha
                                          const struct rbt_shard_event *event,
                                          struct rbt_block **block);
 /* `is_early`: nobody waits for it yet. */
-RBT_MUST_USE rbt_status rbt_compose_pull(const struct rbt_caller *caller, struct rbt_link *link,
+RBT_MUST_USE rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_link *link,
                                          const struct rbt_shard_event *event, bool is_early,
                                          struct rbt_block **block);
 RBT_MUST_USE rbt_status rbt_compose_scan(const struct rbt_caller *caller,
@@ -27,7 +27,8 @@ RBT_MUST_USE rbt_status rbt_compose_scan(const struct rbt_caller *caller,
                                          struct rbt_block **block);
 
 /* Whether the keys of a PULL need not be sent again every time, or are few. */
-bool rbt_compose_is_cheap(const struct rbt_link *link, const struct rbt_shard_event *event);
+bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_link *link,
+                          const struct rbt_shard_event *event);
 
 /* Whether the answer to a PULL has a stamp. */
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event);

@@ -22,6 +22,9 @@ struct rbt_driver_options {
     const char *priority; /* of tables that have one: its text; stays as long as the driver */
 };
 
+/* What filters make smaller: keys of updates and requests, updates, rows that are read. */
+enum { RBT_FILTERED_KEYS, RBT_FILTERED_PUSH, RBT_FILTERED_PULL, RBT_FILTERED_KINDS };
+
 /* How a step went. */
 struct rbt_driver_reply {
     rbt_status status;
@@ -32,6 +35,8 @@ struct rbt_driver_reply {
     bool had_to_wait;      /* other workers were behind */
     uint64_t bytes_sent;   /* over the network since the last step, in the first reply of a step */
     uint64_t bytes_received; /* the same; of drivers that count them */
+    uint64_t filtered[RBT_FILTERED_KINDS]
+                     [2]; /* the same, of tables with filters: before and after */
 };
 
 /* A shard to be stepped. */

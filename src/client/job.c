@@ -334,6 +334,12 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
         stats->early_bytes_sent += load(&worker->early_bytes_sent);
         stats->early_bytes_received += load(&worker->early_bytes_received);
         stats->early_pauses += load(&worker->early_pauses);
+        stats->filter_keys_in += load(&worker->filtered[RBT_FILTERED_KEYS][0]);
+        stats->filter_keys_out += load(&worker->filtered[RBT_FILTERED_KEYS][1]);
+        stats->filter_push_in += load(&worker->filtered[RBT_FILTERED_PUSH][0]);
+        stats->filter_push_out += load(&worker->filtered[RBT_FILTERED_PUSH][1]);
+        stats->filter_pull_in += load(&worker->filtered[RBT_FILTERED_PULL][0]);
+        stats->filter_pull_out += load(&worker->filtered[RBT_FILTERED_PULL][1]);
         lag_sum += load(&worker->lag_sum);
         wait_ns += load(&worker->wait_ns);
         const int64_t lag_max = (int64_t)load(&worker->lag_max);

@@ -31,6 +31,7 @@ struct remote {
     struct rbt_caller_shared shared;
     struct rbt_caller *callers; /* one per worker of this process */
     uint32_t caller_count;
+    uint32_t table_max;
     uint64_t run; /* its number */
     rbt_time began;
     rbt_status (*function)(void *argument, uint32_t index);
@@ -88,6 +89,32 @@ static rbt_status check_read(const struct rbt_wire_table *mine, const struct rbt
     return RBT_OK;
 }
 
+/* Notes what callers must know of a table. One that is only told of another staleness may be in use
+ * by other workers. */
+static rbt_status note_table(struct remote *remote, const struct rbt_shard_event *event,
+                             const struct rbt_wire_table *theirs)
+{
+    const struct rbt_shard_table *schema = event->schema;
+    const bool has_filter = schema->filter != NULL && !remote->driver.is_reader;
+    struct rbt_packing_table *filters = NULL;
+    if (remote->shared.tables[event->table].element_size != 0) {
+        return RBT_OK;
+    }
+    const rbt_status st =
+        has_filter ? rbt_packing_table_create(schema, remote->plan->worker_count, &filters)
+                   : RBT_OK;
+    if (st == RBT_OK) {
+        remote->shared.tables[event->table] = (struct rbt_caller_table){
+            .element_size = (uint32_t)rbt_merge_size(schema->type),
+            .width = schema->width,
+            .is_sparse = schema->layout == RBT_SPARSE,
+            .has_rule = theirs->rule[0] != '\0',
+            .number = remote->driver.is_reader ? theirs->table : event->table,
+            .filters = filters};
+    }
+    return st;
+}
+
 static rbt_status set_table(struct remote *remote, const struct rbt_driver_call *call)
 {
     const struct rbt_shard_table *schema = call->event.schema;
@@ -113,21 +140,14 @@ static rbt_status set_table(struct remote *remote, const struct rbt_driver_call 
     snprintf(told.rule, sizeof told.rule, "%s", schema->rule == NULL ? "" : schema->rule);
     snprintf(told.priority, sizeof told.priority, "%s",
              schema->priority == NULL ? "" : remote->priority);
+    snprintf(told.filter, sizeof told.filter, "%s", schema->filter == NULL ? "" : schema->filter);
     if (block != NULL) {
         block->bytes = rbt_wire_put_table(block->data, &told);
     }
     rbt_status st =
         ask(remote, call->shard, block, (struct rbt_frame){.kind = RBT_FRAME_TABLE}, done);
     st = st == RBT_OK && remote->driver.is_reader ? check_read(&told, &done->table) : st;
-    /* A table that is only told of another staleness may be in use by other workers. */
-    if (st == RBT_OK && remote->shared.tables[call->event.table].element_size == 0) {
-        remote->shared.tables[call->event.table] = (struct rbt_caller_table){
-            .element_size = (uint32_t)rbt_merge_size(schema->type),
-            .width = schema->width,
-            .is_sparse = schema->layout == RBT_SPARSE,
-            .has_rule = done->table.rule[0] != '\0',
-            .number = remote->driver.is_reader ? done->table.table : call->event.table};
-    }
+    st = st != RBT_OK ? st : note_table(remote, &call->event, &done->table);
     rbt_free(done);
     return st;
 }
@@ -444,6 +464,9 @@ static void close_remote(rbt_driver *driver)
         rbt_caller_deinit(&remote->control);
     }
     rbt_free(remote->callers);
+    for (uint32_t i = 0; remote->shared.tables != NULL && i < remote->table_max; i++) {
+        rbt_packing_table_destroy(remote->shared.tables[i].filters);
+    }
     rbt_free(remote->shared.tables);
     rbt_free(remote->shared.floors);
     rbt_free(remote->shared.versions);
@@ -544,6 +567,7 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
                                   .sends_ahead = true,
                                   .counts_bytes = true,
                                   .is_reader = remote->cluster->is_reader};
+    remote->table_max = options->driver.table_max;
     remote->bandwidth = options->driver.bandwidth;
     remote->priority = options->driver.priority;
     remote->shared = (struct rbt_caller_shared){

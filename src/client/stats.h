@@ -7,6 +7,8 @@
 
 #include <rubato/job.h>
 
+#include "client/driver.h"
+
 /* Counted by the worker alone, read by anybody: relaxed loads and stores. */
 struct rbt_worker_stats {
     atomic_uint_least64_t reads;
@@ -25,6 +27,7 @@ struct rbt_worker_stats {
     atomic_uint_least64_t early_pauses;
     atomic_uint_least64_t row_sends[RBT_TIMES_COUNTS];
     atomic_uint_least64_t row_receipts[RBT_TIMES_COUNTS];
+    atomic_uint_least64_t filtered[RBT_FILTERED_KINDS][2]; /* bytes before filters and after */
 };
 
 /* Adds to a counter that only the calling worker writes. */

@@ -13,6 +13,8 @@
 #include "filter/filter.h"
 #include "rule/rule.h"
 
+static const char filter_none[] = "none"; /* stands alone */
+
 enum { AUTO_START = 2 }; /* the staleness that "auto" starts from */
 
 rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
@@ -124,8 +126,7 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
     if (options->rule != NULL && options->rule[0] == '\0') {
         options->rule = NULL;
     }
-    if (options->filter != NULL &&
-        (options->filter[0] == '\0' || strcmp(options->filter, "none") == 0)) {
+    if (options->filter != NULL && options->filter[0] == '\0') {
         options->filter = NULL;
     }
     if (options->rule != NULL && options->overlay == RBT_OVERLAY_OWN) {
@@ -152,6 +153,12 @@ static rbt_status full_name(const rbt_job *job, const char *name, char *full)
     return RBT_OK;
 }
 
+/* What drivers and shards are told of its filters. */
+static const char *filter_of(const rbt_table *table)
+{
+    return table->is_unfiltered ? filter_none : table->filter;
+}
+
 static rbt_status tell_shards(rbt_table *table, int64_t staleness)
 {
     const struct rbt_table_options *o = &table->options;
@@ -176,7 +183,7 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .name = table->name,
                                            .is_synchronised = o->is_synchronised,
                                            .priority = table->is_managed ? &table->priority : NULL,
-                                           .filter = table->filter};
+                                           .filter = filter_of(table)};
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
         struct rbt_driver_call call = {.shard = shard,
@@ -261,6 +268,10 @@ static rbt_status take_rule(rbt_table *table, const char *text)
 /* Tries the table's filters, so that neither workers nor shards need refuse them. */
 static rbt_status take_filter(rbt_table *table, const char *text)
 {
+    table->is_unfiltered = strcmp(text, filter_none) == 0;
+    if (table->is_unfiltered) {
+        return RBT_OK;
+    }
     const size_t size = strlen(text) + 1;
     table->filter = rbt_calloc(size, 1);
     if (table->filter == NULL) {
@@ -270,14 +281,6 @@ static rbt_status take_filter(rbt_table *table, const char *text)
     struct rbt_chain_traits pull = {0};
     const struct rbt_chain_options chain = rbt_table_chain(table, RBT_FILTER_PULL);
     const rbt_status st = rbt_chain_check(&chain, &pull); /* of both directions */
-    if (st == RBT_OK && table->job->driver->ops->share != NULL &&
-        (pull.has_select || pull.has_round)) { /* servers are not told of them */
-        const rbt_status refused = rbt_fail(
-            RBT_E_INVALID,
-            "table \"%s\": filters on what is read (pull) do not work between processes yet",
-            table->name);
-        return rbt_fail_hint(refused, "Name them for updates alone: \"push.fixed:8\".");
-    }
     table->has_copies = pull.has_select;
     return st != RBT_OK ? rbt_fail_in(st, "table \"%s\"", table->name) : RBT_OK;
 }
@@ -388,13 +391,15 @@ static bool has_consistency(const rbt_table *table, const char *text)
 static rbt_status find_or_make(rbt_job *job, const char *name,
                                const struct rbt_table_options *options, rbt_table **table)
 {
+    const bool is_none = options->filter != NULL && strcmp(options->filter, filter_none) == 0;
+    const char *wanted = is_none ? NULL : options->filter; /* both are right */
     for (uint32_t i = 0; i < job->table_count; i++) {
         if (strcmp(job->tables[i]->name, name) != 0) {
             continue;
         }
         if (!is_same(options, &job->tables[i]->options) ||
             !is_same_text(options->rule, job->tables[i]->rule) ||
-            !is_same_text(options->filter, job->tables[i]->filter) ||
+            !is_same_text(wanted, job->tables[i]->filter) ||
             !has_consistency(job->tables[i], options->consistency)) {
             return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
                             name);
@@ -458,7 +463,7 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
         st = rbt_rule_resolve(complete.rule, rule);
         complete.rule = rule;
     }
-    if (st == RBT_OK && complete.filter != NULL) {
+    if (st == RBT_OK && complete.filter != NULL && strcmp(complete.filter, filter_none) != 0) {
         st = resolve_filter(&complete, filter);
         complete.filter = filter;
     }

@@ -278,6 +278,10 @@ rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, si
         rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply->waited);
         rbt_client_count(&worker->stats->bytes_sent, reply->bytes_sent);
         rbt_client_count(&worker->stats->bytes_received, reply->bytes_received);
+        for (int k = 0; k < RBT_FILTERED_KINDS; k++) {
+            rbt_client_count(&worker->stats->filtered[k][0], reply->filtered[k][0]);
+            rbt_client_count(&worker->stats->filtered[k][1], reply->filtered[k][1]);
+        }
         if (reply->status == RBT_OK) {
             if (!driver->counts_bytes) {
                 count_bytes(worker, &calls[i].event);

@@ -12,6 +12,7 @@
 #include "comm/manager.h"
 #include "comm/priority.h"
 #include "core/shard_event.h"
+#include "filter/chain.h"
 #include "server/host.h"
 #include "server/lists.h"
 #include "store/shard.h"
@@ -27,6 +28,8 @@ struct rbt_desk_table {
     uint32_t width;
     struct rbt_priority_policy priority; /* if it has one */
     struct rbt_wire_table as_told;       /* by whoever opened it */
+    rbt_chain *push; /* that updates were filtered with; NULL: with none that makes bytes of them */
+    rbt_chain *pull; /* the same of rows that are read */
 };
 
 enum { RBT_DESK_VIEWS_MAX = 32 };
@@ -78,6 +81,14 @@ struct rbt_host {
     size_t values_max;
     uint64_t *applied; /* worker_count */
     uint64_t stamp;    /* of the read at hand */
+    uint64_t
+        copy_known; /* the same: the name of what its reader has, of what it will have, and of */
+    uint64_t copy;  /* what the answer is a change of */
+    uint64_t copy_base;
+    char *filtered; /* bytes of rows and what making them takes */
+    size_t filtered_max;
+    bool *keep; /* elements that go */
+    size_t keep_max;
     /* What may be sent early, of tables that have a priority; rate 0 if there is none. */
     struct rbt_comm comm;
     /* Answers whose rows are sent from where they lie; copied before they change. */
@@ -107,10 +118,32 @@ rbt_time rbt_desk_now(const rbt_host *host);
 /* At least `bytes` of scratch for values. */
 RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);
 
-/* Rows are about to change: answers that still point to them get copies. */
-void rbt_reads_own_views(rbt_host *host);
+/* --- filters.c ------------------------------------------------------------------------------- */
+
+/* Makes the filters of a table that is about to be opened, and forgets them. RBT_E_INVALID: this
+ * process does not have them. */
+RBT_MUST_USE rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *table);
+void rbt_desk_close_filters(struct rbt_desk_table *table);
+
+/* Reads updates that were filtered; what was left out is zero. `values` has room for all of them.
+ * Fails with RBT_E_PROTOCOL. */
+RBT_MUST_USE rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_table *table,
+                                          const struct rbt_wire_view *view, void *values);
+
+/* Room for which of so many elements go; NULL if filters do not select among them. */
+bool *rbt_desk_keep(rbt_host *host, const struct rbt_desk_table *table, size_t count);
+
+/* Makes bytes of rows that are sent, if the table has filters that do, and they become fewer. */
+bool rbt_desk_filter(rbt_host *host, const struct rbt_desk_table *table,
+                     const struct rbt_shard_sent *sent, struct rbt_wire_rows *rows);
+
+/* Which copy the filtered rows are a change of; 0: of none, they are whole. */
+uint64_t rbt_desk_base(const rbt_host *host, const struct rbt_shard_sent *sent, size_t count);
 
 /* --- reads.c --------------------------------------------------------------------------------- */
+
+/* Rows are about to change: answers that still point to them get copies. */
+void rbt_reads_own_views(rbt_host *host);
 
 RBT_MUST_USE rbt_status rbt_reads_init(rbt_host *host);
 void rbt_reads_deinit(rbt_host *host);

@@ -70,7 +70,12 @@ void rbt_host_destroy(rbt_host *host)
     rbt_free(host->batches);
     rbt_free(host->values);
     rbt_free(host->applied);
+    rbt_free(host->filtered);
+    rbt_free(host->keep);
     rbt_lists_deinit(&host->lists);
+    for (uint32_t i = 0; host->tables != NULL && i < host->options.table_max; i++) {
+        rbt_desk_close_filters(&host->tables[i]);
+    }
     rbt_free(host->tables);
     rbt_shard_destroy(host->shard);
     rbt_free(host);
@@ -352,7 +357,8 @@ static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
     host->batches[at].least = view->least;
     const void *raw = rbt_wire_view_raw(view);
     if (raw == NULL) {
-        st = rbt_wire_view_values(view, spare);
+        st = view->value_form == RBT_VALUES_FILTERED ? rbt_desk_unfilter(host, table, view, spare)
+                                                     : rbt_wire_view_values(view, spare);
         raw = spare;
     }
     host->batches[at].values = (void *)(uintptr_t)raw; /* a push only reads them */
@@ -554,7 +560,8 @@ static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table 
            a->width == b->width && a->state_width == b->state_width && a->merge == b->merge &&
            a->init == b->init && a->partial == b->partial && a->a == b->a && a->b == b->b &&
            a->seed == b->seed && a->is_synchronised == b->is_synchronised &&
-           strcmp(a->rule, b->rule) == 0 && strcmp(a->priority, b->priority) == 0;
+           strcmp(a->rule, b->rule) == 0 && strcmp(a->priority, b->priority) == 0 &&
+           strcmp(a->filter, b->filter) == 0;
 }
 
 /* Steps the shard with a table. A rule or a priority may not be here, or a rule not want these
@@ -563,7 +570,10 @@ static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_t
 {
     struct rbt_desk_table *table = &host->tables[number];
     const char *priority = table->as_told.priority;
-    rbt_status st = RBT_OK;
+    rbt_status st = rbt_desk_open_filters(host, table);
+    if (st != RBT_OK) {
+        return st;
+    }
     if (schema->rule[0] != '\0') {
         st = rbt_rule_find(schema->rule, &schema->code);
     }
@@ -619,7 +629,8 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
                                      .rows_expected = told->rows_expected,
                                      .rule = table->as_told.rule,
                                      .is_synchronised = told->is_synchronised,
-                                     .name = table->as_told.name};
+                                     .name = table->as_told.name,
+                                     .filter = table->as_told.filter};
     const rbt_status st = step_table(host, told->table, &schema);
     if (st != RBT_OK) {
         return st;

@@ -87,6 +87,9 @@ void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
 static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_request *request)
 {
     const struct rbt_wire_pull *pull = &request->pull; /* of a SCAN all zero */
+    host->copy_known = pull->copy;
+    host->copy = pull->copy;
+    host->copy_base = 0;
     return (struct rbt_shard_event){.kind = request->is_scan ? RBT_SHARD_SCAN : RBT_SHARD_PULL,
                                     .worker = request->guest->worker,
                                     .table = request->table,
@@ -102,7 +105,8 @@ static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_req
                                     .sequence = pull->sequence,
                                     .is_stable = pull->is_stable,
                                     .stable = pull->stable,
-                                    .stamp = pull->wants_stamp ? &host->stamp : NULL};
+                                    .stamp = pull->wants_stamp ? &host->stamp : NULL,
+                                    .copy = pull->has_copy ? &host->copy : NULL};
 }
 
 /* Steps the shard with a request that need not wait. It fails if the table is of no more use,
@@ -125,6 +129,9 @@ static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, 
                                            .was_parked = request->was_parked,
                                            .has_stamp = request->pull.wants_stamp,
                                            .stamp = host->stamp,
+                                           .has_copy = request->pull.has_copy,
+                                           .copy_base = host->copy_base,
+                                           .copy = host->copy,
                                            .scan_count = scan_count,
                                            .applied_count = request->pull.applied_count,
                                            .applied = host->applied};
@@ -134,6 +141,7 @@ static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, 
 static size_t front_bytes(const struct rbt_desk_request *request)
 {
     return RBT_WIRE_ANSWER_BYTES + (request->pull.wants_stamp ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
+           (request->pull.has_copy ? (size_t)RBT_WIRE_ANSWER_COPY : 0) +
            request->pull.applied_count * sizeof(uint64_t);
 }
 
@@ -165,12 +173,31 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
 }
 
-/* The rows made smaller, as the guest wants, if that pays: a block of their own, or NULL. */
-static struct rbt_block *pack(const struct rbt_desk_request *request, struct rbt_wire_rows rows,
-                              const void *values)
+/* The same for rows of a table with filters. A reader has none of them. */
+static struct rbt_block *filter_rows(rbt_host *host, const struct rbt_desk_request *request,
+                                     const struct rbt_shard_sent *sent, struct rbt_wire_rows rows)
+{
+    const struct rbt_desk_table *table = &host->tables[request->table];
+    const size_t front = front_bytes(request);
+    if (request->guest->is_reader || !rbt_desk_filter(host, table, sent, &rows)) {
+        return NULL;
+    }
+    struct rbt_block *block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
+    if (block != NULL) { /* else it is sent as it is */
+        block->bytes = front + rbt_wire_rows_put(block->data + front, &rows, NULL);
+    }
+    return block;
+}
+
+/* The rows made smaller, if that pays, as the table's filters do it or the guest wants: a block of
+ * their own, or NULL. */
+static struct rbt_block *pack(rbt_host *host, const struct rbt_desk_request *request,
+                              const struct rbt_shard_sent *sent, struct rbt_wire_rows rows)
 {
     const enum rbt_compression compression = request->guest->compression;
-    rows.values = values;
+    if (host->tables[request->table].as_told.filter[0] != '\0') {
+        return filter_rows(host, request, sent, rows);
+    }
     rows.compression = compression;
     if (compression == RBT_COMPRESSION_NONE || rows.count * rows.width < PACK_MIN ||
         (compression == RBT_COMPRESSION_ZEROS && !rbt_wire_rows_has_zeros(&rows))) {
@@ -214,12 +241,15 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     const bool may_view = bytes >= VIEW_MIN && bytes % RBT_FRAME_ALIGN == 0 &&
                           host->view_count < RBT_DESK_VIEWS_MAX && !request->guest->is_near;
     event.view = may_view ? &view : NULL;
+    struct rbt_shard_sent sent = {.keep = rbt_desk_keep(host, table, rows.count * rows.width)};
+    event.sent = &sent;
     const rbt_status st = step_open(host, &event);
     if (st != RBT_OK) {
         rbt_block_unref(block);
         return st;
     }
-    struct rbt_block *packed = pack(request, rows, view != NULL ? view : batch.values);
+    rows.values = view != NULL ? view : batch.values;
+    struct rbt_block *packed = pack(host, request, &sent, rows);
     /* Of the same length it would be taken for rows as they are, and put where they belong. */
     if (packed != NULL && packed->bytes >= block->bytes) {
         rbt_block_unref(packed);
@@ -228,6 +258,7 @@ static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *re
     if (packed != NULL) {
         rbt_block_unref(block);
         block = packed;
+        host->copy_base = rbt_desk_base(host, &sent, rows.count * rows.width);
     } else if (view != NULL) {
         block->tail = view;
         block->tail_at = front + RBT_WIRE_ROWS_BYTES;
@@ -263,15 +294,19 @@ static void take_elements(void *context, const uint32_t *index, const void *valu
     const struct rbt_desk_table *table = &sink->host->tables[sink->request->table];
     const uint32_t offsets[2] = {0, (uint32_t)count};
     static const uint64_t zero = 0;
-    const struct rbt_wire_rows rows = {.table = sink->request->table,
-                                       .count = 1,
-                                       .list = sink->request->list->name,
-                                       .values = count == 0 ? &zero : values,
-                                       .element_size = table->element_size,
-                                       .width = table->width,
-                                       .offsets = offsets,
-                                       .elements = index};
+    struct rbt_wire_rows rows = {.table = sink->request->table,
+                                 .count = 1,
+                                 .list = sink->request->list->name,
+                                 .values = count == 0 ? &zero : values,
+                                 .element_size = table->element_size,
+                                 .width = table->width,
+                                 .offsets = offsets,
+                                 .elements = index};
     const size_t front = front_bytes(sink->request);
+    const struct rbt_shard_sent all = {0};
+    if (!sink->request->guest->is_reader) {
+        (void)rbt_desk_filter(sink->host, table, &all, &rows); /* if it pays */
+    }
     sink->block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
     if (sink->block != NULL) {
         sink->block->bytes = front + rbt_wire_rows_put(sink->block->data + front, &rows, NULL);
@@ -412,6 +447,8 @@ static rbt_status answer_early(rbt_host *host, const struct rbt_desk_request *re
     event.batches = &batch;
     event.batch_count = 1;
     event.early = &early;
+    struct rbt_shard_sent sent = {0};
+    event.sent = &sent;
     st = step_open(host, &event);
     if (st != RBT_OK) {
         return st;
@@ -422,7 +459,7 @@ static rbt_status answer_early(rbt_host *host, const struct rbt_desk_request *re
                                        .values = batch.values,
                                        .element_size = table->element_size,
                                        .width = table->width};
-    struct rbt_block *block = pack(request, rows, batch.values);
+    struct rbt_block *block = pack(host, request, &sent, rows);
     if (block == NULL) {
         const size_t front = front_bytes(request);
         block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
@@ -624,6 +661,9 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
     const bool is_possible =
         view.value_form == RBT_VALUES_NONE && (!has_versions || table->has_rule) &&
         (!request.pull.is_early || may_be_early) &&
+        (!request.pull.has_copy ||
+         (rbt_chain_traits(table->pull).has_select && !request.pull.is_early &&
+          request.pull.subscription != 0 && guest->worker < host->options.worker_count)) &&
         (!request.pull.is_base || (guest->worker < host->options.worker_count && host->run > 0)) &&
         (uint64_t)request.pull.applied_first + request.pull.applied_count <=
             host->options.worker_count &&

@@ -41,7 +41,7 @@ struct rbt_outgoing {
     size_t bytes;
     uint64_t last_name;
     uint64_t calls;  /* for copies: what was used when */
-    uint64_t *turns; /* per worker: reads that kept no copy */
+    uint64_t *turns; /* per worker, and for who is none: reads that kept no copy */
     uint32_t worker_count;
     struct copy *copies;
     size_t copy_count;
@@ -86,7 +86,7 @@ rbt_status rbt_outgoing_create(const struct rbt_outgoing_options *options, rbt_o
     o->seed = rbt_hash_key(schema->seed + 1);
     o->bytes_max = options->bytes_max == 0 ? bytes_max_default : options->bytes_max;
     o->worker_count = options->worker_count;
-    o->turns = rbt_calloc(options->worker_count, sizeof *o->turns);
+    o->turns = rbt_calloc((size_t)options->worker_count + 1, sizeof *o->turns);
     if (o->turns == NULL) {
         rbt_outgoing_destroy(o);
         return rbt_fail(RBT_E_NOMEM, "could not allocate the filters of a table");
@@ -113,7 +113,7 @@ void rbt_outgoing_reset(rbt_outgoing *outgoing)
     }
     RBT_ASSERT(outgoing->bytes == 0); /* (2) */
     /* Names go on: readers of the last run may have some. */
-    memset(outgoing->turns, 0, outgoing->worker_count * sizeof *outgoing->turns);
+    memset(outgoing->turns, 0, (outgoing->worker_count + (size_t)1) * sizeof *outgoing->turns);
     RBT_ASSERT(outgoing->copy_count <= outgoing->copy_max);
 }
 
@@ -318,8 +318,9 @@ static rbt_status round_rows(rbt_outgoing *outgoing, const struct rbt_shard_even
 {
     struct rbt_filter_code code;
     RBT_ASSERT(rows->known == NULL);
-    RBT_ASSERT(event->worker < outgoing->worker_count);
-    rows->turn = outgoing->turns[event->worker]++;
+    const uint32_t last = outgoing->worker_count;
+    RBT_ASSERT(rows->row_count > 0);
+    rows->turn = outgoing->turns[event->worker < last ? event->worker : last]++;
     rows->seed = seed_of(outgoing, event, rows->turn);
     const rbt_status st = rbt_chain_round(outgoing->chain, rows, &code);
     if (st == RBT_OK) {
@@ -369,7 +370,9 @@ rbt_status rbt_outgoing_filter(rbt_outgoing *outgoing, const struct rbt_shard_ev
     rows.known = is_known ? copy->values : NULL;
     rows.turn = copy->turn++;
     rows.seed = seed_of(outgoing, event, rows.turn);
-    st = rbt_chain_apply(outgoing->chain, &rows, &code);
+    /* To who has nothing all goes, whatever filters would say. */
+    st = is_known ? rbt_chain_apply(outgoing->chain, &rows, &code)
+                  : rbt_chain_round(outgoing->chain, &rows, &code);
     if (st != RBT_OK) {
         return st;
     }

@@ -31,12 +31,14 @@ enum {
     PULL_AHEAD = 4,
     PULL_STABLE = 8,
     PULL_EARLY = 16,
-    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD | PULL_STABLE | PULL_EARLY,
+    PULL_COPY = 32,
+    PULL_FLAGS = PULL_STAMP | PULL_BASE | PULL_AHEAD | PULL_STABLE | PULL_EARLY | PULL_COPY,
     PULL_FLAGS_AT = 24, /* bits */
     ROWS_PARKED = 1,
     ROWS_STAMP = 2,
     ROWS_WITHHELD = 4,
-    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD,
+    ROWS_COPY = 8,
+    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD | ROWS_COPY,
 };
 
 _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the flags of a PULL");
@@ -44,7 +46,7 @@ _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the
 _Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_WIRE_NAME_MAX <= RBT_WIRE_SHORT_MAX,
                "HELLO is short");
 _Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX + RBT_WIRE_RULE_MAX +
-                       RBT_WIRE_PRIORITY_MAX + RBT_WIRE_TEXT_MAX <=
+                       RBT_WIRE_PRIORITY_MAX + RBT_WIRE_FILTER_MAX + RBT_WIRE_TEXT_MAX <=
                    RBT_WIRE_SHORT_MAX,
                "DONE is short");
 
@@ -138,7 +140,7 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
     const uint32_t flags = (pull->wants_stamp ? PULL_STAMP : 0U) |
                            (pull->is_base ? PULL_BASE : 0U) | (pull->is_ahead ? PULL_AHEAD : 0U) |
                            (pull->is_stable ? PULL_STABLE : 0U) |
-                           (pull->is_early ? PULL_EARLY : 0U);
+                           (pull->is_early ? PULL_EARLY : 0U) | (pull->has_copy ? PULL_COPY : 0U);
     char *at = to + RBT_FRAME_HEADER;
     rbt_bytes_put_u64(&at, (uint64_t)pull->need);
     rbt_bytes_put_u64(&at, pull->subscription);
@@ -155,6 +157,9 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull)
     if (pull->is_early) {
         rbt_bytes_put_u32(&at, pull->room);
         rbt_bytes_put_u32(&at, 0);
+    }
+    if (pull->has_copy) {
+        rbt_bytes_put_u64(&at, pull->copy);
     }
     return written(to, at);
 }
@@ -177,9 +182,9 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
 {
     RBT_ASSERT(answer->applied_count <= RBT_WIRE_WORKERS_MAX);
     RBT_ASSERT(answer->applied_count == 0 || answer->applied != NULL);
-    const uint32_t flags = (answer->was_parked ? ROWS_PARKED : 0U) |
-                           (answer->has_stamp ? ROWS_STAMP : 0U) |
-                           (answer->is_withheld ? ROWS_WITHHELD : 0U);
+    const uint32_t flags =
+        (answer->was_parked ? ROWS_PARKED : 0U) | (answer->has_stamp ? ROWS_STAMP : 0U) |
+        (answer->is_withheld ? ROWS_WITHHELD : 0U) | (answer->has_copy ? ROWS_COPY : 0U);
     char *at = to + RBT_FRAME_HEADER;
     put_news(&at, &answer->news);
     rbt_bytes_put_u64(&at, answer->scan_count);
@@ -188,6 +193,10 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
     RBT_ASSERT(at == to + RBT_WIRE_ANSWER_BYTES);
     if (answer->has_stamp) {
         rbt_bytes_put_u64(&at, answer->stamp);
+    }
+    if (answer->has_copy) {
+        rbt_bytes_put_u64(&at, answer->copy_base);
+        rbt_bytes_put_u64(&at, answer->copy);
     }
     if (answer->applied_count > 0) {
         rbt_bytes_put(&at, answer->applied, answer->applied_count * sizeof *answer->applied);
@@ -231,6 +240,7 @@ static void put_table(char **to, const struct rbt_wire_table *table)
     put_text(to, table->name, RBT_WIRE_NAME_MAX);
     put_text(to, table->rule, RBT_WIRE_RULE_MAX);
     put_text(to, table->priority, RBT_WIRE_PRIORITY_MAX);
+    put_text(to, table->filter, RBT_WIRE_FILTER_MAX);
 }
 
 size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
@@ -238,6 +248,7 @@ size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
     RBT_ASSERT(memchr(table->name, 0, sizeof table->name) != NULL);
     RBT_ASSERT(memchr(table->rule, 0, sizeof table->rule) != NULL);
     RBT_ASSERT(memchr(table->priority, 0, sizeof table->priority) != NULL);
+    RBT_ASSERT(memchr(table->filter, 0, sizeof table->filter) != NULL);
     char *at = to + RBT_FRAME_HEADER;
     put_table(&at, table);
     return written(to, at);
@@ -440,6 +451,7 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     read.is_ahead = (flags & PULL_AHEAD) != 0;
     read.is_stable = (flags & PULL_STABLE) != 0;
     read.is_early = (flags & PULL_EARLY) != 0;
+    read.has_copy = (flags & PULL_COPY) != 0;
     RBT_ASSERT(at == from->at + PULL_BYTES);
     if (read.applied_first > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > RBT_WIRE_WORKERS_MAX - read.applied_first) {
@@ -448,9 +460,9 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     if ((flags & ~(uint32_t)PULL_FLAGS) != 0) {
         return wrong("PULL", "flags that mean nothing");
     }
-    const int more = (read.is_base ? RBT_WIRE_PULL_BASE : 0) +
-                     (read.is_stable ? RBT_WIRE_PULL_STABLE : 0) +
-                     (read.is_early ? RBT_WIRE_PULL_EARLY : 0);
+    const int more =
+        (read.is_base ? RBT_WIRE_PULL_BASE : 0) + (read.is_stable ? RBT_WIRE_PULL_STABLE : 0) +
+        (read.is_early ? RBT_WIRE_PULL_EARLY : 0) + (read.has_copy ? RBT_WIRE_PULL_COPY : 0);
     if (from->end - at < more) {
         return wrong("PULL", "too few bytes");
     }
@@ -463,6 +475,7 @@ rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct rbt_wire_pull 
     if (read.is_early && rbt_bytes_get_u32(&at) != 0) {
         return wrong("PULL", "bytes that mean nothing");
     }
+    read.copy = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
     RBT_ASSERT(read.applied_first <= RBT_WIRE_WORKERS_MAX - read.applied_count);
     *pull = read;
     from->at = at;
@@ -509,15 +522,20 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     read.was_parked = (flags & ROWS_PARKED) != 0;
     read.has_stamp = (flags & ROWS_STAMP) != 0;
     read.is_withheld = (flags & ROWS_WITHHELD) != 0;
+    read.has_copy = (flags & ROWS_COPY) != 0;
     RBT_ASSERT(at == from->at + ANSWER_BYTES);
     RBT_ASSERT((uintptr_t)at % RBT_FRAME_ALIGN == 0);
     if ((flags & ~(uint32_t)ROWS_FLAGS) != 0) {
         return wrong("ROWS", "flags that mean nothing");
     }
-    if (read.has_stamp && from->end - at < RBT_WIRE_ANSWER_STAMP) {
+    const int more =
+        (read.has_stamp ? RBT_WIRE_ANSWER_STAMP : 0) + (read.has_copy ? RBT_WIRE_ANSWER_COPY : 0);
+    if (from->end - at < more) {
         return wrong("ROWS", "too few bytes");
     }
     read.stamp = read.has_stamp ? rbt_bytes_get_u64(&at) : 0;
+    read.copy_base = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
+    read.copy = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
     if (read.applied_count > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > (size_t)(from->end - at) / sizeof(uint64_t)) {
         return wrong("ROWS", "more workers than it can hold");
@@ -569,6 +587,7 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     rbt_status text = get_text(&cursor, read.name, sizeof read.name);
     text = text != RBT_OK ? text : get_text(&cursor, read.rule, sizeof read.rule);
     text = text != RBT_OK ? text : get_text(&cursor, read.priority, sizeof read.priority);
+    text = text != RBT_OK ? text : get_text(&cursor, read.filter, sizeof read.filter);
     if (text != RBT_OK) {
         return text;
     }

@@ -23,6 +23,7 @@ enum {
     RBT_WIRE_TEXT_MAX = 1024,
     RBT_WIRE_RULE_MAX = 1024, /* bytes of a rule's text, the same */
     RBT_WIRE_PRIORITY_MAX = 1024,
+    RBT_WIRE_FILTER_MAX = 1024,
     RBT_WIRE_BATCHES_MAX = 1 << 16,
     RBT_WIRE_WORKERS_MAX = 1 << 16,
 };
@@ -72,6 +73,8 @@ struct rbt_wire_pull {
     uint64_t stable;
     bool is_early; /* only of rows that have changed most since they were last sent; and if so: */
     uint32_t room; /* rows at most */
+    bool has_copy; /* the answer may be a change of a copy that the reader has; and if so: */
+    uint64_t copy; /* its name, or 0 if it has none */
 };
 
 struct rbt_wire_scan {
@@ -90,6 +93,9 @@ struct rbt_wire_answer {
     bool is_withheld; /* there are no rows: they must be asked for when they are wanted */
     bool has_stamp;   /* the PULL wanted it */
     uint64_t stamp;
+    bool has_copy;       /* the PULL says which it has */
+    uint64_t copy_base;  /* what is not there is as in the copy with this name; 0: all is there */
+    uint64_t copy;       /* the name of what the reader has now; 0: none is kept */
     uint64_t scan_count; /* how many rows there are in the range, even without room for them */
     uint32_t applied_count;
     const uint64_t *applied; /* writing: borrowed; reading: in the message */
@@ -117,6 +123,7 @@ struct rbt_wire_table {
      * node may use for that. */
     char priority[RBT_WIRE_PRIORITY_MAX];
     uint64_t bandwidth;
+    char filter[RBT_WIRE_FILTER_MAX]; /* the text of its filters, or "" */
 };
 
 /* DONE. */
@@ -137,13 +144,15 @@ enum {
     RBT_WIRE_PULL_BASE = 16,
     RBT_WIRE_PULL_STABLE = 8,
     RBT_WIRE_PULL_EARLY = 8,
+    RBT_WIRE_PULL_COPY = 8,
     RBT_WIRE_SCAN_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LIST_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied; and: */
     RBT_WIRE_ANSWER_STAMP = 8,                     /* if it has one */
+    RBT_WIRE_ANSWER_COPY = 16,                     /* if it says which */
     RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 24,
     RBT_WIRE_RESET_BYTES = RBT_FRAME_HEADER,
-    RBT_WIRE_SHORT_MAX = 4096, /* HELLO, WELCOME, REFUSED, TABLE, DONE */
+    RBT_WIRE_SHORT_MAX = 8192, /* HELLO, WELCOME, REFUSED, TABLE, DONE */
 };
 
 /* Writers put the fixed part behind the place of the header and return its size, header included;

@@ -12,7 +12,7 @@
 
 #include "wire/message.h"
 
-enum { ROOM = 8192 };
+enum { ROOM = RBT_WIRE_SHORT_MAX };
 
 static _Alignas(8) char message[ROOM];
 static _Alignas(8) char cut[ROOM];
@@ -44,7 +44,8 @@ static const struct rbt_wire_table TABLE = {.table = 1,
                                             .name = "weights",
                                             .rule = "ftrl:l1=2",
                                             .priority = "walk",
-                                            .bandwidth = 4096};
+                                            .bandwidth = 4096,
+                                            .filter = "keys,lz4"};
 static const uint64_t KEYS[] = {10, 20, 30, 47};
 static const float VALUES[] = {1.0F, -0.0F, 2.0F, 0.5F};
 
@@ -139,6 +140,18 @@ static size_t put_base_pull(void)
     return bytes + put_rows(message + bytes, false);
 }
 
+static size_t put_copy_pull(void)
+{
+    const struct rbt_wire_pull pull = {.need = INT64_MIN,
+                                       .subscription = 3,
+                                       .applied_first = 2,
+                                       .applied_count = 1,
+                                       .has_copy = true,
+                                       .copy = 20};
+    const size_t bytes = rbt_wire_put_pull(message, &pull);
+    return bytes + put_rows(message + bytes, false);
+}
+
 static size_t put_early_pull(void)
 {
     const struct rbt_wire_pull pull = {.need = INT64_MIN,
@@ -175,6 +188,21 @@ static size_t put_stamped_answer(void)
                                            .is_withheld = true,
                                            .has_stamp = true,
                                            .stamp = 21,
+                                           .scan_count = 4,
+                                           .applied_count = 2,
+                                           .applied = APPLIED};
+    const size_t bytes = rbt_wire_put_answer(message, &answer);
+    return bytes + put_rows(message + bytes, true);
+}
+
+static size_t put_copied_answer(void)
+{
+    static const uint64_t APPLIED[] = {31, 32};
+    const struct rbt_wire_answer answer = {.news = NEWS,
+                                           .was_parked = true,
+                                           .has_copy = true,
+                                           .copy_base = 20,
+                                           .copy = 22,
                                            .scan_count = 4,
                                            .applied_count = 2,
                                            .applied = APPLIED};
@@ -349,6 +377,17 @@ static rbt_status get_early_pull(struct rbt_wire_cursor *from, bool is_whole)
     return get_any_pull(from, is_whole, false, true);
 }
 
+static rbt_status get_copy_pull(struct rbt_wire_cursor *from, bool is_whole)
+{
+    struct rbt_wire_cursor cursor = *from;
+    struct rbt_wire_pull pull = {0};
+    if (rbt_wire_get_pull(&cursor, &pull) == RBT_OK && is_whole) {
+        assert_true(pull.has_copy);
+        assert_int_equal(pull.copy, 20);
+    }
+    return get_any_pull(from, is_whole, false, false);
+}
+
 static rbt_status get_scan(struct rbt_wire_cursor *from, bool is_whole)
 {
     struct rbt_wire_scan scan = {0};
@@ -391,6 +430,18 @@ static rbt_status get_stamped_answer(struct rbt_wire_cursor *from, bool is_whole
     return get_any_answer(from, is_whole, true);
 }
 
+static rbt_status get_copied_answer(struct rbt_wire_cursor *from, bool is_whole)
+{
+    struct rbt_wire_cursor cursor = *from;
+    struct rbt_wire_answer answer = {0};
+    if (rbt_wire_get_answer(&cursor, &answer) == RBT_OK && is_whole) {
+        assert_true(answer.has_copy);
+        assert_int_equal(answer.copy_base, 20);
+        assert_int_equal(answer.copy, 22);
+    }
+    return get_any_answer(from, is_whole, false);
+}
+
 static void check_table(const struct rbt_wire_table *table)
 {
     assert_int_equal(table->table, TABLE.table);
@@ -412,6 +463,7 @@ static void check_table(const struct rbt_wire_table *table)
     assert_string_equal(table->rule, TABLE.rule);
     assert_string_equal(table->priority, TABLE.priority);
     assert_int_equal(table->bandwidth, TABLE.bandwidth);
+    assert_string_equal(table->filter, TABLE.filter);
 }
 
 static rbt_status get_table(struct rbt_wire_cursor *from, bool is_whole)
@@ -456,7 +508,7 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
     "01000000 01000000 0010000000000000 7765696768747300 6674726c3a6c313d 3200000000000000 "       \
-    "77616c6b00000000 "
+    "77616c6b00000000 6b6579732c6c7a34 0000000000000000 "
 
 static const struct {
     uint16_t kind;
@@ -484,6 +536,8 @@ static const struct {
      "1100000000000000 1200000000000000 " GOLDEN_LIST},
     {RBT_FRAME_PULL, put_early_pull, get_early_pull,
      "0000000000000080 0300000000000000 02000000 010000 10 13000000 00000000 " GOLDEN_LIST},
+    {RBT_FRAME_PULL, put_copy_pull, get_copy_pull,
+     "0000000000000080 0300000000000000 02000000 010000 20 1400000000000000 " GOLDEN_LIST},
     {RBT_FRAME_SCAN, put_scan, get_scan,
      "0400000000000000 0500000000000000 ffffffffffffffff 3200000000000000 06000000 00000000"},
     {RBT_FRAME_ROWS, put_answer, get_answer,
@@ -492,6 +546,9 @@ static const struct {
     {RBT_FRAME_ROWS, put_stamped_answer, get_stamped_answer,
      GOLDEN_NEWS "0400000000000000 02000000 07000000 1500000000000000 1f00000000000000 "
                  "2000000000000000 " GOLDEN_ROWS},
+    {RBT_FRAME_ROWS, put_copied_answer, get_copied_answer,
+     GOLDEN_NEWS "0400000000000000 02000000 09000000 1400000000000000 1600000000000000 "
+                 "1f00000000000000 2000000000000000 " GOLDEN_ROWS},
     {RBT_FRAME_ACK, put_ack, get_news, GOLDEN_NEWS},
     {RBT_FRAME_TABLE, put_table, get_table, GOLDEN_TABLE},
     {RBT_FRAME_RESET, put_reset, get_nothing, ""},
@@ -601,12 +658,12 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_PUSH, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_PULL, 16, RBT_WIRE_WORKERS_MAX, 4, "workers out of range");
     expect_refusal(RBT_FRAME_PULL, 20, UINT32_MAX, 4, "workers out of range");
-    expect_refusal(RBT_FRAME_PULL, 23, 32, 1, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_PULL, 23, 64, 1, "flags that mean nothing");
     expect_refusal(RBT_FRAME_SCAN, 16, 4, 8, "ends before it begins");
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 32, 20, 4, "more workers");
     expect_refusal(RBT_FRAME_ROWS, 32, UINT32_MAX, 4, "more workers");
-    expect_refusal(RBT_FRAME_ROWS, 36, 8, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_ROWS, 36, 16, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 36, UINT32_C(1) << 31, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 4, 4, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 8, 2, 4, "a kind that does not exist");
@@ -663,6 +720,7 @@ static void test_short(void **state)
     memset(done.table.name, 'x', sizeof done.table.name - 1);
     memset(done.table.rule, 'x', sizeof done.table.rule - 1);
     memset(done.table.priority, 'x', sizeof done.table.priority - 1);
+    memset(done.table.filter, 'x', sizeof done.table.filter - 1);
     memset(hello.space, 'x', sizeof hello.space - 1);
     memset(hello.node, 'x', sizeof hello.node - 1);
     assert_true(rbt_wire_put_done(message, &done) <= RBT_WIRE_SHORT_MAX);

@@ -29,6 +29,7 @@
 enum {
     NAMED_KEYS = 1024, /* hashed at a time */
     BASE_BYTES = 16,
+    KEY_BYTES_AT = 24, /* in the head */
 };
 
 /* Byte 19 of the head. */
@@ -40,8 +41,7 @@ static size_t position_of(const struct rbt_wire_rows *rows, size_t i)
     return rows->positions == NULL ? i : rows->positions[i];
 }
 
-/* Values in all. */
-static size_t count_elements(const struct rbt_wire_rows *rows)
+size_t rbt_wire_rows_elements(const struct rbt_wire_rows *rows)
 {
     RBT_ASSERT(rows->count <= RBT_WIRE_COUNT_MAX);
     if (rows->values == NULL || rows->count == 0) {
@@ -83,7 +83,7 @@ static size_t bound_of(const struct rbt_wire_rows *rows, size_t element_count)
 size_t rbt_wire_rows_bound(const struct rbt_wire_rows *rows)
 {
     RBT_ASSERT(rows->values == NULL || rows->offsets != NULL || rows->width > 0);
-    const size_t bytes = bound_of(rows, count_elements(rows));
+    const size_t bytes = bound_of(rows, rbt_wire_rows_elements(rows));
     RBT_ASSERT(bytes % RBT_FRAME_ALIGN == 0);
     return bytes;
 }
@@ -162,7 +162,7 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
     RBT_ASSERT(scratch != NULL || rows->compression <= RBT_COMPRESSION_ZEROS);
     const bool has_values = rows->values != NULL;
     const bool is_sparse = has_values && rows->offsets != NULL;
-    const size_t element_count = count_elements(rows);
+    const size_t element_count = rbt_wire_rows_elements(rows);
     const uint32_t element_size = has_values ? rows->element_size : 0;
     RBT_ASSERT(!has_values || is_sparse || rows->width > 0);
     RBT_ASSERT(element_count * element_size <= RBT_FRAME_BODY_MAX);
@@ -187,6 +187,15 @@ size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scrat
     put_head(to, rows, &head);
     RBT_ASSERT((size_t)(at - to) <= bound_of(rows, element_count));
     return (size_t)(at - to);
+}
+
+size_t rbt_wire_rows_key_bytes(const char *rows)
+{
+    const char *at = rows + KEY_BYTES_AT;
+    const uint32_t bytes = rbt_bytes_get_u32(&at);
+    RBT_ASSERT((uintptr_t)rows % RBT_FRAME_ALIGN == 0);
+    RBT_ASSERT(bytes <= RBT_FRAME_BODY_MAX);
+    return bytes;
 }
 
 size_t rbt_wire_rows_reserve_bytes(const struct rbt_wire_rows *rows)
@@ -287,7 +296,7 @@ static rbt_status check_head(const struct rbt_wire_view *view, unsigned forms)
 {
     const bool is_sparse = forms >> 24 == SHAPE_SPARSE;
     if (forms >> 24 > SHAPE_BASED || view->key_form > RBT_KEYS_RAW ||
-        view->value_form > RBT_VALUES_ZSTD) {
+        view->value_form > RBT_VALUES_FILTERED) {
         return wrong("a form that does not exist");
     }
     if (view->count > RBT_WIRE_COUNT_MAX) {

@@ -2,7 +2,8 @@
  *
  * Keys are strictly increasing and travel in the shortest of several forms: as a run of successive
  * numbers, as differences, as they are, or, when the receiver has the list already, as nothing but
- * its name: a hash. Values travel as they are, without their zeros, or compressed.
+ * its name: a hash. Values travel as they are, without their zeros, compressed, or as the filters
+ * of their table have made them, which is not for this module to read.
  *
  * What arrives is looked at before it is believed: a view has been checked to lie within the
  * message, keys to increase, compressed values to have the size that they should have.
@@ -19,9 +20,10 @@
 #include <rubato/status.h>
 
 enum {
-    RBT_WIRE_ROWS_BYTES = 32,     /* the fewest that rows can take */
-    RBT_WIRE_COUNT_MAX = 1 << 28, /* rows of 4 bytes that a body can hold */
-    RBT_WIRE_EXPANSION_MAX = 256, /* compressed values grow by no more */
+    RBT_WIRE_ROWS_BYTES = 32,          /* the fewest that rows can take */
+    RBT_WIRE_COUNT_MAX = 1 << 28,      /* rows of 4 bytes that a body can hold */
+    RBT_WIRE_EXPANSION_MAX = 256,      /* compressed values grow by no more */
+    RBT_WIRE_FILTERED_FREE = 64 << 20, /* bytes that filtered values may become, however few */
 };
 
 enum rbt_key_form {
@@ -37,6 +39,7 @@ enum rbt_value_form {
     RBT_VALUES_SPARSE, /* without zeros */
     RBT_VALUES_LZ4,
     RBT_VALUES_ZSTD,
+    RBT_VALUES_FILTERED, /* bytes that the filters of the table have made */
 };
 
 enum rbt_compression {
@@ -59,6 +62,10 @@ struct rbt_wire_rows {
     const uint32_t *offsets; /* sparse rows: elements of position p are offsets[p] .. [p+1]-1 */
     const uint32_t *elements;
     enum rbt_compression compression;
+    /* What filters have made of the values: fewer bytes than they have; see rbt_wire_can_filter().
+     * NULL: they travel as `compression` says. */
+    const char *packed;
+    size_t packed_bytes;
     /* Updates of tables with a rule, dense: see struct rbt_batch. Others pay nothing for it. */
     bool has_base;
     uint64_t base;
@@ -71,8 +78,18 @@ struct rbt_wire_rows {
 size_t rbt_wire_rows_bound(const struct rbt_wire_rows *rows);
 size_t rbt_wire_rows_put(char *to, const struct rbt_wire_rows *rows, char *scratch);
 
+/* How many bytes of rows that have been written are keys. */
+size_t rbt_wire_rows_key_bytes(const char *rows);
+
 /* Whether leaving zeros out of dense rows would pay, as a sample has it. */
 bool rbt_wire_rows_has_zeros(const struct rbt_wire_rows *rows);
+
+/* How many values the rows have in all, and copies of them side by side, in their order. */
+size_t rbt_wire_rows_elements(const struct rbt_wire_rows *rows);
+void rbt_wire_rows_gather(const struct rbt_wire_rows *rows, size_t element_count, void *to);
+
+/* Whether values of so many bytes may travel as so many filtered ones. */
+bool rbt_wire_can_filter(uint64_t plain_bytes, uint64_t bytes);
 
 /* The same for dense rows whose values are not there yet, or stay elsewhere: `values` is where the
  * caller writes them, as they are. The bytes that they take at most, and exactly. */
@@ -112,7 +129,8 @@ RBT_MUST_USE rbt_status rbt_wire_rows_get(const char **from, const char *end,
 RBT_MUST_USE rbt_status rbt_wire_view_keys(const struct rbt_wire_view *view, uint64_t *keys);
 
 /* The values where they lie, or NULL if they have to be unpacked first; and unpacking them to
- * `values`, room for element_count * element_size bytes. Fails with RBT_E_PROTOCOL. */
+ * `values`, room for element_count * element_size bytes. Fails with RBT_E_PROTOCOL, also if they
+ * were filtered: then view->values is for the table's filters to read. */
 const void *rbt_wire_view_raw(const struct rbt_wire_view *view);
 RBT_MUST_USE rbt_status rbt_wire_view_values(const struct rbt_wire_view *view, void *values);
 

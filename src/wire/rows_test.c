@@ -482,7 +482,7 @@ static void test_heads(void **state)
     expect_refusal(f, 16, RBT_KEYS_NAMED, "wrong number of bytes");
     expect_refusal(f, 16, RBT_KEYS_RUN, "wrong number of bytes");
     expect_refusal(f, 16, RBT_KEYS_RAW, "wrong number of bytes");
-    expect_refusal(f, 17, 5, "form");
+    expect_refusal(f, 17, 6, "form");
     expect_refusal(f, 17, RBT_VALUES_NONE, "should not have");
     expect_refusal(f, 17, RBT_VALUES_SPARSE, "wrong number of bytes");
     expect_refusal(f, 17, RBT_VALUES_ZSTD, "wrong number of bytes");
@@ -683,6 +683,50 @@ static void test_truncation(void **state)
     }
 }
 
+/* What filters have made of values travels as it is, and is not for rows.c to read. */
+static void test_filtered(void **state)
+{
+    struct fixture *f = *state;
+    const char bytes[11] = "0123456789";
+    f->rows = (struct rbt_wire_rows){.width = 1, .element_size = 4};
+    draw_keys(f, 70, 1);
+    draw_values(f, 70, 500, 2);
+    f->rows.compression = RBT_COMPRESSION_ZEROS;
+    f->rows.packed = bytes;
+    f->rows.packed_bytes = sizeof bytes;
+    const size_t size = rbt_wire_rows_put(f->message, &f->rows, NULL);
+    assert_true(size <= rbt_wire_rows_bound(&f->rows));
+    const char *at = f->message;
+    assert_ok(rbt_wire_rows_get(&at, f->message + size, &f->view));
+    assert_int_equal(f->view.value_form, RBT_VALUES_FILTERED);
+    assert_int_equal(f->view.element_count, 70);
+    assert_int_equal(f->view.value_bytes, sizeof bytes);
+    assert_memory_equal(f->view.values, bytes, sizeof bytes);
+    assert_null(rbt_wire_view_raw(&f->view));
+    uint32_t values[70];
+    assert_fails(rbt_wire_view_values(&f->view, values), RBT_E_PROTOCOL, "were filtered");
+    for (size_t cut = 8; cut < size; cut += 8) { /* in every place */
+        at = f->message;
+        assert_int_equal(rbt_wire_rows_get(&at, f->message + cut, &f->view), RBT_E_PROTOCOL);
+    }
+}
+
+/* Few bytes may be many values, but not any number of them; as many bytes are for values as they
+ * are. */
+static void test_filtered_bytes(void **state)
+{
+    (void)state;
+    const uint64_t free_bytes = RBT_WIRE_FILTERED_FREE;
+    assert_true(rbt_wire_can_filter(280, 1));
+    assert_true(rbt_wire_can_filter(280, 279));
+    assert_false(rbt_wire_can_filter(280, 280));
+    assert_false(rbt_wire_can_filter(280, 0));
+    assert_false(rbt_wire_can_filter(0, 0));
+    assert_true(rbt_wire_can_filter(free_bytes, 1));
+    assert_false(rbt_wire_can_filter(free_bytes + 256, (free_bytes + 256) / 256));
+    assert_true(rbt_wire_can_filter(free_bytes + 256, (free_bytes + 256) / 256 + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -705,6 +749,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bombs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_truncation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_filtered, set_up, tear_down),
+        cmocka_unit_test(test_filtered_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

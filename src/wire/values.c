@@ -151,6 +151,21 @@ bool rbt_wire_rows_has_zeros(const struct rbt_wire_rows *rows)
     return element_count > 0 && estimate_sparse(rows, element_count) < PAYS;
 }
 
+bool rbt_wire_can_filter(uint64_t plain_bytes, uint64_t bytes)
+{
+    RBT_ASSERT(plain_bytes <= RBT_FRAME_BODY_MAX);
+    return bytes > 0 && bytes < plain_bytes &&
+           (plain_bytes <= RBT_WIRE_FILTERED_FREE || plain_bytes / RBT_WIRE_EXPANSION_MAX < bytes);
+}
+
+void rbt_wire_rows_gather(const struct rbt_wire_rows *rows, size_t element_count, void *to)
+{
+    RBT_ASSERT(rows->values != NULL);
+    RBT_ASSERT(to != NULL || element_count == 0);
+    struct source source = {.rows = rows};
+    take(&source, element_count, to);
+}
+
 /* Appends the elements of one word that are not zero; room for all of them. Returns their bits. */
 static uint64_t skip_zeros_4(const char *from, size_t count, char **to)
 {
@@ -270,6 +285,12 @@ size_t rbt_values_put(char *to, const struct rbt_wire_rows *rows, size_t element
 {
     RBT_ASSERT(rows->element_size == 4 || rows->element_size == 8);
     const size_t bytes = element_count * rows->element_size;
+    if (rows->packed != NULL) {
+        RBT_ASSERT(rbt_wire_can_filter(bytes, rows->packed_bytes));
+        memcpy(to, rows->packed, rows->packed_bytes);
+        *form = RBT_VALUES_FILTERED;
+        return rows->packed_bytes;
+    }
     struct source source = {.rows = rows};
     double sparse = 1.0;
     bool is_there = false;
@@ -374,6 +395,9 @@ rbt_status rbt_values_check(const struct rbt_wire_view *view)
     case RBT_VALUES_ZSTD:
         is_well = packed_holds(view);
         break;
+    case RBT_VALUES_FILTERED:
+        is_well = rbt_wire_can_filter(view->element_count * view->element_size, view->value_bytes);
+        break;
     }
     return is_well ? RBT_OK : wrong("in a wrong number of bytes");
 }
@@ -432,6 +456,8 @@ rbt_status rbt_values_get(const struct rbt_wire_view *view, void *values)
         }
         break;
     }
+    case RBT_VALUES_FILTERED:
+        return wrong("that were filtered, of a table that has no filters here");
     }
     return RBT_OK;
 }

@@ -1,4 +1,5 @@
 /* wire/values.h - the values of rows as bytes: as they are, without their zeros, or compressed.
+ * Those that filters have made smaller are only carried.
  *
  * For wire/rows.c. Values are opaque elements of 4 or 8 bytes; a zero is an element without a bit,
  * so -0.0 is none. Pure functions, except that zstd takes memory while it works. Threads: any. */

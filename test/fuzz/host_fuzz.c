@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/rng.h"
 #include "core/shard_event.h"
+#include "filter/chain.h"
 #include "server/host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,8 +45,10 @@ struct talk {
     bool cuts_ranges;     /* of its updates */
     const char *rule;     /* of table 2; or "" */
     const char *priority; /* of table 0 and 2; or "" */
-    uint64_t heard;       /* bytes */
-    size_t bytes;         /* of the message */
+    const char *filter;   /* the same */
+    rbt_chain *chains[TABLES];
+    uint64_t heard; /* bytes */
+    size_t bytes;   /* of the message */
 };
 
 static _Alignas(8) char message[ROOM];
@@ -53,6 +56,7 @@ static uint64_t keys[KEYS_MAX];
 static uint64_t values[KEYS_MAX * 4];
 static uint32_t offsets[KEYS_MAX + 1];
 static uint32_t elements[KEYS_MAX * 4];
+static char packed[4 * KEYS_MAX * 64];
 
 static uint64_t below(struct talk *talk, uint64_t bound)
 {
@@ -95,6 +99,9 @@ static struct rbt_wire_table draw_table(struct talk *talk, uint32_t number)
     if (number % 2 == 0 && talk->priority[0] != '\0') {
         (void)snprintf(table.priority, sizeof table.priority, "%s", talk->priority); /* the same */
         table.bandwidth = below(talk, 4) == 0 ? 0 : UINT64_C(1) << 40;
+    }
+    if (number % 2 == 0) {
+        (void)snprintf(table.filter, sizeof table.filter, "%s", talk->filter); /* the same */
     }
     const char *rule = number == 2 ? talk->rule : "";
     (void)snprintf(table.rule, sizeof table.rule, "%s", rule); /* the same */
@@ -157,6 +164,26 @@ static struct rbt_wire_rows draw_rows(struct talk *talk, uint32_t table, bool ha
     return rows;
 }
 
+/* Makes of rows what the table's filters would make of them, or something like it. */
+static void filter_rows(struct talk *talk, struct rbt_wire_rows *rows)
+{
+    rbt_chain *chain = talk->chains[rows->table];
+    const size_t count = rbt_wire_rows_elements(rows);
+    if (chain == NULL || count == 0 || below(talk, 4) == 0) {
+        return;
+    }
+    const size_t bound = rbt_chain_bound(chain, count);
+    const struct rbt_chain_elements all = {.count = count, .values = values};
+    RBT_ASSERT(3 * bound <= sizeof packed);
+    rows->packed_bytes = rbt_chain_put(chain, &all, packed, packed + bound);
+    if (rbt_wire_can_filter(count * rows->element_size, rows->packed_bytes)) {
+        rows->packed = packed;
+        for (uint64_t i = below(talk, 16); i < 3; i++) {
+            packed[below(talk, rows->packed_bytes)] = (char)below(talk, 256);
+        }
+    }
+}
+
 static struct rbt_frame put_push(struct talk *talk, uint32_t who)
 {
     const uint32_t worker = who % WORKERS;
@@ -172,7 +199,8 @@ static struct rbt_frame put_push(struct talk *talk, uint32_t who)
     talk->clocks[worker] = ends ? push.clock + 1 : talk->clocks[worker];
     talk->bytes = rbt_wire_put_push(message, &push);
     for (uint32_t i = 0; i < push.batch_count; i++) {
-        const struct rbt_wire_rows rows = draw_rows(talk, (uint32_t)below(talk, TABLES - 1), true);
+        struct rbt_wire_rows rows = draw_rows(talk, (uint32_t)below(talk, TABLES - 1), true);
+        filter_rows(talk, &rows);
         talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);
     }
     const uint64_t arrived = rbt_host_news(talk->host, worker).arrived;
@@ -210,7 +238,10 @@ static struct rbt_frame put_read(struct talk *talk, uint32_t who)
                                        .is_stable = has_rule && !is_early && below(talk, 4) == 0,
                                        .stable = below(talk, 10),
                                        .is_early = is_early,
-                                       .room = (uint32_t)below(talk, 50)};
+                                       .room = (uint32_t)below(talk, 50),
+                                       .has_copy = table % 2 == 0 && talk->filter[0] != '\0' &&
+                                                   below(talk, 2) == 0,
+                                       .copy = below(talk, 10)};
     const struct rbt_wire_rows rows = draw_rows(talk, table, false);
     talk->bytes = rbt_wire_put_pull(message, &pull);
     talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);
@@ -377,6 +408,20 @@ static void begin(struct talk *talk)
     }
 }
 
+static void open_chains(struct talk *talk)
+{
+    for (uint32_t i = 0; i < TABLES; i += 2) {
+        const struct rbt_chain_options options = {.text = talk->filter,
+                                                  .direction = RBT_FILTER_PUSH,
+                                                  .table = "t",
+                                                  .width = 1 + i,
+                                                  .element_size = 4,
+                                                  .is_real = true,
+                                                  .worker_count = WORKERS};
+        RBT_ASSERT(rbt_chain_create(&options, &talk->chains[i]) == RBT_OK);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct talk talk = {.recipe = {.at = data, .left = size}};
@@ -395,6 +440,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     talk.rule = rules[below(&talk, sizeof rules / sizeof *rules)];
     static const char *const priorities[] = {"", "oldest", "random", "relative"};
     talk.priority = priorities[below(&talk, sizeof priorities / sizeof *priorities)];
+    static const char *const filters[] = {"", "changed,f16", "significant:.5,lz4", "fixed:8,zstd",
+                                          "keys,zeros,lz4"};
+    talk.filter = filters[below(&talk, sizeof filters / sizeof *filters)];
+    open_chains(&talk);
     begin(&talk);
     talk.cuts_ranges = below(&talk, 8) == 0;
     const uint64_t rate = 2 + below(&talk, 40);
@@ -416,6 +465,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (uint32_t i = 0; i < GUESTS; i++) {
         rbt_host_forget(talk.host, &talk.guests[i]);
+    }
+    for (uint32_t i = 0; i < TABLES; i++) {
+        rbt_chain_destroy(talk.chains[i]);
     }
     rbt_host_destroy(talk.host);
     RBT_ASSERT(rbt_alloc_live() == 0);

@@ -131,6 +131,11 @@ static struct rbt_wire_rows draw_rows(struct recipe *recipe)
         }
         rows.positions = positions;
     }
+    const size_t plain = rbt_wire_rows_elements(&rows) * rows.element_size;
+    if (plain > 1 && below(recipe, 4) == 0) { /* any bytes could be what filters have made */
+        rows.packed = (const char *)values;
+        rows.packed_bytes = (size_t)(1 + below(recipe, plain - 1));
+    }
     return rows;
 }
 
@@ -161,6 +166,7 @@ static size_t put_table(struct recipe *recipe, uint16_t kind)
     draw_text(recipe, table->name, sizeof table->name);
     draw_text(recipe, table->rule, sizeof table->rule);
     draw_text(recipe, table->priority, sizeof table->priority);
+    draw_text(recipe, table->filter, sizeof table->filter);
     table->bandwidth = below(recipe, 100);
     draw_text(recipe, done.text, sizeof done.text);
     return kind == RBT_FRAME_TABLE ? rbt_wire_put_table(message, table)
@@ -193,7 +199,9 @@ static size_t put_pull(struct recipe *recipe)
                                        .is_stable = below(recipe, 2) == 0,
                                        .stable = below(recipe, 100),
                                        .is_early = below(recipe, 4) == 0,
-                                       .room = (uint32_t)below(recipe, 100)};
+                                       .room = (uint32_t)below(recipe, 100),
+                                       .has_copy = below(recipe, 4) == 0,
+                                       .copy = below(recipe, 100)};
     return put_rows(recipe, rbt_wire_put_pull(message, &pull));
 }
 
@@ -204,6 +212,9 @@ static size_t put_answer(struct recipe *recipe)
                                            .is_withheld = below(recipe, 4) == 0,
                                            .has_stamp = below(recipe, 2) == 0,
                                            .stamp = below(recipe, 100),
+                                           .has_copy = below(recipe, 4) == 0,
+                                           .copy_base = below(recipe, 100),
+                                           .copy = below(recipe, 100),
                                            .applied = applied,
                                            .applied_count = (uint32_t)below(recipe, 5)};
     return put_rows(recipe, rbt_wire_put_answer(message, &answer));
@@ -315,7 +326,9 @@ static bool read_rows(struct rbt_wire_cursor *cursor)
         }
     }
     if (view.element_count <= UNPACKED_MAX) {
-        is_well &= rbt_wire_view_values(&view, values_got) == RBT_OK;
+        const bool is_read = rbt_wire_view_values(&view, values_got) == RBT_OK;
+        RBT_ASSERT(!is_read || view.value_form != RBT_VALUES_FILTERED);
+        is_well &= is_read || view.value_form == RBT_VALUES_FILTERED;
     }
     RBT_ASSERT(!view.has_base || (view.offsets == NULL && view.value_form != RBT_VALUES_NONE));
     if (view.offsets != NULL) {

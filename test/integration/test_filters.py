@@ -152,13 +152,38 @@ def test_mistakes(rubato, data, text, says):
         assert result.stderr.count("error:") == 1
 
 
-def test_processes_filter_updates_and_nothing_else_yet(rubato, data):
-    run = ["run", "--workers", "3", "--servers", "2", "--", "train", "linear", "--data",
-           data / "train.svm", *QUIET, *FIXED, "--rule", "adagrad", "--filter"]
-    for text in ["keys,zeros,lz4", "push.significant:1e-3,push.fixed:8", "skip:0.9,push.f16,zstd"]:
-        here = embedded(rubato, data, "linear", "--rule", "adagrad", "--filter", text)
-        assert summary(rubato.ok(*run, text))["digest"] == here["digest"], text
-    for text in ["changed", "fixed:8", "pull.f16", "significant:1"]:
-        result = rubato(*run, text)
-        assert result.returncode == 2
-        assert "(pull) do not work between processes yet" in result.stderr
+def processes(rubato, data, *more):
+    return summary(rubato.ok(
+        "run", "--transport", "tcp", "--workers", "3", "--servers", "2", "--", "train", "linear",
+        "--data", data / "train.svm", *QUIET, *FIXED, *more))
+
+
+@pytest.mark.parametrize("text", [
+    "keys", "lz4", "zstd", "changed", "f16", "fixed:8", "significant:1e-3", "skip:0.9,push.f16",
+    "keys,zeros,lz4", "push.significant:1e-3,push.fixed:8", "keys,significant:1e-3,fixed:8,lz4"])
+def test_processes_filter_as_one_does(rubato, data, text):
+    here = embedded(rubato, data, "linear", "--rule", "adagrad", "--filter", text)
+    far = processes(rubato, data, "--rule", "adagrad", "--filter", text)
+    assert (far["digest"], far["filter"]) == (here["digest"], text)
+
+
+@pytest.mark.parametrize("rule", ["prox", "ftrl"])
+def test_processes_with_a_penalty(rubato, data, rule):
+    more = ["--rule", rule, "--l1", "5e-3", "--filter", "keys,kkt,changed,zstd"]
+    here = embedded(rubato, data, "linear", *more)
+    assert processes(rubato, data, *more)["digest"] == here["digest"]
+
+
+def test_processes_send_less(rubato, data):
+    def weigh(text):
+        made = processes(rubato, data, "--rule", "adagrad", "--clocks-per-epoch", "8", "--epochs",
+                         "8", "--filter", text)
+        return made["bytes_sent"], made["bytes_received"]
+
+    sent, received = weigh("none")  # keys and values as they are
+    for text, most_sent, most_received in [("keys", 0.95, 1.02), ("f16", 0.8, 0.8),
+                                           ("fixed:8", 0.7, 0.7), ("keys,fixed:8", 0.55, 0.7),
+                                           ("significant:0.02", 1, 0.8)]:
+        now = weigh(text)
+        assert now[0] <= most_sent * sent, (text, now, sent, received)
+        assert now[1] <= most_received * received, (text, now, sent, received)

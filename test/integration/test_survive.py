@@ -19,7 +19,9 @@ CUTS = 100
 JOBS = {"linear": ["train", "linear", "--data", "train.svm", "--clocks-per-epoch", "4", "--epochs",
                    "200"],
         "mf": ["train", "mf", "--data", "ratings.csv", "--rank", "4", "--clocks-per-epoch", "2",
-               "--epochs", "200"]}
+               "--epochs", "200"],
+        "filtered": ["train", "linear", "--data", "train.svm", "--clocks-per-epoch", "4",
+                     "--epochs", "200", "--filter", "keys,changed,f16,lz4"]}
 MORE = ["--consistency", "bsp", "--progress", "never", "--summary", "json"]
 
 

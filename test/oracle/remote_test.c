@@ -40,6 +40,8 @@ struct scenario {
     rbt_status (*body)(struct process *process);
     const char *consistency;
     uint64_t bandwidth; /* for rows that travel early */
+    const char *filter; /* of the dense rows and the wide one; or NULL */
+    const char *pack;   /* of the others */
     rbt_worker_function work;
     sem_t gates[2];
     struct results *results;
@@ -179,14 +181,23 @@ static int teardown(void **state)
 
 static rbt_status open_tables(struct process *p)
 {
-    const struct rbt_table_options dense = {
-        .struct_size = sizeof dense, .width = WIDTH, .init = RBT_INIT_UNIFORM, .b = 1, .seed = 3};
-    const struct rbt_table_options sparse = {
-        .struct_size = sizeof sparse, .type = RBT_I64, .layout = RBT_SPARSE, .width = 1000};
-    const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
+    const struct rbt_table_options dense = {.struct_size = sizeof dense,
+                                            .width = WIDTH,
+                                            .init = RBT_INIT_UNIFORM,
+                                            .b = 1,
+                                            .seed = 3,
+                                            .filter = p->is_reader ? NULL : p->scenario->filter};
+    const struct rbt_table_options sparse = {.struct_size = sizeof sparse,
+                                             .type = RBT_I64,
+                                             .layout = RBT_SPARSE,
+                                             .width = 1000,
+                                             .filter = p->scenario->pack};
+    const struct rbt_table_options counts = {
+        .struct_size = sizeof counts, .type = RBT_I64, .filter = p->scenario->pack};
     rbt_status st = rbt_table_open(p->job, "dense", &dense, &p->dense);
     st = st != RBT_OK ? st : rbt_table_open(p->job, "sparse", &sparse, &p->sparse);
-    const struct rbt_table_options wide = {.struct_size = sizeof wide, .width = WIDE};
+    const struct rbt_table_options wide = {
+        .struct_size = sizeof wide, .width = WIDE, .filter = p->scenario->filter};
     st = st != RBT_OK ? st : rbt_table_open(p->job, "counts", &counts, &p->counts);
     st = st != RBT_OK ? st : rbt_table_open(p->job, "wide", &wide, &p->wide);
     const struct rbt_table_options touched = {
@@ -506,6 +517,39 @@ static void test_cut_bsp(void **state)
     assert_true(f->servers[0].cutter.cuts > 20);
 }
 
+/* With filters: what rounds and what leaves out what the reader has. A line that is cut takes
+ * answers with it, and with them what the shard thinks that the worker has. */
+static void compare_filtered(struct fixture *f, const char *consistency)
+{
+    f->scenario.filter = "keys,changed,f16,lz4";
+    f->scenario.pack = "zeros,zstd";
+    compare(f, consistency);
+}
+
+static void test_filtered_bsp(void **state)
+{
+    compare_filtered(*state, "bsp");
+}
+
+static void test_filtered_essp(void **state)
+{
+    compare_filtered(*state, "essp:1");
+}
+
+static void test_cut_filtered_bsp(void **state)
+{
+    struct fixture *f = *state;
+    compare_filtered(f, "bsp");
+    assert_true(f->servers[0].cutter.cuts > 20);
+}
+
+static void test_cut_filtered_essp(void **state)
+{
+    struct fixture *f = *state;
+    compare_filtered(f, "essp:1");
+    assert_true(f->servers[1].cutter.cuts > 20);
+}
+
 static void test_cut_essp(void **state)
 {
     struct fixture *f = *state;
@@ -735,6 +779,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_asp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_bsp, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_cut_essp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_filtered_bsp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_filtered_essp, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_filtered_bsp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_filtered_essp, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_cut_managed, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_cut_wide_bsp, setup_wide, teardown),
         cmocka_unit_test_setup_teardown(test_cut_wide_ssp, setup_wide, teardown),
