@@ -89,7 +89,7 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_push(rbt_set *set);
  * Rows that were not touched are not pushed. rbt_exchange() never waits. A row that has come is
  * what the shards have, and, if the table shows own updates, these and the row's deltas on top.
  * Without a bandwidth, and for sets of RBT_SET_IN_PLACE and tables that are not dense RBT_F32 that
- * add, none of these does anything. */
+ * add or have RBT_OVERLAY_PROCESS, none of these does anything. */
 RBT_API RBT_MUST_USE rbt_status rbt_set_manage(rbt_set *set);
 RBT_API void rbt_set_touch(rbt_set *set, size_t row);
 RBT_API void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count); /* the same */

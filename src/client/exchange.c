@@ -45,7 +45,6 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     const size_t room = set->worker->out.options.message_max / row_bytes + 1;
     bool has_failed = false;
     m->set = set;
-    m->row_count = rows;
     m->room_max = (uint32_t)(room < rows ? room : rows);
     m->is_touched = room_for(rows, sizeof *m->is_touched, &has_failed);
     m->touched = room_for(rows + 1, sizeof *m->touched, &has_failed);
@@ -67,6 +66,7 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
         m->stamps[i] = RBT_STAMP_NONE;
         m->aside[i] = RBT_STAMP_NONE;
     }
+    m->row_count = rows; /* from here on there are stamps to let go of */
     return rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription, &m->queue);
 }
 
@@ -331,6 +331,9 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
     }
     st = st != RBT_OK ? st : rbt_worker_append_tagged(set->worker, portion, &rows);
     rbt_worker_unlock(portion);
+    for (size_t i = 0; st != RBT_OK && i < count; i++) {
+        rbt_set_touch(set, m->chosen[i]); /* they still have to go */
+    }
     if (st != RBT_OK) {
         return st;
     }
@@ -345,7 +348,9 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
             const uint32_t shard = shard_of(m, row);
             stamp_row(m, shard, row, m->aside[row]);
             rbt_stamps_replace(portion->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
-            put_row(m, row);
+            if (!set->is_asked) { /* else see rbt_managed_pulled() */
+                put_row(m, row);
+            }
         }
     }
     set->turn += is_filtered;
@@ -610,7 +615,9 @@ static rbt_status take_best(struct rbt_managed *m, rbt_time now)
 {
     rbt_worker *worker = m->set->worker;
     bool is_there = false;
-    rbt_status st = m->is_asked ? take(m, &is_there) : RBT_OK;
+    /* What the set has asked for may be in its values already, and is not to be mixed with this. */
+    const bool may_take = m->is_asked && !m->set->is_asked;
+    rbt_status st = may_take ? take(m, &is_there) : RBT_OK;
     if (st != RBT_OK || !is_there) {
         return st;
     }
@@ -658,6 +665,27 @@ static void ask_best(rbt_worker *worker, rbt_time now)
     worker->turn = m;
 }
 
+/* After a pull: what was put aside is gone if it is not newer, and if the row is to stay, it is
+ * what stays. */
+static void drop_aside(struct rbt_managed *m)
+{
+    const rbt_set *set = m->set;
+    for (uint32_t row = 0; set->stamps != NULL && row < m->row_count; row++) {
+        if (m->aside[row] == RBT_STAMP_NONE) {
+            continue;
+        }
+        const uint32_t shard = shard_of(m, row);
+        const uint64_t pulled = set->stamps[shard];
+        const bool is_old = pulled != RBT_STAMP_NONE && m->aside[row] <= pulled;
+        if (!is_old && m->stamps[row] != RBT_STAMP_NONE) {
+            stamp_row(m, shard, row, m->aside[row]);
+        }
+        if (is_old || m->stamps[row] != RBT_STAMP_NONE) {
+            rbt_stamps_replace(set->portion->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
+        }
+    }
+}
+
 /* Rows that came early and are newer than what has been pulled stay. */
 void rbt_managed_pulled(struct rbt_managed *m)
 {
@@ -665,6 +693,7 @@ void rbt_managed_pulled(struct rbt_managed *m)
     const rbt_table *table = set->portion->table;
     size_t kept = 0;
     m->is_overtaken = true;
+    drop_aside(m);
     for (size_t i = 0; set->stamps != NULL && i < m->fresh_count; i++) {
         const uint32_t row = m->fresh[i];
         const uint32_t shard = rbt_placement_shard(table->placement, set->keys->keys[row]);
@@ -717,7 +746,7 @@ static rbt_status exchange(rbt_worker *worker, rbt_time now)
 static rbt_time next_time(const rbt_worker *worker, rbt_time now)
 {
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        if (m->is_asked) {
+        if (m->is_asked && !m->set->is_asked) {
             return now;
         }
     }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "client/exchange.h"
+#include "client/set.h"
 
 enum { ROWS = 200, WIDTH = 4, CLOCKS = 5, PIECES = 40, WORKERS = 3 };
 
@@ -144,6 +145,121 @@ static void rows_come_before_the_clock_ends(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+/* Memory runs out again and again: neither managing nor pushing a set loses anything by that. */
+static rbt_status add_without_memory(rbt_worker *worker, void *argument)
+{
+    const struct rig *rig = argument;
+    static const uint64_t keys[] = {1, 2, 3, 5};
+    rbt_set *set = NULL;
+    rbt_status st = rbt_set_create(worker, rig->table, keys, 4, RBT_SET_DELTAS, &set);
+    assert_ok(st);
+    unsigned nth = 0;
+    do {
+        rbt_alloc_fail_nth(++nth);
+        st = rbt_set_manage(set);
+        rbt_alloc_fail_nth(0);
+    } while (st == RBT_E_NOMEM);
+    assert_true(nth > 1);
+    assert_ok(st);
+    for (uint32_t row = 0; row < 4; row++) {
+        add_one(set, row);
+        rbt_set_touch(set, row);
+    }
+    nth = 0;
+    do {
+        rbt_alloc_fail_nth(++nth);
+        st = rbt_set_push(set);
+        rbt_alloc_fail_nth(0);
+    } while (st == RBT_E_NOMEM);
+    assert_true(nth > 1);
+    assert_ok(st);
+    assert_ok(rbt_clock(worker));
+    assert_ok(rbt_set_pull_within(set, 0));
+    const float *values = rbt_set_values(set);
+    for (size_t i = 0; i < (size_t)4 * WIDTH; i++) {
+        assert_float_equal(values[i], rig->has_seen ? -1 : 1, 0);
+    }
+    rbt_set_destroy(set);
+    return RBT_OK;
+}
+
+static void nothing_is_lost_without_memory(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig;
+        open_rig(&rig, i == 0 ? NULL : "sgd:lr=1", "relative", 1);
+        rig.has_seen = i != 0; /* the rule steps against gradients */
+        assert_ok(rbt_job_run(rig.job, add_without_memory, &rig));
+        rbt_job_close(rig.job);
+        assert_int_equal(rbt_alloc_live(), 0);
+    }
+}
+
+/* A row that has come early waits for the changes of an older one to become an update; but then a
+ * pull brings a newer one. */
+static rbt_status pull_while_aside(rbt_worker *worker, void *argument)
+{
+    rbt_set *set = NULL;
+    assert_ok(make_set(worker, argument, &set));
+    assert_ok(rbt_set_pull(set));
+    struct rbt_managed *m = set->managed;
+    const uint32_t row = 3;
+    const uint32_t shard =
+        rbt_placement_shard(set->portion->table->placement, set->keys->keys[row]);
+    assert_ok(rbt_stamps_reserve(set->portion->stamps, shard));
+    rbt_stamps_replace(set->portion->stamps, shard, &m->aside[row], set->stamps[shard]);
+    ((float *)m->kept)[row * WIDTH] = 99;
+    const uint64_t other = set->keys->keys[row];
+    const float gradient[WIDTH] = {1, 1, 1, 1};
+    const struct rbt_rows rows = {
+        .keys = (uint64_t *)&other, .values = (float *)gradient, .count = 1};
+    assert_ok(rbt_push(worker, set->portion->table, &rows));
+    assert_ok(rbt_clock(worker));
+    assert_ok(rbt_set_pull_within(set, 0));
+    const float *values = rbt_set_values(set);
+    assert_float_equal(values[row * WIDTH], -1, 0);
+    add_one(set, row);
+    rbt_set_touch(set, row);
+    assert_ok(rbt_set_push(set));
+    assert_float_equal(values[row * WIDTH], -1, 0);
+    assert_ok(rbt_clock(worker));
+    rbt_set_destroy(set);
+    return RBT_OK;
+}
+
+static void rows_put_aside_do_not_outlive_a_pull(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "sgd:lr=1", "relative", 1);
+    assert_ok(rbt_job_run(rig.job, pull_while_aside, &rig));
+    rbt_job_close(rig.job);
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
+/* Where a process's workers see each other's updates, rows cannot come early: which of these the
+ * shard has put into them is not known. */
+static void rows_of_a_process_do_not_travel_early(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, NULL, "relative", WORKERS);
+    const struct rbt_table_options table = {.struct_size = sizeof table,
+                                            .type = RBT_F32,
+                                            .width = WIDTH,
+                                            .overlay = RBT_OVERLAY_PROCESS};
+    assert_ok(rbt_table_open(rig.job, "shared", &table, &rig.table));
+    assert_ok(rbt_job_run(rig.job, add_pieces, &rig));
+    struct rbt_job_stats stats;
+    rbt_job_stats(rig.job, &stats);
+    assert_int_equal(stats.early_sent, 0);
+    assert_int_equal(stats.early_received, 0);
+    assert_ok(rbt_job_run(rig.job, check_sums, &rig));
+    rbt_job_close(rig.job);
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 static void counts_of_times_are_in_order(void **state)
 {
     (void)state;
@@ -166,6 +282,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_or_counts_twice),
         cmocka_unit_test(rows_come_before_the_clock_ends),
+        cmocka_unit_test(nothing_is_lost_without_memory),
+        cmocka_unit_test(rows_put_aside_do_not_outlive_a_pull),
+        cmocka_unit_test(rows_of_a_process_do_not_travel_early),
         cmocka_unit_test(counts_of_times_are_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,7 +293,8 @@ static rbt_status manage(rbt_table *table, int64_t staleness)
     const rbt_job *job = table->job;
     table->partial = o->partial;
     table->is_managed = job->bandwidth > 0 && o->layout == RBT_DENSE && o->type == RBT_F32 &&
-                        o->merge == RBT_MERGE_ADD && !o->is_synchronised;
+                        o->merge == RBT_MERGE_ADD && !o->is_synchronised &&
+                        o->overlay != RBT_OVERLAY_PROCESS; /* others' updates are not in a row */
     if (!table->is_managed) {
         return RBT_OK;
     }
