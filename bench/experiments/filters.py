@@ -32,6 +32,8 @@ LATE = "push.skip:0.5,pull.significant:0.001:1"
 CURVES = {"keys": "#7b8794", "keys,zstd": "#2a78b5", "keys,kkt": "#8e6bb0",
           "keys,kkt,zstd": "#1b9e77", "keys,kkt,changed,zstd": "#d9822b",
           "keys,kkt,changed,fixed:8,zstd": "#c0392b"}
+NAMES = {"keys,kkt,changed,zstd": "with changed",
+         "keys,kkt,changed,fixed:8,zstd": "and fixed:8"}
 
 
 @dataclass(frozen=True)
@@ -248,22 +250,23 @@ def show_bits(runs, job):
 
 
 def draw(runs, jobs):
-    rows = []
+    """What is far above the others, without a filter of values, is not shown."""
+    rows = {}
     for job in jobs:
-        row = []
-        for title, classes in (("worker to server", ("keys", "push")),
-                               ("server to worker", ("pull",))):
-            curves = [charts.Curve(chain, colour,
+        for title, classes, most in (("to servers", ("keys", "push"), 26.0),
+                                     ("to workers", ("pull",), 5.0)):
+            curves = [charts.Curve(NAMES.get(chain, chain), colour,
                                    [((part + 1) * job.passes / PARTS,
                                      100 * runs[job, chain].share(classes, part, part + 1))
                                     for part in range(PARTS)])
                       for chain, colour in CURVES.items()]
-            row.append(charts.Curves(f"{job.name}: {title}", "pass",
-                                     "% of the bytes without filter", curves, 104.0))
-        rows.append(row)
+            shown = [curve for curve in curves if curve.points[-1][1] <= most]
+            rows.setdefault(job.data, []).append(
+                charts.Curves(f"{job.name}: {title}", "pass", "% of the bytes without filter",
+                              shown, most))
     charts.write(OUT / "filters-bytes.svg",
                  "L1 logistic regression, 8 workers, 4 servers: what filters leave of keys and "
-                 "values", rows)
+                 "values", list(rows.values()))
 
 
 def draw_bits(runs, jobs):

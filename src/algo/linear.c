@@ -319,6 +319,9 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
 {
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
+    if (linear->options->bandwidth > 0) {
+        return rbt_rules_refuse_bandwidth("\"train mf\"");
+    }
     rbt_status st = rbt_rules_read(linear->options, rules);
     if (st == RBT_OK) {
         st = rbt_rules_combine(rules, &config->combine);

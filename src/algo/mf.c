@@ -565,6 +565,9 @@ static rbt_status settle_rule(struct mf *mf)
     if (st != RBT_OK) {
         return st;
     }
+    if (!rules->has_gradients && mf->options->bandwidth > 0) {
+        return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
+    }
     if (!rules->has_gradients) {
         const double lr = isnan(mf->config.lr) ? lr_default : mf->config.lr;
         mf->rate = (struct rbt_training_rate){(enum rbt_schedule)mf->config.schedule, lr,

@@ -33,6 +33,13 @@ static rbt_status check_synchronised(const struct rbt_rules *rules, rbt_rule_par
     return rbt_fail_hint(st, "Leave out --synchronise, or use --rule dynsgd.");
 }
 
+rbt_status rbt_rules_refuse_bandwidth(const char *needs)
+{
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "\"--bandwidth\" needs %s: nothing else sends rows early yet", needs);
+    return rbt_fail_hint(st, "Leave out --bandwidth; see docs/communication.md.");
+}
+
 rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_rules *rules)
 {
     const char *text = options->rule;

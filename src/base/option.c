@@ -118,12 +118,15 @@ static rbt_status refuse_time(const struct rbt_option *option, const struct sour
                     source->text);
 }
 
+static const double RATE_MAX = 1e15; /* bytes per second; no link has as much */
+
 static rbt_status refuse_rate(const struct source *source)
 {
-    return rbt_fail(RBT_E_INVALID,
-                    "%s \"%s\" needs a rate of at least 1 byte per second, such as 200Mbit or "
-                    "25MB, got \"%s\"",
-                    source->kind, source->name, source->text);
+    return rbt_fail(
+        RBT_E_INVALID,
+        "%s \"%s\" needs a rate from 1 byte to 1e15 bytes per second, such as 200Mbit or "
+        "25MB, got \"%s\"",
+        source->kind, source->name, source->text);
 }
 
 static size_t choice_count(const struct rbt_option *option)
@@ -214,7 +217,7 @@ static rbt_status store(struct place place, const struct source *source)
         *(double *)value = real;
         return RBT_OK;
     case RBT_OPTION_RATE:
-        if (!rbt_text_to_rate(source->text, &real) || real < 1) {
+        if (!rbt_text_to_rate(source->text, &real) || real < 1 || real > RATE_MAX) {
             return refuse_rate(source);
         }
         *(double *)value = real;

@@ -109,3 +109,12 @@ def test_a_hundred_cut_connections(data, tmp_path):
     assert made["clocks"] == calm["clocks"]
     assert made["objective"] < calm["objective"] * 1.2
     assert "assertion" not in said and not errors_of(said)
+
+
+@pytest.mark.parametrize("words, needs", [
+    (["linear", "--data", "x.svm"], '"train mf"'),
+    (["mf", "--data", "small.csv"], "a rule that takes gradients, such as adarev")])
+def test_it_is_refused_where_nothing_would_travel(rubato, data, words, needs):
+    result = rubato("train", *words, "--bandwidth", "5MB")
+    assert result.returncode == 2
+    assert f'"--bandwidth" needs {needs}: nothing else sends rows early yet' in result.stderr
