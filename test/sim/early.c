@@ -297,7 +297,7 @@ static uint64_t try_seed(uint64_t seed, enum mode mode)
                                             .shards = 1 + (uint32_t)rbt_rng_below(&rng, 3),
                                             .consistency = consistencies[consistency],
                                             .simulation = simulation,
-                                            .bandwidth = 1000 << rbt_rng_below(&rng, 12),
+                                            .bandwidth = UINT64_C(1000) << rbt_rng_below(&rng, 12),
                                             .priority = priorities[rbt_rng_below(&rng, 5)]};
     const struct rbt_table_options table = {.struct_size = sizeof table,
                                             .type = RBT_F32,
