@@ -1,8 +1,9 @@
 /* cli/output.c - files that are there whole or not at all.
  *
  * The check before a long run tries what the real write will do: it creates a temporary file in the
- * same directory and removes it. Asking for permissions instead would be wrong for root, for
- * read-only file systems and for full quotas. */
+ * same directory. That one has no name, where the file system knows such files, so that nothing
+ * stays if the process is killed just then; else it is removed at once. Asking for permissions
+ * instead would be wrong for root, for read-only file systems and for full quotas. */
 #include "cli/output.h"
 
 #include <errno.h>
@@ -117,6 +118,31 @@ rbt_status rbt_output_close(struct rbt_output *output)
     return st;
 }
 
+/* Whether a file without a name can be created in the directory of `path`, and the name of the real
+ * one would not be too long. */
+static bool can_create_unnamed(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    struct rbt_text_buffer directory = {0};
+    if (name[0] == '\0' || strlen(name) + strlen(".XXXXXX") > NAME_MAX) {
+        return false;
+    }
+    if (slash == NULL) {
+        rbt_text_add(&directory, ".");
+    } else {
+        rbt_text_add_bytes(&directory, path, (size_t)(slash - path) + 1);
+    }
+    const int fd = directory.has_failed
+                       ? -1
+                       : open(directory.data, O_TMPFILE | O_WRONLY | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    rbt_text_deinit(&directory);
+    if (fd >= 0) {
+        (void)close(fd); /* and with it goes the file */
+    }
+    return fd >= 0;
+}
+
 rbt_status rbt_output_check(const char *path, const char *kind)
 {
     struct stat info;
@@ -125,6 +151,9 @@ rbt_status rbt_output_check(const char *path, const char *kind)
         return errno != 0 ? rbt_fail(RBT_E_IO, "could not write %s \"%s\"", kind, path)
                           : rbt_fail(RBT_E_IO, "could not write %s \"%s\": not a regular file",
                                      kind, path);
+    }
+    if (can_create_unnamed(path)) {
+        return RBT_OK;
     }
     char *name = NULL;
     const int fd = create_beside(path, &name);
