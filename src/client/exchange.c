@@ -765,8 +765,8 @@ bool rbt_exchange_is_due(rbt_worker *worker)
            driver->ops->now(driver) >= worker->exchange_at;
 }
 
-/* A budget that the processor cannot keep up with must not hold up the work: early rows get one
- * part in sixteen of the time. */
+/* A budget that the processor cannot keep up with must not hold up the work: early rows get at most
+ * half of the time. */
 rbt_status rbt_exchange(rbt_worker *worker)
 {
     rbt_driver *driver = worker->job->driver;
