@@ -131,6 +131,15 @@ struct rbt_algo_cost {
     double ns;        /* on one core of full speed */
 };
 
+/* A format of other programs that a model can be written in (`rubato export`). */
+struct rbt_algo_export {
+    const char *name;    /* "liblinear" */
+    const char *summary; /* one line for --help */
+    /* Text to `out`, whose errors the caller looks for. Fails with RBT_E_INVALID if the format
+     * cannot hold this model. */
+    rbt_status (*write)(const struct rbt_model *model, FILE *out);
+};
+
 struct rbt_algo {
     const char *name;     /* "linear" */
     const char *summary;  /* one line for `rubato train --list` */
@@ -149,6 +158,7 @@ struct rbt_algo {
     rbt_status (*predict)(const struct rbt_model *model, const struct rbt_predict_options *options);
     rbt_status (*evaluate)(const struct rbt_model *model, const struct rbt_predict_options *options,
                            struct rbt_metrics *metrics);
+    const struct rbt_algo_export *exports; /* ends with a name of NULL; NULL: none */
 };
 
 /* All algorithms, ends with NULL. */

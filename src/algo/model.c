@@ -40,6 +40,14 @@ const char *rbt_model_kind_name(enum rbt_model_kind kind)
         return "linear";
     case RBT_MODEL_MF:
         return "mf";
+    case RBT_MODEL_LDA:
+        return "lda";
+    case RBT_MODEL_FM:
+        return "fm";
+    case RBT_MODEL_KMEANS:
+        return "kmeans";
+    case RBT_MODEL_SKETCH:
+        return "sketch";
     }
     return "unknown";
 }
@@ -316,7 +324,7 @@ static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, ui
     if (head[0] > FORMAT) {
         return rbt_fail(RBT_E_DATA, "it was written by a newer Rubato (format %u)", head[0]);
     }
-    if (head[0] != FORMAT || (head[1] != RBT_MODEL_LINEAR && head[1] != RBT_MODEL_MF) ||
+    if (head[0] != FORMAT || head[1] < RBT_MODEL_LINEAR || head[1] > RBT_MODEL_SKETCH ||
         head[2] > RBT_MODEL_SETTINGS_MAX || head[3] > RBT_MODEL_ARRAYS_MAX) {
         return damaged("its head is impossible");
     }

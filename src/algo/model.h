@@ -14,6 +14,10 @@
 enum rbt_model_kind {
     RBT_MODEL_LINEAR = 1,
     RBT_MODEL_MF = 2,
+    RBT_MODEL_LDA = 3,
+    RBT_MODEL_FM = 4,
+    RBT_MODEL_KMEANS = 5,
+    RBT_MODEL_SKETCH = 6,
 };
 
 enum { RBT_MODEL_SETTINGS_MAX = 32, RBT_MODEL_ARRAYS_MAX = 8, RBT_MODEL_NAME_MAX = 32 };
