@@ -3,9 +3,10 @@
 #include "algo/kmeans.h"
 #include "algo/linear.h"
 #include "algo/mf.h"
+#include "algo/sketch.h"
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {
-    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf, &rbt_kmeans, NULL};
+    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf, &rbt_kmeans, &rbt_sketch, NULL};
     return all;
 }
