@@ -19,9 +19,9 @@
  * d - m away; a point nearer than that to its own stays (Hamerly's bound, without its bookkeeping).
  *
  * A cluster without points, once all points are assigned, is put beside the centre of a cluster
- * with a large sum of squares, one standard deviation away in a random direction: the first empty
- * one beside the largest, the second beside the second, ... This follows from the rows alone, so
- * everybody does the same. */
+ * with a large sum of squares, a little away in a random direction, so that it gets about half of
+ * its points: the first empty one beside the largest, the second beside the second, ... This
+ * follows from the rows alone, so everybody does the same. */
 #include "algo/kmeans.h"
 
 #include <math.h>
@@ -34,12 +34,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/rng.h"
 
 enum { EPOCHS_DEFAULT = 30, BLOCK = 1024 }; /* block: points that a worker looks at together */
 enum { STREAM = 0x6b6d6e73 };               /* "kmns": whose random numbers these are */
 
+static const double split_step = 0.1; /* standard deviations: about half of the points are nearer */
 static const uint32_t no_centre = UINT32_MAX;
+static const char default_filter[] = "keys,zeros"; /* rows of centres that stay are zero */
 
 /* Measured by hand on one core of an Intel Xeon (bench/RESULTS.md): a multiplication of a search,
  * a coordinate of a look at the point's own centre, an element of the rows pulled and pushed. */
@@ -140,11 +143,11 @@ static rbt_status fill_empty(const struct kmeans *kmeans, const double *rows, fl
         const struct weight *donor = &weights[next++];
         const double n = fmax(count_of(kmeans, rows, donor->centre), 1.0);
         const double deviation = sqrt(donor->squares / (n * (double)dims));
-        const uint64_t key = (uint64_t)STREAM + c;
+        const uint64_t key = ((uint64_t)STREAM + c) ^ rbt_hash_key((uint64_t)n);
         for (size_t j = 0; j < dims; j++) {
             const double step = rbt_rng_normal_at((uint64_t)kmeans->options->seed, key, j);
             values[c * dims + j] =
-                (float)((double)values[donor->centre * dims + j] + deviation * step);
+                (float)((double)values[donor->centre * dims + j] + split_step * deviation * step);
         }
     }
     rbt_free(weights);
@@ -594,6 +597,9 @@ static void free_all(struct kmeans *kmeans)
 static rbt_status check(struct kmeans *kmeans)
 {
     const rbt_status st = rbt_rules_read(kmeans->options, &kmeans->rules);
+    if (kmeans->options->filter == NULL) {
+        memcpy(kmeans->rules.filter, default_filter, sizeof default_filter);
+    }
     if (st == RBT_OK && !kmeans->rules.is_plain) {
         return rbt_fail(RBT_E_INVALID, "k-means adds up points; it has no use for --rule %s",
                         kmeans->options->rule);

@@ -29,6 +29,8 @@ static const struct rbt_algo_cost costs[COST_COUNT] = {
     [COST_ELEMENT] = {"element", 3.0},
 };
 
+static const char default_filter[] = "keys,zeros,zstd"; /* most cells are zero or small */
+
 struct sketch {
     const struct rbt_train_options *options;
     struct rbt_sketch_shape shape;
@@ -82,6 +84,10 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     const rbt_status st = rbt_set_create(worker, sketch->cells, keys, rows, RBT_SET_DELTAS,
                                          &sketch->sets[rbt_worker_index(worker)]);
     rbt_free(keys);
+    if (st == RBT_OK) { /* so that the system finds the memory now, and not while keys come */
+        memset(rbt_set_deltas(sketch->sets[rbt_worker_index(worker)]), 0,
+               rows * RBT_SKETCH_ROW * sizeof(int64_t));
+    }
     *parameters = (uint64_t)sketch->shape.depth * sketch->shape.width;
     return st;
 }
@@ -178,6 +184,9 @@ static rbt_status check(struct sketch *sketch)
 {
     const struct rbt_train_options *options = sketch->options;
     const rbt_status st = rbt_rules_read(options, &sketch->rules);
+    if (options->filter == NULL) {
+        memcpy(sketch->rules.filter, default_filter, sizeof default_filter);
+    }
     if (st == RBT_OK && !sketch->rules.is_plain) {
         return rbt_fail(RBT_E_INVALID, "a sketch adds up counts; it has no use for --rule %s",
                         options->rule);
