@@ -236,5 +236,4 @@ static rbt_status write_csv(const struct rbt_model *model, FILE *out)
 }
 
 const struct rbt_algo_export rbt_kmeans_model_exports[] = {
-    {"csv", "A line per cluster: its number, its size, the coordinates of its centre.", write_csv},
-    {0}};
+    {"csv", "a line per cluster: its number, its size, its centre", write_csv}, {0}};

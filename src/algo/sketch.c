@@ -1,4 +1,4 @@
-/* algo/sketch.c - a CountMin sketch: how often keys occur in a stream, in little memory.
+/* algo/sketch.c - a CountMin sketch: about how often each key of a stream occurs.
  *
  * The sketch is a matrix of `depth` rows and `width` cells. An insert of a key x with a count adds
  * the count to one cell of each row, which a hash function of the row chooses; an estimate is the
@@ -264,7 +264,7 @@ static const struct rbt_option sketch_options[] = {
 
 const struct rbt_algo rbt_sketch = {
     .name = "sketch",
-    .summary = "CountMin sketch: how often keys occur in a stream, in little memory.",
+    .summary = "CountMin sketch: about how often each key of a stream occurs.",
     .examples = "  rubato train sketch --data views.txt.zst --model m.rbt\n"
                 "  rubato train sketch --data keys.txt --eval counts.txt --width 64Ki\n",
     .model_kind = RBT_MODEL_SKETCH,

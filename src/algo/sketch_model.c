@@ -363,4 +363,4 @@ static rbt_status write_csv(const struct rbt_model *model, FILE *out)
 }
 
 const struct rbt_algo_export rbt_sketch_model_exports[] = {
-    {"csv", "A line per cell that is not zero: its row, its column, its count.", write_csv}, {0}};
+    {"csv", "a line per cell that is not zero: row, column, count", write_csv}, {0}};
