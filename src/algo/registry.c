@@ -7,6 +7,7 @@
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {
-    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf, &rbt_kmeans, &rbt_sketch, NULL};
+    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf, &rbt_kmeans, &rbt_sketch,
+                                                 NULL};
     return all;
 }
