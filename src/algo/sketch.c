@@ -25,7 +25,7 @@
  * and a cell that is sent at the end of a clock. */
 enum { COST_CELL, COST_ELEMENT, COST_COUNT };
 static const struct rbt_algo_cost costs[COST_COUNT] = {
-    [COST_CELL] = {"cell", 6.0},
+    [COST_CELL] = {"cell", 5.0},
     [COST_ELEMENT] = {"element", 3.0},
 };
 
