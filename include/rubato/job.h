@@ -59,7 +59,8 @@ struct rbt_job_options {
      * ends, and are seen early unless the consistency is "bsp". Default: they do not */
     uint64_t bandwidth;
     /* Which rows go first: "oldest", "walk", "random", "magnitude", "relative" (the default), or a
-     * shared object (rubato/priority.h). */
+     * shared object (rubato/priority.h). With "sweep" all rows go round and round, whether they
+     * have changed or not: what one has without priorities, for comparison. */
     const char *priority;
 };
 

@@ -362,9 +362,10 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
 /* Takes rows from the queue, no more than `limit`. */
 static size_t choose(struct rbt_managed *m, size_t limit)
 {
+    const bool is_sweep = m->set->portion->table->priority.is_sweep;
     size_t count = 0;
     while (count < limit) {
-        const uint32_t row = rbt_queue_take(m->queue);
+        const uint32_t row = is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queue);
         if (row == RBT_QUEUE_NONE) {
             break;
         }
@@ -436,8 +437,10 @@ static size_t worth_sending(const rbt_worker *worker)
  * ones have come, but have not gone. */
 static size_t waiting_bytes(const struct rbt_managed *m)
 {
-    return (rbt_queue_count(m->queue) + m->touched_count) *
-           (m->set->portion->table->row_size + KEY_BYTES);
+    const rbt_table *table = m->set->portion->table;
+    const size_t rows =
+        table->priority.is_sweep ? m->row_count : rbt_queue_count(m->queue) + m->touched_count;
+    return rows * (table->row_size + KEY_BYTES);
 }
 
 static size_t unsent_bytes(const struct rbt_managed *m)
