@@ -60,6 +60,31 @@ static void add_times(struct rbt_json *json, const char *name, const uint64_t *c
     rbt_json_end(json, ']');
 }
 
+static void add_classes(struct rbt_json *json, const char *name, const uint64_t *bytes)
+{
+    rbt_json_begin(json, name, '{');
+    rbt_json_count(json, "clock", bytes[RBT_TRAFFIC_CLOCK]);
+    rbt_json_count(json, "read", bytes[RBT_TRAFFIC_READ]);
+    rbt_json_count(json, "early", bytes[RBT_TRAFFIC_EARLY]);
+    rbt_json_count(json, "other", bytes[RBT_TRAFFIC_OTHER]);
+    rbt_json_end(json, '}');
+}
+
+void rbt_summary_traffic(struct rbt_json *json, const struct rbt_job_stats *stats)
+{
+    add_classes(json, "sent", stats->traffic_sent);
+    add_classes(json, "received", stats->traffic_received);
+}
+
+void rbt_summary_lags(struct rbt_json *json, const struct rbt_job_stats *stats)
+{
+    rbt_json_begin(json, "lag_counts", '[');
+    for (size_t i = 0; i < RBT_LAG_COUNTS; i++) {
+        rbt_json_count(json, NULL, stats->lag_counts[i]);
+    }
+    rbt_json_end(json, ']');
+}
+
 void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stats)
 {
     if (has_filter_bytes(stats)) {
@@ -104,13 +129,10 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
                   is_simulated ? summary->simulation->wait_seconds : stats->wait_seconds);
     rbt_json_real(json, "lag_mean", stats->lag_mean);
     rbt_json_int(json, "lag_max", stats->lag_max);
-    rbt_json_begin(json, "lag_counts", '[');
-    for (size_t i = 0; i < RBT_LAG_COUNTS; i++) {
-        rbt_json_count(json, NULL, stats->lag_counts[i]);
-    }
-    rbt_json_end(json, ']');
+    rbt_summary_lags(json, stats);
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
+    rbt_summary_traffic(json, stats);
     rbt_json_count(json, "early_sent", stats->early_sent);
     rbt_json_count(json, "early_received", stats->early_received);
     rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);

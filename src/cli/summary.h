@@ -17,6 +17,12 @@ enum rbt_summary_format {
 void rbt_summary_metrics(struct rbt_json *json, const char *name,
                          const struct rbt_metrics *metrics);
 
+/* Adds bytes by what they were for, as two objects: "sent" and "received", {"clock":1,...}. */
+void rbt_summary_traffic(struct rbt_json *json, const struct rbt_job_stats *stats);
+
+/* Adds how many reads were 0, 1, ... clocks behind: "lag_counts". */
+void rbt_summary_lags(struct rbt_json *json, const struct rbt_job_stats *stats);
+
 /* Adds what went into filters and came out, if anything did: "filter_keys_in_bytes" and so on. */
 void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stats);
 

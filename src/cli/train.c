@@ -198,6 +198,9 @@ static void on_event(void *context, const struct rbt_train_event *event)
     run->last = *event;
     if (run->log_status == RBT_OK) {
         note_log(run, rbt_runlog_eval(&run->log, event));
+        if (run->simulation != NULL && run->log_status == RBT_OK) {
+            note_log(run, rbt_runlog_traffic(&run->log, run->simulation));
+        }
         rbt_progress_event(&run->progress, event);
     }
     pthread_mutex_unlock(&run->mutex);

@@ -536,9 +536,7 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
     }
     *is_there = driver->ops->take_early(driver, &m->call, 1);
     if (*is_there) {
-        const struct rbt_driver_reply *reply = &m->call.reply;
-        rbt_client_count(&m->set->worker->stats->bytes_sent, reply->bytes_sent);
-        rbt_client_count(&m->set->worker->stats->bytes_received, reply->bytes_received);
+        rbt_worker_count_reply(m->set->worker, &m->call.reply);
     }
     return *is_there ? m->call.reply.status : RBT_OK;
 }
@@ -632,7 +630,7 @@ static rbt_status take_best(struct rbt_managed *m, rbt_time now)
     const size_t bytes = rows * (m->set->portion->table->row_size + KEY_BYTES);
     pace(worker, now, bytes);
     if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
-        rbt_client_count(&worker->stats->bytes_received, bytes);
+        rbt_client_count_received(worker->stats, RBT_TRAFFIC_EARLY, bytes);
     }
     const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
     rbt_comm_sent(&worker->in, now, 0, headers + take_received(worker), RBT_COMM_EARLY);

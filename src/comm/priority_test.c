@@ -149,7 +149,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
     struct rbt_priority_policy policy = {.name = "none"};
     assert_fails(rbt_priority_find("relation", &policy), RBT_E_INVALID,
                  "there is no priority \"relation\"");
-    assert_non_null(strstr(rbt_last_hint(), "oldest, walk, random, magnitude, relative"));
+    assert_non_null(strstr(rbt_last_hint(), "oldest, walk, sweep, random, magnitude, relative"));
     assert_fails(rbt_priority_find("", &policy), RBT_E_INVALID, "there is no priority \"\"");
     assert_fails(rbt_priority_find("./none.so", &policy), RBT_E_INVALID,
                  "cannot find the priority \"./none.so\": No such file");
