@@ -34,6 +34,7 @@ static void choose_ticks(struct rbt_chart_axis *axis, size_t ticks, bool is_roun
     const double power = pow(10, floor(log10(raw)));
     const double ratio = raw / power;
     axis->step = (ratio <= 1 ? 1 : ratio <= 2 ? 2 : ratio <= 5 ? 5 : 10) * power;
+    axis->step = axis->is_whole && axis->step < 1 ? 1 : axis->step;
     if (is_rounded) {
         axis->low = floor(axis->low / axis->step + 1e-9) * axis->step;
         axis->high = ceil(axis->high / axis->step - 1e-9) * axis->step;

@@ -33,7 +33,8 @@ struct rbt_chart_axis {
     double first;
     double step;
     size_t tick_count;
-    bool is_log; /* set by whoever makes the chart; then nothing is below 0 */
+    bool is_whole; /* there are marks only at whole numbers */
+    bool is_log;   /* set by whoever makes the chart; then nothing is below 0 */
 };
 
 struct rbt_chart {

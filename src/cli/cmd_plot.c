@@ -257,7 +257,7 @@ static void label(struct rbt_chart *chart, const struct config *config, const ch
     const bool is_rate = config->show == SHOW_BANDWIDTH || config->show == SHOW_NODES;
     const char *const titles[] = {
         [SHOW_VALUES] = NULL,
-        [SHOW_BANDWIDTH] = "bandwidth, all workers of the log",
+        [SHOW_BANDWIDTH] = "bandwidth of the workers",
         [SHOW_NODES] = "bandwidth by node",
         [SHOW_LAG] = "how old reads were",
         [SHOW_ROWS] = "how often rows travelled before the clock ended",
@@ -267,6 +267,7 @@ static void label(struct rbt_chart *chart, const struct config *config, const ch
     if (config->show == SHOW_LAG) {
         chart->x.label = "clocks";
         chart->y.label = "share of the reads";
+        chart->x.is_whole = true;
     } else if (config->show == SHOW_ROWS) {
         chart->x.label = "times";
         chart->y.label = "share of the rows, at most so often";
