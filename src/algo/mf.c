@@ -21,6 +21,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/mf_export.h"
 #include "algo/mf_model.h"
 #include "algo/replica.h"
 #include "algo/training.h"
@@ -685,4 +686,5 @@ const struct rbt_algo rbt_mf = {
     .train = train,
     .predict = rbt_mf_model_predict,
     .evaluate = rbt_mf_model_evaluate,
+    .exports = rbt_mf_exports,
 };

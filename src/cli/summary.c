@@ -4,6 +4,8 @@
 #include "cli/summary.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/text.h"
@@ -97,15 +99,49 @@ void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stat
     }
 }
 
+/* How the papers abbreviate a priority; of one of your own, the name of its file. */
+static const char *abbreviate(const char *priority)
+{
+    static const char *const names[][2] = {{"random", "R"},    {"oldest", "RR"},   {"walk", "RR"},
+                                           {"magnitude", "M"}, {"relative", "RM"}, {NULL, NULL}};
+    for (size_t i = 0; names[i][0] != NULL; i++) {
+        if (strcmp(names[i][0], priority) == 0) {
+            return names[i][1];
+        }
+    }
+    const char *slash = strrchr(priority, '/');
+    return slash != NULL ? slash + 1 : priority;
+}
+
+void rbt_summary_mode(const struct rbt_summary *summary, char mode[RBT_SUMMARY_MODE_MAX])
+{
+    const struct rbt_train_options *options = summary->options;
+    const struct rbt_train_summary *train = summary->train;
+    const double rate = options->bandwidth * 8 / 1e6; /* Mbit/s */
+    if (train->stats.workers == 1) {
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "SN");
+    } else if (!(options->bandwidth > 0)) {
+        const double passes = train->epochs > 0 ? train->epochs : 1;
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "BS-%.0f", round((double)train->clocks / passes));
+    } else if (strcmp(options->priority, "sweep") == 0) {
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "sweep-%.3g", rate);
+    } else {
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "MC-%.3g-%.32s", rate, abbreviate(options->priority));
+    }
+}
+
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible)
 {
+    char mode[RBT_SUMMARY_MODE_MAX];
     const struct rbt_train_summary *train = summary->train;
     const struct rbt_job_stats *stats = &train->stats;
     const bool is_simulated = summary->simulation != NULL;
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, train->digest);
+    rbt_summary_mode(summary, mode);
     rbt_json_begin(json, name, '{');
+    rbt_json_text(json, "mode", mode);
     rbt_json_real(json, "objective", train->objective);
     rbt_json_real(json, "objective_mean5", train->objective_mean5);
     rbt_json_real(json, "objective_var5", train->objective_var5);

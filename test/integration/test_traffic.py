@@ -30,7 +30,8 @@ def made(tmp_path_factory):
     for start, words in STARTS.items():
         for mode, more in MODES.items():
             name = f"{start}-{mode}"
-            text = run.ok(*words, "mf", "--data", "ratings.csv", "--rule", "adarev", "--epochs", "6",
+            crew = ["--workers", "4"] if start == "train" else []
+            text = run.ok(*words, "mf", *crew, "--data", "ratings.csv", "--rule", "adarev", "--epochs", "6",
                           "--clocks-per-epoch", "2", *more, "--log", f"{name}.jsonl", *JSON)
             summaries[name] = json.loads(text.splitlines()[-1])
     return run, summaries
@@ -58,6 +59,15 @@ def test_classes_add_up(made, start, mode):
 
 
 @pytest.mark.parametrize("start", STARTS)
+def test_runs_have_the_papers_names(made, start):
+    """The same program in all modes: only options differ."""
+    run, summaries = made
+    assert [summaries[f"{start}-{mode}"]["mode"] for mode in MODES] == (
+        ["BS-2", "MC-400-RM", "sweep-400"])
+    assert events(run.folder / f"{start}-plain.jsonl")[-1]["summary"]["mode"] == "BS-2"
+
+
+@pytest.mark.parametrize("start", STARTS)
 def test_bytes_only_grow(made, start):
     run, _ = made
     told = evals(run, f"{start}-managed")
@@ -65,8 +75,8 @@ def test_bytes_only_grow(made, start):
         assert after["t"] >= before["t"]
         for way in ("sent", "received"):
             assert all(after[way][name] >= before[way][name] for name in after[way])
-    assert told[-1]["workers"] == (4 if start != "train" else told[0]["workers"])
-    assert told[0]["workers"] == (1 if start == "run" else told[-1]["workers"])
+    assert told[-1]["workers"] == 4
+    assert told[0]["workers"] == (1 if start == "run" else 4)
 
 
 def test_nodes_of_a_simulation_add_up(made):

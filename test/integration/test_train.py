@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-FIELDS = ["objective", "objective_mean5", "objective_var5", "eval", "seconds", "load_seconds",
+FIELDS = ["mode", "objective", "objective_mean5", "objective_var5", "eval", "seconds", "load_seconds",
           "examples", "examples_per_s", "epochs", "clocks", "updates", "seconds_per_update",
           "reads", "reads_waited", "wait_seconds", "lag_mean", "lag_max",
           "lag_counts", "bytes_sent",
