@@ -164,7 +164,7 @@ def check(claims, found, job):
 
 def cdf_of(pairs):
     rows = sum(count for _, count in pairs)
-    points, below = [], 0
+    points, below = [(max(min(pairs)[0], 0.5), 0.0)], 0
     for times, count in sorted(pairs):
         below += count
         points.append((max(times, 0.5), below / rows))

@@ -141,7 +141,6 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     snprintf(digest, sizeof digest, "%016" PRIx64, train->digest);
     rbt_summary_mode(summary, mode);
     rbt_json_begin(json, name, '{');
-    rbt_json_text(json, "mode", mode);
     rbt_json_real(json, "objective", train->objective);
     rbt_json_real(json, "objective_mean5", train->objective_mean5);
     rbt_json_real(json, "objective_var5", train->objective_var5);
@@ -178,6 +177,7 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
         add_times(json, "row_sends", stats->row_sends);
         add_times(json, "row_receipts", stats->row_receipts);
     }
+    rbt_json_text(json, "mode", mode);
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
     rbt_summary_filters(json, stats);

@@ -31,8 +31,9 @@ def made(tmp_path_factory):
         for mode, more in MODES.items():
             name = f"{start}-{mode}"
             crew = ["--workers", "4"] if start == "train" else []
-            text = run.ok(*words, "mf", *crew, "--data", "ratings.csv", "--rule", "adarev", "--epochs", "6",
-                          "--clocks-per-epoch", "2", *more, "--log", f"{name}.jsonl", *JSON)
+            text = run.ok(*words, "mf", *crew, "--data", "ratings.csv", "--rule", "adarev",
+                          "--epochs", "6", "--clocks-per-epoch", "2", *more, "--log",
+                          f"{name}.jsonl", *JSON)
             summaries[name] = json.loads(text.splitlines()[-1])
     return run, summaries
 
@@ -139,8 +140,8 @@ def test_sweeps_follow_from_the_bandwidth(made):
     budget, and in simulations the keys of requests besides."""
     run, _ = made
     rate = 40_000
-    text = run.ok("simulate", "--workers", "4", "--servers", "4", "--stragglers", "100%x10000", "--",
-                  "train", "mf", "--data", "ratings.csv", "--rule", "adarev", "--rank", "8",
+    text = run.ok("simulate", "--workers", "4", "--servers", "4", "--stragglers", "100%x10000",
+                  "--", "train", "mf", "--data", "ratings.csv", "--rule", "adarev", "--rank", "8",
                   "--epochs", "60", "--clocks-per-epoch", "1", "--consistency", "asp",
                   "--bandwidth", f"{rate}B", "--priority", "sweep", "--log", "s.jsonl", *JSON)
     summary = json.loads(text.splitlines()[-1])
