@@ -49,7 +49,7 @@ class Result:
 
 def jobs_of(options):
     data = generate("managed-ratings.data", "ratings --users 1600 --items 400 --ratings 80000")
-    jobs = [Job("generated", f"--data {data}", 0.2, 0.15, 0.8)]
+    jobs = [Job("generated", f"--data {data}", 0.2, 0.15, 0.82)]
     lens = SHARED / "ml-100k/u1.base.zst"
     if lens.exists() and not options.quick:
         jobs.append(Job("MovieLens", f"--data {lens} --format ratings", 0.1, 0.84, 0.95))
