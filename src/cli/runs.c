@@ -49,9 +49,11 @@ double rbt_runs_value(const struct rbt_run *run, size_t row, int column)
     return run->values[row * RBT_RUNS_COLUMNS_MAX + (size_t)column];
 }
 
+/* NaN for what is no number, or so large that sums and differences are none. */
 static double number_of(const json_t *value)
 {
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    const double number = json_is_number(value) ? json_number_value(value) : NAN;
+    return fabs(number) < 1e100 ? number : NAN;
 }
 
 /* Copies a text member of the object, as far as there is room. */
