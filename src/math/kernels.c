@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/assert.h"
+#include "math/nearest_set.h"
 
 #define PASTE(a, b)       a##b
 #define EXPAND(a, b)      PASTE(a, b)
@@ -384,4 +385,7 @@ const struct rbt_kernels KERNELS_OF_SUFFIX = {
     .norm2_squared = norm2_squared,
     .shrink = shrink,
     .difference = difference,
+    .nearest = RBT_NEAREST(nearest),
+    .nearest_sparse = RBT_NEAREST(sparse),
+    .distance = RBT_NEAREST(distance),
 };

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "math/loss.h"
+#include "math/nearest.h"
 
 /* The entries of a sparse vector x that are not zero; indices are all different. */
 struct rbt_sparse {
@@ -138,6 +139,9 @@ struct rbt_kernels {
     double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */
     void (*shrink)(const struct rbt_shrink *shrink, float *restrict u, size_t n);
     void (*difference)(const struct rbt_difference *difference, float *restrict deltas);
+    void (*nearest)(const struct rbt_nearest_run *run); /* nearest.h */
+    void (*nearest_sparse)(const struct rbt_nearest_sparse_run *run);
+    void (*distance)(const struct rbt_distance_run *run);
 };
 
 extern const struct rbt_kernels rbt_kernels_baseline;
