@@ -96,7 +96,8 @@ static void add_step(struct rbt_chart_curve *curve, struct stand *from, const st
     if (!isfinite(to->x) || !isfinite(to->t) || !isfinite(to->bytes)) {
         return;
     }
-    if (to->t > from->t && rate >= 0 && isfinite(rate) && (to->workers == from->workers || isnan(to->workers))) {
+    if (to->t > from->t && rate >= 0 && isfinite(rate) &&
+        (to->workers == from->workers || isnan(to->workers))) {
         add_point(curve, from->x, rate);
         add_point(curve, to->x, rate);
     } else if (!(to->t > from->t)) {
