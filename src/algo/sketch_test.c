@@ -231,6 +231,8 @@ static void wrong_lines_are_named(void **state)
         {"a\x01"
          "b\n",
          "line 1: this is not text"},
+        {"a\rb\n", "line 1: this is not text"},
+        {"a\nb 3x\n", "line 2: the count \"3x\" is not a whole number"},
         {"a 281474976710656\n", "line 1: the counts add up to 2^48 or more"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
