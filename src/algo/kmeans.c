@@ -39,13 +39,14 @@ enum { EPOCHS_DEFAULT = 30 };
 
 static const char default_filter[] = "keys,zeros"; /* rows of centres that stay are zero */
 
-/* Measured by hand on one core of an Intel Xeon (bench/RESULTS.md): a multiplication of a search,
- * a coordinate of a look at the point's own centre, an element of the rows pulled and pushed. */
+/* Measured on one core of an Intel Xeon (bench/RESULTS.md): a multiplication of a search, and a
+ * coordinate of a look at the point's own centre. An element of the rows pulled and pushed is taken
+ * to cost what it does in mf.c. */
 enum { COST_PRODUCT, COST_COORDINATE, COST_ELEMENT, COST_COUNT };
 static const struct rbt_algo_cost costs[COST_COUNT] = {
     [COST_PRODUCT] = {"product", 0.036},
-    [COST_COORDINATE] = {"coordinate", 0.15},
-    [COST_ELEMENT] = {"element", 5.0},
+    [COST_COORDINATE] = {"coordinate", 0.35},
+    [COST_ELEMENT] = {"element", 4.7},
 };
 
 static rbt_status no_memory(void)
