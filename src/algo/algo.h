@@ -121,7 +121,8 @@ struct rbt_predict_options {
     int32_t format;
     bool is_zero_based;
     int64_t label_column;
-    FILE *out; /* one value per line */
+    FILE *out;              /* one value per line */
+    bool has_probabilities; /* a line is the probabilities of all classes, where there are some */
 };
 
 /* What computing costs, as the algorithm tells it to a simulation (rbt_spend). `rubato bench cost`

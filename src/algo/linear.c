@@ -4,6 +4,9 @@
  *
  *     (1/n) sum_i loss(w'x_i + b, y_i) + l2/2 ||w||^2 + l1 ||w||_1
  *
+ * or, with softmax, over one such w and b for each class. Labels are linear_class.c's, and the
+ * formula is in loss.h; a feature's row has a weight for each class.
+ *
  * Every worker has a share of the examples and a replica of the weights of its features. In a clock
  * it pulls, runs over its next chunk of examples, and sends how far it has moved (replica.h).
  *
@@ -48,7 +51,8 @@ enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given
 static rbt_status open_tables(void *context, rbt_job *job)
 {
     struct rbt_linear_job *linear = context;
-    struct rbt_table_options weights = {.struct_size = sizeof weights, .type = RBT_F32};
+    struct rbt_table_options weights = {
+        .struct_size = sizeof weights, .type = RBT_F32, .width = (uint32_t)linear->width};
     struct rbt_table_options bias = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
@@ -80,14 +84,40 @@ static rbt_status no_memory(void)
 /* Leaves out rows that are zero, and thereby those that were only read. */
 static void drop_zeros(struct rbt_model_array *array)
 {
+    const size_t width = array->width;
     size_t kept = 0;
     for (size_t i = 0; i < array->count; i++) {
-        if (array->values[i] != 0.0F) {
+        const float *row = array->values + i * width;
+        size_t zeros = 0;
+        while (zeros < width && row[zeros] == 0.0F) {
+            zeros++;
+        }
+        if (zeros < width) {
             array->keys[kept] = array->keys[i];
-            array->values[kept++] = array->values[i];
+            memmove(array->values + width * kept++, row, width * sizeof *row);
         }
     }
     array->count = kept;
+}
+
+/* The labels of softmax. */
+static rbt_status add_classes(const struct rbt_linear_job *linear, struct rbt_model *model)
+{
+    const size_t count = linear->width;
+    uint64_t *keys = rbt_calloc(count, sizeof *keys);
+    float *values = rbt_calloc(count, sizeof *values);
+    if (keys == NULL || values == NULL) {
+        rbt_free(keys);
+        rbt_free(values);
+        return no_memory();
+    }
+    for (size_t c = 0; c < count; c++) {
+        keys[c] = c;
+        values[c] = linear->classes[c];
+    }
+    model->arrays[model->array_count++] = (struct rbt_model_array){
+        .name = "classes", .width = 1, .count = count, .keys = keys, .values = values};
+    return RBT_OK;
 }
 
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
@@ -109,7 +139,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = rbt_replica_collect(worker, linear->bias, staleness, &model->arrays[1]);
         model->array_count = st == RBT_OK ? 2 : 1;
     }
-    return st;
+    return st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
 }
 
 /* Sum of losses of the model on a share; if its features are scaled, the weights must be, too. */
@@ -117,22 +147,23 @@ static rbt_status measure_share(const struct rbt_linear_job *linear, const struc
                                 const float *scales, double *loss)
 {
     rbt_status st = RBT_OK;
-    float *weights = rbt_calloc(share->key_count, sizeof *weights);
-    float *margins = rbt_calloc(share->count, sizeof *margins);
+    const size_t width = linear->width;
+    float *weights = rbt_calloc(share->key_count * width, sizeof *weights);
+    float *margins = rbt_calloc(share->count * width, sizeof *margins);
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
         rbt_linear_model_weights(linear->model, share->keys, share->key_count, weights);
-        for (size_t j = 0; scales != NULL && j < share->key_count; j++) {
-            weights[j] /= scales[j];
+        for (size_t k = 0; scales != NULL && k < share->key_count * width; k++) {
+            weights[k] /= scales[k / width];
         }
-        rbt_linear_model_margins(share, weights, rbt_linear_model_bias(linear->model), margins);
-        *loss = 0.0;
-        for (size_t i = 0; i < share->count; i++) {
-            *loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
-                                 (double)share->labels[i])
-                         .value;
-        }
+        rbt_linear_model_margins(linear->model, share, weights, margins);
+        const struct rbt_linear_scores scores = {.loss = (enum rbt_loss)linear->config.loss,
+                                                 .width = width,
+                                                 .margins = margins,
+                                                 .labels = share->labels,
+                                                 .count = share->count};
+        *loss = rbt_linear_model_losses(&scores);
     }
     rbt_free(margins);
     rbt_free(weights);
@@ -177,9 +208,10 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
         loss += linear->workers[p].loss;
     }
     const struct rbt_kernels *kernels = rbt_choose_kernels();
+    const size_t count = weights->count * weights->width;
     *objective = loss / (double)linear->examples.count +
-                 linear->config.l2 / 2 * kernels->norm2_squared(weights->values, weights->count) +
-                 linear->config.l1 * kernels->norm1(weights->values, weights->count);
+                 linear->config.l2 / 2 * kernels->norm2_squared(weights->values, count) +
+                 linear->config.l1 * kernels->norm1(weights->values, count);
     return RBT_OK;
 }
 
@@ -203,21 +235,29 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
+    const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
+    const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
     struct rbt_data_options data = {.paths = options->data.values,
                                     .path_count = options->data.count,
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
-                                    .has_binary_label = linear->config.loss != RBT_LOSS_SQUARED};
+                                    .has_binary_label = is_binary};
     rbt_status st = rbt_examples_read(&data, &linear->examples);
     if (st == RBT_OK && linear->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
+    }
+    if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
+        st = rbt_linear_class_take(linear);
     }
     if (st == RBT_OK && options->eval.count > 0) {
         data.paths = options->eval.values;
         data.path_count = options->eval.count;
         data.label_positive = linear->examples.label_positive;
         st = rbt_examples_read(&data, &linear->eval);
+        if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
+            st = rbt_linear_model_place(linear->classes, linear->width, &linear->eval);
+        }
         if (st == RBT_OK) {
             st = rbt_share_take(&linear->eval, linear->seed, 0, 1, &linear->eval_share);
         }
@@ -231,6 +271,7 @@ static void free_data(struct rbt_linear_job *linear)
         rbt_linear_part_free(&linear->workers[p]);
     }
     rbt_free(linear->workers);
+    rbt_free(linear->classes);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
@@ -314,14 +355,37 @@ static rbt_status settle_kkt(struct rbt_linear_job *linear)
     return st;
 }
 
+/* Whether rows travel early. Scaled features are not for that: rows come as the servers have them.
+ */
+static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
+{
+    const struct rbt_linear_config *config = &linear->config;
+    const struct rbt_rules *rules = &linear->rules;
+    linear->is_managed = linear->options->bandwidth > 0;
+    if (!linear->is_managed) {
+        return RBT_OK;
+    }
+    if (!rules->has_gradients) {
+        return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
+    }
+    if (config->scale == RBT_SCALE_FEATURES) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "\"--bandwidth\" cannot be used with \"--scale features\"");
+        return rbt_fail_hint(st, "Leave out --scale, or use --scale none.");
+    }
+    if (rbt_rules_is(rules, "sgd") && isnan(config->lr) && !rbt_rules_has(rules, "lr")) {
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID, "rule \"sgd\" needs \"--lr\" when rows travel early (--bandwidth)");
+        return rbt_fail_hint(st, "Its default is for scaled features. Rule \"adarev\" needs none.");
+    }
+    return RBT_OK;
+}
+
 /* What the options say about the rule, before data is read. */
 static rbt_status settle_rule(struct rbt_linear_job *linear)
 {
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
-    if (linear->options->bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("\"train mf\"");
-    }
     rbt_status st = rbt_rules_read(linear->options, rules);
     if (st == RBT_OK) {
         st = rbt_rules_combine(rules, &config->combine);
@@ -330,8 +394,13 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
     if (st != RBT_OK) {
         return st;
     }
+    st = settle_bandwidth(linear);
+    if (st != RBT_OK) {
+        return st;
+    }
     if (config->scale == RBT_SCALE_AUTO) {
-        const bool is_scaled = !rules->has_gradients || rbt_rules_is(rules, "sgd");
+        const bool is_scaled =
+            !rules->has_gradients || (rbt_rules_is(rules, "sgd") && !linear->is_managed);
         config->scale = is_scaled ? RBT_SCALE_FEATURES : RBT_SCALE_NONE;
     }
     if (!rules->has_gradients) {
@@ -391,6 +460,9 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     if (st == RBT_OK && (linear->config.is_rebalanced || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
     }
+    if (st == RBT_OK && linear->rules.has_gradients) {
+        st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);
+    }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
         st = settle_penalty(linear, training->epochs);
@@ -411,6 +483,7 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     struct rbt_linear_job linear = {.options = options,
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
+                                    .width = 1,
                                     .worker_count = rbt_training_workers(options)};
     struct rbt_training training = {.options = options,
                                     .observer = observer,
@@ -434,7 +507,7 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     return st;
 }
 
-static const char *const losses[] = {"logistic", "hinge", "squared", NULL};
+static const char *const losses[] = {"logistic", "hinge", "squared", "softmax", NULL};
 static const char *const methods[] = {
     [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
 static const char *const scales[] = {
@@ -447,7 +520,8 @@ static const struct rbt_option linear_options[] = {
      .choices = losses,
      .value = "logistic",
      .offset = AT(loss),
-     .help = "What is minimised. logistic and hinge need two labels."},
+     .help = "What is minimised. logistic and hinge need two labels; softmax takes any number of "
+             "classes, whose labels may be any numbers; squared is for quantities."},
     {.name = "l2",
      .type = RBT_OPTION_REAL,
      .min = 0,
