@@ -45,7 +45,7 @@
 enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
 enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
 
-static rbt_status open_tables(void *context, rbt_job *job)
+rbt_status rbt_linear_open(void *context, rbt_job *job)
 {
     struct rbt_linear_job *linear = context;
     struct rbt_table_options weights = {.struct_size = sizeof weights, .type = RBT_F32};
@@ -90,8 +90,8 @@ static void drop_zeros(struct rbt_model_array *array)
     array->count = kept;
 }
 
-static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
-                          struct rbt_model *model)
+rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model)
 {
     const struct rbt_linear_job *linear = context;
     model->kind = RBT_MODEL_LINEAR;
@@ -190,16 +190,22 @@ static rbt_status evaluate(void *context, const struct rbt_model *model,
                                           metrics);
 }
 
-static const struct rbt_training_task task = {.open = open_tables,
-                                              .begin = rbt_linear_begin,
-                                              .ready = rbt_linear_ready,
-                                              .work = rbt_linear_work,
-                                              .push = rbt_linear_push,
-                                              .penalty = rbt_linear_penalty,
-                                              .end = rbt_linear_end,
-                                              .collect = collect,
-                                              .objective = objective,
-                                              .evaluate = evaluate};
+/* What the solver has, and for the rest what sgd does. */
+static struct rbt_training_task task_of(const struct rbt_linear_solver *solver)
+{
+    const struct rbt_training_task *own = &solver->task;
+    return (struct rbt_training_task){
+        .open = own->open != NULL ? own->open : rbt_linear_open,
+        .begin = own->begin != NULL ? own->begin : rbt_linear_begin,
+        .ready = own->ready != NULL ? own->ready : rbt_linear_ready,
+        .work = own->work != NULL ? own->work : rbt_linear_work,
+        .push = own->push != NULL ? own->push : rbt_linear_push,
+        .penalty = own->penalty != NULL ? own->penalty : rbt_linear_penalty,
+        .end = own->end != NULL ? own->end : rbt_linear_end,
+        .collect = own->collect != NULL ? own->collect : rbt_linear_collect,
+        .objective = objective,
+        .evaluate = evaluate};
+}
 
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
@@ -231,13 +237,12 @@ static void free_data(struct rbt_linear_job *linear)
         rbt_linear_part_free(&linear->workers[p]);
     }
     rbt_free(linear->workers);
+    rbt_free(linear->own);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
     rbt_examples_free(&linear->examples);
 }
-
-static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
 
 /* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
@@ -315,8 +320,9 @@ static rbt_status settle_kkt(struct rbt_linear_job *linear)
 }
 
 /* What the options say about the rule, before data is read. */
-static rbt_status settle_rule(struct rbt_linear_job *linear)
+static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_options *options)
 {
+    (void)options;
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
     if (linear->options->bandwidth > 0) {
@@ -383,6 +389,51 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     return rbt_rules_give(rules, "l1", config->l1 * one);
 }
 
+static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training *training)
+{
+    training->clocks_per_epoch = rbt_training_clocks(linear->options, &linear->rules);
+    linear->clocks_per_epoch = training->clocks_per_epoch;
+    const rbt_status st = settle_penalty(linear, training->epochs);
+    return st != RBT_OK ? st : settle_kkt(linear);
+}
+
+static const char *const losses[] = {"logistic", "hinge", "squared", NULL};
+
+static const struct rbt_linear_solver sgd = {
+    .name = "sgd", .epochs_default = EPOCHS_DEFAULT, .check = check_sgd, .settle = settle_sgd};
+
+/* In the order of the choices of --solver. */
+static const struct rbt_linear_solver *const solvers[] = {&sgd};
+static const char *const solver_names[] = {"sgd", NULL};
+
+rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear)
+{
+    const rbt_status st = rbt_rules_read(linear->options, &linear->rules);
+    linear->bias_rules = linear->rules;
+    linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
+    return st;
+}
+
+rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters)
+{
+    const struct rbt_train_options *options = linear->options;
+    const char *what = NULL;
+    what = options->rule != NULL ? "--rule" : what;
+    what = options->filter != NULL && !has_filters ? "--filter" : what;
+    what = options->bandwidth > 0 ? "--bandwidth" : what;
+    what = linear->config.is_rebalanced ? "--rebalance" : what;
+    return what == NULL ? RBT_OK
+                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
+                                   linear->solver->name, what);
+}
+
+rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)
+{
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot do \"--loss %s\"",
+                                   linear->solver->name, losses[linear->config.loss]);
+    return rbt_fail_hint(st, "%s", instead);
+}
+
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
                              struct rbt_train_summary *summary)
@@ -393,48 +444,47 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
-        st = settle_penalty(linear, training->epochs);
+        st = linear->solver->settle(linear, training);
     }
-    st = st != RBT_OK ? st : settle_kkt(linear);
-    return st != RBT_OK ? st : rbt_training_run(training, summary);
+    st = st != RBT_OK ? st : rbt_training_run(training, summary);
+    if (st == RBT_OK && linear->solver->summarise != NULL) {
+        linear->solver->summarise(linear, summary);
+    }
+    return st;
 }
 
 static rbt_status train(const struct rbt_train_options *options, const void *settings,
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_linear_config *config = settings;
-    if (config->solver != 0) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "solver \"%s\" is not available yet", solvers[config->solver]);
-        return rbt_fail_hint(st, "The only solver so far is \"sgd\".");
-    }
-    struct rbt_linear_job linear = {.options = options,
+    const struct rbt_linear_solver *solver = solvers[config->solver];
+    const struct rbt_training_task task = task_of(solver);
+    struct rbt_train_options own = *options; /* some solvers know better */
+    struct rbt_linear_job linear = {.solver = solver,
+                                    .options = &own,
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
                                     .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
+    struct rbt_training training = {.options = &own,
                                     .observer = observer,
                                     .task = &task,
                                     .context = &linear,
                                     .workers = linear.worker_count,
-                                    .epochs =
-                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
+                                    .epochs = options->epochs > 0 ? options->epochs
+                                                                  : solver->epochs_default,
                                     .rules = &linear.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    rbt_status st = settle_rule(&linear);
+    rbt_status st = solver->check(&linear, &own);
     if (st != RBT_OK) {
         return st;
     }
-    training.clocks_per_epoch = rbt_training_clocks(options, &linear.rules);
-    linear.clocks_per_epoch = training.clocks_per_epoch;
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
     st = linear.workers == NULL ? no_memory() : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;
 }
 
-static const char *const losses[] = {"logistic", "hinge", "squared", NULL};
 static const char *const methods[] = {
     [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
 static const char *const scales[] = {
@@ -516,7 +566,7 @@ static const struct rbt_option linear_options[] = {
      .help = "Examples whose mean makes one step."},
     {.name = "solver",
      .type = RBT_OPTION_CHOICE,
-     .choices = solvers,
+     .choices = solver_names,
      .value = "sgd",
      .offset = AT(solver),
      .help = "How it is minimised; only sgd for now."},

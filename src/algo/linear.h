@@ -18,7 +18,7 @@ struct rbt_linear_config {
     double decay;
     int32_t scale; /* features, none, auto */
     int64_t batch;
-    int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
+    int32_t solver; /* of linear.c's list */
     bool has_bias;
     int32_t combine;    /* enum rbt_combine */
     bool is_rebalanced; /* slow workers hand examples on to fast ones */
