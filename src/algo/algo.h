@@ -141,6 +141,12 @@ struct rbt_algo_export {
     rbt_status (*write)(const struct rbt_model *model, FILE *out);
 };
 
+/* What an algorithm that shares the options of another one has as a default instead of it. */
+struct rbt_algo_default {
+    const char *name;
+    const char *value;
+};
+
 struct rbt_algo {
     const char *name;     /* "linear" */
     const char *summary;  /* one line for `rubato train --list` */
@@ -148,7 +154,8 @@ struct rbt_algo {
     enum rbt_model_kind model_kind;
     const struct rbt_option *options;
     size_t option_count;
-    size_t config_size; /* of the struct that options write into */
+    const struct rbt_algo_default *defaults; /* ends with a name of NULL; NULL: none */
+    size_t config_size;                      /* of the struct that options write into */
     const struct rbt_algo_cost *costs;
     size_t cost_count;
     int64_t epochs_default; /* when --epochs is not given */

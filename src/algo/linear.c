@@ -48,7 +48,7 @@
 enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
 enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
 
-static rbt_status open_tables(void *context, rbt_job *job)
+rbt_status rbt_linear_open(void *context, rbt_job *job)
 {
     struct rbt_linear_job *linear = context;
     struct rbt_table_options weights = {
@@ -120,8 +120,8 @@ static rbt_status add_classes(const struct rbt_linear_job *linear, struct rbt_mo
     return RBT_OK;
 }
 
-static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
-                          struct rbt_model *model)
+rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model)
 {
     const struct rbt_linear_job *linear = context;
     model->kind = RBT_MODEL_LINEAR;
@@ -129,6 +129,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "l1", linear->config.l1);
     rbt_model_set(model, "l2", linear->config.l2);
     rbt_model_set(model, "label_positive", (double)linear->examples.label_positive);
+    rbt_model_set(model, "label_negative", (double)linear->examples.label_negative);
     rbt_status st = rbt_replica_collect(worker, linear->weights, staleness, &model->arrays[0]);
     if (st != RBT_OK) {
         return st;
@@ -222,16 +223,22 @@ static rbt_status evaluate(void *context, const struct rbt_model *model,
                                           metrics);
 }
 
-static const struct rbt_training_task task = {.open = open_tables,
-                                              .begin = rbt_linear_begin,
-                                              .ready = rbt_linear_ready,
-                                              .work = rbt_linear_work,
-                                              .push = rbt_linear_push,
-                                              .penalty = rbt_linear_penalty,
-                                              .end = rbt_linear_end,
-                                              .collect = collect,
-                                              .objective = objective,
-                                              .evaluate = evaluate};
+/* What the solver has, and for the rest what sgd does. */
+static struct rbt_training_task task_of(const struct rbt_linear_solver *solver)
+{
+    const struct rbt_training_task *own = &solver->task;
+    return (struct rbt_training_task){
+        .open = own->open != NULL ? own->open : rbt_linear_open,
+        .begin = own->begin != NULL ? own->begin : rbt_linear_begin,
+        .ready = own->ready != NULL ? own->ready : rbt_linear_ready,
+        .work = own->work != NULL ? own->work : rbt_linear_work,
+        .push = own->push != NULL ? own->push : rbt_linear_push,
+        .penalty = own->penalty != NULL ? own->penalty : rbt_linear_penalty,
+        .end = own->end != NULL ? own->end : rbt_linear_end,
+        .collect = own->collect != NULL ? own->collect : rbt_linear_collect,
+        .objective = objective,
+        .evaluate = evaluate};
+}
 
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
@@ -272,13 +279,12 @@ static void free_data(struct rbt_linear_job *linear)
     }
     rbt_free(linear->workers);
     rbt_free(linear->classes);
+    rbt_free(linear->own);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
     rbt_examples_free(&linear->examples);
 }
-
-static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
 
 /* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
@@ -382,8 +388,9 @@ static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
 }
 
 /* What the options say about the rule, before data is read. */
-static rbt_status settle_rule(struct rbt_linear_job *linear)
+static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_options *options)
 {
+    (void)options;
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
     rbt_status st = rbt_rules_read(linear->options, rules);
@@ -452,6 +459,51 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     return rbt_rules_give(rules, "l1", config->l1 * one);
 }
 
+static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training *training)
+{
+    training->clocks_per_epoch = rbt_training_clocks(linear->options, &linear->rules);
+    linear->clocks_per_epoch = training->clocks_per_epoch;
+    const rbt_status st = settle_penalty(linear, training->epochs);
+    return st != RBT_OK ? st : settle_kkt(linear);
+}
+
+static const char *const losses[] = {"logistic", "hinge", "squared", "softmax", NULL};
+
+static const struct rbt_linear_solver sgd = {
+    .name = "sgd", .epochs_default = EPOCHS_DEFAULT, .check = check_sgd, .settle = settle_sgd};
+
+/* In the order of the choices of --solver. */
+static const struct rbt_linear_solver *const solvers[] = {&sgd};
+static const char *const solver_names[] = {"sgd", NULL};
+
+rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear)
+{
+    const rbt_status st = rbt_rules_read(linear->options, &linear->rules);
+    linear->bias_rules = linear->rules;
+    linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
+    return st;
+}
+
+rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters)
+{
+    const struct rbt_train_options *options = linear->options;
+    const char *what = NULL;
+    what = options->rule != NULL ? "--rule" : what;
+    what = options->filter != NULL && !has_filters ? "--filter" : what;
+    what = options->bandwidth > 0 ? "--bandwidth" : what;
+    what = linear->config.is_rebalanced ? "--rebalance" : what;
+    return what == NULL ? RBT_OK
+                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
+                                   linear->solver->name, what);
+}
+
+rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)
+{
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot do \"--loss %s\"",
+                                   linear->solver->name, losses[linear->config.loss]);
+    return rbt_fail_hint(st, "%s", instead);
+}
+
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
                              struct rbt_train_summary *summary)
@@ -465,49 +517,50 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
-        st = settle_penalty(linear, training->epochs);
+        st = linear->solver->settle(linear, training);
     }
-    st = st != RBT_OK ? st : settle_kkt(linear);
-    return st != RBT_OK ? st : rbt_training_run(training, summary);
+    st = st != RBT_OK ? st : rbt_training_run(training, summary);
+    if (st == RBT_OK && linear->solver->summarise != NULL) {
+        linear->solver->summarise(linear, summary);
+    }
+    return st;
 }
 
 static rbt_status train(const struct rbt_train_options *options, const void *settings,
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_linear_config *config = settings;
-    if (config->solver != 0) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "solver \"%s\" is not available yet", solvers[config->solver]);
-        return rbt_fail_hint(st, "The only solver so far is \"sgd\".");
-    }
-    struct rbt_linear_job linear = {.options = options,
+    const struct rbt_linear_solver *solver = solvers[config->solver];
+    const struct rbt_training_task task = task_of(solver);
+    struct rbt_train_options own = *options; /* some solvers know better */
+    struct rbt_linear_job linear = {.solver = solver,
+                                    .options = &own,
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
                                     .width = 1,
                                     .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
+    struct rbt_training training = {.options = &own,
                                     .observer = observer,
                                     .task = &task,
                                     .context = &linear,
                                     .workers = linear.worker_count,
-                                    .epochs =
-                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
+                                    .epochs = options->epochs > 0 ? options->epochs
+                                                                  : solver->epochs_default,
                                     .rules = &linear.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    rbt_status st = settle_rule(&linear);
+    const bool is_refused = config->loss == RBT_LOSS_SOFTMAX && solver != &sgd;
+    rbt_status st = is_refused ? rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.")
+                               : solver->check(&linear, &own);
     if (st != RBT_OK) {
         return st;
     }
-    training.clocks_per_epoch = rbt_training_clocks(options, &linear.rules);
-    linear.clocks_per_epoch = training.clocks_per_epoch;
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
     st = linear.workers == NULL ? no_memory() : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;
 }
 
-static const char *const losses[] = {"logistic", "hinge", "squared", "softmax", NULL};
 static const char *const methods[] = {
     [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
 static const char *const scales[] = {
@@ -590,7 +643,7 @@ static const struct rbt_option linear_options[] = {
      .help = "Examples whose mean makes one step."},
     {.name = "solver",
      .type = RBT_OPTION_CHOICE,
-     .choices = solvers,
+     .choices = solver_names,
      .value = "sgd",
      .offset = AT(solver),
      .help = "How it is minimised; only sgd for now."},
@@ -616,11 +669,17 @@ static const struct rbt_option linear_options[] = {
 };
 #undef AT
 
+static const struct rbt_algo_export exports[] = {
+    {.name = "liblinear",
+     .summary = "liblinear's model file, for liblinear-predict and its bindings.",
+     .write = rbt_linear_model_export},
+    {0}};
+
 const struct rbt_algo rbt_linear = {
     .name = "linear",
-    .summary = "Logistic regression, support vector machines and linear regression.",
+    .summary = "Logistic regression, also of several classes, and linear regression.",
     .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
-                "  rubato train linear --data train.svm --loss hinge --l1 1e-5 --l2 0\n",
+                "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
     .model_kind = RBT_MODEL_LINEAR,
     .options = linear_options,
     .option_count = sizeof linear_options / sizeof linear_options[0],
@@ -631,4 +690,48 @@ const struct rbt_algo rbt_linear = {
     .train = train,
     .predict = rbt_linear_model_predict,
     .evaluate = rbt_linear_model_evaluate,
+    .exports = exports,
+};
+
+/* The same under the names that people look for. */
+static const struct rbt_algo_default svm_defaults[] = {{"loss", "hinge"}, {0}};
+static const struct rbt_algo_default lasso_defaults[] = {
+    {"loss", "squared"}, {"l1", "0.01"}, {"l2", "0"}, {0}};
+
+const struct rbt_algo rbt_svm = {
+    .name = "svm",
+    .summary = "Linear support vector machines: \"linear\" with the hinge loss.",
+    .examples = "  rubato train svm --data train.svm --eval test.svm --model m.rbt\n"
+                "  rubato train svm --data train.svm --l1 1e-5 --l2 0\n",
+    .model_kind = RBT_MODEL_LINEAR,
+    .options = linear_options,
+    .defaults = svm_defaults,
+    .option_count = sizeof linear_options / sizeof linear_options[0],
+    .config_size = sizeof(struct rbt_linear_config),
+    .costs = rbt_linear_costs,
+    .cost_count = RBT_LINEAR_COSTS,
+    .epochs_default = EPOCHS_DEFAULT,
+    .train = train,
+    .predict = rbt_linear_model_predict,
+    .evaluate = rbt_linear_model_evaluate,
+    .exports = exports,
+};
+
+const struct rbt_algo rbt_lasso = {
+    .name = "lasso",
+    .summary = "Sparse linear regression: \"linear\" with squared loss and an L1 penalty.",
+    .examples = "  rubato train lasso --data train.csv --l1 0.1 --model m.rbt\n"
+                "  rubato train lasso --data train.csv --l1 0.1 --l2 0.1   # an elastic net\n",
+    .model_kind = RBT_MODEL_LINEAR,
+    .options = linear_options,
+    .defaults = lasso_defaults,
+    .option_count = sizeof linear_options / sizeof linear_options[0],
+    .config_size = sizeof(struct rbt_linear_config),
+    .costs = rbt_linear_costs,
+    .cost_count = RBT_LINEAR_COSTS,
+    .epochs_default = EPOCHS_DEFAULT,
+    .train = train,
+    .predict = rbt_linear_model_predict,
+    .evaluate = rbt_linear_model_evaluate,
+    .exports = exports,
 };

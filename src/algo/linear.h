@@ -6,6 +6,10 @@
 
 extern const struct rbt_algo rbt_linear;
 
+/* The same with other defaults. */
+extern const struct rbt_algo rbt_svm;
+extern const struct rbt_algo rbt_lasso;
+
 /* What the options of `train linear` write into. */
 struct rbt_linear_config {
     int32_t loss; /* enum rbt_loss */
@@ -18,7 +22,7 @@ struct rbt_linear_config {
     double decay;
     int32_t scale; /* features, none, auto */
     int64_t batch;
-    int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
+    int32_t solver; /* of linear.c's list */
     bool has_bias;
     int32_t combine;    /* enum rbt_combine */
     bool is_rebalanced; /* slow workers hand examples on to fast ones */

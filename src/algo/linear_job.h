@@ -1,8 +1,10 @@
 /* algo/linear_job.h - one training of a linear model, as the files of linear.c share it.
  *
  * linear.c has the options, the tables and the end; linear_part.c a worker's part of the data;
- * linear_step.c what it does in a clock; linear_class.c the classes of softmax. Threads: a worker
- * touches its own entry of `workers`; the rest is not changed while workers run. */
+ * linear_step.c what it does in a clock; linear_class.c the classes of softmax. Those are
+ * stochastic gradient descent, "sgd"; every other solver (--solver) is a file of its own,
+ * linear_NAME.c, that replaces some of it. Threads: a worker touches its own entry of `workers`;
+ * the rest is not changed while workers run. */
 #ifndef RUBATO_ALGO_LINEAR_JOB_H
 #define RUBATO_ALGO_LINEAR_JOB_H
 
@@ -39,6 +41,7 @@ struct rbt_linear_worker {
     struct rbt_replica weights;
     struct rbt_replica bias;
     struct rbt_hand hand; /* with --rebalance */
+    void *own;            /* of a solver, from begin to end */
     double loss;          /* of the final model on this share */
 };
 
@@ -48,7 +51,25 @@ struct rbt_linear_whole {
     double *usage;          /* (key_count, RBT_USAGE_WIDTH) */
 };
 
+struct rbt_linear_job;
+
+/* A way to minimise the objective. */
+struct rbt_linear_solver {
+    const char *name;
+    int64_t epochs_default;
+    /* Before data is read: refuses options that cannot be, and fills in those that were not given.
+     * `options` is the job's own copy. */
+    rbt_status (*check)(struct rbt_linear_job *linear, struct rbt_train_options *options);
+    /* When the data is there: what follows from its size. Also the clocks of an epoch. */
+    rbt_status (*settle)(struct rbt_linear_job *linear, struct rbt_training *training);
+    /* After training, if not NULL: its own figures. */
+    void (*summarise)(const struct rbt_linear_job *linear, struct rbt_train_summary *summary);
+    /* NULL: the same as of sgd. `objective` and `evaluate` always are. */
+    struct rbt_training_task task;
+};
+
 struct rbt_linear_job {
+    const struct rbt_linear_solver *solver;
     const struct rbt_train_options *options;
     struct rbt_linear_config config; /* l2 is a number, scale and combine are not AUTO */
     struct rbt_training_rate rate;
@@ -73,9 +94,27 @@ struct rbt_linear_job {
     rbt_table *weights;
     rbt_table *bias;
     rbt_table *usage;
+    void *own;                     /* of the solver, from settle on; freed with the job */
     const struct rbt_model *model; /* being measured */
     uint32_t measured_parts;       /* by so many threads */
 };
+
+/* --- linear.c: what solvers build on
+ * --------------------------------------------------------------
+ */
+
+/* The tables of sgd; and the model that they hold. */
+rbt_status rbt_linear_open(void *context, rbt_job *job);
+rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model);
+
+/* Refuses what the solver cannot do: --rule, --filter, --bandwidth, --rebalance. And: a loss. */
+RBT_MUST_USE rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters);
+RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear,
+                                               const char *instead);
+
+/* The rules of tables without a rule. */
+RBT_MUST_USE rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear);
 
 /* --- linear_part.c: the callbacks begin, ready and end of training.h, and ------------------------
  */

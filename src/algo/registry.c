@@ -5,6 +5,6 @@
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {
-    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf, NULL};
+    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_svm, &rbt_lasso, &rbt_mf, NULL};
     return all;
 }
