@@ -700,7 +700,7 @@ static const struct rbt_algo_default lasso_defaults[] = {
 
 const struct rbt_algo rbt_svm = {
     .name = "svm",
-    .summary = "Linear support vector machines: \"linear\" with the hinge loss.",
+    .summary = "Support vector machines: \"linear\" with the hinge loss.",
     .examples = "  rubato train svm --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train svm --data train.svm --l1 1e-5 --l2 0\n",
     .model_kind = RBT_MODEL_LINEAR,
@@ -719,7 +719,7 @@ const struct rbt_algo rbt_svm = {
 
 const struct rbt_algo rbt_lasso = {
     .name = "lasso",
-    .summary = "Sparse linear regression: \"linear\" with squared loss and an L1 penalty.",
+    .summary = "Sparse linear regression: \"linear\" with an L1 penalty.",
     .examples = "  rubato train lasso --data train.csv --l1 0.1 --model m.rbt\n"
                 "  rubato train lasso --data train.csv --l1 0.1 --l2 0.1   # an elastic net\n",
     .model_kind = RBT_MODEL_LINEAR,
