@@ -677,7 +677,7 @@ static const struct rbt_algo_export exports[] = {
 
 const struct rbt_algo rbt_linear = {
     .name = "linear",
-    .summary = "Logistic regression, also of several classes, and linear regression.",
+    .summary = "Logistic regression, of two classes or more; linear regression.",
     .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
     .model_kind = RBT_MODEL_LINEAR,

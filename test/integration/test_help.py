@@ -6,8 +6,8 @@ import pytest
 
 from conftest import GOLDEN
 
-COMMANDS = [[], ["train"], ["train", "linear"], ["train", "lasso"], ["train", "mf"], ["simulate"], ["run"],
-            ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["gen"],
+COMMANDS = [[], ["train"], ["train", "linear"], ["train", "lasso"], ["train", "mf"], ["simulate"],
+            ["run"], ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["gen"],
             ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["plot"], ["bench"],
             ["bench", "ps"], ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
 
