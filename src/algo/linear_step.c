@@ -17,8 +17,8 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
     [RBT_LINEAR_WEIGHT] = {"weight", 16.0},
 };
 
-/* After so many examples rows may travel early. */
-enum { EXCHANGE_EXAMPLES = 32 };
+/* After so much work rows may travel early; it should be worth asking whether they can. */
+static const double exchange_ns = 1000.0;
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -258,17 +258,22 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
     return loss;
 }
 
-/* The time that examples take; a row of several numbers costs less than as many rows. */
-static void spend(const struct rbt_linear_job *linear, rbt_worker *worker, struct range range,
-                  size_t weight_count)
+/* The time that examples take, in ns; a row of several numbers costs less than as many rows. */
+static double cost_of(const struct rbt_linear_job *linear, const struct rbt_share *share,
+                      struct range range)
 {
-    const struct rbt_share *share = &linear->workers[rbt_worker_index(worker)].share;
     const double row = (3.0 + (double)linear->width) / 4.0;
     const double nonzeros = (double)(share->offsets[range.end] - share->offsets[range.first]);
-    rbt_spend(worker,
-              1e-9 * (rbt_linear_costs[RBT_LINEAR_NONZERO].ns * row * nonzeros +
-                      rbt_linear_costs[RBT_LINEAR_EXAMPLE].ns * (double)(range.end - range.first) +
-                      rbt_linear_costs[RBT_LINEAR_WEIGHT].ns * row * (double)weight_count));
+    return rbt_linear_costs[RBT_LINEAR_NONZERO].ns * row * nonzeros +
+           rbt_linear_costs[RBT_LINEAR_EXAMPLE].ns * (double)(range.end - range.first);
+}
+
+/* The same for copies of weights that are pulled and pushed. */
+static double cost_of_weights(const struct rbt_linear_job *linear,
+                              const struct rbt_linear_worker *w)
+{
+    const double row = (3.0 + (double)linear->width) / 4.0;
+    return rbt_linear_costs[RBT_LINEAR_WEIGHT].ns * row * (double)w->weights.count;
 }
 
 /* Says which rows the examples have given a gradient. If these are many, that is about all rows. */
@@ -295,11 +300,14 @@ static rbt_status gather_managed(const struct rbt_linear_job *linear, rbt_worker
     rbt_status st = RBT_OK;
     struct range piece = range;
     size_t touched = range.first; /* the examples before it */
+    const double all = cost_of(linear, &w->share, range);
+    const double pieces = fmax(1.0, all / exchange_ns);
+    const size_t stride = (size_t)((double)(range.end - range.first) / pieces) + 1;
     for (; st == RBT_OK && piece.first < range.end; piece.first = piece.end) {
         const size_t left = range.end - piece.first;
-        piece.end = piece.first + (left < EXCHANGE_EXAMPLES ? left : EXCHANGE_EXAMPLES);
+        piece.end = piece.first + (left < stride ? left : stride);
         *sum += gather(linear, w, piece);
-        spend(linear, worker, piece, 0);
+        rbt_spend(worker, 1e-9 * cost_of(linear, &w->share, piece));
         if (rbt_exchange_is_due(worker)) {
             touch(w, (struct range){touched, piece.end});
             touched = piece.end;
@@ -329,8 +337,8 @@ static rbt_status pass(const struct rbt_linear_job *linear, rbt_worker *worker, 
         *loss += gather(linear, w, range);
         complete_gradient(linear, w);
     }
-    const struct range counted = linear->is_managed ? (struct range){0, 0} : range;
-    spend(linear, worker, counted, w->weights.count);
+    const double examples = linear->is_managed ? 0.0 : cost_of(linear, &w->share, range);
+    rbt_spend(worker, 1e-9 * (examples + cost_of_weights(linear, w)));
     return st;
 }
 
