@@ -36,6 +36,7 @@
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
+#include "algo/linear_solvers.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -43,12 +44,14 @@
 #include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
-enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
 
 rbt_status rbt_linear_open(void *context, rbt_job *job)
 {
     struct rbt_linear_job *linear = context;
-    struct rbt_table_options weights = {.struct_size = sizeof weights, .type = RBT_F32};
+    struct rbt_table_options weights = {.struct_size = sizeof weights,
+                                        .type = RBT_F32,
+                                        .width = linear->row_width,
+                                        .consistency = linear->consistency};
     struct rbt_table_options bias = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
@@ -75,6 +78,15 @@ rbt_status rbt_linear_open(void *context, rbt_job *job)
 static rbt_status no_memory(void)
 {
     return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
+}
+
+/* Of rows that have more than the weight, leaves the weight. */
+static void take_first(struct rbt_model_array *array)
+{
+    for (size_t i = 0; i < array->count; i++) {
+        array->values[i] = array->values[i * array->width];
+    }
+    array->width = 1;
 }
 
 /* Leaves out rows that are zero, and thereby those that were only read. */
@@ -104,10 +116,12 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
         return st;
     }
     model->array_count = 1;
+    take_first(&model->arrays[0]);
     drop_zeros(&model->arrays[0]);
     if (linear->config.has_bias) {
         st = rbt_replica_collect(worker, linear->bias, staleness, &model->arrays[1]);
         model->array_count = st == RBT_OK ? 2 : 1;
+        take_first(&model->arrays[1]);
     }
     return st;
 }
@@ -367,7 +381,7 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
     const double n = (double)linear->examples.count;
-    config->l2 = isnan(config->l2) ? L2_TOTAL / n : config->l2;
+    config->l2 = isnan(config->l2) ? RBT_LINEAR_L2_TOTAL / n : config->l2;
     linear->l2 = config->l2;
     linear->gradient_factor = wants_sums(rules) ? 1.0 : (double)linear->clocks_per_epoch / n;
     if (!rules->has_gradients || !has_own_penalty(rules)) {
@@ -403,36 +417,8 @@ static const struct rbt_linear_solver sgd = {
     .name = "sgd", .epochs_default = EPOCHS_DEFAULT, .check = check_sgd, .settle = settle_sgd};
 
 /* In the order of the choices of --solver. */
-static const struct rbt_linear_solver *const solvers[] = {&sgd};
-static const char *const solver_names[] = {"sgd", NULL};
-
-rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear)
-{
-    const rbt_status st = rbt_rules_read(linear->options, &linear->rules);
-    linear->bias_rules = linear->rules;
-    linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
-    return st;
-}
-
-rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters)
-{
-    const struct rbt_train_options *options = linear->options;
-    const char *what = NULL;
-    what = options->rule != NULL ? "--rule" : what;
-    what = options->filter != NULL && !has_filters ? "--filter" : what;
-    what = options->bandwidth > 0 ? "--bandwidth" : what;
-    what = linear->config.is_rebalanced ? "--rebalance" : what;
-    return what == NULL ? RBT_OK
-                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
-                                   linear->solver->name, what);
-}
-
-rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)
-{
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot do \"--loss %s\"",
-                                   linear->solver->name, losses[linear->config.loss]);
-    return rbt_fail_hint(st, "%s", instead);
-}
+static const struct rbt_linear_solver *const solvers[] = {&sgd, &rbt_linear_dbpg};
+static const char *const solver_names[] = {"sgd", "dbpg", NULL};
 
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
@@ -475,18 +461,16 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                                     .rules = &linear.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    rbt_status st = solver->check(&linear, &own);
-    if (st != RBT_OK) {
-        return st;
-    }
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
-    st = linear.workers == NULL ? no_memory() : train_with(&linear, &training, summary);
+    rbt_status st = linear.workers == NULL ? no_memory() : solver->check(&linear, &own);
+    st = st != RBT_OK ? st : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;
 }
 
 static const char *const methods[] = {
     [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
+static const char *const blocks_by[] = {"hash", "range", NULL};
 static const char *const scales[] = {
     [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
 
@@ -569,7 +553,48 @@ static const struct rbt_option linear_options[] = {
      .choices = solver_names,
      .value = "sgd",
      .offset = AT(solver),
-     .help = "How it is minimised; only sgd for now."},
+     .help = "How it is minimised. sgd: stochastic gradient descent. dbpg: delayed block proximal "
+             "gradient, exact and with exact zeros; for --l1."},
+    {.name = "blocks",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .offset = AT(blocks),
+     .help = "dbpg: blocks that the features are dealt into, one per clock. 0 is 64, or 32 "
+             "times --delay if that is more."},
+    {.name = "blocks-by",
+     .type = RBT_OPTION_CHOICE,
+     .choices = blocks_by,
+     .value = "hash",
+     .offset = AT(blocks_by),
+     .help = "dbpg: which features make a block: hash mixes them, so that those of a block have "
+             "little to do with each other; range takes neighbours."},
+    {.name = "delay",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 60,
+     .value = "0",
+     .unit = "clocks",
+     .offset = AT(delay),
+     .help = "dbpg: how many blocks a worker may go on to before the step of one is known. This is "
+             "what --consistency is to other solvers."},
+    {.name = "kkt",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e6,
+     .value = "8",
+     .unit = "passes",
+     .offset = AT(kkt),
+     .help = "dbpg: weights that are zero and whose gradient is below --l1 are left alone, but in "
+             "every pass with a multiple of this number; 1 leaves none alone."},
+    {.name = "kkt-margin",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1,
+     .value = "0.1",
+     .offset = AT(kkt_margin),
+     .help = "dbpg: by how much it must be below, as a part of --l1."},
     {.name = "bias",
      .type = RBT_OPTION_FLAG,
      .value = "true",

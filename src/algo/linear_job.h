@@ -76,6 +76,8 @@ struct rbt_linear_job {
     struct rbt_rules bias_rules; /* of the bias, which is not regularised */
     double l1;                   /* that the worker sees to: 0 if the rule does */
     double l2;                   /* the same */
+    uint32_t row_width;          /* of weights and bias; the weight comes first; 0: 1 */
+    const char *consistency;     /* of weights and bias; NULL: the job's */
     double gradient_factor;      /* what gradients of single examples are multiplied with */
     bool is_named; /* weights that are not zero are named in every update, for the rule to shrink */
     int64_t clocks_per_epoch;
@@ -103,14 +105,6 @@ struct rbt_linear_job {
 rbt_status rbt_linear_open(void *context, rbt_job *job);
 rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
                               struct rbt_model *model);
-
-/* Refuses what the solver cannot do: --rule, --filter, --bandwidth, --rebalance. And: a loss. */
-RBT_MUST_USE rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters);
-RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear,
-                                               const char *instead);
-
-/* The rules of tables without a rule. */
-RBT_MUST_USE rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear);
 
 /* --- linear_part.c: the callbacks begin, ready and end of training.h, and ------------------------
  */
