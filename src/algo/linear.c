@@ -417,8 +417,9 @@ static const struct rbt_linear_solver sgd = {
     .name = "sgd", .epochs_default = EPOCHS_DEFAULT, .check = check_sgd, .settle = settle_sgd};
 
 /* In the order of the choices of --solver. */
-static const struct rbt_linear_solver *const solvers[] = {&sgd, &rbt_linear_dbpg};
-static const char *const solver_names[] = {"sgd", "dbpg", NULL};
+static const struct rbt_linear_solver *const solvers[] = {&sgd, &rbt_linear_dbpg,
+                                                          &rbt_linear_emso_gd, &rbt_linear_emso_cd};
+static const char *const solver_names[] = {"sgd", "dbpg", "emso-gd", "emso-cd", NULL};
 
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
@@ -595,6 +596,31 @@ static const struct rbt_option linear_options[] = {
      .value = "0.1",
      .offset = AT(kkt_margin),
      .help = "dbpg: by how much it must be below, as a part of --l1."},
+    {.name = "minibatch",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e12,
+     .value = "100k",
+     .unit = "examples",
+     .offset = AT(minibatch),
+     .help = "emso: what all workers together work on in a clock, unless --clocks-per-epoch is "
+             "given."},
+    {.name = "gamma",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "0.01",
+     .offset = AT(gamma),
+     .help = "emso: how close to the common weights a worker stays, in the objective per "
+             "example."},
+    {.name = "inner",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .offset = AT(inner),
+     .help = "emso: steps of a minibatch, or with emso-cd passes over its features. 0 is 5 steps "
+             "or 2 passes."},
     {.name = "bias",
      .type = RBT_OPTION_FLAG,
      .value = "true",

@@ -26,6 +26,9 @@ struct rbt_linear_config {
     int64_t delay;      /* of dbpg */
     int64_t kkt;        /* passes after which dbpg looks at all features, at least 1 */
     double kkt_margin;  /* share of l1 */
+    int64_t minibatch;  /* of emso */
+    double gamma;       /* of emso */
+    int64_t inner;      /* steps or passes of emso; 0: the default */
     bool is_rebalanced; /* slow workers hand examples on to fast ones */
 };
 
