@@ -417,9 +417,11 @@ static const struct rbt_linear_solver sgd = {
     .name = "sgd", .epochs_default = EPOCHS_DEFAULT, .check = check_sgd, .settle = settle_sgd};
 
 /* In the order of the choices of --solver. */
-static const struct rbt_linear_solver *const solvers[] = {&sgd, &rbt_linear_dbpg,
-                                                          &rbt_linear_emso_gd, &rbt_linear_emso_cd};
-static const char *const solver_names[] = {"sgd", "dbpg", "emso-gd", "emso-cd", NULL};
+static const struct rbt_linear_solver *const solvers[] = {
+    &sgd,           &rbt_linear_dbpg, &rbt_linear_emso_gd, &rbt_linear_emso_cd,
+    &rbt_linear_cd, &rbt_linear_lbfgs};
+static const char *const solver_names[] = {"sgd", "dbpg",  "emso-gd", "emso-cd",
+                                           "cd",  "lbfgs", NULL};
 
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
@@ -555,7 +557,9 @@ static const struct rbt_option linear_options[] = {
      .value = "sgd",
      .offset = AT(solver),
      .help = "How it is minimised. sgd: stochastic gradient descent. dbpg: delayed block proximal "
-             "gradient, exact and with exact zeros; for --l1."},
+             "gradient, exact and with exact zeros; for --l1. emso-gd, emso-cd: large minibatches, "
+             "each minimised by the workers and averaged. cd: coordinate descent, for --loss "
+             "squared. lbfgs: the classical one, for --l2."},
     {.name = "blocks",
      .type = RBT_OPTION_INT,
      .min = 0,

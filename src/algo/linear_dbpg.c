@@ -40,11 +40,12 @@
 enum { EPOCHS_DEFAULT = 50, BLOCKS_MIN = 64, BLOCKS_PER_DELAY = 32, RING = 64 };
 enum { BLOCKS_BY_HASH, BLOCKS_BY_RANGE };
 
-/* Measured with `perf stat` on one core of the machine of bench/RESULTS.md, a9a and movie reviews:
- * a nonzero of a block is read three times (reach in, gradient, reach out). */
-static const double ns_per_nonzero = 6.0;
+/* Measured as the processor time of an epoch of one worker on one core of the machine of
+ * bench/RESULTS.md, movie reviews and clicks, all weights in motion. A nonzero of a block is read
+ * up to four times: its margin moves, it comes into reach, its gradient, it leaves. */
+static const double ns_per_nonzero = 3.0;
 static const double ns_per_weight = 16.0;
-static const double ns_per_example = 20.0;
+static const double ns_per_look = 20.0; /* at an example's loss */
 
 static const uint64_t bias_key = 0;
 
@@ -78,6 +79,7 @@ struct part {
     uint8_t *has_moved; /* (count) */
     size_t moved_count;
     uint64_t nonzeros; /* read in this clock */
+    uint64_t looks;    /* at examples, in this clock */
 };
 
 static rbt_status no_memory(void)
@@ -276,15 +278,15 @@ static void free_part(struct part *part, uint32_t turns)
 static void look(const struct rbt_linear_job *linear, const struct rbt_share *share,
                  struct part *part, size_t i)
 {
-    const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
     const double y = (double)share->labels[i];
-    const double slope = rbt_loss_at(loss, part->margins[i], y).slope;
-    const double size = fabs(slope);
-    const double most = rbt_loss_curvature(loss);
-    part->slopes[i] = (float)slope;
-    part->curvatures[i] =
-        (float)(loss == RBT_LOSS_LOGISTIC ? fmin(most, fmax(size * (1.0 - size), most / 16.0))
-                                          : most);
+    if (linear->config.loss == RBT_LOSS_SQUARED) {
+        part->slopes[i] = (float)(part->margins[i] - y);
+        part->curvatures[i] = 1.0F;
+        return;
+    }
+    const double p = 1.0 / (1.0 + exp(y * part->margins[i])); /* of being wrong */
+    part->slopes[i] = (float)(-y * p);
+    part->curvatures[i] = (float)fmax(p * (1.0 - p), 1.0 / 64.0);
 }
 
 static void note_move(struct part *part, uint32_t i)
@@ -335,6 +337,7 @@ static void take_block(const struct rbt_linear_job *linear, const struct rbt_sha
         look(linear, share, part, part->moved[at]);
         part->has_moved[part->moved[at]] = 0;
     }
+    part->looks += part->moved_count;
     part->moved_count = 0;
 }
 
@@ -519,7 +522,7 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     const uint32_t index = rbt_worker_index(worker);
     const struct rbt_share *share = &linear->workers[index].share;
     struct part *part = linear->workers[index].own;
-    part->nonzeros = 0;
+    part->nonzeros = part->looks = 0;
     const rbt_status st = catch_up(linear, worker, share, part);
     if (st != RBT_OK) {
         return st;
@@ -529,7 +532,7 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     choose(linear, part, block, chunk->epoch);
     shift_reach(linear, part, block, 1.0);
     gather(linear, share, part, block);
-    size_t examples = block == dbpg->blocks ? share->count : 0;
+    part->looks += block == dbpg->blocks ? share->count : 0;
     if (chunk->index + 1 == chunk->count) {
         for (size_t i = 0; i < share->count; i++) {
             figures->loss += rbt_loss_at((enum rbt_loss)linear->config.loss, part->margins[i],
@@ -537,14 +540,14 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
                                  .value;
         }
         figures->count += share->count;
-        examples += share->count;
+        part->looks += share->count;
         if (index == 0) {
             count_inactive(linear, part, share->key_count);
         }
     }
     const size_t rows = block == dbpg->blocks ? 1 : part->firsts[block + 1] - part->firsts[block];
     rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)part->nonzeros +
-                              ns_per_weight * (double)rows + ns_per_example * (double)examples));
+                              ns_per_weight * (double)rows + ns_per_look * (double)part->looks));
     return RBT_OK;
 }
 

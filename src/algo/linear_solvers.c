@@ -27,6 +27,22 @@ rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const cha
     return rbt_fail_hint(st, "%s", instead);
 }
 
+rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,
+                            uint64_t *parameters)
+{
+    struct rbt_rows rows = {0};
+    if (rbt_worker_index(worker) != 0) {
+        return RBT_OK;
+    }
+    const rbt_status st =
+        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+    if (st == RBT_OK) {
+        *parameters = rows.count + (linear->config.has_bias ? 1 : 0);
+        rbt_rows_free(&rows);
+    }
+    return st;
+}
+
 rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,
                              const struct rbt_columns *columns, uint64_t *parameters)
 {
@@ -43,13 +59,7 @@ rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,
         w->shares[j] = (float)(mine / all[(size_t)j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT]);
     }
     rbt_free(all);
-    if (st == RBT_OK && rbt_worker_index(worker) == 0) {
-        struct rbt_rows found = {0};
-        st = rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &found);
-        *parameters = found.count + (linear->config.has_bias ? 1 : 0);
-        rbt_rows_free(&found);
-    }
-    return st;
+    return st != RBT_OK ? st : rbt_linear_count(linear, worker, parameters);
 }
 
 double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,

@@ -28,6 +28,10 @@ RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *line
 RBT_MUST_USE rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,
                                           const struct rbt_columns *columns, uint64_t *parameters);
 
+/* Worker 0 alone: how many parameters there are. */
+RBT_MUST_USE rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,
+                                         uint64_t *parameters);
+
 /* The worker's part of the penalty of these weights of its features. */
 double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
                              const float *weights);
