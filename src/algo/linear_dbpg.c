@@ -94,6 +94,7 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
 {
     struct rbt_linear_config *config = &linear->config;
     rbt_status st = rbt_linear_refuse(linear, true);
+    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
     if (st != RBT_OK) {
         return st;
     }

@@ -77,6 +77,7 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
 {
     struct rbt_linear_config *config = &linear->config;
     rbt_status st = rbt_linear_refuse(linear, false);
+    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
     if (st == RBT_OK && config->loss != RBT_LOSS_LOGISTIC && config->loss != RBT_LOSS_SQUARED) {
         st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth: logistic or squared.");
     }

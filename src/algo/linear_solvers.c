@@ -27,6 +27,16 @@ rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const cha
     return rbt_fail_hint(st, "%s", instead);
 }
 
+rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear)
+{
+    return linear->options->clocks_per_epoch == 0
+               ? RBT_OK
+               : rbt_fail(RBT_E_INVALID,
+                          "solver \"%s\" says itself how many clocks an epoch has, without "
+                          "\"--clocks-per-epoch\"",
+                          linear->solver->name);
+}
+
 rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,
                             uint64_t *parameters)
 {

@@ -23,6 +23,9 @@ RBT_MUST_USE rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, b
 RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear,
                                                const char *instead);
 
+/* Refuses --clocks-per-epoch, where a clock is something of the solver's own. */
+RBT_MUST_USE rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear);
+
 /* Fills in a worker's `shares` n_pj / n_j from everybody's usage of the features of `columns`,
  * which are all that its share has; worker 0 also stores how many parameters there are. */
 RBT_MUST_USE rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,
