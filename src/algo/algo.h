@@ -112,6 +112,7 @@ struct rbt_train_summary {
     char rule[RBT_TRAIN_RULE_MAX];     /* with the parameters that it was given; "" for none */
     char filter[RBT_TRAIN_FILTER_MAX]; /* the same */
     uint64_t digest;
+    double inactive;     /* share of the weights that a solver leaves alone at the end; 0: none */
     bool is_interrupted; /* stopped early by the observer; no model was written */
 };
 

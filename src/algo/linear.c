@@ -39,20 +39,23 @@
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
+#include "algo/linear_solvers.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "math/choose.h"
 
-enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
-enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
+enum { LR_DEFAULT = 2 };
 
 rbt_status rbt_linear_open(void *context, rbt_job *job)
 {
     struct rbt_linear_job *linear = context;
-    struct rbt_table_options weights = {
-        .struct_size = sizeof weights, .type = RBT_F32, .width = (uint32_t)linear->width};
+    const size_t width = linear->row_width != 0 ? linear->row_width : linear->width;
+    struct rbt_table_options weights = {.struct_size = sizeof weights,
+                                        .type = RBT_F32,
+                                        .width = (uint32_t)width,
+                                        .consistency = linear->consistency};
     struct rbt_table_options bias = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
@@ -79,6 +82,16 @@ rbt_status rbt_linear_open(void *context, rbt_job *job)
 static rbt_status no_memory(void)
 {
     return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
+}
+
+/* Of rows that have more than weights, leaves these. */
+static void take_first(struct rbt_model_array *array, size_t width)
+{
+    for (size_t i = 0; array->width != width && i < array->count; i++) {
+        memmove(array->values + i * width, array->values + i * array->width,
+                width * sizeof *array->values);
+    }
+    array->width = (uint32_t)width;
 }
 
 /* Leaves out rows that are zero, and thereby those that were only read. */
@@ -135,10 +148,12 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
         return st;
     }
     model->array_count = 1;
+    take_first(&model->arrays[0], linear->width);
     drop_zeros(&model->arrays[0]);
     if (linear->config.has_bias) {
         st = rbt_replica_collect(worker, linear->bias, staleness, &model->arrays[1]);
         model->array_count = st == RBT_OK ? 2 : 1;
+        take_first(&model->arrays[1], linear->width);
     }
     return st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
 }
@@ -437,7 +452,7 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
     const double n = (double)linear->examples.count;
-    config->l2 = isnan(config->l2) ? L2_TOTAL / n : config->l2;
+    config->l2 = isnan(config->l2) ? RBT_LINEAR_L2_TOTAL / n : config->l2;
     linear->l2 = config->l2;
     linear->gradient_factor = wants_sums(rules) ? 1.0 : (double)linear->clocks_per_epoch / n;
     if (!rules->has_gradients || !has_own_penalty(rules)) {
@@ -463,46 +478,20 @@ static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training 
 {
     training->clocks_per_epoch = rbt_training_clocks(linear->options, &linear->rules);
     linear->clocks_per_epoch = training->clocks_per_epoch;
-    const rbt_status st = settle_penalty(linear, training->epochs);
+    rbt_status st = settle_penalty(linear, training->epochs);
+    if (st == RBT_OK && linear->rules.has_gradients) {
+        st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);
+    }
     return st != RBT_OK ? st : settle_kkt(linear);
 }
 
-static const char *const losses[] = {"logistic", "hinge", "squared", "softmax", NULL};
-
 static const struct rbt_linear_solver sgd = {
-    .name = "sgd", .epochs_default = EPOCHS_DEFAULT, .check = check_sgd, .settle = settle_sgd};
+    .name = "sgd", .epochs_default = RBT_LINEAR_EPOCHS, .check = check_sgd, .settle = settle_sgd};
 
 /* In the order of the choices of --solver. */
-static const struct rbt_linear_solver *const solvers[] = {&sgd};
-static const char *const solver_names[] = {"sgd", NULL};
-
-rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear)
-{
-    const rbt_status st = rbt_rules_read(linear->options, &linear->rules);
-    linear->bias_rules = linear->rules;
-    linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
-    return st;
-}
-
-rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters)
-{
-    const struct rbt_train_options *options = linear->options;
-    const char *what = NULL;
-    what = options->rule != NULL ? "--rule" : what;
-    what = options->filter != NULL && !has_filters ? "--filter" : what;
-    what = options->bandwidth > 0 ? "--bandwidth" : what;
-    what = linear->config.is_rebalanced ? "--rebalance" : what;
-    return what == NULL ? RBT_OK
-                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
-                                   linear->solver->name, what);
-}
-
-rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)
-{
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot do \"--loss %s\"",
-                                   linear->solver->name, losses[linear->config.loss]);
-    return rbt_fail_hint(st, "%s", instead);
-}
+static const struct rbt_linear_solver *const solvers[] = {
+    &sgd,           &rbt_linear_dbpg, &rbt_linear_emso_gd, &rbt_linear_emso_cd,
+    &rbt_linear_cd, &rbt_linear_lbfgs};
 
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
@@ -511,9 +500,6 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     rbt_status st = read_data(linear, linear->options);
     if (st == RBT_OK && (linear->config.is_rebalanced || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
-    }
-    if (st == RBT_OK && linear->rules.has_gradients) {
-        st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
@@ -526,8 +512,8 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     return st;
 }
 
-static rbt_status train(const struct rbt_train_options *options, const void *settings,
-                        const struct rbt_observer *observer, struct rbt_train_summary *summary)
+rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
+                            const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_linear_config *config = settings;
     const struct rbt_linear_solver *solver = solvers[config->solver];
@@ -549,189 +535,13 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                                     .rules = &linear.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    const bool is_refused = config->loss == RBT_LOSS_SOFTMAX && solver != &sgd;
-    rbt_status st = is_refused ? rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.")
-                               : solver->check(&linear, &own);
-    if (st != RBT_OK) {
-        return st;
-    }
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
-    st = linear.workers == NULL ? no_memory() : train_with(&linear, &training, summary);
+    rbt_status st = linear.workers == NULL ? no_memory() : RBT_OK;
+    if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
+        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
+    }
+    st = st != RBT_OK ? st : solver->check(&linear, &own);
+    st = st != RBT_OK ? st : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;
 }
-
-static const char *const methods[] = {
-    [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
-static const char *const scales[] = {
-    [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
-
-#define AT(field) offsetof(struct rbt_linear_config, field)
-static const struct rbt_option linear_options[] = {
-    {.name = "loss",
-     .type = RBT_OPTION_CHOICE,
-     .choices = losses,
-     .value = "logistic",
-     .offset = AT(loss),
-     .help = "What is minimised. logistic and hinge need two labels; softmax takes any number of "
-             "classes, whose labels may be any numbers; squared is for quantities."},
-    {.name = "l2",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2 in the objective per example. If it is not given, 25 / number "
-             "of examples: the same prior belief about the weights whatever the size of the data."},
-    {.name = "l1",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "0",
-     .offset = AT(l1),
-     .help = "Weight of ||w||_1, which makes weights exactly zero."},
-    {.name = "l1-method",
-     .type = RBT_OPTION_CHOICE,
-     .choices = methods,
-     .value = "proximal",
-     .offset = AT(l1_method),
-     .help = "proximal moves all weights towards zero, truncate only those up to --theta."},
-    {.name = "theta",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e30,
-     .value = "1",
-     .offset = AT(theta),
-     .help = "Truncation leaves weights alone that are larger than this."},
-    {.name = "lr",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .offset = AT(lr),
-     .help = "Step size at the start: with --scale features in units that fit the data, 1 being a "
-             "full step; with --scale none as it is. By default 2; with a rule that takes "
-             "gradients it is the rule's lr, and has the rule's default."},
-    {.name = "schedule",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_schedules,
-     .value = "decay",
-     .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t)."},
-    {.name = "decay",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "4",
-     .offset = AT(decay),
-     .help = "How fast the step size falls, per pass."},
-    {.name = "scale",
-     .type = RBT_OPTION_CHOICE,
-     .choices = scales,
-     .value = "auto",
-     .offset = AT(scale),
-     .help = "features gives rare and small features larger steps and limits each step, so that "
-             "raw counts need no tuning; none is textbook gradient descent; auto is none for rules "
-             "that adapt to the gradients, and else features."},
-    {.name = "batch",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1e6,
-     .value = "1",
-     .unit = "examples",
-     .offset = AT(batch),
-     .help = "Examples whose mean makes one step."},
-    {.name = "solver",
-     .type = RBT_OPTION_CHOICE,
-     .choices = solver_names,
-     .value = "sgd",
-     .offset = AT(solver),
-     .help = "How it is minimised; only sgd for now."},
-    {.name = "bias",
-     .type = RBT_OPTION_FLAG,
-     .value = "true",
-     .offset = AT(has_bias),
-     .help = "Learn a constant that is added to every margin and is not regularised."},
-    {.name = "combine",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_combines,
-     .value = "auto",
-     .offset = AT(combine),
-     .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
-             "uses the feature, or their sum, which goes further but needs short clocks: with "
-             "four workers or more try it with --clocks-per-epoch 64. auto is the mean, and the "
-             "sum for rules that weigh moves. Not for rules that take gradients."},
-    {.name = "rebalance",
-     .type = RBT_OPTION_FLAG,
-     .offset = AT(is_rebalanced),
-     .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
-             "each clock."},
-};
-#undef AT
-
-static const struct rbt_algo_export exports[] = {
-    {.name = "liblinear",
-     .summary = "liblinear's model file, for liblinear-predict and its bindings.",
-     .write = rbt_linear_model_export},
-    {0}};
-
-const struct rbt_algo rbt_linear = {
-    .name = "linear",
-    .summary = "Logistic regression, of two classes or more; linear regression.",
-    .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
-                "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = EPOCHS_DEFAULT,
-    .train = train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
-    .exports = exports,
-};
-
-/* The same under the names that people look for. */
-static const struct rbt_algo_default svm_defaults[] = {{"loss", "hinge"}, {0}};
-static const struct rbt_algo_default lasso_defaults[] = {
-    {"loss", "squared"}, {"l1", "0.01"}, {"l2", "0"}, {0}};
-
-const struct rbt_algo rbt_svm = {
-    .name = "svm",
-    .summary = "Support vector machines: \"linear\" with the hinge loss.",
-    .examples = "  rubato train svm --data train.svm --eval test.svm --model m.rbt\n"
-                "  rubato train svm --data train.svm --l1 1e-5 --l2 0\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
-    .defaults = svm_defaults,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = EPOCHS_DEFAULT,
-    .train = train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
-    .exports = exports,
-};
-
-const struct rbt_algo rbt_lasso = {
-    .name = "lasso",
-    .summary = "Sparse linear regression: \"linear\" with an L1 penalty.",
-    .examples = "  rubato train lasso --data train.csv --l1 0.1 --model m.rbt\n"
-                "  rubato train lasso --data train.csv --l1 0.1 --l2 0.1   # an elastic net\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
-    .defaults = lasso_defaults,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = EPOCHS_DEFAULT,
-    .train = train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
-    .exports = exports,
-};

@@ -77,6 +77,8 @@ struct rbt_linear_job {
     struct rbt_rules bias_rules; /* of the bias, which is not regularised */
     double l1;                   /* that the worker sees to: 0 if the rule does */
     double l2;                   /* the same */
+    uint32_t row_width;          /* of weights and bias; the weight comes first; 0: 1 */
+    const char *consistency;     /* of weights and bias; NULL: the job's */
     double gradient_factor;      /* what gradients of single examples are multiplied with */
     bool is_managed;             /* rows travel before the clock ends */
     bool is_named; /* weights that are not zero are named in every update, for the rule to shrink */
@@ -99,22 +101,19 @@ struct rbt_linear_job {
     uint32_t measured_parts;       /* by so many threads */
 };
 
-/* --- linear.c: what solvers build on
- * --------------------------------------------------------------
+/* --- linear.c: what options and solvers build on ------------------------------------------------
  */
+
+enum { RBT_LINEAR_EPOCHS = 10 }; /* unless they are given, of sgd */
+
+/* What is in struct rbt_algo; `settings` is a struct rbt_linear_config. */
+rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
+                            const struct rbt_observer *observer, struct rbt_train_summary *summary);
 
 /* The tables of sgd; and the model that they hold. */
 rbt_status rbt_linear_open(void *context, rbt_job *job);
 rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
                               struct rbt_model *model);
-
-/* Refuses what the solver cannot do: --rule, --filter, --bandwidth, --rebalance. And: a loss. */
-RBT_MUST_USE rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters);
-RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear,
-                                               const char *instead);
-
-/* The rules of tables without a rule. */
-RBT_MUST_USE rbt_status rbt_linear_plain_rules(struct rbt_linear_job *linear);
 
 /* --- linear_part.c: the callbacks begin, ready and end of training.h, and ------------------------
  */

@@ -89,7 +89,7 @@ def test_names_are_linear_with_other_defaults(rubato, shelf):
     assert "hinge" in rubato.ok("eval", "m.rbt", "--data", shelf / "train.svm")
     other = summary(rubato.ok("train", "svm", "--loss", "logistic", *data))
     assert other["digest"] != hinge["digest"]
-    words = ["--loss", "squared", "--l1", "0.01", "--l2", "0"]
+    words = ["--loss", "squared", "--l1", "0.01", "--l2", "0", "--solver", "cd"]
     squared = summary(rubato.ok("train", "linear", *words, *data))
     lasso = summary(rubato.ok("train", "lasso", *data, "--model", "l.rbt"))
     assert lasso["digest"] == squared["digest"]
