@@ -193,19 +193,20 @@ def cdf_of(pairs):
     return points
 
 
-def draw(all_found):
+def draw(all_found, name):
+    """Two pictures of the jobs of one kind: NAME-passes.svg and NAME-rows.svg."""
     rows = []
     for job, found in all_found.items():
-        priorities = [name for name in PRIORITIES if (name, 6) in found]
+        priorities = [priority for priority in PRIORITIES if (priority, 6) in found]
         curves = [charts.Curve("BS, 1 to 8 clocks", COLOURS["BS"],
                                [(found["BS", count].traffic, found["BS", count].passes)
                                 for count in TICKS])]
-        curves += [charts.Curve(f"MC, {name}", COLOURS[name],
-                                [(found[name, times].traffic, found[name, times].passes)
-                                 for times in BUDGETS]) for name in priorities]
+        curves += [charts.Curve(f"MC, {priority}", COLOURS[priority],
+                                [(found[priority, times].traffic, found[priority, times].passes)
+                                 for times in BUDGETS]) for priority in priorities]
         passes = charts.Curves(f"{job.name}: passes", "traffic per pass, BS = 1 (log)",
                                "passes to the target", curves, found["BS", 1].passes * 1.05, True)
-        shown = [("BS", 1), ("BS", 8), ("relative", 2), ("relative", 6), ("relative", 23)]
+        shown = [("BS", 1), ("BS", 8), *((job.best, times) for times in BUDGETS[1:])]
         colours = ["#7b8794", "#2a78b5", "#d9822b", "#c0392b", "#8e5ea2"]
         progress = charts.Curves(
             f"{job.name}: progress", "passes", "objective",
@@ -213,19 +214,20 @@ def draw(all_found):
                                                  if point[1] <= 20])
              for key, colour in zip(shown, colours)], found["BS", 1].curve.points[0][2] * 1.1)
         rows.append([passes, progress])
-    charts.write(OUT / "managed-passes.svg",
+    charts.write(OUT / f"{name}-passes.svg",
                  "AdaRevision, 8 workers: smaller clocks (BS) and early rows (MC)", rows)
     rows = []
     for job, found in all_found.items():
         row = []
-        for name, title in (("row_sends", "updates sent early"), ("row_receipts", "rows received")):
+        for field, title in (("row_sends", "updates sent early"),
+                             ("row_receipts", "rows received")):
             curves = [charts.Curve(priority, COLOURS[priority],
-                                   cdf_of(found[priority, 2].curve.summary[name]))
+                                   cdf_of(found[priority, 2].curve.summary[field]))
                       for priority in PRIORITIES if (priority, 2) in found]
             row.append(charts.Curves(f"{job.name}: {title}", "times (log)", "part of the rows",
                                      curves, 1.0, True))
         rows.append(row)
-    charts.write(OUT / "managed-rows.svg", "How often rows travel early, at twice the traffic of "
+    charts.write(OUT / f"{name}-rows.svg", "How often rows travel early, at twice the traffic of "
                  "bounded staleness", rows)
 
 
@@ -240,7 +242,8 @@ def main():
     write_table("managed.csv", ["data", "mode", "passes", "seconds", "traffic"],
                 [[job.name, name_of(key), result.passes, result.seconds, result.traffic]
                  for job, found in all_found.items() for key, result in found.items()])
-    draw(all_found)
+    for name, kind in (("managed", "mf"), ("managed-classes", "linear")):
+        draw({job: found for job, found in all_found.items() if job.words.startswith(kind)}, name)
     return claims.finish("managed")
 
 
