@@ -188,7 +188,7 @@ static const struct rbt_option linear_options[] = {
 
 static const struct rbt_algo_export exports[] = {
     {.name = "liblinear",
-     .summary = "liblinear's model file, for liblinear-predict and its bindings.",
+     .summary = "liblinear's model, for its liblinear-predict",
      .write = rbt_linear_model_export},
     {0}};
 
@@ -210,7 +210,7 @@ const struct rbt_algo rbt_linear = {
     .exports = exports,
 };
 
-/* The same under the names that people look for. */
+/* The same under the names that people look for. Their models are those of "linear". */
 static const struct rbt_algo_default svm_defaults[] = {{"loss", "hinge"}, {0}};
 static const struct rbt_algo_default lasso_defaults[] = {
     {"loss", "squared"}, {"l1", "0.01"}, {"l2", "0"}, {"solver", "cd"}, {0}};
@@ -231,7 +231,6 @@ const struct rbt_algo rbt_svm = {
     .train = rbt_linear_train,
     .predict = rbt_linear_model_predict,
     .evaluate = rbt_linear_model_evaluate,
-    .exports = exports,
 };
 
 const struct rbt_algo rbt_lasso = {
@@ -250,5 +249,4 @@ const struct rbt_algo rbt_lasso = {
     .train = rbt_linear_train,
     .predict = rbt_linear_model_predict,
     .evaluate = rbt_linear_model_evaluate,
-    .exports = exports,
 };
