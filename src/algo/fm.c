@@ -18,9 +18,13 @@
  *   - frequency-adaptive regularisation: V_i is shrunk when a minibatch has the feature, which it
  *     does with the chance rho_i = 1 - (1 - n_i/n)^b, so that l2_v works as if it were l2_v rho_i.
  *
- * By default clocks are minibatches, and the servers' rules take the steps: FTRL-proximal for w
- * and b, AdaGrad for V. With a rule that takes moves, such as "add", every worker takes the same
- * steps itself, example by example, on a copy of its own, and sends how far it has moved. */
+ * Steps are FTRL-proximal for w and b and AdaGrad for V. With --rule ftrl a clock is a minibatch,
+ * and the servers' rules take them: DiFacto as it is printed. By default, or with a rule that takes
+ * moves, every worker takes the same steps itself, example by example, on a copy of its own, and
+ * sends how far it has moved (replica.h): several times faster, since a clock can be long.
+ *
+ * Defaults were chosen on MovieLens 100K (u1, rating 4 or 5 or not), a9a and generated clicks, at
+ * rank 8; see bench/RESULTS.md. */
 #include "algo/fm.h"
 
 #include <math.h>
@@ -34,10 +38,14 @@
 #include "base/thread.h"
 
 enum { EPOCHS_DEFAULT = 10 };
+enum { MOVE_CLOCKS = 4 };                                   /* in an epoch */
 enum { BATCH_MIN = 100, BATCH_MAX = 10000, BATCHES = 100 }; /* if --batch is not given */
 
 static const double init_width = 0.01;
-static const double lr_default = 0.1;
+static const double lr_default = 0.3; /* of workers that train copies of their own */
+static const double lr_v_default = 0.2;
+static const double l1_default = 1;
+static const double l2_v_default = 0.04;
 
 static rbt_status open_tables(void *context, rbt_job *job)
 {
@@ -184,10 +192,9 @@ static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *mo
         embeddings +=
             rbt_fm_shrinks(fm, n) * kernels->norm2_squared(v->values + i * v->width, v->width);
     }
-    const double seen = (double)fm->examples.count * (double)fm->epochs;
     return (fm->config.l1 * kernels->norm1(w->values, w->count) +
             fm->config.l2 / 2 * kernels->norm2_squared(w->values, w->count)) /
-               seen +
+               (double)fm->examples.count +
            fm->config.l2_v / 2 * embeddings;
 }
 
@@ -273,44 +280,58 @@ static void free_data(struct rbt_fm_job *fm)
 /* Step sizes for rules that take gradients, when nobody gives one. */
 static const struct rbt_rules_rate gradient_rates[] = {
     {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
-    {"adam", 0.005},  {"prox", 0.1},   {"sgd", 0.01},     {NULL, 0}};
+    {"adam", 0.005},  {"sgd", 0.0003}, {NULL, 0}};
 
-/* Gradients are sums over minibatches. The weights' rule may be any; that of the embeddings is the
- * same, but for rules that would make them zero. */
+/* The embeddings have AdaGrad where the weights have FTRL, which would make them zero; and else the
+ * same rule as the weights. */
+static rbt_status settle_embeddings(struct rbt_fm_job *fm)
+{
+    struct rbt_rules *own = &fm->embedding_rules;
+    rbt_status st = RBT_OK;
+    *own = fm->rules;
+    if (!rbt_rules_is(own, "ftrl")) {
+        if (!isnan(fm->config.lr_v)) {
+            rbt_rules_drop(own, "lr");
+            st = rbt_rules_give(own, "lr", fm->config.lr_v);
+        }
+        return st != RBT_OK ? st : rbt_rules_check(own, (uint32_t)fm->config.rank);
+    }
+    struct rbt_train_options options = fm->options;
+    options.rule = "adagrad";
+    st = rbt_rules_read(&options, own);
+    own->options = &fm->options;
+    st = st != RBT_OK ? st : rbt_rules_give_lr(own, fm->config.lr_v, gradient_rates);
+    st = st != RBT_OK ? st : rbt_rules_give(own, "beta", 1);
+    st = st != RBT_OK ? st : rbt_rules_give(own, "mu", fm->config.l2_v);
+    return st != RBT_OK ? st : rbt_rules_check(own, (uint32_t)fm->config.rank);
+}
+
+/* Gradients are sums over minibatches. Only FTRL knows penalties. */
 static rbt_status settle_gradients(struct rbt_fm_job *fm)
 {
     struct rbt_fm_config *config = &fm->config;
     struct rbt_rules *rules = &fm->rules;
-    struct rbt_rules *own = &fm->embedding_rules;
     const bool is_ftrl = rbt_rules_is(rules, "ftrl");
-    if (config->l1 > 0 && !is_ftrl) {
-        config->l1 = 0; /* only a default: train() has refused what was asked for */
+    if (!is_ftrl && (config->l1 > 0 || config->l2 > 0 || config->l2_v > 0)) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"%s\"", rules->text,
+                                       config->l1 > 0   ? "--l1"
+                                       : config->l2 > 0 ? "--l2"
+                                                        : "--l2-v");
+        return rbt_fail_hint(st, "Rule \"ftrl\" can, and so can \"add\".");
     }
     rbt_status st = rbt_rules_give_lr(rules, config->lr, gradient_rates);
+    config->l1 = isnan(config->l1) ? (is_ftrl ? l1_default : 0) : config->l1;
+    config->l2_v = isnan(config->l2_v) ? (is_ftrl ? l2_v_default : 0) : config->l2_v;
     if (st == RBT_OK && is_ftrl) {
-        st = rbt_rules_give(rules, "l1", config->l1);
-        st = st != RBT_OK ? st : rbt_rules_give(rules, "l2", config->l2);
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
-    config->lr = rbt_rules_number(rules, "lr", lr_default);
-    config->lr_v = isnan(config->lr_v) ? config->lr : config->lr_v;
-    *own = *rules;
-    if (is_ftrl) {
-        struct rbt_train_options options = fm->options;
-        options.rule = "adagrad";
-        st = rbt_rules_read(&options, own);
-        own->options = &fm->options;
-        st = st != RBT_OK ? st : rbt_rules_give(own, "lr", config->lr_v);
-        st = st != RBT_OK ? st : rbt_rules_give(own, "beta", 1);
-        st = st != RBT_OK ? st : rbt_rules_give(own, "mu", config->l2_v);
+        /* Its penalty stands against the sum of all gradients that it will have seen. */
+        st = rbt_rules_give(rules, "l1", config->l1 * (double)fm->epochs);
+        st = st != RBT_OK ? st : rbt_rules_give(rules, "l2", config->l2 * (double)fm->epochs);
     }
     fm->bias_rules = *rules;
     rbt_rules_drop(&fm->bias_rules, "l1");
     rbt_rules_drop(&fm->bias_rules, "l2");
     st = st != RBT_OK ? st : rbt_rules_check(rules, 1);
-    return st != RBT_OK ? st : rbt_rules_check(own, (uint32_t)config->rank);
+    return st != RBT_OK ? st : settle_embeddings(fm);
 }
 
 /* What the options say about the rule, before data is read. */
@@ -320,9 +341,6 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
     struct rbt_rules *rules = &fm->rules;
     if (fm->options.bandwidth > 0) {
         return rbt_rules_refuse_bandwidth("\"train mf\"");
-    }
-    if (fm->options.rule == NULL) {
-        fm->options.rule = "ftrl";
     }
     rbt_status st = rbt_rules_read(&fm->options, rules);
     if (st == RBT_OK) {
@@ -335,7 +353,9 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
         st = settle_gradients(fm);
     } else {
         config->lr = isnan(config->lr) ? lr_default : config->lr;
-        config->lr_v = isnan(config->lr_v) ? config->lr : config->lr_v;
+        config->lr_v = isnan(config->lr_v) ? lr_v_default : config->lr_v;
+        config->l1 = isnan(config->l1) ? l1_default : config->l1;
+        config->l2_v = isnan(config->l2_v) ? l2_v_default : config->l2_v;
         fm->embedding_rules = *rules;
         fm->bias_rules = *rules;
     }
@@ -352,7 +372,7 @@ static int64_t count_clocks(const struct rbt_fm_job *fm)
     const int64_t n = (int64_t)fm->examples.count;
     int64_t batch = fm->config.batch;
     if (batch == 0 && !fm->rules.has_gradients) {
-        return rbt_training_clocks(&fm->options, &fm->rules);
+        return MOVE_CLOCKS;
     }
     if (batch == 0) {
         batch = n / BATCHES;
@@ -383,7 +403,7 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                                     .rules = &fm.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    fm.config.min_count = config->min_count < 0 ? config->rank : config->min_count;
+    fm.config.min_count = config->min_count == 0 ? 2 * config->rank : config->min_count;
     rbt_status st = settle_rule(&fm);
     if (st != RBT_OK) {
         return st;
@@ -417,13 +437,13 @@ static const struct rbt_option fm_options[] = {
      .help = "Length of an embedding. Multiples of 8 are fastest."},
     {.name = "min-count",
      .type = RBT_OPTION_INT,
-     .min = -1,
+     .min = 0,
      .max = 1e15,
-     .value = "-1",
+     .value = "0",
      .unit = "examples",
      .offset = AT(min_count),
-     .help = "Features that occur in fewer examples have no embedding. -1 is the rank: what is "
-             "longer than its examples are many cannot be learnt."},
+     .help = "Features that occur in fewer examples have no embedding. 0 is twice the rank, 1 is "
+             "no limit."},
     {.name = "shrink-v",
      .type = RBT_OPTION_FLAG,
      .value = "true",
@@ -433,37 +453,40 @@ static const struct rbt_option fm_options[] = {
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
-     .value = "4",
+     .value = "nan",
      .offset = AT(l1),
-     .help = "What the sum of a feature's gradients must exceed before its weight is not zero."},
+     .help = "Weight of ||w||_1 against the sum of losses, which makes weights exactly zero. By "
+             "default 1: what a pass's sum of gradients must exceed."},
     {.name = "l2",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "0",
      .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2, on the same scale."},
+     .help = "Weight of ||w||^2 / 2 against the sum of losses."},
     {.name = "l2-v",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
-     .value = "1e-4",
+     .value = "nan",
      .offset = AT(l2_v),
-     .help = "Weight of ||V_i||^2 / 2 each time that a minibatch has the feature."},
+     .help = "Weight of ||V_i||^2 / 2 each time that a minibatch, or an example of a worker that "
+             "trains a copy of its own, has the feature. By default 0.04."},
     {.name = "lr",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr),
-     .help = "Step size of the weights. By default 0.1."},
+     .help = "Step size of the weights. By default 0.3; with a rule that takes gradients it "
+             "is the rule's lr, by default 0.1 of ftrl."},
     {.name = "lr-v",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr_v),
-     .help = "Step size of the embeddings. By default that of the weights."},
+     .help = "Step size of the embeddings. By default 0.2, and 0.1 with rule ftrl."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -472,7 +495,8 @@ static const struct rbt_option fm_options[] = {
      .unit = "examples",
      .offset = AT(batch),
      .help = "Examples of a clock, all workers together, unless --clocks-per-epoch is given. 0 is "
-             "a hundredth of the data, but at least 100 and at most 10000."},
+             "a quarter of the data; with a rule that takes gradients a hundredth, but at least "
+             "100 and at most 10000."},
     {.name = "bias",
      .type = RBT_OPTION_FLAG,
      .value = "true",

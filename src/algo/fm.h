@@ -10,13 +10,13 @@ extern const struct rbt_algo rbt_fm;
 struct rbt_fm_config {
     int32_t loss; /* index of the list of --loss; not an enum rbt_loss */
     int64_t rank;
-    int64_t min_count; /* -1: the rank */
+    int64_t min_count; /* 0: twice the rank */
     bool is_shrunk;    /* no embedding where the weight is zero */
-    double l1;
+    double l1;         /* NaN: the default */
     double l2;
-    double l2_v;
+    double l2_v;   /* NaN: the default */
     double lr;     /* NaN: the default */
-    double lr_v;   /* NaN: lr */
+    double lr_v;   /* NaN: the default */
     int64_t batch; /* 0: as fits the data */
     bool has_bias;
     int32_t combine; /* enum rbt_combine */

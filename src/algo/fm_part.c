@@ -111,8 +111,7 @@ static rbt_status choose_embedded(const struct rbt_fm_job *fm, struct rbt_fm_wor
     return RBT_OK;
 }
 
-/* What a worker that trains its own copy remembers. Since it sees only its share of a feature's
- * examples, that share of l1 stands against what it sees. */
+/* What a worker that trains its own copy remembers. */
 static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
 {
     const struct rbt_fm_config *config = &fm->config;
@@ -122,20 +121,15 @@ static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *
         .lr = (float)config->lr,
         .lr_v = (float)config->lr_v,
         .beta = 1.0F,
-        .l2 = (float)(config->l2 / (double)fm->worker_count),
         .l2_v = (float)config->l2_v,
         .l1 = w->l1,
         .z = rbt_calloc(w->share.key_count, sizeof *w->steps.z),
         .root = rbt_calloc(w->share.key_count, sizeof *w->steps.root),
         .squares = rbt_calloc(w->embedded_count * rank, sizeof *w->steps.squares),
         .has_bias = config->has_bias};
-    if (w->l1 == NULL || w->steps.z == NULL || w->steps.root == NULL || w->steps.squares == NULL) {
-        return no_memory();
-    }
-    for (size_t j = 0; j < w->share.key_count; j++) {
-        w->l1[j] = (float)config->l1 * w->shares[j];
-    }
-    return RBT_OK;
+    return w->l1 == NULL || w->steps.z == NULL || w->steps.root == NULL || w->steps.squares == NULL
+               ? no_memory()
+               : RBT_OK;
 }
 
 /* Moves are averaged by how many of a feature's examples each worker has. */

@@ -40,15 +40,21 @@ static float fit(const struct rbt_fm_steps *steps, float w, float l1, float z, f
     return w * ((steps->beta + root) / steps->lr + steps->l2) + copysignf(l1, w);
 }
 
-/* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
-static double follow(struct rbt_fm_worker *w, struct rbt_fm_run *run)
+/* Runs over the examples, step by step; the replicas move. Returns the sum of losses. The penalty
+ * of so many passes stands against the gradients of as many; since the worker sees only its share
+ * of a feature's examples, that share of it. */
+static double follow(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, struct rbt_fm_run *run,
+                     double passes)
 {
     struct rbt_fm_steps *steps = &w->steps;
     struct rbt_fm_steps free = *steps;
+    const float l1 = (float)(fm->config.l1 * passes);
     free.l2 = 0.0F;
     for (size_t j = 0; j < w->weights.count; j++) {
-        steps->z[j] = fit(steps, run->weights[j], steps->l1[j], steps->z[j], steps->root[j]);
+        steps->z[j] = fit(steps, run->weights[j], w->l1[j], steps->z[j], steps->root[j]);
+        w->l1[j] = l1 * w->shares[j];
     }
+    steps->l2 = (float)(fm->config.l2 * passes / (double)fm->worker_count);
     steps->bias_z = fit(&free, run->bias, 0.0F, 0.0F, steps->bias_root);
     const double loss = rbt_choose_kernels()->fm_steps(run, steps);
     w->bias.values[0] = run->bias;
@@ -118,7 +124,8 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
                              .row_room = w->row_room,
                              .value_room = w->value_room,
                              .sum_room = w->sum_room};
-    figures->loss += fm->rules.has_gradients ? gather(fm, w, &run) : follow(w, &run);
+    const double passes = (double)chunk->epoch + (double)(chunk->index + 1) / (double)chunk->count;
+    figures->loss += fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
     figures->count += run.end - run.begin;
     spend(fm, worker, &run);
     return RBT_OK;
@@ -157,7 +164,6 @@ double rbt_fm_penalty(void *context, rbt_worker *worker)
                           rbt_choose_kernels()->norm2_squared(v, rank);
         }
     }
-    const double seen = (double)fm->examples.count * (double)fm->epochs;
-    return (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / seen +
+    return (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
            fm->config.l2_v / 2 * embeddings;
 }
