@@ -83,34 +83,49 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
 }
 
-/* Leaves out embeddings that do not count, and weights that are zero and have none. */
-static void tidy_up(bool is_shrunk, struct rbt_model_array *weights,
-                    struct rbt_model_array *embeddings)
+/* Leaves out embeddings that do not count, and weights that are zero. An embedding without a weight
+ * that counts all the same gets one of zero, so that every feature of the model has one. Embeddings
+ * that nobody has moved are not in the table, and left out, too. */
+static rbt_status tidy_up(bool is_shrunk, struct rbt_model_array *weights,
+                          struct rbt_model_array *embeddings)
 {
     const size_t width = embeddings->width;
+    const size_t room = weights->count + embeddings->count;
+    uint64_t *keys = rbt_calloc(room, sizeof *keys);
+    float *values = rbt_calloc(room, sizeof *values);
+    if (keys == NULL || values == NULL) {
+        rbt_free(values);
+        rbt_free(keys);
+        return rbt_fail(RBT_E_NOMEM, "no memory for a model of %zu features", room);
+    }
     size_t kept = 0;
     size_t kept_embeddings = 0;
-    size_t at = 0; /* in the embeddings; both lists of keys increase */
-    for (size_t i = 0; i < weights->count; i++) {
-        const uint64_t key = weights->keys[i];
-        const bool is_zero = weights->values[i] == 0.0F;
-        while (at < embeddings->count && embeddings->keys[at] < key) {
-            at++;
-        }
-        const bool has_one =
-            at < embeddings->count && embeddings->keys[at] == key && !(is_shrunk && is_zero);
-        if (has_one) {
-            embeddings->keys[kept_embeddings] = key;
+    for (size_t i = 0, at = 0; i < weights->count || at < embeddings->count;) {
+        const uint64_t w_key = i < weights->count ? weights->keys[i] : UINT64_MAX;
+        const uint64_t v_key = at < embeddings->count ? embeddings->keys[at] : UINT64_MAX;
+        const bool is_weight = i < weights->count && w_key <= v_key;
+        const bool is_embedding = at < embeddings->count && v_key <= w_key;
+        const float weight = is_weight ? weights->values[i] : 0.0F;
+        const bool counts = is_embedding && (weight != 0.0F || !is_shrunk);
+        if (counts) {
+            embeddings->keys[kept_embeddings] = v_key;
             memmove(embeddings->values + kept_embeddings++ * width, embeddings->values + at * width,
                     width * sizeof *embeddings->values);
         }
-        if (has_one || !is_zero) {
-            weights->keys[kept] = key;
-            weights->values[kept++] = weights->values[i];
+        if (counts || weight != 0.0F) {
+            keys[kept] = is_weight ? w_key : v_key;
+            values[kept++] = weight;
         }
+        i += is_weight ? 1 : 0;
+        at += is_embedding ? 1 : 0;
     }
+    rbt_free(weights->keys);
+    rbt_free(weights->values);
+    weights->keys = keys;
+    weights->values = values;
     weights->count = kept;
     embeddings->count = kept_embeddings;
+    return RBT_OK;
 }
 
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
@@ -132,10 +147,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
     }
-    if (st == RBT_OK) {
-        tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
-    }
-    return st;
+    return st != RBT_OK ? st : tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
 }
 
 static rbt_status measure_share(const struct rbt_fm_job *fm, const struct rbt_share *share,
