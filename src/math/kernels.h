@@ -8,6 +8,7 @@
 #ifndef RUBATO_MATH_KERNELS_H
 #define RUBATO_MATH_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -84,6 +85,7 @@ struct rbt_mf_run {
     float mean;
     float eta;
     float l2;
+    bool is_nonnegative; /* after each step factors below 0 become 0 */
 };
 
 /* The gradient, for fixed factors, of half the sum over ratings begin .. end-1 of

@@ -90,6 +90,8 @@ static double mf(const struct rbt_mf_run *run)
             const float p_old = p[j];
             p[j] += run->eta * ((float)e * q[j] - run->l2 * p_old);
             q[j] += run->eta * ((float)e * p_old - run->l2 * q[j]);
+            p[j] = run->is_nonnegative && p[j] < 0 ? 0 : p[j];
+            q[j] = run->is_nonnegative && q[j] < 0 ? 0 : q[j];
         }
         if (bu != NULL && bi != NULL) {
             *bu += run->eta * ((float)e - run->l2 * *bu);

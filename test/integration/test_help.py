@@ -7,7 +7,7 @@ import pytest
 from conftest import GOLDEN
 
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["simulate"], ["run"],
-            ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["gen"],
+            ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["export"], ["gen"],
             ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["plot"], ["bench"],
             ["bench", "ps"], ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
 
