@@ -16,11 +16,14 @@
 #define OF_SUFFIX(a)  EXPAND(a, RBT_KERNELS)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Turns of the loop that follows do not depend on each other. */
+/* Turns of the loop that follows do not depend on each other. GCC would write out short loops over
+ * a rank that it knows before it looks for vectors in them, and then find none. */
 #if defined(__clang__)
 #define INDEPENDENT
+#define OVER_RANK
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
+#define OVER_RANK   _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #endif
 
 enum { PREFETCH_AHEAD = 8 }; /* entries of the list */
@@ -65,12 +68,14 @@ ALWAYS_INLINE struct seen look(const struct rbt_fm_run *run, size_t i, size_t ra
         if (a + PREFETCH_AHEAD < seen.count) {
             __builtin_prefetch(run->embeddings + (size_t)run->row_room[a + PREFETCH_AHEAD] * rank);
         }
+        OVER_RANK
         for (size_t f = 0; f < rank; f++) {
             const float t = x * v[f];
             sum[f] += t;
             squares += t * t;
         }
     }
+    OVER_RANK
     for (size_t f = 0; f < rank; f++) {
         pairs += sum[f] * sum[f];
     }
@@ -101,6 +106,7 @@ ALWAYS_INLINE double gradient_range(const struct rbt_fm_run *run, struct rbt_fm_
             float *restrict gradient = to->embeddings + at;
             const float x = run->value_room[a];
             const float gx = g * x;
+            OVER_RANK
             for (size_t f = 0; f < rank; f++) {
                 gradient[f] += gx * (sum[f] - x * v[f]);
             }
@@ -110,16 +116,22 @@ ALWAYS_INLINE double gradient_range(const struct rbt_fm_run *run, struct rbt_fm_
     return loss;
 }
 
-/* One step of FTRL-proximal; returns the new weight. */
-ALWAYS_INLINE float follow(const struct rbt_fm_steps *steps, float g, float w, float l1, float *z,
-                           float *root)
+/* Constants of a step of FTRL-proximal. */
+struct ftrl {
+    float lr_inverse;
+    float beta;
+    float l2;
+};
+
+/* One step; returns the new weight. */
+ALWAYS_INLINE float follow(struct ftrl c, float g, float w, float l1, float *z, float *root)
 {
     const float next = sqrtf(*root * *root + g * g);
-    *z += (next - *root) / steps->lr * w - g;
+    const float sum = *z + (next - *root) * c.lr_inverse * w - g;
+    const float size = fmaxf(fabsf(sum) - l1, 0.0F);
     *root = next;
-    const float size = fabsf(*z) - l1;
-    return size <= 0.0F ? 0.0F
-                        : copysignf(size, *z) / ((steps->beta + next) / steps->lr + steps->l2);
+    *z = sum;
+    return copysignf(size, sum) / ((c.beta + next) * c.lr_inverse + c.l2);
 }
 
 /* Steps of the embeddings of the example that was looked at. */
@@ -127,23 +139,48 @@ ALWAYS_INLINE void step_embeddings(const struct rbt_fm_run *run, struct rbt_fm_s
                                    float g, size_t count, size_t rank)
 {
     const float *restrict sum = run->sum_room;
+    const float lr = steps->lr_v;
+    const float beta = steps->beta;
+    const float l2 = steps->l2_v;
     for (size_t a = 0; a < count; a++) {
         const size_t at = (size_t)run->row_room[a] * rank;
         float *restrict v = run->embeddings + at;
         float *restrict n = steps->squares + at;
         const float x = run->value_room[a];
         const float gx = g * x;
+        OVER_RANK
         for (size_t f = 0; f < rank; f++) {
             const float d = gx * (sum[f] - x * v[f]);
             const float squares = n[f] + d * d;
             n[f] = squares;
-            v[f] -= steps->lr_v / (steps->beta + sqrtf(squares)) * (d + steps->l2_v * v[f]);
+            v[f] -= lr / (beta + sqrtf(squares)) * (d + l2 * v[f]);
         }
+    }
+}
+
+/* Steps of the weights of an example, whose features are all different. */
+ALWAYS_INLINE void step_weights(const struct rbt_fm_run *run, const struct rbt_fm_steps *steps,
+                                struct ftrl c, size_t i, float g)
+{
+    const uint64_t first = run->offsets[i];
+    const size_t count = (size_t)(run->offsets[i + 1] - first);
+    const uint32_t *restrict indices = run->indices + first;
+    const float *restrict values = run->values + first;
+    const float *restrict l1 = steps->l1;
+    float *restrict w = run->weights;
+    float *restrict z = steps->z;
+    float *restrict root = steps->root;
+    INDEPENDENT
+    for (size_t k = 0; k < count; k++) {
+        const uint32_t j = indices[k];
+        w[j] = follow(c, g * values[k], w[j], l1[j], &z[j], &root[j]);
     }
 }
 
 ALWAYS_INLINE double step_range(struct rbt_fm_run *run, struct rbt_fm_steps *steps, size_t rank)
 {
+    const struct ftrl c = {.lr_inverse = 1.0F / steps->lr, .beta = steps->beta, .l2 = steps->l2};
+    const struct ftrl bias = {.lr_inverse = c.lr_inverse, .beta = c.beta};
     double loss = 0.0;
     for (size_t i = run->begin; i < run->end; i++) {
         const struct seen seen = look(run, i, rank);
@@ -152,20 +189,9 @@ ALWAYS_INLINE double step_range(struct rbt_fm_run *run, struct rbt_fm_steps *ste
         const float g = (float)point.slope;
         loss += point.value;
         step_embeddings(run, steps, g, seen.count, rank);
-        const uint32_t *restrict indices = run->indices;
-        float *restrict w = run->weights;
-        float *restrict z = steps->z;
-        float *restrict root = steps->root;
-        const float *restrict l1 = steps->l1;
-        INDEPENDENT
-        for (uint64_t k = run->offsets[i]; k < run->offsets[i + 1]; k++) {
-            const uint32_t j = indices[k];
-            w[j] = follow(steps, g * run->values[k], w[j], l1[j], &z[j], &root[j]);
-        }
+        step_weights(run, steps, c, i, g);
         if (steps->has_bias) {
-            struct rbt_fm_steps free = *steps;
-            free.l2 = 0.0F;
-            run->bias = follow(&free, g, run->bias, 0.0F, &steps->bias_z, &steps->bias_root);
+            run->bias = follow(bias, g, run->bias, 0.0F, &steps->bias_z, &steps->bias_root);
         }
     }
     return loss;
