@@ -525,13 +525,11 @@ static const struct rbt_option fm_options[] = {
 #undef AT
 
 static const struct rbt_algo_export exports[] = {
-    {"libfm", "libFM's text: bias, weights and embeddings of features 0, 1, 2, ...",
-     rbt_fm_model_write_libfm},
-    {0}};
+    {"libfm", "libFM's text", rbt_fm_model_write_libfm}, {0}};
 
 const struct rbt_algo rbt_fm = {
     .name = "fm",
-    .summary = "Factorisation machines: linear models with pairs of features, for clicks.",
+    .summary = "Factorisation machines: linear models with pairs of features.",
     .examples = "  rubato train fm --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train fm --data train.svm --rank 64 --min-count 100 --l1 10\n",
     .model_kind = RBT_MODEL_FM,

@@ -5,13 +5,14 @@
 #include "algo/fm_job.h"
 #include "base/assert.h"
 
-/* Measured on one of two cores of an Intel Xeon, with one worker in this process. An element of a
- * row is pulled and pushed once per clock; in this process that includes what a server does. */
+/* Measured by differences of processor time on one of two cores of a busy Intel Xeon, with one
+ * worker in this process. An element of a row is pulled and pushed once per clock; in this process
+ * that includes what a server does. Gradients are taken to cost the same. */
 const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS] = {
-    [RBT_FM_NONZERO] = {"nonzero", 6.0},
-    [RBT_FM_NONZERO_RANK] = {"nonzero_rank", 0.7},
+    [RBT_FM_NONZERO] = {"nonzero", 12.0},
+    [RBT_FM_NONZERO_RANK] = {"nonzero_rank", 1.0},
     [RBT_FM_EXAMPLE] = {"example", 60.0},
-    [RBT_FM_ELEMENT] = {"element", 6.0},
+    [RBT_FM_ELEMENT] = {"element", 20.0},
 };
 
 double rbt_fm_chance(double occurrences, double examples, double batch)

@@ -6,9 +6,9 @@ import pytest
 
 from conftest import GOLDEN
 
-COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["simulate"], ["run"],
-            ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["export"], ["gen"],
-            ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["plot"], ["bench"],
+COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["train", "fm"], ["simulate"],
+            ["run"], ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["export"],
+            ["gen"], ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["plot"], ["bench"],
             ["bench", "ps"], ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
 
 
