@@ -181,6 +181,9 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
     rbt_summary_filters(json, stats);
+    if (train->inactive > 0) {
+        rbt_json_real(json, "inactive", train->inactive);
+    }
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);
     rbt_json_count(json, "rule_bytes_max", stats->rule_bytes_max);

@@ -101,6 +101,9 @@ struct rbt_portion {
 struct rbt_ticket_work {
     rbt_set *set;
     bool is_pull;
+    bool is_fixed; /* how fresh was said when it was issued, and counts from then: */
+    int64_t staleness;
+    int64_t clock; /* the worker's, when it was issued */
 };
 
 struct rbt_worker {

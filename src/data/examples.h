@@ -41,6 +41,7 @@ struct rbt_examples {
                        values that are not 0 */
     float *values;
     float label_positive; /* the label that has become +1: 1 or 2; 0 without has_binary_label */
+    float label_negative; /* the other one: -1, 0 or 1 */
 };
 
 /* Rating k: users[k] gave items[k] the rating values[k]. */
