@@ -6,6 +6,10 @@
 
 extern const struct rbt_algo rbt_linear;
 
+/* The same with other defaults. */
+extern const struct rbt_algo rbt_svm;
+extern const struct rbt_algo rbt_lasso;
+
 /* What the options of `train linear` write into. */
 struct rbt_linear_config {
     int32_t loss; /* enum rbt_loss */
