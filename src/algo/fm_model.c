@@ -32,7 +32,8 @@ static rbt_status open_parts(const struct rbt_model *model, struct parts *parts)
 {
     parts->weights = rbt_model_array_find(model, "weights");
     parts->embeddings = rbt_model_array_find(model, "embeddings");
-    parts->bias = rbt_linear_model_bias(model);
+    const struct rbt_model_array *bias = rbt_model_array_find(model, "bias");
+    parts->bias = bias == NULL || bias->count == 0 ? 0.0F : bias->values[0];
     if (parts->weights == NULL || parts->weights->width != 1) {
         return rbt_fail(RBT_E_DATA, "the model has no weights");
     }
@@ -135,8 +136,12 @@ static double nonzeros(const struct rbt_model_array *array)
 static rbt_status add_figures(const struct rbt_model *model, const float *margins,
                               const float *labels, size_t count, struct rbt_metrics *metrics)
 {
-    const rbt_status st =
-        rbt_linear_model_measure(rbt_fm_model_loss(model), margins, labels, count, metrics);
+    const struct rbt_linear_scores scores = {.loss = rbt_fm_model_loss(model),
+                                             .width = 1,
+                                             .margins = margins,
+                                             .labels = labels,
+                                             .count = count};
+    const rbt_status st = rbt_linear_model_measure(&scores, metrics);
     if (st == RBT_OK) {
         rbt_metrics_add(metrics, "w_nonzeros", nonzeros(rbt_model_array_find(model, "weights")));
         rbt_metrics_add(metrics, "v_nonzeros", nonzeros(rbt_model_array_find(model, "embeddings")));
