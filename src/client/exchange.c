@@ -43,21 +43,35 @@ static bool is_changed(const struct rbt_managed *m, uint32_t row)
 
 /* --- Sending --------------------------------------------------------------------------------- */
 
+/* Into the cache: the beginning, the rest follows by itself. */
+static void fetch_row(const float *row, uint32_t width)
+{
+    enum { LINE = 16, LINES = 8 };
+    for (uint32_t i = 0; i < width && i < LINE * LINES; i += LINE) {
+        __builtin_prefetch(row + i);
+    }
+}
+
 /* Looks at the priorities of rows that were touched, for `room` that may go. If all of them may, it
  * does not matter which of them matter. */
 static void queue_touched(struct rbt_managed *m, size_t room)
 {
-    const size_t limit = room * RBT_TOUCHED_LOOKS;
+    const size_t limit = rbt_touched_looks(room);
     const bool is_enough = rbt_touched_count(&m->touched) + rbt_queue_count(m->queue) <= room;
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
     const uint32_t width = table->options.width;
     const float *deltas = (const float *)set->deltas;
     const float *values = (const float *)(set->base != NULL ? set->base : set->values);
-    for (size_t i = 0; i < limit; i++) {
+    for (size_t i = 0; room > 0 && i < limit; i++) {
         const uint32_t row = rbt_touched_take(&m->touched);
         if (row == RBT_TOUCHED_NONE) {
             break;
+        }
+        if (!is_enough) {
+            const size_t next = (size_t)rbt_touched_peek(&m->touched, 1, row) * width;
+            fetch_row(deltas + next, width);
+            fetch_row(values + next, width);
         }
         const struct rbt_priority_row subject = {.key = set->keys->keys[row],
                                                  .width = width,
@@ -402,8 +416,9 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
 static bool is_old(const struct rbt_managed *m)
 {
     const rbt_set *set = m->set;
-    if (m->applied < set->portion->buffer.dropped) {
-        return true;
+    if (set->portion->table->options.overlay != RBT_OVERLAY_NONE &&
+        m->applied < set->portion->buffer.dropped) {
+        return true; /* own updates would vanish */
     }
     if (set->portion->stamps == NULL) {
         return m->is_overtaken;

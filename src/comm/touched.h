@@ -2,7 +2,7 @@
  *
  * A row changes far more often than it is sent, and a look at it (its score, comm/priority.h) costs
  * as much as sending it. So a change only puts the row on a list, first come, first served, and
- * whoever sends some rows looks at a few times as many before (RBT_TOUCHED_LOOKS): all rows are
+ * whoever sends some rows looks at a few times as many before (rbt_touched_looks()): all rows are
  * looked at in turn, and the cost follows what is sent.
  *
  * Items are numbers 0 .. capacity-1, each on the list once at most. Threads: none. Memory: 9 bytes
@@ -20,7 +20,8 @@
 #include "base/assert.h"
 
 enum {
-    RBT_TOUCHED_LOOKS = 2, /* looks for each row that is sent */
+    RBT_TOUCHED_LOOKS = 4,      /* for each row that is sent */
+    RBT_TOUCHED_LOOKS_MIN = 64, /* so that the best of a few rows are the best */
 };
 
 #define RBT_TOUCHED_NONE UINT32_MAX
@@ -52,6 +53,21 @@ uint32_t rbt_touched_take(struct rbt_touched *touched);
 void rbt_touched_clear(struct rbt_touched *touched);
 
 size_t rbt_touched_bytes(const struct rbt_touched *touched); /* of memory */
+
+/* How many rows to look at before so many are sent. */
+static inline size_t rbt_touched_looks(size_t sent)
+{
+    const size_t looks = sent * RBT_TOUCHED_LOOKS;
+    return looks > RBT_TOUCHED_LOOKS_MIN ? looks : RBT_TOUCHED_LOOKS_MIN;
+}
+
+/* The one after the next `ahead`, to be fetched into the cache; the item itself if there is none.
+ */
+static inline uint32_t rbt_touched_peek(const struct rbt_touched *touched, size_t ahead,
+                                        uint32_t item)
+{
+    return touched->first + ahead < touched->end ? touched->list[touched->first + ahead] : item;
+}
 
 /* No fewer than are touched; some may have been left. */
 static inline size_t rbt_touched_count(const struct rbt_touched *touched)

@@ -203,7 +203,7 @@ static float score_of(rbt_early *early, const rbt_row_store *rows, uint32_t slot
  * all of them may be sent, it does not matter which of them matter. */
 static bool look(rbt_early *early, const rbt_row_store *rows, uint32_t room)
 {
-    const size_t limit = (size_t)room * RBT_TOUCHED_LOOKS;
+    const size_t limit = rbt_touched_looks(room);
     const bool is_enough =
         rbt_touched_count(&early->touched) + rbt_queue_count(early->changed) <= room;
     size_t count = 0;
