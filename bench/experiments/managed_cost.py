@@ -108,10 +108,10 @@ def measure(place, job, data, extra):
     """A pass of a run with these options."""
     runs = []
     for passes in (SHORT, SHORT + job.passes):
-        training = ["train", "mf", "--data", *[str(data)] * job.copies, "--rank", str(job.rank), "--no-bias",
-                    "--rule", "adarev:lr=0.1", "--clocks-per-epoch", "1", "--consistency", "essp:2",
-                    "--epochs", str(passes), "--summary", "json", "--progress", "never",
-                    *shlex.split(extra)]
+        training = ["train", "mf", "--data", *[str(data)] * job.copies, "--rank", str(job.rank),
+                    "--no-bias", "--rule", "adarev:lr=0.1", "--clocks-per-epoch", "1",
+                    "--consistency", "essp:2", "--epochs", str(passes), "--summary", "json",
+                    "--progress", "never", *shlex.split(extra)]
         if place == "embedded":
             runs.append(result_of(start(*training, "--workers", "1")))
         else:
@@ -179,8 +179,8 @@ def main():
     for (job, place, priority), costs in found.items():
         if job.is_papers and place == "processes":
             value = statistics.median(cost.worker for cost in costs)
-            claims(f"{name_of(job)}, {priority}: at {TIMES} times the traffic a worker's pass costs "
-                   f"at most {GOAL:.0%} more", value <= GOAL, f"{value:+.1%}")
+            claims(f"{name_of(job)}, {priority}: at {TIMES} times the traffic a worker's pass "
+                   f"costs at most {GOAL:.0%} more", value <= GOAL, f"{value:+.1%}")
     return claims.finish("managed_cost")
 
 

@@ -27,7 +27,7 @@ struct rbt_managed {
     struct rbt_managed *next; /* of the worker's */
     rbt_set *set;
     size_t row_count;
-    rbt_change_queue *queue; /* rows with changes that have not been sent */
+    rbt_change_queue *queue;    /* rows with changes that have not been sent */
     struct rbt_touched touched; /* rows that have changed since their priority was looked at */
     uint32_t *chosen;           /* (row_count): scratch */
     uint64_t *keys;             /* (row_count): the same */

@@ -383,8 +383,9 @@ static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t 
     return limit < completed ? limit : completed;
 }
 
-/* Clocks < this are in every copy that may still be read, or need not be. Where rows are sent ahead that can be an
- * older one; it has all clocks < c - s, so what came later must stay in the buffer. */
+/* Clocks < this are in every copy that may still be read, or need not be. Where rows are sent ahead
+ * that can be an older one; it has all clocks < c - s, so what came later must stay in the buffer.
+ */
 static int64_t forgettable_clock(const rbt_table *table, int64_t completed, int64_t floor)
 {
     if (table->options.overlay == RBT_OVERLAY_NONE) {

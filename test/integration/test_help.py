@@ -51,7 +51,7 @@ def test_help_about_filters(rubato):
 
 def test_help_about_priorities(rubato):
     text = rubato.ok("train", "mf", "--priority", "help")
-    assert rubato.ok("simulate", "--workers", "2", "--", "train", "mf", "--priority", "help") == text
+    assert rubato.ok("simulate", "--", "train", "mf", "--priority", "help") == text
     assert max(map(len, text.splitlines())) <= 80
     path = GOLDEN / "help-priority.txt"
     if os.environ.get("GOLDEN") == "write":
