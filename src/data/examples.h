@@ -25,6 +25,7 @@ struct rbt_data_options {
     uint32_t threads;      /* that parse; 0: one per core */
     bool is_zero_based;    /* LIBSVM keys start at 0 */
     int64_t label_column;  /* of CSV, from 0; -1 is the last */
+    bool is_unlabelled;    /* CSV: all columns are features, and labels are 0 */
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
                              model was trained on; 0: the larger one of those that occur */
@@ -40,6 +41,7 @@ struct rbt_examples {
                        values that are not 0 */
     float *values;
     float label_positive; /* the label that has become +1: 1 or 2; 0 without has_binary_label */
+    float label_negative; /* the other one: -1, 0 or 1 */
 };
 
 /* Rating k: users[k] gave items[k] the rating values[k]. */
