@@ -34,7 +34,7 @@ static const char text[] =
     "    Round-robin: round and round in the order of their keys.\n"
     "\n"
     "sweep\n"
-    "    All rows round and round, changed or not, as Yahoo!LDA does: to compare with.\n"
+    "    All rows round and round, changed or not, as Yahoo!LDA does; to compare.\n"
     "\n"
     "Yours: --priority ./mine.so names a shared object that is written in C against\n"
     "rubato/priority.h and linked with nothing; see docs/communication.md and\n"

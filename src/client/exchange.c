@@ -27,8 +27,9 @@ enum {
     LOOKS_MAX = 64,    /* times that one may ask whether rows may travel before the clock is read */
 };
 
-static const rbt_time look_pause = 1000 * 1000; /* ns: at the latest, look again after this */
-static const rbt_time ask_pause = 100 * 1000;   /* ns: a request costs a few microseconds */
+static const rbt_time look_pause = 1000 * 1000;  /* ns: at the latest, look again after this */
+static const rbt_time answer_pause = 100 * 1000; /* ns: the same if an answer is to come */
+static const rbt_time ask_pause = 100 * 1000;    /* ns: a request costs a few microseconds */
 
 static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
 {
@@ -310,8 +311,9 @@ static size_t worth_sending(const rbt_worker *worker)
 static size_t waiting_bytes(const struct rbt_managed *m)
 {
     const rbt_table *table = m->set->portion->table;
-    const size_t rows =
-        table->priority.is_sweep ? m->row_count : rbt_queue_count(m->queue) + rbt_touched_count(&m->touched);
+    const size_t rows = table->priority.is_sweep
+                            ? m->row_count
+                            : rbt_queue_count(m->queue) + rbt_touched_count(&m->touched);
     return rows * (table->row_size + KEY_BYTES);
 }
 
@@ -614,13 +616,13 @@ static rbt_status exchange(rbt_worker *worker, rbt_time now)
     return st;
 }
 
-/* When there may be something to do: at once if rows have been asked for, else when the budget has
+/* When there may be something to do: soon if rows have been asked for, else when the budget has
  * room again. */
 static rbt_time next_time(const rbt_worker *worker, rbt_time now)
 {
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
         if (m->is_asked && !m->set->is_asked) {
-            return now;
+            return worker->job->driver->ops->ask_early == NULL ? now : now + answer_pause;
         }
     }
     const rbt_time out = rbt_comm_when(&worker->out, now);
