@@ -36,6 +36,7 @@
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
+#include "algo/linear_stream.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -43,7 +44,8 @@
 #include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
-enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
+enum { MEASURED_AT_ONCE = 4096 }; /* examples */
+enum { L2_TOTAL = 25 };           /* --l2 times the number of examples, unless it is given */
 
 static rbt_status open_tables(void *context, rbt_job *job)
 {
@@ -53,8 +55,14 @@ static rbt_status open_tables(void *context, rbt_job *job)
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &linear->examples;
-    rbt_training_place(linear->options, examples->keys, examples->offsets[examples->count],
-                       &weights);
+    size_t key_count = 0;
+    const uint64_t *keys = examples->keys;
+    if (rbt_linear_is_streamed(linear)) {
+        keys = rbt_linear_stream_keys(linear, &key_count);
+    } else {
+        key_count = (size_t)examples->offsets[examples->count];
+    }
+    rbt_training_place(linear->options, keys, key_count, &weights);
     usage.placement = weights.placement;
     usage.keys_max = weights.keys_max;
     rbt_rules_apply(&linear->rules, &weights);
@@ -112,26 +120,45 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     return st;
 }
 
-/* Sum of losses of the model on a share; if its features are scaled, the weights must be, too. */
+/* Adds up the losses of a few examples. */
+static double measure_piece(const struct rbt_linear_job *linear, const struct rbt_share *piece,
+                            const float *weights, float *margins)
+{
+    const enum rbt_loss kind = (enum rbt_loss)linear->config.loss;
+    double loss = 0.0;
+    rbt_linear_model_margins(piece, weights, rbt_linear_model_bias(linear->model), margins);
+    for (size_t i = 0; i < piece->count; i++) {
+        loss += rbt_loss_at(kind, (double)margins[i], (double)piece->labels[i]).value;
+    }
+    return loss;
+}
+
+/* Sum of losses of the model on a share, a piece at a time; if its features are scaled, the weights
+ * must be, too. `w` is whose the share is, if it is a worker's whole one. */
 static rbt_status measure_share(const struct rbt_linear_job *linear, const struct rbt_share *share,
-                                const float *scales, double *loss)
+                                const struct rbt_linear_worker *w, double *loss)
 {
     rbt_status st = RBT_OK;
     float *weights = rbt_calloc(share->key_count, sizeof *weights);
-    float *margins = rbt_calloc(share->count, sizeof *margins);
+    float *margins = rbt_calloc(MEASURED_AT_ONCE, sizeof *margins);
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
         rbt_linear_model_weights(linear->model, share->keys, share->key_count, weights);
-        for (size_t j = 0; scales != NULL && j < share->key_count; j++) {
-            weights[j] /= scales[j];
+        for (size_t j = 0; w != NULL && j < share->key_count; j++) {
+            weights[j] /= w->scales[j];
         }
-        rbt_linear_model_margins(share, weights, rbt_linear_model_bias(linear->model), margins);
         *loss = 0.0;
-        for (size_t i = 0; i < share->count; i++) {
-            *loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
-                                 (double)share->labels[i])
-                         .value;
+        for (size_t first = 0; first < share->count; first += MEASURED_AT_ONCE) {
+            struct rbt_share piece = *share;
+            const size_t left = share->count - first;
+            piece.count = left < MEASURED_AT_ONCE ? left : MEASURED_AT_ONCE;
+            piece.offsets += first;
+            piece.labels += first;
+            if (w != NULL) {
+                rbt_linear_visit(w, first, first + piece.count);
+            }
+            *loss += measure_piece(linear, &piece, weights, margins);
         }
     }
     rbt_free(margins);
@@ -156,7 +183,7 @@ static rbt_status measure(void *argument, uint32_t index)
         return measure_share(linear, &part, NULL, &w->loss);
     }
     const rbt_status st = w->share.offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
-    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, &w->loss);
+    return st != RBT_OK ? st : measure_share(linear, &w->share, w, &w->loss);
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
@@ -209,7 +236,12 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
                                     .has_binary_label = linear->config.loss != RBT_LOSS_SQUARED};
-    rbt_status st = rbt_examples_read(&data, &linear->examples);
+    const bool is_streamed = rbt_linear_is_streamed(linear);
+    rbt_status st = is_streamed ? rbt_linear_stream_read(linear, &data)
+                                : rbt_examples_read(&data, &linear->examples);
+    if (st == RBT_OK && !is_streamed) {
+        st = rbt_examples_drop_rare(&linear->examples, (uint64_t)linear->config.count_min);
+    }
     if (st == RBT_OK && linear->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
@@ -231,6 +263,7 @@ static void free_data(struct rbt_linear_job *linear)
         rbt_linear_part_free(&linear->workers[p]);
     }
     rbt_free(linear->workers);
+    rbt_linear_stream_free(linear);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
@@ -423,6 +456,7 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
     rbt_status st = settle_rule(&linear);
+    st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
     if (st != RBT_OK) {
         return st;
     }
@@ -439,6 +473,12 @@ static const char *const methods[] = {
     [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
 static const char *const scales[] = {
     [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
+
+static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
+                                       [RBT_STORAGE_MEMORY] = "memory",
+                                       [RBT_STORAGE_DISK] = "disk",
+                                       [RBT_STORAGE_BOTH] = "memory-and-disk",
+                                       NULL};
 
 #define AT(field) offsetof(struct rbt_linear_config, field)
 static const struct rbt_option linear_options[] = {
@@ -539,6 +579,35 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(is_rebalanced),
      .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
              "each clock."},
+    {.name = "min-count",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e9,
+     .value = "0",
+     .unit = "examples",
+     .offset = AT(count_min),
+     .help = "Leave out features that fewer examples of the training data have."},
+    {.name = "memory-limit",
+     .type = RBT_OPTION_INT,
+     .min = 1 << 24,
+     .max = 9e18,
+     .unit = "bytes",
+     .offset = AT(memory_limit),
+     .help = "Memory that the whole process may use: 500M, 4Gi. Examples that do not fit are kept "
+             "on disk and read again in every pass; results are the same."},
+    {.name = "storage",
+     .type = RBT_OPTION_CHOICE,
+     .choices = storages,
+     .value = "auto",
+     .offset = AT(storage),
+     .help = "Where examples are: memory, disk, or memory-and-disk, which is memory as far as it "
+             "goes. auto is memory, and with --memory-limit memory-and-disk."},
+    {.name = "cache",
+     .type = RBT_OPTION_TEXT,
+     .unit = "DIR",
+     .offset = AT(cache),
+     .help = "Directory for examples on disk; about as large as the text, and gone at the end. By "
+             "default $TMPDIR or /var/tmp."},
 };
 #undef AT
 

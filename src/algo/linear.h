@@ -20,8 +20,12 @@ struct rbt_linear_config {
     int64_t batch;
     int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
     bool has_bias;
-    int32_t combine;    /* enum rbt_combine */
-    bool is_rebalanced; /* slow workers hand examples on to fast ones */
+    int32_t combine;      /* enum rbt_combine */
+    bool is_rebalanced;   /* slow workers hand examples on to fast ones */
+    int32_t storage;      /* enum rbt_storage, of the examples */
+    int64_t memory_limit; /* bytes of the process; 0: none */
+    const char *cache;    /* directory for examples on disk, or NULL */
+    int64_t count_min;    /* features that fewer examples have are left out */
 };
 
 #endif

@@ -38,8 +38,9 @@ struct rbt_linear_worker {
     size_t sweep;        /* examples between two regularisation steps */
     struct rbt_replica weights;
     struct rbt_replica bias;
-    struct rbt_hand hand; /* with --rebalance */
-    double loss;          /* of the final model on this share */
+    struct rbt_hand hand;             /* with --rebalance */
+    struct rbt_linear_source *source; /* of the share and step_max, if they are on disk */
+    double loss;                      /* of the final model on this share */
 };
 
 /* All examples in the order that workers agree on, with --rebalance or --exact. */
@@ -64,6 +65,7 @@ struct rbt_linear_job {
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_linear_whole whole;
+    struct rbt_linear_store *store; /* of examples that are on disk, or NULL */
     struct rbt_rebalance rebalance;
     uint32_t worker_count;
     struct rbt_linear_worker *workers;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "algo/linear_job.h"
+#include "algo/linear_stream.h"
 #include "math/choose.h"
 #include "math/prox.h"
 
@@ -16,6 +17,8 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
     [RBT_LINEAR_EXAMPLE] = {"example", 48.0},
     [RBT_LINEAR_WEIGHT] = {"weight", 16.0},
 };
+
+enum { LIST_EXAMPLES = 256 }; /* whose features are listed before the place is told again */
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -37,11 +40,16 @@ static void list_used(struct rbt_linear_worker *w, struct range range)
     const struct rbt_share *share = &w->share;
     size_t count = 0;
     w->mark++;
-    for (uint64_t k = share->offsets[range.first]; k < share->offsets[range.end]; k++) {
-        const uint32_t j = share->indices[k];
-        w->used[count] = j;
-        count += w->marks[j] != w->mark;
-        w->marks[j] = w->mark;
+    for (size_t first = range.first; first < range.end; first += LIST_EXAMPLES) {
+        const size_t left = range.end - first;
+        const size_t end = left < LIST_EXAMPLES ? range.end : first + LIST_EXAMPLES;
+        rbt_linear_visit(w, first, end);
+        for (uint64_t k = share->offsets[first]; k < share->offsets[end]; k++) {
+            const uint32_t j = share->indices[k];
+            w->used[count] = j;
+            count += w->marks[j] != w->mark;
+            w->marks[j] = w->mark;
+        }
     }
     w->used_count = count;
 }
@@ -127,6 +135,7 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
         const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
         run.end = range.end - run.begin < w->sweep ? range.end : run.begin + w->sweep;
         run.eta = (float)eta;
+        rbt_linear_visit(w, run.begin, run.end);
         loss += rbt_choose_kernels()->sgd(&run);
         if (has_penalty) {
             const double steps = (double)((run.end - run.begin + batch - 1) / batch);
@@ -177,6 +186,7 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
                                    .bias = w->bias.values[0],
                                    .factor = (float)linear->gradient_factor,
                                    .gradient = rbt_replica_gradient(&w->weights)};
+    rbt_linear_visit(w, range.first, range.end);
     const double loss = rbt_choose_kernels()->gradient(&run);
     complete_gradient(linear, w, run.gradient);
     rbt_replica_gradient(&w->bias)[0] = run.bias_gradient * (float)w->step_unit;

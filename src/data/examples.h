@@ -1,6 +1,7 @@
 /* data/examples.h - what data files become in memory: examples with sparse features, or ratings.
  *
- * Both are read once, whole, by several threads, and are not changed afterwards. */
+ * Both are read once, by several threads, and are not changed afterwards; examples also part by
+ * part. */
 #ifndef RUBATO_DATA_EXAMPLES_H
 #define RUBATO_DATA_EXAMPLES_H
 
@@ -58,7 +59,22 @@ RBT_MUST_USE rbt_status rbt_examples_read(const struct rbt_data_options *options
                                           struct rbt_examples *examples);
 RBT_MUST_USE rbt_status rbt_ratings_read(const struct rbt_data_options *options,
                                          struct rbt_ratings *ratings);
-/* The same for one text in memory; paths are not looked at. */
+
+/* Who gets examples part by part, for files that are larger than memory. */
+struct rbt_receiver {
+    size_t part_size; /* about so many bytes of text at a time */
+    void *context;
+    /* `part` is only there during the call. Its labels are as in the file. */
+    rbt_status (*take)(void *context, const struct rbt_examples *part);
+};
+
+/* Reads like rbt_examples_read(), but keeps nothing. With has_binary_label, `label_positive` is the
+ * label that stands for +1, which is only known at the end. */
+RBT_MUST_USE rbt_status rbt_examples_pass(const struct rbt_data_options *options,
+                                          const struct rbt_receiver *receiver,
+                                          float *label_positive);
+
+/* The same as the first two for one text in memory; paths are not looked at. */
 struct rbt_text; /* data/lines.h */
 RBT_MUST_USE rbt_status rbt_examples_parse(const struct rbt_data_options *options,
                                            const struct rbt_text *text,
@@ -67,6 +83,10 @@ RBT_MUST_USE rbt_status rbt_ratings_parse(const struct rbt_data_options *options
                                           const struct rbt_text *text, struct rbt_ratings *ratings);
 
 void rbt_examples_free(struct rbt_examples *examples);
+
+/* Leaves out features that fewer than `count_min` examples have; the examples stay. Fails with
+ * RBT_E_NOMEM or RBT_E_INVALID (more than 2^32 - 2 different features). */
+RBT_MUST_USE rbt_status rbt_examples_drop_rare(struct rbt_examples *examples, uint64_t count_min);
 void rbt_ratings_free(struct rbt_ratings *ratings);
 
 /* What worker `index` of `count` works on: its share of a random order of the examples that depends
@@ -85,6 +105,10 @@ struct rbt_share {
 RBT_MUST_USE rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed,
                                        uint32_t index, uint32_t count, struct rbt_share *share);
 void rbt_share_free(struct rbt_share *share);
+
+/* The random order of all examples: which one is at each place. The caller frees it with
+ * rbt_free(). Fails with RBT_E_INVALID (more than 2^32 - 1 examples) and RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_share_order(uint64_t seed, size_t count, uint32_t **order);
 
 /* The same for ratings. Users are spread over the workers, so that a user's ratings are all in one
  * share and shares have about equally many ratings; within the share the order is random. */

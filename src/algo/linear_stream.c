@@ -1,0 +1,212 @@
+/* algo/linear_stream.c - examples that stay on disk, under a limit on the memory of the process.
+ *
+ * Of the limit, half may go to buffers while files are read and dealt out, when there is nothing
+ * else yet. Later an eighth is for the pieces of the shares that are on their way. When a worker
+ * has all its copies, the memory that the process has now is measured, and the workers keep as many
+ * of their examples in memory as fit into what is left, less a reserve for the end, when the model
+ * is collected and measured. */
+#include "algo/linear_stream.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "data/depot.h"
+#include "data/paged.h"
+
+enum {
+    PIECE_MIN = 64 * 1024,
+    PIECE_MAX = 4 * 1024 * 1024,
+    PIECES = 4,       /* of a worker, at most, and some for those that are larger */
+    KEY_RESERVE = 24, /* bytes per feature for the end: a row of the model, weights of a share */
+};
+
+struct rbt_linear_store {
+    rbt_depot *depot;
+    uint64_t limit; /* bytes that the process may have */
+    pthread_mutex_t mutex;
+    uint64_t kept; /* bytes that workers keep in memory; guarded by the mutex */
+};
+
+struct rbt_linear_source {
+    struct rbt_stored stored;
+    rbt_paged *paged;
+};
+
+bool rbt_linear_is_streamed(const struct rbt_linear_job *linear)
+{
+    return linear->config.storage == RBT_STORAGE_DISK || linear->config.storage == RBT_STORAGE_BOTH;
+}
+
+rbt_status rbt_linear_stream_check(struct rbt_linear_job *linear)
+{
+    struct rbt_linear_config *config = &linear->config;
+    const bool is_limited = config->memory_limit > 0;
+    if (config->storage == RBT_STORAGE_AUTO) {
+        config->storage = is_limited ? RBT_STORAGE_BOTH : RBT_STORAGE_MEMORY;
+    }
+    rbt_status st = RBT_OK;
+    if (is_limited && config->storage == RBT_STORAGE_MEMORY) {
+        st = rbt_fail(RBT_E_INVALID, "\"--memory-limit\" cannot be kept with \"--storage memory\"");
+        return rbt_fail_hint(st, "Leave --storage out, or say \"memory-and-disk\" or \"disk\".");
+    }
+    const char *what = linear->options->is_exact      ? "--exact"
+                       : linear->config.is_rebalanced ? "--rebalance"
+                                                      : NULL;
+    if (what != NULL && rbt_linear_is_streamed(linear)) {
+        st = rbt_fail(RBT_E_INVALID, "\"%s\" needs all examples in memory", what);
+        return rbt_fail_hint(st, "Leave --storage and --memory-limit out.");
+    }
+    return RBT_OK;
+}
+
+/* Bytes of memory that the process has now. */
+static uint64_t resident(void)
+{
+    unsigned long long total = 0;
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    const int fields = fscanf(file, "%llu %llu", &total, &pages);
+    (void)fclose(file); /* it was only read */
+    return fields == 2 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* The limit, or without one half of the machine's memory. */
+static uint64_t limit_of(const struct rbt_linear_config *config)
+{
+    const uint64_t machine =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    return config->memory_limit > 0 ? (uint64_t)config->memory_limit : machine;
+}
+
+static rbt_status too_little(const struct rbt_linear_job *linear, uint64_t bytes)
+{
+    char need[RBT_TEXT_SHORT];
+    char limit[RBT_TEXT_SHORT];
+    rbt_text_from_bytes((double)bytes, need);
+    rbt_text_from_bytes((double)linear->store->limit, limit);
+    const rbt_status st = rbt_fail(RBT_E_INVALID,
+                                   "the memory limit of %s is too small: %s are needed without any "
+                                   "examples",
+                                   limit, need);
+    return rbt_fail_hint(st, "Features take most of it: use --min-count to leave rare ones out, "
+                             "or fewer workers, or a larger limit.");
+}
+
+rbt_status rbt_linear_stream_read(struct rbt_linear_job *linear,
+                                  const struct rbt_data_options *data)
+{
+    struct rbt_linear_store *store = rbt_calloc(1, sizeof *store);
+    if (store == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory to keep the examples on disk");
+    }
+    linear->store = store;
+    (void)pthread_mutex_init(&store->mutex, NULL); /* cannot fail on Linux */
+    store->limit = limit_of(&linear->config);
+    const char *named = linear->config.cache;
+    const struct rbt_depot_options options = {.data = data,
+                                              .directory =
+                                                  named != NULL ? named : rbt_scratch_directory(),
+                                              .seed = linear->seed,
+                                              .memory = (size_t)(store->limit / 2),
+                                              .count_min = (uint64_t)linear->config.count_min};
+    const rbt_status st = rbt_depot_open(&options, &store->depot);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_depot_facts facts = rbt_depot_facts(store->depot);
+    linear->examples.count = facts.count;
+    linear->examples.label_positive = facts.label_positive;
+    return RBT_OK;
+}
+
+void rbt_linear_stream_free(struct rbt_linear_job *linear)
+{
+    if (linear->store != NULL) {
+        rbt_depot_close(linear->store->depot);
+        (void)pthread_mutex_destroy(&linear->store->mutex);
+        rbt_free(linear->store);
+        linear->store = NULL;
+    }
+}
+
+const uint64_t *rbt_linear_stream_keys(const struct rbt_linear_job *linear, size_t *count)
+{
+    const struct rbt_depot_facts facts = rbt_depot_facts(linear->store->depot);
+    *count = facts.key_count;
+    return facts.keys;
+}
+
+rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
+{
+    struct rbt_linear_worker *w = &linear->workers[index];
+    struct rbt_linear_source *source = rbt_calloc(1, sizeof *source);
+    if (source == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a worker's examples");
+    }
+    rbt_stored_init(&source->stored);
+    w->source = source;
+    const uint64_t piece = linear->store->limit / 8 / linear->worker_count / PIECES;
+    const size_t size = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+    rbt_status st =
+        rbt_depot_deal(linear->store->depot, index, linear->worker_count, &source->stored);
+    st = st != RBT_OK ? st : rbt_paged_open(&source->stored, size, &source->paged);
+    if (st != RBT_OK) {
+        rbt_linear_stream_drop(w);
+        return st;
+    }
+    w->share = rbt_paged_share(source->paged);
+    w->share.keys = source->stored.keys;
+    w->share.key_count = source->stored.key_count;
+    w->step_max = rbt_paged_steps(source->paged);
+    return RBT_OK;
+}
+
+void rbt_linear_stream_drop(struct rbt_linear_worker *w)
+{
+    if (w->source == NULL) {
+        return;
+    }
+    rbt_paged_close(w->source->paged);
+    rbt_stored_free(&w->source->stored);
+    rbt_free(w->source);
+    w->source = NULL;
+    w->step_max = NULL;
+    w->share = (struct rbt_share){0};
+}
+
+rbt_status rbt_linear_stream_keep(struct rbt_linear_job *linear, struct rbt_linear_worker *w)
+{
+    struct rbt_linear_store *store = linear->store;
+    if (w->source == NULL || store == NULL) {
+        return RBT_OK;
+    }
+    size_t keys = 0;
+    (void)rbt_linear_stream_keys(linear, &keys);
+    (void)pthread_mutex_lock(&store->mutex);
+    const uint64_t now = resident();
+    const uint64_t others = now > store->kept ? now - store->kept : 0;
+    const uint64_t used = others + keys * KEY_RESERVE + store->limit / 8;
+    if (linear->config.storage == RBT_STORAGE_BOTH && used < store->limit) {
+        const uint64_t size = rbt_paged_size(w->source->paged);
+        const uint64_t room = (store->limit - used) / linear->worker_count;
+        rbt_paged_keep(w->source->paged, room);
+        store->kept += room < size ? room : size;
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    return linear->config.memory_limit > 0 && others > store->limit ? too_little(linear, others)
+                                                                    : RBT_OK;
+}
+
+void rbt_linear_visit(const struct rbt_linear_worker *w, size_t first, size_t end)
+{
+    if (w->source != NULL) {
+        rbt_paged_visit(w->source->paged, first, end);
+    }
+}
