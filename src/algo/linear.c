@@ -117,7 +117,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = rbt_replica_collect(worker, linear->bias, staleness, &model->arrays[1]);
         model->array_count = st == RBT_OK ? 2 : 1;
     }
-    return st;
+    return st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
 }
 
 /* Adds up the losses of a few examples. */
@@ -230,15 +230,17 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .has_binary_label = linear->config.loss != RBT_LOSS_SQUARED};
+    struct rbt_data_options *data = &linear->data;
+    *data = (struct rbt_data_options){.paths = options->data.values,
+                                      .path_count = options->data.count,
+                                      .format = (enum rbt_format)options->format,
+                                      .is_zero_based = options->is_zero_based,
+                                      .label_column = options->label_column,
+                                      .has_binary_label = linear->config.loss != RBT_LOSS_SQUARED};
+    rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
     const bool is_streamed = rbt_linear_is_streamed(linear);
-    rbt_status st = is_streamed ? rbt_linear_stream_read(linear, &data)
-                                : rbt_examples_read(&data, &linear->examples);
+    rbt_status st = is_streamed ? rbt_linear_stream_read(linear, data)
+                                : rbt_examples_read(data, &linear->examples);
     if (st == RBT_OK && !is_streamed) {
         st = rbt_examples_drop_rare(&linear->examples, (uint64_t)linear->config.count_min);
     }
@@ -246,10 +248,10 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
     if (st == RBT_OK && options->eval.count > 0) {
-        data.paths = options->eval.values;
-        data.path_count = options->eval.count;
-        data.label_positive = linear->examples.label_positive;
-        st = rbt_examples_read(&data, &linear->eval);
+        data->paths = options->eval.values;
+        data->path_count = options->eval.count;
+        data->label_positive = linear->examples.label_positive;
+        st = rbt_examples_read(data, &linear->eval);
         if (st == RBT_OK) {
             st = rbt_share_take(&linear->eval, linear->seed, 0, 1, &linear->eval_share);
         }
@@ -579,6 +581,7 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(is_rebalanced),
      .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
              "each clock."},
+    RBT_COLUMN_OPTIONS(AT),
     {.name = "min-count",
      .type = RBT_OPTION_INT,
      .min = 0,

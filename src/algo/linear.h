@@ -3,6 +3,7 @@
 #define RUBATO_ALGO_LINEAR_H
 
 #include "algo/algo.h"
+#include "algo/column_options.h"
 
 extern const struct rbt_algo rbt_linear;
 
@@ -20,12 +21,13 @@ struct rbt_linear_config {
     int64_t batch;
     int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
     bool has_bias;
-    int32_t combine;      /* enum rbt_combine */
-    bool is_rebalanced;   /* slow workers hand examples on to fast ones */
-    int32_t storage;      /* enum rbt_storage, of the examples */
-    int64_t memory_limit; /* bytes of the process; 0: none */
-    const char *cache;    /* directory for examples on disk, or NULL */
-    int64_t count_min;    /* features that fewer examples have are left out */
+    int32_t combine;                  /* enum rbt_combine */
+    bool is_rebalanced;               /* slow workers hand examples on to fast ones */
+    int32_t storage;                  /* enum rbt_storage, of the examples */
+    int64_t memory_limit;             /* bytes of the process; 0: none */
+    const char *cache;                /* directory for examples on disk, or NULL */
+    int64_t count_min;                /* features that fewer examples have are left out */
+    struct rbt_column_config columns; /* of tables with text */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "data/builder.h"
+#include "data/columns.h"
 #include "data/csv.h"
 #include "data/format.h"
 #include "data/input.h"
@@ -63,7 +64,7 @@ static rbt_status choose(struct task *task)
     if (format == RBT_FORMAT_AUTO) {
         format = rbt_format_guess(&task->text);
     }
-    if (format == RBT_FORMAT_RATINGS) {
+    if (format == RBT_FORMAT_RATINGS && !rbt_columns_is_planned(task->options->plan)) {
         return not_examples(task->text.name);
     }
     if (format == RBT_FORMAT_LIBSVM) {
@@ -71,7 +72,17 @@ static rbt_status choose(struct task *task)
         task->mark = ':';
         return RBT_OK;
     }
-    const rbt_status st = rbt_csv_open(task->options, &task->text, &task->csv);
+    const bool is_clicks = format == RBT_FORMAT_CRITEO || format == RBT_FORMAT_AVAZU;
+    if (is_clicks && task->options->plan == NULL) {
+        return rbt_fail(RBT_E_INVALID,
+                        "cannot read \"%s\": files of the format \"%s\" are for "
+                        "algorithms that know text columns, such as linear",
+                        task->text.name, rbt_format_name(format));
+    }
+    const bool is_planned = is_clicks || rbt_columns_is_planned(task->options->plan);
+    const rbt_status st = is_planned
+                              ? rbt_columns_open(task->options, format, &task->text, &task->csv)
+                              : rbt_csv_open(task->options, &task->text, &task->csv);
     if (st != RBT_OK) {
         return st;
     }
@@ -82,7 +93,7 @@ static rbt_status choose(struct task *task)
                         task->text.name, task->csv.header.number, count, task->column_count);
     }
     task->column_count = count;
-    task->function = rbt_csv_line;
+    task->function = is_planned ? rbt_columns_line : rbt_csv_line;
     task->mark = task->csv.separator;
     return RBT_OK;
 }
@@ -96,7 +107,7 @@ static rbt_status prepare(struct task *task, struct rbt_builder *builder)
         return st;
     }
     const struct rbt_chunks *chunks = &task->chunks;
-    const bool is_csv = task->function == rbt_csv_line;
+    const bool is_csv = task->function == rbt_csv_line || task->function == rbt_columns_line;
     size_t nonzero_max[THREADS_MAX];
     RBT_ASSERT(chunks->count <= THREADS_MAX);
     for (uint32_t i = 0; i < chunks->count; i++) {
@@ -174,6 +185,11 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
 static rbt_status finish(struct rbt_builder *builder, rbt_status st,
                          const struct rbt_data_options *options, struct rbt_examples *examples)
 {
+    const bool is_named = options->plan != NULL && options->plan->positive != 0;
+    if (st == RBT_OK && is_named && builder->label_count == 1 && builder->labels[0] == 0 &&
+        options->label_positive == 0) {
+        st = rbt_fail(RBT_E_DATA, "no example has the label that --positive names");
+    }
     if (st == RBT_OK && options->has_binary_label) {
         st = rbt_builder_classify(builder, options->label_positive);
     }

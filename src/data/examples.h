@@ -17,7 +17,12 @@ enum rbt_format {
     RBT_FORMAT_LIBSVM,  /* label key:value ..., keys from 1 and increasing */
     RBT_FORMAT_CSV,     /* numbers; column `label_column` is the label; a header line is skipped */
     RBT_FORMAT_RATINGS, /* user item rating [anything], separated by comma, tab, blank or :: */
+    RBT_FORMAT_TSV,     /* the same as CSV, always separated by tabs */
+    RBT_FORMAT_CRITEO,  /* label, 13 counts, 26 categories, separated by tabs */
+    RBT_FORMAT_AVAZU,   /* id, click, hour, categories, separated by commas */
 };
+
+struct rbt_column_plan; /* data/columns.h */
 
 struct rbt_data_options {
     const char *const *paths; /* files, directories, globs, or "-" for standard input */
@@ -29,6 +34,9 @@ struct rbt_data_options {
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
                              model was trained on; 0: the larger one of those that occur */
+    uint32_t hash_bits;   /* features are hashed to so many bits; 0: they stay as they are */
+    struct rbt_column_plan *plan; /* of tables with text (data/columns.h), completed by the first
+                                     file; NULL: tables only hold numbers */
 };
 
 /* Example i has label labels[i] and the features keys[k], values[k], k = offsets[i] ..
