@@ -1,10 +1,10 @@
 /* algo/linear_stream.c - examples that stay on disk, under a limit on the memory of the process.
  *
  * Of the limit, half may go to buffers while files are read and dealt out, when there is nothing
- * else yet. Later an eighth is for the pieces of the shares that are on their way. When a worker
- * has all its copies, the memory that the process has now is measured, and the workers keep as many
- * of their examples in memory as fit into what is left, less a reserve for the end, when the model
- * is collected and measured. */
+ * else yet. Later an eighth is for the pieces of the shares that are on their way. When the
+ * first worker has all its copies, the memory that the process has is measured, what the others and
+ * the end will take is added, and the workers keep as many of their examples in memory as fit into
+ * three quarters of the limit. The rest is for what nobody has counted. */
 #include "algo/linear_stream.h"
 
 #include <pthread.h>
@@ -21,14 +21,16 @@ enum {
     PIECE_MIN = 64 * 1024,
     PIECE_MAX = 4 * 1024 * 1024,
     PIECES = 4,       /* of a worker, at most, and some for those that are larger */
-    KEY_RESERVE = 24, /* bytes per feature for the end: a row of the model, weights of a share */
+    KEY_RESERVE = 64, /* bytes per feature for the end, when the model is collected and measured */
+    WORKER_KEY = 100, /* bytes per feature of a worker that may not be ready yet */
 };
 
 struct rbt_linear_store {
     rbt_depot *depot;
     uint64_t limit; /* bytes that the process may have */
     pthread_mutex_t mutex;
-    uint64_t kept; /* bytes that workers keep in memory; guarded by the mutex */
+    uint64_t
+        used; /* bytes without examples, as the first worker has counted; guarded by the mutex */
 };
 
 struct rbt_linear_source {
@@ -117,6 +119,7 @@ rbt_status rbt_linear_stream_read(struct rbt_linear_job *linear,
                                               .memory = (size_t)(store->limit / 2),
                                               .count_min = (uint64_t)linear->config.count_min};
     const rbt_status st = rbt_depot_open(&options, &store->depot);
+    rbt_alloc_trim();
     if (st != RBT_OK) {
         return st;
     }
@@ -156,6 +159,7 @@ rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
     const size_t size = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
     rbt_status st =
         rbt_depot_deal(linear->store->depot, index, linear->worker_count, &source->stored);
+    rbt_alloc_trim();
     st = st != RBT_OK ? st : rbt_paged_open(&source->stored, size, &source->paged);
     if (st != RBT_OK) {
         rbt_linear_stream_drop(w);
@@ -187,21 +191,24 @@ rbt_status rbt_linear_stream_keep(struct rbt_linear_job *linear, struct rbt_line
     if (w->source == NULL || store == NULL) {
         return RBT_OK;
     }
-    size_t keys = 0;
-    (void)rbt_linear_stream_keys(linear, &keys);
     (void)pthread_mutex_lock(&store->mutex);
-    const uint64_t now = resident();
-    const uint64_t others = now > store->kept ? now - store->kept : 0;
-    const uint64_t used = others + keys * KEY_RESERVE + store->limit / 8;
-    if (linear->config.storage == RBT_STORAGE_BOTH && used < store->limit) {
-        const uint64_t size = rbt_paged_size(w->source->paged);
-        const uint64_t room = (store->limit - used) / linear->worker_count;
-        rbt_paged_keep(w->source->paged, room);
-        store->kept += room < size ? room : size;
+    if (store->used == 0) { /* the first one counts for all; for the others it guesses */
+        size_t keys = 0;
+        (void)rbt_linear_stream_keys(linear, &keys);
+        rbt_alloc_trim();
+        const uint64_t others = linear->worker_count - UINT64_C(1);
+        store->used = resident() + keys * (KEY_RESERVE + WORKER_KEY * others);
     }
+    const uint64_t used = store->used;
     (void)pthread_mutex_unlock(&store->mutex);
-    return linear->config.memory_limit > 0 && others > store->limit ? too_little(linear, others)
-                                                                    : RBT_OK;
+    if (linear->config.memory_limit > 0 && used > store->limit) {
+        return too_little(linear, used);
+    }
+    const uint64_t most = store->limit / 4 * 3;
+    if (linear->config.storage == RBT_STORAGE_BOTH && used < most) {
+        rbt_paged_keep(w->source->paged, (most - used) / linear->worker_count);
+    }
+    return RBT_OK;
 }
 
 void rbt_linear_visit(const struct rbt_linear_worker *w, size_t first, size_t end)

@@ -26,7 +26,8 @@ enum {
     BUCKETS_MAX = 192,     /* open files */
     BUFFER_MIN = 4 * 1024, /* of a file that is added to */
     BUFFER_MAX = 256 * 1024,
-    PART_MIN = 128 * 1024, /* of text that is parsed at once */
+    SHARE_BUFFER = 64 * 1024, /* of a share: also the blocks in which it is mapped */
+    PART_MIN = 128 * 1024,    /* of text that is parsed at once */
     PART_MAX = 16 * 1024 * 1024,
     ROWS_MAX = 65536, /* of the pool, read at once */
 };
@@ -495,7 +496,7 @@ static rbt_status empty_buckets(struct dealing *dealing)
 {
     const char *directory = dealing->depot->directory;
     struct rbt_stored *stored = dealing->stored;
-    const size_t size = clamp(dealing->depot->memory / 64, BUFFER_MIN, BUFFER_MAX);
+    const size_t size = SHARE_BUFFER;
     uint64_t offset = 0;
     rbt_status st = rbt_scratch_open(directory, size, &stored->offsets);
     st = st != RBT_OK ? st : rbt_scratch_open(directory, size, &stored->labels);

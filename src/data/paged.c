@@ -3,9 +3,13 @@
  * The examples are cut into pieces of equally many. When the owner goes on to another piece, the
  * reader first drops the pieces that are neither this nor the next one, then fetches the next one:
  * so at most three are in memory. The owner waits for it if it has not finished with the piece
- * before. A page that two pieces share may come back after it was dropped, and the system may fetch
- * neighbours of what is touched: therefore what is dropped is rounded outwards to blocks of
- * DROP_ALIGN bytes, and nothing stays for longer than the next piece does.
+ * before.
+ *
+ * What is touched may bring its neighbours: the system's cache holds files in blocks of up to
+ * BLOCK_MAX bytes, and maps a block as a whole. So what is dropped behind the owner begins a block
+ * earlier, and what is dropped ahead of him ends a block later; then nothing stays for longer than
+ * the next piece does. (scratch.c writes small blocks, but what comes from the disk may be in large
+ * ones.)
  *
  * Dropping only unmaps: the system may still have the data in its own cache. */
 #include "data/paged.h"
@@ -18,7 +22,8 @@
 #include "base/error.h"
 
 enum {
-    DROP_ALIGN = 64 * 1024, /* what a fault may bring, and a multiple of a page */
+    PAGE = 4096,
+    BLOCK_MAX = 2 * 1024 * 1024,
     ARRAYS = 5,
 };
 
@@ -36,6 +41,14 @@ struct pieces {
     size_t end;
 };
 
+/* What the reader is asked for. */
+struct order {
+    size_t kept;          /* pieces at the front that stay */
+    struct pieces there;  /* where there may be something in memory, behind those kept */
+    struct pieces wanted; /* now */
+    struct pieces next;   /* to be fetched */
+};
+
 struct rbt_paged {
     struct map maps[ARRAYS];
     size_t count;  /* examples */
@@ -46,11 +59,8 @@ struct rbt_paged {
     pthread_t thread;
     pthread_mutex_t mutex; /* guards all that follows */
     pthread_cond_t changed;
-    size_t kept;          /* pieces at the front that stay */
-    struct pieces there;  /* where there may be something in memory, behind those kept */
-    struct pieces wanted; /* now */
-    struct pieces next;   /* to be fetched */
-    bool is_asked;        /* the reader has something to do */
+    struct order order;
+    bool is_asked; /* the reader has something to do */
     bool is_ending;
 };
 
@@ -63,6 +73,8 @@ static rbt_status map_file(const struct rbt_scratch *file, struct map *map)
     if (bytes == MAP_FAILED) {
         return rbt_fail(RBT_E_IO, "cannot use data kept in \"%s\"", file->path);
     }
+    /* The system's cache may have the file in blocks of megabytes, and would map them whole. */
+    (void)madvise(bytes, (size_t)file->size, MADV_NOHUGEPAGE);
     *map = (struct map){.bytes = bytes, .size = (size_t)file->size};
     return RBT_OK;
 }
@@ -110,17 +122,44 @@ static struct pieces bytes_of(const rbt_paged *paged, int array, struct pieces p
     }
 }
 
-static void drop(const rbt_paged *paged, struct pieces pieces)
+static size_t round_down(size_t value, size_t unit)
 {
-    for (int a = ARRAYS - 1; pieces.first < pieces.end && a >= 0; a--) { /* offsets come last */
-        const struct map *map = &paged->maps[a];
+    return value / unit * unit;
+}
+
+static size_t round_up(size_t value, size_t unit)
+{
+    return round_down(value + unit - 1, unit);
+}
+
+/* A hint, so failures do not matter. */
+static void unmap(const struct map *map, size_t first, size_t end)
+{
+    end = end < map->size ? end : map->size;
+    if (first < end) {
+        (void)madvise(map->bytes + first, end - first, MADV_DONTNEED);
+    }
+}
+
+/* Drops pieces behind the owner, but none of the first `kept`. Offsets come last: they tell where
+ * the others are. */
+static void drop_behind(const rbt_paged *paged, struct pieces pieces, size_t kept)
+{
+    for (int a = ARRAYS - 1; pieces.first < pieces.end && a >= 0; a--) {
         const struct pieces bytes = bytes_of(paged, a, pieces);
-        const size_t first = bytes.first / DROP_ALIGN * DROP_ALIGN;
-        size_t end = (bytes.end + DROP_ALIGN - 1) / DROP_ALIGN * DROP_ALIGN;
-        end = end < map->size ? end : map->size;
-        if (first < end) {
-            (void)madvise(map->bytes + first, end - first, MADV_DONTNEED); /* a hint */
-        }
+        const size_t first = round_down(bytes.first, BLOCK_MAX);
+        const size_t spared = round_up(bytes_of(paged, a, (struct pieces){kept, kept}).first, PAGE);
+        unmap(&paged->maps[a], first > spared || kept == 0 ? first : spared,
+              round_down(bytes.end, PAGE));
+    }
+}
+
+/* Drops pieces that he will come to later. */
+static void drop_ahead(const rbt_paged *paged, struct pieces pieces)
+{
+    for (int a = ARRAYS - 1; pieces.first < pieces.end && a >= 0; a--) {
+        const struct pieces bytes = bytes_of(paged, a, pieces);
+        unmap(&paged->maps[a], round_up(bytes.first, PAGE), round_up(bytes.end, BLOCK_MAX));
     }
 }
 
@@ -129,7 +168,7 @@ static void fetch(const rbt_paged *paged, struct pieces pieces)
     for (int a = 0; pieces.first < pieces.end && a < ARRAYS; a++) {
         const struct map *map = &paged->maps[a];
         const struct pieces bytes = bytes_of(paged, a, pieces);
-        const size_t first = bytes.first / DROP_ALIGN * DROP_ALIGN;
+        const size_t first = round_down(bytes.first, PAGE);
         if (first < bytes.end) {
             /* The first asks the disk for all of it at once, the second waits for it. */
             (void)madvise(map->bytes + first, bytes.end - first, MADV_WILLNEED);
@@ -151,11 +190,13 @@ static size_t most(size_t a, size_t b)
 }
 
 /* What the reader does when the owner has gone on. */
-static void turn(const rbt_paged *paged, struct pieces there, struct pieces wanted,
-                 struct pieces next)
+static void turn(const rbt_paged *paged, const struct order *order)
 {
-    drop(paged, (struct pieces){there.first, least(there.end, wanted.first)});
-    drop(paged, (struct pieces){most(there.first, most(wanted.end, next.end)), there.end});
+    const struct pieces there = order->there;
+    const struct pieces wanted = order->wanted;
+    const struct pieces next = order->next;
+    drop_behind(paged, (struct pieces){there.first, least(there.end, wanted.first)}, order->kept);
+    drop_ahead(paged, (struct pieces){most(there.first, most(wanted.end, next.end)), there.end});
     fetch(paged, next);
 }
 
@@ -168,13 +209,12 @@ static void *run_reader(void *argument)
             (void)pthread_cond_wait(&paged->changed, &paged->mutex);
             continue;
         }
-        const struct pieces there = paged->there;
-        const struct pieces wanted = paged->wanted;
-        const struct pieces next = paged->next;
+        const struct order order = paged->order;
         (void)pthread_mutex_unlock(&paged->mutex);
-        turn(paged, there, wanted, next);
+        turn(paged, &order);
         (void)pthread_mutex_lock(&paged->mutex);
-        paged->there = (struct pieces){least(wanted.first, next.first), most(wanted.end, next.end)};
+        paged->order.there = (struct pieces){least(order.wanted.first, order.next.first),
+                                             most(order.wanted.end, order.next.end)};
         paged->is_asked = false;
         (void)pthread_cond_broadcast(&paged->changed);
     }
@@ -250,11 +290,6 @@ float *rbt_paged_steps(const rbt_paged *paged)
     return steps;
 }
 
-uint64_t rbt_paged_size(const rbt_paged *paged)
-{
-    return paged->size;
-}
-
 /* The owner goes on to other pieces. */
 static void go_on(rbt_paged *paged, struct pieces pieces)
 {
@@ -264,16 +299,16 @@ static void go_on(rbt_paged *paged, struct pieces pieces)
         (void)pthread_cond_wait(&paged->changed, &paged->mutex);
     }
     const size_t after = pieces.end < total ? pieces.end : 0;
-    const size_t kept = paged->kept;
-    paged->wanted = (struct pieces){most(pieces.first, kept), most(pieces.end, kept)};
+    const size_t kept = paged->order.kept;
+    paged->order.wanted = (struct pieces){most(pieces.first, kept), most(pieces.end, kept)};
     /* When what is kept is over, the first piece behind it will be wanted. */
-    paged->next.first = most(after, kept);
-    paged->next.end = least(paged->next.first + 1, total);
+    paged->order.next.first = most(after, kept);
+    paged->order.next.end = least(paged->order.next.first + 1, total);
     if (after < pieces.first || kept >= total) { /* a new pass; it comes when it is there */
-        paged->next = (struct pieces){paged->wanted.end, paged->wanted.end};
+        paged->order.next = (struct pieces){paged->order.wanted.end, paged->order.wanted.end};
     }
-    paged->there.first = least(paged->there.first, paged->wanted.first);
-    paged->there.end = most(paged->there.end, paged->wanted.end);
+    paged->order.there.first = least(paged->order.there.first, paged->order.wanted.first);
+    paged->order.there.end = most(paged->order.there.end, paged->order.wanted.end);
     paged->is_asked = true;
     (void)pthread_cond_broadcast(&paged->changed);
     (void)pthread_mutex_unlock(&paged->mutex);
@@ -300,9 +335,9 @@ void rbt_paged_keep(rbt_paged *paged, uint64_t bytes)
     }
     const uint64_t all = (paged->count + paged->rows - 1) / paged->rows;
     const uint64_t kept = bytes >= paged->size ? all : bytes / piece;
-    paged->kept = (size_t)(kept < all ? kept : all);
-    paged->there.first = most(paged->there.first, paged->kept);
-    paged->there.end = most(paged->there.end, paged->kept);
+    paged->order.kept = (size_t)(kept < all ? kept : all);
+    paged->order.there.first = most(paged->order.there.first, paged->order.kept);
+    paged->order.there.end = most(paged->order.there.end, paged->order.kept);
     paged->low = paged->high = 0;
     (void)pthread_mutex_unlock(&paged->mutex);
 }

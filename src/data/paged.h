@@ -41,7 +41,4 @@ void rbt_paged_visit(rbt_paged *paged, size_t first, size_t end);
 /* From now on as much as fits into so many bytes is not dropped. */
 void rbt_paged_keep(rbt_paged *paged, uint64_t bytes);
 
-/* How much the share has on disk. */
-uint64_t rbt_paged_size(const rbt_paged *paged);
-
 #endif

@@ -1,6 +1,8 @@
 /* data/scratch.c - files without a name.
  *
- * O_TMPFILE makes them where the file system can; elsewhere the name is removed at once. */
+ * O_TMPFILE makes them where the file system can; elsewhere the name is removed at once. Buffers
+ * are always written whole: the system's cache then holds the file in blocks of their size, which
+ * is what a mapping of it can be dropped by (paged.c). */
 #include "data/scratch.h"
 
 #include <errno.h>
@@ -96,21 +98,23 @@ rbt_status rbt_scratch_write(struct rbt_scratch *scratch, uint64_t offset, const
 rbt_status rbt_scratch_add(struct rbt_scratch *scratch, const void *bytes, size_t size)
 {
     RBT_ASSERT(scratch->buffer != NULL);
-    if (size <= scratch->room - scratch->used) {
-        memcpy(scratch->buffer + scratch->used, bytes, size);
-        scratch->used += size;
-        return RBT_OK;
+    const uint8_t *from = bytes;
+    while (size > 0) {
+        const size_t left = scratch->room - scratch->used;
+        const size_t part = size < left ? size : left;
+        memcpy(scratch->buffer + scratch->used, from, part);
+        scratch->used += part;
+        from += part;
+        size -= part;
+        if (scratch->used == scratch->room) {
+            const rbt_status st =
+                rbt_scratch_write(scratch, scratch->size, scratch->buffer, scratch->used);
+            if (st != RBT_OK) {
+                return st;
+            }
+            scratch->used = 0;
+        }
     }
-    rbt_status st = rbt_scratch_write(scratch, scratch->size, scratch->buffer, scratch->used);
-    if (st != RBT_OK) {
-        return st;
-    }
-    scratch->used = 0;
-    if (size >= scratch->room) {
-        return rbt_scratch_write(scratch, scratch->size, bytes, size);
-    }
-    memcpy(scratch->buffer, bytes, size);
-    scratch->used = size;
     return RBT_OK;
 }
 
