@@ -253,14 +253,18 @@ static bool is_numeric(const struct rbt_column_plan *plan, size_t column)
 }
 
 /* Whether a line holds names: no number where there should be one, but text. What should be is told
- * by a plan that is complete, and else by the next line. */
+ * by a plan that is complete, and else by the next lines. */
 static bool is_header(const struct rbt_column_plan *plan, const struct rbt_csv *csv,
                       const struct rbt_line *line, struct rbt_text rest)
 {
     if (plan->count == 0) {
         struct rbt_line next;
-        return count_numbers(line, csv->separator) == 0 && rbt_lines_next(&rest, &next) &&
-               count_numbers(&next, csv->separator) > 0;
+        bool has_numbers = count_numbers(line, csv->separator) > 0;
+        const bool is_candidate = !has_numbers;
+        for (int i = 0; is_candidate && !has_numbers && i < LINES_MAX; i++) {
+            has_numbers = rbt_lines_next(&rest, &next) && count_numbers(&next, csv->separator) > 0;
+        }
+        return is_candidate && has_numbers;
     }
     const char *p = line->begin;
     size_t texts = 0;
@@ -328,7 +332,7 @@ rbt_status rbt_columns_open(const struct rbt_data_options *options, enum rbt_for
     struct rbt_column_plan *plan = options->plan;
     struct rbt_data_options asked = *options;
     asked.format = plan->count != 0 ? plan->format : format;
-    asked.label_column = plan->count != 0              ? (int64_t)plan->label
+    asked.label_column = plan->count != 0              ? -1
                          : format == RBT_FORMAT_CRITEO ? 0
                          : format == RBT_FORMAT_AVAZU  ? 1
                                                        : options->label_column;
@@ -346,6 +350,7 @@ rbt_status rbt_columns_open(const struct rbt_data_options *options, enum rbt_for
         (asked.format == RBT_FORMAT_AVAZU && layout.column_count < 3)) {
         return wrong_count(text, &line, layout.column_count, wanted != 0 ? wanted : 24);
     }
+    layout.label_column = plan->count != 0 ? plan->label : layout.label_column;
     layout.has_header = is_header(plan, &layout, &line, rest);
     layout.plan = plan;
     if (layout.has_header) {
