@@ -38,7 +38,8 @@ def test_a_model_knows_its_columns(rubato, words):
                     "--model", "m", "--summary", "json", *words, *QUIET)
     trained = json.loads(out.splitlines()[-1])["eval"]
     assert trained["accuracy"] > 0.9
-    evaluated = json.loads(rubato.ok("eval", "m", "--data", "test.csv", "--summary", "json"))
+    out = rubato.ok("eval", "m", "--data", "test.csv", "--summary", "json")
+    evaluated = json.loads(out)["eval"]
     assert abs(evaluated["logloss"] - trained["logloss"]) < 1e-6
     scores = [float(line) for line in rubato.ok("predict", "m", "--data", "test.csv").split()]
     right = sum((score > 0.5) == line.endswith("well")
@@ -58,8 +59,8 @@ def test_click_data_is_recognised(rubato, make, name):
 
 
 WRONG = [
-    ("text without a word", "1;2;1\n1;x;1\n", [], 'line 2: column 2 holds "x", which is not a number',
-     "use --categorical auto"),
+    ("text without a word", "1;2;1\n1;x;1\n", [],
+     'line 2: column 2 holds "x", which is not a number', "use --categorical auto"),
     ("late text", "1;1;1\n" * 1500 + "1;x;1\n", ["--categorical", "auto"],
      'line 1501: column 2 holds "x", which is not a number', "auto,1"),
     ("text as label", "1;x;yes\n2;y;no\n", ["--categorical", "auto"],
