@@ -19,7 +19,7 @@ void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt
 {
     *plan = (struct rbt_column_plan){.categorical = config->categorical, .skipped = config->skip};
     if (config->positive != NULL) {
-        plan->positive = rbt_columns_positive(config->positive, strlen(config->positive));
+        plan->positive = rbt_fields_positive(config->positive, strlen(config->positive));
     }
     data->hash_bits = (uint32_t)config->hash_bits;
     data->plan = plan;
@@ -80,9 +80,9 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     bool is_good = read_whole(model, "hash_bits", 62, &bits) &&
                    read_whole(model, "format", RBT_FORMAT_AVAZU, &format) &&
                    read_whole(model, "label_hash", (double)(UINT64_C(1) << 52), &plan->positive) &&
-                   read_whole(model, "label_column", RBT_COLUMNS_MAX - 1, &label);
+                   read_whole(model, "label_column", RBT_FIELDS_MAX - 1, &label);
     if (is_good && array != NULL) {
-        is_good = array->width == WIDTH && array->count <= RBT_COLUMNS_MAX && label < array->count;
+        is_good = array->width == WIDTH && array->count <= RBT_FIELDS_MAX && label < array->count;
         plan->count = is_good ? array->count : 0;
         plan->label = (size_t)label;
         plan->format = (enum rbt_format)format;

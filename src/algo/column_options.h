@@ -12,8 +12,8 @@
 #define RUBATO_ALGO_COLUMN_OPTIONS_H
 
 #include "algo/model.h"
-#include "data/columns.h"
 #include "data/examples.h"
+#include "data/fields.h"
 
 struct rbt_column_config {
     const char *categorical;

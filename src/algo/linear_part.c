@@ -52,7 +52,8 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
     if (w->source == NULL) {
         w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     }
-    w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
+    w->coefficients =
+        rbt_calloc((size_t)linear->config.batch * linear->width, sizeof *w->coefficients);
     if (w->scales == NULL || w->shares == NULL || w->pulls == NULL || w->decays == NULL ||
         w->settled == NULL || w->marks == NULL || w->used == NULL || w->step_max == NULL ||
         w->coefficients == NULL) {
@@ -158,7 +159,8 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     const size_t nonzeros = (size_t)w->share.offsets[w->share.count];
     const size_t batch = (size_t)linear->config.batch;
     const double row_mean = (double)(nonzeros + 1) / (double)(w->share.count + 1);
-    const double sweep = fmin((double)w->share.key_count / (2.0 * row_mean), SWEEP_MAX);
+    const double cost = linear->width == 1 ? 2.0 : 0.25; /* classes tend to have dense examples */
+    const double sweep = fmin((double)w->share.key_count / (cost * row_mean), SWEEP_MAX);
     w->sweep = ((size_t)sweep / batch + 1) * batch;
     const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
@@ -179,7 +181,7 @@ static rbt_status count_parameters(const struct rbt_linear_job *linear, rbt_work
     const rbt_status st =
         rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
     if (st == RBT_OK) {
-        *count = rows.count + (linear->config.has_bias ? 1 : 0);
+        *count = (rows.count + (linear->config.has_bias ? 1 : 0)) * linear->width;
         rbt_rows_free(&rows);
     }
     return st;
@@ -194,6 +196,12 @@ static rbt_status open_replicas(struct rbt_linear_job *linear, rbt_worker *worke
     rbt_status st = rbt_replica_open(worker, &weights, &w->weights);
     if (st == RBT_OK) {
         st = rbt_replica_open(worker, &bias, &w->bias);
+    }
+    if (st == RBT_OK && linear->is_managed) {
+        st = rbt_set_manage(w->weights.set);
+    }
+    if (st == RBT_OK && linear->is_managed) {
+        st = rbt_set_manage(w->bias.set);
     }
     return st != RBT_OK ? st : use_usage(linear, w, all);
 }

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,7 @@
 #include "base/text.h"
 #include "data/depot.h"
 #include "data/paged.h"
+#include "math/loss.h"
 
 enum {
     PIECE_MIN = 64 * 1024,
@@ -55,12 +57,17 @@ rbt_status rbt_linear_stream_check(struct rbt_linear_job *linear)
         st = rbt_fail(RBT_E_INVALID, "\"--memory-limit\" cannot be kept with \"--storage memory\"");
         return rbt_fail_hint(st, "Leave --storage out, or say \"memory-and-disk\" or \"disk\".");
     }
-    const char *what = linear->options->is_exact      ? "--exact"
-                       : linear->config.is_rebalanced ? "--rebalance"
-                                                      : NULL;
+    const char *what = linear->options->is_exact                 ? "--exact"
+                       : linear->config.is_rebalanced            ? "--rebalance"
+                       : linear->config.loss == RBT_LOSS_SOFTMAX ? "--loss softmax"
+                                                                 : NULL;
     if (what != NULL && rbt_linear_is_streamed(linear)) {
         st = rbt_fail(RBT_E_INVALID, "\"%s\" needs all examples in memory", what);
         return rbt_fail_hint(st, "Leave --storage and --memory-limit out.");
+    }
+    if (strcmp(linear->solver->name, "sgd") != 0 && rbt_linear_is_streamed(linear)) {
+        return rbt_fail(RBT_E_INVALID, "solver \"%s\" needs all examples in memory",
+                        linear->solver->name);
     }
     return RBT_OK;
 }
@@ -125,7 +132,8 @@ rbt_status rbt_linear_stream_read(struct rbt_linear_job *linear,
     }
     const struct rbt_depot_facts facts = rbt_depot_facts(store->depot);
     linear->examples.count = facts.count;
-    linear->examples.label_positive = facts.label_positive;
+    linear->examples.label_positive = facts.labels.positive;
+    linear->examples.label_negative = facts.labels.negative;
     return RBT_OK;
 }
 

@@ -352,13 +352,6 @@ static void interruption_and_target_stop_early(void **state)
     assert_true(f->summary.clocks < 1000 * CLOCKS_PER_EPOCH);
 }
 
-static void other_solvers_are_refused(void **state)
-{
-    struct fixture *f = *state;
-    f->config.solver = 1;
-    assert_fails(train(f), RBT_E_INVALID, "solver \"dbpg\" is not available yet");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,7 +363,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_kept_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),
         cmocka_unit_test_setup_teardown(interruption_and_target_stop_early, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_solvers_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "algo/algo.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "cli/filter_line.h"
 #include "cli/names.h"
@@ -111,7 +112,8 @@ static const struct rbt_option train_options[] = {
      .value = "relative",
      .unit = "NAME",
      .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative, or "
-             "a shared object of your own (examples/priority.c).",
+             "a shared object of your own (examples/priority.c). sweep sends and fetches all rows, "
+             "changed or not, round and round.",
      .offset = AT(options.priority)},
     {.name = "filter",
      .type = RBT_OPTION_TEXT,
@@ -238,6 +240,31 @@ static rbt_status resolve(struct rbt_train_line *line)
     return st;
 }
 
+/* The algorithm's options with the defaults that it has instead of others. */
+static rbt_status take_options(const struct rbt_algo *algo, struct rbt_train_line *line)
+{
+    line->config = rbt_calloc(1, algo->config_size);
+    line->options = rbt_calloc(algo->option_count, sizeof *line->options);
+    if (line->config == NULL || line->options == NULL) {
+        rbt_train_line_free(line);
+        return rbt_fail(RBT_E_NOMEM, "could not allocate the configuration");
+    }
+    const struct rbt_algo_default *own = algo->defaults;
+    for (size_t i = 0; i < algo->option_count; i++) {
+        line->options[i] = algo->options[i];
+    }
+    for (; own != NULL && own->name != NULL; own++) {
+        size_t i = 0;
+        while (i < algo->option_count && strcmp(algo->options[i].name, own->name) != 0) {
+            i++;
+        }
+        RBT_ASSERT(i < algo->option_count); /* there is such an option */
+        line->options[i].value = own->value;
+    }
+    line->tables[0] = (struct rbt_option_table){line->options, algo->option_count, line->config};
+    return RBT_OK;
+}
+
 rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_line *line)
 {
     *line = (struct rbt_train_line){0};
@@ -250,18 +277,17 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     if (algo == NULL) {
         return RBT_E_INVALID;
     }
-    line->config = rbt_calloc(1, algo->config_size);
-    if (line->config == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate the configuration");
+    rbt_status st = take_options(algo, line);
+    if (st != RBT_OK) {
+        return st;
     }
-    line->tables[0] = (struct rbt_option_table){algo->options, algo->option_count, line->config};
     line->tables[1] = rbt_train_line_common(&line->request);
     char name[64];
     snprintf(name, sizeof name, "rubato train %s", algo->name);
     const struct rbt_option_command command = {
         .name = name, .tables = line->tables, .table_count = RBT_TRAIN_LINE_TABLES};
     struct rbt_option_arguments arguments;
-    rbt_status st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
+    st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
     if (st != RBT_OK) {
         rbt_train_line_free(line);
         return st;
@@ -291,6 +317,8 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
 
 void rbt_train_line_free(struct rbt_train_line *line)
 {
+    rbt_free(line->options);
     rbt_free(line->config);
+    line->options = NULL;
     line->config = NULL;
 }

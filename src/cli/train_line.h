@@ -23,7 +23,8 @@ enum { RBT_TRAIN_LINE_TABLES = 2 };
 /* Points into itself: it must stay where it was parsed. */
 struct rbt_train_line {
     struct rbt_train_request request;
-    void *config;                                          /* owned; the algorithm's options */
+    void *config;               /* owned; the algorithm's options */
+    struct rbt_option *options; /* owned; what there is, with the defaults of the algorithm */
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
     bool wants_rules;                   /* the help is to be about rules: --rule help */

@@ -296,6 +296,12 @@ rbt_status rbt_builder_classify(struct rbt_builder *builder, float positive)
                         builder->label_name);
     }
     builder->examples.label_positive = positive;
+    builder->examples.label_negative = positive == 2 ? 1 : -1;
+    for (size_t i = 0; i < builder->label_count; i++) {
+        if (labels[i] == 0) {
+            builder->examples.label_negative = 0;
+        }
+    }
     for (size_t i = 0; i < builder->examples.count; i++) {
         builder->examples.labels[i] = builder->examples.labels[i] == positive ? 1 : -1;
     }

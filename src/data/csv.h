@@ -9,10 +9,10 @@
 struct rbt_csv {
     char separator; /* comma, tab or semicolon */
     size_t column_count;
-    size_t label_column; /* from 0 */
+    size_t label_column; /* from 0; SIZE_MAX: none */
     bool has_header;
     struct rbt_line header;             /* names of the columns; inside the text */
-    const struct rbt_column_plan *plan; /* data/columns.h; NULL: all columns are numbers */
+    const struct rbt_column_plan *plan; /* data/fields.h; NULL: all columns are numbers */
 };
 
 /* Looks at the first line of the text, and takes it off the text if it is a header: if a cell

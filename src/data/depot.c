@@ -39,7 +39,7 @@ struct rbt_depot {
     size_t memory;
     size_t count;
     uint64_t nonzeros;
-    float label_positive;
+    struct rbt_labels label;
     uint64_t *keys; /* sorted */
     size_t key_count;
     uint32_t *ranks;             /* of features as they were met, or DROPPED */
@@ -82,7 +82,7 @@ struct rbt_depot_facts rbt_depot_facts(const rbt_depot *depot)
     return (struct rbt_depot_facts){.count = depot->count,
                                     .keys = depot->keys,
                                     .key_count = depot->key_count,
-                                    .label_positive = depot->label_positive};
+                                    .labels = depot->label};
 }
 
 /* --- Parsing into the pool -------------------------------------------------------------------- */
@@ -254,7 +254,7 @@ static rbt_status fill(rbt_depot *depot, const struct rbt_depot_options *options
                                           .take = take_part};
     rbt_status st = open_pool(depot);
     st = st != RBT_OK ? st : rbt_map_init(&filling.map, KEYS_MIN);
-    st = st != RBT_OK ? st : rbt_examples_pass(options->data, &receiver, &depot->label_positive);
+    st = st != RBT_OK ? st : rbt_examples_pass(options->data, &receiver, &depot->label);
     st = st != RBT_OK ? st : flush_pool(depot);
     st = st != RBT_OK ? st : rank(depot, &filling);
     rbt_map_deinit(&filling.map);
@@ -392,7 +392,7 @@ static rbt_status read_rows(struct dealing *dealing, size_t first, size_t count,
 static rbt_status throw_all(struct dealing *dealing)
 {
     const rbt_depot *depot = dealing->depot;
-    const float positive = depot->label_positive;
+    const float positive = depot->label.positive;
     uint64_t offset = 0;
     for (size_t first = 0; first < depot->count; first += dealing->row_max) {
         const size_t left = depot->count - first;

@@ -34,7 +34,7 @@ struct rbt_depot_facts {
     size_t count;         /* examples */
     const uint64_t *keys; /* different features, in increasing order */
     size_t key_count;
-    float label_positive; /* as in struct rbt_examples */
+    struct rbt_labels labels;
 };
 
 /* Fails like rbt_examples_read(), and with RBT_E_IO when the directory cannot hold the data. */

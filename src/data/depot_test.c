@@ -101,7 +101,7 @@ static void shares_on_disk_are_those_in_memory(void **state)
         assert_ok(rbt_examples_drop_rare(&examples, count_min));
         assert_ok(rbt_depot_open(&options, &depot));
         assert_int_equal(rbt_depot_facts(depot).count, COUNT);
-        assert_true(rbt_depot_facts(depot).label_positive == 1);
+        assert_true(rbt_depot_facts(depot).labels.positive == 1);
         for (uint32_t count = 1; count <= 3; count++) {
             for (uint32_t index = 0; index < count; index++) {
                 struct rbt_share share = {0};

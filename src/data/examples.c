@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "data/builder.h"
-#include "data/columns.h"
 #include "data/csv.h"
+#include "data/fields.h"
 #include "data/format.h"
 #include "data/input.h"
 #include "data/libsvm.h"
@@ -64,7 +64,7 @@ static rbt_status choose(struct task *task)
     if (format == RBT_FORMAT_AUTO) {
         format = rbt_format_guess(&task->text);
     }
-    if (format == RBT_FORMAT_RATINGS && !rbt_columns_is_planned(task->options->plan)) {
+    if (format == RBT_FORMAT_RATINGS && !rbt_fields_is_planned(task->options->plan)) {
         return not_examples(task->text.name);
     }
     if (format == RBT_FORMAT_LIBSVM) {
@@ -79,9 +79,9 @@ static rbt_status choose(struct task *task)
                         "algorithms that know text columns, such as linear",
                         task->text.name, rbt_format_name(format));
     }
-    const bool is_planned = is_clicks || rbt_columns_is_planned(task->options->plan);
+    const bool is_planned = is_clicks || rbt_fields_is_planned(task->options->plan);
     const rbt_status st = is_planned
-                              ? rbt_columns_open(task->options, format, &task->text, &task->csv)
+                              ? rbt_fields_open(task->options, format, &task->text, &task->csv)
                               : rbt_csv_open(task->options, &task->text, &task->csv);
     if (st != RBT_OK) {
         return st;
@@ -93,7 +93,7 @@ static rbt_status choose(struct task *task)
                         task->text.name, task->csv.header.number, count, task->column_count);
     }
     task->column_count = count;
-    task->function = is_planned ? rbt_columns_line : rbt_csv_line;
+    task->function = is_planned ? rbt_fields_line : rbt_csv_line;
     task->mark = task->csv.separator;
     return RBT_OK;
 }
@@ -107,7 +107,7 @@ static rbt_status prepare(struct task *task, struct rbt_builder *builder)
         return st;
     }
     const struct rbt_chunks *chunks = &task->chunks;
-    const bool is_csv = task->function == rbt_csv_line || task->function == rbt_columns_line;
+    const bool is_csv = task->function == rbt_csv_line || task->function == rbt_fields_line;
     size_t nonzero_max[THREADS_MAX];
     RBT_ASSERT(chunks->count <= THREADS_MAX);
     for (uint32_t i = 0; i < chunks->count; i++) {
@@ -331,7 +331,7 @@ static rbt_status pass_path(struct rbt_builder *builder, const struct rbt_data_o
 }
 
 rbt_status rbt_examples_pass(const struct rbt_data_options *options,
-                             const struct rbt_receiver *receiver, float *label_positive)
+                             const struct rbt_receiver *receiver, struct rbt_labels *labels)
 {
     struct rbt_paths paths = {0};
     rbt_status st = check_request(options);
@@ -347,7 +347,7 @@ rbt_status rbt_examples_pass(const struct rbt_data_options *options,
     struct rbt_examples none = {0};
     st = finish(&builder, st, options, &none);
     if (st == RBT_OK) {
-        *label_positive = none.label_positive;
+        *labels = (struct rbt_labels){none.label_positive, none.label_negative};
         rbt_examples_free(&none);
     }
     rbt_paths_free(&paths);

@@ -22,7 +22,7 @@ enum rbt_format {
     RBT_FORMAT_AVAZU,   /* id, click, hour, categories, separated by commas */
 };
 
-struct rbt_column_plan; /* data/columns.h */
+struct rbt_column_plan; /* data/fields.h */
 
 struct rbt_data_options {
     const char *const *paths; /* files, directories, globs, or "-" for standard input */
@@ -31,11 +31,12 @@ struct rbt_data_options {
     uint32_t threads;      /* that parse; 0: one per core */
     bool is_zero_based;    /* LIBSVM keys start at 0 */
     int64_t label_column;  /* of CSV, from 0; -1 is the last */
+    bool is_unlabelled;    /* CSV: all columns are features, and labels are 0 */
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
                              model was trained on; 0: the larger one of those that occur */
     uint32_t hash_bits;   /* features are hashed to so many bits; 0: they stay as they are */
-    struct rbt_column_plan *plan; /* of tables with text (data/columns.h), completed by the first
+    struct rbt_column_plan *plan; /* of tables with text (data/fields.h), completed by the first
                                      file; NULL: tables only hold numbers */
 };
 
@@ -49,6 +50,7 @@ struct rbt_examples {
                        values that are not 0 */
     float *values;
     float label_positive; /* the label that has become +1: 1 or 2; 0 without has_binary_label */
+    float label_negative; /* the other one: -1, 0 or 1 */
 };
 
 /* Rating k: users[k] gave items[k] the rating values[k]. */
@@ -76,11 +78,16 @@ struct rbt_receiver {
     rbt_status (*take)(void *context, const struct rbt_examples *part);
 };
 
-/* Reads like rbt_examples_read(), but keeps nothing. With has_binary_label, `label_positive` is the
- * label that stands for +1, which is only known at the end. */
+/* With has_binary_label, the labels that stand for +1 and -1, as in struct rbt_examples. */
+struct rbt_labels {
+    float positive;
+    float negative;
+};
+
+/* Reads like rbt_examples_read(), but keeps nothing. What labels mean is only known at the end. */
 RBT_MUST_USE rbt_status rbt_examples_pass(const struct rbt_data_options *options,
                                           const struct rbt_receiver *receiver,
-                                          float *label_positive);
+                                          struct rbt_labels *labels);
 
 /* The same as the first two for one text in memory; paths are not looked at. */
 struct rbt_text; /* data/lines.h */

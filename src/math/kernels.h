@@ -8,10 +8,12 @@
 #ifndef RUBATO_MATH_KERNELS_H
 #define RUBATO_MATH_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "math/loss.h"
+#include "math/nearest.h"
 
 /* The entries of a sparse vector x that are not zero; indices are all different. */
 struct rbt_sparse {
@@ -62,6 +64,32 @@ struct rbt_gradient_run {
     float bias_gradient;
 };
 
+/* The same two for several classes, whose weights stand side by side, one row for each feature. For
+ * examples begin .. end-1 in order, or `batch` at a time:
+ *
+ *     m = bias + W'x_i,  p = exp(m) / sum exp(m),  g_c = rate_i / batch (p_c - [c = y_i])
+ *     target_j += x_ij g,  bias_target += g
+ *
+ * with rate_i = rate, whose size is limited to step_max_i. Steps have rate = -eta and the weights
+ * as target; a gradient has its factor as rate, batch 1, and a target of its own. */
+struct rbt_softmax_run {
+    size_t classes;
+    const uint64_t *offsets; /* as in rbt_sgd_run */
+    const float *labels;     /* y: 0 .. classes-1 */
+    const uint32_t *indices;
+    const float *values;
+    const float *step_max; /* (end), or NULL for no limit */
+    size_t begin;
+    size_t end;
+    const float *weights; /* (features, classes), row-major; may be the target */
+    const float *bias;    /* (classes); may be the bias's target */
+    float rate;
+    size_t batch;
+    float *target;       /* (features, classes) */
+    float *bias_target;  /* (classes), or NULL if there is no bias */
+    float *coefficients; /* (batch, classes), scratch */
+};
+
 /* Stochastic gradient descent for a factorisation over ratings begin .. end-1, in order:
  *
  *     e = r - mean - bu_u - bi_i - p_u'q_i
@@ -83,6 +111,7 @@ struct rbt_mf_run {
     float mean;
     float eta;
     float l2;
+    bool is_nonnegative; /* after each step factors below 0 become 0 */
 };
 
 /* The gradient, for fixed factors, of half the sum over ratings begin .. end-1 of
@@ -129,6 +158,7 @@ struct rbt_kernels {
     void (*sparse_axpy)(float a, const struct rbt_sparse *x, float *restrict w); /* w += a x */
     double (*sgd)(struct rbt_sgd_run *run); /* returns the sum of losses before each step */
     double (*gradient)(struct rbt_gradient_run *run);             /* returns the sum of losses */
+    double (*softmax)(const struct rbt_softmax_run *run);         /* the same */
     double (*mf)(const struct rbt_mf_run *run);                   /* returns the sum of e^2 */
     double (*mf_gradient)(const struct rbt_mf_gradient_run *run); /* the same */
     double (*dot)(const float *restrict x, const float *restrict y, size_t n);
@@ -136,6 +166,9 @@ struct rbt_kernels {
     double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */
     void (*shrink)(const struct rbt_shrink *shrink, float *restrict u, size_t n);
     void (*difference)(const struct rbt_difference *difference, float *restrict deltas);
+    void (*nearest)(const struct rbt_nearest_run *run); /* nearest.h */
+    void (*nearest_sparse)(const struct rbt_nearest_sparse_run *run);
+    void (*distance)(const struct rbt_distance_run *run);
 };
 
 extern const struct rbt_kernels rbt_kernels_baseline;

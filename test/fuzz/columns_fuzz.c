@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/columns.h"
+#include "data/fields.h"
 #include "data/examples.h"
 #include "data/lines.h"
 
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     plan = (struct rbt_column_plan){.categorical = lists[choice >> 2 & 3],
                                     .skipped = (choice & 16) != 0 ? "1" : NULL,
                                     .positive =
-                                        (choice & 32) != 0 ? rbt_columns_positive("yes", 3) : 0};
+                                        (choice & 32) != 0 ? rbt_fields_positive("yes", 3) : 0};
     struct rbt_data_options options = {.format = formats[choice & 3],
                                        .threads = 1,
                                        .label_column = (choice & 64) != 0 ? 0 : -1,

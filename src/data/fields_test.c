@@ -1,4 +1,4 @@
-/* data/columns_test.c - tables with text: what becomes of each kind of cell, which columns hold
+/* data/fields_test.c - tables with text: what becomes of each kind of cell, which columns hold
  * text, headers, labels, click data, and what is wrong with lines that are. */
 #include "base/test.h"
 
@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "data/columns.h"
+#include "data/fields.h"
 
 struct fixture {
     struct rbt_column_plan plan;
@@ -53,7 +53,7 @@ static float value_of(const struct fixture *f, size_t i, uint64_t key)
 
 static bool has_text(const struct fixture *f, size_t i, size_t column, const char *text)
 {
-    return value_of(f, i, rbt_columns_hash(text, strlen(text), column)) == 1;
+    return value_of(f, i, rbt_fields_hash(text, strlen(text), column)) == 1;
 }
 
 static size_t length(const struct fixture *f, size_t i)
@@ -116,7 +116,7 @@ static void labels_may_be_texts(void **state)
     assert_fails(parse(f, "a,1,yes\nb,2,no\n"), RBT_E_DATA,
                  "line 1: the label in column 3 is \"yes\", which is not a number");
     f->plan =
-        (struct rbt_column_plan){.categorical = "auto", .positive = rbt_columns_positive("yes", 3)};
+        (struct rbt_column_plan){.categorical = "auto", .positive = rbt_fields_positive("yes", 3)};
     f->options.has_binary_label = true;
     assert_ok(parse(f, "a,1,yes\nb,2,no\nc,3, \"yes\"\n"));
     assert_true(f->examples.labels[0] == 1 && f->examples.labels[1] == -1);
@@ -162,8 +162,8 @@ static void files_of_criteo_are_recognised(void **state)
     assert_true(has_text(f, 0, 14, "68fd1e64") && has_text(f, 0, 38, "68fd1e64"));
     const int64_t two = 2;
     const int64_t thousand = 3 + 47; /* log(1000)^2 = 47.7 */
-    assert_true(value_of(f, 0, rbt_columns_hash((const char *)&two, sizeof two, 1)) == 1);
-    assert_true(value_of(f, 0, rbt_columns_hash((const char *)&thousand, sizeof thousand, 2)) == 1);
+    assert_true(value_of(f, 0, rbt_fields_hash((const char *)&two, sizeof two, 1)) == 1);
+    assert_true(value_of(f, 0, rbt_fields_hash((const char *)&thousand, sizeof thousand, 2)) == 1);
     write_criteo(line, sizeof line, "-2", "x");
     assert_fails(parse(f, line), RBT_E_DATA, "column 3 holds \"x\", which is not a number");
     f->options.plan = NULL; /* whoever cannot read text says so */

@@ -1,11 +1,11 @@
-/* data/columns.c - parses tables with text in some columns.
+/* data/fields.c - parses tables with text in some columns.
  *
  * Keys of texts are hashes of 64 bits: of a million different texts two are the same with a chance
  * of 1 in 37 million. The features of an example are sorted, and those that --hash has made equal
  * are added up (data/builder.c).
  *
  * Threads: one per sink; the plan is complete before lines are parsed. */
-#include "data/columns.h"
+#include "data/fields.h"
 
 #include <ctype.h>
 #include <float.h>
@@ -33,19 +33,19 @@ struct cell {
     const char *end;
 };
 
-bool rbt_columns_is_planned(const struct rbt_column_plan *plan)
+bool rbt_fields_is_planned(const struct rbt_column_plan *plan)
 {
     return plan != NULL && (plan->categorical != NULL || plan->skipped != NULL ||
                             plan->positive != 0 || plan->count != 0);
 }
 
-uint64_t rbt_columns_hash(const char *text, size_t size, size_t column)
+uint64_t rbt_fields_hash(const char *text, size_t size, size_t column)
 {
     const uint64_t hash = rbt_hash_bytes(text, size, column + 1);
     return hash == 0 ? 1 : hash;
 }
 
-uint64_t rbt_columns_positive(const char *text, size_t size)
+uint64_t rbt_fields_positive(const char *text, size_t size)
 {
     const uint64_t hash = rbt_hash_bytes(text, size, 0) >> 12;
     return hash == 0 ? 1 : hash;
@@ -108,7 +108,7 @@ static bool find_column(const struct rbt_csv *csv, const char *name, size_t size
 {
     size_t number = 0;
     size_t digits = 0;
-    for (; digits < size && isdigit((unsigned char)name[digits]) && number < RBT_COLUMNS_MAX;
+    for (; digits < size && isdigit((unsigned char)name[digits]) && number < RBT_FIELDS_MAX;
          digits++) {
         number = number * 10 + (size_t)(name[digits] - '0');
     }
@@ -326,8 +326,8 @@ static size_t wanted_count(const struct rbt_column_plan *plan, enum rbt_format f
     return plan->count != 0 ? plan->count : format == RBT_FORMAT_CRITEO ? CRITEO_COLUMNS : 0;
 }
 
-rbt_status rbt_columns_open(const struct rbt_data_options *options, enum rbt_format format,
-                            struct rbt_text *text, struct rbt_csv *csv)
+rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_format format,
+                           struct rbt_text *text, struct rbt_csv *csv)
 {
     struct rbt_column_plan *plan = options->plan;
     struct rbt_data_options asked = *options;
@@ -346,7 +346,7 @@ rbt_status rbt_columns_open(const struct rbt_data_options *options, enum rbt_for
     struct rbt_line line;
     (void)rbt_lines_next(&rest, &line); /* there is one, as has just been seen */
     const size_t wanted = wanted_count(plan, asked.format);
-    if ((wanted != 0 && layout.column_count != wanted) || layout.column_count > RBT_COLUMNS_MAX ||
+    if ((wanted != 0 && layout.column_count != wanted) || layout.column_count > RBT_FIELDS_MAX ||
         (asked.format == RBT_FORMAT_AVAZU && layout.column_count < 3)) {
         return wrong_count(text, &line, layout.column_count, wanted != 0 ? wanted : 24);
     }
@@ -386,7 +386,7 @@ static rbt_status number_failure(const struct rbt_csv *csv, const struct cell *c
 static rbt_status read_label(const struct rbt_csv *csv, const struct cell *cell, float *label)
 {
     if (csv->plan->positive != 0) {
-        *label = rbt_columns_positive(cell->begin, size_of(cell)) == csv->plan->positive ? 1 : 0;
+        *label = rbt_fields_positive(cell->begin, size_of(cell)) == csv->plan->positive ? 1 : 0;
         return is_missing(cell) ? number_failure(csv, cell, csv->label_column) : RBT_OK;
     }
     return read_number(cell, label) ? RBT_OK : number_failure(csv, cell, csv->label_column);
@@ -420,11 +420,11 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_
         value = fmaxf(fminf(value * csv->plan->scales[column], FLT_MAX), -FLT_MAX);
         break;
     case RBT_COLUMN_CATEGORY:
-        key = rbt_columns_hash(cell->begin, size_of(cell), column);
+        key = rbt_fields_hash(cell->begin, size_of(cell), column);
         break;
     case RBT_COLUMN_HOUR: {
         const char *from = size_of(cell) > 2 ? cell->end - 2 : cell->begin;
-        key = rbt_columns_hash(from, (size_t)(cell->end - from), column);
+        key = rbt_fields_hash(from, (size_t)(cell->end - from), column);
         break;
     }
     case RBT_COLUMN_COUNT: {
@@ -432,7 +432,7 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_
             return number_failure(csv, cell, column);
         }
         const int64_t bucket = bucket_of(value);
-        key = rbt_columns_hash((const char *)&bucket, sizeof bucket, column);
+        key = rbt_fields_hash((const char *)&bucket, sizeof bucket, column);
         value = 1;
         break;
     }
@@ -445,7 +445,7 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_
     return RBT_OK;
 }
 
-rbt_status rbt_columns_line(void *context, const struct rbt_line *line)
+rbt_status rbt_fields_line(void *context, const struct rbt_line *line)
 {
     struct rbt_sink *sink = context;
     const struct rbt_csv *csv = sink->csv;
