@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/fields.h"
 #include "data/examples.h"
+#include "data/fields.h"
 #include "data/lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
