@@ -153,7 +153,7 @@ def middle(values, form):
 
 
 def main():
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    repeats = next((int(word) for word in sys.argv[1:] if word.isdigit()), 5)
     OUT.mkdir(parents=True, exist_ok=True)
     found, claims = {}, Claims()
     for job in JOBS:

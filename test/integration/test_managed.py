@@ -118,7 +118,7 @@ def test_a_hundred_cut_connections(data, tmp_path):
 
 
 @pytest.mark.parametrize("words, needs", [
-    (["linear", "--data", "x.svm"], '"train mf"'),
+    (["linear", "--data", "x.svm"], "a rule that takes gradients, such as adarev"),
     (["mf", "--data", "small.csv"], "a rule that takes gradients, such as adarev")])
 def test_it_is_refused_where_nothing_would_travel(rubato, data, words, needs):
     result = rubato("train", *words, "--bandwidth", "5MB")
