@@ -40,6 +40,7 @@
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
 #include "algo/linear_solvers.h"
+#include "algo/linear_stream.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -47,6 +48,7 @@
 #include "math/choose.h"
 
 enum { LR_DEFAULT = 2 };
+enum { MEASURED_AT_ONCE = 4096 }; /* examples */
 
 rbt_status rbt_linear_open(void *context, rbt_job *job)
 {
@@ -60,8 +62,14 @@ rbt_status rbt_linear_open(void *context, rbt_job *job)
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &linear->examples;
-    rbt_training_place(linear->options, examples->keys, examples->offsets[examples->count],
-                       &weights);
+    size_t key_count = 0;
+    const uint64_t *keys = examples->keys;
+    if (rbt_linear_is_streamed(linear)) {
+        keys = rbt_linear_stream_keys(linear, &key_count);
+    } else {
+        key_count = (size_t)examples->offsets[examples->count];
+    }
+    rbt_training_place(linear->options, keys, key_count, &weights);
     usage.placement = weights.placement;
     usage.keys_max = weights.keys_max;
     rbt_rules_apply(&linear->rules, &weights);
@@ -155,31 +163,44 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
         model->array_count = st == RBT_OK ? 2 : 1;
         take_first(&model->arrays[1], linear->width);
     }
-    return st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
+    st = st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
+    return st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
 }
 
-/* Sum of losses of the model on a share; if its features are scaled, the weights must be, too. */
+/* Sum of losses of the model on a share, a piece at a time; if its features are scaled, the weights
+ * must be, too. `w` is whose the share is, if it is a worker's whole one. */
 static rbt_status measure_share(const struct rbt_linear_job *linear, const struct rbt_share *share,
-                                const float *scales, double *loss)
+                                const struct rbt_linear_worker *w, double *loss)
 {
     rbt_status st = RBT_OK;
     const size_t width = linear->width;
     float *weights = rbt_calloc(share->key_count * width, sizeof *weights);
-    float *margins = rbt_calloc(share->count * width, sizeof *margins);
+    float *margins = rbt_calloc(MEASURED_AT_ONCE * width, sizeof *margins);
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
         rbt_linear_model_weights(linear->model, share->keys, share->key_count, weights);
-        for (size_t k = 0; scales != NULL && k < share->key_count * width; k++) {
-            weights[k] /= scales[k / width];
+        for (size_t k = 0; w != NULL && k < share->key_count * width; k++) {
+            weights[k] /= w->scales[k / width];
         }
-        rbt_linear_model_margins(linear->model, share, weights, margins);
-        const struct rbt_linear_scores scores = {.loss = (enum rbt_loss)linear->config.loss,
-                                                 .width = width,
-                                                 .margins = margins,
-                                                 .labels = share->labels,
-                                                 .count = share->count};
-        *loss = rbt_linear_model_losses(&scores);
+        *loss = 0.0;
+        for (size_t first = 0; first < share->count; first += MEASURED_AT_ONCE) {
+            struct rbt_share piece = *share;
+            const size_t left = share->count - first;
+            piece.count = left < MEASURED_AT_ONCE ? left : MEASURED_AT_ONCE;
+            piece.offsets += first;
+            piece.labels += first;
+            if (w != NULL) {
+                rbt_linear_visit(w, first, first + piece.count);
+            }
+            rbt_linear_model_margins(linear->model, &piece, weights, margins);
+            *loss += rbt_linear_model_losses(
+                &(struct rbt_linear_scores){.loss = (enum rbt_loss)linear->config.loss,
+                                            .width = width,
+                                            .margins = margins,
+                                            .labels = piece.labels,
+                                            .count = piece.count});
+        }
     }
     rbt_free(margins);
     rbt_free(weights);
@@ -203,7 +224,7 @@ static rbt_status measure(void *argument, uint32_t index)
         return measure_share(linear, &part, NULL, &w->loss);
     }
     const rbt_status st = w->share.offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
-    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, &w->loss);
+    return st != RBT_OK ? st : measure_share(linear, &w->share, w, &w->loss);
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
@@ -259,13 +280,20 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
 {
     const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
     const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .has_binary_label = is_binary};
-    rbt_status st = rbt_examples_read(&data, &linear->examples);
+    struct rbt_data_options *data = &linear->data;
+    *data = (struct rbt_data_options){.paths = options->data.values,
+                                      .path_count = options->data.count,
+                                      .format = (enum rbt_format)options->format,
+                                      .is_zero_based = options->is_zero_based,
+                                      .label_column = options->label_column,
+                                      .has_binary_label = is_binary};
+    rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
+    const bool is_streamed = rbt_linear_is_streamed(linear);
+    rbt_status st = is_streamed ? rbt_linear_stream_read(linear, data)
+                                : rbt_examples_read(data, &linear->examples);
+    if (st == RBT_OK && !is_streamed) {
+        st = rbt_examples_drop_rare(&linear->examples, (uint64_t)linear->config.count_min);
+    }
     if (st == RBT_OK && linear->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
@@ -273,10 +301,10 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
         st = rbt_linear_class_take(linear);
     }
     if (st == RBT_OK && options->eval.count > 0) {
-        data.paths = options->eval.values;
-        data.path_count = options->eval.count;
-        data.label_positive = linear->examples.label_positive;
-        st = rbt_examples_read(&data, &linear->eval);
+        data->paths = options->eval.values;
+        data->path_count = options->eval.count;
+        data->label_positive = linear->examples.label_positive;
+        st = rbt_examples_read(data, &linear->eval);
         if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
             st = rbt_linear_model_place(linear->classes, linear->width, &linear->eval);
         }
@@ -295,6 +323,7 @@ static void free_data(struct rbt_linear_job *linear)
     rbt_free(linear->workers);
     rbt_free(linear->classes);
     rbt_free(linear->own);
+    rbt_linear_stream_free(linear);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
@@ -393,6 +422,12 @@ static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
         const rbt_status st =
             rbt_fail(RBT_E_INVALID, "\"--bandwidth\" cannot be used with \"--scale features\"");
         return rbt_fail_hint(st, "Leave out --scale, or use --scale none.");
+    }
+    if (rbt_rules_is(rules, "prox") && (config->l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0)) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "rule \"prox\" with \"--l1\" cannot be used with "
+                                    "\"--bandwidth\": early rows would be shrunk more often");
+        return rbt_fail_hint(st, "Rule \"ftrl\" can.");
     }
     if (rbt_rules_is(rules, "sgd") && isnan(config->lr) && !rbt_rules_has(rules, "lr")) {
         const rbt_status st = rbt_fail(
@@ -541,6 +576,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
         st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
     }
     st = st != RBT_OK ? st : solver->check(&linear, &own);
+    st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
     st = st != RBT_OK ? st : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;

@@ -40,9 +40,10 @@ struct rbt_linear_worker {
     size_t sweep;        /* examples between two regularisation steps */
     struct rbt_replica weights;
     struct rbt_replica bias;
-    struct rbt_hand hand; /* with --rebalance */
-    void *own;            /* of a solver, from begin to end */
-    double loss;          /* of the final model on this share */
+    struct rbt_hand hand;             /* with --rebalance */
+    struct rbt_linear_source *source; /* of the share and step_max, if they are on disk */
+    void *own;                        /* of a solver, from begin to end */
+    double loss;                      /* of the final model on this share */
 };
 
 /* All examples in the order that workers agree on, with --rebalance or --exact. */
@@ -87,9 +88,12 @@ struct rbt_linear_job {
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
     struct rbt_examples examples;
+    struct rbt_data_options data; /* how files are read, but not which */
+    struct rbt_column_plan plan;  /* of tables with text */
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_linear_whole whole;
+    struct rbt_linear_store *store; /* of examples that are on disk, or NULL */
     struct rbt_rebalance rebalance;
     uint32_t worker_count;
     struct rbt_linear_worker *workers;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "algo/column_options.h"
 #include "algo/lookup.h"
 #include "algo/metrics.h"
 #include "base/alloc.h"
@@ -243,15 +244,17 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
 {
     const enum rbt_loss loss = rbt_linear_model_loss(model);
     const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
-    const struct rbt_data_options data = {
-        .paths = options->data.values,
-        .path_count = options->data.count,
-        .format = (enum rbt_format)options->format,
-        .is_zero_based = options->is_zero_based,
-        .label_column = options->label_column,
-        .has_binary_label = has_labels && is_binary,
-        .label_positive = (float)rbt_model_setting(model, "label_positive", 0.0)};
+    struct rbt_column_plan plan;
+    struct rbt_data_options data = {.paths = options->data.values,
+                                    .path_count = options->data.count,
+                                    .format = (enum rbt_format)options->format,
+                                    .is_zero_based = options->is_zero_based,
+                                    .label_column = options->label_column,
+                                    .has_binary_label = has_labels && is_binary,
+                                    .label_positive =
+                                        (float)rbt_model_setting(model, "label_positive", 0.0)};
     rbt_status st = rbt_linear_model_check(model);
+    st = st != RBT_OK ? st : rbt_column_options_load(model, &plan, &data);
     st = st != RBT_OK ? st : rbt_examples_read(&data, examples);
     if (st != RBT_OK) {
         return st;

@@ -5,6 +5,7 @@
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
+#include "algo/linear_stream.h"
 
 static const char *const losses[] = {"logistic", "hinge", "squared", "softmax", NULL};
 static const char *const solver_names[] = {"sgd", "dbpg",  "emso-gd", "emso-cd",
@@ -14,6 +15,12 @@ static const char *const methods[] = {
 static const char *const blocks_by[] = {"hash", "range", NULL};
 static const char *const scales[] = {
     [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
+
+static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
+                                       [RBT_STORAGE_MEMORY] = "memory",
+                                       [RBT_STORAGE_DISK] = "disk",
+                                       [RBT_STORAGE_BOTH] = "memory-and-disk",
+                                       NULL};
 
 #define AT(field) offsetof(struct rbt_linear_config, field)
 static const struct rbt_option linear_options[] = {
@@ -183,6 +190,36 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(is_rebalanced),
      .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
              "each clock."},
+    RBT_COLUMN_OPTIONS(AT),
+    {.name = "min-count",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e9,
+     .value = "0",
+     .unit = "examples",
+     .offset = AT(count_min),
+     .help = "Leave out features that fewer examples of the training data have."},
+    {.name = "memory-limit",
+     .type = RBT_OPTION_INT,
+     .min = 1 << 24,
+     .max = 9e18,
+     .unit = "bytes",
+     .offset = AT(memory_limit),
+     .help = "Memory that the whole process may use: 500M, 4Gi. Examples that do not fit are kept "
+             "on disk and read again in every pass; results are the same."},
+    {.name = "storage",
+     .type = RBT_OPTION_CHOICE,
+     .choices = storages,
+     .value = "auto",
+     .offset = AT(storage),
+     .help = "Where examples are: memory, disk, or memory-and-disk, which is memory as far as it "
+             "goes. auto is memory, and with --memory-limit memory-and-disk."},
+    {.name = "cache",
+     .type = RBT_OPTION_TEXT,
+     .unit = "DIR",
+     .offset = AT(cache),
+     .help = "Directory for examples on disk; about as large as the text, and gone at the end. By "
+             "default $TMPDIR or /var/tmp."},
 };
 #undef AT
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "algo/linear_job.h"
+#include "algo/linear_stream.h"
 #include "math/choose.h"
 #include "math/prox.h"
 
@@ -19,6 +20,8 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
 
 /* After so much work rows may travel early; it should be worth asking whether they can. */
 static const double exchange_ns = 1000.0;
+
+enum { LIST_EXAMPLES = 256 }; /* whose features are listed before the place is told again */
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -40,11 +43,16 @@ static void list_used(struct rbt_linear_worker *w, struct range range)
     const struct rbt_share *share = &w->share;
     size_t count = 0;
     w->mark++;
-    for (uint64_t k = share->offsets[range.first]; k < share->offsets[range.end]; k++) {
-        const uint32_t j = share->indices[k];
-        w->used[count] = j;
-        count += w->marks[j] != w->mark;
-        w->marks[j] = w->mark;
+    for (size_t first = range.first; first < range.end; first += LIST_EXAMPLES) {
+        const size_t left = range.end - first;
+        const size_t end = left < LIST_EXAMPLES ? range.end : first + LIST_EXAMPLES;
+        rbt_linear_visit(w, first, end);
+        for (uint64_t k = share->offsets[first]; k < share->offsets[end]; k++) {
+            const uint32_t j = share->indices[k];
+            w->used[count] = j;
+            count += w->marks[j] != w->mark;
+            w->marks[j] = w->mark;
+        }
     }
     w->used_count = count;
 }
@@ -179,6 +187,7 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
         const double passes = (double)epoch + (double)piece.first / (double)w->share.count;
         const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
         piece.end = range.end - piece.first < w->sweep ? range.end : piece.first + w->sweep;
+        rbt_linear_visit(w, piece.first, piece.end);
         loss += descend(linear, w, piece, (float)eta);
         if (has_penalty) {
             const double steps = (double)((piece.end - piece.first + batch - 1) / batch);
@@ -225,6 +234,7 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
 {
     const struct rbt_share *share = &w->share;
     float *bias = rbt_replica_gradient(&w->bias);
+    rbt_linear_visit(w, range.first, range.end);
     if (linear->width > 1) {
         const struct rbt_softmax_run run = {.classes = linear->width,
                                             .offsets = share->offsets,

@@ -186,6 +186,8 @@ static double gradient(struct rbt_gradient_run *run)
     RBT_UNREACHABLE();
 }
 
+/* Rows of a few numbers are too short for the compiler to make vectors of by itself: with these it
+ * is three times as fast for 10 classes. */
 typedef float lanes8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float lanes2 __attribute__((vector_size(8), aligned(4), may_alias));

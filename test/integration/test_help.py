@@ -51,6 +51,16 @@ def test_help_about_filters(rubato):
     assert text == path.read_text()
 
 
+def test_help_about_priorities(rubato):
+    text = rubato.ok("train", "mf", "--priority", "help")
+    assert rubato.ok("simulate", "--", "train", "mf", "--priority", "help") == text
+    assert max(map(len, text.splitlines())) <= 80
+    path = GOLDEN / "help-priority.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
 def test_help_by_name(rubato):
     assert rubato.ok("help") == rubato.ok("--help")
     assert rubato.ok("help", "plot") == rubato.ok("plot", "--help")
