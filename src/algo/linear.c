@@ -423,6 +423,12 @@ static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
             rbt_fail(RBT_E_INVALID, "\"--bandwidth\" cannot be used with \"--scale features\"");
         return rbt_fail_hint(st, "Leave out --scale, or use --scale none.");
     }
+    if (rbt_rules_is(rules, "prox") && (config->l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0)) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "rule \"prox\" with \"--l1\" cannot be used with "
+                                    "\"--bandwidth\": early rows would be shrunk more often");
+        return rbt_fail_hint(st, "Rule \"ftrl\" can.");
+    }
     if (rbt_rules_is(rules, "sgd") && isnan(config->lr) && !rbt_rules_has(rules, "lr")) {
         const rbt_status st = rbt_fail(
             RBT_E_INVALID, "rule \"sgd\" needs \"--lr\" when rows travel early (--bandwidth)");

@@ -200,7 +200,7 @@ static rbt_status open_replicas(struct rbt_linear_job *linear, rbt_worker *worke
     if (st == RBT_OK && linear->is_managed) {
         st = rbt_set_manage(w->weights.set);
     }
-    if (st == RBT_OK && linear->is_managed) {
+    if (st == RBT_OK && linear->is_managed && linear->config.has_bias) {
         st = rbt_set_manage(w->bias.set);
     }
     return st != RBT_OK ? st : use_usage(linear, w, all);

@@ -409,6 +409,36 @@ static void cd_is_the_lasso(void **state)
     }
 }
 
+/* All features say nearly the same: workers that made full steps at the same time would go four
+ * times too far, and back, and further. */
+static void cd_does_not_go_too_far_with_features_that_are_alike(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    struct rbt_rng rng;
+    FILE *file = fopen(f->path, "w");
+    assert_non_null(file);
+    rbt_rng_init(&rng, 6, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        const double x = rbt_rng_normal(&rng);
+        fprintf(file, "%.4f", 3 * x + 0.1 * rbt_rng_normal(&rng));
+        for (int j = 1; j <= FEATURES; j++) {
+            fprintf(file, " %d:%.4f", j, x + 0.1 * rbt_rng_normal(&rng));
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+    f->config.solver = CD;
+    f->config.loss = RBT_LOSS_SQUARED;
+    f->config.l1 = 0.01;
+    f->config.l2 = 0.01;
+    f->options.workers = 4;
+    f->options.epochs = 600;
+    read_data(f);
+    const double value = minimise(f, best);
+    assert_reaches(f, value, 0.02);
+}
+
 static void lbfgs_reaches_the_minimum(void **state)
 {
     struct fixture *f = *state;
@@ -474,6 +504,7 @@ int main(void)
         CASE(emso_cd_of_one_worker_is_algorithm_8),
         CASE(emso_of_several_workers_gets_near_the_minimum),
         CASE(cd_is_the_lasso),
+        CASE(cd_does_not_go_too_far_with_features_that_are_alike),
         CASE(lbfgs_reaches_the_minimum),
         CASE(solvers_refuse_what_they_cannot_do),
 #undef CASE

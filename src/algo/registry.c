@@ -1,5 +1,6 @@
 /* algo/registry.c - all algorithms, in the order in which they are listed. */
 #include "algo/algo.h"
+#include "algo/fm.h"
 #include "algo/kmeans.h"
 #include "algo/linear.h"
 #include "algo/mf.h"
@@ -7,7 +8,7 @@
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {
-    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_svm,    &rbt_lasso, &rbt_mf,
-                                                 &rbt_kmeans, &rbt_sketch, NULL};
+    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_svm,    &rbt_lasso,  &rbt_mf,
+                                                 &rbt_fm,     &rbt_kmeans, &rbt_sketch, NULL};
     return all;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/filter_line.h"
 #include "cli/names.h"
+#include "cli/priority_line.h"
 #include "cli/rule_line.h"
 #include "comm/priority.h"
 
@@ -109,11 +110,9 @@ static const struct rbt_option train_options[] = {
      .offset = AT(options.bandwidth)},
     {.name = "priority",
      .type = RBT_OPTION_TEXT,
-     .value = "relative",
      .unit = "NAME",
-     .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative, or "
-             "a shared object of your own (examples/priority.c). sweep sends and fetches all rows, "
-             "changed or not, round and round.",
+     .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative (by "
+             "default), sweep, or ./yours.so; \"--priority help\" explains them.",
      .offset = AT(options.priority)},
     {.name = "filter",
      .type = RBT_OPTION_TEXT,
@@ -185,8 +184,8 @@ struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
 void rbt_train_line_help(const struct rbt_train_line *line)
 {
     const struct rbt_algo *algo = line->request.algo;
-    if (line->wants_rules || line->wants_filters) {
-        (line->wants_rules ? rbt_rule_line_help : rbt_filter_line_help)(stdout);
+    if (line->explain != NULL) {
+        line->explain(stdout);
         return;
     }
     printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n\nOptions of %s:\n\n",
@@ -233,11 +232,22 @@ static rbt_status resolve(struct rbt_train_line *line)
         st = rbt_filter_resolve(options->filter, line->filter);
         options->filter = line->filter;
     }
+    if (st == RBT_OK && options->priority != NULL && options->bandwidth == 0) {
+        st = rbt_fail(RBT_E_INVALID, "\"--priority\" needs \"--bandwidth\": without it no row goes "
+                                     "before another");
+        return rbt_fail_hint(st, "See \"rubato train mf --priority help\".");
+    }
     if (st == RBT_OK) {
-        st = rbt_priority_resolve(options->priority, line->priority);
+        st = rbt_priority_resolve(options->priority == NULL ? "relative" : options->priority,
+                                  line->priority);
         options->priority = line->priority;
     }
     return st;
+}
+
+static bool is_help(const char *text)
+{
+    return text != NULL && strcmp(text, "help") == 0;
 }
 
 /* The algorithm's options with the defaults that it has instead of others. */
@@ -292,11 +302,14 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
         rbt_train_line_free(line);
         return st;
     }
-    line->wants_rules = !arguments.wants_help && line->request.options.rule != NULL &&
-                        strcmp(line->request.options.rule, "help") == 0;
-    line->wants_filters = !arguments.wants_help && line->request.options.filter != NULL &&
-                          strcmp(line->request.options.filter, "help") == 0;
-    line->wants_help = arguments.wants_help || line->wants_rules || line->wants_filters;
+    const struct rbt_train_options *options = &line->request.options;
+    if (!arguments.wants_help) {
+        line->explain = is_help(options->rule)       ? rbt_rule_line_help
+                        : is_help(options->filter)   ? rbt_filter_line_help
+                        : is_help(options->priority) ? rbt_priority_line_help
+                                                     : NULL;
+    }
+    line->wants_help = arguments.wants_help || line->explain != NULL;
     st = line->wants_help ? RBT_OK : resolve(line);
     if (st != RBT_OK) {
         rbt_train_line_free(line);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "math/fm.h"
 #include "math/loss.h"
 #include "math/nearest.h"
 
@@ -161,6 +162,9 @@ struct rbt_kernels {
     double (*softmax)(const struct rbt_softmax_run *run);         /* the same */
     double (*mf)(const struct rbt_mf_run *run);                   /* returns the sum of e^2 */
     double (*mf_gradient)(const struct rbt_mf_gradient_run *run); /* the same */
+    void (*fm_margins)(const struct rbt_fm_run *run, float *margins); /* (end - begin) */
+    double (*fm_gradient)(const struct rbt_fm_run *run, struct rbt_fm_gradient *gradient);
+    double (*fm_steps)(struct rbt_fm_run *run, struct rbt_fm_steps *steps); /* sums of losses */
     double (*dot)(const float *restrict x, const float *restrict y, size_t n);
     double (*norm1)(const float *x, size_t n);         /* sum |x_j| */
     double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */

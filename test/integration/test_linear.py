@@ -132,6 +132,7 @@ def test_classes_travel_early(rubato, flowers):
 @pytest.mark.parametrize("more, text", [
     ([], "needs a rule that takes gradients"),
     (["--rule", "adarev", "--scale", "features"], 'cannot be used with "--scale features"'),
+    (["--rule", "prox", "--l1", "1e-3"], 'rule "prox" with "--l1" cannot be used with'),
     (["--rule", "sgd"], 'rule "sgd" needs "--lr"')])
 def test_where_rows_cannot_travel_early(rubato, shelf, more, text):
     done = rubato("train", "linear", "--data", shelf / "train.svm", "--bandwidth", "1MB", *more)
