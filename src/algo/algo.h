@@ -159,6 +159,8 @@ struct rbt_algo {
     rbt_status (*evaluate)(const struct rbt_model *model, const struct rbt_predict_options *options,
                            struct rbt_metrics *metrics);
     const struct rbt_algo_export *exports; /* ends with a name of NULL; NULL: none */
+    /* What `rubato info` tells of a model besides its arrays; NULL: nothing. */
+    void (*describe)(const struct rbt_model *model, FILE *out);
 };
 
 /* All algorithms, ends with NULL. */

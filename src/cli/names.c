@@ -14,6 +14,8 @@ const char *const rbt_names_format[] = {
     [RBT_FORMAT_LIBSVM] = "libsvm",
     [RBT_FORMAT_CSV] = "csv",
     [RBT_FORMAT_RATINGS] = "ratings",
+    [RBT_FORMAT_BOW] = "bow",
+    [RBT_FORMAT_TEXT] = "text",
     NULL,
 };
 

@@ -63,7 +63,7 @@ static rbt_status choose(struct task *task)
     if (format == RBT_FORMAT_AUTO) {
         format = rbt_format_guess(&task->text);
     }
-    if (format == RBT_FORMAT_RATINGS) {
+    if (format == RBT_FORMAT_RATINGS || format == RBT_FORMAT_BOW || format == RBT_FORMAT_TEXT) {
         return not_examples(task->text.name);
     }
     if (format == RBT_FORMAT_LIBSVM) {
@@ -194,8 +194,10 @@ static rbt_status add_file(struct rbt_builder *builder, const struct rbt_data_op
 
 rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_examples *examples)
 {
-    if (options->format == RBT_FORMAT_RATINGS) {
-        return rbt_fail(RBT_E_INVALID, "files of the format \"ratings\" do not hold examples");
+    if (options->format == RBT_FORMAT_RATINGS || options->format == RBT_FORMAT_BOW ||
+        options->format == RBT_FORMAT_TEXT) {
+        return rbt_fail(RBT_E_INVALID, "files of the format \"%s\" do not hold examples",
+                        rbt_format_name(options->format));
     }
     if (options->path_count == 0) {
         return rbt_fail(RBT_E_INVALID, "no file is given");

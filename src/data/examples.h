@@ -16,6 +16,8 @@ enum rbt_format {
     RBT_FORMAT_LIBSVM,  /* label key:value ..., keys from 1 and increasing */
     RBT_FORMAT_CSV,     /* numbers; column `label_column` is the label; a header line is skipped */
     RBT_FORMAT_RATINGS, /* user item rating [anything], separated by comma, tab, blank or :: */
+    RBT_FORMAT_BOW,     /* bag of words: lines D, W and N, then N lines: document word count */
+    RBT_FORMAT_TEXT,    /* plain text, a document in a line */
 };
 
 struct rbt_data_options {

@@ -77,6 +77,10 @@ const char *rbt_format_name(enum rbt_format format)
         return "CSV";
     case RBT_FORMAT_RATINGS:
         return "ratings";
+    case RBT_FORMAT_BOW:
+        return "bag of words";
+    case RBT_FORMAT_TEXT:
+        return "text";
     }
     RBT_UNREACHABLE();
 }
