@@ -206,7 +206,8 @@ struct token {
     const float *row;
     const uint16_t *topics; /* of its document */
     size_t count;           /* tokens of the document */
-    size_t old;             /* its topic, as the document still has it */
+    size_t place;           /* which of them it is */
+    size_t old;             /* its topic */
 };
 
 static size_t propose_by_word(const struct rbt_lda_alias *alias, const struct table *table,
@@ -217,19 +218,23 @@ static size_t propose_by_word(const struct rbt_lda_alias *alias, const struct ta
                                : draw_entry(alias->all, alias->topic_count, random);
 }
 
-static size_t propose_by_document(const struct rbt_topics *t, const struct token *token,
+/* A token that proposes itself proposes to stay, so that the proposals of others do not depend on
+ * the topic that it has. */
+static size_t propose_by_document(const struct rbt_topics *t, const struct token *token, size_t now,
                                   uint64_t *random)
 {
     const float smooth = (float)t->topic_count * t->alpha;
     const uint64_t bits = rbt_topics_next(random);
-    const bool is_any = rbt_topics_uniform(random) * ((float)token->count + smooth) < smooth;
-    return is_any ? (size_t)((bits >> 32) * t->topic_count >> 32)
-                  : token->topics[(bits >> 32) * token->count >> 32];
+    if (rbt_topics_uniform(random) * ((float)token->count + smooth) < smooth) {
+        return (size_t)((bits >> 32) * t->topic_count >> 32);
+    }
+    const size_t place = (size_t)((bits >> 32) * token->count >> 32);
+    return place == token->place ? now : token->topics[place];
 }
 
-static float document_density(const struct rbt_topics *t, const struct token *token, size_t k)
+static float document_density(const struct rbt_topics *t, size_t k)
 {
-    return (float)t->document[k] + (k == token->old ? 1.0F : 0.0F) + t->alpha;
+    return (float)t->document[k] + t->alpha;
 }
 
 static float weight_of(const struct rbt_topics *t, const struct token *token, size_t k)
@@ -246,9 +251,9 @@ static size_t draw(struct rbt_lda_alias *alias, struct rbt_topics *t, const stru
         float ratio = weight_of(t, token, next) * word_density(alias, table, now);
         float limit = weight_of(t, token, now) * word_density(alias, table, next);
         now = next == now || rbt_topics_uniform(&t->random) * limit < ratio ? next : now;
-        next = propose_by_document(t, token, &t->random);
-        ratio = weight_of(t, token, next) * document_density(t, token, now);
-        limit = weight_of(t, token, now) * document_density(t, token, next);
+        next = propose_by_document(t, token, now, &t->random);
+        ratio = weight_of(t, token, next) * document_density(t, now);
+        limit = weight_of(t, token, now) * document_density(t, next);
         now = next == now || rbt_topics_uniform(&t->random) * limit < ratio ? next : now;
     }
     return now;
@@ -263,12 +268,13 @@ void rbt_lda_alias_run(struct rbt_lda_alias *alias, struct rbt_topics *t, size_t
         for (uint64_t i = t->offsets[d]; i < t->offsets[d + 1]; i++) {
             const size_t word = t->words[i];
             float *row = t->word_topics + word * t->topic_count;
-            if (!alias->is_made[word]) {
-                make_word(alias, t, word);
-            }
             token.row = row;
+            token.place = (size_t)(i - t->offsets[d]);
             token.old = t->topics[i];
             rbt_topics_count(t, row, token.old, -1);
+            if (!alias->is_made[word]) {
+                make_word(alias, t, word); /* without the token: what it has must not matter */
+            }
             const size_t drawn = draw(alias, t, &token, &alias->words[word]);
             rbt_topics_count(t, row, drawn, 1);
             if (drawn != token.old) {
