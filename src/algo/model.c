@@ -395,7 +395,9 @@ static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, st
     if (head[0] == FORMAT_TEXTS && !take(cursor, &counts->texts, sizeof counts->texts)) {
         return ends_early();
     }
-    if (head[0] == 0 || counts->texts > RBT_MODEL_TEXTS_MAX || head[1] < RBT_MODEL_LINEAR ||
+    const bool has_impossible_texts =
+        head[0] == FORMAT_TEXTS && (counts->texts == 0 || counts->texts > RBT_MODEL_TEXTS_MAX);
+    if (head[0] == 0 || has_impossible_texts || head[1] < RBT_MODEL_LINEAR ||
         head[1] > RBT_MODEL_SKETCH || head[2] > RBT_MODEL_SETTINGS_MAX ||
         head[3] > RBT_MODEL_ARRAYS_MAX) {
         return damaged("its head is impossible");

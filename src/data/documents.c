@@ -238,11 +238,14 @@ static rbt_status parse_bag(struct rbt_document_builder *builder, const struct r
         st = rbt_lines_walk(&chunks.items[i], bag_line, &bag);
     }
     rbt_lines_free(&chunks);
-    if (st == RBT_OK && (bag.head_count < 3 || bag.lines != bag.head[2])) {
-        st = rbt_fail(RBT_E_DATA,
-                      "cannot read \"%s\": its head says that there are %llu lines, and "
-                      "there are %llu",
-                      text->name, (unsigned long long)bag.head[2], (unsigned long long)bag.lines);
+    if (st == RBT_OK && bag.head_count < 3) {
+        st = rbt_fail(RBT_E_DATA, "cannot read \"%s\": it ends before its head does", text->name);
+    }
+    if (st == RBT_OK && bag.lines != bag.head[2]) {
+        st =
+            rbt_fail(RBT_E_DATA,
+                     "cannot read \"%s\": its head says that %llu lines follow, and there are %llu",
+                     text->name, (unsigned long long)bag.head[2], (unsigned long long)bag.lines);
     }
     /* Documents without words at the end. */
     const uint64_t last = bag.head[0] - bag.document <= gap_limit ? bag.head[0] : bag.document;
