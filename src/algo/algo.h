@@ -85,6 +85,7 @@ struct rbt_train_event {
     int64_t staleness; /* of the job: the bound that is in force; RBT_STALENESS_ANY: none */
     uint64_t bytes;
     const struct rbt_job_stats *stats; /* all figures so far, or NULL; only during the call */
+    const char *note; /* something to read of the model as it forms, or NULL; the same */
 };
 
 struct rbt_observer {

@@ -8,8 +8,8 @@
  * the log, which says whether its timeline could be written.
  *
  * Threads: the observer may be called by any worker; a mutex makes it one at a time. */
-#include "cli/names.h"
 #include "cli/train.h"
+#include "cli/names.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

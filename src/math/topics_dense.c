@@ -17,10 +17,20 @@
 #define DENSE_OF_SUFFIX EXPAND(rbt_topics_dense_, RBT_KERNELS)
 #define ALWAYS_INLINE   static inline __attribute__((always_inline))
 
-enum { LANES = 16, PREFETCH_AHEAD = 3, LINE_FLOATS = 16 };
+/* What the processor has in a register; wider vectors are compiled badly. */
+#if defined(__AVX512F__)
+enum { PIECE = 16 };
+#elif defined(__AVX2__)
+enum { PIECE = 8 };
+#else
+enum { PIECE = 4 };
+#endif
+enum { LANES = 16, PIECES = LANES / PIECE, PREFETCH_AHEAD = 3, LINE_FLOATS = 16 };
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef float loose_lanes __attribute__((vector_size(64), aligned(4), may_alias)); /* anywhere */
+typedef float piece __attribute__((vector_size(4 * PIECE)));
+typedef float loose_piece __attribute__((vector_size(4 * PIECE), aligned(4), may_alias));
+typedef float quad __attribute__((vector_size(16)));
+typedef float loose_quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* How many of the 16 numbers are at most `limit`. */
 ALWAYS_INLINE size_t count_upto(const float *values, float limit)
@@ -44,12 +54,20 @@ ALWAYS_INLINE size_t count_upto(const float *values, float limit)
 #endif
 }
 
-/* Lane l of the result is the sum of lanes 0 .. l. */
-#define SHIFTED(v, n)                                                                              \
-    __builtin_shufflevector(v, zero, n > 0 ? 16 : 0, n > 1 ? 16 : 1 - n, n > 2 ? 16 : 2 - n,       \
-                            n > 3 ? 16 : 3 - n, n > 4 ? 16 : 4 - n, n > 5 ? 16 : 5 - n,            \
-                            n > 6 ? 16 : 6 - n, n > 7 ? 16 : 7 - n, 8 - n, 9 - n, 10 - n, 11 - n,  \
-                            12 - n, 13 - n, 14 - n, 15 - n)
+/* ends[l] becomes the sum of lanes 0 .. l. */
+ALWAYS_INLINE void run_lanes(const float *sums, float *ends)
+{
+    const quad zero = {0};
+    float before = 0;
+    for (size_t i = 0; i < LANES; i += 4) {
+        quad part = *(const loose_quad *)(sums + i);
+        part += __builtin_shufflevector(part, zero, 4, 0, 1, 2);
+        part += __builtin_shufflevector(part, zero, 4, 4, 0, 1);
+        part += before;
+        before = part[3];
+        *(loose_quad *)(ends + i) = part;
+    }
+}
 
 /* The first block whose sum in this lane is above the rest; the last one if rounding hides it. */
 ALWAYS_INLINE size_t find_block(const float *sums, size_t lane, size_t block_count, float rest)
@@ -75,29 +93,29 @@ ALWAYS_INLINE size_t draw(struct rbt_topics *t, const float *row)
     const size_t topic_count = t->topic_count;
     const size_t whole = topic_count / LANES;
     const size_t left = topic_count % LANES;
-    const lanes zero = {0};
     float *scratch = t->scratch;
-    lanes sum = zero;
+    piece sums[PIECES] = {0};
     for (size_t b = 0; b < whole; b++) {
-        const lanes counts = *(const loose_lanes *)(row + b * LANES) + t->beta;
-        sum += *(const loose_lanes *)(t->weights + b * LANES) * counts;
-        *(loose_lanes *)(scratch + b * LANES) = sum;
+        for (size_t p = 0; p < PIECES; p++) {
+            const size_t at = b * LANES + p * PIECE;
+            const piece counts = *(const loose_piece *)(row + at) + t->beta;
+            sums[p] += *(const loose_piece *)(t->weights + at) * counts;
+            *(loose_piece *)(scratch + at) = sums[p];
+        }
     }
     if (left > 0) {
         static const float is_new[2 * LANES] = {[LANES] = 1, 1, 1, 1, 1, 1, 1, 1,
                                                 1,           1, 1, 1, 1, 1, 1, 1};
-        const size_t start = topic_count - LANES;
-        const lanes counts = *(const loose_lanes *)(row + start) + t->beta;
-        const lanes weights = *(const loose_lanes *)(t->weights + start) * counts;
-        sum += weights * *(const loose_lanes *)(is_new + left);
-        *(loose_lanes *)(scratch + whole * LANES) = sum;
+        for (size_t p = 0; p < PIECES; p++) {
+            const size_t at = topic_count - LANES + p * PIECE;
+            const piece counts = *(const loose_piece *)(row + at) + t->beta;
+            const piece weights = *(const loose_piece *)(t->weights + at) * counts;
+            sums[p] += weights * *(const loose_piece *)(is_new + left + p * PIECE);
+            *(loose_piece *)(scratch + whole * LANES + p * PIECE) = sums[p];
+        }
     }
-    lanes running = sum + SHIFTED(sum, 1);
-    running += SHIFTED(running, 2);
-    running += SHIFTED(running, 4);
-    running += SHIFTED(running, 8);
     float ends[LANES];
-    *(loose_lanes *)ends = running;
+    run_lanes(scratch + (whole - 1 + (left > 0 ? 1 : 0)) * LANES, ends);
     const float wanted = rbt_topics_uniform(&t->random) * ends[LANES - 1];
     size_t lane = count_upto(ends, wanted);
     lane = lane < LANES ? lane : LANES - 1;
