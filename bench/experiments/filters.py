@@ -74,10 +74,10 @@ class Run:
         evals = {event["epoch"]: event for event in events if event["event"] == "eval"}
         numbers = sorted(evals)
         self.parts = [evals[numbers[-1] * part // PARTS] for part in range(1, PARTS + 1)]
-        nodes = [event for event in events if event["event"] == "traffic"
-                 and event["node"].startswith("worker/")]
-        self.sent = sum(event["bytes_sent"] for event in nodes)
-        self.received = sum(event["bytes_received"] for event in nodes)
+        nodes = {event["node"]: event for event in events if event["event"] == "traffic"
+                 and event["node"].startswith("worker/")}  # the last of each
+        self.sent = sum(event["bytes_sent"] for event in nodes.values())
+        self.received = sum(event["bytes_received"] for event in nodes.values())
 
     def share(self, classes, first=0, last=PARTS):
         """What is left of these classes, of what there was, after `first` parts."""

@@ -59,7 +59,8 @@ struct rbt_job_options {
      * ends, and are seen early unless the consistency is "bsp". Default: they do not */
     uint64_t bandwidth;
     /* Which rows go first: "oldest", "walk", "random", "magnitude", "relative" (the default), or a
-     * shared object (rubato/priority.h). */
+     * shared object (rubato/priority.h). With "sweep" all rows go round and round, whether they
+     * have changed or not: what one has without priorities, for comparison. */
     const char *priority;
 };
 
@@ -96,11 +97,22 @@ RBT_API void rbt_job_close(rbt_job *job);
 /* Whether the worker with this number runs in this process, and not elsewhere in a cluster. */
 RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
 
+/* What messages are for. */
+enum rbt_traffic {
+    RBT_TRAFFIC_OTHER, /* acknowledgements, lists of keys, greetings */
+    RBT_TRAFFIC_CLOCK, /* updates, but for early ones */
+    RBT_TRAFFIC_READ,  /* requests, and the rows that they bring */
+    RBT_TRAFFIC_EARLY, /* updates and rows before the clock ends */
+};
+enum { RBT_TRAFFIC_CLASSES = 4 };
+
 enum { RBT_LAG_COUNTS = 16 };
 enum { RBT_TIMES_COUNTS = 64 };
 
 /* What the job has done so far, summed over workers; consistent when no worker is running. */
 struct rbt_job_stats {
+    uint32_t workers;      /* that this is about: all, but in a cluster only those of this process
+                              until the run has ended */
     uint64_t updates;      /* update messages that shards applied */
     uint64_t reads;        /* rows and sets read by workers */
     uint64_t reads_waited; /* how many of them had to wait for another worker */
@@ -113,8 +125,10 @@ struct rbt_job_stats {
                                             count is of all that were further */
     int64_t clock_min;                   /* of the workers that have not left; 0 if nothing runs */
     int64_t clock_max;
-    uint64_t bytes_sent;           /* keys and values from workers to shards */
-    uint64_t bytes_received;       /* and back */
+    uint64_t bytes_sent;                        /* keys and values from workers to shards */
+    uint64_t bytes_received;                    /* and back */
+    uint64_t traffic_sent[RBT_TRAFFIC_CLASSES]; /* the same by what it was for */
+    uint64_t traffic_received[RBT_TRAFFIC_CLASSES];
     uint64_t rows;                 /* rows that exist in all tables */
     uint64_t server_bytes;         /* memory of all tables at the shards */
     uint64_t rule_bytes;           /* how much of it rules need: state, snapshots, versions */

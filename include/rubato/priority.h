@@ -1,8 +1,9 @@
 /* rubato/priority.h - priorities: which of the rows that have changed are sent first when there is
  * not bandwidth enough for all.
  *
- * Rubato has "oldest", "walk", "random", "magnitude" and "relative". One of your own is a shared
- * object with one symbol, which needs to be linked with nothing (examples/priority.c):
+ * Rubato has "oldest", "walk", "random", "magnitude" and "relative", and "sweep", which does not
+ * look at what has changed. One of your own is a shared object with one symbol, which needs to be
+ * linked with nothing (examples/priority.c):
  *
  *     static float score(const struct rbt_priority_row *row)
  *     {

@@ -5,7 +5,8 @@
  *
  *     e^2 + l2 (||p_u||^2 + ||q_i||^2 + bu_u^2 + bi_i^2),   e = r - mean - bu_u - bi_i - p_u'q_i
  *
- * where mean is that of all ratings. With --no-bias mean and biases are zero.
+ * where mean is that of all ratings. With --no-bias mean and biases are zero. With --non-negative
+ * they are, too, and factors below zero become zero after every step and every pull.
  *
  * A user's ratings are all with one worker, so users move freely; items are shared, and their moves
  * are averaged by how many ratings of the item each worker has (replica.h). Factors start at random
@@ -21,6 +22,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/mf_export.h"
 #include "algo/mf_model.h"
 #include "algo/replica.h"
 #include "algo/training.h"
@@ -67,7 +69,8 @@ struct mf {
     uint64_t seed;
     struct rbt_ratings ratings;
     struct rbt_ratings eval;
-    double mean;
+    double level; /* mean of all ratings */
+    double mean;  /* the same, or 0 without biases */
     uint32_t worker_count;
     struct mf_worker *workers;
     rbt_table *users;
@@ -88,6 +91,11 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                         .init = RBT_INIT_NORMAL,
                                         .b = init_deviation,
                                         .seed = mf->seed};
+    if (mf->config.is_nonnegative) { /* products as large as ratings from the start */
+        factors.init = RBT_INIT_UNIFORM;
+        factors.a = 0.0;
+        factors.b = 2.0 * sqrt(fmax(mf->level, 0.0) / (double)mf->config.rank);
+    }
     struct rbt_table_options biases = {.struct_size = sizeof biases, .type = RBT_F32};
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
@@ -328,6 +336,13 @@ static rbt_status gather_managed(const struct mf *mf, rbt_worker *worker, struct
     return st;
 }
 
+static void keep_nonnegative(float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = values[i] < 0.0F ? 0.0F : values[i];
+    }
+}
+
 static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures)
 {
@@ -339,6 +354,9 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
         const rbt_status st = rbt_replica_pull(all[i]);
         if (st != RBT_OK) {
             return st;
+        }
+        if (mf->config.is_nonnegative) { /* the sum of moves may be below zero */
+            keep_nonnegative(all[i]->values, all[i]->count * all[i]->width);
         }
     }
     const size_t count = w->share.count;
@@ -355,7 +373,8 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
                              .user_biases = mf->config.has_bias ? w->user_biases.values : NULL,
                              .item_biases = mf->config.has_bias ? w->item_biases.values : NULL,
                              .mean = (float)mf->mean,
-                             .l2 = (float)mf->config.l2};
+                             .l2 = (float)mf->config.l2,
+                             .is_nonnegative = mf->config.is_nonnegative};
     rbt_status st = RBT_OK;
     const bool is_managed = mf->rules.has_gradients && mf->options->bandwidth > 0;
     if (is_managed) {
@@ -454,6 +473,10 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     for (size_t i = 0; i < count && st == RBT_OK; i++) {
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
+        if (st == RBT_OK && mf->config.is_nonnegative) {
+            keep_nonnegative(model->arrays[i].values,
+                             model->arrays[i].count * (size_t)mf->config.rank);
+        }
         if (st == RBT_OK && i >= 2) {
             st = match_biases(&model->arrays[i - 2], &model->arrays[i]);
         }
@@ -527,12 +550,13 @@ static rbt_status read_data(struct mf *mf, const struct rbt_train_options *optio
         data.path_count = options->eval.count;
         st = rbt_ratings_read(&data, &mf->eval);
     }
-    if (st == RBT_OK && mf->config.has_bias) {
+    if (st == RBT_OK) {
         double sum = 0.0;
         for (size_t k = 0; k < mf->ratings.count; k++) {
             sum += (double)mf->ratings.values[k];
         }
-        mf->mean = sum / (double)mf->ratings.count;
+        mf->level = sum / (double)mf->ratings.count;
+        mf->mean = mf->config.has_bias ? mf->level : 0.0;
     }
     return st;
 }
@@ -564,6 +588,13 @@ static rbt_status settle_rule(struct mf *mf)
     }
     if (st != RBT_OK) {
         return st;
+    }
+    if (rules->has_gradients && mf->config.is_nonnegative) {
+        st = rbt_fail(RBT_E_INVALID,
+                      "rule \"%s\" makes steps at the servers, where "
+                      "\"--non-negative\" has no say",
+                      rules->text);
+        return rbt_fail_hint(st, "Rules that take moves can do it, such as \"add\".");
     }
     if (!rules->has_gradients && mf->options->bandwidth > 0) {
         return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
@@ -602,6 +633,7 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                                     .rules = &mf.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
+    mf.config.has_bias = config->has_bias && !config->is_nonnegative;
     rbt_status st = settle_rule(&mf);
     if (st != RBT_OK) {
         return st;
@@ -659,6 +691,11 @@ static const struct rbt_option mf_options[] = {
      .value = "true",
      .offset = AT(has_bias),
      .help = "Learn how high each user rates and each item is rated, around the mean rating."},
+    {.name = "non-negative",
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(is_nonnegative),
+     .help = "Factors are never below 0, so that each tells of a part of the taste; without "
+             "biases and mean. Not for rules that take gradients."},
     {.name = "combine",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_training_combines,
@@ -685,4 +722,5 @@ const struct rbt_algo rbt_mf = {
     .train = train,
     .predict = rbt_mf_model_predict,
     .evaluate = rbt_mf_model_evaluate,
+    .exports = rbt_mf_exports,
 };

@@ -14,6 +14,7 @@ struct rbt_mf_config {
     int32_t schedule; /* enum rbt_schedule */
     double decay;
     bool has_bias;
+    bool is_nonnegative; /* then there are no biases */
     int32_t combine; /* enum rbt_combine */
 };
 

@@ -204,6 +204,32 @@ static void strangers_get_the_mean(void **state)
     rbt_model_free(&model);
 }
 
+static void no_factor_is_negative(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    f->options.epochs = 20;
+    f->options.consistency = "ssp:2";
+    f->config.has_bias = true; /* which does not count then */
+    f->config.is_nonnegative = true;
+    assert_int_equal(train(f), RBT_OK);
+    struct rbt_model model;
+    assert_int_equal(rbt_model_read(f->model_path, &model), RBT_OK);
+    assert_int_equal(model.array_count, 2);
+    for (size_t i = 0; i < model.array_count; i++) {
+        for (size_t j = 0; j < model.arrays[i].count * RANK; j++) {
+            assert_true(model.arrays[i].values[j] >= 0.0F);
+        }
+    }
+    assert_true(f->summary.objective < 2.0); /* the variance of the ratings is about 1 */
+    rbt_model_free(&model);
+    f->config.combine = RBT_COMBINE_AUTO;
+    f->options.rule = "adarev";
+    assert_int_equal(train(f), RBT_E_INVALID);
+    assert_string_equal(rbt_last_error(), "rule \"adarev\" makes steps at the servers, where "
+                                          "\"--non-negative\" has no say");
+}
+
 static void several_workers_learn_and_repeat(void **state)
 {
     struct fixture *f = *state;
@@ -226,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gradients_of_one_worker_equal_a_serial_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(strangers_get_the_mean, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_factor_is_negative, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_learn_and_repeat, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

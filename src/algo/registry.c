@@ -1,11 +1,14 @@
 /* algo/registry.c - all algorithms, in the order in which they are listed. */
 #include "algo/algo.h"
+#include "algo/kmeans.h"
 #include "algo/lda.h"
 #include "algo/linear.h"
 #include "algo/mf.h"
+#include "algo/sketch.h"
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {
-    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf, &rbt_lda, NULL};
+    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_mf,     &rbt_lda,
+                                                 &rbt_kmeans, &rbt_sketch, NULL};
     return all;
 }

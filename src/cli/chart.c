@@ -34,6 +34,7 @@ static void choose_ticks(struct rbt_chart_axis *axis, size_t ticks, bool is_roun
     const double power = pow(10, floor(log10(raw)));
     const double ratio = raw / power;
     axis->step = (ratio <= 1 ? 1 : ratio <= 2 ? 2 : ratio <= 5 ? 5 : 10) * power;
+    axis->step = axis->is_whole && axis->step < 1 ? 1 : axis->step;
     if (is_rounded) {
         axis->low = floor(axis->low / axis->step + 1e-9) * axis->step;
         axis->high = ceil(axis->high / axis->step - 1e-9) * axis->step;
@@ -41,6 +42,18 @@ static void choose_ticks(struct rbt_chart_axis *axis, size_t ticks, bool is_roun
     axis->first = ceil(axis->low / axis->step - 1e-9) * axis->step;
     const double count = floor((axis->high - axis->first) / axis->step + 1e-9) + 1;
     axis->tick_count = count < RBT_CHART_TICKS_MAX ? (size_t)count : RBT_CHART_TICKS_MAX;
+}
+
+/* A range from 0 on, and as many marks as it has room for. */
+static void choose_log_ticks(struct rbt_chart_axis *axis)
+{
+    axis->low = 0;
+    axis->high = axis->high > 1 ? axis->high : 1;
+    axis->tick_count = 0;
+    while (axis->tick_count < RBT_CHART_TICKS_MAX &&
+           rbt_chart_mark(axis, axis->tick_count) <= axis->high) {
+        axis->tick_count++;
+    }
 }
 
 void rbt_chart_fit(struct rbt_chart *chart, size_t x_ticks, size_t y_ticks)
@@ -57,13 +70,29 @@ void rbt_chart_fit(struct rbt_chart *chart, size_t x_ticks, size_t y_ticks)
     if (chart->x.low > 0 && chart->x.low < 0.5 * chart->x.high) {
         chart->x.low = 0; /* time and epochs begin at 0 */
     }
-    choose_ticks(&chart->x, x_ticks, false); /* curves use the whole width */
+    if (chart->x.is_log) {
+        choose_log_ticks(&chart->x);
+    } else {
+        choose_ticks(&chart->x, x_ticks, false); /* curves use the whole width */
+    }
     choose_ticks(&chart->y, y_ticks, true);
+}
+
+double rbt_chart_mark(const struct rbt_chart_axis *axis, size_t i)
+{
+    if (!axis->is_log) {
+        return axis->first + (double)i * axis->step;
+    }
+    return i == 0 ? 0 : (i % 2 == 1 ? 1 : 3) * pow(10, (double)((i - 1) / 2));
 }
 
 void rbt_chart_tick(const struct rbt_chart_axis *axis, size_t i, char *text, size_t size)
 {
-    double value = axis->first + (double)i * axis->step;
+    double value = rbt_chart_mark(axis, i);
+    if (axis->is_log) {
+        snprintf(text, size, "%.6g", value);
+        return;
+    }
     if (fabs(value) < axis->step * 1e-6) {
         value = 0; /* no "-0" and no 1e-17 */
     }
@@ -78,7 +107,8 @@ void rbt_chart_tick(const struct rbt_chart_axis *axis, size_t i, char *text, siz
 
 double rbt_chart_position(const struct rbt_chart_axis *axis, double value)
 {
-    return (value - axis->low) / (axis->high - axis->low);
+    return axis->is_log ? log1p(value) / log1p(axis->high)
+                        : (value - axis->low) / (axis->high - axis->low);
 }
 
 enum { LABEL_WIDTH = 10, DOTS_X = 2, DOTS_Y = 4, CANVAS_MAX = 256 };
@@ -172,7 +202,7 @@ static void row_label(const struct rbt_chart_axis *axis, int row, int rows, char
 {
     text[0] = '\0';
     for (size_t i = 0; i < axis->tick_count; i++) {
-        const double place = rbt_chart_position(axis, axis->first + (double)i * axis->step);
+        const double place = rbt_chart_position(axis, rbt_chart_mark(axis, i));
         if (rows - 1 - (int)lround(place * (rows - 1)) == row) {
             rbt_chart_tick(axis, i, text, 32);
         }
@@ -189,8 +219,7 @@ static void print_x_labels(const struct rbt_chart *chart, int columns, FILE *out
     for (size_t i = 0; i < chart->x.tick_count; i++) {
         char text[32];
         rbt_chart_tick(&chart->x, i, text, sizeof text);
-        const double place =
-            rbt_chart_position(&chart->x, chart->x.first + (double)i * chart->x.step);
+        const double place = rbt_chart_position(&chart->x, rbt_chart_mark(&chart->x, i));
         const int length = (int)strlen(text);
         const int start = LABEL_WIDTH + 2 + (int)lround(place * (columns - 1)) - length / 2;
         if (start >= free_from && start + length < LABEL_WIDTH + 2 + columns + 4) {

@@ -18,12 +18,14 @@ struct rbt_chart_curve {
     char name[RBT_CHART_NAME_MAX];
     size_t colour; /* which one; curves of the same run have the same */
     size_t dash;   /* which pattern of dashes, in pictures; 0 is none */
+    bool is_plain; /* its points are no measurements: they are not marked */
     double *x;
     double *y;
     size_t count;
 };
 
-/* Marks at first, first + step, ..., all within [low, high], the range of the axis. */
+/* Marks at first, first + step, ..., all within [low, high], the range of the axis; or, if
+ * distances are those of log(1 + x), at 0, 1, 3, 10, 30, ... */
 struct rbt_chart_axis {
     const char *label;
     double low;
@@ -31,6 +33,8 @@ struct rbt_chart_axis {
     double first;
     double step;
     size_t tick_count;
+    bool is_whole; /* there are marks only at whole numbers */
+    bool is_log;   /* set by whoever makes the chart; then nothing is below 0 */
 };
 
 struct rbt_chart {
@@ -44,7 +48,8 @@ struct rbt_chart {
 /* Chooses the ranges and ticks so that all points are inside; at least one curve has a point. */
 void rbt_chart_fit(struct rbt_chart *chart, size_t x_ticks, size_t y_ticks);
 
-/* The number at tick i of the axis, with as many digits as the step needs. */
+/* The value at tick i of the axis, and as a text with as many digits as the step needs. */
+double rbt_chart_mark(const struct rbt_chart_axis *axis, size_t i);
 void rbt_chart_tick(const struct rbt_chart_axis *axis, size_t i, char *text, size_t size);
 
 /* Where a value lies on its axis: 0 at low, 1 at high. */

@@ -28,8 +28,14 @@ struct config {
     int64_t words;
     int64_t tokens;
     int64_t topics;
+    int64_t points;
+    int64_t dims;
+    int64_t clusters;
+    int64_t inserts;
+    int64_t keys;
     double power;
     double noise;
+    double spread;
 };
 
 #define AT(field) offsetof(struct config, field)
@@ -148,6 +154,61 @@ static const struct rbt_option ratings_options[] = {
      .offset = AT(noise)},
 };
 
+static const struct rbt_option blobs_options[] = {
+    {.name = "points",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 4e9,
+     .value = "10k",
+     .help = "Lines of the file, after a header.",
+     .offset = AT(points)},
+    {.name = "dims",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 65536,
+     .value = "16",
+     .help = "Coordinates of a point.",
+     .offset = AT(dims)},
+    {.name = "clusters",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e6,
+     .value = "10",
+     .help = "Centres that the points lie around.",
+     .offset = AT(clusters)},
+    {.name = "spread",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1000,
+     .value = "1",
+     .help = "Standard deviation of a coordinate; centres are from -10 to 10.",
+     .offset = AT(spread)},
+};
+
+static const struct rbt_option stream_options[] = {
+    {.name = "inserts",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 4e9,
+     .value = "100k",
+     .help = "Lines of the file, a key on each.",
+     .offset = AT(inserts)},
+    {.name = "keys",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e9,
+     .value = "10k",
+     .help = "Different keys there can be, numbered from 1.",
+     .offset = AT(keys)},
+    {.name = "power",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 10,
+     .value = "1.1",
+     .help = "How steeply frequency falls from key to key; 0: all alike.",
+     .offset = AT(power)},
+};
+
 static const struct rbt_option documents_options[] = {
     {.name = "docs",
      .type = RBT_OPTION_INT,
@@ -238,6 +299,27 @@ static rbt_status gen_ratings(const struct config *config)
     return rbt_generate_ratings(&options);
 }
 
+static rbt_status gen_blobs(const struct config *config)
+{
+    const struct rbt_generate_blobs options = {.path = config->out,
+                                               .seed = (uint64_t)config->seed,
+                                               .points = (uint64_t)config->points,
+                                               .dims = (uint64_t)config->dims,
+                                               .clusters = (uint64_t)config->clusters,
+                                               .spread = config->spread};
+    return rbt_generate_blobs(&options);
+}
+
+static rbt_status gen_stream(const struct config *config)
+{
+    const struct rbt_generate_stream options = {.path = config->out,
+                                                .seed = (uint64_t)config->seed,
+                                                .inserts = (uint64_t)config->inserts,
+                                                .keys = (uint64_t)config->keys,
+                                                .power = config->power};
+    return rbt_generate_stream(&options);
+}
+
 static rbt_status gen_documents(const struct config *config)
 {
     const struct rbt_generate_documents options = {.path = config->out,
@@ -270,6 +352,10 @@ static const struct kind kinds[] = {
      sizeof ratings_options / sizeof ratings_options[0], gen_ratings},
     {"documents", "documents made from topics, as bags of words", documents_options,
      sizeof documents_options / sizeof documents_options[0], gen_documents},
+    {"blobs", "points around centres, as csv without a label", blobs_options,
+     sizeof blobs_options / sizeof blobs_options[0], gen_blobs},
+    {"stream", "a stream of keys, one per line; the truth is how often each occurs", stream_options,
+     sizeof stream_options / sizeof stream_options[0], gen_stream},
 };
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0], COMMON_COUNT = 2 };
@@ -297,7 +383,9 @@ static void print_help(const struct kind *only)
          "  rubato gen sparse --examples 1M --features 100k --out train.svm\n"
          "  rubato gen clicks --examples 1M --vocabulary 100k --out clicks.svm\n"
          "  rubato gen ratings --users 10k --items 2k --ratings 1M --out ratings.csv\n"
-         "  rubato gen documents --docs 20k --vocab 10k --tokens 3M --topics 100 --out bag.txt");
+         "  rubato gen documents --docs 20k --vocab 10k --tokens 3M --topics 100 --out bag.txt\n"
+         "  rubato gen blobs --points 200k --dims 64 --clusters 100 --out blobs.csv\n"
+         "  rubato gen stream --inserts 10M --keys 1M --out keys.txt");
 }
 
 static const struct kind *find_kind(const char *name)

@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/text.h"
 #include "cli/chart.h"
+#include "cli/chart_runs.h"
 #include "cli/command.h"
 #include "cli/complain.h"
 #include "cli/gnuplot.h"
@@ -20,8 +21,11 @@
 
 enum { Y_MAX = 8, RUNS_MAX = 16, HEIGHT = 18 };
 
+enum show { SHOW_VALUES, SHOW_BANDWIDTH, SHOW_NODES, SHOW_LAG, SHOW_ROWS };
+
 struct config {
-    int32_t x; /* index in x_names */
+    int32_t show; /* enum show */
+    int32_t x;    /* index in x_names */
     const char *y;
     const char *out;
     const char *title;
@@ -31,19 +35,31 @@ static const char *const x_names[] = {"time", "epoch", "clock", "examples", NULL
 static const char *const x_labels[] = {"seconds", "epoch", "clock", "examples"};
 static const int x_columns[] = {RBT_RUNS_T, RBT_RUNS_EPOCH, RBT_RUNS_CLOCK, RBT_RUNS_EXAMPLES};
 
+static const char *const show_names[] = {"values", "bandwidth", "nodes", "lag", "rows", NULL};
+
 static const struct rbt_option plot_options[] = {
+    {.name = "show",
+     .type = RBT_OPTION_CHOICE,
+     .value = "values",
+     .choices = show_names,
+     .help =
+         "values: what --y names; bandwidth: bytes per second by kind of message; nodes: the "
+         "same by node, of simulations; lag: how many clocks reads were behind; rows: how often "
+         "rows travelled before the clock ended (runs with --bandwidth).",
+     .offset = offsetof(struct config, show)},
     {.name = "x",
      .type = RBT_OPTION_CHOICE,
      .value = "time",
      .choices = x_names,
-     .help = "What runs to the right.",
+     .help = "What runs to the right, of values and bandwidth.",
      .offset = offsetof(struct config, x)},
     {.name = "y",
      .type = RBT_OPTION_TEXT,
      .value = "objective",
      .unit = "NAME[,NAME]",
      .help =
-         "What is drawn: objective, a metric such as logloss or rmse, lag_mean, lag_max, bytes.",
+         "What is drawn: objective, a metric such as logloss or rmse, lag_mean, lag_max, bytes, "
+         "sent_early, received_read, ....",
      .offset = offsetof(struct config, y)},
     {.name = "out",
      .type = RBT_OPTION_TEXT,
@@ -95,13 +111,12 @@ static rbt_status refuse_column(const struct rbt_run *run, const char *name)
 }
 
 /* "a/b/run.jsonl" is called "run". */
-static void name_curve(char *name, const char *path, const char *y)
+static void name_run(char *name, const char *path)
 {
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     const char *dot = strrchr(base, '.');
     const int length = dot != NULL && dot != base ? (int)(dot - base) : (int)strlen(base);
-    snprintf(name, RBT_CHART_NAME_MAX, "%.*s%s%s", length < 48 ? length : 48, base,
-             y != NULL ? ": " : "", y != NULL ? y : "");
+    snprintf(name, RBT_CHART_NAME_MAX, "%.*s", length < 48 ? length : 48, base);
 }
 
 /* Adds the curve of one column; points that are not numbers are left out. */
@@ -111,7 +126,10 @@ static rbt_status add_curve(struct rbt_chart *chart, const struct rbt_run *run, 
     const char *y = list->names[index];
     const int y_column = rbt_runs_column(run, y);
     struct rbt_chart_curve *curve = &chart->curves[chart->curve_count];
-    name_curve(curve->name, run->path, list->count > 1 ? y : NULL);
+    char name[RBT_CHART_NAME_MAX];
+    name_run(name, run->path);
+    snprintf(curve->name, sizeof curve->name, "%.48s%s%s", name, list->count > 1 ? ": " : "",
+             list->count > 1 ? y : "");
     curve->colour = chart->curve_count / list->count;
     curve->dash = index;
     curve->x = rbt_calloc(run->row_count, sizeof *curve->x);
@@ -131,22 +149,58 @@ static rbt_status add_curve(struct rbt_chart *chart, const struct rbt_run *run, 
     return curve->count > 0 ? RBT_OK : refuse_column(run, y);
 }
 
-static rbt_status add_run(struct rbt_chart *chart, const char *path, const struct config *config,
-                          const struct y_list *list)
+static rbt_status add_values(struct rbt_chart *chart, const struct rbt_run *run,
+                             const struct config *config, const struct y_list *list)
 {
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; st == RBT_OK && i < list->count; i++) {
+        if (chart->curve_count == RBT_CHART_CURVES_MAX) {
+            st = rbt_fail(RBT_E_INVALID, "more than %d curves", RBT_CHART_CURVES_MAX);
+        } else {
+            st = add_curve(chart, run, x_columns[config->x], list, i);
+        }
+    }
+    return st;
+}
+
+/* What is asked of a chart, besides its options. */
+struct request {
+    const struct config *config;
+    const struct y_list *list;
+    bool is_alone; /* there is no other run */
+};
+
+static rbt_status add_run(struct rbt_chart *chart, const char *path, const struct request *request)
+{
+    const struct config *config = request->config;
     struct rbt_run run;
     rbt_status st = rbt_runs_read(path, &run);
     if (st != RBT_OK) {
         return st;
     }
+    char name[RBT_CHART_NAME_MAX];
+    name_run(name, path);
+    const struct rbt_chart_run part = {
+        .run = &run, .x_column = x_columns[config->x], .name = request->is_alone ? NULL : name};
     if (run.row_count == 0) {
         st = rbt_fail(RBT_E_DATA, "\"%s\" has no evaluations to draw", path);
-    }
-    for (size_t i = 0; st == RBT_OK && i < list->count; i++) {
-        if (chart->curve_count == RBT_CHART_CURVES_MAX) {
-            st = rbt_fail(RBT_E_INVALID, "more than %d curves", RBT_CHART_CURVES_MAX);
-        } else {
-            st = add_curve(chart, &run, x_columns[config->x], list, i);
+    } else {
+        switch ((enum show)config->show) {
+        case SHOW_VALUES:
+            st = add_values(chart, &run, config, request->list);
+            break;
+        case SHOW_BANDWIDTH:
+            st = rbt_chart_add_bandwidth(chart, &part);
+            break;
+        case SHOW_NODES:
+            st = rbt_chart_add_nodes(chart, &part);
+            break;
+        case SHOW_LAG:
+            st = rbt_chart_add_lags(chart, &part);
+            break;
+        case SHOW_ROWS:
+            st = rbt_chart_add_rows(chart, &part);
+            break;
         }
     }
     rbt_runs_free(&run);
@@ -197,6 +251,34 @@ static rbt_status draw(struct rbt_chart *chart, const struct config *config)
     return RBT_OK;
 }
 
+/* What the chart and its axes are called; `names` are the values that are drawn. */
+static void label(struct rbt_chart *chart, const struct config *config, const char *names)
+{
+    const bool is_rate = config->show == SHOW_BANDWIDTH || config->show == SHOW_NODES;
+    const char *const titles[] = {
+        [SHOW_VALUES] = NULL,
+        [SHOW_BANDWIDTH] = "bandwidth of the workers",
+        [SHOW_NODES] = "bandwidth by node",
+        [SHOW_LAG] = "how old reads were",
+        [SHOW_ROWS] = "how often rows travelled before the clock ended",
+    };
+    chart->x.label = x_labels[config->show == SHOW_NODES ? 0 : config->x];
+    chart->y.label = is_rate ? rbt_chart_scale_bytes(chart) : names;
+    if (config->show == SHOW_LAG) {
+        chart->x.label = "clocks";
+        chart->y.label = "share of the reads";
+        chart->x.is_whole = true;
+    } else if (config->show == SHOW_ROWS) {
+        chart->x.label = "times";
+        chart->y.label = "share of the rows, at most so often";
+        chart->x.is_log = true;
+    }
+    if (titles[config->show] != NULL) {
+        chart->title = titles[config->show];
+    }
+    chart->title = config->title != NULL ? config->title : chart->title;
+}
+
 static rbt_status plot(const struct config *config, const struct rbt_option_arguments *arguments)
 {
     struct y_list list;
@@ -216,17 +298,16 @@ static rbt_status plot(const struct config *config, const struct rbt_option_argu
     if (chart == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a chart");
     }
-    chart->title = config->title != NULL ? config->title : title;
-    chart->x.label = x_labels[config->x];
-    chart->y.label = names;
+    const struct request request = {config, &list, arguments->count == 1};
     for (size_t i = 0; st == RBT_OK && i < arguments->count; i++) {
-        st = add_run(chart, arguments->values[i], config, &list);
+        st = add_run(chart, arguments->values[i], &request);
     }
-    st = st != RBT_OK ? st : draw(chart, config);
-    for (size_t i = 0; i < chart->curve_count; i++) {
-        rbt_free(chart->curves[i].x);
-        rbt_free(chart->curves[i].y);
+    if (st == RBT_OK) {
+        chart->title = title;
+        label(chart, config, names);
+        st = draw(chart, config);
     }
+    rbt_chart_free_curves(chart);
     rbt_free(chart);
     return st;
 }
@@ -260,7 +341,8 @@ int rbt_cmd_plot(int argc, char *const *argv)
         rbt_option_help(stdout, &table);
         puts("\nExamples:\n"
              "  rubato plot run.jsonl\n"
-             "  rubato plot bsp.jsonl ssp.jsonl --x epoch --y logloss --out compare.svg");
+             "  rubato plot bsp.jsonl ssp.jsonl --x epoch --y logloss --out compare.svg\n"
+             "  rubato plot run.jsonl --show bandwidth");
         return RBT_EXIT_OK;
     }
     st = st != RBT_OK ? st : check(&config, &arguments);

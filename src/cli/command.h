@@ -20,6 +20,7 @@ int rbt_cmd_server(int argc, char *const *argv);
 int rbt_cmd_worker(int argc, char *const *argv);
 int rbt_cmd_predict(int argc, char *const *argv);
 int rbt_cmd_eval(int argc, char *const *argv);
+int rbt_cmd_export(int argc, char *const *argv);
 int rbt_cmd_bench(int argc, char *const *argv);
 int rbt_cmd_gen(int argc, char *const *argv);
 int rbt_cmd_keygen(int argc, char *const *argv);

@@ -42,14 +42,20 @@ static void write_commands(const struct rbt_chart *chart, FILE *out)
     write_quoted(out, chart->x.label);
     fputs("\nset ylabel ", out);
     write_quoted(out, chart->y.label);
+    if (chart->x.is_log) {
+        fputs("\nset nonlinear x via log10(1+x) inverse 10**x-1\nset xtics (0", out);
+        for (size_t i = 1; i < chart->x.tick_count; i++) {
+            fprintf(out, ",%.17g", rbt_chart_mark(&chart->x, i));
+        }
+        fputc(')', out);
+    }
     fprintf(out, "\nset xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\nplot ", chart->x.low,
             chart->x.high, chart->y.low, chart->y.high);
     for (size_t i = 0; i < chart->curve_count; i++) {
-        fprintf(out,
-                "%s'-' with linespoints linewidth 2 pointtype 7 pointsize 0.5 linecolor '%s' "
-                "dashtype %zu title ",
-                i > 0 ? ", " : "", rbt_svg_colour(chart->curves[i].colour),
-                chart->curves[i].dash + 1);
+        fprintf(out, "%s'-' with %s linewidth 2 linecolor '%s' dashtype %zu title ",
+                i > 0 ? ", " : "",
+                chart->curves[i].is_plain ? "lines" : "linespoints pointtype 7 pointsize 0.5",
+                rbt_svg_colour(chart->curves[i].colour), chart->curves[i].dash + 1);
         write_quoted(out, chart->curves[i].name);
     }
     fputc('\n', out);

@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"simulate", "train on a simulated cluster, in virtual time", rbt_cmd_simulate},
     {"predict", "score examples with a model", rbt_cmd_predict},
     {"eval", "measure a model on labelled data", rbt_cmd_eval},
+    {"export", "write a model as other programs read it", rbt_cmd_export},
     {"gen", "generate data with a known truth", rbt_cmd_gen},
     {"plot", "draw the curves of runs", rbt_cmd_plot},
     {"bench", "measure the system itself", rbt_cmd_bench},

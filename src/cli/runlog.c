@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 
+enum { NODES_MAX = 64 }; /* of whose traffic the log tells again and again */
+
 rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log)
 {
     *log = (struct rbt_runlog){.path = path};
@@ -179,6 +181,9 @@ rbt_status rbt_runlog_eval(struct rbt_runlog *log, const struct rbt_train_event 
     rbt_json_int(json, "staleness", event->staleness);
     rbt_json_count(json, "bytes", event->bytes);
     if (event->stats != NULL) {
+        rbt_summary_lags(json, event->stats);
+        rbt_json_count(json, "workers", event->stats->workers);
+        rbt_summary_traffic(json, event->stats);
         rbt_summary_filters(json, event->stats);
     }
     return print(log);
@@ -228,6 +233,26 @@ static rbt_status print_traffic(struct rbt_runlog *log, double t,
     return print(log);
 }
 
+/* One line for each node. */
+static rbt_status print_nodes(struct rbt_runlog *log, const rbt_simulation *simulation)
+{
+    rbt_status st = RBT_OK;
+    struct rbt_simulation_stats stats;
+    struct rbt_simulation_node node;
+    rbt_simulation_stats(simulation, &stats);
+    for (uint32_t i = 0; st == RBT_OK && rbt_simulation_node(simulation, i, &node); i++) {
+        st = print_traffic(log, stats.seconds, &node);
+    }
+    return st;
+}
+
+rbt_status rbt_runlog_traffic(struct rbt_runlog *log, const rbt_simulation *simulation)
+{
+    struct rbt_simulation_node beyond;
+    const bool is_large = rbt_simulation_node(simulation, NODES_MAX, &beyond);
+    return log->file == NULL || is_large ? RBT_OK : print_nodes(log, simulation);
+}
+
 rbt_status rbt_runlog_simulation(struct rbt_runlog *log, const rbt_simulation *simulation,
                                  uint32_t workers)
 {
@@ -239,12 +264,7 @@ rbt_status rbt_runlog_simulation(struct rbt_runlog *log, const rbt_simulation *s
         rbt_simulation_worker(simulation, i, &worker);
         st = print_worker(log, stats.seconds, i, &worker);
     }
-    struct rbt_simulation_node node;
-    for (uint32_t i = 0;
-         log->file != NULL && st == RBT_OK && rbt_simulation_node(simulation, i, &node); i++) {
-        st = print_traffic(log, stats.seconds, &node);
-    }
-    return st;
+    return log->file == NULL || st != RBT_OK ? st : print_nodes(log, simulation);
 }
 
 rbt_status rbt_runlog_end(struct rbt_runlog *log, const struct rbt_runlog_end *end)

@@ -51,6 +51,10 @@ RBT_MUST_USE rbt_status rbt_runlog_eval(struct rbt_runlog *log,
 RBT_MUST_USE rbt_status rbt_runlog_node(struct rbt_runlog *log, double t, const char *node,
                                         const char *state);
 
+/* After an evaluation in a simulation of at most 64 nodes: what each has sent so far. */
+RBT_MUST_USE rbt_status rbt_runlog_traffic(struct rbt_runlog *log,
+                                           const rbt_simulation *simulation);
+
 /* At the end of a simulation: what became of each worker's time, and what each node has sent. */
 RBT_MUST_USE rbt_status rbt_runlog_simulation(struct rbt_runlog *log,
                                               const rbt_simulation *simulation, uint32_t workers);

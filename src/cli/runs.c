@@ -28,6 +28,7 @@ void rbt_runs_free(struct rbt_run *run)
 {
     rbt_text_deinit(&run->command);
     rbt_free(run->values);
+    rbt_free(run->samples);
     *run = (struct rbt_run){0};
 }
 
@@ -48,9 +49,11 @@ double rbt_runs_value(const struct rbt_run *run, size_t row, int column)
     return run->values[row * RBT_RUNS_COLUMNS_MAX + (size_t)column];
 }
 
+/* NaN for what is no number, or so large that sums and differences are none. */
 static double number_of(const json_t *value)
 {
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    const double number = json_is_number(value) ? json_number_value(value) : NAN;
+    return fabs(number) < 1e100 ? number : NAN;
 }
 
 /* Copies a text member of the object, as far as there is room. */
@@ -93,6 +96,93 @@ static double *add_row(struct rbt_run *run)
     return row;
 }
 
+/* Puts a number into a column that not every log has, if there is room for one more. */
+static void take_number(struct rbt_run *run, double *row, const char *name, const json_t *value)
+{
+    int column = rbt_runs_column(run, name);
+    if (column < 0 && run->column_count < RBT_RUNS_COLUMNS_MAX) {
+        column = (int)run->column_count++;
+        snprintf(run->names[column], RBT_RUNS_NAME_MAX, "%s", name);
+    }
+    if (column >= RBT_RUNS_METRICS) { /* a metric called "t" is not a metric */
+        row[column] = number_of(value);
+    }
+}
+
+/* The same with an object's numbers; the columns are called `prefix` and the number's name. */
+static void take_numbers(struct rbt_run *run, double *row, json_t *object, const char *prefix)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach(object, name, value)
+    {
+        char full[RBT_RUNS_NAME_MAX];
+        snprintf(full, sizeof full, "%s%s", prefix, name);
+        take_number(run, row, full, value);
+    }
+}
+
+/* Adds a pair, if it may follow what is there. */
+static void add_count(struct rbt_runs_counts *counts, double value, double count)
+{
+    const size_t i = counts->count;
+    if (i < RBT_RUNS_PAIRS_MAX && isfinite(value) && isfinite(count) && count > 0 &&
+        value >= (i > 0 ? counts->values[i - 1] : 0)) {
+        counts->values[i] = value;
+        counts->counts[i] = count;
+        counts->count++;
+    }
+}
+
+/* Counts of 0, 1, 2, ... */
+static void take_lags(struct rbt_run *run, const json_t *array)
+{
+    if (json_array_size(array) > 0) {
+        run->lags.count = 0;
+        for (size_t i = 0; i < json_array_size(array); i++) {
+            add_count(&run->lags, (double)i, number_of(json_array_get(array, i)));
+        }
+    }
+}
+
+/* Pairs of a value and a count. */
+static void take_pairs(struct rbt_runs_counts *counts, const json_t *array)
+{
+    counts->count = 0;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *pair = json_array_get(array, i);
+        add_count(counts, number_of(json_array_get(pair, 0)), number_of(json_array_get(pair, 1)));
+    }
+}
+
+static rbt_status take_traffic(struct rbt_run *run, const json_t *event)
+{
+    if (run->sample_count == run->sample_capacity) {
+        const size_t capacity = run->sample_capacity > 0 ? run->sample_capacity * 2 : 64;
+        struct rbt_runs_sample *samples = rbt_realloc(run->samples, capacity, sizeof *run->samples);
+        if (samples == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "could not allocate room for \"%s\"", run->path);
+        }
+        run->samples = samples;
+        run->sample_capacity = capacity;
+    }
+    struct rbt_runs_sample *sample = &run->samples[run->sample_count++];
+    copy_text(event, "node", sample->node);
+    sample->t = number_of(json_object_get(event, "t"));
+    sample->sent = number_of(json_object_get(event, "bytes_sent"));
+    sample->received = number_of(json_object_get(event, "bytes_received"));
+    return RBT_OK;
+}
+
+static void take_end(struct rbt_run *run, const json_t *event)
+{
+    const json_t *summary = json_object_get(event, "summary");
+    copy_text(event, "status", run->status);
+    take_lags(run, json_object_get(summary, "lag_counts"));
+    take_pairs(&run->sends, json_object_get(summary, "row_sends"));
+    take_pairs(&run->receipts, json_object_get(summary, "row_receipts"));
+}
+
 static rbt_status take_eval(struct rbt_run *run, json_t *event)
 {
     double *row = add_row(run);
@@ -102,19 +192,13 @@ static rbt_status take_eval(struct rbt_run *run, json_t *event)
     for (size_t i = 0; i < RBT_RUNS_METRICS; i++) {
         row[i] = number_of(json_object_get(event, fixed_names[i]));
     }
-    const char *name = NULL;
-    json_t *value = NULL;
-    json_object_foreach(json_object_get(event, "eval"), name, value)
-    {
-        int column = rbt_runs_column(run, name);
-        if (column < 0 && run->column_count < RBT_RUNS_COLUMNS_MAX) {
-            column = (int)run->column_count++;
-            snprintf(run->names[column], RBT_RUNS_NAME_MAX, "%s", name);
-        }
-        if (column >= RBT_RUNS_METRICS) { /* a metric called "t" is not a metric */
-            row[column] = number_of(value);
-        }
+    take_numbers(run, row, json_object_get(event, "eval"), "");
+    if (json_object_get(event, "workers") != NULL) {
+        take_number(run, row, "workers", json_object_get(event, "workers"));
     }
+    take_numbers(run, row, json_object_get(event, "sent"), "sent_");
+    take_numbers(run, row, json_object_get(event, "received"), "received_");
+    take_lags(run, json_object_get(event, "lag_counts"));
     return RBT_OK;
 }
 
@@ -135,7 +219,9 @@ static rbt_status take_line(struct rbt_run *run, const char *line, size_t size, 
     } else if (strcmp(kind, "eval") == 0) {
         st = take_eval(run, event);
     } else if (strcmp(kind, "end") == 0) {
-        copy_text(event, "status", run->status);
+        take_end(run, event);
+    } else if (strcmp(kind, "traffic") == 0) {
+        st = take_traffic(run, event);
     }
     json_decref(event);
     return st;

@@ -13,7 +13,8 @@
 
 #include "base/text.h"
 
-/* Columns of a run: those that every log has, then the metrics in the order of appearance. */
+/* Columns of a run: those that every log has, then metrics, and bytes by what they were for
+ * ("sent_clock", "received_early"), in the order of appearance. */
 enum rbt_runs_column {
     RBT_RUNS_T,
     RBT_RUNS_EPOCH,
@@ -26,7 +27,22 @@ enum rbt_runs_column {
     RBT_RUNS_METRICS, /* the first metric; not a column of its own */
 };
 
-enum { RBT_RUNS_COLUMNS_MAX = 24, RBT_RUNS_NAME_MAX = 32 };
+enum { RBT_RUNS_COLUMNS_MAX = 40, RBT_RUNS_NAME_MAX = 32, RBT_RUNS_PAIRS_MAX = 64 };
+
+/* How many things have which value: reads by their lag, rows by how often they travelled. */
+struct rbt_runs_counts {
+    double values[RBT_RUNS_PAIRS_MAX]; /* increasing, none below 0 */
+    double counts[RBT_RUNS_PAIRS_MAX];
+    size_t count;
+};
+
+/* What a node has sent and received until then; of a simulation. */
+struct rbt_runs_sample {
+    char node[RBT_RUNS_NAME_MAX];
+    double t;
+    double sent;
+    double received;
+};
 
 struct rbt_run {
     const char *path;               /* borrowed */
@@ -39,6 +55,12 @@ struct rbt_run {
     double *values; /* row_count * RBT_RUNS_COLUMNS_MAX; NaN where a log has none */
     size_t row_count;
     size_t row_capacity;
+    struct rbt_runs_counts lags;  /* of reads */
+    struct rbt_runs_counts sends; /* of rows, early; and how often they were received */
+    struct rbt_runs_counts receipts;
+    struct rbt_runs_sample *samples; /* in the order of the log */
+    size_t sample_count;
+    size_t sample_capacity;
     bool is_cut; /* the last line is incomplete */
 };
 

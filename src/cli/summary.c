@@ -4,6 +4,8 @@
 #include "cli/summary.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/text.h"
@@ -60,6 +62,31 @@ static void add_times(struct rbt_json *json, const char *name, const uint64_t *c
     rbt_json_end(json, ']');
 }
 
+static void add_classes(struct rbt_json *json, const char *name, const uint64_t *bytes)
+{
+    rbt_json_begin(json, name, '{');
+    rbt_json_count(json, "clock", bytes[RBT_TRAFFIC_CLOCK]);
+    rbt_json_count(json, "read", bytes[RBT_TRAFFIC_READ]);
+    rbt_json_count(json, "early", bytes[RBT_TRAFFIC_EARLY]);
+    rbt_json_count(json, "other", bytes[RBT_TRAFFIC_OTHER]);
+    rbt_json_end(json, '}');
+}
+
+void rbt_summary_traffic(struct rbt_json *json, const struct rbt_job_stats *stats)
+{
+    add_classes(json, "sent", stats->traffic_sent);
+    add_classes(json, "received", stats->traffic_received);
+}
+
+void rbt_summary_lags(struct rbt_json *json, const struct rbt_job_stats *stats)
+{
+    rbt_json_begin(json, "lag_counts", '[');
+    for (size_t i = 0; i < RBT_LAG_COUNTS; i++) {
+        rbt_json_count(json, NULL, stats->lag_counts[i]);
+    }
+    rbt_json_end(json, ']');
+}
+
 void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stats)
 {
     if (has_filter_bytes(stats)) {
@@ -72,14 +99,47 @@ void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stat
     }
 }
 
+/* How the papers abbreviate a priority; of one of your own, the name of its file. */
+static const char *abbreviate(const char *priority)
+{
+    static const char *const names[][2] = {{"random", "R"},    {"oldest", "RR"},   {"walk", "RR"},
+                                           {"magnitude", "M"}, {"relative", "RM"}, {NULL, NULL}};
+    for (size_t i = 0; names[i][0] != NULL; i++) {
+        if (strcmp(names[i][0], priority) == 0) {
+            return names[i][1];
+        }
+    }
+    const char *slash = strrchr(priority, '/');
+    return slash != NULL ? slash + 1 : priority;
+}
+
+void rbt_summary_mode(const struct rbt_summary *summary, char mode[RBT_SUMMARY_MODE_MAX])
+{
+    const struct rbt_train_options *options = summary->options;
+    const struct rbt_train_summary *train = summary->train;
+    const double rate = options->bandwidth * 8 / 1e6; /* Mbit/s */
+    if (train->stats.workers == 1) {
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "SN");
+    } else if (!(options->bandwidth > 0)) {
+        const double passes = train->epochs > 0 ? train->epochs : 1;
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "BS-%.0f", round((double)train->clocks / passes));
+    } else if (strcmp(options->priority, "sweep") == 0) {
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "sweep-%.3g", rate);
+    } else {
+        snprintf(mode, RBT_SUMMARY_MODE_MAX, "MC-%.3g-%.32s", rate, abbreviate(options->priority));
+    }
+}
+
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible)
 {
+    char mode[RBT_SUMMARY_MODE_MAX];
     const struct rbt_train_summary *train = summary->train;
     const struct rbt_job_stats *stats = &train->stats;
     const bool is_simulated = summary->simulation != NULL;
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, train->digest);
+    rbt_summary_mode(summary, mode);
     rbt_json_begin(json, name, '{');
     rbt_json_real(json, "objective", train->objective);
     rbt_json_real(json, "objective_mean5", train->objective_mean5);
@@ -104,13 +164,10 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
                   is_simulated ? summary->simulation->wait_seconds : stats->wait_seconds);
     rbt_json_real(json, "lag_mean", stats->lag_mean);
     rbt_json_int(json, "lag_max", stats->lag_max);
-    rbt_json_begin(json, "lag_counts", '[');
-    for (size_t i = 0; i < RBT_LAG_COUNTS; i++) {
-        rbt_json_count(json, NULL, stats->lag_counts[i]);
-    }
-    rbt_json_end(json, ']');
+    rbt_summary_lags(json, stats);
     rbt_json_count(json, "bytes_sent", stats->bytes_sent);
     rbt_json_count(json, "bytes_received", stats->bytes_received);
+    rbt_summary_traffic(json, stats);
     rbt_json_count(json, "early_sent", stats->early_sent);
     rbt_json_count(json, "early_received", stats->early_received);
     rbt_json_count(json, "early_bytes_sent", stats->early_bytes_sent);
@@ -120,6 +177,7 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
         add_times(json, "row_sends", stats->row_sends);
         add_times(json, "row_receipts", stats->row_receipts);
     }
+    rbt_json_text(json, "mode", mode);
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
     rbt_summary_filters(json, stats);

@@ -17,6 +17,12 @@ enum rbt_summary_format {
 void rbt_summary_metrics(struct rbt_json *json, const char *name,
                          const struct rbt_metrics *metrics);
 
+/* Adds bytes by what they were for, as two objects: "sent" and "received", {"clock":1,...}. */
+void rbt_summary_traffic(struct rbt_json *json, const struct rbt_job_stats *stats);
+
+/* Adds how many reads were 0, 1, ... clocks behind: "lag_counts". */
+void rbt_summary_lags(struct rbt_json *json, const struct rbt_job_stats *stats);
+
 /* Adds what went into filters and came out, if anything did: "filter_keys_in_bytes" and so on. */
 void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stats);
 
@@ -24,7 +30,14 @@ void rbt_summary_filters(struct rbt_json *json, const struct rbt_job_stats *stat
 struct rbt_summary {
     const struct rbt_train_summary *train;
     const struct rbt_simulation_stats *simulation; /* NULL: it ran for real */
+    const struct rbt_train_options *options;
 };
+
+/* What the papers call a run like this (G20): "SN" (one worker), "BS-4" (4 clocks per pass),
+ * "MC-200-RM" (200 Mbit/s; R random, RR round-robin, M magnitude, RM relative magnitude, or the
+ * name of a priority), "sweep-200". */
+enum { RBT_SUMMARY_MODE_MAX = 64 };
+void rbt_summary_mode(const struct rbt_summary *summary, char mode[RBT_SUMMARY_MODE_MAX]);
 
 /* Adds the summary as an object with the fields of cli.md. A summary that is `reproducible` has no
  * figures that differ between two simulations with equal arguments: real time and memory. */

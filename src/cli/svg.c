@@ -85,24 +85,24 @@ static void write_axes(const struct rbt_chart *chart, const struct frame *frame,
     char text[32];
     fputs("<g stroke=\"#e4e7eb\" stroke-width=\"1\">\n", out);
     for (size_t i = 0; i < chart->x.tick_count; i++) {
-        const double x = place_x(frame, chart, chart->x.first + (double)i * chart->x.step);
+        const double x = place_x(frame, chart, rbt_chart_mark(&chart->x, i));
         fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x, frame->top, x,
                 bottom);
     }
     for (size_t i = 0; i < chart->y.tick_count; i++) {
-        const double y = place_y(frame, chart, chart->y.first + (double)i * chart->y.step);
+        const double y = place_y(frame, chart, rbt_chart_mark(&chart->y, i));
         fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", frame->left, y,
                 right, y);
     }
     fputs("</g>\n<g font-size=\"13\" fill=\"#52606d\">\n", out);
     for (size_t i = 0; i < chart->x.tick_count; i++) {
-        const double x = place_x(frame, chart, chart->x.first + (double)i * chart->x.step);
+        const double x = place_x(frame, chart, rbt_chart_mark(&chart->x, i));
         rbt_chart_tick(&chart->x, i, text, sizeof text);
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
                 bottom + 20, text);
     }
     for (size_t i = 0; i < chart->y.tick_count; i++) {
-        const double y = place_y(frame, chart, chart->y.first + (double)i * chart->y.step);
+        const double y = place_y(frame, chart, rbt_chart_mark(&chart->y, i));
         rbt_chart_tick(&chart->y, i, text, sizeof text);
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", frame->left - 8,
                 y + 4.5, text);
@@ -149,7 +149,7 @@ static void write_curve(const struct rbt_chart *chart, const struct frame *frame
                 place_y(frame, chart, curve->y[i]));
     }
     fputs("\"/>\n", out);
-    for (size_t i = 0; curve->count <= POINTS_SHOWN && i < curve->count; i++) {
+    for (size_t i = 0; !curve->is_plain && curve->count <= POINTS_SHOWN && i < curve->count; i++) {
         fprintf(out, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"2.6\" stroke=\"none\" fill=\"%s\"/>\n",
                 place_x(frame, chart, curve->x[i]), place_y(frame, chart, curve->y[i]),
                 rbt_svg_colour(curve->colour));

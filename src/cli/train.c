@@ -199,6 +199,9 @@ static void on_event(void *context, const struct rbt_train_event *event)
     run->last = *event;
     if (run->log_status == RBT_OK) {
         note_log(run, rbt_runlog_eval(&run->log, event));
+        if (run->simulation != NULL && run->log_status == RBT_OK) {
+            note_log(run, rbt_runlog_traffic(&run->log, run->simulation));
+        }
         rbt_progress_event(&run->progress, event);
     }
     pthread_mutex_unlock(&run->mutex);
@@ -243,7 +246,8 @@ static rbt_status end_log(struct run *run, rbt_status st, const struct rbt_train
     rbt_error_save(&record);
     const bool has_figures = st == RBT_OK || summary->is_interrupted;
     const bool is_simulated = run->request->cluster != NULL;
-    const struct rbt_summary figures = {summary, is_simulated ? &run->stats : NULL};
+    const struct rbt_summary figures = {summary, is_simulated ? &run->stats : NULL,
+                                        &run->request->options};
     struct rbt_runlog_end end = {.t = is_simulated ? run->stats.seconds : summary->seconds,
                                  .status = status_name(st),
                                  .error = st == RBT_OK ? NULL : record.message,
@@ -357,7 +361,8 @@ static rbt_status run_job(struct run *run)
         st = close_simulation(run, st);
     }
     st = end_log(run, st, &summary);
-    const struct rbt_summary figures = {&summary, request->cluster != NULL ? &run->stats : NULL};
+    const struct rbt_summary figures = {&summary, request->cluster != NULL ? &run->stats : NULL,
+                                        &request->options};
     return st == RBT_OK && !run->is_silent ? report(request, &figures) : st;
 }
 

@@ -111,7 +111,8 @@ static const struct rbt_option train_options[] = {
      .value = "relative",
      .unit = "NAME",
      .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative, or "
-             "a shared object of your own (examples/priority.c).",
+             "a shared object of your own (examples/priority.c). sweep sends and fetches all rows, "
+             "changed or not, round and round.",
      .offset = AT(options.priority)},
     {.name = "filter",
      .type = RBT_OPTION_TEXT,

@@ -198,6 +198,7 @@ static rbt_status ask(struct rbt_caller *caller, uint32_t shard,
     const struct rbt_frame header = {.kind = is_scan ? RBT_FRAME_SCAN : RBT_FRAME_PULL,
                                      .worker = caller->worker};
     struct rbt_link_request *sent = NULL;
+    block->class = event->early != NULL ? RBT_TRAFFIC_EARLY : RBT_TRAFFIC_READ;
     st = rbt_link_ask(link, block, header, asked, &sent);
     if (st == RBT_OK && !is_scan && (asked->ahead == NULL || asked->ahead->is_once)) {
         sent->place = rbt_compose_place(caller, &asking);
@@ -629,6 +630,7 @@ static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *
     }
     const uint64_t number = event->sequence > link->sent ? event->sequence : link->sent + 1;
     block->bytes = is_leave ? RBT_WIRE_LEAVE_BYTES : block->bytes;
+    block->class = call->is_early ? RBT_TRAFFIC_EARLY : RBT_TRAFFIC_CLOCK;
     rbt_wire_close(block->data,
                    (struct rbt_frame){.kind = is_leave ? RBT_FRAME_LEAVE : RBT_FRAME_PUSH,
                                       .worker = caller->worker,

@@ -114,6 +114,7 @@ struct rbt_worker {
     bool has_waited;               /* during the fetch under way */
     struct rbt_portion *resend;    /* its unsent updates have reached some shards only, or NULL */
     bool must_resend_all;          /* those of all tables have */
+    bool is_early;                 /* what is sent now goes before the clock ends */
     uint64_t sequence;             /* of the next message to the shards; from 1 */
     struct rbt_portion **portions; /* by table id; made on first use */
     uint32_t portion_count;        /* one past the highest table id used */
@@ -156,6 +157,7 @@ struct rbt_job {
     void *argument;
     struct rbt_worker *workers;     /* of the run under way; worker_count */
     struct rbt_worker_stats *stats; /* worker_count; over all runs */
+    bool is_shared;                 /* those of other processes are there, too */
 
     pthread_mutex_t mutex; /* rank JOB; guards tables and changes of their staleness */
     rbt_table **tables;    /* RBT_CLIENT_TABLES_MAX */
@@ -209,6 +211,9 @@ RBT_MUST_USE rbt_status rbt_worker_resend(rbt_worker *worker);
 
 /* The same with those of all tables, in one message to each shard. */
 void rbt_worker_send_early(rbt_worker *worker);
+
+/* Counts what a driver says that went over the network. */
+void rbt_worker_count_reply(rbt_worker *worker, const struct rbt_driver_reply *reply);
 
 /* Turns rows updated one at a time into an update in the buffer. */
 RBT_MUST_USE rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion);

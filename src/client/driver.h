@@ -34,7 +34,9 @@ struct rbt_driver_reply {
     rbt_time waited;       /* how long the call took because of others or of the way to them */
     bool had_to_wait;      /* other workers were behind */
     uint64_t bytes_sent;   /* over the network since the last step, in the first reply of a step */
-    uint64_t bytes_received; /* the same; of drivers that count them */
+    uint64_t bytes_received;                    /* the same; of drivers that count them */
+    uint64_t traffic_sent[RBT_TRAFFIC_CLASSES]; /* the same, of whole messages */
+    uint64_t traffic_received[RBT_TRAFFIC_CLASSES];
     uint64_t filtered[RBT_FILTERED_KINDS]
                      [2]; /* the same, of tables with filters: before and after */
 };
@@ -42,6 +44,7 @@ struct rbt_driver_reply {
 /* A shard to be stepped. */
 struct rbt_driver_call {
     uint32_t shard;
+    bool is_early; /* a PUSH before the clock ends; only for those who count */
     struct rbt_shard_event event;
     struct rbt_driver_reply reply;
 };

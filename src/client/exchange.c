@@ -362,9 +362,10 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
 /* Takes rows from the queue, no more than `limit`. */
 static size_t choose(struct rbt_managed *m, size_t limit)
 {
+    const bool is_sweep = m->set->portion->table->priority.is_sweep;
     size_t count = 0;
     while (count < limit) {
-        const uint32_t row = rbt_queue_take(m->queue);
+        const uint32_t row = is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queue);
         if (row == RBT_QUEUE_NONE) {
             break;
         }
@@ -436,8 +437,10 @@ static size_t worth_sending(const rbt_worker *worker)
  * ones have come, but have not gone. */
 static size_t waiting_bytes(const struct rbt_managed *m)
 {
-    return (rbt_queue_count(m->queue) + m->touched_count) *
-           (m->set->portion->table->row_size + KEY_BYTES);
+    const rbt_table *table = m->set->portion->table;
+    const size_t rows =
+        table->priority.is_sweep ? m->row_count : rbt_queue_count(m->queue) + m->touched_count;
+    return rows * (table->row_size + KEY_BYTES);
 }
 
 static size_t unsent_bytes(const struct rbt_managed *m)
@@ -533,9 +536,7 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
     }
     *is_there = driver->ops->take_early(driver, &m->call, 1);
     if (*is_there) {
-        const struct rbt_driver_reply *reply = &m->call.reply;
-        rbt_client_count(&m->set->worker->stats->bytes_sent, reply->bytes_sent);
-        rbt_client_count(&m->set->worker->stats->bytes_received, reply->bytes_received);
+        rbt_worker_count_reply(m->set->worker, &m->call.reply);
     }
     return *is_there ? m->call.reply.status : RBT_OK;
 }
@@ -629,7 +630,7 @@ static rbt_status take_best(struct rbt_managed *m, rbt_time now)
     const size_t bytes = rows * (m->set->portion->table->row_size + KEY_BYTES);
     pace(worker, now, bytes);
     if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
-        rbt_client_count(&worker->stats->bytes_received, bytes);
+        rbt_client_count_received(worker->stats, RBT_TRAFFIC_EARLY, bytes);
     }
     const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
     rbt_comm_sent(&worker->in, now, 0, headers + take_received(worker), RBT_COMM_EARLY);

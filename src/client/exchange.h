@@ -30,6 +30,7 @@ struct rbt_managed {
     bool *is_touched;        /* (row_count): changed since their priority was last looked at */
     uint32_t *touched;       /* (row_count + 1): those rows */
     size_t touched_count;
+    uint32_t sweep;   /* with "sweep": the row that goes next, changed or not */
     uint32_t *chosen; /* (row_count): scratch */
     uint64_t *keys;   /* (row_count): the same */
     /* Tables with a rule: rows that have come early hold a stamp of their own. */
@@ -64,6 +65,10 @@ void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
 
 /* Which of the counts is that of rows that were sent so often. */
 RBT_MUST_USE size_t rbt_times_bin(uint32_t times);
+
+/* The row that goes next if all do round and round (C23), changed or not; `taken` of them go in the
+ * same message. RBT_QUEUE_NONE: it has all. */
+RBT_MUST_USE uint32_t rbt_managed_sweep(struct rbt_managed *managed, size_t taken);
 
 /* Makes updates of all rows that have changed: what a push of such a set is. */
 RBT_MUST_USE rbt_status rbt_managed_push(struct rbt_managed *managed);

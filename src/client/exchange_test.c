@@ -92,7 +92,8 @@ static rbt_status check_sums(rbt_worker *worker, void *argument)
 
 static void nothing_is_lost_or_counts_twice(void **state)
 {
-    static const char *const priorities[] = {"oldest", "walk", "random", "magnitude", "relative"};
+    static const char *const priorities[] = {"oldest", "walk",      "sweep",
+                                             "random", "magnitude", "relative"};
     (void)state;
     for (size_t i = 0; i < 2 * sizeof priorities / sizeof priorities[0]; i++) {
         struct rig rig;

@@ -250,10 +250,10 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
     if (st != RBT_OK) {
         return st;
     }
-    if (fetch->want.target.sparse != NULL) {
-        rbt_client_count(&worker->stats->bytes_received,
-                         fetch->want.target.sparse->count *
-                             (sizeof(uint32_t) + portion->table->element_size));
+    if (fetch->want.target.sparse != NULL && !worker->job->driver->counts_bytes) {
+        const size_t element = sizeof(uint32_t) + portion->table->element_size;
+        rbt_client_count_received(worker->stats, RBT_TRAFFIC_READ,
+                                  fetch->want.target.sparse->count * element);
     }
     age->clock = rbt_client_clock(worker); /* the floor is above it once the worker has left */
     for (size_t i = 0; i < count; i++) {

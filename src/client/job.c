@@ -269,12 +269,14 @@ rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function, void *argumen
     }
     st = st != RBT_OK ? st : make_workers(job);
     if (st == RBT_OK) {
+        job->is_shared = job->is_shared && job->driver->ops->share == NULL;
         job->function = function;
         job->argument = argument;
         st = job->driver->ops->run(job->driver, run_worker, job);
         st = st != RBT_OK || job->driver->ops->share == NULL
                  ? st
                  : job->driver->ops->share(job->driver, job->stats, sizeof *job->stats);
+        job->is_shared = st == RBT_OK;
     }
     free_workers(job);
     return st;
@@ -319,7 +321,8 @@ static void add_clocks(const rbt_job *job, struct rbt_job_stats *stats)
 
 void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
 {
-    *stats = (struct rbt_job_stats){0};
+    *stats = (struct rbt_job_stats){.workers = job->is_shared ? job->worker_count
+                                                              : job->driver->worker_here};
     uint64_t lag_sum = 0;
     uint64_t wait_ns = 0;
     for (uint32_t i = 0; i < job->worker_count; i++) {
@@ -329,6 +332,10 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
         stats->fetches += load(&worker->fetches);
         stats->bytes_sent += load(&worker->bytes_sent);
         stats->bytes_received += load(&worker->bytes_received);
+        for (size_t k = 0; k < RBT_TRAFFIC_CLASSES; k++) {
+            stats->traffic_sent[k] += load(&worker->traffic_sent[k]);
+            stats->traffic_received[k] += load(&worker->traffic_received[k]);
+        }
         stats->early_sent += load(&worker->early_sent);
         stats->early_received += load(&worker->early_received);
         stats->early_bytes_sent += load(&worker->early_bytes_sent);

@@ -160,9 +160,11 @@ static rbt_status send_block(struct rbt_link *link, struct rbt_block *block)
 {
     if (link->is_near) {
         rbt_block_own(block); /* it is looked at where it lies */
+        return link->near.ops->send(link->near.connection, block);
     }
-    return link->is_near ? link->near.ops->send(link->near.connection, block)
-                         : rbt_channel_send(link->channel, block);
+    RBT_ASSERT(block->class < RBT_TRAFFIC_CLASSES);
+    link->traffic_sent[block->class] += block->bytes;
+    return rbt_channel_send(link->channel, block);
 }
 
 static rbt_status send_hello(struct rbt_link *link)
@@ -422,6 +424,20 @@ static void take_news(struct rbt_link *link, const struct rbt_wire_news *news, b
     }
 }
 
+/* A message has come over the network. */
+static void count_received(struct rbt_link *link, const struct rbt_frame *frame)
+{
+    uint32_t class = RBT_TRAFFIC_OTHER;
+    for (const struct rbt_link_request *r = link->requests;
+         frame->kind == RBT_FRAME_ROWS && r != NULL; r = r->next) {
+        if (r->id == frame->id) {
+            class = r->block->class;
+            break;
+        }
+    }
+    link->traffic_received[class] += RBT_FRAME_HEADER + rbt_frame_padded(frame->length);
+}
+
 /* Takes the request with this id out of the list; NULL if there is none. */
 static struct rbt_link_request *take_request(struct rbt_link *link, uint64_t id)
 {
@@ -564,6 +580,9 @@ static rbt_status receive(struct rbt_link *link, rbt_time now,
         rbt_status st = next_frame(link, &frame, &body, &block);
         if (st == RBT_E_BUSY) {
             return RBT_OK;
+        }
+        if (st == RBT_OK && !link->is_near) {
+            count_received(link, &frame);
         }
         if (st == RBT_OK && frame.kind == RBT_FRAME_REFUSED) {
             st = receive_refusal(link, &frame, body, now);

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include <rubato/export.h>
+#include <rubato/job.h>
 #include <rubato/status.h>
 
 #include "base/clock.h"
@@ -100,6 +101,9 @@ struct rbt_link {
     struct rbt_wire_news news;     /* the latest */
     uint64_t cuts;                 /* connections lost so far */
     struct rbt_channel_stats past; /* of connections that are over */
+    /* Bytes of messages by class (enum rbt_traffic); whoever reads them sets them back. */
+    uint64_t traffic_sent[RBT_TRAFFIC_CLASSES];
+    uint64_t traffic_received[RBT_TRAFFIC_CLASSES];
 };
 
 struct rbt_link_handler {
@@ -118,7 +122,8 @@ void rbt_link_deinit(struct rbt_link *link);
 /* Forgets everything that is on its way, and starts to count from 0 again: a new run. */
 void rbt_link_reset(struct rbt_link *link);
 
-/* Sends a message of the stream; takes over the reference. */
+/* Sends a message of the stream; takes over the reference. Blocks are counted by their class, and
+ * so are answers by that of their requests. */
 RBT_MUST_USE rbt_status rbt_link_push(struct rbt_link *link, struct rbt_block *block,
                                       uint64_t number, bool is_leave);
 

@@ -20,6 +20,8 @@ struct rbt_worker_stats {
     atomic_uint_least64_t lag_counts[RBT_LAG_COUNTS];
     atomic_uint_least64_t bytes_sent;
     atomic_uint_least64_t bytes_received;
+    atomic_uint_least64_t traffic_sent[RBT_TRAFFIC_CLASSES];
+    atomic_uint_least64_t traffic_received[RBT_TRAFFIC_CLASSES];
     atomic_uint_least64_t early_sent;     /* rows that were, before the clock ended */
     atomic_uint_least64_t early_received; /* the same */
     atomic_uint_least64_t early_bytes_sent;
@@ -35,6 +37,13 @@ static inline void rbt_client_count(atomic_uint_least64_t *counter, uint64_t n)
 {
     const uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, old + n, memory_order_relaxed);
+}
+
+static inline void rbt_client_count_received(struct rbt_worker_stats *stats, uint32_t class,
+                                             uint64_t bytes)
+{
+    rbt_client_count(&stats->bytes_received, bytes);
+    rbt_client_count(&stats->traffic_received[class], bytes);
 }
 
 #endif

@@ -262,9 +262,25 @@ static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
                      (sizeof *batch->elements + table->element_size);
         }
     }
-    rbt_client_count(event->kind == RBT_SHARD_PUSH ? &worker->stats->bytes_sent
-                                                   : &worker->stats->bytes_received,
-                     bytes);
+    const uint32_t class = worker->is_early || event->early != NULL ? RBT_TRAFFIC_EARLY
+                           : event->kind == RBT_SHARD_PUSH          ? RBT_TRAFFIC_CLOCK
+                                                                    : RBT_TRAFFIC_READ;
+    if (event->kind == RBT_SHARD_PUSH) {
+        rbt_client_count(&worker->stats->bytes_sent, bytes);
+        rbt_client_count(&worker->stats->traffic_sent[class], bytes);
+    } else {
+        rbt_client_count_received(worker->stats, class, bytes);
+    }
+}
+
+void rbt_worker_count_reply(rbt_worker *worker, const struct rbt_driver_reply *reply)
+{
+    rbt_client_count(&worker->stats->bytes_sent, reply->bytes_sent);
+    rbt_client_count(&worker->stats->bytes_received, reply->bytes_received);
+    for (uint32_t k = 0; k < RBT_TRAFFIC_CLASSES; k++) {
+        rbt_client_count(&worker->stats->traffic_sent[k], reply->traffic_sent[k]);
+        rbt_client_count(&worker->stats->traffic_received[k], reply->traffic_received[k]);
+    }
 }
 
 rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, size_t count)
@@ -276,8 +292,9 @@ rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, si
         const struct rbt_driver_reply *reply = &calls[i].reply;
         worker->has_waited = worker->has_waited || reply->had_to_wait;
         rbt_client_count(&worker->stats->wait_ns, (uint64_t)reply->waited);
-        rbt_client_count(&worker->stats->bytes_sent, reply->bytes_sent);
-        rbt_client_count(&worker->stats->bytes_received, reply->bytes_received);
+        if (driver->counts_bytes) {
+            rbt_worker_count_reply(worker, reply);
+        }
         for (int k = 0; k < RBT_FILTERED_KINDS; k++) {
             rbt_client_count(&worker->stats->filtered[k][0], reply->filtered[k][0]);
             rbt_client_count(&worker->stats->filtered[k][1], reply->filtered[k][1]);
@@ -430,6 +447,7 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
                        struct progress *progress)
 {
     struct rbt_driver_call call = {.shard = shard,
+                                   .is_early = worker->is_early,
                                    .event = {.kind = RBT_SHARD_PUSH,
                                              .worker = worker->index,
                                              .sequence = worker->sequence,
@@ -502,7 +520,9 @@ void rbt_worker_send_early(rbt_worker *worker)
 {
     RBT_ASSERT(worker->resend == NULL && !worker->must_resend_all);
     worker->must_resend_all = true;
+    worker->is_early = true;
     const rbt_status st = rbt_worker_resend(worker);
+    worker->is_early = false;
     (void)st; /* as below */
 }
 

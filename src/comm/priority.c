@@ -67,11 +67,12 @@ static float score_relative(const struct rbt_priority_row *row)
 }
 
 static const struct rbt_priority_policy policies[] = {
-    {"oldest", RBT_ORDER_OLDEST, NULL},
-    {"walk", RBT_ORDER_WALK, NULL},
-    {"random", RBT_ORDER_RANDOM, NULL},
-    {"magnitude", RBT_ORDER_SCORE, score_magnitude},
-    {"relative", RBT_ORDER_SCORE, score_relative},
+    {"oldest", RBT_ORDER_OLDEST, NULL, false},
+    {"walk", RBT_ORDER_WALK, NULL, false},
+    {"sweep", RBT_ORDER_WALK, NULL, true},
+    {"random", RBT_ORDER_RANDOM, NULL, false},
+    {"magnitude", RBT_ORDER_SCORE, score_magnitude, false},
+    {"relative", RBT_ORDER_SCORE, score_relative, false},
 };
 
 static const char *missing(const void *found)
@@ -107,8 +108,8 @@ static rbt_status fail_unknown(const char *text)
 {
     RBT_ASSERT(text != NULL);
     return rbt_fail_hint(rbt_fail(RBT_E_INVALID, "there is no priority \"%s\"", text),
-                         "The priorities are oldest, walk, random, magnitude, relative. One of "
-                         "your own is named by its path: ./mine.so.");
+                         "The priorities are oldest, walk, sweep, random, magnitude, relative. One "
+                         "of your own is named by its path: ./mine.so.");
 }
 
 rbt_status rbt_priority_find(const char *text, struct rbt_priority_policy *policy)

@@ -1,6 +1,8 @@
 /* comm/priority.h - which of the rows that have changed matter most.
  *
  *   "oldest", "walk"   round-robin, both readings of the papers (E64)
+ *   "sweep"            all rows round and round, whether they have changed or not: what Yahoo!LDA
+ *                      does, for comparison (C23)
  *   "random"
  *   "magnitude"        the sum over the row of |change|
  *   "relative"         the sum over the row of |change / value|; where the value is zero or not
@@ -12,6 +14,8 @@
  * Threads: any. */
 #ifndef RUBATO_COMM_PRIORITY_H
 #define RUBATO_COMM_PRIORITY_H
+
+#include <stdbool.h>
 
 #include <rubato/export.h>
 #include <rubato/priority.h>
@@ -27,6 +31,7 @@ struct rbt_priority_policy {
     const char *name;
     rbt_queue_order order;
     rbt_priority_score score; /* NULL: the order asks for none */
+    bool is_sweep;            /* rows that have not changed go as well, when it is their turn */
 };
 
 /* By its name, or the path of a shared object (it has a '/'), which stays for as long as the

@@ -34,15 +34,18 @@ static float score_of(const char *name, const float *change, const float *value,
 static void round_robin_and_random_ask_for_no_score(void **state)
 {
     (void)state;
-    static const struct rbt_priority_policy expected[] = {{"oldest", RBT_ORDER_OLDEST, NULL},
-                                                          {"walk", RBT_ORDER_WALK, NULL},
-                                                          {"random", RBT_ORDER_RANDOM, NULL}};
-    for (size_t i = 0; i < 3; i++) {
+    static const struct rbt_priority_policy expected[] = {
+        {"oldest", RBT_ORDER_OLDEST, NULL, false},
+        {"walk", RBT_ORDER_WALK, NULL, false},
+        {"sweep", RBT_ORDER_WALK, NULL, true},
+        {"random", RBT_ORDER_RANDOM, NULL, false}};
+    for (size_t i = 0; i < 4; i++) {
         struct rbt_priority_policy policy;
         assert_ok(rbt_priority_find(expected[i].name, &policy));
         assert_string_equal(policy.name, expected[i].name);
         assert_int_equal(policy.order, expected[i].order);
         assert_null(policy.score);
+        assert_int_equal(policy.is_sweep, expected[i].is_sweep);
     }
 }
 
@@ -146,7 +149,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
     struct rbt_priority_policy policy = {.name = "none"};
     assert_fails(rbt_priority_find("relation", &policy), RBT_E_INVALID,
                  "there is no priority \"relation\"");
-    assert_non_null(strstr(rbt_last_hint(), "oldest, walk, random, magnitude, relative"));
+    assert_non_null(strstr(rbt_last_hint(), "oldest, walk, sweep, random, magnitude, relative"));
     assert_fails(rbt_priority_find("", &policy), RBT_E_INVALID, "there is no priority \"\"");
     assert_fails(rbt_priority_find("./none.so", &policy), RBT_E_INVALID,
                  "cannot find the priority \"./none.so\": No such file");

@@ -99,13 +99,17 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
     struct rbt_csv layout = {.separator = find_separator(&line), .header = line};
     layout.column_count = count_columns(&line, layout.separator, &layout.has_header);
     const int64_t wanted = options->label_column;
-    if (wanted < -1 || (wanted >= 0 && (uint64_t)wanted >= layout.column_count)) {
+    if (!options->is_unlabelled &&
+        (wanted < -1 || (wanted >= 0 && (uint64_t)wanted >= layout.column_count))) {
         return rbt_fail(RBT_E_INVALID,
                         "cannot read \"%s\": there is no column %lld for the label; "
                         "the columns are 0 to %zu",
                         text->name, (long long)wanted, layout.column_count - 1);
     }
     layout.label_column = wanted < 0 ? layout.column_count - 1 : (size_t)wanted;
+    if (options->is_unlabelled) {
+        layout.label_column = SIZE_MAX;
+    }
     if (layout.has_header) {
         *text = rest;
     }

@@ -9,7 +9,7 @@
 struct rbt_csv {
     char separator; /* comma, tab or semicolon */
     size_t column_count;
-    size_t label_column; /* from 0 */
+    size_t label_column; /* from 0; SIZE_MAX: none */
     bool has_header;
     struct rbt_line header; /* names of the columns; inside the text */
 };

@@ -1,4 +1,5 @@
-/* data/generate.c - examples and clicks from logistic models, ratings from a product of factors.
+/* data/generate.c - examples and clicks from logistic models, ratings from a product of factors,
+ * points around centres, and streams of keys.
  *
  * Everything is rounded to the decimals that are written before it is used, so that the files hold
  * exactly the numbers that the labels and ratings were made from.
@@ -31,6 +32,9 @@ enum {
     STREAM_CLICK_WEIGHTS,
     STREAM_CLICK_CHOICE,
     STREAM_CLICK_SAMPLE,
+    STREAM_CENTRES,
+    STREAM_POINTS,
+    STREAM_KEYS,
 };
 
 enum {
@@ -51,6 +55,7 @@ static const double click_share = 0.2;      /* of features that have a weight */
 static const double rating_mean = 3;        /* of the product of two factors */
 static const double factor_deviation = 0.5; /* of an element of a factor, relative to its mean */
 static const double item_power = 0.8;       /* of the popularity of items */
+static const double centre_max = 10;        /* of a coordinate */
 
 static rbt_status out_of_memory(const char *path)
 {
@@ -572,5 +577,158 @@ rbt_status rbt_generate_ratings(const struct rbt_generate_ratings *options)
     st = st != RBT_OK ? st : write_ratings(options, &model);
     st = st != RBT_OK ? st : write_factors(options, &model);
     free_model(&model);
+    return st;
+}
+
+/* --- Blobs ----------------------------------------------------------------------------------- */
+
+static rbt_status check_blobs(const struct rbt_generate_blobs *options)
+{
+    if (options->points == 0 || options->points > UINT32_MAX) {
+        return out_of_range(options->path, "there must be 1 to 2^32 - 1 points");
+    }
+    if (options->dims == 0 || options->dims > COLUMN_COUNT_MAX * UINT64_C(16)) {
+        return out_of_range(options->path, "there must be 1 to 65536 dimensions");
+    }
+    if (options->clusters == 0 || options->clusters > COUNT_MAX / options->dims) {
+        return out_of_range(options->path,
+                            "there must be 1 to 2^30 divided by the dimensions clusters");
+    }
+    if (!(options->spread >= 0 && options->spread <= 1000)) {
+        return out_of_range(options->path, "the spread must be from 0 to 1000");
+    }
+    return RBT_OK;
+}
+
+static rbt_status write_centres(const struct rbt_generate_blobs *options, float *centres)
+{
+    struct rbt_writer truth;
+    const rbt_status st = open_truth(options->path, &truth);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (uint64_t c = 0; c < options->clusters && rbt_writer_is_well(&truth); c++) {
+        rbt_writer_text(&truth, "centre ");
+        rbt_writer_whole(&truth, c);
+        for (uint64_t j = 0; j < options->dims; j++) {
+            const double draw =
+                rbt_rng_uniform_at(options->seed, STREAM_CENTRES, c * options->dims + j);
+            const int64_t x = in_units(centre_max * (2 * draw - 1), value_unit);
+            centres[c * options->dims + j] = (float)((double)x * value_unit);
+            rbt_writer_text(&truth, " ");
+            rbt_writer_fixed(&truth, x, VALUE_DECIMALS);
+        }
+        rbt_writer_text(&truth, "\n");
+    }
+    return rbt_writer_close(&truth);
+}
+
+static rbt_status write_points(const struct rbt_generate_blobs *options, const float *centres)
+{
+    struct rbt_writer data;
+    const rbt_status st = rbt_writer_open(options->path, &data);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, options->seed, STREAM_POINTS, 0);
+    for (uint64_t j = 1; j <= options->dims; j++) {
+        rbt_writer_text(&data, j == 1 ? "x" : ",x");
+        rbt_writer_whole(&data, j);
+    }
+    rbt_writer_text(&data, "\n");
+    for (uint64_t i = 0; i < options->points && rbt_writer_is_well(&data); i++) {
+        const float *centre = centres + rbt_rng_below(&rng, options->clusters) * options->dims;
+        for (uint64_t j = 0; j < options->dims; j++) {
+            const double x = (double)centre[j] + options->spread * rbt_rng_normal(&rng);
+            rbt_writer_text(&data, j == 0 ? "" : ",");
+            rbt_writer_fixed(&data, in_units(x, value_unit), VALUE_DECIMALS);
+        }
+        rbt_writer_text(&data, "\n");
+    }
+    return rbt_writer_close(&data);
+}
+
+rbt_status rbt_generate_blobs(const struct rbt_generate_blobs *options)
+{
+    rbt_status st = check_blobs(options);
+    if (st != RBT_OK) {
+        return st;
+    }
+    float *centres = rbt_calloc(options->clusters * options->dims, sizeof *centres);
+    st = centres == NULL ? out_of_memory(options->path) : write_centres(options, centres);
+    st = st != RBT_OK ? st : write_points(options, centres);
+    rbt_free(centres);
+    return st;
+}
+
+/* --- Streams --------------------------------------------------------------------------------- */
+
+static rbt_status check_stream(const struct rbt_generate_stream *options)
+{
+    if (options->inserts == 0 || options->inserts >= UINT32_MAX) {
+        return out_of_range(options->path, "there must be 1 to 2^32 - 2 inserts");
+    }
+    if (options->keys == 0 || options->keys > COUNT_MAX) {
+        return out_of_range(options->path, "there must be 1 to 2^30 keys");
+    }
+    if (!(options->power >= 0 && options->power <= 10)) {
+        return out_of_range(options->path, "the power must be from 0 to 10");
+    }
+    return RBT_OK;
+}
+
+static rbt_status write_inserts(const struct rbt_generate_stream *options, struct rbt_pick *pick,
+                                uint64_t *counts)
+{
+    struct rbt_writer data;
+    const rbt_status st = rbt_writer_open(options->path, &data);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, options->seed, STREAM_KEYS, 0);
+    for (uint64_t i = 0; i < options->inserts && rbt_writer_is_well(&data); i++) {
+        const uint64_t key = rbt_pick_draw(pick, &rng, 1)[0];
+        counts[key]++;
+        rbt_writer_whole(&data, key + 1);
+        rbt_writer_text(&data, "\n");
+    }
+    return rbt_writer_close(&data);
+}
+
+static rbt_status write_counts(const struct rbt_generate_stream *options, const uint64_t *counts)
+{
+    struct rbt_writer truth;
+    const rbt_status st = open_truth(options->path, &truth);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (uint64_t k = 0; k < options->keys && rbt_writer_is_well(&truth); k++) {
+        if (counts[k] > 0) {
+            rbt_writer_whole(&truth, k + 1);
+            rbt_writer_text(&truth, " ");
+            rbt_writer_whole(&truth, counts[k]);
+            rbt_writer_text(&truth, "\n");
+        }
+    }
+    return rbt_writer_close(&truth);
+}
+
+rbt_status rbt_generate_stream(const struct rbt_generate_stream *options)
+{
+    rbt_status st = check_stream(options);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_pick pick = {0};
+    uint64_t *counts = rbt_calloc(options->keys, sizeof *counts);
+    if (counts == NULL || !rbt_pick_init(&pick, options->keys, options->power, 1)) {
+        st = out_of_memory(options->path);
+    }
+    st = st != RBT_OK ? st : write_inserts(options, &pick, counts);
+    st = st != RBT_OK ? st : write_counts(options, counts);
+    rbt_pick_deinit(&pick);
+    rbt_free(counts);
     return st;
 }

@@ -59,6 +59,32 @@ struct rbt_generate_ratings {
  * factors, about 3, and noise. Fails with RBT_E_INVALID, RBT_E_IO, RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_generate_ratings(const struct rbt_generate_ratings *options);
 
+/* Points around centres, as CSV without a label (`rubato gen blobs`). */
+struct rbt_generate_blobs {
+    const char *path;
+    uint64_t seed;
+    uint64_t points;
+    uint64_t dims;
+    uint64_t clusters;
+    double spread; /* standard deviation of a coordinate around its centre's */
+};
+
+/* Writes lines `x1,x2,...` after a header. Centres are uniform in [-10, 10), a point belongs to
+ * each cluster with the same chance. The truth has lines `centre C x1 x2 ...`. Fails as above. */
+RBT_MUST_USE rbt_status rbt_generate_blobs(const struct rbt_generate_blobs *options);
+
+/* A stream of keys, one per line (`rubato gen stream`). */
+struct rbt_generate_stream {
+    const char *path;
+    uint64_t seed;
+    uint64_t inserts; /* lines */
+    uint64_t keys;    /* different ones there can be: 1 .. keys */
+    double power;     /* key k is about k^-power times as frequent as key 1; from 0 */
+};
+
+/* The truth has lines `key count` of all keys that occur. Fails as above. */
+RBT_MUST_USE rbt_status rbt_generate_stream(const struct rbt_generate_stream *options);
+
 /* A bag of words in the format of the UCI repository (`rubato gen documents`). */
 struct rbt_generate_documents {
     const char *path;

@@ -34,6 +34,11 @@ static struct rbt_generate_ratings ratings = {.path = "ratings.csv",
                                               .rank = 3,
                                               .noise = 0};
 
+static struct rbt_generate_blobs blobs = {
+    .path = "blobs.csv", .seed = 7, .points = 3000, .dims = 4, .clusters = 5, .spread = 0.5};
+static struct rbt_generate_stream keys = {
+    .path = "keys.txt", .seed = 7, .inserts = 5000, .keys = 50, .power = 1.1};
+
 /* The working folder is a new one. */
 static int set_up(void **state)
 {
@@ -44,8 +49,9 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    static const char *const names[] = {"a.svm", "clicks.svm", "ratings.csv"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const names[] = {"a.svm", "clicks.svm", "ratings.csv", "blobs.csv",
+                                        "keys.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char truth[32];
         (void)snprintf(truth, sizeof truth, "%s.truth", names[i]); /* it fits */
         (void)unlink(names[i]);
@@ -260,6 +266,71 @@ static uint64_t digest(const char *path)
     return hash;
 }
 
+/* Every point is near one of the centres, and every centre has points. */
+static void points_lie_around_the_centres(void **state)
+{
+    (void)state;
+    double centres[5][4];
+    size_t sizes[5] = {0};
+    struct rbt_examples points = {0};
+    const struct rbt_data_options options = {
+        .paths = &blobs.path, .path_count = 1, .format = RBT_FORMAT_CSV, .is_unlabelled = true};
+    assert_ok(rbt_generate_blobs(&blobs));
+    assert_ok(rbt_examples_read(&options, &points));
+    assert_int_equal(points.count, blobs.points);
+    FILE *truth = fopen("blobs.csv.truth", "r");
+    assert_non_null(truth);
+    for (int c = 0; c < 5; c++) {
+        assert_int_equal(fscanf(truth, "centre %*d %lf %lf %lf %lf\n", &centres[c][0],
+                                &centres[c][1], &centres[c][2], &centres[c][3]),
+                         4);
+    }
+    assert_int_equal(fclose(truth), 0);
+    for (size_t i = 0; i < points.count; i++) {
+        int near = 0;
+        for (int c = 0; c < 5; c++) {
+            double square = 0;
+            for (uint64_t j = 0; j < 4; j++) { /* no coordinate is 0 by chance */
+                const double d = (double)points.values[points.offsets[i] + j] - centres[c][j];
+                square += d * d;
+            }
+            near += square < 9 ? 1 : 0; /* six deviations: one in 10^6 is further */
+            sizes[c] += square < 9 ? 1 : 0;
+        }
+        assert_true(near >= 1);
+    }
+    for (int c = 0; c < 5; c++) {
+        assert_true(sizes[c] > 400);
+    }
+    rbt_examples_free(&points);
+}
+
+static void keys_are_as_frequent_as_the_truth_says(void **state)
+{
+    (void)state;
+    unsigned counts[51] = {0};
+    unsigned key = 0;
+    unsigned count = 0;
+    assert_ok(rbt_generate_stream(&keys));
+    FILE *stream = fopen(keys.path, "r");
+    assert_non_null(stream);
+    while (fscanf(stream, "%u", &key) == 1) {
+        assert_in_range(key, 1, keys.keys);
+        counts[key]++;
+    }
+    assert_int_equal(fclose(stream), 0);
+    assert_true(counts[1] > 3 * counts[10]);
+    stream = fopen("keys.txt.truth", "r");
+    assert_non_null(stream);
+    uint64_t total = 0;
+    while (fscanf(stream, "%u %u", &key, &count) == 2) {
+        assert_int_equal(count, counts[key]);
+        total += count;
+    }
+    assert_int_equal(fclose(stream), 0);
+    assert_int_equal(total, keys.inserts);
+}
+
 static void same_seed_gives_the_same_bytes(void **state)
 {
     (void)state;
@@ -367,6 +438,8 @@ int main(void)
         cmocka_unit_test(clicks_follow_the_truth),
         cmocka_unit_test(ratings_are_products_of_the_factors),
         cmocka_unit_test(every_pair_can_be_rated),
+        cmocka_unit_test(points_lie_around_the_centres),
+        cmocka_unit_test(keys_are_as_frequent_as_the_truth_says),
         cmocka_unit_test(same_seed_gives_the_same_bytes),
         cmocka_unit_test(noise_turns_labels_around),
         cmocka_unit_test(full_disk_is_reported),

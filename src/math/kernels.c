@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/assert.h"
+#include "math/nearest_set.h"
 
 #define PASTE(a, b)       a##b
 #define EXPAND(a, b)      PASTE(a, b)
@@ -194,8 +195,14 @@ ALWAYS_INLINE float mf_error(const struct rbt_mf_run *run, size_t k, size_t rank
     return run->values[k] - sum;
 }
 
-/* One rating; returns e. `rank` is a constant where it matters. */
-ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
+ALWAYS_INLINE float at_least_0(float x)
+{
+    return x < 0.0F ? 0.0F : x;
+}
+
+/* One rating; returns e. `rank` and `is_nonnegative` are constants where it matters. */
+ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank,
+                            bool is_nonnegative)
 {
     const size_t u = run->users[k];
     const size_t i = run->items[k];
@@ -206,8 +213,10 @@ ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
     const float keep = 1.0F - run->eta * run->l2;
     for (size_t j = 0; j < rank; j++) {
         const float p_old = p[j];
-        p[j] = keep * p_old + step * q[j];
-        q[j] = keep * q[j] + step * p_old;
+        const float p_new = keep * p_old + step * q[j];
+        const float q_new = keep * q[j] + step * p_old;
+        p[j] = is_nonnegative ? at_least_0(p_new) : p_new;
+        q[j] = is_nonnegative ? at_least_0(q_new) : q_new;
     }
     if (run->user_biases != NULL) {
         run->user_biases[u] = keep * run->user_biases[u] + step;
@@ -216,7 +225,7 @@ ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank)
     return e;
 }
 
-ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank)
+ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank, bool is_nonnegative)
 {
     double sum = 0.0;
     for (size_t k = run->begin; k < run->end; k++) {
@@ -228,7 +237,7 @@ ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank)
                 __builtin_prefetch(q + j, 1);
             }
         }
-        const float e = mf_step(run, k, rank);
+        const float e = mf_step(run, k, rank, is_nonnegative);
         sum += (double)e * (double)e;
     }
     return sum;
@@ -236,17 +245,20 @@ ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank)
 
 static double mf(const struct rbt_mf_run *run)
 {
+    if (run->is_nonnegative) {
+        return mf_range(run, run->rank, true);
+    }
     switch (run->rank) {
     case 8:
-        return mf_range(run, 8);
+        return mf_range(run, 8, false);
     case 16:
-        return mf_range(run, 16);
+        return mf_range(run, 16, false);
     case 32:
-        return mf_range(run, 32);
+        return mf_range(run, 32, false);
     case 64:
-        return mf_range(run, 64);
+        return mf_range(run, 64, false);
     default: /* any other number works, too */
-        return mf_range(run, run->rank);
+        return mf_range(run, run->rank, false);
     }
 }
 
@@ -373,4 +385,7 @@ const struct rbt_kernels KERNELS_OF_SUFFIX = {
     .norm2_squared = norm2_squared,
     .shrink = shrink,
     .difference = difference,
+    .nearest = RBT_NEAREST(nearest),
+    .nearest_sparse = RBT_NEAREST(sparse),
+    .distance = RBT_NEAREST(distance),
 };

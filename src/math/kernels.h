@@ -8,10 +8,12 @@
 #ifndef RUBATO_MATH_KERNELS_H
 #define RUBATO_MATH_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "math/loss.h"
+#include "math/nearest.h"
 
 /* The entries of a sparse vector x that are not zero; indices are all different. */
 struct rbt_sparse {
@@ -83,6 +85,7 @@ struct rbt_mf_run {
     float mean;
     float eta;
     float l2;
+    bool is_nonnegative; /* after each step factors below 0 become 0 */
 };
 
 /* The gradient, for fixed factors, of half the sum over ratings begin .. end-1 of
@@ -136,6 +139,9 @@ struct rbt_kernels {
     double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */
     void (*shrink)(const struct rbt_shrink *shrink, float *restrict u, size_t n);
     void (*difference)(const struct rbt_difference *difference, float *restrict deltas);
+    void (*nearest)(const struct rbt_nearest_run *run); /* nearest.h */
+    void (*nearest_sparse)(const struct rbt_nearest_sparse_run *run);
+    void (*distance)(const struct rbt_distance_run *run);
 };
 
 extern const struct rbt_kernels rbt_kernels_baseline;

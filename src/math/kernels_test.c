@@ -267,8 +267,9 @@ static void mf_matches(void **state)
                 factors[2][j] = factors[3][j] = (float)rbt_rng_normal_at(2, j, 0) * 0.3F;
             }
             float biases[2][USERS + ITEMS] = {0};
-            struct rbt_mf_run run = {users, items, p.values, 0,    RATINGS, factors[0], factors[2],
-                                     rank,  NULL,  NULL,     0.5F, 0.02F,   0.1F};
+            struct rbt_mf_run run = {users,      items,        p.values, 0,    RATINGS, factors[0],
+                                     factors[2], rank,         NULL,     NULL, 0.5F,    0.02F,
+                                     0.1F,       rank % 3 == 0};
             run.user_biases = rank % 2 == 0 ? biases[0] : NULL;
             run.item_biases = rank % 2 == 0 ? biases[0] + USERS : NULL;
             const double fast = rbt_choose_available(s)->mf(&run);
@@ -310,7 +311,7 @@ static void mf_gradient_matches(void **state)
             memcpy(biases, factors, sizeof biases);
             memset(gradients, 0, sizeof gradients);
             struct rbt_mf_run at = {users, items, p.values, 2,    RATINGS, factors, NULL,
-                                    rank,  NULL,  NULL,     0.5F, 0.0F,    0.1F};
+                                    rank,  NULL,  NULL,     0.5F, 0.0F,    0.1F,    false};
             at.item_factors = factors + USERS * rank;
             at.user_biases = rank % 2 == 0 ? biases : NULL;
             at.item_biases = rank % 2 == 0 ? biases + USERS : NULL;
@@ -352,8 +353,8 @@ static void mf_step_descends(void **state)
         }
         const double slope = (objective[1] - objective[0]) / (2 * h);
         const double old = (double)f[which];
-        const struct rbt_mf_run run = {&zero, &zero, &rating, 0,    1,     f,   f + 4,
-                                       4,     NULL,  NULL,    0.0F, 0.01F, 0.1F};
+        const struct rbt_mf_run run = {&zero, &zero, &rating, 0,    1,     f,    f + 4,
+                                       4,     NULL,  NULL,    0.0F, 0.01F, 0.1F, false};
         (void)rbt_choose_kernels()->mf(&run); /* the sum of errors is not the question here */
         assert_true(fabs((double)f[which] - (old - 0.01 * slope)) < 1e-5);
     }

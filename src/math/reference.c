@@ -90,6 +90,8 @@ static double mf(const struct rbt_mf_run *run)
             const float p_old = p[j];
             p[j] += run->eta * ((float)e * q[j] - run->l2 * p_old);
             q[j] += run->eta * ((float)e * p_old - run->l2 * q[j]);
+            p[j] = run->is_nonnegative && p[j] < 0 ? 0 : p[j];
+            q[j] = run->is_nonnegative && q[j] < 0 ? 0 : q[j];
         }
         if (bu != NULL && bi != NULL) {
             *bu += run->eta * ((float)e - run->l2 * *bu);
@@ -173,6 +175,68 @@ static void difference(const struct rbt_difference *d, float *restrict deltas)
     }
 }
 
+static void take_score(const struct rbt_nearest_found *found, size_t at, uint32_t centre,
+                       double score)
+{
+    if (score < (double)found->first[at]) {
+        found->second[at] = found->first[at];
+        found->first[at] = (float)score;
+        found->nearest[at] = centre;
+    } else if (score < (double)found->second[at]) {
+        found->second[at] = (float)score;
+    }
+}
+
+static void nearest(const struct rbt_nearest_run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        const float *x = run->points + run->rows[i] * run->dims;
+        run->found.nearest[i] = 0;
+        run->found.first[i] = INFINITY;
+        run->found.second[i] = INFINITY;
+        for (size_t c = 0; c < run->panel_count * RBT_NEAREST_PANEL; c++) {
+            const float *panel = run->panels +
+                                 c / RBT_NEAREST_PANEL * run->dims * RBT_NEAREST_PANEL +
+                                 c % RBT_NEAREST_PANEL;
+            double score = (double)run->halves[c];
+            for (size_t j = 0; j < run->dims; j++) {
+                score -= (double)x[j] * (double)panel[j * RBT_NEAREST_PANEL];
+            }
+            take_score(&run->found, i, (uint32_t)c, score);
+        }
+    }
+}
+
+static void nearest_sparse(const struct rbt_nearest_sparse_run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        run->found.nearest[i] = 0;
+        run->found.first[i] = INFINITY;
+        run->found.second[i] = INFINITY;
+        for (size_t c = 0; c < run->stride; c++) {
+            double score = (double)run->halves[c];
+            for (uint64_t k = run->offsets[run->rows[i]]; k < run->offsets[run->rows[i] + 1]; k++) {
+                score -= (double)run->values[k] *
+                         (double)run->columns[run->indices[k] * run->stride + c];
+            }
+            take_score(&run->found, i, (uint32_t)c, score);
+        }
+    }
+}
+
+static void distance(const struct rbt_distance_run *run)
+{
+    for (size_t i = run->begin; i < run->end; i++) {
+        double sum = 0.0;
+        for (size_t j = 0; j < run->dims; j++) {
+            const double d = (double)run->points[i * run->dims + j] -
+                             (double)run->centres[run->nearest[i] * run->dims + j];
+            sum += d * d;
+        }
+        run->out[i - run->begin] = (float)sum;
+    }
+}
+
 const struct rbt_kernels rbt_reference = {
     .name = "reference",
     .sparse_dot = sparse_dot,
@@ -186,4 +250,7 @@ const struct rbt_kernels rbt_reference = {
     .norm2_squared = norm2_squared,
     .shrink = shrink,
     .difference = difference,
+    .nearest = nearest,
+    .nearest_sparse = nearest_sparse,
+    .distance = distance,
 };

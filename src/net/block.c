@@ -107,6 +107,7 @@ struct rbt_block *rbt_block_create(size_t capacity)
     block->bytes = 0;
     block->tail = NULL;
     block->tail_at = 0;
+    block->class = 0;
     block->sent = 0;
     return block;
 }

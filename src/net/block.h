@@ -19,7 +19,8 @@ struct rbt_block {
      * not. Whoever is about to change that memory calls rbt_block_own() before. */
     const char *tail;
     size_t tail_at;
-    size_t sent; /* how much of it the channel that has it in front has written */
+    uint32_t class; /* whatever its sender counts it as; at first 0 */
+    size_t sent;    /* how much of it the channel that has it in front has written */
     _Alignas(64) char data[];
 };
 

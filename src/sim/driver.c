@@ -148,7 +148,10 @@ static uint64_t higher(uint64_t a, uint64_t b)
 
 static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 {
-    const rbt_sim_cluster *cluster = cluster_of(driver);
+    rbt_sim_cluster *cluster = cluster_of(driver);
+    if (cluster->running != NULL) { /* whoever asks may want to know of nodes as well */
+        rbt_simulation_note(cluster);
+    }
     for (uint32_t i = 0; i < cluster->server_count; i++) {
         struct rbt_shard_stats shard;
         rbt_shard_stats(cluster->servers[i].shard, &shard);

@@ -25,6 +25,7 @@ struct reader {
     uint64_t subscription;
     uint64_t rows_known; /* rows of the table when it was last asked which it wants */
     uint64_t taken_at;   /* the tick of its last complete read */
+    uint32_t sweep;      /* the slot whose turn it is, if all rows go round and round */
     uint64_t *got_at;    /* (slot_max): the tick when the row was last sent to it; NOT_WANTED */
     rbt_change_queue *due;
 };
@@ -275,6 +276,22 @@ static int compare_keys(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The next of the reader's rows, whether they have changed or not; none twice. */
+static void sweep(const rbt_early *early, struct reader *reader, const rbt_row_store *rows,
+                  struct rbt_shard_early *wanted)
+{
+    RBT_ASSERT(early->priority.is_sweep);
+    RBT_ASSERT(reader->sweep <= early->slot_count);
+    for (uint32_t i = 0; i < early->slot_count && wanted->count < wanted->room; i++) {
+        const uint32_t slot = reader->sweep < early->slot_count ? reader->sweep : 0;
+        reader->sweep = slot + 1;
+        if (reader->got_at[slot] != NOT_WANTED) {
+            reader->got_at[slot] = early->tick;
+            wanted->keys[wanted->count++] = rbt_rows_key(rows, slot);
+        }
+    }
+}
+
 void rbt_early_choose(rbt_early *early, const rbt_row_store *rows,
                       const struct rbt_shard_event *event)
 {
@@ -290,8 +307,12 @@ void rbt_early_choose(rbt_early *early, const rbt_row_store *rows,
         rbt_rows_visit(rows, &event->batches[0], want_row, reader);
         reader->rows_known = rbt_rows_count(rows);
     }
-    choose_more(early, rows, reader, wanted->room);
     RBT_ASSERT(wanted->keys != NULL || wanted->room == 0);
+    if (early->priority.is_sweep) {
+        sweep(early, reader, rows, wanted);
+    } else {
+        choose_more(early, rows, reader, wanted->room);
+    }
     while (wanted->count < wanted->room) {
         const uint32_t slot = rbt_queue_take(reader->due);
         if (slot == RBT_QUEUE_NONE) {

@@ -24,20 +24,25 @@ static float magnitude(const struct rbt_priority_row *row)
     return sum;
 }
 
-static void open_rig(struct rig *rig, float start)
+static void open_rig_with(struct rig *rig, float start, const struct rbt_priority_policy *priority)
 {
     const struct rbt_initial initial = {
         .type = RBT_F32, .init = RBT_INIT_CONSTANT, .width = WIDTH, .a = (double)start};
     const struct rbt_schema schema = {
         .kind = {RBT_F32, RBT_MERGE_ADD}, .width = WIDTH, .initial = initial};
-    const struct rbt_priority_policy priority = {
-        .name = "test", .order = RBT_ORDER_SCORE, .score = magnitude};
     *rig = (struct rig){0};
     assert_ok(rbt_rows_create(&schema, 0, &rig->rows));
-    assert_ok(rbt_early_create(&priority, &initial, &rig->early));
+    assert_ok(rbt_early_create(priority, &initial, &rig->early));
     for (uint64_t i = 0; i < ROWS; i++) {
         rig->all[i] = i;
     }
+}
+
+static void open_rig(struct rig *rig, float start)
+{
+    const struct rbt_priority_policy priority = {
+        .name = "test", .order = RBT_ORDER_SCORE, .score = magnitude};
+    open_rig_with(rig, start, &priority);
 }
 
 static void close_rig(struct rig *rig)
@@ -135,6 +140,33 @@ static void what_was_read_completely_is_not_due(void **state)
 
 /* Whatever happens in whatever order: a row that has changed since a worker last got it comes, and
  * no other does. */
+/* All that it has go round and round, changed or not, and none twice in one answer. */
+static void a_sweep_goes_round_and_round(void **state)
+{
+    const struct rbt_priority_policy priority = {
+        .name = "sweep", .order = RBT_ORDER_WALK, .is_sweep = true};
+    struct rig rig;
+    uint64_t keys[ROWS];
+    (void)state;
+    open_rig_with(&rig, 0, &priority);
+    assert_int_equal(read_from(&rig, 0, 0, 4, keys), 0); /* there are none */
+    for (uint64_t key = 0; key < 12; key += 2) {
+        change(&rig, key, 1);
+    }
+    assert_int_equal(read_from(&rig, 0, 4, 3, keys), 3); /* of 4, 6, 8 and 10 */
+    assert_int_equal(keys[0], 4);
+    assert_int_equal(keys[2], 8);
+    assert_int_equal(read_from(&rig, 0, 4, 3, keys), 3); /* in order of keys, as always */
+    assert_int_equal(keys[0], 4);
+    assert_int_equal(keys[1], 6);
+    assert_int_equal(keys[2], 10);
+    assert_int_equal(read_from(&rig, 0, 4, 9, keys), 4);
+    rbt_early_take_all(rig.early, 0, 1);
+    assert_int_equal(read_from(&rig, 0, 4, 1, keys), 1);
+    assert_int_equal(keys[0], 8);
+    close_rig(&rig);
+}
+
 static void nothing_is_lost_and_nothing_comes_twice(void **state)
 {
     struct rig rig;
@@ -186,6 +218,7 @@ int main(void)
         cmocka_unit_test(the_most_changed_go_first),
         cmocka_unit_test(everybody_gets_what_was_chosen_and_has),
         cmocka_unit_test(what_was_read_completely_is_not_due),
+        cmocka_unit_test(a_sweep_goes_round_and_round),
         cmocka_unit_test(nothing_is_lost_and_nothing_comes_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,9 @@ import pytest
 
 KINDS = {"sparse": ["--examples", "200", "--features", "40", "--nonzeros", "5"],
          "clicks": ["--examples", "200", "--columns", "4", "--vocabulary", "50"],
-         "ratings": ["--users", "20", "--items", "15", "--ratings", "100"]}
+         "ratings": ["--users", "20", "--items", "15", "--ratings", "100"],
+         "blobs": ["--points", "50", "--dims", "3", "--clusters", "4"],
+         "stream": ["--inserts", "500", "--keys", "60"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -22,6 +24,14 @@ def test_sizes_are_as_asked(rubato):
     lines = (rubato.folder / "s.svm").read_text().splitlines()
     assert len(lines) == 200
     assert all(len(line.split()) == 6 for line in lines)
+
+
+def test_truth_of_a_stream_is_its_counts(rubato):
+    rubato.ok("gen", "stream", *KINDS["stream"], "--out", "k.txt")
+    keys = (rubato.folder / "k.txt").read_text().split()
+    counts = dict(line.split() for line in (rubato.folder / "k.txt.truth").read_text().splitlines())
+    assert len(keys) == 500
+    assert counts == {key: str(keys.count(key)) for key in set(keys)}
 
 
 @pytest.mark.parametrize("out, error", [

@@ -177,7 +177,10 @@ def test_summary_and_log_are_complete(rubato, shelf):
         spent = sum(event[name] for name in ("compute", "transmit", "wait", "idle"))
         assert spent == pytest.approx(event["t"], rel=0.02)
         assert event["factor"] == 1
-    traffic = [event for event in log if event["event"] == "traffic"]
+    every = [event for event in log if event["event"] == "traffic"]
+    traffic = every[-6:]
+    assert len(every) == 6 * (1 + sum(event["event"] == "eval" for event in log))
+    assert [event["t"] for event in every] == sorted(event["t"] for event in every)
     assert [event["node"] for event in traffic] == ["coordinator", "server/0", "server/1",
                                                     "worker/0", "worker/1", "worker/2"]
     assert sum(event["bytes_sent"] for event in traffic) == summary["network_bytes"]

@@ -11,8 +11,8 @@ FIELDS = ["objective", "objective_mean5", "objective_var5", "eval", "seconds", "
           "examples", "examples_per_s", "epochs", "clocks", "updates", "seconds_per_update",
           "reads", "reads_waited", "wait_seconds", "lag_mean", "lag_max",
           "lag_counts", "bytes_sent",
-          "bytes_received", "early_sent", "early_received", "early_bytes_sent",
-          "early_bytes_received", "early_pauses", "rule", "filter", "server_bytes",
+          "bytes_received", "sent", "received", "early_sent", "early_received", "early_bytes_sent",
+          "early_bytes_received", "early_pauses", "mode", "rule", "filter", "server_bytes",
           "rule_bytes",
           "rule_bytes_max", "versions_max", "snapshots_max", "peak_rss_mb", "digest"]
 QUIET = ["--progress", "never"]

@@ -106,8 +106,8 @@ static uint64_t received(const struct rbt_job_stats *stats, const char *consiste
 
 static void nothing_is_lost_and_nothing_counts_twice(void **state)
 {
-    static const char *const consistencies[] = {"bsp", "ssp:2", "essp:1", "asp"};
-    static const char *const priorities[] = {"oldest", "walk", "random", "relative"};
+    static const char *const consistencies[] = {"bsp", "ssp:2", "essp:1", "asp", "asp"};
+    static const char *const priorities[] = {"oldest", "walk", "random", "relative", "sweep"};
     uint64_t total = 0;
     (void)state;
     for (size_t i = 0; i < sizeof consistencies / sizeof *consistencies; i++) {
@@ -138,6 +138,20 @@ static void updates_name_the_reads_that_they_were_computed_from(void **state)
     assert_true(snapshots > 0);
 }
 
+/* Rows that have not changed are read as well, and updates without a change name reads, too. */
+static void a_sweep_loses_nothing(void **state)
+{
+    static const char *const consistencies[] = {"ssp:2", "asp"};
+    (void)state;
+    for (size_t i = 0; i < sizeof consistencies / sizeof *consistencies; i++) {
+        struct scene scene;
+        open_scene(&scene, consistencies[i], MUCH, "sweep", true);
+        const struct rbt_job_stats stats = run(&scene);
+        assert_true(stats.early_sent > 0);
+        assert_true(stats.early_received > 0);
+    }
+}
+
 /* With a budget for hardly anything, all of it arrives as well: run() looks. How little goes early
  * is for comm/manager_test.c, which has a time of its own. */
 static void a_small_budget_is_enough(void **state)
@@ -165,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_and_nothing_counts_twice),
         cmocka_unit_test(updates_name_the_reads_that_they_were_computed_from),
+        cmocka_unit_test(a_sweep_loses_nothing),
         cmocka_unit_test(a_small_budget_is_enough),
         cmocka_unit_test(without_a_budget_nothing_goes_early),
     };

@@ -262,7 +262,8 @@ static rbt_status read_all(rbt_worker *worker, void *argument)
 
 static const char *const consistencies[] = {"bsp", "ssp:1", "ssp:2", "essp:1", "essp:3", "asp"};
 static const int64_t stalenesses[] = {0, 1, 2, 1, 3, RBT_STALENESS_ANY};
-static const char *const priorities[] = {"oldest", "walk", "random", "magnitude", "relative"};
+static const char *const priorities[] = {"oldest", "walk",      "sweep",
+                                         "random", "magnitude", "relative"};
 
 enum mode { PLAIN, RULED, AUDITED };
 static const char *audit_path;
@@ -298,7 +299,7 @@ static uint64_t try_seed(uint64_t seed, enum mode mode)
                                             .consistency = consistencies[consistency],
                                             .simulation = simulation,
                                             .bandwidth = UINT64_C(1000) << rbt_rng_below(&rng, 12),
-                                            .priority = priorities[rbt_rng_below(&rng, 5)]};
+                                            .priority = priorities[rbt_rng_below(&rng, 6)]};
     const struct rbt_table_options table = {.struct_size = sizeof table,
                                             .type = RBT_F32,
                                             .width = mode == AUDITED ? 2 : t.workers,

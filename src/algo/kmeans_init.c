@@ -1,0 +1,202 @@
+/* algo/kmeans_init.c - where centres begin.
+ *
+ * k-means++ takes a random point as the first centre, and then points one by one, each with a
+ * probability in proportion to D(x) = min |x - c|^2 over the centres so far. Of 2 + log k points
+ * drawn so, the one that makes the sum of D smallest is taken (greedy k-means++).
+ *
+ * It looks at the first max(20000, 64 k) points, which are a random sample since points come in
+ * random order. That makes it cheap against a pass over all data, so that every process draws the
+ * centres for itself, from the same seed, instead of sending them round.
+ *
+ * Sums are made of sums of blocks, so that results do not depend on the number of threads. */
+#include "algo/kmeans_init.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/thread.h"
+
+enum {
+    STREAM = 0x6b6d2b2b, /* "km++": whose random numbers these are */
+    SAMPLE_MIN = 20000,
+    SAMPLE_PER_CENTRE = 64,
+    BLOCK = 256,     /* points whose distances are added up together */
+    TRIALS_MAX = 32, /* 2 + log k for any k */
+};
+
+struct drawing {
+    const struct rbt_kmeans_points *points;
+    size_t count;       /* of the sample */
+    size_t block_count; /* of BLOCK points */
+    uint32_t threads;
+    size_t trials;
+    struct rbt_kmeans_centres candidates;
+    uint32_t *nearest; /* (trials, BLOCK): candidate t in row t, as a search expects it */
+    float *distances;  /* (count): D */
+    float *tried;      /* (trials, count): min of D and the distance to candidate t */
+    double *sums;      /* (trials, block_count): of them */
+};
+
+void rbt_kmeans_init_random(const struct rbt_kmeans_points *points,
+                            struct rbt_kmeans_centres *centres)
+{
+    for (size_t c = 0; c < centres->count; c++) {
+        rbt_kmeans_points_row(points, c, centres->values + c * points->space->dims);
+    }
+}
+
+static void drawing_free(struct drawing *drawing)
+{
+    rbt_free(drawing->sums);
+    rbt_free(drawing->tried);
+    rbt_free(drawing->distances);
+    rbt_free(drawing->nearest);
+    rbt_kmeans_centres_free(&drawing->candidates);
+}
+
+static rbt_status drawing_make(const struct rbt_kmeans_points *points, size_t k,
+                               struct drawing *drawing)
+{
+    const size_t wanted = k * SAMPLE_PER_CENTRE > SAMPLE_MIN ? k * SAMPLE_PER_CENTRE : SAMPLE_MIN;
+    const size_t count = points->count < wanted ? points->count : wanted;
+    const size_t blocks = (count + BLOCK - 1) / BLOCK;
+    const size_t trials = 2 + (size_t)log((double)k);
+    const uint32_t cores = rbt_thread_cores();
+    *drawing = (struct drawing){.points = points,
+                                .count = count,
+                                .block_count = blocks,
+                                .threads = blocks < 4 * (size_t)cores ? 1 : cores,
+                                .trials = trials < TRIALS_MAX ? trials : TRIALS_MAX};
+    drawing->nearest = rbt_calloc(drawing->trials * count, sizeof *drawing->nearest);
+    drawing->distances = rbt_calloc(count, sizeof *drawing->distances);
+    drawing->tried = rbt_calloc(drawing->trials * count, sizeof *drawing->tried);
+    drawing->sums = rbt_calloc(drawing->trials * blocks, sizeof *drawing->sums);
+    if (drawing->nearest == NULL || drawing->distances == NULL || drawing->tried == NULL ||
+        drawing->sums == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for distances of %zu points", count);
+    }
+    for (size_t t = 0; t < drawing->trials; t++) {
+        for (size_t i = 0; i < count; i++) {
+            drawing->nearest[t * count + i] = (uint32_t)t;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        drawing->distances[i] = INFINITY;
+    }
+    return rbt_kmeans_centres_make(points->space, drawing->trials, &drawing->candidates);
+}
+
+/* Tries all candidates on a thread's blocks; a block is looked at once, while it is in the cache.
+ */
+static rbt_status try_part(void *argument, uint32_t index)
+{
+    struct drawing *drawing = argument;
+    const size_t first = drawing->block_count * index / drawing->threads;
+    const size_t last = drawing->block_count * (index + 1) / drawing->threads;
+    for (size_t block = first; block < last; block++) {
+        const size_t begin = block * BLOCK;
+        const size_t end = begin + BLOCK < drawing->count ? begin + BLOCK : drawing->count;
+        for (size_t t = 0; t < drawing->trials; t++) {
+            float *tried = drawing->tried + t * drawing->count;
+            const struct rbt_kmeans_look look = {begin, end, drawing->nearest + t * drawing->count,
+                                                 tried + begin};
+            rbt_kmeans_centres_distance(&drawing->candidates, drawing->points, &look);
+            double sum = 0.0;
+            for (size_t i = begin; i < end; i++) {
+                tried[i] = fminf(tried[i], drawing->distances[i]);
+                sum += (double)tried[i];
+            }
+            drawing->sums[t * drawing->block_count + block] = sum;
+        }
+    }
+    return RBT_OK;
+}
+
+static double total(const struct drawing *drawing, size_t trial)
+{
+    double sum = 0.0;
+    for (size_t block = 0; block < drawing->block_count; block++) {
+        sum += drawing->sums[trial * drawing->block_count + block];
+    }
+    return sum;
+}
+
+/* A point with a probability in proportion to its distance, whose sums by block are `sums`. */
+static size_t draw(const struct drawing *drawing, const double *sums, double sum,
+                   struct rbt_rng *rng)
+{
+    double left = rbt_rng_uniform(rng) * sum;
+    size_t block = 0;
+    while (block + 1 < drawing->block_count && left >= sums[block]) {
+        left -= sums[block++];
+    }
+    const size_t begin = block * BLOCK;
+    const size_t end = begin + BLOCK < drawing->count ? begin + BLOCK : drawing->count;
+    size_t i = begin;
+    while (i + 1 < end && left >= (double)drawing->distances[i]) {
+        left -= (double)drawing->distances[i++];
+    }
+    return i;
+}
+
+/* Takes the best of the candidates; `sums` become those of the new distances. */
+static double settle(struct drawing *drawing, float *centre, double *sums)
+{
+    size_t best = 0;
+    double least = INFINITY;
+    for (size_t t = 0; t < drawing->trials; t++) {
+        const double sum = total(drawing, t);
+        if (sum < least) {
+            least = sum;
+            best = t;
+        }
+    }
+    const size_t dims = drawing->points->space->dims;
+    memcpy(centre, drawing->candidates.values + best * dims, dims * sizeof *centre);
+    memcpy(drawing->distances, drawing->tried + best * drawing->count,
+           drawing->count * sizeof *drawing->distances);
+    memcpy(sums, drawing->sums + best * drawing->block_count, drawing->block_count * sizeof *sums);
+    return least;
+}
+
+static rbt_status draw_all(struct drawing *drawing, uint64_t seed, double *sums,
+                           struct rbt_kmeans_centres *centres)
+{
+    const size_t dims = drawing->points->space->dims;
+    struct rbt_rng rng;
+    double sum = 0.0;
+    rbt_rng_init(&rng, seed, STREAM, 0);
+    for (size_t c = 0; c < centres->count; c++) {
+        for (size_t t = 0; t < drawing->trials; t++) {
+            /* Without a distance all points are on centres already: any will do. */
+            const size_t i = c == 0 || !(sum > 0.0) ? rbt_rng_below(&rng, drawing->count)
+                                                    : draw(drawing, sums, sum, &rng);
+            rbt_kmeans_points_row(drawing->points, i, drawing->candidates.values + t * dims);
+        }
+        rbt_kmeans_centres_pack(&drawing->candidates);
+        const rbt_status st = rbt_thread_run(drawing->threads, try_part, drawing);
+        if (st != RBT_OK) {
+            return st;
+        }
+        sum = settle(drawing, centres->values + c * dims, sums);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_kmeans_init_plus(const struct rbt_kmeans_points *points, uint64_t seed,
+                                struct rbt_kmeans_centres *centres)
+{
+    struct drawing drawing;
+    rbt_status st = drawing_make(points, centres->count, &drawing);
+    double *sums = st == RBT_OK ? rbt_calloc(drawing.block_count, sizeof *sums) : NULL;
+    if (st == RBT_OK) {
+        st = sums != NULL ? draw_all(&drawing, seed, sums, centres)
+                          : rbt_fail(RBT_E_NOMEM, "no memory for sums of distances");
+    }
+    rbt_free(sums);
+    drawing_free(&drawing);
+    return st;
+}
