@@ -60,31 +60,44 @@ static rbt_status open_tables(void *context, rbt_job *job)
 
 /* --- The end --------------------------------------------------------------------------------- */
 
+static rbt_status wrong_counts(const struct rbt_lda_job *lda, rbt_status st)
+{
+    return lda->rules.filter[0] == '\0'
+               ? st
+               : rbt_fail_hint(st,
+                               "Filters that round or drop updates do not fit lda; keys, zeros, "
+                               "lz4 and zstd do.");
+}
+
 /* Topic k's tokens, counted by words and in the row of sums, must agree, and all be there. */
 static rbt_status check_counts(const struct rbt_lda_job *lda, const struct rbt_model_array *words,
                                const struct rbt_rows *sums)
 {
+    const bool is_float = rbt_table_type(lda->sums) == RBT_F32;
     double total = 0.0;
     for (size_t k = 0; k < words->width; k++) {
         double column = 0.0;
+        double sum = 0.0;
         for (size_t i = 0; i < words->count; i++) {
             column += (double)words->values[i * words->width + k];
         }
-        const double sum = sums->count == 0 ? 0.0
-                           : rbt_table_type(lda->sums) == RBT_F32
-                               ? (double)((const float *)sums->values)[k]
-                               : ((const double *)sums->values)[k];
+        if (sums->count > 0) {
+            sum = is_float ? (double)((const float *)sums->values)[k]
+                           : ((const double *)sums->values)[k];
+        }
         if (sum != column) {
-            return rbt_fail(RBT_E_DATA,
-                            "the counts are wrong: topic %zu has %.0f tokens by its words, and "
-                            "%.0f in sum",
-                            k + 1, column, sum);
+            return wrong_counts(
+                lda, rbt_fail(RBT_E_DATA,
+                              "the counts are wrong: topic %zu has %.0f tokens by its words, and "
+                              "%.0f in sum",
+                              k + 1, column, sum));
         }
         total += column;
     }
     if (total != (double)lda->documents.tokens) {
-        return rbt_fail(RBT_E_DATA, "the counts are wrong: %.0f of %llu tokens have a topic", total,
-                        (unsigned long long)lda->documents.tokens);
+        return wrong_counts(lda, rbt_fail(RBT_E_DATA,
+                                          "the counts are wrong: %.0f of %llu tokens have a topic",
+                                          total, (unsigned long long)lda->documents.tokens));
     }
     return RBT_OK;
 }
@@ -333,8 +346,7 @@ static const struct rbt_option lda_options[] = {
 static const struct rbt_algo_export exports[] = {
     {"counts", "how often each word has each topic: word topic:count ...",
      rbt_lda_words_write_counts},
-    {"topics", "the most frequent words of each topic: topic share word ...",
-     rbt_lda_words_write_topics},
+    {"topics", "the words of each topic: topic share word ...", rbt_lda_words_write_topics},
     {0}};
 
 const struct rbt_algo rbt_lda = {

@@ -383,7 +383,7 @@ static void print_help(const struct kind *only)
          "  rubato gen sparse --examples 1M --features 100k --out train.svm\n"
          "  rubato gen clicks --examples 1M --vocabulary 100k --out clicks.svm\n"
          "  rubato gen ratings --users 10k --items 2k --ratings 1M --out ratings.csv\n"
-         "  rubato gen documents --docs 20k --vocab 10k --tokens 3M --topics 100 --out bag.txt\n"
+         "  rubato gen documents --docs 20k --tokens 3M --topics 100 --out bag.txt\n"
          "  rubato gen blobs --points 200k --dims 64 --clusters 100 --out blobs.csv\n"
          "  rubato gen stream --inserts 10M --keys 1M --out keys.txt");
 }

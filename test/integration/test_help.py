@@ -7,10 +7,11 @@ import pytest
 from conftest import GOLDEN
 
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["train", "kmeans"],
-            ["train", "sketch"], ["simulate"], ["run"], ["coordinator"], ["server"],
-            ["worker"], ["predict"], ["eval"], ["export"], ["gen"], ["gen", "sparse"],
-            ["gen", "clicks"], ["gen", "ratings"], ["gen", "blobs"], ["gen", "stream"], ["plot"],
-            ["bench"], ["bench", "ps"], ["bench", "net"], ["bench", "cost"], ["keygen"], ["info"]]
+            ["train", "lda"], ["train", "sketch"], ["simulate"], ["run"], ["coordinator"],
+            ["server"], ["worker"], ["predict"], ["eval"], ["export"], ["gen"], ["gen", "sparse"],
+            ["gen", "clicks"], ["gen", "ratings"], ["gen", "documents"], ["gen", "blobs"],
+            ["gen", "stream"], ["plot"], ["bench"], ["bench", "ps"], ["bench", "net"],
+            ["bench", "cost"], ["keygen"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(c) or "rubato" for c in COMMANDS])
