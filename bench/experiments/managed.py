@@ -2,9 +2,10 @@
 """bench/experiments/managed.py [--quick] [--show] - rows that travel before the clock ends.
 
 Repeats figures 4, 6c, 6d and 7 of "Managed Communication and Consistency for Fast Data-Parallel
-Iterative Analytics" (000) for matrix factorisation with AdaRevision on 8 simulated workers: passes
-to a target with bounded staleness (BS), with managed communication (MC) at several budgets and
-priorities, and with smaller clock ticks instead; and how often each row travels early.
+Iterative Analytics" (000) for matrix factorisation with AdaRevision, and figure 5 for topics of
+documents, on 8 simulated workers: passes to a target with bounded staleness (BS), with managed
+communication (MC) at several budgets and priorities, and with smaller clock ticks instead; and how
+often each row travels early.
 The asynchronous sweep of Yahoo!LDA is there to compare with: all rows round and round, changed or
 not, and no bound. docs/experiments/managed.md says what the figures mean.
 """
@@ -30,12 +31,17 @@ PASSES = 60
 
 @dataclass(frozen=True)
 class Job:
-    """Ratings, a step, and an objective that bounded staleness reaches in 25 to 40 passes."""
+    """What is trained, and an objective that bounded staleness reaches in 25 to 40 passes."""
     name: str
-    data: str
-    step: float
+    words: str  # of the command line
     target: float
-    gain: float  # what priorities leave of random's passes
+    gain: float  # what relative magnitude leaves of random's passes
+    rest: float = 0.5  # what managed communication leaves of bounded staleness's
+    is_mf: bool = True
+
+
+def mf(data, step):
+    return f"mf {data} --rank 8 --rule adarev:lr={step}"
 
 
 @dataclass
@@ -49,16 +55,21 @@ class Result:
 
 def jobs_of(options):
     data = generate("managed-ratings.data", "ratings --users 1600 --items 400 --ratings 80000")
-    jobs = [Job("generated", f"--data {data}", 0.2, 0.15, 0.82)]
+    jobs = [Job("generated", mf(f"--data {data}", 0.2), 0.15, 0.82)]
     lens = SHARED / "ml-100k/u1.base.zst"
     if lens.exists() and not options.quick:
-        jobs.append(Job("MovieLens", f"--data {lens} --format ratings", 0.1, 0.84, 0.95))
+        jobs.append(Job("MovieLens", mf(f"--data {lens} --format ratings", 0.1), 0.84, 0.95))
+    bag = generate("managed-documents.data",
+                   "documents --docs 2000 --vocab 2000 --tokens 200k --topics 50")
+    jobs.append(Job("topics", f"lda --data {bag} --topics 50", 7.95, 1.05, 0.6, False))
+    kos = SHARED / "kos/docword.kos.txt.zst"
+    if kos.exists() and not options.quick:
+        jobs.append(Job("kos", f"lda --data {kos} --topics 100", 9.22, 1.05, 0.65, False))
     return jobs
 
 
 def words_of(job, extra):
-    return (f"mf {job.data} --rank 8 --rule adarev:lr={job.step} --epochs {PASSES} "
-            f"--target {job.target} {extra}")
+    return f"{job.words} --epochs {PASSES} --target {job.target} {extra}"
 
 
 def between(curve, target):
@@ -136,7 +147,8 @@ def check(claims, found, job):
     plain = found["BS", 1].passes
     best = {times: found["relative", times].passes for times in BUDGETS}
     claims(f"{job.name}: managed communication at 6 and 23 times the traffic of bounded staleness "
-           "needs at most half of its passes", max(best[6], best[23]) <= plain / 2,
+           f"needs at most {job.rest:.0%} of its passes",
+           max(best[6], best[23]) <= plain * job.rest,
            f"{plain:.1f}; x6 {best[6]:.2f}, x23 {best[23]:.2f}, x1 {best[1]:.2f}")
     claims(f"{job.name}: the second step in bandwidth saves less than the first",
            plain - best[6] > best[6] - best[23],
@@ -150,6 +162,8 @@ def check(claims, found, job):
            managed.passes < clocks.passes and managed.traffic < clocks.traffic,
            f"{managed.passes:.2f} passes at {managed.traffic:.2f}, {clocks.passes:.2f} at "
            f"{clocks.traffic:.2f}")
+    if not job.is_mf:
+        return  # frequent words change all the time, and all priorities send them
     spread = {priority: gini(found[priority, 2].curve.summary["row_sends"])
               for priority in ("random", "relative")}
     claims(f"{job.name}: relative magnitude sends some rows far more often than others, random "
@@ -190,7 +204,7 @@ def draw(all_found):
              for key, colour in SHOWN.items()], found["BS", 1].curve.points[0][2] * 1.1)
         rows.append([passes, progress])
     charts.write(OUT / "managed-passes.svg",
-                 "mf with AdaRevision, 8 workers: smaller clocks (BS) and early rows (MC)", rows)
+                 "8 workers: smaller clocks (BS) and early rows (MC)", rows)
     rows = []
     for job, found in all_found.items():
         row = []

@@ -33,6 +33,7 @@ struct rbt_lda_job {
     struct rbt_rules rules;
     uint64_t seed;
     int64_t clocks_per_epoch;
+    int64_t clock_count; /* of the whole training, if nobody stops it */
     struct rbt_documents documents;
     struct rbt_documents eval;
     bool is_managed;

@@ -17,7 +17,7 @@
 #include "base/error.h"
 
 /* From so many topics on another sampler is faster; measured, see bench/RESULTS.md. */
-enum { SPARSE_TOPICS = 1000, ALIAS_TOPICS = 20000 };
+enum { SPARSE_TOPICS = 4000, ALIAS_TOPICS = 20000 };
 
 const char *const rbt_lda_kinds[] = {[RBT_LDA_AUTO] = "auto",
                                      [RBT_LDA_DENSE] = "dense",
