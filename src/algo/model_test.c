@@ -81,6 +81,10 @@ static void texts_are_read_again(void **state)
     for (size_t cut = 0; cut < size; cut++) { /* every length but the whole is too short */
         assert_int_equal(rbt_model_decode(file, cut, &read), RBT_E_DATA);
     }
+    model.texts[0].count = 2; /* there are three */
+    rbt_free(file);
+    assert_ok(rbt_model_encode(&model, &file, &size));
+    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA, "texts are not as many as said");
     memset(bytes, 'x', sizeof bytes); /* no text ends */
     rbt_free(file);
     assert_ok(rbt_model_encode(&model, &file, &size));

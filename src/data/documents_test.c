@@ -24,7 +24,7 @@ static void all_formats_say_the_same(void **state)
     static const char *const texts[] = {
         "3\n3\n3\n1 1 2\n1 3 1\n3 2 4\n",
         "3\r\n3\r\n3\r\n1\t3\t1\r\n1 1 2\r\n3 2 4",
-        "3\n3\n4\n1 1 1\n1 3 1\n1 1 1\n3 2 4\n",
+        "3\n3\n5\n1 1 1\n1 3 1\n1 1 1\n3 2 3\n3 2 1\n",
         "0 1:2 3:1\n0\n1 2:4\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
