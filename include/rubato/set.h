@@ -155,6 +155,11 @@ struct rbt_after {
  * not be touched until the ticket is finished. Fail with RBT_E_BUSY when 64 tickets are open. */
 RBT_API RBT_MUST_USE rbt_status rbt_set_pull_async(rbt_set *set, const struct rbt_after *after,
                                                    rbt_ticket *ticket);
+/* The same, but how fresh is said now and counts from now: rows of clocks that have ended are read
+ * while the worker goes on to others. */
+RBT_API RBT_MUST_USE rbt_status rbt_set_pull_within_async(rbt_set *set, int64_t staleness,
+                                                          const struct rbt_after *after,
+                                                          rbt_ticket *ticket);
 RBT_API RBT_MUST_USE rbt_status rbt_set_push_async(rbt_set *set, const struct rbt_after *after,
                                                    rbt_ticket *ticket);
 

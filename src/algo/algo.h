@@ -113,6 +113,7 @@ struct rbt_train_summary {
     char rule[RBT_TRAIN_RULE_MAX];     /* with the parameters that it was given; "" for none */
     char filter[RBT_TRAIN_FILTER_MAX]; /* the same */
     uint64_t digest;
+    double inactive;     /* share of the weights that a solver leaves alone at the end; 0: none */
     bool is_interrupted; /* stopped early by the observer; no model was written */
 };
 
@@ -122,7 +123,8 @@ struct rbt_predict_options {
     int32_t format;
     bool is_zero_based;
     int64_t label_column;
-    FILE *out; /* one value per line */
+    FILE *out;              /* one value per line */
+    bool has_probabilities; /* a line is the probabilities of all classes, where there are some */
 };
 
 /* What computing costs, as the algorithm tells it to a simulation (rbt_spend). `rubato bench cost`
@@ -141,6 +143,12 @@ struct rbt_algo_export {
     rbt_status (*write)(const struct rbt_model *model, FILE *out);
 };
 
+/* What an algorithm that shares the options of another one has as a default instead of it. */
+struct rbt_algo_default {
+    const char *name;
+    const char *value;
+};
+
 struct rbt_algo {
     const char *name;     /* "linear" */
     const char *summary;  /* one line for `rubato train --list` */
@@ -148,7 +156,8 @@ struct rbt_algo {
     enum rbt_model_kind model_kind;
     const struct rbt_option *options;
     size_t option_count;
-    size_t config_size; /* of the struct that options write into */
+    const struct rbt_algo_default *defaults; /* ends with a name of NULL; NULL: none */
+    size_t config_size;                      /* of the struct that options write into */
     const struct rbt_algo_cost *costs;
     size_t cost_count;
     int64_t epochs_default; /* when --epochs is not given */

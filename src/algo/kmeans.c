@@ -24,64 +24,29 @@
  * follows from the rows alone, so everybody does the same. */
 #include "algo/kmeans.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "algo/kmeans_init.h"
+#include "algo/kmeans_job.h"
 #include "algo/kmeans_model.h"
 #include "algo/training.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/rng.h"
 
-enum { EPOCHS_DEFAULT = 30, BLOCK = 1024 }; /* block: points that a worker looks at together */
-enum { STREAM = 0x6b6d6e73 };               /* "kmns": whose random numbers these are */
+enum { EPOCHS_DEFAULT = 30 };
 
-static const double split_step = 0.1; /* standard deviations: about half of the points are nearer */
-static const uint32_t no_centre = UINT32_MAX;
 static const char default_filter[] = "keys,zeros"; /* rows of centres that stay are zero */
 
-/* Measured by hand on one core of an Intel Xeon (bench/RESULTS.md): a multiplication of a search,
- * a coordinate of a look at the point's own centre, an element of the rows pulled and pushed. */
+/* Measured on one core of an Intel Xeon (bench/RESULTS.md): a multiplication of a search, and a
+ * coordinate of a look at the point's own centre. An element of the rows pulled and pushed is taken
+ * to cost what it does in mf.c. */
 enum { COST_PRODUCT, COST_COORDINATE, COST_ELEMENT, COST_COUNT };
 static const struct rbt_algo_cost costs[COST_COUNT] = {
     [COST_PRODUCT] = {"product", 0.036},
-    [COST_COORDINATE] = {"coordinate", 0.15},
-    [COST_ELEMENT] = {"element", 5.0},
-};
-
-struct kmeans_worker {
-    rbt_set *set;
-    struct rbt_kmeans_centres centres; /* of the last clock */
-    float *before;                     /* (k, dims): of the clock before it */
-    bool has_before;
-    double drift; /* m: sum of the largest moves of a centre so far */
-    uint32_t rows[BLOCK];
-    uint32_t nearest[BLOCK];
-    float first[BLOCK];
-    float second[BLOCK];
-    float distances[BLOCK];
-    float *scratch;
-};
-
-struct kmeans {
-    const struct rbt_train_options *options;
-    struct rbt_kmeans_config config;
-    struct rbt_rules rules;
-    size_t k;
-    size_t width; /* of a row: dims, then the sum of squares, then the number of points */
-    struct rbt_kmeans_space space;
-    struct rbt_kmeans_points points;
-    struct rbt_kmeans_centres initial;
-    uint32_t *nearest; /* of each point; of Lloyd only */
-    float *lower;      /* d + m at the time of the search */
-    uint32_t worker_count;
-    struct kmeans_worker *workers;
-    struct rbt_examples eval;
-    rbt_table *sums;
+    [COST_COORDINATE] = {"coordinate", 0.35},
+    [COST_ELEMENT] = {"element", 4.7},
 };
 
 static rbt_status no_memory(void)
@@ -89,104 +54,18 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for the centres of a worker");
 }
 
-/* --- Centres from rows ----------------------------------------------------------------------- */
-
-/* The sum of squared distances in a cluster. */
-struct weight {
-    double squares;
-    size_t centre;
-};
-
-static int compare_weights(const void *a, const void *b)
-{
-    const struct weight *x = a;
-    const struct weight *y = b;
-    if (x->squares != y->squares) {
-        return x->squares > y->squares ? -1 : 1;
-    }
-    return x->centre < y->centre ? -1 : 1;
-}
-
-static double count_of(const struct kmeans *kmeans, const double *rows, size_t c)
-{
-    return rows[c * kmeans->width + kmeans->space.dims + 1];
-}
-
-static double squares_of(const struct kmeans *kmeans, const double *rows, size_t c)
-{
-    const double *row = rows + c * kmeans->width;
-    const double n = count_of(kmeans, rows, c);
-    double sum = 0.0;
-    for (size_t j = 0; n > 0 && j < kmeans->space.dims; j++) {
-        sum += row[j] * row[j];
-    }
-    return n > 0 ? fmax(row[kmeans->space.dims] - sum / n, 0.0) : 0.0;
-}
-
-/* Puts the clusters without points beside others. */
-static rbt_status fill_empty(const struct kmeans *kmeans, const double *rows, float *values)
-{
-    const size_t dims = kmeans->space.dims;
-    struct weight *weights = rbt_calloc(kmeans->k, sizeof *weights);
-    if (weights == NULL) {
-        return no_memory();
-    }
-    for (size_t c = 0; c < kmeans->k; c++) {
-        weights[c] = (struct weight){squares_of(kmeans, rows, c), c};
-    }
-    qsort(weights, kmeans->k, sizeof *weights, compare_weights);
-    size_t next = 0;
-    for (size_t c = 0; c < kmeans->k; c++) {
-        if (count_of(kmeans, rows, c) > 0) {
-            continue;
-        }
-        const struct weight *donor = &weights[next++];
-        const double n = fmax(count_of(kmeans, rows, donor->centre), 1.0);
-        const double deviation = sqrt(donor->squares / (n * (double)dims));
-        const uint64_t key = ((uint64_t)STREAM + c) ^ rbt_hash_key((uint64_t)n);
-        for (size_t j = 0; j < dims; j++) {
-            const double step = rbt_rng_normal_at((uint64_t)kmeans->options->seed, key, j);
-            values[c * dims + j] =
-                (float)((double)values[donor->centre * dims + j] + split_step * deviation * step);
-        }
-    }
-    rbt_free(weights);
-    return RBT_OK;
-}
-
-/* values (k, dims) become the centres of the rows. */
-static rbt_status settle(const struct kmeans *kmeans, const double *rows, float *values)
-{
-    const size_t dims = kmeans->space.dims;
-    double total = 0.0;
-    size_t empty_count = 0;
-    for (size_t c = 0; c < kmeans->k; c++) {
-        const double n = count_of(kmeans, rows, c);
-        total += n;
-        empty_count += n > 0 ? 0 : 1;
-        for (size_t j = 0; j < dims; j++) {
-            values[c * dims + j] = n > 0 ? (float)(rows[c * kmeans->width + j] / n)
-                                         : kmeans->initial.values[c * dims + j];
-        }
-    }
-    /* Before all points are assigned, a cluster is only empty because others are late. */
-    return empty_count > 0 && total >= (double)kmeans->points.count
-               ? fill_empty(kmeans, rows, values)
-               : RBT_OK;
-}
-
 /* --- The job --------------------------------------------------------------------------------- */
 
-static rbt_status open_tables(void *context, rbt_job *job)
+static rbt_status open_tables(void *context, rbt_job *tables)
 {
-    struct kmeans *kmeans = context;
+    struct rbt_kmeans_job *job = context;
     struct rbt_table_options sums = {.struct_size = sizeof sums,
                                      .type = RBT_F64,
-                                     .width = (uint32_t)kmeans->width,
-                                     .placement = (rbt_placement)kmeans->options->placement,
-                                     .keys_max = kmeans->k > 1 ? kmeans->k - 1 : 1,
-                                     .filter = rbt_rules_filter(&kmeans->rules)};
-    return rbt_table_open(job, "sums", &sums, &kmeans->sums);
+                                     .width = (uint32_t)job->width,
+                                     .placement = (rbt_placement)job->options->placement,
+                                     .keys_max = job->k > 1 ? job->k - 1 : 1,
+                                     .filter = rbt_rules_filter(&job->rules)};
+    return rbt_table_open(tables, "sums", &sums, &job->sums);
 }
 
 /* Nothing is told to the others: they have the same data. */
@@ -199,31 +78,31 @@ static rbt_status begin(void *context, rbt_worker *worker)
 
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 {
-    struct kmeans *kmeans = context;
-    struct kmeans_worker *w = &kmeans->workers[rbt_worker_index(worker)];
-    rbt_status st = rbt_kmeans_centres_make(&kmeans->space, kmeans->k, &w->centres);
+    struct rbt_kmeans_job *job = context;
+    struct rbt_kmeans_worker *w = &job->workers[rbt_worker_index(worker)];
+    rbt_status st = rbt_kmeans_centres_make(&job->space, job->k, &w->centres);
     if (st != RBT_OK) {
         return st;
     }
-    uint64_t *keys = rbt_calloc(kmeans->k, sizeof *keys);
-    w->before = rbt_calloc(kmeans->k * kmeans->space.dims, sizeof *w->before);
+    uint64_t *keys = rbt_calloc(job->k, sizeof *keys);
+    w->before = rbt_calloc(job->k * job->space.dims, sizeof *w->before);
     w->scratch = rbt_calloc(w->centres.panel_count * RBT_NEAREST_PANEL, sizeof *w->scratch);
     st = keys == NULL || w->before == NULL || w->scratch == NULL ? no_memory() : RBT_OK;
-    for (size_t c = 0; st == RBT_OK && c < kmeans->k; c++) {
+    for (size_t c = 0; st == RBT_OK && c < job->k; c++) {
         keys[c] = c;
     }
     if (st == RBT_OK) {
-        st = rbt_set_create(worker, kmeans->sums, keys, kmeans->k, RBT_SET_DELTAS, &w->set);
+        st = rbt_set_create(worker, job->sums, keys, job->k, RBT_SET_DELTAS, &w->set);
     }
     rbt_free(keys);
-    *parameters = (uint64_t)kmeans->k * kmeans->space.dims;
+    *parameters = (uint64_t)job->k * job->space.dims;
     return st;
 }
 
 static void end(void *context, rbt_worker *worker)
 {
-    struct kmeans *kmeans = context;
-    struct kmeans_worker *w = &kmeans->workers[rbt_worker_index(worker)];
+    struct rbt_kmeans_job *job = context;
+    struct rbt_kmeans_worker *w = &job->workers[rbt_worker_index(worker)];
     rbt_set_destroy(w->set);
     w->set = NULL;
     rbt_free(w->scratch);
@@ -233,180 +112,37 @@ static void end(void *context, rbt_worker *worker)
     w->before = NULL;
 }
 
-/* The largest distance between a centre and where it was. */
-static double largest_move(const struct kmeans *kmeans, const float *now, const float *before)
-{
-    const size_t dims = kmeans->space.dims;
-    double most = 0.0;
-    for (size_t c = 0; c < kmeans->k; c++) {
-        double sum = 0.0;
-        for (size_t j = c * dims; j < (c + 1) * dims; j++) {
-            const double d = (double)now[j] - (double)before[j];
-            sum += d * d;
-        }
-        most = fmax(most, sum);
-    }
-    return sqrt(most);
-}
-
-/* Gets the centres of this clock. */
-static rbt_status pull(const struct kmeans *kmeans, struct kmeans_worker *w)
-{
-    rbt_status st = rbt_set_pull(w->set);
-    if (st != RBT_OK) {
-        return st;
-    }
-    const size_t bytes = kmeans->k * kmeans->space.dims * sizeof *w->before;
-    memcpy(w->before, w->centres.values, bytes);
-    st = settle(kmeans, rbt_set_values(w->set), w->centres.values);
-    if (st == RBT_OK && w->has_before) {
-        w->drift += largest_move(kmeans, w->centres.values, w->before);
-    }
-    w->has_before = true;
-    rbt_kmeans_centres_pack(&w->centres);
-    return st;
-}
-
-/* Adds a point to the update of a row, or takes it off. */
-static void assign(const struct kmeans *kmeans, double *deltas, size_t i, uint32_t centre,
-                   double sign)
-{
-    double *row = deltas + centre * kmeans->width;
-    rbt_kmeans_points_add(&kmeans->points, i, sign, row);
-    row[kmeans->space.dims] += sign * kmeans->points.squares[i];
-    row[kmeans->space.dims + 1] += sign;
-}
-
-/* How near another centre can be, from the second smallest score: less what floats may be wrong by
- * in a product of so many terms. */
-static float lower_bound(const struct kmeans *kmeans, const struct kmeans_worker *w, size_t i,
-                         float second)
-{
-    const struct rbt_kmeans_points *points = &kmeans->points;
-    const double terms = points->matrix != NULL
-                             ? (double)kmeans->space.dims
-                             : (double)(points->offsets[i + 1] - points->offsets[i]);
-    const double error = (terms + 16) * 0x1p-23 * (points->squares[i] + w->centres.square_max);
-    const double square = points->squares[i] + 2.0 * (double)second - error;
-    return (float)((sqrt(fmax(square, 0.0)) + w->drift) * (1 - 0x1p-20));
-}
-
-static void search(const struct kmeans *kmeans, struct kmeans_worker *w, size_t count)
-{
-    const struct rbt_kmeans_search search = {.rows = w->rows,
-                                             .count = count,
-                                             .scratch = w->scratch,
-                                             .found = {w->nearest, w->first, w->second}};
-    rbt_kmeans_centres_search(&w->centres, &kmeans->points, &search);
-}
-
-/* Lists those of points begin .. end-1 that may have changed; `distances` are to their centres. */
-static size_t list_doubtful(const struct kmeans *kmeans, struct kmeans_worker *w, size_t begin,
-                            size_t end)
-{
-    size_t count = 0;
-    for (size_t i = begin; i < end; i++) {
-        const double bound = (double)kmeans->lower[i] - w->drift;
-        const double distance = (double)w->distances[i - begin];
-        w->rows[count] = (uint32_t)i;
-        count += bound > 0 && distance < bound * bound ? 0 : 1;
-    }
-    return count;
-}
-
-/* Lloyd's step for points begin .. end-1, at most BLOCK; returns how many were searched. */
-static size_t step_lloyd(struct kmeans *kmeans, struct kmeans_worker *w, size_t begin, size_t end)
-{
-    double *deltas = rbt_set_deltas(w->set);
-    const struct rbt_kmeans_look look = {begin, end, kmeans->nearest, w->distances};
-    const bool is_first = kmeans->nearest[begin] == no_centre; /* a chunk is assigned as a whole */
-    size_t count = end - begin;
-    if (is_first) {
-        for (size_t i = begin; i < end; i++) {
-            w->rows[i - begin] = (uint32_t)i;
-        }
-    } else {
-        rbt_kmeans_centres_distance(&w->centres, &kmeans->points, &look);
-        count = list_doubtful(kmeans, w, begin, end);
-    }
-    search(kmeans, w, count);
-    bool has_changed = is_first;
-    for (size_t r = 0; r < count; r++) {
-        const size_t i = w->rows[r];
-        kmeans->lower[i] = lower_bound(kmeans, w, i, w->second[r]);
-        if (kmeans->nearest[i] == w->nearest[r]) {
-            continue;
-        }
-        if (!is_first) {
-            assign(kmeans, deltas, i, kmeans->nearest[i], -1.0);
-        }
-        assign(kmeans, deltas, i, w->nearest[r], 1.0);
-        kmeans->nearest[i] = w->nearest[r];
-        has_changed = true;
-    }
-    if (has_changed) {
-        rbt_kmeans_centres_distance(&w->centres, &kmeans->points, &look);
-    }
-    return count;
-}
-
-/* The same with minibatches: nothing is remembered. */
-static size_t step_batch(struct kmeans *kmeans, struct kmeans_worker *w, size_t begin, size_t end)
-{
-    double *deltas = rbt_set_deltas(w->set);
-    for (size_t i = begin; i < end; i++) {
-        w->rows[i - begin] = (uint32_t)i;
-    }
-    search(kmeans, w, end - begin);
-    for (size_t i = begin; i < end; i++) {
-        kmeans->nearest[i] = w->nearest[i - begin];
-        assign(kmeans, deltas, i, kmeans->nearest[i], 1.0);
-    }
-    const struct rbt_kmeans_look look = {begin, end, kmeans->nearest, w->distances};
-    rbt_kmeans_centres_distance(&w->centres, &kmeans->points, &look);
-    return end - begin;
-}
-
 static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures)
 {
-    struct kmeans *kmeans = context;
+    struct rbt_kmeans_job *job = context;
     const uint32_t index = rbt_worker_index(worker);
-    struct kmeans_worker *w = &kmeans->workers[index];
-    const rbt_status st = pull(kmeans, w);
+    struct rbt_kmeans_worker *w = &job->workers[index];
+    const rbt_status st = rbt_kmeans_step_pull(job, w);
     if (st != RBT_OK) {
         return st;
     }
-    const size_t n = kmeans->points.count;
+    const size_t n = job->points.count;
     const size_t from = n * (size_t)chunk->index / (size_t)chunk->count;
     const size_t size = n * (size_t)(chunk->index + 1) / (size_t)chunk->count - from;
-    const size_t first = from + size * index / kmeans->worker_count;
-    const size_t last = from + size * (index + 1) / kmeans->worker_count;
-    size_t searched = 0;
-    for (size_t begin = first; begin < last; begin += BLOCK) {
-        const size_t end = last - begin < BLOCK ? last : begin + BLOCK;
-        searched += kmeans->config.batch > 0 ? step_batch(kmeans, w, begin, end)
-                                             : step_lloyd(kmeans, w, begin, end);
-        for (size_t i = 0; i < end - begin; i++) {
-            figures->loss += (double)w->distances[i];
-        }
-    }
+    const size_t first = from + size * index / job->worker_count;
+    const size_t last = from + size * (index + 1) / job->worker_count;
+    const size_t searched = rbt_kmeans_step_assign(job, w, first, last, &figures->loss);
     figures->count += last - first;
-    const double share =
-        kmeans->points.matrix != NULL
-            ? 1.0
-            : (double)kmeans->points.offsets[n] / ((double)n * (double)kmeans->space.dims);
-    const double dims = share * (double)kmeans->space.dims;
-    rbt_spend(worker, 1e-9 * (costs[COST_PRODUCT].ns * (double)(searched * kmeans->k) * dims +
+    const double share = job->points.matrix != NULL ? 1.0
+                                                    : (double)job->points.offsets[n] /
+                                                          ((double)n * (double)job->space.dims);
+    const double dims = share * (double)job->space.dims;
+    rbt_spend(worker, 1e-9 * (costs[COST_PRODUCT].ns * (double)(searched * job->k) * dims +
                               costs[COST_COORDINATE].ns * (double)(last - first) * dims +
-                              costs[COST_ELEMENT].ns * (double)(kmeans->k * kmeans->width)));
+                              costs[COST_ELEMENT].ns * (double)(job->k * job->width)));
     return RBT_OK;
 }
 
 static rbt_status push(void *context, rbt_worker *worker)
 {
-    struct kmeans *kmeans = context;
-    return rbt_set_push(kmeans->workers[rbt_worker_index(worker)].set);
+    struct rbt_kmeans_job *job = context;
+    return rbt_set_push(job->workers[rbt_worker_index(worker)].set);
 }
 
 static double penalty(void *context, rbt_worker *worker)
@@ -435,45 +171,46 @@ static struct rbt_model_array *add_array(struct rbt_model *model, const char *na
 }
 
 /* Writes the centres of the rows into the model. */
-static rbt_status describe(const struct kmeans *kmeans, const double *rows, struct rbt_model *model)
+static rbt_status describe(const struct rbt_kmeans_job *job, const double *rows,
+                           struct rbt_model *model)
 {
-    const size_t dims = kmeans->space.dims;
-    struct rbt_model_array *centres = add_array(model, "centres", kmeans->k, dims);
+    const size_t dims = job->space.dims;
+    struct rbt_model_array *centres = add_array(model, "centres", job->k, dims);
     struct rbt_model_array *features = add_array(model, "features", dims, 1);
-    struct rbt_model_array *sizes = add_array(model, "sizes", kmeans->k, 1);
+    struct rbt_model_array *sizes = add_array(model, "sizes", job->k, 1);
     if (centres == NULL || features == NULL || sizes == NULL) {
         return no_memory();
     }
-    const rbt_status st = settle(kmeans, rows, centres->values);
-    for (size_t i = 0; i < kmeans->k * dims; i++) {
-        centres->values[i] += kmeans->space.shift[i % dims];
+    const rbt_status st = rbt_kmeans_step_settle(job, rows, centres->values);
+    for (size_t i = 0; i < job->k * dims; i++) {
+        centres->values[i] += job->space.shift[i % dims];
     }
-    for (size_t c = 0; c < kmeans->k; c++) {
-        sizes->values[c] = (float)count_of(kmeans, rows, c);
+    for (size_t c = 0; c < job->k; c++) {
+        sizes->values[c] = (float)rbt_kmeans_step_count(job, rows, c);
     }
-    memcpy(features->keys, kmeans->space.keys, dims * sizeof *features->keys);
-    memcpy(features->values, kmeans->space.shift, dims * sizeof *features->values);
+    memcpy(features->keys, job->space.keys, dims * sizeof *features->keys);
+    memcpy(features->values, job->space.shift, dims * sizeof *features->values);
     return st;
 }
 
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
-    const struct kmeans *kmeans = context;
+    const struct rbt_kmeans_job *job = context;
     struct rbt_rows rows = {0};
-    double *all = rbt_calloc(kmeans->k * kmeans->width, sizeof *all);
+    double *all = rbt_calloc(job->k * job->width, sizeof *all);
     rbt_status st = all == NULL
                         ? no_memory()
-                        : rbt_pull_range(worker, kmeans->sums, RBT_RANGE_ALL, staleness, &rows);
+                        : rbt_pull_range(worker, job->sums, RBT_RANGE_ALL, staleness, &rows);
     for (size_t i = 0; st == RBT_OK && i < rows.count; i++) { /* rows may be missing */
-        memcpy(all + rows.keys[i] * kmeans->width, (const double *)rows.values + i * kmeans->width,
-               kmeans->width * sizeof *all);
+        memcpy(all + rows.keys[i] * job->width, (const double *)rows.values + i * job->width,
+               job->width * sizeof *all);
     }
     model->kind = RBT_MODEL_KMEANS;
-    rbt_model_set(model, "k", (double)kmeans->k);
-    rbt_model_set(model, "dense", kmeans->space.is_dense ? 1 : 0);
-    rbt_model_set(model, "labelled", kmeans->config.is_labelled ? 1 : 0);
-    st = st != RBT_OK ? st : describe(kmeans, all, model);
+    rbt_model_set(model, "k", (double)job->k);
+    rbt_model_set(model, "dense", job->space.is_dense ? 1 : 0);
+    rbt_model_set(model, "labelled", job->config.is_labelled ? 1 : 0);
+    st = st != RBT_OK ? st : describe(job, all, model);
     rbt_rows_free(&rows);
     rbt_free(all);
     return st;
@@ -481,14 +218,14 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
 {
-    const struct kmeans *kmeans = context;
+    const struct rbt_kmeans_job *job = context;
     struct rbt_kmeans_centres centres = {0};
     double inertia = 0.0;
-    rbt_status st = rbt_kmeans_model_centres(model, &kmeans->space, &centres);
-    st = st != RBT_OK ? st : rbt_kmeans_model_assign(&centres, &kmeans->points, NULL, &inertia);
+    rbt_status st = rbt_kmeans_model_centres(model, &job->space, &centres);
+    st = st != RBT_OK ? st : rbt_kmeans_model_assign(&centres, &job->points, NULL, &inertia);
     rbt_kmeans_centres_free(&centres);
     if (st == RBT_OK) {
-        *objective = inertia / (double)kmeans->points.count;
+        *objective = inertia / (double)job->points.count;
     }
     return st;
 }
@@ -496,8 +233,8 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
 static rbt_status evaluate(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics)
 {
-    const struct kmeans *kmeans = context;
-    return rbt_kmeans_model_measure(model, &kmeans->eval, metrics);
+    const struct rbt_kmeans_job *job = context;
+    return rbt_kmeans_model_measure(model, &job->eval, metrics);
 }
 
 static const struct rbt_training_task task = {.open = open_tables,
@@ -513,25 +250,25 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 /* --- Before the job -------------------------------------------------------------------------- */
 
-static rbt_status read_file(const struct kmeans *kmeans, const struct rbt_option_list *list,
+static rbt_status read_file(const struct rbt_kmeans_job *job, const struct rbt_option_list *list,
                             struct rbt_examples *examples)
 {
     const struct rbt_predict_options options = {.data = *list,
-                                                .format = kmeans->options->format,
-                                                .is_zero_based = kmeans->options->is_zero_based,
-                                                .label_column = kmeans->options->label_column};
-    return rbt_kmeans_model_read(&options, kmeans->config.is_labelled, examples);
+                                                .format = job->options->format,
+                                                .is_zero_based = job->options->is_zero_based,
+                                                .label_column = job->options->label_column};
+    return rbt_kmeans_model_read(&options, job->config.is_labelled, examples);
 }
 
 /* The points in random order. */
-static rbt_status take_points(struct kmeans *kmeans, const struct rbt_examples *examples,
+static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examples *examples,
                               double addends)
 {
-    if (examples->count >= no_centre) {
-        return rbt_fail(RBT_E_INVALID, "there are more than %u points", no_centre - 1);
+    if (examples->count >= RBT_KMEANS_NO_CENTRE) {
+        return rbt_fail(RBT_E_INVALID, "there are more than %u points", RBT_KMEANS_NO_CENTRE - 1);
     }
-    if (kmeans->k > examples->count) {
-        return rbt_fail(RBT_E_INVALID, "--k %zu is more than the %zu points", kmeans->k,
+    if (job->k > examples->count) {
+        return rbt_fail(RBT_E_INVALID, "--k %zu is more than the %zu points", job->k,
                         examples->count);
     }
     uint32_t *order = rbt_calloc(examples->count, sizeof *order);
@@ -539,75 +276,75 @@ static rbt_status take_points(struct kmeans *kmeans, const struct rbt_examples *
         return no_memory();
     }
     struct rbt_rng rng;
-    rbt_rng_init(&rng, (uint64_t)kmeans->options->seed, STREAM, 0);
+    rbt_rng_init(&rng, (uint64_t)job->options->seed, RBT_KMEANS_STREAM, 0);
     rbt_rng_permutation(&rng, order, examples->count);
     const struct rbt_kmeans_choice choice = {.order = order, .count = examples->count};
-    rbt_status st = rbt_kmeans_points_survey(examples, addends, &kmeans->space);
+    rbt_status st = rbt_kmeans_points_survey(examples, addends, &job->space);
     if (st == RBT_OK) {
-        st = rbt_kmeans_points_take(&kmeans->space, examples, &choice, &kmeans->points);
+        st = rbt_kmeans_points_take(&job->space, examples, &choice, &job->points);
     }
-    kmeans->width = kmeans->space.dims + 2;
+    job->width = job->space.dims + 2;
     rbt_free(order);
     return st;
 }
 
-static rbt_status prepare(struct kmeans *kmeans, int64_t epochs)
+static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
 {
     struct rbt_examples examples = {0};
-    rbt_status st = read_file(kmeans, &kmeans->options->data, &examples);
+    rbt_status st = read_file(job, &job->options->data, &examples);
     if (st != RBT_OK) {
         return st;
     }
     /* With minibatches a point is added in every epoch, else it is there at most once. */
-    const double times = kmeans->config.batch > 0 ? (double)epochs : 1.0;
-    st = take_points(kmeans, &examples, times * (double)examples.count);
+    const double times = job->config.batch > 0 ? (double)epochs : 1.0;
+    st = take_points(job, &examples, times * (double)examples.count);
     rbt_examples_free(&examples);
-    if (st == RBT_OK && kmeans->options->eval.count > 0) {
-        st = read_file(kmeans, &kmeans->options->eval, &kmeans->eval);
+    if (st == RBT_OK && job->options->eval.count > 0) {
+        st = read_file(job, &job->options->eval, &job->eval);
     }
-    st = st != RBT_OK ? st : rbt_kmeans_centres_make(&kmeans->space, kmeans->k, &kmeans->initial);
+    st = st != RBT_OK ? st : rbt_kmeans_centres_make(&job->space, job->k, &job->initial);
     if (st != RBT_OK) {
         return st;
     }
-    kmeans->nearest = rbt_calloc(kmeans->points.count, sizeof *kmeans->nearest);
-    kmeans->lower = rbt_calloc(kmeans->points.count, sizeof *kmeans->lower);
-    if (kmeans->nearest == NULL || kmeans->lower == NULL) {
+    job->nearest = rbt_calloc(job->points.count, sizeof *job->nearest);
+    job->lower = rbt_calloc(job->points.count, sizeof *job->lower);
+    if (job->nearest == NULL || job->lower == NULL) {
         return no_memory();
     }
-    memset(kmeans->nearest, 0xff, kmeans->points.count * sizeof *kmeans->nearest); /* no_centre */
-    if (kmeans->config.init == RBT_KMEANS_RANDOM) {
-        rbt_kmeans_init_random(&kmeans->points, &kmeans->initial);
+    memset(job->nearest, 0xff, job->points.count * sizeof *job->nearest); /* RBT_KMEANS_NO_CENTRE */
+    if (job->config.init == RBT_KMEANS_RANDOM) {
+        rbt_kmeans_init_random(&job->points, &job->initial);
         return RBT_OK;
     }
-    return rbt_kmeans_init_plus(&kmeans->points, (uint64_t)kmeans->options->seed, &kmeans->initial);
+    return rbt_kmeans_init_plus(&job->points, (uint64_t)job->options->seed, &job->initial);
 }
 
-static void free_all(struct kmeans *kmeans)
+static void free_all(struct rbt_kmeans_job *job)
 {
-    rbt_free(kmeans->workers);
-    rbt_free(kmeans->lower);
-    rbt_free(kmeans->nearest);
-    rbt_kmeans_centres_free(&kmeans->initial);
-    rbt_kmeans_points_free(&kmeans->points);
-    rbt_kmeans_points_leave(&kmeans->space);
-    rbt_examples_free(&kmeans->eval);
+    rbt_free(job->workers);
+    rbt_free(job->lower);
+    rbt_free(job->nearest);
+    rbt_kmeans_centres_free(&job->initial);
+    rbt_kmeans_points_free(&job->points);
+    rbt_kmeans_points_leave(&job->space);
+    rbt_examples_free(&job->eval);
 }
 
 /* What the options say, before data is read. */
-static rbt_status check(struct kmeans *kmeans)
+static rbt_status check(struct rbt_kmeans_job *job)
 {
-    const rbt_status st = rbt_rules_read(kmeans->options, &kmeans->rules);
-    if (kmeans->options->filter == NULL) {
-        memcpy(kmeans->rules.filter, default_filter, sizeof default_filter);
+    const rbt_status st = rbt_rules_read(job->options, &job->rules);
+    if (job->options->filter == NULL) {
+        memcpy(job->rules.filter, default_filter, sizeof default_filter);
     }
-    if (st == RBT_OK && !kmeans->rules.is_plain) {
+    if (st == RBT_OK && !job->rules.is_plain) {
         return rbt_fail(RBT_E_INVALID, "k-means adds up points; it has no use for --rule %s",
-                        kmeans->options->rule);
+                        job->options->rule);
     }
-    if (st == RBT_OK && kmeans->options->bandwidth > 0) {
+    if (st == RBT_OK && job->options->bandwidth > 0) {
         return rbt_rules_refuse_bandwidth("mf with a rule that takes gradients");
     }
-    if (st == RBT_OK && kmeans->config.batch > 0 && kmeans->options->clocks_per_epoch > 0) {
+    if (st == RBT_OK && job->config.batch > 0 && job->options->clocks_per_epoch > 0) {
         return rbt_fail(RBT_E_INVALID,
                         "--batch says how many clocks an epoch has; leave out --clocks-per-epoch");
     }
@@ -618,34 +355,34 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_kmeans_config *config = settings;
-    struct kmeans kmeans = {.options = options,
-                            .config = *config,
-                            .k = (size_t)config->k,
-                            .worker_count = rbt_training_workers(options)};
+    struct rbt_kmeans_job job = {.options = options,
+                                 .config = *config,
+                                 .k = (size_t)config->k,
+                                 .worker_count = rbt_training_workers(options)};
     struct rbt_training training = {.options = options,
                                     .observer = observer,
                                     .task = &task,
-                                    .context = &kmeans,
-                                    .workers = kmeans.worker_count,
+                                    .context = &job,
+                                    .workers = job.worker_count,
                                     .epochs =
                                         options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
-                                    .rules = &kmeans.rules,
+                                    .rules = &job.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    rbt_status st = check(&kmeans);
+    rbt_status st = check(&job);
     if (st != RBT_OK) {
         return st;
     }
-    kmeans.workers = rbt_calloc(kmeans.worker_count, sizeof *kmeans.workers);
-    st = kmeans.workers == NULL ? no_memory() : prepare(&kmeans, training.epochs);
+    job.workers = rbt_calloc(job.worker_count, sizeof *job.workers);
+    st = job.workers == NULL ? no_memory() : prepare(&job, training.epochs);
     if (st == RBT_OK) {
-        const int64_t n = (int64_t)kmeans.points.count;
-        training.examples = kmeans.points.count;
+        const int64_t n = (int64_t)job.points.count;
+        training.examples = job.points.count;
         training.clocks_per_epoch = config->batch > 0 ? (n + config->batch - 1) / config->batch
-                                                      : rbt_training_clocks(options, &kmeans.rules);
+                                                      : rbt_training_clocks(options, &job.rules);
         st = rbt_training_run(&training, summary);
     }
-    free_all(&kmeans);
+    free_all(&job);
     return st;
 }
 

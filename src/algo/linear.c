@@ -4,6 +4,9 @@
  *
  *     (1/n) sum_i loss(w'x_i + b, y_i) + l2/2 ||w||^2 + l1 ||w||_1
  *
+ * or, with softmax, over one such w and b for each class. Labels are linear_class.c's, and the
+ * formula is in loss.h; a feature's row has a weight for each class.
+ *
  * Every worker has a share of the examples and a replica of the weights of its features. In a clock
  * it pulls, runs over its next chunk of examples, and sends how far it has moved (replica.h).
  *
@@ -36,25 +39,37 @@
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
+#include "algo/linear_solvers.h"
+#include "algo/linear_stream.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "math/choose.h"
 
-enum { EPOCHS_DEFAULT = 10, LR_DEFAULT = 2 };
-enum { L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
+enum { LR_DEFAULT = 2 };
+enum { MEASURED_AT_ONCE = 4096 }; /* examples */
 
-static rbt_status open_tables(void *context, rbt_job *job)
+rbt_status rbt_linear_open(void *context, rbt_job *job)
 {
     struct rbt_linear_job *linear = context;
-    struct rbt_table_options weights = {.struct_size = sizeof weights, .type = RBT_F32};
+    const size_t width = linear->row_width != 0 ? linear->row_width : linear->width;
+    struct rbt_table_options weights = {.struct_size = sizeof weights,
+                                        .type = RBT_F32,
+                                        .width = (uint32_t)width,
+                                        .consistency = linear->consistency};
     struct rbt_table_options bias = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &linear->examples;
-    rbt_training_place(linear->options, examples->keys, examples->offsets[examples->count],
-                       &weights);
+    size_t key_count = 0;
+    const uint64_t *keys = examples->keys;
+    if (rbt_linear_is_streamed(linear)) {
+        keys = rbt_linear_stream_keys(linear, &key_count);
+    } else {
+        key_count = (size_t)examples->offsets[examples->count];
+    }
+    rbt_training_place(linear->options, keys, key_count, &weights);
     usage.placement = weights.placement;
     usage.keys_max = weights.keys_max;
     rbt_rules_apply(&linear->rules, &weights);
@@ -77,21 +92,57 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
 }
 
+/* Of rows that have more than weights, leaves these. */
+static void take_first(struct rbt_model_array *array, size_t width)
+{
+    for (size_t i = 0; array->width != width && i < array->count; i++) {
+        memmove(array->values + i * width, array->values + i * array->width,
+                width * sizeof *array->values);
+    }
+    array->width = (uint32_t)width;
+}
+
 /* Leaves out rows that are zero, and thereby those that were only read. */
 static void drop_zeros(struct rbt_model_array *array)
 {
+    const size_t width = array->width;
     size_t kept = 0;
     for (size_t i = 0; i < array->count; i++) {
-        if (array->values[i] != 0.0F) {
+        const float *row = array->values + i * width;
+        size_t zeros = 0;
+        while (zeros < width && row[zeros] == 0.0F) {
+            zeros++;
+        }
+        if (zeros < width) {
             array->keys[kept] = array->keys[i];
-            array->values[kept++] = array->values[i];
+            memmove(array->values + width * kept++, row, width * sizeof *row);
         }
     }
     array->count = kept;
 }
 
-static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
-                          struct rbt_model *model)
+/* The labels of softmax. */
+static rbt_status add_classes(const struct rbt_linear_job *linear, struct rbt_model *model)
+{
+    const size_t count = linear->width;
+    uint64_t *keys = rbt_calloc(count, sizeof *keys);
+    float *values = rbt_calloc(count, sizeof *values);
+    if (keys == NULL || values == NULL) {
+        rbt_free(keys);
+        rbt_free(values);
+        return no_memory();
+    }
+    for (size_t c = 0; c < count; c++) {
+        keys[c] = c;
+        values[c] = linear->classes[c];
+    }
+    model->arrays[model->array_count++] = (struct rbt_model_array){
+        .name = "classes", .width = 1, .count = count, .keys = keys, .values = values};
+    return RBT_OK;
+}
+
+rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model)
 {
     const struct rbt_linear_job *linear = context;
     model->kind = RBT_MODEL_LINEAR;
@@ -99,39 +150,56 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "l1", linear->config.l1);
     rbt_model_set(model, "l2", linear->config.l2);
     rbt_model_set(model, "label_positive", (double)linear->examples.label_positive);
+    rbt_model_set(model, "label_negative", (double)linear->examples.label_negative);
     rbt_status st = rbt_replica_collect(worker, linear->weights, staleness, &model->arrays[0]);
     if (st != RBT_OK) {
         return st;
     }
     model->array_count = 1;
+    take_first(&model->arrays[0], linear->width);
     drop_zeros(&model->arrays[0]);
     if (linear->config.has_bias) {
         st = rbt_replica_collect(worker, linear->bias, staleness, &model->arrays[1]);
         model->array_count = st == RBT_OK ? 2 : 1;
+        take_first(&model->arrays[1], linear->width);
     }
-    return st;
+    st = st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
+    return st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
 }
 
-/* Sum of losses of the model on a share; if its features are scaled, the weights must be, too. */
+/* Sum of losses of the model on a share, a piece at a time; if its features are scaled, the weights
+ * must be, too. `w` is whose the share is, if it is a worker's whole one. */
 static rbt_status measure_share(const struct rbt_linear_job *linear, const struct rbt_share *share,
-                                const float *scales, double *loss)
+                                const struct rbt_linear_worker *w, double *loss)
 {
     rbt_status st = RBT_OK;
-    float *weights = rbt_calloc(share->key_count, sizeof *weights);
-    float *margins = rbt_calloc(share->count, sizeof *margins);
+    const size_t width = linear->width;
+    float *weights = rbt_calloc(share->key_count * width, sizeof *weights);
+    float *margins = rbt_calloc(MEASURED_AT_ONCE * width, sizeof *margins);
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
         rbt_linear_model_weights(linear->model, share->keys, share->key_count, weights);
-        for (size_t j = 0; scales != NULL && j < share->key_count; j++) {
-            weights[j] /= scales[j];
+        for (size_t k = 0; w != NULL && k < share->key_count * width; k++) {
+            weights[k] /= w->scales[k / width];
         }
-        rbt_linear_model_margins(share, weights, rbt_linear_model_bias(linear->model), margins);
         *loss = 0.0;
-        for (size_t i = 0; i < share->count; i++) {
-            *loss += rbt_loss_at((enum rbt_loss)linear->config.loss, (double)margins[i],
-                                 (double)share->labels[i])
-                         .value;
+        for (size_t first = 0; first < share->count; first += MEASURED_AT_ONCE) {
+            struct rbt_share piece = *share;
+            const size_t left = share->count - first;
+            piece.count = left < MEASURED_AT_ONCE ? left : MEASURED_AT_ONCE;
+            piece.offsets += first;
+            piece.labels += first;
+            if (w != NULL) {
+                rbt_linear_visit(w, first, first + piece.count);
+            }
+            rbt_linear_model_margins(linear->model, &piece, weights, margins);
+            *loss += rbt_linear_model_losses(
+                &(struct rbt_linear_scores){.loss = (enum rbt_loss)linear->config.loss,
+                                            .width = width,
+                                            .margins = margins,
+                                            .labels = piece.labels,
+                                            .count = piece.count});
         }
     }
     rbt_free(margins);
@@ -156,7 +224,7 @@ static rbt_status measure(void *argument, uint32_t index)
         return measure_share(linear, &part, NULL, &w->loss);
     }
     const rbt_status st = w->share.offsets == NULL ? rbt_linear_part_take(linear, index) : RBT_OK;
-    return st != RBT_OK ? st : measure_share(linear, &w->share, w->scales, &w->loss);
+    return st != RBT_OK ? st : measure_share(linear, &w->share, w, &w->loss);
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
@@ -177,9 +245,10 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
         loss += linear->workers[p].loss;
     }
     const struct rbt_kernels *kernels = rbt_choose_kernels();
+    const size_t count = weights->count * weights->width;
     *objective = loss / (double)linear->examples.count +
-                 linear->config.l2 / 2 * kernels->norm2_squared(weights->values, weights->count) +
-                 linear->config.l1 * kernels->norm1(weights->values, weights->count);
+                 linear->config.l2 / 2 * kernels->norm2_squared(weights->values, count) +
+                 linear->config.l1 * kernels->norm1(weights->values, count);
     return RBT_OK;
 }
 
@@ -190,34 +259,55 @@ static rbt_status evaluate(void *context, const struct rbt_model *model,
                                           metrics);
 }
 
-static const struct rbt_training_task task = {.open = open_tables,
-                                              .begin = rbt_linear_begin,
-                                              .ready = rbt_linear_ready,
-                                              .work = rbt_linear_work,
-                                              .push = rbt_linear_push,
-                                              .penalty = rbt_linear_penalty,
-                                              .end = rbt_linear_end,
-                                              .collect = collect,
-                                              .objective = objective,
-                                              .evaluate = evaluate};
+/* What the solver has, and for the rest what sgd does. */
+static struct rbt_training_task task_of(const struct rbt_linear_solver *solver)
+{
+    const struct rbt_training_task *own = &solver->task;
+    return (struct rbt_training_task){
+        .open = own->open != NULL ? own->open : rbt_linear_open,
+        .begin = own->begin != NULL ? own->begin : rbt_linear_begin,
+        .ready = own->ready != NULL ? own->ready : rbt_linear_ready,
+        .work = own->work != NULL ? own->work : rbt_linear_work,
+        .push = own->push != NULL ? own->push : rbt_linear_push,
+        .penalty = own->penalty != NULL ? own->penalty : rbt_linear_penalty,
+        .end = own->end != NULL ? own->end : rbt_linear_end,
+        .collect = own->collect != NULL ? own->collect : rbt_linear_collect,
+        .objective = objective,
+        .evaluate = evaluate};
+}
 
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .has_binary_label = linear->config.loss != RBT_LOSS_SQUARED};
-    rbt_status st = rbt_examples_read(&data, &linear->examples);
+    const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
+    const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
+    struct rbt_data_options *data = &linear->data;
+    *data = (struct rbt_data_options){.paths = options->data.values,
+                                      .path_count = options->data.count,
+                                      .format = (enum rbt_format)options->format,
+                                      .is_zero_based = options->is_zero_based,
+                                      .label_column = options->label_column,
+                                      .has_binary_label = is_binary};
+    rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
+    const bool is_streamed = rbt_linear_is_streamed(linear);
+    rbt_status st = is_streamed ? rbt_linear_stream_read(linear, data)
+                                : rbt_examples_read(data, &linear->examples);
+    if (st == RBT_OK && !is_streamed) {
+        st = rbt_examples_drop_rare(&linear->examples, (uint64_t)linear->config.count_min);
+    }
     if (st == RBT_OK && linear->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
+    if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
+        st = rbt_linear_class_take(linear);
+    }
     if (st == RBT_OK && options->eval.count > 0) {
-        data.paths = options->eval.values;
-        data.path_count = options->eval.count;
-        data.label_positive = linear->examples.label_positive;
-        st = rbt_examples_read(&data, &linear->eval);
+        data->paths = options->eval.values;
+        data->path_count = options->eval.count;
+        data->label_positive = linear->examples.label_positive;
+        st = rbt_examples_read(data, &linear->eval);
+        if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
+            st = rbt_linear_model_place(linear->classes, linear->width, &linear->eval);
+        }
         if (st == RBT_OK) {
             st = rbt_share_take(&linear->eval, linear->seed, 0, 1, &linear->eval_share);
         }
@@ -231,13 +321,14 @@ static void free_data(struct rbt_linear_job *linear)
         rbt_linear_part_free(&linear->workers[p]);
     }
     rbt_free(linear->workers);
+    rbt_free(linear->classes);
+    rbt_free(linear->own);
+    rbt_linear_stream_free(linear);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
     rbt_examples_free(&linear->examples);
 }
-
-static const char *const solvers[] = {"sgd", "dbpg", "emso-gd", "emso-cd", "cd", NULL};
 
 /* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
 static const struct rbt_rules_rate gradient_rates[] = {
@@ -314,14 +405,44 @@ static rbt_status settle_kkt(struct rbt_linear_job *linear)
     return st;
 }
 
-/* What the options say about the rule, before data is read. */
-static rbt_status settle_rule(struct rbt_linear_job *linear)
+/* Whether rows travel early. Scaled features are not for that: rows come as the servers have them.
+ */
+static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
 {
+    const struct rbt_linear_config *config = &linear->config;
+    const struct rbt_rules *rules = &linear->rules;
+    linear->is_managed = linear->options->bandwidth > 0;
+    if (!linear->is_managed) {
+        return RBT_OK;
+    }
+    if (!rules->has_gradients) {
+        return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
+    }
+    if (config->scale == RBT_SCALE_FEATURES) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "\"--bandwidth\" cannot be used with \"--scale features\"");
+        return rbt_fail_hint(st, "Leave out --scale, or use --scale none.");
+    }
+    if (rbt_rules_is(rules, "prox") && (config->l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0)) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "rule \"prox\" with \"--l1\" cannot be used with "
+                                    "\"--bandwidth\": early rows would be shrunk more often");
+        return rbt_fail_hint(st, "Rule \"ftrl\" can.");
+    }
+    if (rbt_rules_is(rules, "sgd") && isnan(config->lr) && !rbt_rules_has(rules, "lr")) {
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID, "rule \"sgd\" needs \"--lr\" when rows travel early (--bandwidth)");
+        return rbt_fail_hint(st, "Its default is for scaled features. Rule \"adarev\" needs none.");
+    }
+    return RBT_OK;
+}
+
+/* What the options say about the rule, before data is read. */
+static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_options *options)
+{
+    (void)options;
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
-    if (linear->options->bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("\"train mf\"");
-    }
     rbt_status st = rbt_rules_read(linear->options, rules);
     if (st == RBT_OK) {
         st = rbt_rules_combine(rules, &config->combine);
@@ -330,8 +451,13 @@ static rbt_status settle_rule(struct rbt_linear_job *linear)
     if (st != RBT_OK) {
         return st;
     }
+    st = settle_bandwidth(linear);
+    if (st != RBT_OK) {
+        return st;
+    }
     if (config->scale == RBT_SCALE_AUTO) {
-        const bool is_scaled = !rules->has_gradients || rbt_rules_is(rules, "sgd");
+        const bool is_scaled =
+            !rules->has_gradients || (rbt_rules_is(rules, "sgd") && !linear->is_managed);
         config->scale = is_scaled ? RBT_SCALE_FEATURES : RBT_SCALE_NONE;
     }
     if (!rules->has_gradients) {
@@ -361,7 +487,7 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     struct rbt_linear_config *config = &linear->config;
     struct rbt_rules *rules = &linear->rules;
     const double n = (double)linear->examples.count;
-    config->l2 = isnan(config->l2) ? L2_TOTAL / n : config->l2;
+    config->l2 = isnan(config->l2) ? RBT_LINEAR_L2_TOTAL / n : config->l2;
     linear->l2 = config->l2;
     linear->gradient_factor = wants_sums(rules) ? 1.0 : (double)linear->clocks_per_epoch / n;
     if (!rules->has_gradients || !has_own_penalty(rules)) {
@@ -383,6 +509,25 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
     return rbt_rules_give(rules, "l1", config->l1 * one);
 }
 
+static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training *training)
+{
+    training->clocks_per_epoch = rbt_training_clocks(linear->options, &linear->rules);
+    linear->clocks_per_epoch = training->clocks_per_epoch;
+    rbt_status st = settle_penalty(linear, training->epochs);
+    if (st == RBT_OK && linear->rules.has_gradients) {
+        st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);
+    }
+    return st != RBT_OK ? st : settle_kkt(linear);
+}
+
+static const struct rbt_linear_solver sgd = {
+    .name = "sgd", .epochs_default = RBT_LINEAR_EPOCHS, .check = check_sgd, .settle = settle_sgd};
+
+/* In the order of the choices of --solver. */
+static const struct rbt_linear_solver *const solvers[] = {
+    &sgd,           &rbt_linear_dbpg, &rbt_linear_emso_gd, &rbt_linear_emso_cd,
+    &rbt_linear_cd, &rbt_linear_lbfgs};
+
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
                              struct rbt_train_summary *summary)
@@ -393,168 +538,46 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
-        st = settle_penalty(linear, training->epochs);
+        st = linear->solver->settle(linear, training);
     }
-    st = st != RBT_OK ? st : settle_kkt(linear);
-    return st != RBT_OK ? st : rbt_training_run(training, summary);
+    st = st != RBT_OK ? st : rbt_training_run(training, summary);
+    if (st == RBT_OK && linear->solver->summarise != NULL) {
+        linear->solver->summarise(linear, summary);
+    }
+    return st;
 }
 
-static rbt_status train(const struct rbt_train_options *options, const void *settings,
-                        const struct rbt_observer *observer, struct rbt_train_summary *summary)
+rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
+                            const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_linear_config *config = settings;
-    if (config->solver != 0) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "solver \"%s\" is not available yet", solvers[config->solver]);
-        return rbt_fail_hint(st, "The only solver so far is \"sgd\".");
-    }
-    struct rbt_linear_job linear = {.options = options,
+    const struct rbt_linear_solver *solver = solvers[config->solver];
+    const struct rbt_training_task task = task_of(solver);
+    struct rbt_train_options own = *options; /* some solvers know better */
+    struct rbt_linear_job linear = {.solver = solver,
+                                    .options = &own,
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
+                                    .width = 1,
                                     .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
+    struct rbt_training training = {.options = &own,
                                     .observer = observer,
                                     .task = &task,
                                     .context = &linear,
                                     .workers = linear.worker_count,
-                                    .epochs =
-                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
+                                    .epochs = options->epochs > 0 ? options->epochs
+                                                                  : solver->epochs_default,
                                     .rules = &linear.rules,
                                     .started = rbt_clock_seconds(),
                                     .has_eval = options->eval.count > 0};
-    rbt_status st = settle_rule(&linear);
-    if (st != RBT_OK) {
-        return st;
-    }
-    training.clocks_per_epoch = rbt_training_clocks(options, &linear.rules);
-    linear.clocks_per_epoch = training.clocks_per_epoch;
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
-    st = linear.workers == NULL ? no_memory() : train_with(&linear, &training, summary);
+    rbt_status st = linear.workers == NULL ? no_memory() : RBT_OK;
+    if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
+        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
+    }
+    st = st != RBT_OK ? st : solver->check(&linear, &own);
+    st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
+    st = st != RBT_OK ? st : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;
 }
-
-static const char *const losses[] = {"logistic", "hinge", "squared", NULL};
-static const char *const methods[] = {
-    [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
-static const char *const scales[] = {
-    [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
-
-#define AT(field) offsetof(struct rbt_linear_config, field)
-static const struct rbt_option linear_options[] = {
-    {.name = "loss",
-     .type = RBT_OPTION_CHOICE,
-     .choices = losses,
-     .value = "logistic",
-     .offset = AT(loss),
-     .help = "What is minimised. logistic and hinge need two labels."},
-    {.name = "l2",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2 in the objective per example. If it is not given, 25 / number "
-             "of examples: the same prior belief about the weights whatever the size of the data."},
-    {.name = "l1",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "0",
-     .offset = AT(l1),
-     .help = "Weight of ||w||_1, which makes weights exactly zero."},
-    {.name = "l1-method",
-     .type = RBT_OPTION_CHOICE,
-     .choices = methods,
-     .value = "proximal",
-     .offset = AT(l1_method),
-     .help = "proximal moves all weights towards zero, truncate only those up to --theta."},
-    {.name = "theta",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e30,
-     .value = "1",
-     .offset = AT(theta),
-     .help = "Truncation leaves weights alone that are larger than this."},
-    {.name = "lr",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .offset = AT(lr),
-     .help = "Step size at the start: with --scale features in units that fit the data, 1 being a "
-             "full step; with --scale none as it is. By default 2; with a rule that takes "
-             "gradients it is the rule's lr, and has the rule's default."},
-    {.name = "schedule",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_schedules,
-     .value = "decay",
-     .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t)."},
-    {.name = "decay",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "4",
-     .offset = AT(decay),
-     .help = "How fast the step size falls, per pass."},
-    {.name = "scale",
-     .type = RBT_OPTION_CHOICE,
-     .choices = scales,
-     .value = "auto",
-     .offset = AT(scale),
-     .help = "features gives rare and small features larger steps and limits each step, so that "
-             "raw counts need no tuning; none is textbook gradient descent; auto is none for rules "
-             "that adapt to the gradients, and else features."},
-    {.name = "batch",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1e6,
-     .value = "1",
-     .unit = "examples",
-     .offset = AT(batch),
-     .help = "Examples whose mean makes one step."},
-    {.name = "solver",
-     .type = RBT_OPTION_CHOICE,
-     .choices = solvers,
-     .value = "sgd",
-     .offset = AT(solver),
-     .help = "How it is minimised; only sgd for now."},
-    {.name = "bias",
-     .type = RBT_OPTION_FLAG,
-     .value = "true",
-     .offset = AT(has_bias),
-     .help = "Learn a constant that is added to every margin and is not regularised."},
-    {.name = "combine",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_combines,
-     .value = "auto",
-     .offset = AT(combine),
-     .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
-             "uses the feature, or their sum, which goes further but needs short clocks: with "
-             "four workers or more try it with --clocks-per-epoch 64. auto is the mean, and the "
-             "sum for rules that weigh moves. Not for rules that take gradients."},
-    {.name = "rebalance",
-     .type = RBT_OPTION_FLAG,
-     .offset = AT(is_rebalanced),
-     .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
-             "each clock."},
-};
-#undef AT
-
-const struct rbt_algo rbt_linear = {
-    .name = "linear",
-    .summary = "Logistic regression, support vector machines and linear regression.",
-    .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
-                "  rubato train linear --data train.svm --loss hinge --l1 1e-5 --l2 0\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = EPOCHS_DEFAULT,
-    .train = train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
-};

@@ -3,8 +3,13 @@
 #define RUBATO_ALGO_LINEAR_H
 
 #include "algo/algo.h"
+#include "algo/column_options.h"
 
 extern const struct rbt_algo rbt_linear;
+
+/* The same with other defaults. */
+extern const struct rbt_algo rbt_svm;
+extern const struct rbt_algo rbt_lasso;
 
 /* What the options of `train linear` write into. */
 struct rbt_linear_config {
@@ -18,10 +23,23 @@ struct rbt_linear_config {
     double decay;
     int32_t scale; /* features, none, auto */
     int64_t batch;
-    int32_t solver; /* sgd, dbpg, emso-gd, emso-cd, cd */
+    int32_t solver; /* of linear.c's list */
     bool has_bias;
-    int32_t combine;    /* enum rbt_combine */
-    bool is_rebalanced; /* slow workers hand examples on to fast ones */
+    int32_t combine;      /* enum rbt_combine */
+    int64_t blocks;       /* of features, with dbpg; 0: the default */
+    int32_t blocks_by;    /* hash, range */
+    int64_t delay;        /* of dbpg */
+    int64_t kkt;          /* passes after which dbpg looks at all features, at least 1 */
+    double kkt_margin;    /* share of l1 */
+    int64_t minibatch;    /* of emso */
+    double gamma;         /* of emso */
+    int64_t inner;        /* steps or passes of emso; 0: the default */
+    bool is_rebalanced;   /* slow workers hand examples on to fast ones */
+    int32_t storage;      /* enum rbt_storage, of the examples */
+    int64_t memory_limit; /* bytes of the process; 0: none */
+    const char *cache;    /* directory for examples on disk, or NULL */
+    int64_t count_min;    /* features that fewer examples have are left out */
+    struct rbt_column_config columns; /* of tables with text */
 };
 
 #endif

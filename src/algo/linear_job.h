@@ -1,8 +1,10 @@
 /* algo/linear_job.h - one training of a linear model, as the files of linear.c share it.
  *
  * linear.c has the options, the tables and the end; linear_part.c a worker's part of the data;
- * linear_step.c what it does in a clock. Threads: a worker touches its own entry of `workers`; the
- * rest is not changed while workers run. */
+ * linear_step.c what it does in a clock; linear_class.c the classes of softmax. Those are
+ * stochastic gradient descent, "sgd"; every other solver (--solver) is a file of its own,
+ * linear_NAME.c, that replaces some of it. Threads: a worker touches its own entry of `workers`;
+ * the rest is not changed while workers run. */
 #ifndef RUBATO_ALGO_LINEAR_JOB_H
 #define RUBATO_ALGO_LINEAR_JOB_H
 
@@ -33,13 +35,15 @@ struct rbt_linear_worker {
     uint32_t *used;         /* features of the examples of this clock: (key_count + 1) */
     size_t used_count;
     float *step_max;     /* (count) */
-    float *coefficients; /* (batch) */
+    float *coefficients; /* (batch, width) */
     double step_unit;    /* 1 / (L R) */
     size_t sweep;        /* examples between two regularisation steps */
     struct rbt_replica weights;
     struct rbt_replica bias;
-    struct rbt_hand hand; /* with --rebalance */
-    double loss;          /* of the final model on this share */
+    struct rbt_hand hand;             /* with --rebalance */
+    struct rbt_linear_source *source; /* of the share and step_max, if they are on disk */
+    void *own;                        /* of a solver, from begin to end */
+    double loss;                      /* of the final model on this share */
 };
 
 /* All examples in the order that workers agree on, with --rebalance or --exact. */
@@ -48,7 +52,25 @@ struct rbt_linear_whole {
     double *usage;          /* (key_count, RBT_USAGE_WIDTH) */
 };
 
+struct rbt_linear_job;
+
+/* A way to minimise the objective. */
+struct rbt_linear_solver {
+    const char *name;
+    int64_t epochs_default;
+    /* Before data is read: refuses options that cannot be, and fills in those that were not given.
+     * `options` is the job's own copy. */
+    rbt_status (*check)(struct rbt_linear_job *linear, struct rbt_train_options *options);
+    /* When the data is there: what follows from its size. Also the clocks of an epoch. */
+    rbt_status (*settle)(struct rbt_linear_job *linear, struct rbt_training *training);
+    /* After training, if not NULL: its own figures. */
+    void (*summarise)(const struct rbt_linear_job *linear, struct rbt_train_summary *summary);
+    /* NULL: the same as of sgd. `objective` and `evaluate` always are. */
+    struct rbt_training_task task;
+};
+
 struct rbt_linear_job {
+    const struct rbt_linear_solver *solver;
     const struct rbt_train_options *options;
     struct rbt_linear_config config; /* l2 is a number, scale and combine are not AUTO */
     struct rbt_training_rate rate;
@@ -56,23 +78,46 @@ struct rbt_linear_job {
     struct rbt_rules bias_rules; /* of the bias, which is not regularised */
     double l1;                   /* that the worker sees to: 0 if the rule does */
     double l2;                   /* the same */
+    uint32_t row_width;          /* of weights and bias; the weight comes first; 0: 1 */
+    const char *consistency;     /* of weights and bias; NULL: the job's */
     double gradient_factor;      /* what gradients of single examples are multiplied with */
+    bool is_managed;             /* rows travel before the clock ends */
     bool is_named; /* weights that are not zero are named in every update, for the rule to shrink */
     int64_t clocks_per_epoch;
     uint64_t seed;
+    size_t width;   /* of a feature's row of weights: 1, or the number of classes */
+    float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
     struct rbt_examples examples;
+    struct rbt_data_options data; /* how files are read, but not which */
+    struct rbt_column_plan plan;  /* of tables with text */
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_linear_whole whole;
+    struct rbt_linear_store *store; /* of examples that are on disk, or NULL */
     struct rbt_rebalance rebalance;
     uint32_t worker_count;
     struct rbt_linear_worker *workers;
     rbt_table *weights;
     rbt_table *bias;
     rbt_table *usage;
+    void *own;                     /* of the solver, from settle on; freed with the job */
     const struct rbt_model *model; /* being measured */
     uint32_t measured_parts;       /* by so many threads */
 };
+
+/* --- linear.c: what options and solvers build on ------------------------------------------------
+ */
+
+enum { RBT_LINEAR_EPOCHS = 10 }; /* unless they are given, of sgd */
+
+/* What is in struct rbt_algo; `settings` is a struct rbt_linear_config. */
+rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
+                            const struct rbt_observer *observer, struct rbt_train_summary *summary);
+
+/* The tables of sgd; and the model that they hold. */
+rbt_status rbt_linear_open(void *context, rbt_job *job);
+rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model);
 
 /* --- linear_part.c: the callbacks begin, ready and end of training.h, and ------------------------
  */
@@ -94,6 +139,13 @@ void rbt_linear_whole_free(struct rbt_linear_whole *whole);
 
 /* With --rebalance, before a clock: takes and gives examples, and makes a new part of them. */
 RBT_MUST_USE rbt_status rbt_linear_part_trade(struct rbt_linear_job *linear, rbt_worker *worker);
+
+/* --- linear_class.c: for softmax, after training data has been read ------------------------------
+ */
+
+/* Lists the labels that occur and puts their places in the list in their stead. Fails with
+ * RBT_E_DATA if there are fewer than two, or so many that they are no classes. */
+RBT_MUST_USE rbt_status rbt_linear_class_take(struct rbt_linear_job *linear);
 
 /* --- linear_step.c: the callbacks work, push and penalty ----------------------------------------
  */

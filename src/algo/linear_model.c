@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "algo/column_options.h"
 #include "algo/lookup.h"
 #include "algo/metrics.h"
 #include "base/alloc.h"
@@ -13,52 +14,134 @@
 enum rbt_loss rbt_linear_model_loss(const struct rbt_model *model)
 {
     const double loss = rbt_model_setting(model, "loss", RBT_LOSS_LOGISTIC);
-    return loss == RBT_LOSS_HINGE     ? RBT_LOSS_HINGE
-           : loss == RBT_LOSS_SQUARED ? RBT_LOSS_SQUARED
-                                      : RBT_LOSS_LOGISTIC;
+    for (enum rbt_loss known = RBT_LOSS_LOGISTIC; known <= RBT_LOSS_SOFTMAX; known++) {
+        if (loss == (double)known) {
+            return known;
+        }
+    }
+    return RBT_LOSS_LOGISTIC;
 }
 
-float rbt_linear_model_bias(const struct rbt_model *model)
+size_t rbt_linear_model_width(const struct rbt_model *model)
+{
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    const bool is_softmax = rbt_linear_model_loss(model) == RBT_LOSS_SOFTMAX;
+    return is_softmax && classes != NULL ? classes->count : 1;
+}
+
+rbt_status rbt_linear_model_check(const struct rbt_model *model)
+{
+    const struct rbt_model_array *weights = rbt_model_array_find(model, "weights");
+    const struct rbt_model_array *bias = rbt_model_array_find(model, "bias");
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    const size_t width = rbt_linear_model_width(model);
+    const bool is_softmax = rbt_linear_model_loss(model) == RBT_LOSS_SOFTMAX;
+    if (weights == NULL || weights->width != width) {
+        return rbt_fail(RBT_E_DATA, "the model has no weights");
+    }
+    if (bias != NULL && bias->count > 0 && bias->width != width) {
+        return rbt_fail(RBT_E_DATA, "the model's bias does not fit its weights");
+    }
+    if (is_softmax && (classes == NULL || classes->count == 0 || classes->width != 1)) {
+        return rbt_fail(RBT_E_DATA, "the model has no classes");
+    }
+    return RBT_OK;
+}
+
+/* Of margin c. */
+static float bias_of(const struct rbt_model *model, size_t c)
 {
     const struct rbt_model_array *bias = rbt_model_array_find(model, "bias");
-    return bias != NULL && bias->count > 0 ? bias->values[0] : 0.0F;
+    return bias != NULL && bias->count > 0 && c < bias->width ? bias->values[c] : 0.0F;
 }
 
 void rbt_linear_model_weights(const struct rbt_model *model, const uint64_t *keys, size_t count,
                               float *weights)
 {
     const struct rbt_model_array *array = rbt_model_array_find(model, "weights");
-    const size_t row_count = array == NULL || array->width != 1 ? 0 : array->count;
+    const size_t width = rbt_linear_model_width(model);
+    const size_t row_count = array == NULL || array->width != width ? 0 : array->count;
     size_t row = 0;
     for (size_t i = 0; i < count; i++) {
         while (row < row_count && array->keys[row] < keys[i]) {
             row++;
         }
         const bool is_there = row < row_count && array->keys[row] == keys[i];
-        weights[i] = is_there ? array->values[row] : 0.0F;
+        for (size_t c = 0; c < width; c++) {
+            weights[i * width + c] = is_there ? array->values[row * width + c] : 0.0F;
+        }
     }
 }
 
-void rbt_linear_model_margins(const struct rbt_share *share, const float *weights, float bias,
-                              float *margins)
+/* Adds x times a row of weights to the margins of an example. */
+static void add_row(float x, const float *row, size_t width, double *m)
+{
+    for (size_t c = 0; c < width; c++) {
+        m[c] += (double)x * (double)row[c];
+    }
+}
+
+void rbt_linear_model_margins(const struct rbt_model *model, const struct rbt_share *share,
+                              const float *weights, float *margins)
 {
     const struct rbt_kernels *kernels = rbt_choose_kernels();
+    const size_t width = rbt_linear_model_width(model);
+    const float bias = bias_of(model, 0);
     for (size_t i = 0; i < share->count; i++) {
         const struct rbt_sparse x = {.indices = share->indices + share->offsets[i],
                                      .values = share->values + share->offsets[i],
                                      .count = (size_t)(share->offsets[i + 1] - share->offsets[i])};
-        margins[i] = (float)((double)bias + kernels->sparse_dot(&x, weights));
+        if (width == 1) {
+            margins[i] = (float)((double)bias + kernels->sparse_dot(&x, weights));
+            continue;
+        }
+        float *m = margins + i * width;
+        for (size_t c = 0; c < width; c++) {
+            m[c] = bias_of(model, c);
+        }
+        for (size_t k = 0; k < x.count; k++) {
+            const float *row = weights + (size_t)x.indices[k] * width;
+            for (size_t c = 0; c < width; c++) {
+                m[c] += x.values[k] * row[c];
+            }
+        }
     }
 }
 
-rbt_status rbt_linear_model_measure(enum rbt_loss loss, const float *margins, const float *labels,
-                                    size_t count, struct rbt_metrics *metrics)
+double rbt_linear_model_losses(const struct rbt_linear_scores *scores)
 {
+    double sum = 0.0;
+    if (scores->loss == RBT_LOSS_SOFTMAX) {
+        return scores->count == 0 ? 0.0
+                                  : (double)scores->count *
+                                        rbt_metrics_class_logloss(scores->margins, scores->labels,
+                                                                  scores->count, scores->width);
+    }
+    for (size_t i = 0; i < scores->count; i++) {
+        const double m = (double)scores->margins[i];
+        sum += rbt_loss_at(scores->loss, m, (double)scores->labels[i]).value;
+    }
+    return sum;
+}
+
+rbt_status rbt_linear_model_measure(const struct rbt_linear_scores *scores,
+                                    struct rbt_metrics *metrics)
+{
+    const float *margins = scores->margins;
+    const float *labels = scores->labels;
+    const size_t count = scores->count;
     if (count == 0) {
         return RBT_OK;
     }
-    if (loss == RBT_LOSS_SQUARED) {
+    if (scores->loss == RBT_LOSS_SQUARED) {
         rbt_metrics_add(metrics, "rmse", rbt_metrics_rmse(margins, labels, count));
+        return RBT_OK;
+    }
+    if (scores->loss == RBT_LOSS_SOFTMAX) {
+        rbt_metrics_add(metrics, "logloss",
+                        rbt_metrics_class_logloss(margins, labels, count, scores->width));
+        rbt_metrics_add(metrics, "accuracy",
+                        rbt_metrics_class_accuracy(margins, labels, count, scores->width));
         return RBT_OK;
     }
     double auc = 0.0;
@@ -66,7 +149,7 @@ rbt_status rbt_linear_model_measure(enum rbt_loss loss, const float *margins, co
     if (st != RBT_OK) {
         return st;
     }
-    if (loss == RBT_LOSS_LOGISTIC) {
+    if (scores->loss == RBT_LOSS_LOGISTIC) {
         rbt_metrics_add(metrics, "logloss", rbt_metrics_logloss(margins, labels, count));
     } else {
         rbt_metrics_add(metrics, "hinge", rbt_metrics_hinge(margins, labels, count));
@@ -80,20 +163,49 @@ rbt_status rbt_linear_model_measure_share(const struct rbt_model *model,
                                           const struct rbt_share *share,
                                           struct rbt_metrics *metrics)
 {
-    float *weights = rbt_calloc(share->key_count, sizeof *weights);
-    float *margins = rbt_calloc(share->count, sizeof *margins);
+    const size_t width = rbt_linear_model_width(model);
+    float *weights = rbt_calloc(share->key_count * width, sizeof *weights);
+    float *margins = rbt_calloc(share->count * width, sizeof *margins);
     rbt_status st = RBT_OK;
     if (weights == NULL || margins == NULL) {
         st = rbt_fail(RBT_E_NOMEM, "no memory to evaluate %zu examples", share->count);
     } else {
         rbt_linear_model_weights(model, share->keys, share->key_count, weights);
-        rbt_linear_model_margins(share, weights, rbt_linear_model_bias(model), margins);
-        st = rbt_linear_model_measure(rbt_linear_model_loss(model), margins, share->labels,
-                                      share->count, metrics);
+        rbt_linear_model_margins(model, share, weights, margins);
+        const struct rbt_linear_scores scores = {.loss = rbt_linear_model_loss(model),
+                                                 .width = width,
+                                                 .margins = margins,
+                                                 .labels = share->labels,
+                                                 .count = share->count};
+        st = rbt_linear_model_measure(&scores, metrics);
     }
     rbt_free(margins);
     rbt_free(weights);
     return st;
+}
+
+rbt_status rbt_linear_model_place(const float *classes, size_t class_count,
+                                  struct rbt_examples *examples)
+{
+    for (size_t i = 0; i < examples->count; i++) {
+        size_t first = 0;
+        size_t end = class_count;
+        while (end - first > 1) {
+            const size_t middle = first + (end - first) / 2;
+            if (classes[middle] <= examples->labels[i]) {
+                first = middle;
+            } else {
+                end = middle;
+            }
+        }
+        if (class_count == 0 || classes[first] != examples->labels[i]) {
+            return rbt_fail(RBT_E_DATA,
+                            "the label %.9g of example %zu does not occur in the training data",
+                            (double)examples->labels[i], i + 1);
+        }
+        examples->labels[i] = (float)first;
+    }
+    return RBT_OK;
 }
 
 /* Margins of examples in their own order; features that the model does not know count nothing. */
@@ -101,48 +213,63 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
                              float *margins)
 {
     const struct rbt_model_array *array = rbt_model_array_find(model, "weights");
-    if (array == NULL || array->width != 1) {
-        return rbt_fail(RBT_E_DATA, "the model has no weights");
-    }
+    const size_t width = rbt_linear_model_width(model);
     rbt_lookup *lookup = NULL;
-    const rbt_status st = rbt_lookup_create(array->keys, array->count, &lookup);
-    if (st != RBT_OK) {
-        return st;
-    }
-    const double bias = (double)rbt_linear_model_bias(model);
-    for (size_t i = 0; i < examples->count; i++) {
-        double m = bias;
+    double *m = rbt_calloc(width, sizeof *m);
+    rbt_status st = m == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for %zu margins", width)
+                              : rbt_lookup_create(array->keys, array->count, &lookup);
+    for (size_t i = 0; st == RBT_OK && i < examples->count; i++) {
+        for (size_t c = 0; c < width; c++) {
+            m[c] = (double)bias_of(model, c);
+        }
         for (uint64_t k = examples->offsets[i]; k < examples->offsets[i + 1]; k++) {
             const uint32_t row = rbt_lookup_find(lookup, examples->keys[k]);
             if (row != RBT_LOOKUP_MISSING) {
-                m += (double)array->values[row] * (double)examples->values[k];
+                add_row(examples->values[k], array->values + (size_t)row * width, width, m);
             }
         }
-        margins[i] = (float)m;
+        for (size_t c = 0; c < width; c++) {
+            margins[i * width + c] = (float)m[c];
+        }
     }
     rbt_lookup_destroy(lookup);
-    return RBT_OK;
+    rbt_free(m);
+    return st;
 }
 
-/* Reads the data and computes margins; the caller frees both. */
+/* Reads the data and computes margins; the caller frees both. With `has_labels` these are made what
+ * the loss asks for. */
 static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
-                        bool has_binary_label, struct rbt_examples *examples, float **margins)
+                        bool has_labels, struct rbt_examples *examples, float **margins)
 {
-    const struct rbt_data_options data = {
-        .paths = options->data.values,
-        .path_count = options->data.count,
-        .format = (enum rbt_format)options->format,
-        .is_zero_based = options->is_zero_based,
-        .label_column = options->label_column,
-        .has_binary_label = has_binary_label,
-        .label_positive = (float)rbt_model_setting(model, "label_positive", 0.0)};
-    rbt_status st = rbt_examples_read(&data, examples);
+    const enum rbt_loss loss = rbt_linear_model_loss(model);
+    const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
+    struct rbt_column_plan plan;
+    struct rbt_data_options data = {.paths = options->data.values,
+                                    .path_count = options->data.count,
+                                    .format = (enum rbt_format)options->format,
+                                    .is_zero_based = options->is_zero_based,
+                                    .label_column = options->label_column,
+                                    .has_binary_label = has_labels && is_binary,
+                                    .label_positive =
+                                        (float)rbt_model_setting(model, "label_positive", 0.0)};
+    rbt_status st = rbt_linear_model_check(model);
+    st = st != RBT_OK ? st : rbt_column_options_load(model, &plan, &data);
+    st = st != RBT_OK ? st : rbt_examples_read(&data, examples);
     if (st != RBT_OK) {
         return st;
     }
-    float *scores = rbt_calloc(examples->count, sizeof *scores);
-    st = scores == NULL ? rbt_fail(RBT_E_NOMEM, "no memory to score %zu examples", examples->count)
-                        : margins_of(model, examples, scores);
+    if (has_labels && loss == RBT_LOSS_SOFTMAX) {
+        const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+        st = rbt_linear_model_place(classes->values, classes->count, examples);
+    }
+    float *scores = NULL;
+    if (st == RBT_OK) {
+        scores = rbt_calloc(examples->count * rbt_linear_model_width(model), sizeof *scores);
+        st = scores == NULL
+                 ? rbt_fail(RBT_E_NOMEM, "no memory to score %zu examples", examples->count)
+                 : margins_of(model, examples, scores);
+    }
     if (st != RBT_OK) {
         rbt_free(scores);
         rbt_examples_free(examples);
@@ -150,6 +277,28 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
     }
     *margins = scores;
     return RBT_OK;
+}
+
+/* One line for an example with margins of several classes: the likeliest, or all probabilities. */
+static void print_classes(FILE *out, const struct rbt_model_array *classes, const float *margins,
+                          bool has_probabilities)
+{
+    size_t best = 0;
+    double sum = 0.0;
+    for (size_t c = 1; c < classes->count; c++) {
+        best = margins[c] > margins[best] ? c : best;
+    }
+    if (!has_probabilities) {
+        fprintf(out, "%.9g\n", (double)classes->values[best]);
+        return;
+    }
+    for (size_t c = 0; c < classes->count; c++) {
+        sum += exp((double)margins[c] - (double)margins[best]);
+    }
+    for (size_t c = 0; c < classes->count; c++) {
+        const double p = exp((double)margins[c] - (double)margins[best]) / sum;
+        fprintf(out, "%.9g%c", p, c + 1 < classes->count ? ' ' : '\n');
+    }
 }
 
 rbt_status rbt_linear_model_predict(const struct rbt_model *model,
@@ -161,10 +310,16 @@ rbt_status rbt_linear_model_predict(const struct rbt_model *model,
     if (st != RBT_OK) {
         return st;
     }
-    const bool is_logistic = rbt_linear_model_loss(model) == RBT_LOSS_LOGISTIC;
+    const enum rbt_loss loss = rbt_linear_model_loss(model);
+    const size_t width = rbt_linear_model_width(model);
     for (size_t i = 0; i < examples.count; i++) {
-        const double m = (double)margins[i];
-        fprintf(options->out, "%.9g\n", is_logistic ? 1.0 / (1.0 + exp(-m)) : m);
+        const double m = (double)margins[i * width];
+        if (loss == RBT_LOSS_SOFTMAX) {
+            print_classes(options->out, rbt_model_array_find(model, "classes"), margins + i * width,
+                          options->has_probabilities);
+        } else {
+            fprintf(options->out, "%.9g\n", loss == RBT_LOSS_LOGISTIC ? 1.0 / (1.0 + exp(-m)) : m);
+        }
     }
     if (fflush(options->out) != 0 || ferror(options->out)) {
         st = rbt_fail(RBT_E_IO, "could not write predictions");
@@ -180,13 +335,17 @@ rbt_status rbt_linear_model_evaluate(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    const enum rbt_loss loss = rbt_linear_model_loss(model);
-    rbt_status st = score(model, options, loss != RBT_LOSS_SQUARED, &examples, &margins);
+    rbt_status st = score(model, options, true, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
     *metrics = (struct rbt_metrics){0};
-    st = rbt_linear_model_measure(loss, margins, examples.labels, examples.count, metrics);
+    const struct rbt_linear_scores scores = {.loss = rbt_linear_model_loss(model),
+                                             .width = rbt_linear_model_width(model),
+                                             .margins = margins,
+                                             .labels = examples.labels,
+                                             .count = examples.count};
+    st = rbt_linear_model_measure(&scores, metrics);
     rbt_free(margins);
     rbt_examples_free(&examples);
     return st;

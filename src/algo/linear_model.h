@@ -1,8 +1,9 @@
 /* algo/linear_model.h - what a linear model says about examples: margins m = w'x + b.
  *
  * The model's arrays: "weights" (width 1), rows that are zero left out, and "bias" (one row with
- * key 0), if it has one. Setting "loss" is an enum rbt_loss. Threads: none; models are not changed.
- */
+ * key 0), if it has one. Setting "loss" is an enum rbt_loss. With softmax, rows are as wide as
+ * there are classes, and "classes" (width 1, keys 0, 1, ...) has their labels, increasing.
+ * Threads: none; models are not changed. */
 #ifndef RUBATO_ALGO_LINEAR_MODEL_H
 #define RUBATO_ALGO_LINEAR_MODEL_H
 
@@ -11,25 +12,51 @@
 #include "math/loss.h"
 
 enum rbt_loss rbt_linear_model_loss(const struct rbt_model *model);
-float rbt_linear_model_bias(const struct rbt_model *model);
 
-/* weights[i] becomes the weight of keys[i], zero if the model has none; keys increase. */
+/* Margins of each example: 1, or the number of classes. */
+size_t rbt_linear_model_width(const struct rbt_model *model);
+
+/* Whether the arrays are there and fit together; a model that was just trained is right. Fails with
+ * RBT_E_DATA. */
+RBT_MUST_USE rbt_status rbt_linear_model_check(const struct rbt_model *model);
+
+/* Row i of `weights`, (count, width), becomes that of keys[i], zero if the model has none; keys
+ * increase. */
 void rbt_linear_model_weights(const struct rbt_model *model, const uint64_t *keys, size_t count,
                               float *weights);
 
-/* Margins of all examples of a share, whose features have these weights. */
-void rbt_linear_model_margins(const struct rbt_share *share, const float *weights, float bias,
-                              float *margins);
+/* Margins, (count, width), of all examples of a share, whose features have these weights. */
+void rbt_linear_model_margins(const struct rbt_model *model, const struct rbt_share *share,
+                              const float *weights, float *margins);
+
+/* What was said about examples, and what is right. */
+struct rbt_linear_scores {
+    enum rbt_loss loss;
+    size_t width;         /* margins of an example */
+    const float *margins; /* (count, width) */
+    const float *labels;  /* of softmax: places in the list of classes */
+    size_t count;
+};
+
+/* Sum of the losses. */
+double rbt_linear_model_losses(const struct rbt_linear_scores *scores);
 
 /* Adds the figures that fit the loss: logloss or hinge, accuracy, auc; or rmse. */
-RBT_MUST_USE rbt_status rbt_linear_model_measure(enum rbt_loss loss, const float *margins,
-                                                 const float *labels, size_t count,
+RBT_MUST_USE rbt_status rbt_linear_model_measure(const struct rbt_linear_scores *scores,
                                                  struct rbt_metrics *metrics);
 
 /* The same for a whole share. Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_linear_model_measure_share(const struct rbt_model *model,
                                                        const struct rbt_share *share,
                                                        struct rbt_metrics *metrics);
+
+/* Replaces labels by their places in the list of `class_count` that increase. Fails with RBT_E_DATA
+ * if it does not have one. */
+RBT_MUST_USE rbt_status rbt_linear_model_place(const float *classes, size_t class_count,
+                                               struct rbt_examples *examples);
+
+/* liblinear's model file. */
+rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out);
 
 /* For the registry: one value per line (a probability, a margin, or a prediction); figures. */
 rbt_status rbt_linear_model_predict(const struct rbt_model *model,

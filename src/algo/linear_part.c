@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/linear_job.h"
+#include "algo/linear_stream.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "math/loss.h"
@@ -17,18 +18,23 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
 }
 
-/* How often the share uses each of its features: (key_count, RBT_USAGE_WIDTH); NULL: no memory. */
-static double *count_usage(const struct rbt_share *share)
+/* How often the share uses each of its features: (key_count, RBT_USAGE_WIDTH); NULL: no memory.
+ * `w` is who has the share, or NULL for one that is not a worker's. */
+static double *count_usage(const struct rbt_share *share, const struct rbt_linear_worker *w)
 {
     double *usage = rbt_calloc(share->key_count * RBT_USAGE_WIDTH, sizeof *usage);
     if (usage == NULL) {
         return NULL;
     }
-    const uint64_t end = share->offsets[share->count];
-    for (uint64_t k = 0; k < end; k++) {
-        double *row = usage + (size_t)share->indices[k] * RBT_USAGE_WIDTH;
-        row[RBT_USAGE_COUNT] += 1.0;
-        row[RBT_USAGE_SQUARES] += (double)share->values[k] * (double)share->values[k];
+    for (size_t i = 0; i < share->count; i++) {
+        if (w != NULL) {
+            rbt_linear_visit(w, i, i + 1);
+        }
+        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+            double *row = usage + (size_t)share->indices[k] * RBT_USAGE_WIDTH;
+            row[RBT_USAGE_COUNT] += 1.0;
+            row[RBT_USAGE_SQUARES] += (double)share->values[k] * (double)share->values[k];
+        }
     }
     return usage;
 }
@@ -43,8 +49,11 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
     w->settled = rbt_calloc(w->share.key_count, sizeof *w->settled);
     w->marks = rbt_calloc(w->share.key_count, sizeof *w->marks);
     w->used = rbt_calloc(w->share.key_count + 1, sizeof *w->used);
-    w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
-    w->coefficients = rbt_calloc((size_t)linear->config.batch, sizeof *w->coefficients);
+    if (w->source == NULL) {
+        w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
+    }
+    w->coefficients =
+        rbt_calloc((size_t)linear->config.batch * linear->width, sizeof *w->coefficients);
     if (w->scales == NULL || w->shares == NULL || w->pulls == NULL || w->decays == NULL ||
         w->settled == NULL || w->marks == NULL || w->used == NULL || w->step_max == NULL ||
         w->coefficients == NULL) {
@@ -59,13 +68,16 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
 rbt_status rbt_linear_part_take(struct rbt_linear_job *linear, uint32_t index)
 {
     struct rbt_linear_worker *w = &linear->workers[index];
-    const rbt_status st =
-        rbt_share_take(&linear->examples, linear->seed, index, linear->worker_count, &w->share);
+    const rbt_status st = rbt_linear_is_streamed(linear)
+                              ? rbt_linear_stream_take(linear, index)
+                              : rbt_share_take(&linear->examples, linear->seed, index,
+                                               linear->worker_count, &w->share);
     return st != RBT_OK ? st : make_room(linear, w);
 }
 
 void rbt_linear_part_free(struct rbt_linear_worker *w)
 {
+    rbt_linear_stream_drop(w);
     rbt_free(w->coefficients);
     rbt_free(w->step_max);
     rbt_free(w->used);
@@ -89,7 +101,7 @@ rbt_status rbt_linear_begin(void *context, rbt_worker *worker)
     if (st != RBT_OK) {
         return st;
     }
-    double *usage = count_usage(&w->share);
+    double *usage = count_usage(&w->share, w);
     if (usage == NULL) {
         st = no_memory();
     } else {
@@ -109,6 +121,7 @@ static void scale_share(const struct rbt_linear_job *linear, struct rbt_linear_w
     double sum = 0.0;
     for (size_t i = 0; i < share->count; i++) {
         double squares = bias;
+        rbt_linear_visit(w, i, i + 1);
         for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
             share->values[k] *= w->scales[share->indices[k]];
             squares += (double)share->values[k] * (double)share->values[k];
@@ -124,7 +137,7 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
                             const double *all)
 {
     const double n = (double)linear->examples.count;
-    double *mine = count_usage(&w->share);
+    double *mine = count_usage(&w->share, w);
     if (mine == NULL) {
         return no_memory();
     }
@@ -146,7 +159,8 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     const size_t nonzeros = (size_t)w->share.offsets[w->share.count];
     const size_t batch = (size_t)linear->config.batch;
     const double row_mean = (double)(nonzeros + 1) / (double)(w->share.count + 1);
-    const double sweep = fmin((double)w->share.key_count / (2.0 * row_mean), SWEEP_MAX);
+    const double cost = linear->width == 1 ? 2.0 : 0.25; /* classes tend to have dense examples */
+    const double sweep = fmin((double)w->share.key_count / (cost * row_mean), SWEEP_MAX);
     w->sweep = ((size_t)sweep / batch + 1) * batch;
     const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
@@ -167,7 +181,7 @@ static rbt_status count_parameters(const struct rbt_linear_job *linear, rbt_work
     const rbt_status st =
         rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
     if (st == RBT_OK) {
-        *count = rows.count + (linear->config.has_bias ? 1 : 0);
+        *count = (rows.count + (linear->config.has_bias ? 1 : 0)) * linear->width;
         rbt_rows_free(&rows);
     }
     return st;
@@ -182,6 +196,12 @@ static rbt_status open_replicas(struct rbt_linear_job *linear, rbt_worker *worke
     rbt_status st = rbt_replica_open(worker, &weights, &w->weights);
     if (st == RBT_OK) {
         st = rbt_replica_open(worker, &bias, &w->bias);
+    }
+    if (st == RBT_OK && linear->is_managed) {
+        st = rbt_set_manage(w->weights.set);
+    }
+    if (st == RBT_OK && linear->is_managed && linear->config.has_bias) {
+        st = rbt_set_manage(w->bias.set);
     }
     return st != RBT_OK ? st : use_usage(linear, w, all);
 }
@@ -207,6 +227,7 @@ rbt_status rbt_linear_ready(void *context, rbt_worker *worker, uint64_t *paramet
                                       n * (index + UINT64_C(1)) / linear->worker_count};
         st = rbt_rebalance_begin(&linear->rebalance, worker, own, &w->hand);
     }
+    st = st != RBT_OK ? st : rbt_linear_stream_keep(linear, w);
     if (st == RBT_OK && index == 0) {
         st = count_parameters(linear, worker, parameters);
     }
@@ -229,7 +250,7 @@ rbt_status rbt_linear_whole_take(struct rbt_linear_job *linear)
     if (st != RBT_OK) {
         return st;
     }
-    whole->usage = count_usage(&whole->share);
+    whole->usage = count_usage(&whole->share, NULL);
     return whole->usage == NULL ? no_memory() : RBT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "algo/linear_job.h"
+#include "algo/linear_stream.h"
 #include "math/choose.h"
 #include "math/prox.h"
 
@@ -16,6 +17,11 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
     [RBT_LINEAR_EXAMPLE] = {"example", 48.0},
     [RBT_LINEAR_WEIGHT] = {"weight", 16.0},
 };
+
+/* After so much work rows may travel early; it should be worth asking whether they can. */
+static const double exchange_ns = 1000.0;
+
+enum { LIST_EXAMPLES = 256 }; /* whose features are listed before the place is told again */
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -37,11 +43,16 @@ static void list_used(struct rbt_linear_worker *w, struct range range)
     const struct rbt_share *share = &w->share;
     size_t count = 0;
     w->mark++;
-    for (uint64_t k = share->offsets[range.first]; k < share->offsets[range.end]; k++) {
-        const uint32_t j = share->indices[k];
-        w->used[count] = j;
-        count += w->marks[j] != w->mark;
-        w->marks[j] = w->mark;
+    for (size_t first = range.first; first < range.end; first += LIST_EXAMPLES) {
+        const size_t left = range.end - first;
+        const size_t end = left < LIST_EXAMPLES ? range.end : first + LIST_EXAMPLES;
+        rbt_linear_visit(w, first, end);
+        for (uint64_t k = share->offsets[first]; k < share->offsets[end]; k++) {
+            const uint32_t j = share->indices[k];
+            w->used[count] = j;
+            count += w->marks[j] != w->mark;
+            w->marks[j] = w->mark;
+        }
     }
     w->used_count = count;
 }
@@ -53,14 +64,25 @@ static float theta_of(const struct rbt_linear_config *config)
 
 /* One regularisation step of feature j that stands for steps whose sizes have this sum. */
 static void shrink_one(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
-                       uint32_t j, double amount)
+                       size_t j, double amount)
 {
-    float *u = &w->weights.values[j];
+    const size_t width = w->weights.width;
+    float *u = &w->weights.values[j * width];
     if (config->l1 > 0.0) {
-        *u = rbt_prox_truncate(*u, (float)(amount * config->l1) * w->pulls[j],
-                               theta_of(config) / w->scales[j]);
+        for (size_t c = 0; c < width; c++) {
+            u[c] = rbt_prox_truncate(u[c], (float)(amount * config->l1) * w->pulls[j],
+                                     theta_of(config) / w->scales[j]);
+        }
     }
-    *u /= 1.0F + (float)(amount * config->l2) * w->decays[j] * w->decays[j];
+    const float decay = 1.0F + (float)(amount * config->l2) * w->decays[j] * w->decays[j];
+    if (width == 1) {
+        u[0] /= decay;
+        return;
+    }
+    const float keep = 1.0F / decay;
+    for (size_t c = 0; c < width; c++) {
+        u[c] *= keep;
+    }
 }
 
 /* The same for all features that can be due. */
@@ -71,6 +93,12 @@ static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_wo
     if (is_lazy(linear)) {
         for (size_t i = 0; i < w->used_count; i++) {
             shrink_one(config, w, w->used[i], amount);
+        }
+        return;
+    }
+    if (linear->width > 1) {
+        for (size_t j = 0; j < w->weights.count; j++) {
+            shrink_one(config, w, j, amount);
         }
         return;
     }
@@ -98,38 +126,71 @@ static void settle(const struct rbt_linear_config *config, struct rbt_linear_wor
     w->due += amount;
 }
 
-/* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
-static double follow(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
-                     struct range range, int64_t epoch)
+/* Steps over the examples at one step size. Returns the sum of losses. */
+static double descend(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
+                      struct range range, float eta)
 {
     const struct rbt_linear_config *config = &linear->config;
     const struct rbt_share *share = &w->share;
-    const size_t batch = (size_t)config->batch;
-    const bool has_penalty = config->l1 > 0.0 || config->l2 > 0.0;
-    double loss = 0.0;
-    double amount = 0.0;
+    const float *step_max = config->scale == RBT_SCALE_FEATURES ? w->step_max : NULL;
+    if (linear->width > 1) {
+        const struct rbt_softmax_run run = {.classes = linear->width,
+                                            .offsets = share->offsets,
+                                            .labels = share->labels,
+                                            .indices = share->indices,
+                                            .values = share->values,
+                                            .step_max = step_max,
+                                            .begin = range.first,
+                                            .end = range.end,
+                                            .weights = w->weights.values,
+                                            .bias = w->bias.values,
+                                            .rate = -eta,
+                                            .batch = (size_t)config->batch,
+                                            .target = w->weights.values,
+                                            .bias_target = config->has_bias ? w->bias.values : NULL,
+                                            .coefficients = w->coefficients};
+        return rbt_choose_kernels()->softmax(&run);
+    }
     struct rbt_sgd_run run = {.loss = (enum rbt_loss)config->loss,
                               .offsets = share->offsets,
                               .labels = share->labels,
                               .indices = share->indices,
                               .values = share->values,
-                              .step_max = config->scale == RBT_SCALE_FEATURES ? w->step_max : NULL,
+                              .step_max = step_max,
+                              .begin = range.first,
+                              .end = range.end,
                               .weights = w->weights.values,
                               .bias = w->bias.values[0],
                               .bias_rate = config->has_bias ? 1.0F : 0.0F,
-                              .batch = batch,
+                              .eta = eta,
+                              .batch = (size_t)config->batch,
                               .coefficients = w->coefficients};
+    const double loss = rbt_choose_kernels()->sgd(&run);
+    w->bias.values[0] = run.bias;
+    return loss;
+}
+
+/* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
+static double follow(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
+                     struct range range, int64_t epoch)
+{
+    const struct rbt_linear_config *config = &linear->config;
+    const size_t batch = (size_t)config->batch;
+    const bool has_penalty = config->l1 > 0.0 || config->l2 > 0.0;
+    double loss = 0.0;
+    double amount = 0.0;
     if (has_penalty && is_lazy(linear)) {
         list_used(w, range);
     }
-    for (run.begin = range.first; run.begin < range.end; run.begin = run.end) {
-        const double passes = (double)epoch + (double)run.begin / (double)share->count;
+    struct range piece = range;
+    for (; piece.first < range.end; piece.first = piece.end) {
+        const double passes = (double)epoch + (double)piece.first / (double)w->share.count;
         const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
-        run.end = range.end - run.begin < w->sweep ? range.end : run.begin + w->sweep;
-        run.eta = (float)eta;
-        loss += rbt_choose_kernels()->sgd(&run);
+        piece.end = range.end - piece.first < w->sweep ? range.end : piece.first + w->sweep;
+        rbt_linear_visit(w, piece.first, piece.end);
+        loss += descend(linear, w, piece, (float)eta);
         if (has_penalty) {
-            const double steps = (double)((run.end - run.begin + batch - 1) / batch);
+            const double steps = (double)((piece.end - piece.first + batch - 1) / batch);
             regularise(linear, w, eta * steps);
             amount += eta * steps;
         }
@@ -137,35 +198,60 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
     if (has_penalty && is_lazy(linear)) {
         settle(config, w, amount);
     }
-    w->bias.values[0] = run.bias;
     return loss;
 }
 
 /* The worker's part of the gradient of l2/2 ||w||^2, in proportion to that of the losses; and with
  * features scaled, what makes the gradient in those coordinates a step in the true ones. */
-static void complete_gradient(const struct rbt_linear_job *linear,
-                              const struct rbt_linear_worker *w, float *gradient)
+static void complete_gradient(const struct rbt_linear_job *linear, struct rbt_linear_worker *w)
 {
     const bool is_scaled = linear->config.scale == RBT_SCALE_FEATURES;
     const double examples = (double)linear->examples.count / (double)linear->clocks_per_epoch;
     const float l2 = (float)(linear->l2 * linear->gradient_factor * examples);
     const float *u = w->weights.values;
     const float unit = (float)w->step_unit;
+    const size_t width = w->weights.width;
+    float *gradient = rbt_replica_gradient(&w->weights);
+    float *bias = rbt_replica_gradient(&w->bias);
     for (size_t j = 0; j < w->weights.count; j++) {
         const float r = is_scaled ? w->scales[j] : 1.0F;
-        gradient[j] += l2 * w->shares[j] * r * r * u[j];
-        gradient[j] *= is_scaled ? r * unit : 1.0F;
-        if (linear->is_named && gradient[j] == 0.0F && u[j] != 0.0F) {
-            gradient[j] = FLT_MIN;
+        for (size_t k = j * width; k < (j + 1) * width; k++) {
+            gradient[k] += l2 * w->shares[j] * r * r * u[k];
+            gradient[k] *= is_scaled ? r * unit : 1.0F;
+            if (linear->is_named && gradient[k] == 0.0F && u[k] != 0.0F) {
+                gradient[k] = FLT_MIN;
+            }
         }
+    }
+    for (size_t c = 0; c < width; c++) {
+        bias[c] *= unit;
     }
 }
 
-/* Gathers the gradient at the values that were pulled. Returns the sum of losses. */
+/* Adds the gradient of these examples at the values that are there. Returns the sum of losses. */
 static double gather(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
                      struct range range)
 {
     const struct rbt_share *share = &w->share;
+    float *bias = rbt_replica_gradient(&w->bias);
+    rbt_linear_visit(w, range.first, range.end);
+    if (linear->width > 1) {
+        const struct rbt_softmax_run run = {.classes = linear->width,
+                                            .offsets = share->offsets,
+                                            .labels = share->labels,
+                                            .indices = share->indices,
+                                            .values = share->values,
+                                            .begin = range.first,
+                                            .end = range.end,
+                                            .weights = w->weights.values,
+                                            .bias = w->bias.values,
+                                            .rate = (float)linear->gradient_factor,
+                                            .batch = 1,
+                                            .target = rbt_replica_gradient(&w->weights),
+                                            .bias_target = linear->config.has_bias ? bias : NULL,
+                                            .coefficients = w->coefficients};
+        return rbt_choose_kernels()->softmax(&run);
+    }
     struct rbt_gradient_run run = {.loss = (enum rbt_loss)linear->config.loss,
                                    .offsets = share->offsets,
                                    .labels = share->labels,
@@ -178,9 +264,92 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
                                    .factor = (float)linear->gradient_factor,
                                    .gradient = rbt_replica_gradient(&w->weights)};
     const double loss = rbt_choose_kernels()->gradient(&run);
-    complete_gradient(linear, w, run.gradient);
-    rbt_replica_gradient(&w->bias)[0] = run.bias_gradient * (float)w->step_unit;
+    bias[0] += linear->config.has_bias ? run.bias_gradient : 0.0F;
     return loss;
+}
+
+/* The time that examples take, in ns; a row of several numbers costs less than as many rows. */
+static double cost_of(const struct rbt_linear_job *linear, const struct rbt_share *share,
+                      struct range range)
+{
+    const double row = (3.0 + (double)linear->width) / 4.0;
+    const double nonzeros = (double)(share->offsets[range.end] - share->offsets[range.first]);
+    return rbt_linear_costs[RBT_LINEAR_NONZERO].ns * row * nonzeros +
+           rbt_linear_costs[RBT_LINEAR_EXAMPLE].ns * (double)(range.end - range.first);
+}
+
+/* The same for copies of weights that are pulled and pushed. */
+static double cost_of_weights(const struct rbt_linear_job *linear,
+                              const struct rbt_linear_worker *w)
+{
+    const double row = (3.0 + (double)linear->width) / 4.0;
+    return rbt_linear_costs[RBT_LINEAR_WEIGHT].ns * row * (double)w->weights.count;
+}
+
+/* Says which rows the examples have given a gradient. If these are many, that is about all rows. */
+static void touch(struct rbt_linear_worker *w, struct range range)
+{
+    const struct rbt_share *share = &w->share;
+    const uint64_t first = share->offsets[range.first];
+    const uint64_t count = share->offsets[range.end] - first;
+    rbt_set_touch(w->bias.set, 0);
+    if (count < 4 * w->weights.count) {
+        rbt_set_touch_rows(w->weights.set, share->indices + first, (size_t)count);
+        return;
+    }
+    for (size_t row = 0; row < w->weights.count; row++) {
+        rbt_set_touch(w->weights.set, row);
+    }
+}
+
+/* The same as gather(), with rows that come and go on the way. Their features are not scaled, so
+ * that a gradient may go as it is; the penalty's part follows when the clock ends. */
+static rbt_status gather_managed(const struct rbt_linear_job *linear, rbt_worker *worker,
+                                 struct rbt_linear_worker *w, struct range range, double *sum)
+{
+    rbt_status st = RBT_OK;
+    struct range piece = range;
+    size_t touched = range.first; /* the examples before it */
+    const double all = cost_of(linear, &w->share, range);
+    const double pieces = fmax(1.0, all / exchange_ns);
+    const size_t stride = (size_t)((double)(range.end - range.first) / pieces) + 1;
+    for (; st == RBT_OK && piece.first < range.end; piece.first = piece.end) {
+        const size_t left = range.end - piece.first;
+        piece.end = piece.first + (left < stride ? left : stride);
+        *sum += gather(linear, w, piece);
+        rbt_spend(worker, 1e-9 * cost_of(linear, &w->share, piece));
+        if (rbt_exchange_is_due(worker)) {
+            touch(w, (struct range){touched, piece.end});
+            touched = piece.end;
+            st = rbt_exchange(worker);
+        }
+    }
+    touch(w, (struct range){touched, range.end});
+    const bool has_more = linear->l2 > 0.0 || linear->is_named;
+    for (size_t row = 0; has_more && row < w->weights.count; row++) {
+        rbt_set_touch(w->weights.set, row);
+    }
+    return st;
+}
+
+/* Works through the examples of a clock at the values that were pulled. */
+static rbt_status pass(const struct rbt_linear_job *linear, rbt_worker *worker, struct range range,
+                       int64_t epoch, double *loss)
+{
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    rbt_status st = RBT_OK;
+    if (!linear->rules.has_gradients) {
+        *loss += follow(linear, w, range, epoch);
+    } else if (linear->is_managed) {
+        st = gather_managed(linear, worker, w, range, loss);
+        complete_gradient(linear, w);
+    } else {
+        *loss += gather(linear, w, range);
+        complete_gradient(linear, w);
+    }
+    const double examples = linear->is_managed ? 0.0 : cost_of(linear, &w->share, range);
+    rbt_spend(worker, 1e-9 * (examples + cost_of_weights(linear, w)));
+    return st;
 }
 
 rbt_status rbt_linear_work(void *context, rbt_worker *worker,
@@ -204,14 +373,11 @@ rbt_status rbt_linear_work(void *context, rbt_worker *worker,
     const struct rbt_share *share = &w->share;
     const struct range range = {share->count * (size_t)chunk->index / (size_t)chunk->count,
                                 share->count * (size_t)(chunk->index + 1) / (size_t)chunk->count};
-    figures->loss += linear->rules.has_gradients ? gather(linear, w, range)
-                                                 : follow(linear, w, range, chunk->epoch);
+    st = pass(linear, worker, range, chunk->epoch, &figures->loss);
     figures->count += range.end - range.first;
-    const uint64_t nonzeros = share->offsets[range.end] - share->offsets[range.first];
-    rbt_spend(worker,
-              1e-9 * (rbt_linear_costs[RBT_LINEAR_NONZERO].ns * (double)nonzeros +
-                      rbt_linear_costs[RBT_LINEAR_EXAMPLE].ns * (double)(range.end - range.first) +
-                      rbt_linear_costs[RBT_LINEAR_WEIGHT].ns * (double)w->weights.count));
+    if (st != RBT_OK) {
+        return st;
+    }
     return is_traded ? rbt_rebalance_note(&linear->rebalance, worker, &w->hand,
                                           rbt_worker_seconds(worker) - began)
                      : RBT_OK;
@@ -234,8 +400,10 @@ double rbt_linear_penalty(void *context, rbt_worker *worker)
     const struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
     double squares = 0.0;
     double sizes = 0.0;
-    for (size_t j = 0; j < w->weights.count; j++) {
-        const double weight = (double)w->weights.values[j] * (double)w->scales[j];
+    const size_t width = w->weights.width;
+    for (size_t k = 0; k < w->weights.count * width; k++) {
+        const size_t j = width == 1 ? k : k / width;
+        const double weight = (double)w->weights.values[k] * (double)w->scales[j];
         squares += (double)w->shares[j] * weight * weight;
         sizes += (double)w->shares[j] * fabs(weight);
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "algo/linear.h"
+#include "algo/linear_stream.h"
 #include "algo/replica.h"
 #include "algo/training.h"
 #include "base/alloc.h"
@@ -288,6 +289,41 @@ static void several_workers_repeat_under_bsp(void **state)
     assert_true(f->summary.objective < log(2.0));
 }
 
+static void examples_on_disk_give_the_same_model(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    f->config.scale = 0;
+    f->config.cache = "/tmp";
+    for (int with_rule = 0; with_rule < 2; with_rule++) {
+        uint64_t digest = 0;
+        double objective = 0;
+        f->options.rule = with_rule != 0 ? "adagrad" : NULL;
+        f->config.combine = RBT_COMBINE_AUTO;
+        for (int32_t storage = RBT_STORAGE_MEMORY; storage <= RBT_STORAGE_BOTH; storage++) {
+            f->config.storage = storage;
+            assert_ok(train(f));
+            assert_true(storage == RBT_STORAGE_MEMORY || digest == f->summary.digest);
+            assert_true(storage == RBT_STORAGE_MEMORY || objective == f->summary.objective);
+            digest = f->summary.digest;
+            objective = f->summary.objective;
+        }
+    }
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
+static void a_limit_that_cannot_be_kept_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->config.memory_limit = 1; /* the command line asks for more */
+    assert_fails(train(f), RBT_E_INVALID, "the memory limit of 1 B is too small");
+    f->config.storage = RBT_STORAGE_MEMORY;
+    assert_fails(train(f), RBT_E_INVALID, "cannot be kept with \"--storage memory\"");
+    f->config.storage = RBT_STORAGE_DISK;
+    f->options.is_exact = true;
+    assert_fails(train(f), RBT_E_INVALID, "\"--exact\" needs all examples in memory");
+}
+
 static void divergence_is_an_error_with_a_hint(void **state)
 {
     struct fixture *f = *state;
@@ -316,13 +352,6 @@ static void interruption_and_target_stop_early(void **state)
     assert_true(f->summary.clocks < 1000 * CLOCKS_PER_EPOCH);
 }
 
-static void other_solvers_are_refused(void **state)
-{
-    struct fixture *f = *state;
-    f->config.solver = 1;
-    assert_fails(train(f), RBT_E_INVALID, "solver \"dbpg\" is not available yet");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,9 +359,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(gradients_of_one_worker_equal_a_serial_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
+        cmocka_unit_test_setup_teardown(examples_on_disk_give_the_same_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_kept_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),
         cmocka_unit_test_setup_teardown(interruption_and_target_stop_early, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_solvers_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,42 @@ double rbt_metrics_accuracy(const float *margins, const float *labels, size_t n)
     return (double)right / (double)n;
 }
 
+/* The first class with the largest margin. */
+static size_t likeliest(const float *margins, size_t classes)
+{
+    size_t best = 0;
+    for (size_t c = 1; c < classes; c++) {
+        best = margins[c] > margins[best] ? c : best;
+    }
+    return best;
+}
+
+double rbt_metrics_class_logloss(const float *margins, const float *labels, size_t n,
+                                 size_t classes)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const float *m = margins + i * classes;
+        const double largest = (double)m[likeliest(m, classes)];
+        double parts = 0.0;
+        for (size_t c = 0; c < classes; c++) {
+            parts += exp((double)m[c] - largest);
+        }
+        sum += log(parts) + largest - (double)m[(size_t)labels[i]];
+    }
+    return sum / (double)n;
+}
+
+double rbt_metrics_class_accuracy(const float *margins, const float *labels, size_t n,
+                                  size_t classes)
+{
+    size_t right = 0;
+    for (size_t i = 0; i < n; i++) {
+        right += likeliest(margins + i * classes, classes) == (size_t)labels[i];
+    }
+    return (double)right / (double)n;
+}
+
 double rbt_metrics_rmse(const float *predictions, const float *labels, size_t n)
 {
     double sum = 0.0;

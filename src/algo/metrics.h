@@ -21,6 +21,15 @@ double rbt_metrics_hinge(const float *margins, const float *labels, size_t n);
 double rbt_metrics_accuracy(const float *margins, const float *labels, size_t n);
 double rbt_metrics_rmse(const float *predictions, const float *labels, size_t n);
 
+/* The same for several classes: margins are (n, classes), labels 0 .. classes-1. A tie is for the
+ * first class.
+ *     logloss    log(sum_c exp(m_c)) - m_y
+ *     accuracy   1 if m_y is the largest */
+double rbt_metrics_class_logloss(const float *margins, const float *labels, size_t n,
+                                 size_t classes);
+double rbt_metrics_class_accuracy(const float *margins, const float *labels, size_t n,
+                                  size_t classes);
+
 /* Area under the ROC curve: the chance that a random positive example has a larger margin than a
  * random negative one, ties counting one half. Exact, by sorting. 0.5 if there is only one class.
  * Fails with RBT_E_NOMEM. */

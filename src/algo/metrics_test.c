@@ -53,10 +53,24 @@ static void auc_counts_pairs(void **state)
     assert_true(auc == 0.5);
 }
 
+static void figures_of_classes_match_those_by_hand(void **state)
+{
+    (void)state;
+    const float margins[] = {0, 0, 0, 1, 0, 0, 0, 0, 1000};
+    const float labels[] = {1, 0, 1};
+    const double second = log(exp(1.0) + 2.0) - 1.0;
+    assert_true(fabs(rbt_metrics_class_logloss(margins, labels, 3, 3) -
+                     (log(3.0) + second + 1000.0) / 3.0) < 1e-12);
+    assert_true(rbt_metrics_class_accuracy(margins, labels, 3, 3) == 1.0 / 3.0); /* a tie is lost */
+    const float first[] = {0, 0, 2};
+    assert_true(rbt_metrics_class_accuracy(margins, first, 3, 3) == 1.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_match_those_by_hand),
+        cmocka_unit_test(figures_of_classes_match_those_by_hand),
         cmocka_unit_test(auc_counts_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

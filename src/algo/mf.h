@@ -15,7 +15,7 @@ struct rbt_mf_config {
     double decay;
     bool has_bias;
     bool is_nonnegative; /* then there are no biases */
-    int32_t combine; /* enum rbt_combine */
+    int32_t combine;     /* enum rbt_combine */
 };
 
 #endif

@@ -50,7 +50,6 @@ void rbt_replica_close(struct rbt_replica *replica)
 rbt_status rbt_replica_tune(struct rbt_replica *replica, const float *shares, const float *scales)
 {
     if (scales != NULL && replica->scales == NULL) {
-        RBT_ASSERT(replica->width == 1);
         replica->scales = rbt_calloc(replica->count, sizeof *replica->scales);
         replica->inverses = rbt_calloc(replica->count, sizeof *replica->inverses);
         if (replica->scales == NULL || replica->inverses == NULL) {
@@ -76,9 +75,13 @@ rbt_status rbt_replica_pull(struct rbt_replica *replica)
         return st;
     }
     replica->values = rbt_set_values(replica->set);
-    if (replica->inverses != NULL) {
+    if (replica->inverses != NULL && replica->width == 1) {
         for (size_t i = 0; i < replica->count; i++) {
             replica->values[i] *= replica->inverses[i];
+        }
+    } else if (replica->inverses != NULL) {
+        for (size_t i = 0; i < replica->count * replica->width; i++) {
+            replica->values[i] *= replica->inverses[i / replica->width];
         }
     }
     memcpy(replica->before, replica->values,

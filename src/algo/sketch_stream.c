@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"
@@ -54,40 +55,26 @@ static rbt_status no_memory(void)
     return rbt_fail(RBT_E_NOMEM, "no memory for a stream of keys");
 }
 
-static bool is_end(const char *p)
+/* What follows a key in its line: nothing, or a count. */
+static rbt_status read_count(const char *p, const char *end, uint64_t *count)
 {
-    return *p == '\n' || *p == '\0' || (*p == '\r' && (p[1] == '\n' || p[1] == '\0'));
-}
-
-static const char *skip_blanks(const char *p)
-{
-    while (*p == ' ' || *p == '\t') { /* ends: the text does with a zero */
-        p++;
-    }
-    return p;
-}
-
-/* The count behind a key, at `*p`, which moves behind it; 1 if there is none. */
-static rbt_status read_count(const char **p, const char *end, uint64_t *count)
-{
-    *count = 1;
-    const char *at = skip_blanks(*p);
-    if (at >= end || is_end(at)) {
-        *p = at;
+    const char *at = rbt_lines_skip(p, end);
+    if (at == end) {
         return RBT_OK;
     }
-    const char *next = rbt_number_u64(at, count);
-    const char *rest = next == NULL ? NULL : skip_blanks(next);
-    if (rest == NULL || !(rest >= end || is_end(rest))) {
-        const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        const struct rbt_word word = rbt_lines_word(at, line_end == NULL ? end : line_end, "\t\r");
-        return rbt_fail(RBT_E_DATA,
-                        rest == NULL ? "the count \"%s\" is not a whole number below 2^64"
-                                     : "something follows the count \"%s\"",
-                        word.text);
+    if (at == p) {
+        return rbt_fail(RBT_E_DATA, "this is not text"); /* a control character ended the key */
     }
-    *p = rest;
-    return RBT_OK;
+    const char *next = rbt_number_u64(at, count);
+    if (next != NULL && rbt_lines_skip(next, end) == end) {
+        return RBT_OK;
+    }
+    const bool is_number = next != NULL && (*next == ' ' || *next == '\t');
+    const struct rbt_word word = rbt_lines_word(at, end, "\t");
+    return rbt_fail(RBT_E_DATA,
+                    is_number ? "something follows the count \"%s\""
+                              : "the count \"%s\" is not a whole number below 2^64",
+                    word.text);
 }
 
 static rbt_status take(struct sink *sink, uint64_t hash, uint64_t count)
@@ -110,32 +97,27 @@ static rbt_status take(struct sink *sink, uint64_t hash, uint64_t count)
     return RBT_OK;
 }
 
-/* One line at `*p`, which moves behind it. */
+/* One line at `*p`, which moves behind it. Scanning stops at the latest where the chunk does: there
+ * is a line's end, or the zero behind the text. */
 static rbt_status parse_line(struct sink *sink, const char **p, const char *end)
 {
-    const char *key = skip_blanks(*p);
+    const char *key = rbt_lines_skip(*p, end);
     const char *at = key;
-    while ((unsigned char)*at > ' ') { /* ends: the text does with a zero */
+    while ((unsigned char)*at > ' ') {
         at++;
     }
     const size_t size = (size_t)(at - key);
     uint64_t count = 1;
     rbt_status st = RBT_OK;
     if (at < end && *at != '\n') {
-        if (*at != ' ' && *at != '\t' && !is_end(at)) {
-            return rbt_fail(RBT_E_DATA, "this is not text");
-        }
-        if (*at == '\0') {
-            return rbt_fail(RBT_E_DATA, "this is not text");
-        }
-        st = read_count(&at, end, &count);
-        at += st == RBT_OK && at < end && *at == '\r' ? 1 : 0;
+        const char *found = memchr(at, '\n', (size_t)(end - at));
+        const char *line_end = found == NULL ? end : found;
+        const bool has_return = line_end > at && line_end[-1] == '\r'; /* of Windows */
+        st = read_count(at, line_end - (has_return ? 1 : 0), &count);
+        at = line_end;
     }
     *p = at < end ? at + 1 : end;
-    if (st == RBT_OK && size > 0) {
-        st = take(sink, rbt_hash_bytes(key, size, 0), count);
-    }
-    return st;
+    return st != RBT_OK || size == 0 ? st : take(sink, rbt_hash_bytes(key, size, 0), count);
 }
 
 static rbt_status parse_chunk(void *argument, uint32_t index)
@@ -151,6 +133,7 @@ static rbt_status parse_chunk(void *argument, uint32_t index)
                        : st;
         }
     }
+    RBT_ASSERT(number == chunk->first_line + chunk->line_count); /* there was room for as many */
     return RBT_OK;
 }
 

@@ -104,6 +104,15 @@ static void cells_are_those_of_the_formula(void **state)
         }
     }
     assert_memory_equal(cells, expected, sizeof expected);
+    for (size_t i = 0; i < stream.count; i++) {
+        int64_t least = INT64_MAX;
+        for (size_t r = 0; r < DEPTH; r++) {
+            const uint32_t upper = (uint32_t)((stream.hashes[i] * shape.multipliers[r]) >> 32);
+            const int64_t cell = expected[r][(size_t)((double)upper / 0x1p32 * WIDTH)];
+            least = cell < least ? cell : least;
+        }
+        assert_true(rbt_sketch_model_estimate(&shape, cells, stream.hashes[i]) == (uint64_t)least);
+    }
     rbt_free(cells);
     rbt_sketch_stream_free(&stream);
 }
@@ -222,6 +231,8 @@ static void wrong_lines_are_named(void **state)
         {"a\x01"
          "b\n",
          "line 1: this is not text"},
+        {"a\rb\n", "line 1: this is not text"},
+        {"a\nb 3x\n", "line 2: the count \"3x\" is not a whole number"},
         {"a 281474976710656\n", "line 1: the counts add up to 2^48 or more"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -7,6 +7,7 @@
  * Threads: any; the counters are relaxed atomics, because nobody orders anything by them. */
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 enum {
     HEADER_SIZE = 64,
+    SMALL_PAGE = 4096,
     HUGE_PAGE = 2 * 1024 * 1024, /* blocks of this size and more are mapped on their own */
 };
 
@@ -68,9 +70,15 @@ static void *map_block(size_t size)
     }
     char *block =
         mapping + HUGE_PAGE - (uintptr_t)mapping % HUGE_PAGE; /* a page or more before it */
-    (void)madvise(mapping, mapped_size, MADV_HUGEPAGE); /* a wish; without it we are only slower */
-    *header_of(block) =
-        (struct header){.size = size, .mapped_size = mapped_size, .mapping = mapping};
+    /* Only a page for the header: a mapping that begins on a huge page would spend one on it. */
+    const size_t front = (size_t)(block - mapping) - SMALL_PAGE;
+    if (front > 0) {
+        (void)munmap(mapping, front); /* nothing is there yet */
+    }
+    const size_t rest = mapped_size - front;
+    mapping += front;
+    (void)madvise(mapping, rest, MADV_HUGEPAGE); /* a wish; without it we are only slower */
+    *header_of(block) = (struct header){.size = size, .mapped_size = rest, .mapping = mapping};
     return block;
 }
 
@@ -225,4 +233,9 @@ size_t rbt_alloc_live_bytes(void)
 uint64_t rbt_alloc_calls(void)
 {
     return atomic_load_explicit(&calls, memory_order_relaxed);
+}
+
+void rbt_alloc_trim(void)
+{
+    (void)malloc_trim(0); /* whether there was anything does not matter */
 }

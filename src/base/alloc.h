@@ -25,6 +25,10 @@ void *rbt_realloc(void *block, size_t count, size_t size);
 /* Accepts NULL. */
 void rbt_free(void *block);
 
+/* Gives memory that was freed back to the system, as far as the C library has kept it. Takes some
+ * time: for the end of a phase that used much. */
+void rbt_alloc_trim(void);
+
 /* A copy of a string, or NULL. */
 char *rbt_strdup(const char *text);
 

@@ -14,6 +14,11 @@ static const struct rbt_option predict_options[] = {
      .unit = "FILE",
      .help = "Write the values there instead of standard output.",
      .offset = offsetof(struct rbt_apply, out)},
+    {.name = "probabilities",
+     .type = RBT_OPTION_FLAG,
+     .help = "With a model of several classes: their probabilities instead of the likeliest class, "
+             "in the order of the labels.",
+     .offset = offsetof(struct rbt_apply, options.has_probabilities)},
 };
 
 static void print_help(struct rbt_apply *apply, const struct rbt_option_table *own)
@@ -50,7 +55,7 @@ static rbt_status predict(struct rbt_apply *apply)
 int rbt_cmd_predict(int argc, char *const *argv)
 {
     struct rbt_apply apply = {0};
-    const struct rbt_option_table own = {predict_options, 1, &apply};
+    const struct rbt_option_table own = {predict_options, 2, &apply};
     rbt_status st = rbt_apply_parse(&apply, "rubato predict", &own, argc, argv);
     if (st == RBT_OK && apply.arguments.wants_help) {
         print_help(&apply, &own);

@@ -5,15 +5,24 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/text.h"
 
+/* From /proc: what getrusage() tells includes the program that started this one. */
 double rbt_summary_peak_rss_mb(void)
 {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 / 1e6 : 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[128];
+    unsigned long long kilobytes = 0;
+    while (file != NULL && kilobytes == 0 && fgets(line, sizeof line, file) != NULL) {
+        (void)sscanf(line, "VmHWM: %llu kB", &kilobytes); /* other lines leave it 0 */
+    }
+    if (file != NULL) {
+        (void)fclose(file); /* it was only read */
+    }
+    return (double)kilobytes * 1024 / 1e6;
 }
 
 void rbt_summary_metrics(struct rbt_json *json, const char *name, const struct rbt_metrics *metrics)
@@ -181,6 +190,9 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_text(json, "rule", train->rule[0] != '\0' ? train->rule : "add");
     rbt_json_text(json, "filter", train->filter[0] != '\0' ? train->filter : "none");
     rbt_summary_filters(json, stats);
+    if (train->inactive > 0) {
+        rbt_json_real(json, "inactive", train->inactive);
+    }
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);
     rbt_json_count(json, "rule_bytes_max", stats->rule_bytes_max);

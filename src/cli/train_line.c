@@ -7,9 +7,11 @@
 
 #include "algo/algo.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "cli/filter_line.h"
 #include "cli/names.h"
+#include "cli/priority_line.h"
 #include "cli/rule_line.h"
 #include "comm/priority.h"
 
@@ -108,11 +110,9 @@ static const struct rbt_option train_options[] = {
      .offset = AT(options.bandwidth)},
     {.name = "priority",
      .type = RBT_OPTION_TEXT,
-     .value = "relative",
      .unit = "NAME",
-     .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative, or "
-             "a shared object of your own (examples/priority.c). sweep sends and fetches all rows, "
-             "changed or not, round and round.",
+     .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative (by "
+             "default), sweep, or ./yours.so; \"--priority help\" explains them.",
      .offset = AT(options.priority)},
     {.name = "filter",
      .type = RBT_OPTION_TEXT,
@@ -184,8 +184,8 @@ struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
 void rbt_train_line_help(const struct rbt_train_line *line)
 {
     const struct rbt_algo *algo = line->request.algo;
-    if (line->wants_rules || line->wants_filters) {
-        (line->wants_rules ? rbt_rule_line_help : rbt_filter_line_help)(stdout);
+    if (line->explain != NULL) {
+        line->explain(stdout);
         return;
     }
     printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n\nOptions of %s:\n\n",
@@ -232,11 +232,47 @@ static rbt_status resolve(struct rbt_train_line *line)
         st = rbt_filter_resolve(options->filter, line->filter);
         options->filter = line->filter;
     }
+    if (st == RBT_OK && options->priority != NULL && options->bandwidth == 0) {
+        st = rbt_fail(RBT_E_INVALID, "\"--priority\" needs \"--bandwidth\": without it no row goes "
+                                     "before another");
+        return rbt_fail_hint(st, "See \"rubato train mf --priority help\".");
+    }
     if (st == RBT_OK) {
-        st = rbt_priority_resolve(options->priority, line->priority);
+        st = rbt_priority_resolve(options->priority == NULL ? "relative" : options->priority,
+                                  line->priority);
         options->priority = line->priority;
     }
     return st;
+}
+
+static bool is_help(const char *text)
+{
+    return text != NULL && strcmp(text, "help") == 0;
+}
+
+/* The algorithm's options with the defaults that it has instead of others. */
+static rbt_status take_options(const struct rbt_algo *algo, struct rbt_train_line *line)
+{
+    line->config = rbt_calloc(1, algo->config_size);
+    line->options = rbt_calloc(algo->option_count, sizeof *line->options);
+    if (line->config == NULL || line->options == NULL) {
+        rbt_train_line_free(line);
+        return rbt_fail(RBT_E_NOMEM, "could not allocate the configuration");
+    }
+    const struct rbt_algo_default *own = algo->defaults;
+    for (size_t i = 0; i < algo->option_count; i++) {
+        line->options[i] = algo->options[i];
+    }
+    for (; own != NULL && own->name != NULL; own++) {
+        size_t i = 0;
+        while (i < algo->option_count && strcmp(algo->options[i].name, own->name) != 0) {
+            i++;
+        }
+        RBT_ASSERT(i < algo->option_count); /* there is such an option */
+        line->options[i].value = own->value;
+    }
+    line->tables[0] = (struct rbt_option_table){line->options, algo->option_count, line->config};
+    return RBT_OK;
 }
 
 rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_line *line)
@@ -251,27 +287,29 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     if (algo == NULL) {
         return RBT_E_INVALID;
     }
-    line->config = rbt_calloc(1, algo->config_size);
-    if (line->config == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate the configuration");
+    rbt_status st = take_options(algo, line);
+    if (st != RBT_OK) {
+        return st;
     }
-    line->tables[0] = (struct rbt_option_table){algo->options, algo->option_count, line->config};
     line->tables[1] = rbt_train_line_common(&line->request);
     char name[64];
     snprintf(name, sizeof name, "rubato train %s", algo->name);
     const struct rbt_option_command command = {
         .name = name, .tables = line->tables, .table_count = RBT_TRAIN_LINE_TABLES};
     struct rbt_option_arguments arguments;
-    rbt_status st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
+    st = rbt_option_parse(&command, argc - 1, argv + 1, &arguments);
     if (st != RBT_OK) {
         rbt_train_line_free(line);
         return st;
     }
-    line->wants_rules = !arguments.wants_help && line->request.options.rule != NULL &&
-                        strcmp(line->request.options.rule, "help") == 0;
-    line->wants_filters = !arguments.wants_help && line->request.options.filter != NULL &&
-                          strcmp(line->request.options.filter, "help") == 0;
-    line->wants_help = arguments.wants_help || line->wants_rules || line->wants_filters;
+    const struct rbt_train_options *options = &line->request.options;
+    if (!arguments.wants_help) {
+        line->explain = is_help(options->rule)       ? rbt_rule_line_help
+                        : is_help(options->filter)   ? rbt_filter_line_help
+                        : is_help(options->priority) ? rbt_priority_line_help
+                                                     : NULL;
+    }
+    line->wants_help = arguments.wants_help || line->explain != NULL;
     st = line->wants_help ? RBT_OK : resolve(line);
     if (st != RBT_OK) {
         rbt_train_line_free(line);
@@ -292,6 +330,8 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
 
 void rbt_train_line_free(struct rbt_train_line *line)
 {
+    rbt_free(line->options);
     rbt_free(line->config);
+    line->options = NULL;
     line->config = NULL;
 }

@@ -9,6 +9,9 @@
 #ifndef RUBATO_CLI_TRAIN_LINE_H
 #define RUBATO_CLI_TRAIN_LINE_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
 #include <rubato/export.h>
 #include <rubato/status.h>
 
@@ -23,11 +26,11 @@ enum { RBT_TRAIN_LINE_TABLES = 2 };
 /* Points into itself: it must stay where it was parsed. */
 struct rbt_train_line {
     struct rbt_train_request request;
-    void *config;                                          /* owned; the algorithm's options */
+    void *config;               /* owned; the algorithm's options */
+    struct rbt_option *options; /* owned; what there is, with the defaults of the algorithm */
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
-    bool wants_rules;                   /* the help is to be about rules: --rule help */
-    bool wants_filters;                 /* the same: --filter help */
+    void (*explain)(FILE *out); /* what the help is to be about: --rule help; NULL: the algorithm */
     char rule[RBT_RULE_TEXT_MAX];       /* with an absolute path */
     char filter[RBT_FILTER_TEXT_MAX];   /* the same */
     char priority[RBT_PLUGIN_PATH_MAX]; /* the same */

@@ -19,6 +19,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
+enum { SPARE_LOOKS = 16 };
+
 static void free_update(struct rbt_update *update)
 {
     rbt_keylist_unref(update->keys);
@@ -45,11 +47,14 @@ void rbt_buffer_deinit(struct rbt_buffer *buffer)
     *buffer = (struct rbt_buffer){0};
 }
 
-/* Takes the first spare update whose values have the room, else the first one, else NULL. */
+/* Takes the first spare update whose values have the room, of the first few, else the first one,
+ * else NULL. */
 static struct rbt_update *take_spare(struct rbt_buffer *buffer, size_t bytes)
 {
     struct rbt_update **at = &buffer->spare;
-    for (struct rbt_update **i = &buffer->spare; *i != NULL; i = &(*i)->next) {
+    int looks = 0;
+    for (struct rbt_update **i = &buffer->spare; *i != NULL && looks < SPARE_LOOKS;
+         i = &(*i)->next, looks++) {
         if ((*i)->values_max >= bytes) {
             at = i;
             break;

@@ -46,7 +46,7 @@ struct rbt_buffer {
     struct rbt_update *unsent; /* the first that has not been sent, or NULL; the rest follow it */
     struct rbt_update *spare;  /* to be used again */
     size_t unsent_count;
-    uint64_t dropped; /* highest sequence that was dropped because it is visible */
+    uint64_t dropped; /* highest sequence that was dropped because it is visible, or never shown */
 };
 
 /* Where rows are to be completed: dense rows of a key list, or one sparse row. */

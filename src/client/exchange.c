@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sort_u64.h"
 #include "client/filtering.h"
 #include "client/flush.h"
 #include "client/set.h"
@@ -23,197 +24,64 @@ enum {
     ANSWER_BYTES = 72, /* of its answer besides the rows */
     SHARE_MIN = 1024,  /* bytes for each shard that make it worth to send to all of them */
     ANSWER_MIN = 128,  /* bytes that a request should bring */
+    LOOKS_MAX = 64,    /* times that one may ask whether rows may travel before the clock is read */
 };
 
-static const rbt_time look_pause = 1000 * 1000; /* ns: at the latest, look again after this */
-static const rbt_time ask_pause = 100 * 1000;   /* ns: a request costs a few microseconds */
-
-/* --- Managing a set -------------------------------------------------------------------------- */
-
-static void *room_for(size_t count, size_t size, bool *has_failed)
-{
-    void *room = rbt_calloc(count, size);
-    *has_failed = *has_failed || room == NULL;
-    return room;
-}
-
-static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
-{
-    const rbt_table *table = set->portion->table;
-    const size_t rows = set->keys->count;
-    const size_t row_bytes = table->row_size + KEY_BYTES;
-    const size_t room = set->worker->out.options.message_max / row_bytes + 1;
-    bool has_failed = false;
-    m->set = set;
-    m->room_max = (uint32_t)(room < rows ? room : rows);
-    m->is_touched = room_for(rows, sizeof *m->is_touched, &has_failed);
-    m->touched = room_for(rows + 1, sizeof *m->touched, &has_failed);
-    m->chosen = room_for(rows, sizeof *m->chosen, &has_failed);
-    m->keys = room_for(rows, sizeof *m->keys, &has_failed);
-    m->stamps = room_for(rows, sizeof *m->stamps, &has_failed);
-    m->fresh = room_for(rows, sizeof *m->fresh, &has_failed);
-    m->tagged = room_for(rows, sizeof *m->tagged, &has_failed);
-    m->sends = room_for(rows, sizeof *m->sends, &has_failed);
-    m->receipts = room_for(rows, sizeof *m->receipts, &has_failed);
-    m->kept = room_for(rows, table->row_size, &has_failed);
-    m->aside = room_for(rows, sizeof *m->aside, &has_failed);
-    m->early_keys = room_for(m->room_max, sizeof *m->early_keys, &has_failed);
-    m->early_values = room_for(m->room_max, table->row_size, &has_failed);
-    if (has_failed) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate what sends %zu rows early", rows);
-    }
-    for (size_t i = 0; i < rows; i++) {
-        m->stamps[i] = RBT_STAMP_NONE;
-        m->aside[i] = RBT_STAMP_NONE;
-    }
-    m->row_count = rows; /* from here on there are stamps to let go of */
-    return rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription, &m->queue);
-}
-
-rbt_status rbt_set_manage(rbt_set *set)
-{
-    rbt_worker *worker = set->worker;
-    if (!set->portion->table->is_managed || set->is_in_place || set->managed != NULL) {
-        return RBT_OK;
-    }
-    struct rbt_managed *managed = rbt_calloc(1, sizeof *managed);
-    if (managed == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate what sends rows early");
-    }
-    const rbt_status st = make_managed(set, managed);
-    if (st != RBT_OK) {
-        rbt_managed_free(managed);
-        return st;
-    }
-    managed->next = worker->managed;
-    worker->managed = managed;
-    set->managed = managed;
-    return RBT_OK;
-}
+static const rbt_time look_pause = 1000 * 1000;  /* ns: at the latest, look again after this */
+static const rbt_time answer_pause = 100 * 1000; /* ns: the same if an answer is to come */
+static const rbt_time ask_pause = 100 * 1000;    /* ns: a request costs a few microseconds */
 
 static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
 {
     return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
 }
 
-/* Rows do not hold stamps of their own any more. */
-static void let_go(struct rbt_managed *m)
+/* Whether the row has changes that have not become an update. */
+static bool is_changed(const struct rbt_managed *m, uint32_t row)
 {
-    struct rbt_stamps *stamps = m->set->portion->stamps;
-    for (size_t i = 0; i < m->fresh_count; i++) {
-        const uint32_t row = m->fresh[i];
-        rbt_stamps_replace(stamps, shard_of(m, row), &m->stamps[row], RBT_STAMP_NONE);
-    }
-    for (uint32_t row = 0; stamps != NULL && row < m->row_count; row++) {
-        rbt_stamps_replace(stamps, shard_of(m, row), &m->aside[row], RBT_STAMP_NONE);
-    }
-    m->fresh_count = 0;
-}
-
-size_t rbt_times_bin(uint32_t times)
-{
-    if (times < 16) {
-        return times;
-    }
-    uint32_t octave = 4;
-    while (octave < 31 && times >> (octave + 1) != 0) {
-        octave++;
-    }
-    const size_t bin = 16 + (size_t)(octave - 4) * 4 + ((times >> (octave - 2)) & 3);
-    return bin < RBT_TIMES_COUNTS ? bin : RBT_TIMES_COUNTS - 1;
-}
-
-static void tell_times(const struct rbt_managed *m)
-{
-    struct rbt_worker_stats *stats = m->set->worker->stats;
-    for (size_t i = 0; m->receipts != NULL && i < m->row_count; i++) {
-        rbt_client_count(&stats->row_sends[rbt_times_bin(m->sends[i])], 1);
-        rbt_client_count(&stats->row_receipts[rbt_times_bin(m->receipts[i])], 1);
-    }
-}
-
-void rbt_managed_free(struct rbt_managed *managed)
-{
-    if (managed == NULL) {
-        return;
-    }
-    if (managed->queue != NULL) { /* else it was never in use */
-        tell_times(managed);
-    }
-    struct rbt_managed **at = &managed->set->worker->managed;
-    while (*at != NULL && *at != managed) {
-        at = &(*at)->next;
-    }
-    if (*at != NULL) {
-        *at = managed->next;
-    }
-    managed->set->worker->turn = NULL;
-    let_go(managed);
-    rbt_queue_destroy(managed->queue);
-    rbt_free(managed->is_touched);
-    rbt_free(managed->touched);
-    rbt_free(managed->chosen);
-    rbt_free(managed->keys);
-    rbt_free(managed->stamps);
-    rbt_free(managed->fresh);
-    rbt_free(managed->tagged);
-    rbt_free(managed->sends);
-    rbt_free(managed->receipts);
-    rbt_free(managed->kept);
-    rbt_free(managed->aside);
-    rbt_free(managed->early_keys);
-    rbt_free(managed->early_values);
-    rbt_free(managed);
-}
-
-void rbt_set_touch(rbt_set *set, size_t row)
-{
-    struct rbt_managed *managed = set->managed;
-    if (managed != NULL && !managed->is_touched[row]) {
-        RBT_DEBUG_ASSERT(row < managed->row_count);
-        managed->is_touched[row] = true;
-        managed->touched[managed->touched_count++] = (uint32_t)row;
-    }
-}
-
-void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count)
-{
-    struct rbt_managed *managed = set->managed;
-    if (managed == NULL) {
-        return;
-    }
-    bool *is_touched = managed->is_touched;
-    uint32_t *next = managed->touched + managed->touched_count;
-    for (size_t i = 0; i < count; i++) {
-        RBT_DEBUG_ASSERT(rows[i] < managed->row_count);
-        *next = rows[i]; /* without a branch that nobody can foresee */
-        next += !is_touched[rows[i]];
-        is_touched[rows[i]] = true;
-    }
-    managed->touched_count = (size_t)(next - managed->touched);
+    return rbt_touched_has(&m->touched, row) || rbt_queue_is_marked(m->queue, row);
 }
 
 /* --- Sending --------------------------------------------------------------------------------- */
 
-/* Looks at the priorities of the rows that were touched. */
-static void queue_touched(struct rbt_managed *m)
+/* Into the cache: the beginning, the rest follows by itself. */
+static void fetch_row(const float *row, uint32_t width)
 {
+    enum { LINE = 16, LINES = 8 };
+    for (uint32_t i = 0; i < width && i < LINE * LINES; i += LINE) {
+        __builtin_prefetch(row + i);
+    }
+}
+
+/* Looks at the priorities of rows that were touched, for `room` that may go. If all of them may, it
+ * does not matter which of them matter. */
+static void queue_touched(struct rbt_managed *m, size_t room)
+{
+    const size_t limit = rbt_touched_looks(room);
+    const bool is_enough = rbt_touched_count(&m->touched) + rbt_queue_count(m->queue) <= room;
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
     const uint32_t width = table->options.width;
     const float *deltas = (const float *)set->deltas;
     const float *values = (const float *)(set->base != NULL ? set->base : set->values);
-    for (size_t i = 0; i < m->touched_count; i++) {
-        const uint32_t row = m->touched[i];
+    for (size_t i = 0; room > 0 && i < limit; i++) {
+        const uint32_t row = rbt_touched_take(&m->touched);
+        if (row == RBT_TOUCHED_NONE) {
+            break;
+        }
+        if (!is_enough) {
+            const size_t next = (size_t)rbt_touched_peek(&m->touched, 1, row) * width;
+            fetch_row(deltas + next, width);
+            fetch_row(values + next, width);
+        }
         const struct rbt_priority_row subject = {.key = set->keys->keys[row],
                                                  .width = width,
                                                  .change = deltas + (size_t)row * width,
                                                  .value = values + (size_t)row * width};
-        const float score = table->priority.score == NULL ? 0 : table->priority.score(&subject);
+        const bool has_score = table->priority.score != NULL && !is_enough;
+        const float score = has_score ? table->priority.score(&subject) : 0;
         rbt_queue_mark(m->queue, row, score);
-        m->is_touched[row] = false;
     }
-    m->touched_count = 0;
 }
 
 /* The stamp that an update of the row names. */
@@ -359,7 +227,7 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
     return RBT_OK;
 }
 
-/* Takes rows from the queue, no more than `limit`. */
+/* Takes rows from the queue, no more than `limit`, and puts them in order. */
 static size_t choose(struct rbt_managed *m, size_t limit)
 {
     const bool is_sweep = m->set->portion->table->priority.is_sweep;
@@ -369,7 +237,12 @@ static size_t choose(struct rbt_managed *m, size_t limit)
         if (row == RBT_QUEUE_NONE) {
             break;
         }
-        m->chosen[count++] = row;
+        rbt_touched_leave(&m->touched, row);
+        m->keys[count++] = row;
+    }
+    rbt_sort_u64(m->keys, count);
+    for (size_t i = 0; i < count; i++) {
+        m->chosen[i] = (uint32_t)m->keys[i];
     }
     return count;
 }
@@ -379,13 +252,12 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
 {
     size_t count = 0;
     for (uint32_t row = 0; row < managed->row_count; row++) {
-        if (managed->is_touched[row] || rbt_queue_is_marked(managed->queue, row)) {
+        if (is_changed(managed, row)) {
             rbt_queue_unmark(managed->queue, row);
-            managed->is_touched[row] = false;
             managed->chosen[count++] = row;
         }
     }
-    managed->touched_count = 0;
+    rbt_touched_clear(&managed->touched);
     return emit(managed, count);
 }
 
@@ -393,8 +265,9 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
 static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
 {
     const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
-    queue_touched(m);
-    const size_t count = choose(m, bytes / row_bytes);
+    const size_t limit = bytes / row_bytes;
+    queue_touched(m, limit);
+    const size_t count = choose(m, limit);
     const rbt_status st = count == 0 ? RBT_OK : emit(m, count);
     for (size_t i = 0; st == RBT_OK && i < count; i++) {
         m->sends[m->chosen[i]]++;
@@ -438,8 +311,9 @@ static size_t worth_sending(const rbt_worker *worker)
 static size_t waiting_bytes(const struct rbt_managed *m)
 {
     const rbt_table *table = m->set->portion->table;
-    const size_t rows =
-        table->priority.is_sweep ? m->row_count : rbt_queue_count(m->queue) + m->touched_count;
+    const size_t rows = table->priority.is_sweep
+                            ? m->row_count
+                            : rbt_queue_count(m->queue) + rbt_touched_count(&m->touched);
     return rows * (table->row_size + KEY_BYTES);
 }
 
@@ -545,8 +419,9 @@ static rbt_status take(struct rbt_managed *m, bool *is_there)
 static bool is_old(const struct rbt_managed *m)
 {
     const rbt_set *set = m->set;
-    if (m->applied < set->portion->buffer.dropped) {
-        return true;
+    if (set->portion->table->options.overlay != RBT_OVERLAY_NONE &&
+        m->applied < set->portion->buffer.dropped) {
+        return true; /* own updates would vanish */
     }
     if (set->portion->stamps == NULL) {
         return m->is_overtaken;
@@ -585,8 +460,7 @@ static rbt_status integrate(struct rbt_managed *m)
         m->receipts[row]++;
         memcpy(m->kept + row * portion->table->row_size,
                m->early_values + i * portion->table->row_size, portion->table->row_size);
-        const bool is_changed = m->is_touched[row] || rbt_queue_is_marked(m->queue, (uint32_t)row);
-        if (portion->stamps != NULL && is_changed) {
+        if (portion->stamps != NULL && is_changed(m, (uint32_t)row)) {
             rbt_stamps_replace(portion->stamps, shard, &m->aside[row], m->answer_stamp);
             continue;
         }
@@ -742,13 +616,13 @@ static rbt_status exchange(rbt_worker *worker, rbt_time now)
     return st;
 }
 
-/* When there may be something to do: at once if rows have been asked for, else when the budget has
+/* When there may be something to do: soon if rows have been asked for, else when the budget has
  * room again. */
 static rbt_time next_time(const rbt_worker *worker, rbt_time now)
 {
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
         if (m->is_asked && !m->set->is_asked) {
-            return now;
+            return worker->job->driver->ops->ask_early == NULL ? now : now + answer_pause;
         }
     }
     const rbt_time out = rbt_comm_when(&worker->out, now);
@@ -759,11 +633,28 @@ static rbt_time next_time(const rbt_worker *worker, rbt_time now)
     return next < most ? next : most;
 }
 
+/* Asked after every few steps of the work, so it does not look at the clock every time: after half
+ * of the times that it will be asked until then, as far as one can tell. */
 bool rbt_exchange_is_due(rbt_worker *worker)
 {
     rbt_driver *driver = worker->job->driver;
-    return worker->managed != NULL && !driver->is_reader &&
-           driver->ops->now(driver) >= worker->exchange_at;
+    if (worker->looks_left > 0) {
+        worker->looks_left--;
+        return false;
+    }
+    if (worker->managed == NULL || driver->is_reader) {
+        return false;
+    }
+    const rbt_time now = driver->ops->now(driver);
+    const rbt_time left = worker->exchange_at - now;
+    const rbt_time passed = now - worker->looked_at; /* in `looks` times */
+    if (left > 0 && passed > 0) {
+        const double times = (double)left / (double)passed * worker->looks / 2;
+        worker->looks_left = times < LOOKS_MAX ? (uint32_t)times : LOOKS_MAX;
+    }
+    worker->looked_at = now;
+    worker->looks = worker->looks_left + 1;
+    return left <= 0;
 }
 
 /* A budget that the processor cannot keep up with must not hold up the work: early rows get at most

@@ -15,6 +15,7 @@
 
 #include "client/client.h"
 #include "comm/queue.h"
+#include "comm/touched.h"
 
 /* What messages have besides their rows, about; only budgets know of it. */
 enum {
@@ -26,13 +27,11 @@ struct rbt_managed {
     struct rbt_managed *next; /* of the worker's */
     rbt_set *set;
     size_t row_count;
-    rbt_change_queue *queue; /* rows with changes that have not been sent */
-    bool *is_touched;        /* (row_count): changed since their priority was last looked at */
-    uint32_t *touched;       /* (row_count + 1): those rows */
-    size_t touched_count;
-    uint32_t sweep;   /* with "sweep": the row that goes next, changed or not */
-    uint32_t *chosen; /* (row_count): scratch */
-    uint64_t *keys;   /* (row_count): the same */
+    rbt_change_queue *queue;    /* rows with changes that have not been sent */
+    struct rbt_touched touched; /* rows that have changed since their priority was looked at */
+    uint32_t sweep;             /* with "sweep": the row that goes next, changed or not */
+    uint32_t *chosen;           /* (row_count): scratch */
+    uint64_t *keys;             /* (row_count): the same */
     /* Tables with a rule: rows that have come early hold a stamp of their own. */
     uint64_t *stamps; /* (row_count); RBT_STAMP_NONE: the set's */
     uint32_t *fresh;  /* those that do */

@@ -12,9 +12,12 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sort_u64.h"
 #include "client/client.h"
 #include "client/filtering.h"
 #include "client/flush.h"
+
+enum { STAMP_BITS = 24 }; /* of how far stamps are apart, for which there is a quicker way */
 
 /* Copies the elements of dirty sparse rows, in order of key, into the update. */
 static rbt_status pack_sparse(const struct rbt_rowcache *rows, struct rbt_update *update)
@@ -85,8 +88,10 @@ static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
 
 /* --- With a rule ----------------------------------------------------------------------------- */
 
-static int order_of(uint64_t x, uint64_t y)
+static int compare_keys(const void *a, const void *b)
 {
+    const uint64_t x = ((const struct rbt_tagged *)a)->key;
+    const uint64_t y = ((const struct rbt_tagged *)b)->key;
     return x < y ? -1 : x > y;
 }
 
@@ -94,14 +99,13 @@ static int compare_stamps(const void *a, const void *b)
 {
     const struct rbt_tagged *x = a;
     const struct rbt_tagged *y = b;
-    return x->shard != y->shard ? order_of(x->shard, y->shard) : order_of(x->stamp, y->stamp);
-}
-
-static int compare_ranks(const void *a, const void *b)
-{
-    const struct rbt_tagged *x = a;
-    const struct rbt_tagged *y = b;
-    return x->rank != y->rank ? order_of(x->rank, y->rank) : order_of(x->key, y->key);
+    if (x->shard != y->shard) {
+        return x->shard < y->shard ? -1 : 1;
+    }
+    if (x->stamp != y->stamp) {
+        return x->stamp < y->stamp ? -1 : 1;
+    }
+    return x->place < y->place ? -1 : x->place > y->place;
 }
 
 static bool is_sorted(const struct rbt_tagged *list, size_t count)
@@ -130,21 +134,84 @@ static bool has_one_rank(const struct rbt_tagged *list, size_t count)
     return true;
 }
 
-/* Sorts rows by rank, and by key within. */
-static void rank_rows(struct rbt_tagged *list, size_t count)
+/* Puts rows where they belong: the low half of number i says which one becomes the i-th. */
+static void move_rows(struct rbt_tagged *list, uint64_t *numbers, size_t count)
 {
-    if (has_one_rank(list, count)) {
-        if (!is_sorted(list, count)) {
-            qsort(list, count, sizeof *list, compare_ranks); /* the ranks are zero */
+    for (size_t begin = 0; begin < count; begin++) {
+        const struct rbt_tagged row = list[begin];
+        size_t at = begin;
+        for (size_t from = (uint32_t)numbers[at]; from != begin; from = (uint32_t)numbers[at]) {
+            list[at] = list[from];
+            numbers[at] = at;
+            at = from;
         }
-        return;
+        list[at] = row;
+        numbers[at] = at;
     }
-    qsort(list, count, sizeof *list, compare_stamps);
+}
+
+/* Sorts rows by shard, by stamp, and by place within: with one number for each row, if stamps are
+ * as close as they mostly are. Returns whether there is more than one shard. */
+static bool sort_by_stamp(struct rbt_tagged *list, uint64_t *numbers, size_t count)
+{
+    _Static_assert(RBT_CLIENT_SHARDS_MAX <= 1 << (32 - STAMP_BITS), "shards fit besides stamps");
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+    bool is_one = true;
+    for (size_t i = 0; i < count; i++) {
+        least = list[i].stamp < least ? list[i].stamp : least;
+        most = list[i].stamp > most ? list[i].stamp : most;
+        is_one = is_one && list[i].shard == list[0].shard;
+    }
+    if ((most - least) >> STAMP_BITS != 0) {
+        qsort(list, count, sizeof *list, compare_stamps);
+        return !is_one;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t high = (uint64_t)list[i].shard << STAMP_BITS | (list[i].stamp - least);
+        numbers[i] = high << 32 | i;
+    }
+    rbt_sort_u64(numbers, count);
+    move_rows(list, numbers, count);
+    return !is_one;
+}
+
+/* The same by rank, and by place within. */
+static void sort_by_rank(struct rbt_tagged *list, uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        numbers[list[i].place] = i;
+    }
+    move_rows(list, numbers, count);
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = (uint64_t)list[i].rank << 32 | i;
+    }
+    rbt_sort_u64(numbers, count);
+    move_rows(list, numbers, count);
+}
+
+/* Sorts rows by rank, and by key within. */
+static void rank_rows(const struct rbt_tagged_rows *rows)
+{
+    struct rbt_tagged *list = rows->list;
+    const size_t count = rows->count;
+    if (!is_sorted(list, count)) {
+        qsort(list, count, sizeof *list, compare_keys);
+    }
+    if (has_one_rank(list, count)) {
+        return; /* it is zero */
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i].place = (uint32_t)i;
+    }
+    const bool has_shards = sort_by_stamp(list, rows->keys, count);
     for (size_t i = 1; i < count; i++) {
         const bool is_other = list[i].stamp != list[i - 1].stamp;
         list[i].rank = list[i].shard != list[i - 1].shard ? 0 : list[i - 1].rank + is_other;
     }
-    qsort(list, count, sizeof *list, compare_ranks);
+    if (has_shards) {
+        sort_by_rank(list, rows->keys, count);
+    }
 }
 
 /* Says which stamps an update names. */
@@ -204,7 +271,7 @@ rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_portion *port
     rbt_status st = RBT_OK;
     const struct rbt_update *before = NULL;
     size_t appended = 0;
-    rank_rows(rows->list, rows->count);
+    rank_rows(rows);
     for (size_t begin = 0; st == RBT_OK && begin < rows->count;) {
         size_t end = begin + 1;
         while (end < rows->count && rows->list[end].rank == rows->list[begin].rank) {

@@ -13,7 +13,8 @@ struct rbt_tagged {
     uint64_t stamp; /* of a table without a rule: 0 */
     uint32_t shard;
     uint32_t row;
-    uint32_t rank; /* of the stamp among those of the shard; filled in */
+    uint32_t rank;  /* of the stamp among those of the shard; filled in */
+    uint32_t place; /* of the key among those of the list; the same */
 };
 
 struct rbt_tagged_rows {

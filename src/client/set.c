@@ -240,9 +240,9 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
            set->clock >= rbt_worker_need(set->worker, rbt_worker_slack(portion->table, staleness));
 }
 
-bool rbt_set_is_fresh(const rbt_set *set)
+bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness)
 {
-    return is_hit(set, rbt_table_staleness(set->portion->table));
+    return is_hit(set, staleness);
 }
 
 static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
@@ -261,9 +261,8 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
                              .copies = set->copies};
 }
 
-void rbt_set_ask(rbt_set *set)
+void rbt_set_ask(rbt_set *set, int64_t staleness)
 {
-    const int64_t staleness = rbt_table_staleness(set->portion->table);
     if (!is_hit(set, staleness) && !set->portion->table->options.is_synchronised) {
         const struct rbt_want want = want_of(set, staleness);
         rbt_worker_ask(set->worker, set->portion, &want);

@@ -45,11 +45,11 @@ RBT_MUST_USE rbt_status rbt_set_push_few(rbt_set *set, bool *is_done);
 enum { RBT_SET_FEW = 4 }; /* one row in so many */
 
 /* Whether a pull would be served by what the set has. */
-bool rbt_set_is_fresh(const rbt_set *set);
+bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness);
 
 /* Says that the set will be pulled soon; and whether it can then be without waiting for shards that
  * are far away. */
-void rbt_set_ask(rbt_set *set);
+void rbt_set_ask(rbt_set *set, int64_t staleness);
 bool rbt_set_has_answer(const rbt_set *set);
 
 #endif

@@ -16,11 +16,22 @@ static struct rbt_ticket_work *work_of(rbt_worker *worker, rbt_ticket ticket)
     return &worker->work[ticket % RBT_TASK_OPEN_MAX];
 }
 
-/* Whether a pull would not have to wait. */
-static bool is_open(const rbt_worker *worker, const rbt_set *set)
+/* How stale the rows of a pull may be if it is done now. */
+static int64_t staleness_of(const rbt_worker *worker, const struct rbt_ticket_work *work)
 {
-    const int64_t staleness = rbt_table_staleness(set->portion->table);
-    return rbt_set_is_fresh(set) ||
+    if (!work->is_fixed) {
+        return rbt_table_staleness(work->set->portion->table);
+    }
+    const int64_t since = rbt_client_clock(worker) - work->clock;
+    return work->staleness == RBT_STALENESS_ANY ? RBT_STALENESS_ANY : work->staleness + since;
+}
+
+/* Whether a pull would not have to wait. */
+static bool is_open(const rbt_worker *worker, const struct rbt_ticket_work *work)
+{
+    const rbt_set *set = work->set;
+    const int64_t staleness = staleness_of(worker, work);
+    return rbt_set_is_fresh(set, staleness) ||
            (rbt_set_has_answer(set) &&
             rbt_worker_shard_clock(worker) >= rbt_worker_need(worker, staleness));
 }
@@ -28,7 +39,8 @@ static bool is_open(const rbt_worker *worker, const rbt_set *set)
 static void run(rbt_worker *worker, rbt_ticket ticket)
 {
     const struct rbt_ticket_work *work = work_of(worker, ticket);
-    const rbt_status st = work->is_pull ? rbt_set_pull(work->set) : rbt_set_push(work->set);
+    const rbt_status st = work->is_pull ? rbt_set_pull_within(work->set, staleness_of(worker, work))
+                                        : rbt_set_push(work->set);
     rbt_task_finish(&worker->tasks, ticket, st);
 }
 
@@ -37,8 +49,8 @@ static rbt_ticket next_ready(rbt_worker *worker, bool may_wait)
 {
     const struct rbt_task_list *tasks = &worker->tasks;
     for (rbt_ticket t = tasks->finished_through + 1; t <= tasks->issued; t++) {
-        if (rbt_task_is_ready(tasks, t) && (may_wait || !work_of(worker, t)->is_pull ||
-                                            is_open(worker, work_of(worker, t)->set))) {
+        if (rbt_task_is_ready(tasks, t) &&
+            (may_wait || !work_of(worker, t)->is_pull || is_open(worker, work_of(worker, t)))) {
             return t;
         }
     }
@@ -52,16 +64,17 @@ void rbt_ticket_poll(rbt_worker *worker)
     }
 }
 
-static rbt_status issue(rbt_set *set, bool is_pull, const struct rbt_after *after,
+static rbt_status issue(const struct rbt_ticket_work *what, const struct rbt_after *after,
                         rbt_ticket *ticket)
 {
-    rbt_worker *worker = set->worker;
+    rbt_worker *worker = what->set->worker;
     rbt_ticket_poll(worker);
     const rbt_status st = rbt_task_issue(&worker->tasks, after, ticket);
     if (st == RBT_OK) {
-        *work_of(worker, *ticket) = (struct rbt_ticket_work){.set = set, .is_pull = is_pull};
-        if (is_pull && rbt_task_is_ready(&worker->tasks, *ticket)) {
-            rbt_set_ask(set);
+        struct rbt_ticket_work *work = work_of(worker, *ticket);
+        *work = *what;
+        if (work->is_pull && rbt_task_is_ready(&worker->tasks, *ticket)) {
+            rbt_set_ask(work->set, staleness_of(worker, work));
         }
         rbt_ticket_poll(worker);
     }
@@ -70,12 +83,24 @@ static rbt_status issue(rbt_set *set, bool is_pull, const struct rbt_after *afte
 
 rbt_status rbt_set_pull_async(rbt_set *set, const struct rbt_after *after, rbt_ticket *ticket)
 {
-    return issue(set, true, after, ticket);
+    return issue(&(struct rbt_ticket_work){.set = set, .is_pull = true}, after, ticket);
+}
+
+rbt_status rbt_set_pull_within_async(rbt_set *set, int64_t staleness, const struct rbt_after *after,
+                                     rbt_ticket *ticket)
+{
+    const rbt_status st = rbt_worker_check_staleness(staleness);
+    const struct rbt_ticket_work work = {.set = set,
+                                         .is_pull = true,
+                                         .is_fixed = true,
+                                         .staleness = staleness,
+                                         .clock = rbt_client_clock(set->worker)};
+    return st != RBT_OK ? st : issue(&work, after, ticket);
 }
 
 rbt_status rbt_set_push_async(rbt_set *set, const struct rbt_after *after, rbt_ticket *ticket)
 {
-    return issue(set, false, after, ticket);
+    return issue(&(struct rbt_ticket_work){.set = set}, after, ticket);
 }
 
 bool rbt_is_finished(rbt_worker *worker, rbt_ticket ticket)

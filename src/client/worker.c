@@ -400,10 +400,14 @@ static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t 
     return limit < completed ? limit : completed;
 }
 
-/* Clocks < this are in every copy that may still be read. Where rows are sent ahead that can be an
- * older one; it has all clocks < c - s, so what came later must stay in the buffer. */
+/* Clocks < this are in every copy that may still be read, or need not be. Where rows are sent ahead
+ * that can be an older one; it has all clocks < c - s, so what came later must stay in the buffer.
+ */
 static int64_t forgettable_clock(const rbt_table *table, int64_t completed, int64_t floor)
 {
+    if (table->options.overlay == RBT_OVERLAY_NONE) {
+        return RBT_CLOCK_GONE; /* no read shows own updates */
+    }
     const int64_t visible = visible_clock(table, completed, floor);
     const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
     if (!table->is_eager || !table->job->driver->sends_ahead || staleness == RBT_STALENESS_ANY) {

@@ -32,7 +32,7 @@ static void fill_in(struct rbt_comm_options *options)
         options->message_max = at_least(MESSAGE_MAX, options->message_min);
     }
     if (options->message_min == 0) {
-        const uint64_t most = at_least(options->message_max / 4, 1);
+        const uint64_t most = at_least(options->message_max / 2, 1);
         options->message_min = (size_t)at_most(at_least(share, MESSAGE_MIN), most);
     }
     if (options->burst == 0) {

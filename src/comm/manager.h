@@ -43,7 +43,7 @@ struct rbt_comm_options {
     size_t message_max; /* bytes of an early message (the papers' queue size); 0: 64 KiB. A row must
                            fit */
     size_t message_min; /* a grant is not worth less; 0: what the rate makes in 20 ms, from 1 KiB to
-                           a quarter of message_max */
+                           half of message_max */
     uint32_t unacknowledged_max; /* messages on their way before early ones pause; 0: 64 */
     rbt_time slack;              /* so much later than the quickest is normal; 0: 50 ms */
     struct rbt_comm *above;      /* a budget that is spent as well; NULL: none */

@@ -10,11 +10,18 @@
  * first line of each different label. */
 #include "data/builder.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/hash.h"
+
+enum { SORT_FEW = 64 };
+
+#define HASH_SALT UINT64_C(0x9e3779b97f4a7c15) /* so that feature 0 is hashed, too */
 
 static bool grow(void **block, size_t count, size_t size)
 {
@@ -102,9 +109,89 @@ static void note_label(struct rbt_sink *sink, float label, size_t line)
     }
 }
 
+/* Sorts keys, and values with them: by insertion, since examples are short or nearly sorted. */
+static void sort_few(uint64_t *keys, float *values, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const uint64_t key = keys[i];
+        const float value = values[i];
+        size_t at = i;
+        for (; at > 0 && keys[at - 1] > key; at--) {
+            keys[at] = keys[at - 1];
+            values[at] = values[at - 1];
+        }
+        keys[at] = key;
+        values[at] = value;
+    }
+}
+
+/* Moves the entry at `root` of a heap down to where it belongs. */
+static void sift(uint64_t *keys, float *values, size_t root, size_t count)
+{
+    const uint64_t key = keys[root];
+    const float value = values[root];
+    for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
+        child += child + 1 < count && keys[child + 1] > keys[child];
+        if (keys[child] <= key) {
+            break;
+        }
+        keys[root] = keys[child];
+        values[root] = values[child];
+        root = child;
+    }
+    keys[root] = key;
+    values[root] = value;
+}
+
+/* The same by a heap, for lines of any length. */
+static void sort_many(uint64_t *keys, float *values, size_t count)
+{
+    for (size_t i = count / 2; i > 0; i--) {
+        sift(keys, values, i - 1, count);
+    }
+    for (size_t left = count - 1; left > 0; left--) {
+        const uint64_t key = keys[0];
+        const float value = values[0];
+        keys[0] = keys[left];
+        values[0] = values[left];
+        keys[left] = key;
+        values[left] = value;
+        sift(keys, values, 0, left);
+    }
+}
+
+size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count)
+{
+    uint64_t *keys = sink->keys + sink->nonzero_count;
+    float *values = sink->values + sink->nonzero_count;
+    const size_t count = nonzero_count - sink->nonzero_count;
+    if (count == 0) {
+        return nonzero_count;
+    }
+    (count <= SORT_FEW ? sort_few : sort_many)(keys, values, count);
+    size_t last = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (keys[i] == keys[last]) {
+            values[last] = fmaxf(fminf(values[last] + values[i], FLT_MAX), -FLT_MAX);
+        } else {
+            last++;
+            keys[last] = keys[i];
+            values[last] = values[i];
+        }
+    }
+    return sink->nonzero_count + last + 1;
+}
+
 void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, size_t line)
 {
     RBT_ASSERT(nonzero_count >= sink->nonzero_count);
+    if (sink->options->hash_bits > 0) {
+        for (size_t k = sink->nonzero_count; k < nonzero_count; k++) {
+            const uint64_t hash = rbt_hash_key(sink->keys[k] + HASH_SALT);
+            sink->keys[k] = (hash >> (64 - sink->options->hash_bits)) + 1;
+        }
+        nonzero_count = rbt_builder_tidy(sink, nonzero_count);
+    }
     if (sink->options->has_binary_label) {
         note_label(sink, label, line);
     }
@@ -209,6 +296,12 @@ rbt_status rbt_builder_classify(struct rbt_builder *builder, float positive)
                         builder->label_name);
     }
     builder->examples.label_positive = positive;
+    builder->examples.label_negative = positive == 2 ? 1 : -1;
+    for (size_t i = 0; i < builder->label_count; i++) {
+        if (labels[i] == 0) {
+            builder->examples.label_negative = 0;
+        }
+    }
     for (size_t i = 0; i < builder->examples.count; i++) {
         builder->examples.labels[i] = builder->examples.labels[i] == positive ? 1 : -1;
     }

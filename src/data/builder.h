@@ -52,7 +52,12 @@ RBT_MUST_USE rbt_status rbt_builder_reserve(struct rbt_builder *builder,
                                             const struct rbt_chunks *chunks,
                                             const size_t *nonzero_max, struct rbt_sink **sinks);
 
-/* Ends an example whose features were written behind sink->nonzero_count. */
+/* Sorts the features that were written behind sink->nonzero_count, up to `nonzero_count`, and adds
+ * up those with the same key; says where they end now. */
+size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count);
+
+/* Ends an example whose features were written behind sink->nonzero_count. With hash_bits, they are
+ * hashed and made tidy. */
 void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, size_t line);
 
 /* Adds what the sinks hold to the examples. */

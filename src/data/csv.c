@@ -15,8 +15,7 @@
 #include "data/builder.h"
 #include "data/number.h"
 
-/* The end of the cell at `p`: a separator or the end of the line. */
-static const char *cell_end(const char *p, const char *end, char separator)
+const char *rbt_csv_end(const char *p, const char *end, char separator)
 {
     bool is_quoted = false;
     for (; p < end && (is_quoted || *p != separator); p++) {
@@ -46,8 +45,11 @@ static const char *read_cell(const char *p, const char *end, char separator, flo
     return p == end || *p == separator ? p : NULL;
 }
 
-static char find_separator(const struct rbt_line *line)
+static char find_separator(const struct rbt_line *line, enum rbt_format format)
 {
+    if (format == RBT_FORMAT_TSV || format == RBT_FORMAT_CRITEO) {
+        return '\t';
+    }
     const size_t size = (size_t)(line->end - line->begin);
     for (const char *p = ",\t;"; *p != '\0'; p++) {
         if (memchr(line->begin, *p, size) != NULL) {
@@ -63,7 +65,7 @@ static bool is_name(const char *p, const char *end, char separator)
 {
     static const char *const missing[] = {"nan", "na", "null", "none", "inf", "infinity"};
     const struct rbt_word word =
-        rbt_lines_word(skip_blanks(p), cell_end(p, end, separator), "\t\"");
+        rbt_lines_word(skip_blanks(p), rbt_csv_end(p, end, separator), "\t\"");
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
         if (strcasecmp(word.text, missing[i]) == 0) {
             return false;
@@ -79,8 +81,8 @@ static size_t count_columns(const struct rbt_line *line, char separator, bool *h
     size_t count = 1;
     const char *p = line->begin;
     *has_names = is_name(p, line->end, separator);
-    p = cell_end(p, line->end, separator);
-    for (; p < line->end; p = cell_end(p, line->end, separator)) {
+    p = rbt_csv_end(p, line->end, separator);
+    for (; p < line->end; p = rbt_csv_end(p, line->end, separator)) {
         p++;
         *has_names |= is_name(p, line->end, separator);
         count++;
@@ -96,7 +98,7 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
     if (!rbt_lines_next(&rest, &line)) {
         return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
     }
-    struct rbt_csv layout = {.separator = find_separator(&line), .header = line};
+    struct rbt_csv layout = {.separator = find_separator(&line, options->format), .header = line};
     layout.column_count = count_columns(&line, layout.separator, &layout.has_header);
     const int64_t wanted = options->label_column;
     if (!options->is_unlabelled &&
@@ -117,8 +119,7 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
     return RBT_OK;
 }
 
-/* The name of a column with brackets and quotes, ready for a message, or "". */
-static struct rbt_word name_column(const struct rbt_csv *csv, size_t column)
+struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column)
 {
     struct rbt_word name = {{0}};
     if (!csv->has_header) {
@@ -126,12 +127,12 @@ static struct rbt_word name_column(const struct rbt_csv *csv, size_t column)
     }
     const char *p = csv->header.begin;
     for (size_t i = 0; i < column && p < csv->header.end; i++) {
-        p = cell_end(p, csv->header.end, csv->separator) + 1;
+        p = rbt_csv_end(p, csv->header.end, csv->separator) + 1;
     }
     if (p >= csv->header.end) {
         return name;
     }
-    const char *end = cell_end(p, csv->header.end, csv->separator);
+    const char *end = rbt_csv_end(p, csv->header.end, csv->separator);
     p = skip_blanks(p);
     p += *p == '"';
     const size_t room = sizeof name.text - 6; /* for the blank, brackets, quotes and zero */
@@ -147,16 +148,19 @@ static struct rbt_word name_column(const struct rbt_csv *csv, size_t column)
 static rbt_status cell_failure(const struct rbt_csv *csv, const char *p, const char *end,
                                size_t column)
 {
-    const struct rbt_word name = name_column(csv, column);
-    const char *limit = cell_end(p, end, csv->separator);
+    const struct rbt_word name = rbt_csv_name(csv, column);
+    const char *limit = rbt_csv_end(p, end, csv->separator);
     float value = 0;
     if (skip_blanks(p) >= limit) {
         return rbt_fail(RBT_E_DATA, "column %zu%s is empty", column + 1, name.text);
     }
     const bool is_number = read_cell(p, end, csv->separator, &value) != NULL;
     const struct rbt_word word = rbt_lines_word(skip_blanks(p), limit, "\t");
-    return rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is %s", column + 1, name.text,
-                    word.text, is_number ? "too large" : "not a number");
+    const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is %s", column + 1,
+                                   name.text, word.text, is_number ? "too large" : "not a number");
+    return is_number || column == csv->label_column
+               ? st
+               : rbt_fail_hint(st, "use --categorical auto if columns hold text");
 }
 
 static rbt_status count_failure(const struct rbt_csv *csv, const struct rbt_line *line)

@@ -11,7 +11,8 @@ struct rbt_csv {
     size_t column_count;
     size_t label_column; /* from 0; SIZE_MAX: none */
     bool has_header;
-    struct rbt_line header; /* names of the columns; inside the text */
+    struct rbt_line header;             /* names of the columns; inside the text */
+    const struct rbt_column_plan *plan; /* data/fields.h; NULL: all columns are numbers */
 };
 
 /* Looks at the first line of the text, and takes it off the text if it is a header: if a cell
@@ -22,5 +23,10 @@ RBT_MUST_USE rbt_status rbt_csv_open(const struct rbt_data_options *options, str
 
 /* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
 rbt_status rbt_csv_line(void *context, const struct rbt_line *line);
+
+/* For tables of other kinds: the end of the cell at `p`, a separator or the end of the line; and
+ * the name of a column with brackets and quotes, ready for a message, or "". */
+const char *rbt_csv_end(const char *p, const char *end, char separator);
+struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column);
 
 #endif

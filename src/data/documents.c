@@ -341,6 +341,9 @@ static rbt_status add_text(struct rbt_document_builder *builder, const struct rb
     case RBT_FORMAT_AUTO:
     case RBT_FORMAT_CSV:
     case RBT_FORMAT_RATINGS:
+    case RBT_FORMAT_TSV:
+    case RBT_FORMAT_CRITEO:
+    case RBT_FORMAT_AVAZU:
         break;
     }
     return rbt_fail(RBT_E_INVALID, "files of the format \"%s\" do not hold documents",

@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "data/builder.h"
 #include "data/csv.h"
+#include "data/fields.h"
 #include "data/format.h"
 #include "data/input.h"
 #include "data/libsvm.h"
@@ -63,7 +64,8 @@ static rbt_status choose(struct task *task)
     if (format == RBT_FORMAT_AUTO) {
         format = rbt_format_guess(&task->text);
     }
-    if (format == RBT_FORMAT_RATINGS || format == RBT_FORMAT_BOW || format == RBT_FORMAT_TEXT) {
+    if (format == RBT_FORMAT_BOW || format == RBT_FORMAT_TEXT ||
+        (format == RBT_FORMAT_RATINGS && !rbt_fields_is_planned(task->options->plan))) {
         return not_examples(task->text.name);
     }
     if (format == RBT_FORMAT_LIBSVM) {
@@ -71,7 +73,17 @@ static rbt_status choose(struct task *task)
         task->mark = ':';
         return RBT_OK;
     }
-    const rbt_status st = rbt_csv_open(task->options, &task->text, &task->csv);
+    const bool is_clicks = format == RBT_FORMAT_CRITEO || format == RBT_FORMAT_AVAZU;
+    if (is_clicks && task->options->plan == NULL) {
+        return rbt_fail(RBT_E_INVALID,
+                        "cannot read \"%s\": files of the format \"%s\" are for "
+                        "algorithms that know text columns, such as linear",
+                        task->text.name, rbt_format_name(format));
+    }
+    const bool is_planned = is_clicks || rbt_fields_is_planned(task->options->plan);
+    const rbt_status st = is_planned
+                              ? rbt_fields_open(task->options, format, &task->text, &task->csv)
+                              : rbt_csv_open(task->options, &task->text, &task->csv);
     if (st != RBT_OK) {
         return st;
     }
@@ -82,7 +94,7 @@ static rbt_status choose(struct task *task)
                         task->text.name, task->csv.header.number, count, task->column_count);
     }
     task->column_count = count;
-    task->function = rbt_csv_line;
+    task->function = is_planned ? rbt_fields_line : rbt_csv_line;
     task->mark = task->csv.separator;
     return RBT_OK;
 }
@@ -96,7 +108,7 @@ static rbt_status prepare(struct task *task, struct rbt_builder *builder)
         return st;
     }
     const struct rbt_chunks *chunks = &task->chunks;
-    const bool is_csv = task->function == rbt_csv_line;
+    const bool is_csv = task->function == rbt_csv_line || task->function == rbt_fields_line;
     size_t nonzero_max[THREADS_MAX];
     RBT_ASSERT(chunks->count <= THREADS_MAX);
     for (uint32_t i = 0; i < chunks->count; i++) {
@@ -120,21 +132,37 @@ static rbt_status parse_chunk(void *argument, uint32_t index)
     return rbt_lines_walk(&task->chunks.items[index], task->function, &task->sinks[index]);
 }
 
-static rbt_status parse_text(struct task *task, struct rbt_builder *builder)
+static void end_part(struct task *task)
 {
-    rbt_status st = choose(task);
-    st = st != RBT_OK ? st : prepare(task, builder);
+    rbt_lines_free(&task->chunks);
+    rbt_free(task->sinks);
+    task->sinks = NULL;
+}
+
+/* Adds the examples of the task's text, whose format is known. */
+static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
+{
+    rbt_status st = prepare(task, builder);
     st = st != RBT_OK ? st : rbt_lines_run(&task->chunks, parse_chunk, task);
     if (st != RBT_OK) {
         return st;
     }
-    const size_t before = builder->examples.count;
     rbt_builder_gather(builder, task->sinks, task->chunks.count);
-    if (builder->examples.count == before) {
-        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it",
-                        task->text.name);
-    }
     return rbt_builder_check(builder, task->text.name, task->sinks, task->chunks.count);
+}
+
+static rbt_status no_examples(const char *name)
+{
+    return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", name);
+}
+
+/* Takes off the byte order mark of editors on Windows. */
+static void skip_mark(struct rbt_text *text)
+{
+    if (text->size >= 3 && memcmp(text->bytes, "\xef\xbb\xbf", 3) == 0) {
+        text->bytes += 3;
+        text->size -= 3;
+    }
 }
 
 /* Adds the examples of one text; `column_count` is that of the CSV files so far. */
@@ -142,14 +170,15 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
                       const struct rbt_text *text, size_t *column_count)
 {
     struct task task = {.options = options, .text = *text, .column_count = *column_count};
-    if (text->size >= 3 && memcmp(text->bytes, "\xef\xbb\xbf", 3) == 0) {
-        task.text.bytes += 3; /* the byte order mark of editors on Windows */
-        task.text.size -= 3;
+    const size_t before = builder->examples.count;
+    skip_mark(&task.text);
+    rbt_status st = choose(&task);
+    st = st != RBT_OK ? st : parse_part(&task, builder);
+    if (st == RBT_OK && builder->examples.count == before) {
+        st = no_examples(text->name);
     }
-    const rbt_status st = parse_text(&task, builder);
     *column_count = task.column_count;
-    rbt_lines_free(&task.chunks);
-    rbt_free(task.sinks);
+    end_part(&task);
     return st;
 }
 
@@ -157,6 +186,11 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
 static rbt_status finish(struct rbt_builder *builder, rbt_status st,
                          const struct rbt_data_options *options, struct rbt_examples *examples)
 {
+    const bool is_named = options->plan != NULL && options->plan->positive != 0;
+    if (st == RBT_OK && is_named && builder->label_count == 1 && builder->labels[0] == 0 &&
+        options->label_positive == 0) {
+        st = rbt_fail(RBT_E_DATA, "no example has the label that --positive names");
+    }
     if (st == RBT_OK && options->has_binary_label) {
         st = rbt_builder_classify(builder, options->label_positive);
     }
@@ -192,18 +226,21 @@ static rbt_status add_file(struct rbt_builder *builder, const struct rbt_data_op
     return st;
 }
 
-rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_examples *examples)
+static rbt_status check_request(const struct rbt_data_options *options)
 {
     if (options->format == RBT_FORMAT_RATINGS || options->format == RBT_FORMAT_BOW ||
         options->format == RBT_FORMAT_TEXT) {
         return rbt_fail(RBT_E_INVALID, "files of the format \"%s\" do not hold examples",
                         rbt_format_name(options->format));
     }
-    if (options->path_count == 0) {
-        return rbt_fail(RBT_E_INVALID, "no file is given");
-    }
+    return options->path_count == 0 ? rbt_fail(RBT_E_INVALID, "no file is given") : RBT_OK;
+}
+
+rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_examples *examples)
+{
     struct rbt_paths paths = {0};
-    rbt_status st = rbt_paths_expand(options->paths, options->path_count, &paths);
+    rbt_status st = check_request(options);
+    st = st != RBT_OK ? st : rbt_paths_expand(options->paths, options->path_count, &paths);
     if (st != RBT_OK) {
         return st;
     }
@@ -214,5 +251,108 @@ rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_
     }
     st = finish(&builder, st, options, examples);
     rbt_paths_free(&paths); /* the builder's messages name them */
+    return st;
+}
+
+/* --- Part by part ---------------------------------------------------------------------------- */
+
+/* The first line outlives its part: messages name columns by it. The caller frees it. */
+static rbt_status keep_header(struct task *task, char **kept)
+{
+    const struct rbt_line header = task->csv.header;
+    if (header.begin == NULL) {
+        return RBT_OK;
+    }
+    const size_t size = (size_t)(header.end - header.begin);
+    *kept = rbt_calloc(size + 1, 1);
+    if (*kept == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "cannot read \"%s\": out of memory", task->text.name);
+    }
+    memcpy(*kept, header.begin, size);
+    task->csv.header.begin = *kept;
+    task->csv.header.end = *kept + size;
+    return RBT_OK;
+}
+
+/* Decides how the file is parsed, once there is a line to see. */
+static rbt_status look(struct task *task, char **header)
+{
+    struct rbt_text rest = task->text;
+    struct rbt_line line;
+    if (task->function != NULL || !rbt_lines_next(&rest, &line)) {
+        return RBT_OK;
+    }
+    const rbt_status st = choose(task);
+    return st != RBT_OK ? st : keep_header(task, header);
+}
+
+/* One file: every part goes to the receiver, and then makes room for the next. */
+static rbt_status pass_file(struct task *task, struct rbt_builder *builder,
+                            rbt_input_reader *reader, const struct rbt_receiver *receiver,
+                            char **header)
+{
+    size_t total = 0;
+    struct rbt_input_part part = {0};
+    rbt_status st = rbt_input_next(reader, &part);
+    for (size_t line = 1; st == RBT_OK && part.size > 0;) {
+        task->text.bytes = part.bytes;
+        task->text.size = part.size;
+        task->text.first_line = line;
+        if (line == 1) {
+            skip_mark(&task->text);
+        }
+        st = look(task, header);
+        st = st != RBT_OK ? st : parse_part(task, builder);
+        if (st == RBT_OK) {
+            const struct rbt_chunk *last = &task->chunks.items[task->chunks.count - 1];
+            line = last->first_line + last->line_count;
+            total += builder->examples.count;
+            st = receiver->take(receiver->context, &builder->examples);
+            builder->examples.count = 0;
+            builder->nonzero_count = 0;
+        }
+        end_part(task);
+        st = st != RBT_OK ? st : rbt_input_next(reader, &part);
+    }
+    return st == RBT_OK && total == 0 ? no_examples(task->text.name) : st;
+}
+
+static rbt_status pass_path(struct rbt_builder *builder, const struct rbt_data_options *options,
+                            const struct rbt_receiver *receiver, const char *path,
+                            size_t *column_count)
+{
+    struct task task = {
+        .options = options, .text = {.name = path}, .column_count = *column_count, .mark = '\n'};
+    rbt_input_reader *reader = NULL;
+    char *header = NULL;
+    rbt_status st = rbt_input_open(path, receiver->part_size, &reader);
+    st = st != RBT_OK ? st : pass_file(&task, builder, reader, receiver, &header);
+    *column_count = task.column_count;
+    rbt_input_close(reader);
+    rbt_free(header);
+    return st;
+}
+
+rbt_status rbt_examples_pass(const struct rbt_data_options *options,
+                             const struct rbt_receiver *receiver, struct rbt_labels *labels)
+{
+    struct rbt_paths paths = {0};
+    rbt_status st = check_request(options);
+    st = st != RBT_OK ? st : rbt_paths_expand(options->paths, options->path_count, &paths);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_builder builder = {0};
+    size_t column_count = 0;
+    for (size_t i = 0; st == RBT_OK && i < paths.count; i++) {
+        st = pass_path(&builder, options, receiver, paths.items[i], &column_count);
+    }
+    struct rbt_examples none = {0};
+    st = finish(&builder, st, options, &none);
+    if (st == RBT_OK) {
+        *labels = (struct rbt_labels){none.label_positive, none.label_negative};
+        rbt_examples_free(&none);
+    }
+    rbt_paths_free(&paths);
     return st;
 }

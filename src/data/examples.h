@@ -1,6 +1,7 @@
 /* data/examples.h - what data files become in memory: examples with sparse features, or ratings.
  *
- * Both are read once, whole, by several threads, and are not changed afterwards. */
+ * Both are read once, by several threads, and are not changed afterwards; examples also part by
+ * part. */
 #ifndef RUBATO_DATA_EXAMPLES_H
 #define RUBATO_DATA_EXAMPLES_H
 
@@ -16,9 +17,14 @@ enum rbt_format {
     RBT_FORMAT_LIBSVM,  /* label key:value ..., keys from 1 and increasing */
     RBT_FORMAT_CSV,     /* numbers; column `label_column` is the label; a header line is skipped */
     RBT_FORMAT_RATINGS, /* user item rating [anything], separated by comma, tab, blank or :: */
+    RBT_FORMAT_TSV,     /* the same as CSV, always separated by tabs */
+    RBT_FORMAT_CRITEO,  /* label, 13 counts, 26 categories, separated by tabs */
+    RBT_FORMAT_AVAZU,   /* id, click, hour, categories, separated by commas */
     RBT_FORMAT_BOW,     /* bag of words: lines D, W and N, then N lines: document word count */
     RBT_FORMAT_TEXT,    /* plain text, a document in a line */
 };
+
+struct rbt_column_plan; /* data/fields.h */
 
 struct rbt_data_options {
     const char *const *paths; /* files, directories, globs, or "-" for standard input */
@@ -31,6 +37,9 @@ struct rbt_data_options {
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
                              model was trained on; 0: the larger one of those that occur */
+    uint32_t hash_bits;   /* features are hashed to so many bits; 0: they stay as they are */
+    struct rbt_column_plan *plan; /* of tables with text (data/fields.h), completed by the first
+                                     file; NULL: tables only hold numbers */
 };
 
 /* Example i has label labels[i] and the features keys[k], values[k], k = offsets[i] ..
@@ -43,6 +52,7 @@ struct rbt_examples {
                        values that are not 0 */
     float *values;
     float label_positive; /* the label that has become +1: 1 or 2; 0 without has_binary_label */
+    float label_negative; /* the other one: -1, 0 or 1 */
 };
 
 /* Rating k: users[k] gave items[k] the rating values[k]. */
@@ -61,7 +71,27 @@ RBT_MUST_USE rbt_status rbt_examples_read(const struct rbt_data_options *options
                                           struct rbt_examples *examples);
 RBT_MUST_USE rbt_status rbt_ratings_read(const struct rbt_data_options *options,
                                          struct rbt_ratings *ratings);
-/* The same for one text in memory; paths are not looked at. */
+
+/* Who gets examples part by part, for files that are larger than memory. */
+struct rbt_receiver {
+    size_t part_size; /* about so many bytes of text at a time */
+    void *context;
+    /* `part` is only there during the call. Its labels are as in the file. */
+    rbt_status (*take)(void *context, const struct rbt_examples *part);
+};
+
+/* With has_binary_label, the labels that stand for +1 and -1, as in struct rbt_examples. */
+struct rbt_labels {
+    float positive;
+    float negative;
+};
+
+/* Reads like rbt_examples_read(), but keeps nothing. What labels mean is only known at the end. */
+RBT_MUST_USE rbt_status rbt_examples_pass(const struct rbt_data_options *options,
+                                          const struct rbt_receiver *receiver,
+                                          struct rbt_labels *labels);
+
+/* The same as the first two for one text in memory; paths are not looked at. */
 struct rbt_text; /* data/lines.h */
 RBT_MUST_USE rbt_status rbt_examples_parse(const struct rbt_data_options *options,
                                            const struct rbt_text *text,
@@ -70,6 +100,10 @@ RBT_MUST_USE rbt_status rbt_ratings_parse(const struct rbt_data_options *options
                                           const struct rbt_text *text, struct rbt_ratings *ratings);
 
 void rbt_examples_free(struct rbt_examples *examples);
+
+/* Leaves out features that fewer than `count_min` examples have; the examples stay. Fails with
+ * RBT_E_NOMEM or RBT_E_INVALID (more than 2^32 - 2 different features). */
+RBT_MUST_USE rbt_status rbt_examples_drop_rare(struct rbt_examples *examples, uint64_t count_min);
 void rbt_ratings_free(struct rbt_ratings *ratings);
 
 /* What worker `index` of `count` works on: its share of a random order of the examples that depends
@@ -88,6 +122,10 @@ struct rbt_share {
 RBT_MUST_USE rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed,
                                        uint32_t index, uint32_t count, struct rbt_share *share);
 void rbt_share_free(struct rbt_share *share);
+
+/* The random order of all examples: which one is at each place. The caller frees it with
+ * rbt_free(). Fails with RBT_E_INVALID (more than 2^32 - 1 examples) and RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_share_order(uint64_t seed, size_t count, uint32_t **order);
 
 /* The same for ratings. Users are spread over the workers, so that a user's ratings are all in one
  * share and shares have about equally many ratings; within the share the order is random. */

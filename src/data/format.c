@@ -49,10 +49,46 @@ static enum rbt_format guess_by_name(const char *path)
     return strcasestr(name, "rating") != NULL ? RBT_FORMAT_RATINGS : RBT_FORMAT_CSV;
 }
 
+/* Whether the line is one of Criteo's: 0 or 1, 13 numbers, and 26 texts of 8 hexadecimal digits,
+ * some of them missing. */
+static bool is_criteo(const struct rbt_line *line)
+{
+    size_t column = 0;
+    size_t codes = 0;
+    const char *cell = line->begin;
+    for (const char *p = line->begin; p <= line->end; p++) {
+        if (p < line->end && *p != '\t') {
+            continue;
+        }
+        const size_t size = (size_t)(p - cell);
+        if (column == 0 && (size != 1 || (*cell != '0' && *cell != '1'))) {
+            return false;
+        }
+        if (column > 13 && size != 0 && (size != 8 || strspn(cell, "0123456789abcdef") != 8)) {
+            return false;
+        }
+        codes += column > 13 && size == 8;
+        column++;
+        cell = p + 1;
+    }
+    return column == 40 && codes > 0;
+}
+
+static bool is_avazu(const struct rbt_line *line)
+{
+    static const char header[] = "id,click,hour,";
+    return (size_t)(line->end - line->begin) > sizeof header &&
+           memcmp(line->begin, header, sizeof header - 1) == 0;
+}
+
 enum rbt_format rbt_format_guess(const struct rbt_text *text)
 {
     struct rbt_text rest = *text;
     struct rbt_line line;
+    if (rbt_lines_next(&rest, &line) && (is_criteo(&line) || is_avazu(&line))) {
+        return is_criteo(&line) ? RBT_FORMAT_CRITEO : RBT_FORMAT_AVAZU;
+    }
+    rest = *text;
     for (int i = 0; i < LINES_MAX && rbt_lines_next(&rest, &line); i++) {
         const size_t size = (size_t)(line.end - line.begin);
         const size_t looked = size < LOOK_SIZE_MAX ? size : LOOK_SIZE_MAX;
@@ -81,6 +117,12 @@ const char *rbt_format_name(enum rbt_format format)
         return "bag of words";
     case RBT_FORMAT_TEXT:
         return "text";
+    case RBT_FORMAT_TSV:
+        return "TSV";
+    case RBT_FORMAT_CRITEO:
+        return "Criteo";
+    case RBT_FORMAT_AVAZU:
+        return "Avazu";
     }
     RBT_UNREACHABLE();
 }

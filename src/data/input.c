@@ -1,8 +1,9 @@
 /* data/input.c - opens, reads and decompresses a file.
  *
- * The file is read in blocks of a megabyte. The first bytes tell how it is compressed; a decoder
- * then turns blocks into output, which grows by doubling: its size is bounded by memory alone. The
- * four decoders differ in one function, step(), which consumes some input and makes some output.
+ * The file is read in blocks of a megabyte, or less if it is read in small parts. The first bytes
+ * tell how it is compressed; a decoder then turns blocks into output, which grows by doubling: its
+ * size is bounded by memory alone, or by the part that is wanted. The four decoders differ in one
+ * function, step(), which consumes some input and makes some output.
  *
  * Threads: none. Memory: the decoders of the three libraries allocate on their own. */
 #include "data/input.h"
@@ -22,9 +23,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "data/lines.h"
 
 enum {
     BLOCK_SIZE = 1 << 20,
+    BLOCK_SIZE_MIN = 1 << 14,
     ROOM_MIN = 1 << 17,     /* a zstd block: no decoder stops for want of room */
     ROOM_MAX = 1 << 30,     /* what fits the counters of zlib */
     EXPECTED_MAX = 1 << 30, /* a size that a file claims is believed up to here */
@@ -46,10 +49,11 @@ enum verdict {
     NO_MEMORY,
 };
 
-struct reader {
-    const char *path;
+struct rbt_input_reader {
+    char *path;
     int fd;
     uint8_t *block;
+    size_t block_size;
     size_t position; /* in the block */
     size_t limit;    /* of what was read into it */
     bool is_ended;   /* nothing follows the block */
@@ -57,8 +61,13 @@ struct reader {
     char *bytes; /* the output */
     size_t size;
     size_t capacity;
+    size_t part_size; /* wanted at a time; 0: the whole file */
+    size_t given;     /* bytes at its front that the caller has had */
+    char border;      /* the byte behind them, where a zero is now */
 
     enum kind kind;
+    enum verdict verdict; /* of the last step */
+    bool is_done;         /* all output is made */
     ZSTD_DStream *zstd;
     z_stream gzip;
     bool has_gzip; /* `gzip` is initialised */
@@ -71,14 +80,14 @@ static rbt_status out_of_memory(const char *path)
 }
 
 /* Reads as much as fits into the block, which is used up. */
-static rbt_status fill(struct reader *reader)
+static rbt_status fill(rbt_input_reader *reader)
 {
     RBT_ASSERT(reader->position == reader->limit);
     reader->position = 0;
     reader->limit = 0;
-    while (reader->limit < BLOCK_SIZE && !reader->is_ended) {
+    while (reader->limit < reader->block_size && !reader->is_ended) {
         const ssize_t got =
-            read(reader->fd, reader->block + reader->limit, BLOCK_SIZE - reader->limit);
+            read(reader->fd, reader->block + reader->limit, reader->block_size - reader->limit);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -92,7 +101,7 @@ static rbt_status fill(struct reader *reader)
 }
 
 /* Makes the output so large that `room` bytes and the zero fit behind what it holds. */
-static rbt_status reserve(struct reader *reader, size_t room)
+static rbt_status reserve(rbt_input_reader *reader, size_t room)
 {
     if (reader->capacity - reader->size > room) {
         return RBT_OK;
@@ -128,7 +137,7 @@ static enum kind recognize(const uint8_t *bytes, size_t size)
     return PLAIN;
 }
 
-static enum verdict step_plain(struct reader *reader, size_t in, size_t room)
+static enum verdict step_plain(rbt_input_reader *reader, size_t in, size_t room)
 {
     const size_t size = in < room ? in : room;
     memcpy(reader->bytes + reader->size, reader->block + reader->position, size);
@@ -137,7 +146,7 @@ static enum verdict step_plain(struct reader *reader, size_t in, size_t room)
     return COMPLETE;
 }
 
-static enum verdict step_zstd(struct reader *reader, size_t in, size_t room)
+static enum verdict step_zstd(rbt_input_reader *reader, size_t in, size_t room)
 {
     ZSTD_inBuffer input = {.src = reader->block + reader->position, .size = in};
     ZSTD_outBuffer output = {.dst = reader->bytes + reader->size, .size = room};
@@ -150,7 +159,7 @@ static enum verdict step_zstd(struct reader *reader, size_t in, size_t room)
     return left == 0 ? COMPLETE : MORE;
 }
 
-static enum verdict step_gzip(struct reader *reader, size_t in, size_t room)
+static enum verdict step_gzip(rbt_input_reader *reader, size_t in, size_t room)
 {
     z_stream *gzip = &reader->gzip;
     gzip->next_in = reader->block + reader->position;
@@ -169,7 +178,7 @@ static enum verdict step_gzip(struct reader *reader, size_t in, size_t room)
     return result == Z_OK || result == Z_BUF_ERROR ? MORE : DAMAGED;
 }
 
-static enum verdict step_xz(struct reader *reader, size_t in, size_t room)
+static enum verdict step_xz(rbt_input_reader *reader, size_t in, size_t room)
 {
     lzma_stream *xz = &reader->xz;
     xz->next_in = reader->block + reader->position;
@@ -188,7 +197,7 @@ static enum verdict step_xz(struct reader *reader, size_t in, size_t room)
     return result == LZMA_OK || result == LZMA_BUF_ERROR ? MORE : DAMAGED;
 }
 
-static enum verdict step(struct reader *reader, size_t in, size_t room)
+static enum verdict step(rbt_input_reader *reader, size_t in, size_t room)
 {
     switch (reader->kind) {
     case PLAIN:
@@ -204,7 +213,7 @@ static enum verdict step(struct reader *reader, size_t in, size_t room)
 }
 
 /* Makes the decoder, and room for the output as far as its size can be guessed. */
-static rbt_status prepare(struct reader *reader)
+static rbt_status prepare(rbt_input_reader *reader)
 {
     bool is_ready = true;
     unsigned long long expected = 0;
@@ -212,6 +221,9 @@ static rbt_status prepare(struct reader *reader)
     reader->kind = recognize(reader->block, reader->limit);
     switch (reader->kind) {
     case PLAIN:
+        if (reader->part_size > 0) {
+            return RBT_OK;
+        }
         if (fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
             expected = (unsigned long long)status.st_size;
         }
@@ -232,13 +244,15 @@ static rbt_status prepare(struct reader *reader)
     if (!is_ready) {
         return out_of_memory(reader->path);
     }
-    return expected <= EXPECTED_MAX ? reserve(reader, (size_t)expected) : RBT_OK;
+    const bool is_believed = reader->part_size == 0 && expected <= EXPECTED_MAX;
+    return is_believed ? reserve(reader, (size_t)expected) : RBT_OK;
 }
 
-/* Decodes until the file ends. Every round consumes input or makes output, or is the last. */
-static rbt_status decode(struct reader *reader)
+/* Decodes until there are `wanted` bytes, or the file ends. Every round consumes input or makes
+ * output, or is the last. */
+static rbt_status decode(rbt_input_reader *reader, size_t wanted)
 {
-    for (enum verdict verdict = MORE;;) {
+    while (!reader->is_done && reader->size < wanted) {
         if (reader->position == reader->limit && !reader->is_ended) {
             const rbt_status st = fill(reader);
             if (st != RBT_OK) {
@@ -246,8 +260,9 @@ static rbt_status decode(struct reader *reader)
             }
         }
         const size_t in = reader->limit - reader->position;
-        if (in == 0 && verdict == COMPLETE) {
-            return RBT_OK;
+        if (in == 0 && reader->verdict == COMPLETE) {
+            reader->is_done = true;
+            break;
         }
         const rbt_status st = reserve(reader, reader->kind == PLAIN ? in : ROOM_MIN);
         if (st != RBT_OK) {
@@ -255,22 +270,23 @@ static rbt_status decode(struct reader *reader)
         }
         const size_t room = reader->capacity - reader->size - 1;
         const size_t size = reader->size;
-        verdict = step(reader, in, room < ROOM_MAX ? room : ROOM_MAX);
-        if (verdict == NO_MEMORY) {
+        reader->verdict = step(reader, in, room < ROOM_MAX ? room : ROOM_MAX);
+        if (reader->verdict == NO_MEMORY) {
             return out_of_memory(reader->path);
         }
-        if (verdict == DAMAGED) {
+        if (reader->verdict == DAMAGED) {
             return rbt_fail(RBT_E_DATA, "cannot read \"%s\": the compressed data is damaged",
                             reader->path);
         }
-        if (in == 0 && verdict == MORE && reader->size == size) {
+        if (in == 0 && reader->verdict == MORE && reader->size == size) {
             return rbt_fail(RBT_E_DATA, "cannot read \"%s\": the compressed data ends early",
                             reader->path);
         }
     }
+    return RBT_OK;
 }
 
-static rbt_status open_file(struct reader *reader)
+static rbt_status open_file(rbt_input_reader *reader)
 {
     if (strcmp(reader->path, "-") == 0) {
         reader->fd = STDIN_FILENO;
@@ -288,49 +304,127 @@ static rbt_status open_file(struct reader *reader)
     return rbt_fail(RBT_E_IO, "cannot open \"%s\"", reader->path);
 }
 
-static rbt_status read_file(struct reader *reader)
+/* Opens the file and looks at its first block. */
+static rbt_status start(rbt_input_reader *reader)
 {
     rbt_status st = open_file(reader);
     if (st != RBT_OK) {
         return st;
     }
-    reader->block = rbt_calloc(BLOCK_SIZE, 1);
+    reader->block = rbt_calloc(reader->block_size, 1);
     if (reader->block == NULL) {
         return out_of_memory(reader->path);
     }
     st = fill(reader);
-    if (st == RBT_OK && reader->limit > 0) {
-        st = prepare(reader);
-        st = st != RBT_OK ? st : decode(reader);
-    }
-    if (st == RBT_OK && reader->size == 0) {
+    if (st == RBT_OK && reader->limit == 0) {
         st = rbt_fail(RBT_E_DATA, "cannot read \"%s\": the file is empty", reader->path);
     }
-    return st;
+    return st != RBT_OK ? st : prepare(reader);
+}
+
+rbt_status rbt_input_open(const char *path, size_t part_size, rbt_input_reader **reader)
+{
+    rbt_input_reader *made = rbt_calloc(1, sizeof *made);
+    if (made == NULL) {
+        return out_of_memory(path);
+    }
+    const lzma_stream empty = LZMA_STREAM_INIT;
+    made->fd = -1;
+    made->xz = empty;
+    made->part_size = part_size;
+    made->block_size = part_size == 0 || part_size / 4 > BLOCK_SIZE ? BLOCK_SIZE
+                       : part_size / 4 > BLOCK_SIZE_MIN             ? part_size / 4
+                                                                    : BLOCK_SIZE_MIN;
+    made->path = rbt_strdup(path);
+    const rbt_status st = made->path == NULL ? out_of_memory(path) : start(made);
+    if (st != RBT_OK) {
+        rbt_input_close(made);
+        return st;
+    }
+    *reader = made;
+    return RBT_OK;
+}
+
+void rbt_input_close(rbt_input_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    if (reader->zstd != NULL) {
+        (void)ZSTD_freeDStream(reader->zstd); /* always succeeds for a valid pointer */
+    }
+    if (reader->has_gzip) {
+        (void)inflateEnd(&reader->gzip); /* fails only for a broken stream, which is freed */
+    }
+    lzma_end(&reader->xz);
+    rbt_free(reader->block);
+    rbt_free(reader->bytes);
+    if (reader->fd >= 0 && reader->fd != STDIN_FILENO) {
+        (void)close(reader->fd); /* nothing was written to it */
+    }
+    rbt_free(reader->path);
+    rbt_free(reader);
+}
+
+/* Moves what the caller has not had yet to the front. */
+static void drop_given(rbt_input_reader *reader)
+{
+    if (reader->given > 0) {
+        reader->bytes[reader->given] = reader->border;
+        reader->size -= reader->given;
+        memmove(reader->bytes, reader->bytes + reader->given, reader->size);
+        reader->given = 0;
+    }
+}
+
+rbt_status rbt_input_next(rbt_input_reader *reader, struct rbt_input_part *part)
+{
+    RBT_ASSERT(reader->part_size > 0);
+    drop_given(reader);
+    size_t size = 0;
+    for (size_t wanted = reader->part_size; size == 0; wanted *= 2) { /* until a line has ended */
+        const rbt_status st = decode(reader, wanted);
+        if (st != RBT_OK) {
+            return st;
+        }
+        const char *end = memrchr(reader->bytes, '\n', reader->size);
+        size = reader->is_done || end == NULL ? reader->size : (size_t)(end + 1 - reader->bytes);
+        if (!reader->is_done && end == NULL && reader->size <= RBT_LINE_SIZE_MAX) {
+            size = 0;
+        }
+        if (reader->is_done) {
+            break;
+        }
+    }
+    if (size == 0 && reader->bytes == NULL) { /* compressed, and nothing in it */
+        *part = (struct rbt_input_part){.bytes = ""};
+        return RBT_OK;
+    }
+    reader->given = size;
+    reader->border = size < reader->size ? reader->bytes[size] : '\0';
+    reader->bytes[size] = '\0';
+    *part = (struct rbt_input_part){.bytes = reader->bytes, .size = size};
+    return RBT_OK;
 }
 
 rbt_status rbt_input_read(const char *path, struct rbt_input *input)
 {
-    struct reader reader = {.path = path, .fd = -1, .xz = LZMA_STREAM_INIT};
-    const rbt_status st = read_file(&reader);
-    if (reader.zstd != NULL) {
-        (void)ZSTD_freeDStream(reader.zstd); /* always succeeds for a valid pointer */
-    }
-    if (reader.has_gzip) {
-        (void)inflateEnd(&reader.gzip); /* fails only for a broken stream, which is freed */
-    }
-    lzma_end(&reader.xz);
-    rbt_free(reader.block);
-    if (reader.fd >= 0 && strcmp(path, "-") != 0) {
-        (void)close(reader.fd); /* nothing was written to it */
-    }
+    rbt_input_reader *reader = NULL;
+    rbt_status st = rbt_input_open(path, 0, &reader);
     if (st != RBT_OK) {
-        rbt_free(reader.bytes);
         return st;
     }
-    reader.bytes[reader.size] = '\0';
-    *input = (struct rbt_input){.bytes = reader.bytes, .size = reader.size};
-    return RBT_OK;
+    st = decode(reader, SIZE_MAX);
+    if (st == RBT_OK && reader->size == 0) {
+        st = rbt_fail(RBT_E_DATA, "cannot read \"%s\": the file is empty", reader->path);
+    }
+    if (st == RBT_OK) {
+        reader->bytes[reader->size] = '\0';
+        *input = (struct rbt_input){.bytes = reader->bytes, .size = reader->size};
+        reader->bytes = NULL;
+    }
+    rbt_input_close(reader);
+    return st;
 }
 
 void rbt_input_free(struct rbt_input *input)

@@ -1,4 +1,4 @@
-/* data/input.h - the content of a file, decompressed, in one block of memory. */
+/* data/input.h - the content of a file, decompressed, in one block of memory or part by part. */
 #ifndef RUBATO_DATA_INPUT_H
 #define RUBATO_DATA_INPUT_H
 
@@ -19,5 +19,27 @@ struct rbt_input {
 RBT_MUST_USE rbt_status rbt_input_read(const char *path, struct rbt_input *input);
 
 void rbt_input_free(struct rbt_input *input);
+
+/* The same in parts of whole lines, for files that are larger than memory:
+ *
+ *     st = rbt_input_open(path, 1 << 20, &reader);
+ *     while (st == RBT_OK && (st = rbt_input_next(reader, &part)) == RBT_OK && part.size > 0) {
+ *         ... part.bytes ...
+ *     }
+ *     rbt_input_close(reader); */
+typedef struct rbt_input_reader rbt_input_reader;
+
+struct rbt_input_part {
+    const char *bytes; /* size bytes and a zero behind them, until the next call */
+    size_t size;       /* 0: the file has ended */
+};
+
+/* Parts have about `part_size` bytes, more where a line is longer. Fail like rbt_input_read(). */
+RBT_MUST_USE rbt_status rbt_input_open(const char *path, size_t part_size,
+                                       rbt_input_reader **reader);
+RBT_MUST_USE rbt_status rbt_input_next(rbt_input_reader *reader, struct rbt_input_part *part);
+
+/* Accepts NULL. */
+void rbt_input_close(rbt_input_reader *reader);
 
 #endif

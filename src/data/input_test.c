@@ -175,6 +175,43 @@ static void files_without_content_are_refused(void **state)
     assert_fails(rbt_input_read(f->path, &input), RBT_E_DATA, "/file\": the file is empty");
 }
 
+/* Reads the file in parts, puts them together again, and looks at their borders. */
+static void assert_comes_in_parts(const struct fixture *f, size_t part_size, size_t size)
+{
+    rbt_input_reader *reader = NULL;
+    struct rbt_input_part part = {0};
+    size_t total = 0;
+    assert_ok(rbt_input_open(f->path, part_size, &reader));
+    for (;;) { /* ends with the file */
+        assert_ok(rbt_input_next(reader, &part));
+        if (part.size == 0) {
+            break;
+        }
+        assert_true(part.bytes[part.size] == '\0');
+        assert_true(total + part.size <= size);
+        assert_memory_equal(part.bytes, f->text + total, part.size);
+        total += part.size;
+        assert_true(total == size || part.bytes[part.size - 1] == '\n');
+    }
+    assert_int_equal(total, size);
+    rbt_input_close(reader);
+}
+
+static void files_come_in_parts_of_whole_lines(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 70; i < 200000; i += i % 3000) {
+        f->text[i] = '\n';
+    }
+    write_file(f, f->text, TEXT_SIZE); /* the last line is very long, and has no end */
+    assert_comes_in_parts(f, 1, TEXT_SIZE);
+    assert_comes_in_parts(f, 65536, TEXT_SIZE);
+    assert_comes_in_parts(f, TEXT_SIZE * 2, TEXT_SIZE);
+    const size_t size = ZSTD_compress(f->packed, PACKED_SIZE_MAX, f->text, TEXT_SIZE, 1);
+    write_file(f, f->packed, size);
+    assert_comes_in_parts(f, 65536, TEXT_SIZE);
+}
+
 static void missing_files_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -214,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(truncated_files_are_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_files_are_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_without_content_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_come_in_parts_of_whole_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(missing_files_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_survives_every_failed_allocation, set_up,
                                         tear_down),

@@ -79,26 +79,36 @@ done:
     return st;
 }
 
+rbt_status rbt_share_order(uint64_t seed, size_t count, uint32_t **order)
+{
+    if (count > UINT32_MAX) {
+        return rbt_fail(RBT_E_INVALID, "there are more than %u examples", UINT32_MAX);
+    }
+    uint32_t *drawn = rbt_calloc(count, sizeof *drawn);
+    if (drawn == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not order %zu examples: out of memory", count);
+    }
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, seed, STREAM, 0);
+    rbt_rng_permutation(&rng, drawn, count);
+    *order = drawn;
+    return RBT_OK;
+}
+
 rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed, uint32_t index,
                           uint32_t count, struct rbt_share *share)
 {
     RBT_ASSERT(index < count);
     const uint64_t total = examples->count;
-    if (total > UINT32_MAX) {
-        return rbt_fail(RBT_E_INVALID, "there are more than %u examples", UINT32_MAX);
+    uint32_t *order = NULL;
+    rbt_status st = rbt_share_order(seed, examples->count, &order);
+    if (st != RBT_OK) {
+        return st;
     }
-    uint32_t *order = rbt_calloc(total, sizeof *order);
-    if (order == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not order %zu examples: out of memory",
-                        examples->count);
-    }
-    struct rbt_rng rng;
-    rbt_rng_init(&rng, seed, STREAM, 0);
-    rbt_rng_permutation(&rng, order, total);
     const uint64_t first = total * index / count;
     const uint64_t limit = total * (index + UINT64_C(1)) / count;
     struct rbt_share result = {.count = limit - first};
-    const rbt_status st = build(examples, order + first, &result);
+    st = build(examples, order + first, &result);
     rbt_free(order);
     if (st != RBT_OK) {
         rbt_share_free(&result);

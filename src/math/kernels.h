@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "math/fm.h"
 #include "math/loss.h"
 #include "math/nearest.h"
 
@@ -62,6 +63,32 @@ struct rbt_gradient_run {
     float factor;
     float *gradient; /* as long as the weights */
     float bias_gradient;
+};
+
+/* The same two for several classes, whose weights stand side by side, one row for each feature. For
+ * examples begin .. end-1 in order, or `batch` at a time:
+ *
+ *     m = bias + W'x_i,  p = exp(m) / sum exp(m),  g_c = rate_i / batch (p_c - [c = y_i])
+ *     target_j += x_ij g,  bias_target += g
+ *
+ * with rate_i = rate, whose size is limited to step_max_i. Steps have rate = -eta and the weights
+ * as target; a gradient has its factor as rate, batch 1, and a target of its own. */
+struct rbt_softmax_run {
+    size_t classes;
+    const uint64_t *offsets; /* as in rbt_sgd_run */
+    const float *labels;     /* y: 0 .. classes-1 */
+    const uint32_t *indices;
+    const float *values;
+    const float *step_max; /* (end), or NULL for no limit */
+    size_t begin;
+    size_t end;
+    const float *weights; /* (features, classes), row-major; may be the target */
+    const float *bias;    /* (classes); may be the bias's target */
+    float rate;
+    size_t batch;
+    float *target;       /* (features, classes) */
+    float *bias_target;  /* (classes), or NULL if there is no bias */
+    float *coefficients; /* (batch, classes), scratch */
 };
 
 /* Stochastic gradient descent for a factorisation over ratings begin .. end-1, in order:
@@ -132,8 +159,12 @@ struct rbt_kernels {
     void (*sparse_axpy)(float a, const struct rbt_sparse *x, float *restrict w); /* w += a x */
     double (*sgd)(struct rbt_sgd_run *run); /* returns the sum of losses before each step */
     double (*gradient)(struct rbt_gradient_run *run);             /* returns the sum of losses */
+    double (*softmax)(const struct rbt_softmax_run *run);         /* the same */
     double (*mf)(const struct rbt_mf_run *run);                   /* returns the sum of e^2 */
     double (*mf_gradient)(const struct rbt_mf_gradient_run *run); /* the same */
+    void (*fm_margins)(const struct rbt_fm_run *run, float *margins); /* (end - begin) */
+    double (*fm_gradient)(const struct rbt_fm_run *run, struct rbt_fm_gradient *gradient);
+    double (*fm_steps)(struct rbt_fm_run *run, struct rbt_fm_steps *steps); /* sums of losses */
     double (*dot)(const float *restrict x, const float *restrict y, size_t n);
     double (*norm1)(const float *x, size_t n);         /* sum |x_j| */
     double (*norm2_squared)(const float *x, size_t n); /* sum x_j^2 */

@@ -100,6 +100,63 @@ static void sgd_matches(void **state)
     }
 }
 
+/* Steps or a gradient, with so many classes and in such batches. */
+static void check_softmax(const struct rbt_kernels *set, size_t classes, size_t batch, int is_step)
+{
+    enum { CLASSES_MAX = 20 };
+    struct problem p;
+    static float weights[3][DIM * CLASSES_MAX]; /* fast, slow, and where gradients are taken */
+    float biases[3][CLASSES_MAX];
+    float scratch[EXAMPLES * CLASSES_MAX];
+    struct rbt_rng rng;
+    draw(&p, 11 + classes);
+    rbt_rng_init(&rng, 3, 0, 0);
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        p.labels[i] = (float)rbt_rng_below(&rng, classes);
+    }
+    for (size_t k = 0; k < DIM * classes; k++) {
+        weights[0][k] = weights[1][k] = weights[2][k] = (float)rbt_rng_normal(&rng) * 0.3F;
+    }
+    for (size_t c = 0; c < classes; c++) {
+        biases[0][c] = biases[1][c] = biases[2][c] = (float)c * 0.1F;
+    }
+    double sums[2];
+    for (size_t i = 0; i < 2; i++) {
+        const struct rbt_softmax_run run = {.classes = classes,
+                                            .offsets = p.offsets,
+                                            .labels = p.labels,
+                                            .indices = p.indices,
+                                            .values = p.values,
+                                            .step_max = is_step ? p.step_max : NULL,
+                                            .begin = 2,
+                                            .end = EXAMPLES,
+                                            .weights = weights[is_step ? i : 2],
+                                            .bias = biases[is_step ? i : 2],
+                                            .rate = is_step ? -0.05F : 2.0F,
+                                            .batch = batch,
+                                            .target = weights[i],
+                                            .bias_target = classes == 3 ? NULL : biases[i],
+                                            .coefficients = scratch};
+        sums[i] = i == 0 ? set->softmax(&run) : rbt_reference.softmax(&run);
+    }
+    assert_true(fabs(sums[0] - sums[1]) < 1e-4 * (1 + sums[1]));
+    assert_near(weights[0], weights[1], DIM * classes, 1e-4);
+    assert_near(biases[0], biases[1], classes, 1e-4);
+}
+
+static void softmax_matches(void **state)
+{
+    (void)state;
+    const size_t classes[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 20};
+    for (size_t s = 0; rbt_choose_available(s) != NULL; s++) {
+        for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+            check_softmax(rbt_choose_available(s), classes[i], 1, 0);
+            check_softmax(rbt_choose_available(s), classes[i], 1, 1);
+            check_softmax(rbt_choose_available(s), classes[i], 7, 1);
+        }
+    }
+}
+
 static void gradient_matches(void **state)
 {
     (void)state;
@@ -364,6 +421,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sgd_matches),
+        cmocka_unit_test(softmax_matches),
         cmocka_unit_test(gradient_matches),
         cmocka_unit_test(gradient_is_what_sgd_follows),
         cmocka_unit_test(sparse_vectors_match),

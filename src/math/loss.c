@@ -29,6 +29,27 @@ struct rbt_loss_point rbt_loss_squared(double m, double y)
     return (struct rbt_loss_point){.value = 0.5 * e * e, .slope = e};
 }
 
+/* The largest margin is taken off first, so that exp() never overflows. */
+double rbt_loss_softmax(const double *margins, size_t classes, size_t y, double *slopes)
+{
+    RBT_ASSERT(y < classes);
+    double largest = margins[0];
+    for (size_t c = 1; c < classes; c++) {
+        largest = fmax(largest, margins[c]);
+    }
+    const double right = margins[y] - largest;
+    double sum = 0.0;
+    for (size_t c = 0; c < classes; c++) {
+        slopes[c] = exp(margins[c] - largest);
+        sum += slopes[c];
+    }
+    for (size_t c = 0; c < classes; c++) {
+        slopes[c] /= sum;
+    }
+    slopes[y] -= 1.0;
+    return log(sum) - right;
+}
+
 struct rbt_loss_point rbt_loss_at(enum rbt_loss loss, double m, double y)
 {
     switch (loss) {
@@ -38,11 +59,13 @@ struct rbt_loss_point rbt_loss_at(enum rbt_loss loss, double m, double y)
         return rbt_loss_hinge(m, y);
     case RBT_LOSS_SQUARED:
         return rbt_loss_squared(m, y);
+    case RBT_LOSS_SOFTMAX:
+        break; /* has several margins */
     }
     RBT_UNREACHABLE();
 }
 
 double rbt_loss_curvature(enum rbt_loss loss)
 {
-    return loss == RBT_LOSS_LOGISTIC ? 0.25 : 1.0;
+    return loss == RBT_LOSS_LOGISTIC ? 0.25 : loss == RBT_LOSS_SOFTMAX ? 0.5 : 1.0;
 }

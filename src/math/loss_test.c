@@ -25,6 +25,59 @@ static void slopes_match_finite_differences(void **state)
     }
 }
 
+static void softmax_slopes_match_finite_differences(void **state)
+{
+    (void)state;
+    enum { CLASSES = 4 };
+    const double h = 1e-6;
+    const double scales[] = {0.0, 0.3, 2.0, 20.0};
+    for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++) {
+        for (size_t y = 0; y < CLASSES; y++) {
+            double m[CLASSES] = {0.5 * scales[s], -scales[s], 0.1 * scales[s], scales[s]};
+            double slopes[CLASSES];
+            double ignored[CLASSES];
+            double sum = 0.0;
+            (void)rbt_loss_softmax(m, CLASSES, y, slopes);
+            for (size_t c = 0; c < CLASSES; c++) {
+                const double middle = m[c];
+                m[c] = middle + h;
+                const double above = rbt_loss_softmax(m, CLASSES, y, ignored);
+                m[c] = middle - h;
+                const double below = rbt_loss_softmax(m, CLASSES, y, ignored);
+                m[c] = middle;
+                assert_true(fabs(slopes[c] - (above - below) / (2 * h)) < 1e-7);
+                sum += slopes[c];
+            }
+            assert_true(fabs(sum) < 1e-14);
+        }
+    }
+}
+
+/* Of two classes with margins m and 0 it is the logistic loss. */
+static void softmax_of_two_is_logistic(void **state)
+{
+    (void)state;
+    for (double m = -40.0; m < 41.0; m += 8.0) {
+        double margins[2] = {0.0, m};
+        const struct rbt_loss_point expected = rbt_loss_logistic(m, 1.0);
+        const double value = rbt_loss_softmax(margins, 2, 1, margins);
+        assert_true(fabs(value - expected.value) < 1e-12 * (1 + expected.value));
+        assert_true(fabs(margins[1] - expected.slope) < 1e-12);
+    }
+}
+
+static void softmax_survives_large_margins(void **state)
+{
+    (void)state;
+    double margins[3] = {1e5, -1e5, 0.0};
+    double slopes[3];
+    assert_true(rbt_loss_softmax(margins, 3, 1, slopes) == 2e5);
+    assert_true(slopes[0] == 1.0 && slopes[1] == -1.0 && slopes[2] == 0.0);
+    assert_true(rbt_loss_softmax(margins, 3, 0, slopes) == 0.0);
+    margins[2] = (double)NAN;
+    assert_true(isnan(rbt_loss_softmax(margins, 3, 0, slopes)));
+}
+
 static void logistic_survives_large_margins(void **state)
 {
     (void)state;
@@ -59,6 +112,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slopes_match_finite_differences),
+        cmocka_unit_test(softmax_slopes_match_finite_differences),
+        cmocka_unit_test(softmax_of_two_is_logistic),
+        cmocka_unit_test(softmax_survives_large_margins),
         cmocka_unit_test(logistic_survives_large_margins),
         cmocka_unit_test(every_loss_shows_a_nan),
         cmocka_unit_test(curvature_bounds_the_change_of_slope),

@@ -69,6 +69,44 @@ static double gradient(struct rbt_gradient_run *run)
     return sum;
 }
 
+static double softmax(const struct rbt_softmax_run *run)
+{
+    const size_t classes = run->classes;
+    double sum = 0.0;
+    for (size_t first = run->begin; first < run->end; first += run->batch) {
+        const size_t last = first + run->batch < run->end ? first + run->batch : run->end;
+        for (size_t i = first; i < last; i++) {
+            double m[64]; /* tests use fewer classes */
+            for (size_t c = 0; c < classes; c++) {
+                m[c] = (double)run->bias[c];
+                for (uint64_t k = run->offsets[i]; k < run->offsets[i + 1]; k++) {
+                    m[c] += (double)run->values[k] *
+                            (double)run->weights[run->indices[k] * classes + c];
+                }
+            }
+            const float limit = run->step_max == NULL ? INFINITY : run->step_max[i];
+            const float size = fminf(fabsf(run->rate), limit) / (float)(last - first);
+            sum += rbt_loss_softmax(m, classes, (size_t)run->labels[i], m);
+            for (size_t c = 0; c < classes; c++) {
+                run->coefficients[(i - first) * classes + c] =
+                    copysignf(size, run->rate) * (float)m[c];
+            }
+        }
+        for (size_t i = first; i < last; i++) {
+            for (size_t c = 0; c < classes; c++) {
+                const float g = run->coefficients[(i - first) * classes + c];
+                for (uint64_t k = run->offsets[i]; k < run->offsets[i + 1]; k++) {
+                    run->target[run->indices[k] * classes + c] += run->values[k] * g;
+                }
+                if (run->bias_target != NULL) {
+                    run->bias_target[c] += g;
+                }
+            }
+        }
+    }
+    return sum;
+}
+
 static double mf(const struct rbt_mf_run *run)
 {
     double sum = 0.0;
@@ -243,6 +281,7 @@ const struct rbt_kernels rbt_reference = {
     .sparse_axpy = sparse_axpy,
     .sgd = sgd,
     .gradient = gradient,
+    .softmax = softmax,
     .mf = mf,
     .mf_gradient = mf_gradient,
     .dot = dot,

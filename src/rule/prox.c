@@ -10,7 +10,8 @@
  *     1                                 by default
  *     beta + sqrt(sum g^2)              scale=1: AdaGrad's
  *     sent by the workers               pairs=1: the first half of a row are the weights. In an
- *                                       update its second half is u, and in the row it is not used
+ *                                       update its second half is u, and in the row it is the
+ *                                       gradient of the last update, for workers that want to know
  *
  * Coordinates whose u a worker sends as zero, with a gradient of zero, are not touched.
  *
@@ -89,6 +90,7 @@ static rbt_status apply_pairs(const struct prox *p, const struct rbt_rule_row *r
     for (uint32_t i = 0; i < half; i++) {
         if (u[i] > 0) {
             row->values[i] = step(p, row->values[i], g[i], p->lr / u[i]);
+            row->values[half + i] = g[i];
         } else if (u[i] != 0 || g[i] != 0) {
             return p->fail("a worker sent the scale %g for value %u of row %llu; it must be "
                            "positive",

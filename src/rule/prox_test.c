@@ -118,7 +118,7 @@ static void prox_takes_the_scale_from_workers(void **state)
     (void)state;
     float values[6] = {1, 1, 1, 7, 7, 7};
     const float deltas[6] = {4, 4, 0, 2, 8, 0}; /* the third is not in this update */
-    const float expected[6] = {1 - 2 - -0.5F, 1 - 0.5F - 0.125F, 1, 7, 7, 7};
+    const float expected[6] = {1 - 2 - -0.5F, 1 - 0.5F - 0.125F, 1, 4, 4, 7};
     assert_ok(apply_pair("prox:lr=1,l1=1,pairs=1", values, deltas));
     assert_memory_equal(values, expected, sizeof expected);
 }

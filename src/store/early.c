@@ -9,12 +9,13 @@
  * numbers as there are rows. */
 #include "store/early.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sort_u64.h"
+#include "comm/touched.h"
 
 enum { READERS_MAX = 1 << 16 }; /* what a peer that breaks the rules can cost */
 
@@ -34,12 +35,13 @@ struct rbt_early {
     struct rbt_priority_policy priority;
     struct rbt_initial initial;
     uint32_t width;
-    uint32_t slot_max;    /* rows that there is room for */
-    uint32_t slot_count;  /* rows that `sent` knows */
-    uint64_t tick;        /* grows with every change */
-    uint64_t *changed_at; /* (slot_max): the tick of the last change */
-    float *sent;          /* (slot_max, width): as last chosen; at first initial values */
-    float *change;        /* (width): scratch */
+    uint32_t slot_max;          /* rows that there is room for */
+    uint32_t slot_count;        /* rows that `sent` knows */
+    uint64_t tick;              /* grows with every change */
+    uint64_t *changed_at;       /* (slot_max): the tick of the last change */
+    float *sent;                /* (slot_max, width): as last chosen; at first initial values */
+    float *change;              /* (width): scratch */
+    struct rbt_touched touched; /* rows that have changed and are not in the queue as they are */
     rbt_change_queue *changed;
     struct reader *readers;
     uint32_t reader_count;
@@ -86,6 +88,7 @@ void rbt_early_destroy(rbt_early *early)
     }
     rbt_free(early->readers);
     rbt_queue_destroy(early->changed);
+    rbt_touched_deinit(&early->touched);
     rbt_free(early->change);
     rbt_free(early->sent);
     rbt_free(early->changed_at);
@@ -113,6 +116,7 @@ static rbt_status grow(rbt_early *early, uint32_t slot_max)
     RBT_ASSERT(slot_max > early->slot_max);
     RBT_ASSERT(early->changed != NULL);
     rbt_status st = rbt_queue_grow(early->changed, slot_max);
+    st = st != RBT_OK ? st : rbt_touched_grow(&early->touched, slot_max);
     for (uint32_t i = 0; st == RBT_OK && i < early->reader_count; i++) {
         st = fit_reader(&early->readers[i], early->slot_max, slot_max);
     }
@@ -153,48 +157,67 @@ static rbt_status fit(rbt_early *early, const rbt_row_store *rows)
     return RBT_OK;
 }
 
-struct visit {
-    rbt_early *early;
-    const rbt_row_store *rows;
-};
-
 static void note_row(void *context, uint32_t slot, size_t position)
 {
-    const struct visit *visit = context;
-    rbt_early *early = visit->early;
+    rbt_early *early = context;
     (void)position;
     RBT_ASSERT(early->slot_count <= early->slot_max);
-    RBT_ASSERT(early->change != NULL);
+    RBT_ASSERT(early->slot_max <= early->touched.capacity || early->slot_count == 0);
     if (slot >= early->slot_count) {
         return; /* there was no memory for it */
     }
     early->changed_at[slot] = early->tick;
-    float score = 0;
-    if (early->priority.score != NULL) {
-        const float *now = rbt_rows_values(visit->rows, slot);
-        const float *sent = early->sent + (size_t)slot * early->width;
-        for (uint32_t i = 0; i < early->width; i++) {
-            early->change[i] = now[i] - sent[i];
-        }
-        const struct rbt_priority_row row = {.key = rbt_rows_key(visit->rows, slot),
-                                             .width = early->width,
-                                             .change = early->change,
-                                             .value = now};
-        score = early->priority.score(&row);
-    }
-    rbt_queue_mark(early->changed, slot, score);
+    rbt_touched_add(&early->touched, slot);
 }
 
 void rbt_early_note(rbt_early *early, const rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    struct visit visit = {early, rows};
     const rbt_status st = fit(early, rows);
     (void)st; /* rows beyond what fits come when they are asked for */
     RBT_ASSERT(early->change != NULL);
     RBT_ASSERT(early->changed != NULL);
     early->tick++;
-    rbt_rows_visit(rows, batch, note_row, &visit);
+    rbt_rows_visit(rows, batch, note_row, early);
+    RBT_ASSERT(rbt_touched_count(&early->touched) <= early->slot_max);
+}
+
+/* How much it matters that the row is sent. */
+static float score_of(rbt_early *early, const rbt_row_store *rows, uint32_t slot)
+{
+    RBT_ASSERT(slot < early->slot_count);
+    RBT_ASSERT(early->change != NULL);
+    if (early->priority.score == NULL) {
+        return 0;
+    }
+    const float *restrict now = rbt_rows_values(rows, slot);
+    const float *restrict sent = early->sent + (size_t)slot * early->width;
+    float *restrict change = early->change;
+    for (uint32_t i = 0; i < early->width; i++) {
+        change[i] = now[i] - sent[i];
+    }
+    const struct rbt_priority_row row = {
+        .key = rbt_rows_key(rows, slot), .width = early->width, .change = change, .value = now};
+    return early->priority.score(&row);
+}
+
+/* Looks at rows that have changed, for `room` that may be sent. Returns whether there were any. If
+ * all of them may be sent, it does not matter which of them matter. */
+static bool look(rbt_early *early, const rbt_row_store *rows, uint32_t room)
+{
+    const size_t limit = rbt_touched_looks(room);
+    const bool is_enough =
+        rbt_touched_count(&early->touched) + rbt_queue_count(early->changed) <= room;
+    size_t count = 0;
+    RBT_ASSERT(room > 0);
+    for (; count < limit; count++) {
+        const uint32_t slot = rbt_touched_take(&early->touched);
+        if (slot == RBT_TOUCHED_NONE) {
+            break;
+        }
+        rbt_queue_mark(early->changed, slot, is_enough ? 0 : score_of(early, rows, slot));
+    }
     RBT_ASSERT(rbt_queue_count(early->changed) <= early->slot_max);
+    return count > 0;
 }
 
 /* The reader that the event is of, made if there is none; NULL without memory. */
@@ -250,11 +273,18 @@ static void choose_more(rbt_early *early, const rbt_row_store *rows, const struc
 {
     RBT_ASSERT(early->slot_count <= early->slot_max);
     RBT_ASSERT(reader->due != NULL);
+    const uint32_t due = rbt_queue_count(reader->due);
+    bool has_more = due < room && look(early, rows, room - due);
     while (rbt_queue_count(reader->due) < room) {
         const uint32_t slot = rbt_queue_take(early->changed);
+        if (slot == RBT_QUEUE_NONE && has_more) {
+            has_more = look(early, rows, room - due);
+            continue;
+        }
         if (slot == RBT_QUEUE_NONE) {
             return;
         }
+        rbt_touched_leave(&early->touched, slot);
         RBT_ASSERT(slot < early->slot_count);
         RBT_ASSERT(early->changed_at[slot] <= early->tick);
         memcpy(early->sent + (size_t)slot * early->width, rbt_rows_values(rows, slot),
@@ -267,13 +297,6 @@ static void choose_more(rbt_early *early, const rbt_row_store *rows, const struc
             }
         }
     }
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a;
-    const uint64_t y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
 }
 
 /* The next of the reader's rows, whether they have changed or not; none twice. */
@@ -323,7 +346,7 @@ void rbt_early_choose(rbt_early *early, const rbt_row_store *rows,
         wanted->keys[wanted->count++] = rbt_rows_key(rows, slot);
     }
     RBT_ASSERT(wanted->count <= wanted->room);
-    qsort(wanted->keys, wanted->count, sizeof *wanted->keys, compare_keys);
+    rbt_sort_u64(wanted->keys, wanted->count);
 }
 
 void rbt_early_take_all(rbt_early *early, uint32_t worker, uint64_t subscription)
@@ -367,7 +390,8 @@ void rbt_early_reset(rbt_early *early)
 size_t rbt_early_bytes(const rbt_early *early)
 {
     size_t bytes = (size_t)early->slot_max * early->width * sizeof *early->sent +
-                   early->slot_max * sizeof *early->changed_at + rbt_queue_bytes(early->changed);
+                   early->slot_max * sizeof *early->changed_at +
+                   rbt_touched_bytes(&early->touched) + rbt_queue_bytes(early->changed);
     RBT_ASSERT(early->reader_count <= early->reader_max);
     for (uint32_t i = 0; i < early->reader_count; i++) {
         bytes += early->slot_max * sizeof *early->readers[i].got_at +

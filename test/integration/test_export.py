@@ -1,5 +1,7 @@
 """`rubato export`: models as other programs read them."""
 
+import math
+
 import pytest
 
 
@@ -26,6 +28,26 @@ def test_libmf_predicts_the_same(rubato, shelf):
         p, q = rows[f"p{user}"], rows[f"q{item}"]
         assert sum(a * b for a, b in zip(p, q)) == pytest.approx(float(score), rel=1e-5, abs=1e-5)
     assert 1 < mean < 5
+
+
+def read_liblinear(text):
+    """A liblinear model: labels, and the weights of each feature from 1, the bias last."""
+    lines = text.splitlines()
+    head = dict(line.split(maxsplit=1) for line in lines[:lines.index("w")])
+    rows = [[float(number) for number in line.split()] for line in lines[lines.index("w") + 1:]]
+    assert len(rows) == int(head["nr_feature"]) + (head["bias"] == "1")
+    return head["label"].split(), rows
+
+
+def test_liblinear_predicts_the_same(rubato, shelf):
+    labels, rows = read_liblinear(rubato.ok("export", shelf / "linear.model"))
+    found = rubato.ok("predict", shelf / "linear.model", "--data", shelf / "train.svm").split()
+    for line, score in zip((shelf / "train.svm").read_text().splitlines(), found):
+        pairs = [pair.split(":") for pair in line.split()[1:]]
+        margin = sum(rows[int(key) - 1][0] * float(value) for key, value in pairs
+                     if int(key) < len(rows)) + rows[-1][0]
+        assert 1 / (1 + math.exp(-margin)) == pytest.approx(float(score), rel=1e-4)
+    assert labels == ["1", "-1"]
 
 
 def test_out_is_the_same_file(rubato, shelf):

@@ -6,10 +6,12 @@ import pytest
 
 from conftest import GOLDEN
 
-COMMANDS = [[], ["train"], ["train", "linear"], ["train", "mf"], ["train", "kmeans"],
-            ["train", "lda"], ["train", "sketch"], ["simulate"], ["run"], ["coordinator"],
-            ["server"], ["worker"], ["predict"], ["eval"], ["export"], ["gen"], ["gen", "sparse"],
-            ["gen", "clicks"], ["gen", "ratings"], ["gen", "documents"], ["gen", "blobs"],
+COMMANDS = [[], ["train"], ["train", "linear"], ["train", "lasso"], ["train", "mf"],
+            ["train", "fm"], ["train", "kmeans"], ["train", "lda"], ["train", "sketch"],
+            ["simulate"], ["run"],
+            ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["export"], ["gen"],
+            ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["gen", "documents"],
+            ["gen", "blobs"],
             ["gen", "stream"], ["plot"], ["bench"], ["bench", "ps"], ["bench", "net"],
             ["bench", "cost"], ["keygen"], ["info"]]
 
@@ -46,6 +48,16 @@ def test_help_about_filters(rubato):
     assert rubato.ok("simulate", "--workers", "2", "--", "train", "mf", "--filter", "help") == text
     assert max(map(len, text.splitlines())) <= 80
     path = GOLDEN / "help-filter.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_help_about_priorities(rubato):
+    text = rubato.ok("train", "mf", "--priority", "help")
+    assert rubato.ok("simulate", "--", "train", "mf", "--priority", "help") == text
+    assert max(map(len, text.splitlines())) <= 80
+    path = GOLDEN / "help-priority.txt"
     if os.environ.get("GOLDEN") == "write":
         path.write_text(text)
     assert text == path.read_text()

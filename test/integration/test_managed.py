@@ -81,6 +81,12 @@ def test_priorities_of_ones_own(rubato, data, start):
     assert 'there is no priority "loudest"' in done.stderr
 
 
+def test_a_priority_needs_a_budget(rubato, data):
+    done = rubato(*train(data, *QUIET), "--priority", "random")
+    assert done.returncode == 2
+    assert '"--priority" needs "--bandwidth"' in done.stderr
+
+
 @pytest.mark.parametrize("target", ["worker/1", "server/1"])
 def test_nobody_hangs_when_somebody_is_lost(data, tmp_path, target):
     log = tmp_path / "run.jsonl"
@@ -112,7 +118,7 @@ def test_a_hundred_cut_connections(data, tmp_path):
 
 
 @pytest.mark.parametrize("words, needs", [
-    (["linear", "--data", "x.svm"], '"train mf"'),
+    (["linear", "--data", "x.svm"], "a rule that takes gradients, such as adarev"),
     (["mf", "--data", "small.csv"], "a rule that takes gradients, such as adarev")])
 def test_it_is_refused_where_nothing_would_travel(rubato, data, words, needs):
     result = rubato("train", *words, "--bandwidth", "5MB")

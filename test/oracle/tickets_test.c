@@ -104,6 +104,40 @@ static void a_pull_without_waiting_returns_at_once_and_finishes_later(void **sta
     run_scene(pull_without_waiting, 5);
 }
 
+/* Worker 0 stands still after its first clock, which is all that the pull asks for: the worker has
+ * gone on by two clocks when it is done. A pull as fresh as the table says would wait for ever. */
+static rbt_status pull_what_has_ended(rbt_worker *worker, void *argument)
+{
+    struct scene *scene = argument;
+    struct desk desk;
+    rbt_ticket pull = 0;
+    if (rbt_worker_index(worker) == 0) {
+        const int64_t hundred = 100;
+        TRY(rbt_add(worker, scene->table, 0, &hundred));
+        TRY(rbt_clock(worker));
+        AWAIT(&scene->gate, 1);
+        return RBT_OK;
+    }
+    TRY(sit_down(&desk, worker, scene));
+    TRY(rbt_set_pull_within_async(desk.sets[0], 0, NULL, &pull));
+    TRY(rbt_clock(worker));
+    TRY(rbt_clock(worker));
+    TRY(rbt_wait(worker, pull));
+    CHECK(value_of(&desk, 0) == 100);
+    CHECK(rbt_set_clock(desk.sets[0]) == 1);
+    CHECK(rbt_set_pull_within_async(desk.sets[0], -2, NULL, &pull) == RBT_E_INVALID);
+    rig_post(&scene->gate);
+    stand_up(&desk);
+    return RBT_OK;
+}
+
+static void a_pull_within_counts_from_when_it_was_asked_for(void **state)
+{
+    (void)state;
+    run_scene(pull_what_has_ended, 1);
+    run_scene(pull_what_has_ended, 5);
+}
+
 /* pull(0) <- push(1) <- push(2), and push(3) by itself. */
 static rbt_status depend(rbt_worker *worker, void *argument)
 {
@@ -273,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pull_without_waiting_returns_at_once_and_finishes_later),
+        cmocka_unit_test(a_pull_within_counts_from_when_it_was_asked_for),
         cmocka_unit_test(tickets_start_after_those_they_name),
         cmocka_unit_test(a_ticket_starts_when_those_older_than_the_delay_are_finished),
         cmocka_unit_test(at_most_64_tickets_are_open_and_8_are_named),

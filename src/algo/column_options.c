@@ -1,0 +1,102 @@
+/* algo/column_options.c - what is said about columns with text, in options and in models.
+ *
+ * In a model it is an array "columns", with the kind and the scale of every column, and some
+ * settings. */
+#include "algo/column_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+enum { KIND, SCALE, WIDTH }; /* values of a row of it */
+static const char array_name[] = "columns";
+
+void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt_column_plan *plan,
+                              struct rbt_data_options *data)
+{
+    *plan = (struct rbt_column_plan){.categorical = config->categorical, .skipped = config->skip};
+    if (config->positive != NULL) {
+        plan->positive = rbt_fields_positive(config->positive, strlen(config->positive));
+    }
+    data->hash_bits = (uint32_t)config->hash_bits;
+    data->plan = plan;
+}
+
+rbt_status rbt_column_options_store(const struct rbt_data_options *data, struct rbt_model *model)
+{
+    const struct rbt_column_plan *plan = data->plan;
+    if (data->hash_bits > 0) {
+        rbt_model_set(model, "hash_bits", data->hash_bits);
+    }
+    if (plan == NULL || plan->count == 0 || model->array_count == RBT_MODEL_ARRAYS_MAX) {
+        return RBT_OK;
+    }
+    struct rbt_model_array *array = &model->arrays[model->array_count];
+    array->keys = rbt_calloc(plan->count, sizeof *array->keys);
+    array->values = rbt_calloc(plan->count * WIDTH, sizeof *array->values);
+    if (array->keys == NULL || array->values == NULL) {
+        rbt_free(array->keys);
+        rbt_free(array->values);
+        *array = (struct rbt_model_array){0};
+        return rbt_fail(RBT_E_NOMEM, "no memory for the columns of a model");
+    }
+    (void)snprintf(array->name, sizeof array->name, "%s", array_name);
+    array->width = WIDTH;
+    array->count = plan->count;
+    for (size_t i = 0; i < plan->count; i++) {
+        array->keys[i] = i;
+        array->values[i * WIDTH + KIND] = (float)plan->kinds[i];
+        array->values[i * WIDTH + SCALE] = plan->scales[i];
+    }
+    model->array_count++;
+    rbt_model_set(model, "label_column", (double)plan->label);
+    rbt_model_set(model, "label_hash", (double)plan->positive);
+    rbt_model_set(model, "format", plan->format);
+    return RBT_OK;
+}
+
+/* A setting that must be a whole number from 0 to `max`. */
+static bool read_whole(const struct rbt_model *model, const char *name, double max, uint64_t *value)
+{
+    const double number = rbt_model_setting(model, name, 0);
+    if (!(number >= 0 && number <= max)) {
+        return false;
+    }
+    *value = (uint64_t)number;
+    return true;
+}
+
+rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_column_plan *plan,
+                                   struct rbt_data_options *data)
+{
+    const struct rbt_model_array *array = rbt_model_array_find(model, array_name);
+    uint64_t bits = 0;
+    uint64_t label = 0;
+    uint64_t format = 0;
+    *plan = (struct rbt_column_plan){0};
+    bool is_good = read_whole(model, "hash_bits", 62, &bits) &&
+                   read_whole(model, "format", RBT_FORMAT_AVAZU, &format) &&
+                   read_whole(model, "label_hash", (double)(UINT64_C(1) << 52), &plan->positive) &&
+                   read_whole(model, "label_column", RBT_FIELDS_MAX - 1, &label);
+    if (is_good && array != NULL) {
+        is_good = array->width == WIDTH && array->count <= RBT_FIELDS_MAX && label < array->count;
+        plan->count = is_good ? array->count : 0;
+        plan->label = (size_t)label;
+        plan->format = (enum rbt_format)format;
+        for (size_t i = 0; is_good && i < array->count; i++) {
+            const float kind = array->values[i * WIDTH + KIND];
+            plan->scales[i] = array->values[i * WIDTH + SCALE];
+            is_good = kind >= 0 && kind <= RBT_COLUMN_SKIPPED && isfinite(plan->scales[i]);
+            plan->kinds[i] = is_good ? (uint8_t)kind : 0;
+        }
+    }
+    if (!is_good) {
+        return rbt_fail(RBT_E_DATA, "the model's columns make no sense");
+    }
+    data->hash_bits = (uint32_t)bits;
+    data->plan = plan;
+    return RBT_OK;
+}

@@ -1,0 +1,63 @@
+/* algo/column_options.h - the options about columns with text, for algorithms that read examples;
+ * and how a model remembers them.
+ *
+ *     struct rbt_my_config { ...; struct rbt_column_config columns; };
+ *     static const struct rbt_option my_options[] = {..., RBT_COLUMN_OPTIONS(AT)};
+ *
+ *     rbt_column_options_apply(&config->columns, &plan, &data);     // then the data is read
+ *     st = rbt_column_options_store(&data, model);                  // then the model is written
+ *     st = rbt_column_options_load(model, &plan, &data);            // in predict and eval
+ */
+#ifndef RUBATO_ALGO_COLUMN_OPTIONS_H
+#define RUBATO_ALGO_COLUMN_OPTIONS_H
+
+#include "algo/model.h"
+#include "data/examples.h"
+#include "data/fields.h"
+
+struct rbt_column_config {
+    const char *categorical;
+    const char *skip;
+    const char *positive;
+    int64_t hash_bits;
+};
+
+#define RBT_COLUMN_OPTIONS(AT)                                                                     \
+    {.name = "categorical",                                                                        \
+     .type = RBT_OPTION_TEXT,                                                                      \
+     .unit = "COLUMNS",                                                                            \
+     .offset = AT(columns.categorical),                                                            \
+     .help = "Columns of tables that hold text, or numbers that are only names: auto, numbers "    \
+             "from 0, ranges, names of the header; auto,3,7-9. Every text is a feature."},         \
+        {.name = "skip",                                                                           \
+         .type = RBT_OPTION_TEXT,                                                                  \
+         .unit = "COLUMNS",                                                                        \
+         .offset = AT(columns.skip),                                                               \
+         .help = "Columns of tables that are not looked at."},                                     \
+        {.name = "positive",                                                                       \
+         .type = RBT_OPTION_TEXT,                                                                  \
+         .unit = "TEXT",                                                                           \
+         .offset = AT(columns.positive),                                                           \
+         .help = "For tables whose label is a text: the one that is the positive class."},         \
+    {                                                                                              \
+        .name = "hash", .type = RBT_OPTION_INT, .min = 1, .max = 62, .unit = "bits",               \
+        .offset = AT(columns.hash_bits),                                                           \
+        .help = "Hash features to so many bits, so that there are at most 2^bits of them."         \
+    }
+
+/* Makes the plan, and names it and the rest in `data`. */
+void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt_column_plan *plan,
+                              struct rbt_data_options *data);
+
+/* Keeps what `data` says about columns, after files were read, with the model. Fails with
+ * RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_column_options_store(const struct rbt_data_options *data,
+                                                 struct rbt_model *model);
+
+/* Puts it into `data` again. A model without is read as tables of numbers are. Fails with
+ * RBT_E_DATA if it makes no sense. */
+RBT_MUST_USE rbt_status rbt_column_options_load(const struct rbt_model *model,
+                                                struct rbt_column_plan *plan,
+                                                struct rbt_data_options *data);
+
+#endif

@@ -1,0 +1,555 @@
+/* algo/fm.c - factorisation machines: DiFacto.
+ *
+ * The model has a weight w_i per feature, a vector V_i of length `rank` for some, and a bias b:
+ *
+ *     g(x) = b + w'x + 1/2 ||Vx||^2 - 1/2 sum_i x_i^2 ||V_i||^2        (math/fm.h)
+ *
+ * Minimised is, for n examples in E epochs, when b of them share a step (b = 1 if workers train
+ * copies of their own),
+ *
+ *     (1/n) sum loss(g(x), y) + (l1 ||w||_1 + l2/2 ||w||^2) / (n E) + l2_v/2 sum_i rho_i/b
+ * ||V_i||^2
+ *
+ * after Li's thesis, chapter 10. What keeps it small and general:
+ *
+ *   - memory-adaptive embeddings: only a feature that occurs in --min-count examples has a V_i;
+ *   - V_i = 0 whenever w_i = 0: l1 decides about both. Workers leave V_i out of account then, it is
+ *     neither read nor changed, and models do not have it;
+ *   - frequency-adaptive regularisation: V_i is shrunk when a minibatch has the feature, which it
+ *     does with the chance rho_i = 1 - (1 - n_i/n)^b, so that l2_v works as if it were l2_v rho_i.
+ *
+ * Steps are FTRL-proximal for w and b and AdaGrad for V. With --rule ftrl a clock is a minibatch,
+ * and the servers' rules take them: DiFacto as it is printed. By default, or with a rule that takes
+ * moves, every worker takes the same steps itself, example by example, on a copy of its own, and
+ * sends how far it has moved (replica.h): several times faster, since a clock can be long.
+ *
+ * Defaults were chosen on MovieLens 100K (u1, rating 4 or 5 or not), a9a and generated clicks, at
+ * rank 8; see bench/RESULTS.md. */
+#include "algo/fm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "algo/fm_job.h"
+#include "algo/fm_model.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+enum { EPOCHS_DEFAULT = 10 };
+enum { MOVE_CLOCKS = 4 };                                   /* in an epoch */
+enum { BATCH_MIN = 100, BATCH_MAX = 10000, BATCHES = 100 }; /* if --batch is not given */
+
+static const double init_width = 0.01;
+static const double lr_default = 0.3; /* of workers that train copies of their own */
+static const double lr_v_default = 0.2;
+static const double l1_default = 1;
+static const double l2_v_default = 0.04;
+
+static rbt_status open_tables(void *context, rbt_job *job)
+{
+    struct rbt_fm_job *fm = context;
+    struct rbt_table_options weights = {.struct_size = sizeof weights, .type = RBT_F32};
+    struct rbt_table_options embeddings = {.struct_size = sizeof embeddings,
+                                           .type = RBT_F32,
+                                           .width = (uint32_t)fm->config.rank,
+                                           .init = RBT_INIT_UNIFORM,
+                                           .a = -init_width,
+                                           .b = init_width,
+                                           .seed = fm->seed};
+    struct rbt_table_options bias = weights;
+    struct rbt_table_options usage = {
+        .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
+    const struct rbt_examples *examples = &fm->examples;
+    rbt_training_place(&fm->options, examples->keys, examples->offsets[examples->count], &weights);
+    embeddings.placement = usage.placement = weights.placement;
+    embeddings.keys_max = usage.keys_max = weights.keys_max;
+    rbt_rules_apply(&fm->rules, &weights);
+    rbt_rules_apply(&fm->embedding_rules, &embeddings);
+    rbt_rules_apply(&fm->bias_rules, &bias);
+    rbt_status st = rbt_table_open(job, "weights", &weights, &fm->weights);
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "embeddings", &embeddings, &fm->embeddings);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "bias", &bias, &fm->bias);
+    }
+    return st != RBT_OK ? st : rbt_table_open(job, "usage", &usage, &fm->usage);
+}
+
+static rbt_status no_memory(void)
+{
+    return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
+}
+
+/* Leaves out embeddings that do not count, and weights that are zero. An embedding without a weight
+ * that counts all the same gets one of zero, so that every feature of the model has one. Embeddings
+ * that nobody has moved are not in the table, and left out, too. */
+static rbt_status tidy_up(bool is_shrunk, struct rbt_model_array *weights,
+                          struct rbt_model_array *embeddings)
+{
+    const size_t width = embeddings->width;
+    const size_t room = weights->count + embeddings->count;
+    uint64_t *keys = rbt_calloc(room, sizeof *keys);
+    float *values = rbt_calloc(room, sizeof *values);
+    if (keys == NULL || values == NULL) {
+        rbt_free(values);
+        rbt_free(keys);
+        return rbt_fail(RBT_E_NOMEM, "no memory for a model of %zu features", room);
+    }
+    size_t kept = 0;
+    size_t kept_embeddings = 0;
+    for (size_t i = 0, at = 0; i < weights->count || at < embeddings->count;) {
+        const uint64_t w_key = i < weights->count ? weights->keys[i] : UINT64_MAX;
+        const uint64_t v_key = at < embeddings->count ? embeddings->keys[at] : UINT64_MAX;
+        const bool is_weight = i < weights->count && w_key <= v_key;
+        const bool is_embedding = at < embeddings->count && v_key <= w_key;
+        const float weight = is_weight ? weights->values[i] : 0.0F;
+        const bool counts = is_embedding && (weight != 0.0F || !is_shrunk);
+        if (counts) {
+            embeddings->keys[kept_embeddings] = v_key;
+            memmove(embeddings->values + kept_embeddings++ * width, embeddings->values + at * width,
+                    width * sizeof *embeddings->values);
+        }
+        if (counts || weight != 0.0F) {
+            keys[kept] = is_weight ? w_key : v_key;
+            values[kept++] = weight;
+        }
+        i += is_weight ? 1 : 0;
+        at += is_embedding ? 1 : 0;
+    }
+    rbt_free(weights->keys);
+    rbt_free(weights->values);
+    weights->keys = keys;
+    weights->values = values;
+    weights->count = kept;
+    embeddings->count = kept_embeddings;
+    return RBT_OK;
+}
+
+static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
+                          struct rbt_model *model)
+{
+    const struct rbt_fm_job *fm = context;
+    rbt_table *const tables[] = {fm->weights, fm->embeddings, fm->bias};
+    const size_t count = fm->config.has_bias ? 3 : 2;
+    model->kind = RBT_MODEL_FM;
+    rbt_model_set(model, "loss", fm->loss);
+    rbt_model_set(model, "rank", (double)fm->config.rank);
+    rbt_model_set(model, "min_count", (double)fm->config.min_count);
+    rbt_model_set(model, "l1", fm->config.l1);
+    rbt_model_set(model, "l2", fm->config.l2);
+    rbt_model_set(model, "l2_v", fm->config.l2_v);
+    rbt_model_set(model, "label_positive", (double)fm->examples.label_positive);
+    rbt_status st = RBT_OK;
+    for (size_t i = 0; i < count && st == RBT_OK; i++) {
+        st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
+        model->array_count += st == RBT_OK ? 1 : 0;
+    }
+    return st != RBT_OK ? st : tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
+}
+
+static rbt_status measure_share(const struct rbt_fm_job *fm, const struct rbt_share *share,
+                                double *loss)
+{
+    float *margins = rbt_calloc(share->count, sizeof *margins);
+    if (margins == NULL) {
+        return no_memory();
+    }
+    const rbt_status st = rbt_fm_model_margins(fm->model, share, margins);
+    *loss = 0.0;
+    for (size_t i = 0; st == RBT_OK && i < share->count; i++) {
+        *loss += rbt_loss_at(fm->loss, (double)margins[i], (double)share->labels[i]).value;
+    }
+    rbt_free(margins);
+    return st;
+}
+
+/* Measures a part of the examples: a worker's share, or while workers are at work a part of the
+ * whole. A worker that was lost at once has not taken its share; its examples count all the same.
+ */
+static rbt_status measure(void *argument, uint32_t index)
+{
+    struct rbt_fm_job *fm = argument;
+    struct rbt_fm_worker *w = &fm->workers[index];
+    if (fm->whole.offsets != NULL) {
+        const uint64_t n = fm->examples.count;
+        const uint64_t first = n * index / fm->measured_parts;
+        struct rbt_share part = fm->whole;
+        part.offsets += first;
+        part.labels += first;
+        part.count = n * (index + UINT64_C(1)) / fm->measured_parts - first;
+        return measure_share(fm, &part, &w->loss);
+    }
+    const rbt_status st = w->share.offsets == NULL ? rbt_fm_part_take(fm, index) : RBT_OK;
+    return st != RBT_OK ? st : measure_share(fm, &w->share, &w->loss);
+}
+
+/* The penalty of a model, per example. */
+static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *model)
+{
+    const struct rbt_kernels *kernels = rbt_choose_kernels();
+    const struct rbt_model_array *w = rbt_model_array_find(model, "weights");
+    const struct rbt_model_array *v = rbt_model_array_find(model, "embeddings");
+    const double *usage = fm->counts.values;
+    double embeddings = 0.0;
+    size_t at = 0; /* both lists of keys increase, and all keys are counted */
+    for (size_t i = 0; i < v->count; i++) {
+        while (at < fm->counts.count && fm->counts.keys[at] < v->keys[i]) {
+            at++;
+        }
+        const double n =
+            at < fm->counts.count ? usage[at * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] : 0.0;
+        embeddings +=
+            rbt_fm_shrinks(fm, n) * kernels->norm2_squared(v->values + i * v->width, v->width);
+    }
+    return (fm->config.l1 * kernels->norm1(w->values, w->count) +
+            fm->config.l2 / 2 * kernels->norm2_squared(w->values, w->count)) /
+               (double)fm->examples.count +
+           fm->config.l2_v / 2 * embeddings;
+}
+
+static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
+{
+    struct rbt_fm_job *fm = context;
+    const uint32_t cores = rbt_thread_cores();
+    const bool has_whole = fm->whole.offsets != NULL;
+    fm->model = model;
+    fm->measured_parts = has_whole && cores < fm->worker_count ? cores : fm->worker_count;
+    const rbt_status st = rbt_thread_run(fm->measured_parts, measure, fm);
+    fm->model = NULL;
+    if (st != RBT_OK) {
+        return st;
+    }
+    double loss = 0.0;
+    for (uint32_t p = 0; p < fm->measured_parts; p++) {
+        loss += fm->workers[p].loss;
+    }
+    *objective = loss / (double)fm->examples.count + penalty_of(fm, model);
+    return RBT_OK;
+}
+
+static rbt_status evaluate(void *context, const struct rbt_model *model,
+                           struct rbt_metrics *metrics)
+{
+    const struct rbt_fm_job *fm = context;
+    return rbt_fm_model_measure(model, &fm->eval_share, metrics);
+}
+
+static const struct rbt_training_task task = {.open = open_tables,
+                                              .begin = rbt_fm_begin,
+                                              .ready = rbt_fm_ready,
+                                              .work = rbt_fm_work,
+                                              .push = rbt_fm_push,
+                                              .penalty = rbt_fm_penalty,
+                                              .end = rbt_fm_end,
+                                              .collect = collect,
+                                              .objective = objective,
+                                              .evaluate = evaluate};
+
+static rbt_status read_data(struct rbt_fm_job *fm)
+{
+    const struct rbt_train_options *options = &fm->options;
+    struct rbt_data_options data = {.paths = options->data.values,
+                                    .path_count = options->data.count,
+                                    .format = (enum rbt_format)options->format,
+                                    .is_zero_based = options->is_zero_based,
+                                    .label_column = options->label_column,
+                                    .has_binary_label = fm->loss != RBT_LOSS_SQUARED};
+    rbt_status st = rbt_examples_read(&data, &fm->examples);
+    if (st == RBT_OK && fm->examples.count == 0) {
+        st = rbt_fail(RBT_E_DATA, "the training data has no examples");
+    }
+    if (st == RBT_OK && options->eval.count > 0) {
+        data.paths = options->eval.values;
+        data.path_count = options->eval.count;
+        data.label_positive = fm->examples.label_positive;
+        st = rbt_examples_read(&data, &fm->eval);
+        if (st == RBT_OK) {
+            st = rbt_share_take(&fm->eval, fm->seed, 0, 1, &fm->eval_share);
+        }
+    }
+    if (st == RBT_OK && options->is_exact) {
+        st = rbt_share_take(&fm->examples, fm->seed, 0, 1, &fm->whole);
+    }
+    return st;
+}
+
+static void free_data(struct rbt_fm_job *fm)
+{
+    for (uint32_t p = 0; fm->workers != NULL && p < fm->worker_count; p++) {
+        rbt_fm_part_free(&fm->workers[p]);
+    }
+    rbt_free(fm->workers);
+    rbt_rows_free(&fm->counts);
+    rbt_share_free(&fm->whole);
+    rbt_share_free(&fm->eval_share);
+    rbt_examples_free(&fm->eval);
+    rbt_examples_free(&fm->examples);
+}
+
+/* Step sizes for rules that take gradients, when nobody gives one. */
+static const struct rbt_rules_rate gradient_rates[] = {
+    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
+    {"adam", 0.005},  {"sgd", 0.0003}, {NULL, 0}};
+
+/* The step size of AdaGrad for embeddings. Gradients of all workers, each from the same stale
+ * values, come at once, and those of embeddings grow with the embeddings: with many workers long
+ * steps run away (generated clicks, 16 workers, essp:2: logloss 0.58 with 0.1, 0.40 with 0.02). */
+static double embedding_rate(const struct rbt_fm_job *fm)
+{
+    return isnan(fm->config.lr_v) ? fmin(0.1, 0.2 / (double)fm->worker_count) : fm->config.lr_v;
+}
+
+/* The embeddings have AdaGrad where the weights have FTRL, which would make them zero; and else the
+ * same rule as the weights. */
+static rbt_status settle_embeddings(struct rbt_fm_job *fm)
+{
+    struct rbt_rules *own = &fm->embedding_rules;
+    rbt_status st = RBT_OK;
+    *own = fm->rules;
+    if (!rbt_rules_is(own, "ftrl")) {
+        if (!isnan(fm->config.lr_v)) {
+            rbt_rules_drop(own, "lr");
+            st = rbt_rules_give(own, "lr", fm->config.lr_v);
+        }
+        return st != RBT_OK ? st : rbt_rules_check(own, (uint32_t)fm->config.rank);
+    }
+    struct rbt_train_options options = fm->options;
+    options.rule = "adagrad";
+    st = rbt_rules_read(&options, own);
+    own->options = &fm->options;
+    st = st != RBT_OK ? st : rbt_rules_give(own, "lr", embedding_rate(fm));
+    st = st != RBT_OK ? st : rbt_rules_give(own, "beta", 1);
+    st = st != RBT_OK ? st : rbt_rules_give(own, "mu", fm->config.l2_v);
+    return st != RBT_OK ? st : rbt_rules_check(own, (uint32_t)fm->config.rank);
+}
+
+/* Gradients are sums over minibatches. Only FTRL knows penalties. */
+static rbt_status settle_gradients(struct rbt_fm_job *fm)
+{
+    struct rbt_fm_config *config = &fm->config;
+    struct rbt_rules *rules = &fm->rules;
+    const bool is_ftrl = rbt_rules_is(rules, "ftrl");
+    if (!is_ftrl && (config->l1 > 0 || config->l2 > 0 || config->l2_v > 0)) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"%s\"", rules->text,
+                                       config->l1 > 0   ? "--l1"
+                                       : config->l2 > 0 ? "--l2"
+                                                        : "--l2-v");
+        return rbt_fail_hint(st, "Rule \"ftrl\" can, and so can \"add\".");
+    }
+    rbt_status st = rbt_rules_give_lr(rules, config->lr, gradient_rates);
+    config->l1 = isnan(config->l1) ? (is_ftrl ? l1_default : 0) : config->l1;
+    config->l2_v = isnan(config->l2_v) ? (is_ftrl ? l2_v_default : 0) : config->l2_v;
+    if (st == RBT_OK && is_ftrl) {
+        /* Its penalty stands against the sum of all gradients that it will have seen. */
+        st = rbt_rules_give(rules, "l1", config->l1 * (double)fm->epochs);
+        st = st != RBT_OK ? st : rbt_rules_give(rules, "l2", config->l2 * (double)fm->epochs);
+    }
+    fm->bias_rules = *rules;
+    rbt_rules_drop(&fm->bias_rules, "l1");
+    rbt_rules_drop(&fm->bias_rules, "l2");
+    st = st != RBT_OK ? st : rbt_rules_check(rules, 1);
+    return st != RBT_OK ? st : settle_embeddings(fm);
+}
+
+/* What the options say about the rule, before data is read. */
+static rbt_status settle_rule(struct rbt_fm_job *fm)
+{
+    struct rbt_fm_config *config = &fm->config;
+    struct rbt_rules *rules = &fm->rules;
+    if (fm->options.bandwidth > 0) {
+        return rbt_rules_refuse_bandwidth("\"train mf\"");
+    }
+    rbt_status st = rbt_rules_read(&fm->options, rules);
+    if (st == RBT_OK) {
+        st = rbt_rules_combine(rules, &config->combine);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (rules->has_gradients) {
+        st = settle_gradients(fm);
+    } else {
+        config->lr = isnan(config->lr) ? lr_default : config->lr;
+        config->lr_v = isnan(config->lr_v) ? lr_v_default : config->lr_v;
+        config->l1 = isnan(config->l1) ? l1_default : config->l1;
+        config->l2_v = isnan(config->l2_v) ? l2_v_default : config->l2_v;
+        fm->embedding_rules = *rules;
+        fm->bias_rules = *rules;
+    }
+    fm->bias_rules.filter[0] = '\0'; /* one number */
+    return st;
+}
+
+/* How many clocks an epoch has: as many as minibatches, of all workers together. */
+static int64_t count_clocks(const struct rbt_fm_job *fm)
+{
+    if (fm->options.clocks_per_epoch > 0) {
+        return fm->options.clocks_per_epoch;
+    }
+    const int64_t n = (int64_t)fm->examples.count;
+    int64_t batch = fm->config.batch;
+    if (batch == 0 && !fm->rules.has_gradients) {
+        return MOVE_CLOCKS;
+    }
+    if (batch == 0) {
+        batch = n / BATCHES;
+        batch = batch < BATCH_MIN ? BATCH_MIN : batch > BATCH_MAX ? BATCH_MAX : batch;
+    }
+    return n <= batch ? 1 : (n + batch - 1) / batch;
+}
+
+static const enum rbt_loss losses[] = {RBT_LOSS_LOGISTIC, RBT_LOSS_SQUARED};
+static const char *const loss_names[] = {"logistic", "squared", NULL};
+
+static rbt_status train(const struct rbt_train_options *options, const void *settings,
+                        const struct rbt_observer *observer, struct rbt_train_summary *summary)
+{
+    const struct rbt_fm_config *config = settings;
+    struct rbt_fm_job fm = {.options = *options,
+                            .config = *config,
+                            .loss = losses[config->loss],
+                            .seed = (uint64_t)options->seed,
+                            .epochs = options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
+                            .worker_count = rbt_training_workers(options)};
+    struct rbt_training training = {.options = &fm.options,
+                                    .observer = observer,
+                                    .task = &task,
+                                    .context = &fm,
+                                    .workers = fm.worker_count,
+                                    .epochs = fm.epochs,
+                                    .rules = &fm.rules,
+                                    .started = rbt_clock_seconds(),
+                                    .has_eval = options->eval.count > 0};
+    fm.config.min_count = config->min_count == 0 ? 2 * config->rank : config->min_count;
+    rbt_status st = settle_rule(&fm);
+    if (st != RBT_OK) {
+        return st;
+    }
+    fm.workers = rbt_calloc(fm.worker_count, sizeof *fm.workers);
+    st = fm.workers == NULL ? no_memory() : read_data(&fm);
+    if (st == RBT_OK) {
+        fm.clocks_per_epoch = count_clocks(&fm);
+        training.clocks_per_epoch = fm.clocks_per_epoch;
+        training.examples = fm.examples.count;
+        st = rbt_training_run(&training, summary);
+    }
+    free_data(&fm);
+    return st;
+}
+
+#define AT(field) offsetof(struct rbt_fm_config, field)
+static const struct rbt_option fm_options[] = {
+    {.name = "loss",
+     .type = RBT_OPTION_CHOICE,
+     .choices = loss_names,
+     .value = "logistic",
+     .offset = AT(loss),
+     .help = "What is minimised. logistic needs two labels, squared takes any numbers."},
+    {.name = "rank",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 4096,
+     .value = "16",
+     .offset = AT(rank),
+     .help = "Length of an embedding. Multiples of 8 are fastest."},
+    {.name = "min-count",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e15,
+     .value = "0",
+     .unit = "examples",
+     .offset = AT(min_count),
+     .help = "Features that occur in fewer examples have no embedding. 0 is twice the rank, 1 is "
+             "no limit."},
+    {.name = "shrink-v",
+     .type = RBT_OPTION_FLAG,
+     .value = "true",
+     .offset = AT(is_shrunk),
+     .help = "Features whose weight is zero have no embedding either."},
+    {.name = "l1",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "nan",
+     .offset = AT(l1),
+     .help = "Weight of ||w||_1 against the sum of losses, which makes weights exactly zero. By "
+             "default 1: what a pass's sum of gradients must exceed."},
+    {.name = "l2",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .offset = AT(l2),
+     .help = "Weight of ||w||^2 / 2 against the sum of losses."},
+    {.name = "l2-v",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "nan",
+     .offset = AT(l2_v),
+     .help = "Weight of ||V_i||^2 / 2 each time that a minibatch, or an example of a worker that "
+             "trains a copy of its own, has the feature. By default 0.04."},
+    {.name = "lr",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "nan",
+     .offset = AT(lr),
+     .help = "Step size of the weights. By default 0.3; with a rule that takes gradients it "
+             "is the rule's lr, by default 0.1 of ftrl."},
+    {.name = "lr-v",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "nan",
+     .offset = AT(lr_v),
+     .help = "Step size of the embeddings. By default 0.2; with rule ftrl 0.2 divided by the "
+             "number of workers, but at most 0.1."},
+    {.name = "batch",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e9,
+     .value = "0",
+     .unit = "examples",
+     .offset = AT(batch),
+     .help = "Examples of a clock, all workers together, unless --clocks-per-epoch is given. 0 is "
+             "a quarter of the data; with a rule that takes gradients a hundredth, but at least "
+             "100 and at most 10000."},
+    {.name = "bias",
+     .type = RBT_OPTION_FLAG,
+     .value = "true",
+     .offset = AT(has_bias),
+     .help = "Learn a constant that is added to every prediction and is not regularised."},
+    {.name = "combine",
+     .type = RBT_OPTION_CHOICE,
+     .choices = rbt_training_combines,
+     .value = "auto",
+     .offset = AT(combine),
+     .help = "What becomes of the moves of several workers, with a rule that takes moves: their "
+             "mean, weighted by how often each uses the feature, or their sum."},
+};
+#undef AT
+
+static const struct rbt_algo_export exports[] = {
+    {"libfm", "libFM's text", rbt_fm_model_write_libfm}, {0}};
+
+const struct rbt_algo rbt_fm = {
+    .name = "fm",
+    .summary = "Factorisation machines: linear models with pairs of features.",
+    .examples = "  rubato train fm --data train.svm --eval test.svm --model m.rbt\n"
+                "  rubato train fm --data train.svm --rank 64 --min-count 100 --l1 10\n",
+    .model_kind = RBT_MODEL_FM,
+    .options = fm_options,
+    .option_count = sizeof fm_options / sizeof fm_options[0],
+    .config_size = sizeof(struct rbt_fm_config),
+    .costs = rbt_fm_costs,
+    .cost_count = RBT_FM_COSTS,
+    .epochs_default = EPOCHS_DEFAULT,
+    .train = train,
+    .predict = rbt_fm_model_predict,
+    .evaluate = rbt_fm_model_evaluate,
+    .exports = exports,
+};

@@ -1,0 +1,25 @@
+/* algo/fm.h - `rubato train fm`. */
+#ifndef RUBATO_ALGO_FM_H
+#define RUBATO_ALGO_FM_H
+
+#include "algo/algo.h"
+
+extern const struct rbt_algo rbt_fm;
+
+/* What the options of `train fm` write into. */
+struct rbt_fm_config {
+    int32_t loss; /* index of the list of --loss; not an enum rbt_loss */
+    int64_t rank;
+    int64_t min_count; /* 0: twice the rank */
+    bool is_shrunk;    /* no embedding where the weight is zero */
+    double l1;         /* NaN: the default */
+    double l2;
+    double l2_v;   /* NaN: the default */
+    double lr;     /* NaN: the default */
+    double lr_v;   /* NaN: the default */
+    int64_t batch; /* 0: as fits the data */
+    bool has_bias;
+    int32_t combine; /* enum rbt_combine */
+};
+
+#endif

@@ -1,0 +1,92 @@
+/* algo/fm_job.h - one training of a factorisation machine, as the files of fm.c share it.
+ *
+ * fm.c has the options, the tables and the end; fm_part.c a worker's part of the data; fm_step.c
+ * what it does in a clock; fm_model.c what a model says. Threads: a worker touches its own entry of
+ * `workers`; the rest is not changed while workers run, but for `counts`, which worker 0 sets. */
+#ifndef RUBATO_ALGO_FM_JOB_H
+#define RUBATO_ALGO_FM_JOB_H
+
+#include "algo/fm.h"
+#include "algo/replica.h"
+#include "algo/rules.h"
+#include "algo/training.h"
+#include "data/examples.h"
+#include "math/choose.h"
+
+/* What computing costs: of `rbt_fm_costs`. */
+enum { RBT_FM_NONZERO, RBT_FM_NONZERO_RANK, RBT_FM_EXAMPLE, RBT_FM_ELEMENT, RBT_FM_COSTS };
+extern const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS];
+
+struct rbt_fm_worker {
+    struct rbt_share share;
+    uint32_t *rows;     /* (key_count): which embedding a feature has, or RBT_FM_NONE */
+    uint64_t *embedded; /* keys of features that have one */
+    size_t embedded_count;
+    float *shares;       /* n_pj / n_j: (key_count) */
+    double *occurrences; /* n_j: (key_count) */
+    size_t entries_max;  /* of an example */
+    uint32_t *row_room;  /* (entries_max) */
+    float *value_room;   /* (entries_max) */
+    float *sum_room;     /* (rank) */
+    struct rbt_replica weights;
+    struct rbt_replica embeddings;
+    struct rbt_replica bias;
+    struct rbt_fm_steps steps; /* of a worker that trains its own copy */
+    float *l1;                 /* of these: (key_count) */
+    double loss;               /* of the final model on this share */
+};
+
+struct rbt_fm_job {
+    struct rbt_train_options options; /* with the rule that is in force */
+    struct rbt_fm_config config;      /* min_count, lr and lr_v are numbers, combine is not AUTO */
+    enum rbt_loss loss;
+    struct rbt_rules rules;           /* of the weights */
+    struct rbt_rules embedding_rules; /* of the embeddings */
+    struct rbt_rules bias_rules;      /* of the bias, which is not regularised */
+    int64_t epochs;
+    int64_t clocks_per_epoch;
+    uint64_t seed;
+    struct rbt_examples examples;
+    struct rbt_examples eval;
+    struct rbt_share eval_share;
+    struct rbt_share whole; /* with --exact: all examples */
+    uint32_t worker_count;
+    struct rbt_fm_worker *workers;
+    rbt_table *weights;
+    rbt_table *embeddings;
+    rbt_table *bias;
+    rbt_table *usage;
+    struct rbt_rows counts;        /* the usage of all features, once worker 0 knows it */
+    const struct rbt_model *model; /* being measured */
+    uint32_t measured_parts;       /* by so many threads */
+};
+
+/* Of a feature with n_i of n examples, when `batch` of them share a step (Lemma 22):
+ * rho_i = 1 - (1 - n_i / n)^batch. */
+double rbt_fm_chance(double occurrences, double examples, double batch);
+
+/* How often V_i is shrunk per example: rho_i / b for minibatches of b examples. */
+double rbt_fm_shrinks(const struct rbt_fm_job *fm, double occurrences);
+
+/* --- fm_part.c: the callbacks begin, ready and end of training.h, and ---------------------------
+ */
+
+rbt_status rbt_fm_begin(void *context, rbt_worker *worker);
+rbt_status rbt_fm_ready(void *context, rbt_worker *worker, uint64_t *parameters);
+void rbt_fm_end(void *context, rbt_worker *worker);
+
+/* Takes a worker's share of the examples. */
+RBT_MUST_USE rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index);
+
+/* Accepts an empty part and leaves one. */
+void rbt_fm_part_free(struct rbt_fm_worker *w);
+
+/* --- fm_step.c: the callbacks work, push and penalty --------------------------------------------
+ */
+
+rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
+                       struct rbt_training_figures *figures);
+rbt_status rbt_fm_push(void *context, rbt_worker *worker);
+double rbt_fm_penalty(void *context, rbt_worker *worker);
+
+#endif

@@ -1,0 +1,224 @@
+/* algo/fm_part.c - a worker's part of the examples: its share, which features have an embedding,
+ * and copies of the rows that it needs. */
+#include <math.h>
+#include <string.h>
+
+#include "algo/fm_job.h"
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+static const uint64_t bias_key = 0;
+
+static rbt_status no_memory(void)
+{
+    return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
+}
+
+/* How often the share uses each of its features: (key_count, RBT_USAGE_WIDTH); NULL: no memory. */
+static double *count_usage(const struct rbt_share *share)
+{
+    double *usage = rbt_calloc(share->key_count * RBT_USAGE_WIDTH, sizeof *usage);
+    const uint64_t end = usage == NULL ? 0 : share->offsets[share->count];
+    for (uint64_t k = 0; k < end; k++) {
+        double *row = usage + (size_t)share->indices[k] * RBT_USAGE_WIDTH;
+        row[RBT_USAGE_COUNT] += share->values[k] != 0.0F ? 1.0 : 0.0;
+        row[RBT_USAGE_SQUARES] += (double)share->values[k] * (double)share->values[k];
+    }
+    return usage;
+}
+
+rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index)
+{
+    return rbt_share_take(&fm->examples, fm->seed, index, fm->worker_count,
+                          &fm->workers[index].share);
+}
+
+void rbt_fm_part_free(struct rbt_fm_worker *w)
+{
+    rbt_free(w->l1);
+    rbt_free(w->steps.squares);
+    rbt_free(w->steps.root);
+    rbt_free(w->steps.z);
+    rbt_free(w->sum_room);
+    rbt_free(w->value_room);
+    rbt_free(w->row_room);
+    rbt_free(w->occurrences);
+    rbt_free(w->shares);
+    rbt_free(w->embedded);
+    rbt_free(w->rows);
+    rbt_share_free(&w->share);
+    *w = (struct rbt_fm_worker){0};
+}
+
+rbt_status rbt_fm_begin(void *context, rbt_worker *worker)
+{
+    struct rbt_fm_job *fm = context;
+    struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    rbt_status st = rbt_fm_part_take(fm, rbt_worker_index(worker));
+    if (st != RBT_OK) {
+        return st;
+    }
+    double *usage = count_usage(&w->share);
+    if (usage == NULL) {
+        return no_memory();
+    }
+    const struct rbt_replica_rows rows = {fm->usage, w->share.keys, w->share.key_count};
+    st = rbt_replica_add_usage(worker, &rows, usage);
+    rbt_free(usage);
+    return st;
+}
+
+/* Room for what belongs to the share. */
+static rbt_status make_room(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
+{
+    const struct rbt_share *share = &w->share;
+    for (size_t i = 0; i < share->count; i++) {
+        const size_t entries = (size_t)(share->offsets[i + 1] - share->offsets[i]);
+        w->entries_max = entries > w->entries_max ? entries : w->entries_max;
+    }
+    w->rows = rbt_calloc(share->key_count, sizeof *w->rows);
+    w->embedded = rbt_calloc(share->key_count, sizeof *w->embedded);
+    w->shares = rbt_calloc(share->key_count, sizeof *w->shares);
+    w->occurrences = rbt_calloc(share->key_count, sizeof *w->occurrences);
+    w->row_room = rbt_calloc(w->entries_max, sizeof *w->row_room);
+    w->value_room = rbt_calloc(w->entries_max, sizeof *w->value_room);
+    w->sum_room = rbt_calloc((size_t)fm->config.rank, sizeof *w->sum_room);
+    return w->rows == NULL || w->embedded == NULL || w->shares == NULL || w->occurrences == NULL ||
+                   w->row_room == NULL || w->value_room == NULL || w->sum_room == NULL
+               ? no_memory()
+               : RBT_OK;
+}
+
+/* Memory-adaptive embeddings: who occurs often enough gets one. */
+static rbt_status choose_embedded(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
+                                  const double *all)
+{
+    double *mine = count_usage(&w->share);
+    if (mine == NULL) {
+        return no_memory();
+    }
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        const double n = all[j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT];
+        const bool has_one = n >= (double)fm->config.min_count;
+        w->occurrences[j] = n;
+        w->shares[j] = n > 0 ? (float)(mine[j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] / n) : 0.0F;
+        w->rows[j] = has_one ? (uint32_t)w->embedded_count : RBT_FM_NONE;
+        w->embedded[w->embedded_count] = w->share.keys[j];
+        w->embedded_count += has_one ? 1 : 0;
+    }
+    rbt_free(mine);
+    return RBT_OK;
+}
+
+/* What a worker that trains its own copy remembers. */
+static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
+{
+    const struct rbt_fm_config *config = &fm->config;
+    const size_t rank = (size_t)config->rank;
+    w->l1 = rbt_calloc(w->share.key_count, sizeof *w->l1);
+    w->steps = (struct rbt_fm_steps){
+        .lr = (float)config->lr,
+        .lr_v = (float)config->lr_v,
+        .beta = 1.0F,
+        .l2_v = (float)config->l2_v,
+        .l1 = w->l1,
+        .z = rbt_calloc(w->share.key_count, sizeof *w->steps.z),
+        .root = rbt_calloc(w->share.key_count, sizeof *w->steps.root),
+        .squares = rbt_calloc(w->embedded_count * rank, sizeof *w->steps.squares),
+        .has_bias = config->has_bias};
+    return w->l1 == NULL || w->steps.z == NULL || w->steps.root == NULL || w->steps.squares == NULL
+               ? no_memory()
+               : RBT_OK;
+}
+
+/* Moves are averaged by how many of a feature's examples each worker has. */
+static rbt_status tune(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
+{
+    const float bias_share = (float)((double)w->share.count / (double)fm->examples.count);
+    float *shares = rbt_calloc(w->embedded_count, sizeof *shares);
+    if (shares == NULL) {
+        return no_memory();
+    }
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        if (w->rows[j] != RBT_FM_NONE) {
+            shares[w->rows[j]] = w->shares[j];
+        }
+    }
+    rbt_status st = rbt_replica_tune(&w->embeddings, shares, NULL);
+    rbt_free(shares);
+    if (st == RBT_OK) {
+        st = rbt_replica_tune(&w->weights, w->shares, NULL);
+    }
+    return st != RBT_OK ? st : rbt_replica_tune(&w->bias, &bias_share, NULL);
+}
+
+static rbt_status open_replicas(const struct rbt_fm_job *fm, rbt_worker *worker,
+                                struct rbt_fm_worker *w)
+{
+    const struct rbt_replica_rows weights = {fm->weights, w->share.keys, w->share.key_count};
+    const struct rbt_replica_rows embeddings = {fm->embeddings, w->embedded, w->embedded_count};
+    const struct rbt_replica_rows bias = {fm->bias, &bias_key, 1};
+    rbt_status st = rbt_replica_open(worker, &weights, &w->weights);
+    if (st == RBT_OK) {
+        st = rbt_replica_open(worker, &embeddings, &w->embeddings);
+    }
+    if (st == RBT_OK) {
+        st = rbt_replica_open(worker, &bias, &w->bias);
+    }
+    const bool is_filtered = fm->rules.filter[0] != '\0';
+    w->weights.is_filtered = is_filtered;
+    w->embeddings.is_filtered = is_filtered;
+    if (st != RBT_OK || fm->rules.has_gradients) {
+        return st;
+    }
+    st = make_steps(fm, w);
+    return st == RBT_OK && fm->config.combine == RBT_COMBINE_MEAN ? tune(fm, w) : st;
+}
+
+/* Worker 0 keeps the usage of all features, for the penalty. */
+static rbt_status count_parameters(struct rbt_fm_job *fm, rbt_worker *worker, uint64_t *count)
+{
+    const rbt_status st =
+        rbt_pull_range(worker, fm->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &fm->counts);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const double *usage = fm->counts.values;
+    *count = fm->counts.count + (fm->config.has_bias ? 1 : 0);
+    for (size_t i = 0; i < fm->counts.count; i++) {
+        const double n = usage[i * RBT_USAGE_WIDTH + RBT_USAGE_COUNT];
+        *count += n >= (double)fm->config.min_count ? (uint64_t)fm->config.rank : 0;
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_fm_ready(void *context, rbt_worker *worker, uint64_t *parameters)
+{
+    struct rbt_fm_job *fm = context;
+    const uint32_t index = rbt_worker_index(worker);
+    struct rbt_fm_worker *w = &fm->workers[index];
+    const struct rbt_replica_rows usage = {fm->usage, w->share.keys, w->share.key_count};
+    rbt_status st = make_room(fm, w);
+    double *all = rbt_calloc(w->share.key_count * RBT_USAGE_WIDTH, sizeof *all);
+    if (st == RBT_OK) {
+        st = all == NULL ? no_memory() : rbt_replica_get_usage(worker, &usage, all);
+    }
+    if (st == RBT_OK) {
+        st = choose_embedded(fm, w, all);
+    }
+    rbt_free(all);
+    if (st == RBT_OK) {
+        st = open_replicas(fm, worker, w);
+    }
+    return st == RBT_OK && index == 0 ? count_parameters(fm, worker, parameters) : st;
+}
+
+void rbt_fm_end(void *context, rbt_worker *worker)
+{
+    struct rbt_fm_job *fm = context;
+    struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    rbt_replica_close(&w->bias);
+    rbt_replica_close(&w->embeddings);
+    rbt_replica_close(&w->weights);
+}

@@ -1,0 +1,170 @@
+/* algo/fm_step.c - what a worker does in a clock: gradients of a minibatch for the servers' rules,
+ * or steps on a copy of its own. */
+#include <math.h>
+
+#include "algo/fm_job.h"
+#include "base/assert.h"
+
+/* Measured by differences of processor time on one of two cores of a busy Intel Xeon, with one
+ * worker in this process. An element of a row is pulled and pushed once per clock; in this process
+ * that includes what a server does. Gradients are taken to cost the same. */
+const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS] = {
+    [RBT_FM_NONZERO] = {"nonzero", 12.0},
+    [RBT_FM_NONZERO_RANK] = {"nonzero_rank", 1.0},
+    [RBT_FM_EXAMPLE] = {"example", 60.0},
+    [RBT_FM_ELEMENT] = {"element", 20.0},
+};
+
+double rbt_fm_chance(double occurrences, double examples, double batch)
+{
+    RBT_ASSERT(examples > 0);
+    const double share = fmin(occurrences / examples, 1.0);
+    return share >= 1.0 ? 1.0 : -expm1(batch * log1p(-share));
+}
+
+double rbt_fm_shrinks(const struct rbt_fm_job *fm, double occurrences)
+{
+    const double n = (double)fm->examples.count;
+    const double batches = (double)fm->clocks_per_epoch * (double)fm->worker_count;
+    const double batch = fm->rules.has_gradients ? fmax(1.0, n / batches) : 1.0;
+    return rbt_fm_chance(occurrences, n, batch) / batch;
+}
+
+/* Where the worker's copy of w was moved by others, z must fit it again, since FTRL's state and
+ * its weight say the same: w = (z - sign(z) l1) / ((beta + root) / lr + l2). Where it is zero, |z|
+ * is at most l1, and what the worker itself has seen is the best guess. */
+static float fit(const struct rbt_fm_steps *steps, float w, float l1, float z, float root)
+{
+    if (w == 0.0F) {
+        return fminf(fmaxf(z, -l1), l1);
+    }
+    return w * ((steps->beta + root) / steps->lr + steps->l2) + copysignf(l1, w);
+}
+
+/* Runs over the examples, step by step; the replicas move. Returns the sum of losses. The penalty
+ * of so many passes stands against the gradients of as many; since the worker sees only its share
+ * of a feature's examples, that share of it. */
+static double follow(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, struct rbt_fm_run *run,
+                     double passes)
+{
+    struct rbt_fm_steps *steps = &w->steps;
+    struct rbt_fm_steps free = *steps;
+    const float l1 = (float)(fm->config.l1 * passes);
+    free.l2 = 0.0F;
+    for (size_t j = 0; j < w->weights.count; j++) {
+        steps->z[j] = fit(steps, run->weights[j], w->l1[j], steps->z[j], steps->root[j]);
+        w->l1[j] = l1 * w->shares[j];
+    }
+    steps->l2 = (float)(fm->config.l2 * passes / (double)fm->worker_count);
+    steps->bias_z = fit(&free, run->bias, 0.0F, 0.0F, steps->bias_root);
+    const double loss = rbt_choose_kernels()->fm_steps(run, steps);
+    w->bias.values[0] = run->bias;
+    return loss;
+}
+
+/* Gathers the gradient at the values that were pulled. Returns the sum of losses. */
+static double gather(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
+                     const struct rbt_fm_run *run)
+{
+    struct rbt_fm_gradient gradient = {.factor = 1.0F,
+                                       .weights = rbt_replica_gradient(&w->weights),
+                                       .embeddings = rbt_replica_gradient(&w->embeddings)};
+    const double loss = rbt_choose_kernels()->fm_gradient(run, &gradient);
+    if (fm->config.has_bias) {
+        rbt_replica_gradient(&w->bias)[0] = gradient.bias;
+    }
+    return loss;
+}
+
+static rbt_status pull(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
+{
+    rbt_status st = rbt_replica_pull(&w->weights);
+    if (st == RBT_OK) {
+        st = rbt_replica_pull(&w->embeddings);
+    }
+    return st == RBT_OK && fm->config.has_bias ? rbt_replica_pull(&w->bias) : st;
+}
+
+/* The time that examples take, and elements that are pulled and pushed. */
+static void spend(const struct rbt_fm_job *fm, rbt_worker *worker, const struct rbt_fm_run *run)
+{
+    const struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    const double rank = (double)fm->config.rank;
+    const double nonzeros = (double)(run->offsets[run->end] - run->offsets[run->begin]);
+    const double elements = (double)w->weights.count + rank * (double)w->embeddings.count;
+    rbt_spend(worker, 1e-9 * (rbt_fm_costs[RBT_FM_NONZERO].ns * nonzeros +
+                              rbt_fm_costs[RBT_FM_NONZERO_RANK].ns * nonzeros * rank +
+                              rbt_fm_costs[RBT_FM_EXAMPLE].ns * (double)(run->end - run->begin) +
+                              rbt_fm_costs[RBT_FM_ELEMENT].ns * elements));
+}
+
+rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
+                       struct rbt_training_figures *figures)
+{
+    struct rbt_fm_job *fm = context;
+    struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    const struct rbt_share *share = &w->share;
+    const rbt_status st = pull(fm, w);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_fm_run run = {.loss = fm->loss,
+                             .offsets = share->offsets,
+                             .labels = share->labels,
+                             .indices = share->indices,
+                             .values = share->values,
+                             .begin = share->count * (size_t)chunk->index / (size_t)chunk->count,
+                             .end =
+                                 share->count * (size_t)(chunk->index + 1) / (size_t)chunk->count,
+                             .rows = w->rows,
+                             .rank = (size_t)fm->config.rank,
+                             .is_shrunk = fm->config.is_shrunk,
+                             .weights = w->weights.values,
+                             .embeddings = w->embeddings.values,
+                             .bias = fm->config.has_bias ? w->bias.values[0] : 0.0F,
+                             .row_room = w->row_room,
+                             .value_room = w->value_room,
+                             .sum_room = w->sum_room};
+    const double passes = (double)chunk->epoch + (double)(chunk->index + 1) / (double)chunk->count;
+    figures->loss += fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
+    figures->count += run.end - run.begin;
+    spend(fm, worker, &run);
+    return RBT_OK;
+}
+
+rbt_status rbt_fm_push(void *context, rbt_worker *worker)
+{
+    struct rbt_fm_job *fm = context;
+    struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    rbt_status (*const send)(struct rbt_replica *) =
+        fm->rules.has_gradients ? rbt_replica_push_gradient : rbt_replica_push;
+    rbt_status st = send(&w->weights);
+    if (st == RBT_OK) {
+        st = send(&w->embeddings);
+    }
+    return st == RBT_OK && fm->config.has_bias ? send(&w->bias) : st;
+}
+
+/* Since the shares n_pj / n_j of a feature sum to 1, so do the workers' parts of its penalty. */
+double rbt_fm_penalty(void *context, rbt_worker *worker)
+{
+    const struct rbt_fm_job *fm = context;
+    const struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    const size_t rank = (size_t)fm->config.rank;
+    double sizes = 0.0;
+    double squares = 0.0;
+    double embeddings = 0.0;
+    for (size_t j = 0; j < w->weights.count; j++) {
+        const double weight = (double)w->weights.values[j];
+        const double share = (double)w->shares[j];
+        sizes += share * fabs(weight);
+        squares += share * weight * weight;
+        if (w->rows[j] != RBT_FM_NONE && (weight != 0.0 || !fm->config.is_shrunk)) {
+            const float *v = w->embeddings.values + (size_t)w->rows[j] * rank;
+            embeddings += share * rbt_fm_shrinks(fm, w->occurrences[j]) *
+                          rbt_choose_kernels()->norm2_squared(v, rank);
+        }
+    }
+    return (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
+           fm->config.l2_v / 2 * embeddings;
+}

@@ -1,0 +1,458 @@
+/* algo/fm_test.c - training against a serial loop, what constraints promise, and models. */
+#include "base/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "algo/fm.h"
+#include "algo/fm_job.h"
+#include "algo/fm_model.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "math/choose.h"
+
+enum { EXAMPLES = 400, COLUMNS = 4, RANK = 4, EPOCHS = 5 };
+static const uint64_t sizes[COLUMNS] = {2, 6, 20, 200}; /* values of a column */
+
+struct fixture {
+    char path[64];
+    char model_path[80];
+    struct rbt_train_options options;
+    struct rbt_fm_config config;
+    struct rbt_observer observer;
+    struct rbt_train_summary summary;
+    struct rbt_model model;
+};
+
+/* A click depends on whether the first two columns agree, so on a pair of features. Values of the
+ * last column are rare, and there are some of the second that occur in a few examples only. */
+static void write_data(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 5, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        uint64_t picks[COLUMNS];
+        uint64_t first = 1;
+        for (size_t c = 0; c < COLUMNS; c++) {
+            picks[c] = rbt_rng_below(&rng, sizes[c]);
+        }
+        const bool is_click = (picks[0] == picks[1] % 2) != (rbt_rng_below(&rng, 20) == 0);
+        fprintf(file, "%s", is_click ? "+1" : "-1");
+        for (size_t c = 0; c < COLUMNS; c++) {
+            fprintf(file, " %llu:1", (unsigned long long)(first + picks[c]));
+            first += sizes[c];
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_true(snprintf(f->path, sizeof f->path, "/tmp/rubato-fm-XXXXXX") > 0);
+    const int fd = mkstemp(f->path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    assert_true(snprintf(f->model_path, sizeof f->model_path, "%s.rbt", f->path) > 0);
+    write_data(f->path);
+    f->options = (struct rbt_train_options){.format = RBT_FORMAT_LIBSVM,
+                                            .epochs = EPOCHS,
+                                            .clocks_per_epoch = 2,
+                                            .workers = 1,
+                                            .servers = 1,
+                                            .consistency = "bsp",
+                                            .seed = 1,
+                                            .label_column = -1,
+                                            .model = f->model_path,
+                                            .tiny = (double)NAN,
+                                            .target = (double)NAN};
+    f->options.data.values[0] = f->path;
+    f->options.data.count = 1;
+    f->config = (struct rbt_fm_config){.rank = RANK,
+                                       .is_shrunk = true,
+                                       .l1 = (double)NAN,
+                                       .l2_v = (double)NAN,
+                                       .lr = (double)NAN,
+                                       .lr_v = (double)NAN,
+                                       .has_bias = true,
+                                       .combine = RBT_COMBINE_AUTO};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    rbt_model_free(&f->model);
+    (void)unlink(f->model_path); /* not every test writes it */
+    (void)unlink(f->path);
+    free(f);
+    return 0;
+}
+
+static rbt_status train(struct fixture *f)
+{
+    rbt_model_free(&f->model);
+    f->model = (struct rbt_model){0};
+    const rbt_status st = rbt_fm.train(&f->options, &f->config, &f->observer, &f->summary);
+    if (st == RBT_OK && f->options.model != NULL) {
+        assert_ok(rbt_model_read(f->model_path, &f->model));
+        assert_int_equal(rbt_model_digest(&f->model), f->summary.digest);
+    }
+    return st;
+}
+
+static const struct rbt_model_array *array(const struct fixture *f, const char *name)
+{
+    const struct rbt_model_array *found = rbt_model_array_find(&f->model, name);
+    assert_non_null(found);
+    return found;
+}
+
+/* The row of a key, or SIZE_MAX. */
+static size_t row_of(const struct rbt_model_array *a, uint64_t key)
+{
+    return rbt_keys_find(a->keys, a->count, key);
+}
+
+static struct rbt_share take_share(const struct fixture *f)
+{
+    struct rbt_examples examples;
+    struct rbt_share share;
+    const struct rbt_data_options data = {.paths = f->options.data.values,
+                                          .path_count = 1,
+                                          .format = RBT_FORMAT_LIBSVM,
+                                          .has_binary_label = true};
+    assert_ok(rbt_examples_read(&data, &examples));
+    assert_ok(rbt_share_take(&examples, 1, 0, 1, &share));
+    rbt_examples_free(&examples);
+    return share;
+}
+
+static void learns_what_is_in_pairs(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rules[] = {NULL, "ftrl", "add"};
+    f->options.epochs = 30;
+    f->config.l1 = 0; /* weights alone know nothing here */
+    f->config.l2_v = 0.001;
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        f->options.rule = rules[r];
+        f->options.clocks_per_epoch = r == 1 ? 20 : 2;
+        for (int64_t workers = 1; workers <= 2; workers++) {
+            f->options.workers = workers;
+            assert_ok(train(f));
+            struct rbt_metrics metrics = {0};
+            struct rbt_share share = take_share(f);
+            assert_ok(rbt_fm_model_measure(&f->model, &share, &metrics));
+            rbt_share_free(&share);
+            assert_string_equal(metrics.names[0], "logloss");
+            assert_true(metrics.values[0] < 0.4); /* without pairs it is about log 2 */
+            assert_string_equal(metrics.names[4], "v_nonzeros");
+            assert_true(metrics.values[4] > 0);
+        }
+    }
+}
+
+/* Frequent features have an embedding, rare ones and those without a weight have none. */
+static void constraints_hold(void **state)
+{
+    struct fixture *f = *state;
+    for (int is_ftrl = 0; is_ftrl < 2; is_ftrl++) {
+        f->options.rule = is_ftrl ? "ftrl" : NULL;
+        f->config.min_count = 0; /* twice the rank: 8 */
+        f->config.l1 = 0.5;
+        assert_ok(train(f));
+        struct rbt_share share = take_share(f);
+        const struct rbt_model_array *w = array(f, "weights");
+        const struct rbt_model_array *v = array(f, "embeddings");
+        size_t rare = 0;
+        size_t dropped = 0;
+        size_t late = 0; /* weights that came too late to move their embedding */
+        assert_int_equal(v->width, RANK);
+        for (uint32_t j = 0; j < share.key_count; j++) {
+            size_t count = 0;
+            for (uint64_t k = 0; k < share.offsets[share.count]; k++) {
+                count += share.indices[k] == j;
+            }
+            const bool has_weight = row_of(w, share.keys[j]) != SIZE_MAX;
+            const bool has_one = row_of(v, share.keys[j]) != SIZE_MAX;
+            assert_true(!has_one || (count >= (size_t)2 * RANK && has_weight));
+            late += !has_one && count >= (size_t)2 * RANK && has_weight;
+            rare += count < (size_t)2 * RANK;
+            dropped += !has_weight;
+        }
+        for (size_t i = 0; i < w->count; i++) {
+            assert_true(w->values[i] != 0.0F);
+        }
+        assert_true(rare > 0 && dropped > 0 && v->count > 10 && late <= 2);
+        rbt_share_free(&share);
+    }
+}
+
+static void without_constraints_all_have_embeddings(void **state)
+{
+    struct fixture *f = *state;
+    f->config.min_count = 1;
+    f->config.is_shrunk = false;
+    f->config.l1 = 1e6;
+    assert_ok(train(f));
+    struct rbt_share share = take_share(f);
+    assert_int_equal(array(f, "embeddings")->count, share.key_count);
+    assert_int_equal(array(f, "weights")->count, share.key_count); /* all zero */
+    f->config.is_shrunk = true;
+    assert_ok(train(f));
+    assert_int_equal(array(f, "embeddings")->count, 0);
+    assert_int_equal(array(f, "weights")->count, 0);
+    rbt_share_free(&share);
+}
+
+/* The same in one loop of minibatches: sums of gradients, and equations 10.18 and 10.19. */
+static void servers_equal_a_serial_loop(void **state)
+{
+    struct fixture *f = *state;
+    f->options.rule = "ftrl:lr=0.2,l1=0.5";
+    f->config.min_count = 1;
+    f->config.is_shrunk = false;
+    f->config.has_bias = false;
+    f->config.lr_v = 0.3;
+    f->config.l2_v = 0.01;
+    f->options.epochs = 1;
+    f->options.clocks_per_epoch = 1;
+    assert_ok(train(f));
+    const struct rbt_model_array *w = array(f, "weights");
+    const struct rbt_model_array *v = array(f, "embeddings");
+    struct rbt_share share = take_share(f);
+    /* All weights are zero, and embeddings tiny, in the only step that there is: the slope of each
+     * loss is close to -y / 2. */
+    for (uint32_t j = 0; j < share.key_count; j++) {
+        float g = 0.0F;
+        for (size_t i = 0; i < share.count; i++) {
+            for (uint64_t k = share.offsets[i]; k < share.offsets[i + 1]; k++) {
+                g += share.indices[k] == j ? -share.labels[i] / 2 : 0.0F;
+            }
+        }
+        const float size = fabsf(g) - 0.5F;
+        const float expected = size <= 0 ? 0.0F : copysignf(size, -g) / ((1.0F + fabsf(g)) / 0.2F);
+        const size_t row = row_of(w, share.keys[j]);
+        assert_true(row != SIZE_MAX && fabsf(w->values[row] - expected) < 1e-3F);
+        for (size_t e = 0; e < RANK; e++) {
+            const float element = v->values[row_of(v, share.keys[j]) * RANK + e];
+            assert_true(fabsf(element) < 0.3F && element != 0.0F);
+        }
+    }
+    rbt_share_free(&share);
+}
+
+/* Lemma 22: the chance that a minibatch has a feature, by drawing; and its ends. */
+static void shrinking_follows_frequency(void **state)
+{
+    (void)state;
+    struct rbt_rng rng;
+    enum { N = 50, OCCURRENCES = 3, BATCH = 10, DRAWS = 20000 };
+    int hits = 0;
+    rbt_rng_init(&rng, 3, 0, 0);
+    for (int d = 0; d < DRAWS; d++) {
+        bool is_hit = false;
+        for (int i = 0; i < BATCH; i++) {
+            is_hit = is_hit || rbt_rng_below(&rng, N) < OCCURRENCES;
+        }
+        hits += is_hit;
+    }
+    assert_true(fabs((double)hits / DRAWS - rbt_fm_chance(OCCURRENCES, N, BATCH)) < 0.02);
+    assert_true(fabs(rbt_fm_chance(OCCURRENCES, N, 1) - 0.06) < 1e-12); /* in proportion */
+    assert_true(rbt_fm_chance(1, 1e6, 1e9) > 0.999);                    /* all alike */
+    assert_true(rbt_fm_chance(N, N, 1) == 1.0);
+    assert_true(rbt_fm_chance(0, N, BATCH) == 0.0);
+    struct rbt_fm_job fm = {.clocks_per_epoch = 5, .worker_count = 1};
+    fm.examples.count = N;
+    assert_true(fabs(rbt_fm_shrinks(&fm, OCCURRENCES) - 0.06) < 1e-12);
+    fm.rules.has_gradients = true;
+    assert_true(fabs(rbt_fm_shrinks(&fm, OCCURRENCES) -
+                     rbt_fm_chance(OCCURRENCES, N, BATCH) / BATCH) < 1e-12);
+}
+
+static void objective_is_loss_and_penalty(void **state)
+{
+    struct fixture *f = *state;
+    f->config.l1 = 0.5;
+    f->config.l2 = 2;
+    f->config.l2_v = 0.1;
+    f->config.min_count = 1;
+    assert_ok(train(f));
+    struct rbt_share share = take_share(f);
+    const struct rbt_model_array *w = array(f, "weights");
+    const struct rbt_model_array *v = array(f, "embeddings");
+    double sum = 0.0;
+    float margins[EXAMPLES];
+    assert_ok(rbt_fm_model_margins(&f->model, &share, margins));
+    for (size_t i = 0; i < share.count; i++) {
+        sum += rbt_loss_at(RBT_LOSS_LOGISTIC, (double)margins[i], (double)share.labels[i]).value;
+        for (uint64_t k = share.offsets[i]; k < share.offsets[i + 1]; k++) {
+            const size_t row = row_of(v, share.keys[share.indices[k]]);
+            for (size_t e = 0; row != SIZE_MAX && e < RANK; e++) {
+                const double element = (double)v->values[row * RANK + e];
+                sum += 0.1 / 2 * element * element; /* per occurrence */
+            }
+        }
+    }
+    for (size_t i = 0; i < w->count; i++) {
+        const double weight = (double)w->values[i];
+        sum += 0.5 * fabs(weight) + 2.0 / 2 * weight * weight;
+    }
+    assert_true(fabs(f->summary.objective - sum / EXAMPLES) < 1e-5);
+    f->options.is_exact = true;
+    f->options.workers = 3;
+    assert_ok(train(f));
+    assert_true(isfinite(f->summary.objective));
+    rbt_share_free(&share);
+}
+
+static void several_workers_repeat_under_bsp(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    for (int is_ftrl = 0; is_ftrl < 2; is_ftrl++) {
+        f->options.rule = is_ftrl ? "ftrl" : NULL;
+        assert_ok(train(f));
+        const uint64_t digest = f->summary.digest;
+        for (int i = 0; i < 3; i++) {
+            assert_ok(train(f));
+            assert_int_equal(f->summary.digest, digest);
+        }
+    }
+    assert_int_equal(f->summary.examples, EXAMPLES * EPOCHS);
+}
+
+static void squared_loss_and_other_rules_work(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rules[] = {NULL, "ftrl", "adagrad", "adarev", "adam", "dynsgd", "sgd"};
+    f->config.loss = 1;
+    f->options.workers = 2;
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        f->options.rule = rules[r];
+        assert_ok(train(f));
+        assert_true(f->summary.objective < 0.55); /* of a model that knows nothing: 0.5 */
+        assert_true(rbt_fm_model_loss(&f->model) == RBT_LOSS_SQUARED);
+    }
+    f->options.rule = NULL;
+    f->options.filter = "fixed:8";
+    assert_ok(train(f));
+    assert_true(f->summary.objective < 0.55);
+}
+
+static void contradictions_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->options.rule = "adam";
+    f->config.l1 = 1;
+    assert_fails(train(f), RBT_E_INVALID, "rule \"adam\" cannot do \"--l1\"");
+    f->config.l1 = 0;
+    f->config.l2_v = 1;
+    assert_fails(train(f), RBT_E_INVALID, "cannot do \"--l2-v\"");
+    f->config.l2_v = 0;
+    f->config.combine = RBT_COMBINE_MEAN;
+    assert_fails(train(f), RBT_E_INVALID, "\"--combine\" does not go with rule");
+    f->config.combine = RBT_COMBINE_AUTO;
+    f->options.rule = "ftrl:lr=1";
+    f->config.lr = 2;
+    assert_fails(train(f), RBT_E_INVALID, "the step size is given twice");
+    f->config.lr = (double)NAN;
+    f->options.rule = NULL;
+    f->options.bandwidth = 1e6;
+    assert_fails(train(f), RBT_E_INVALID, "\"--bandwidth\" needs");
+}
+
+/* A model by hand: keys 1 and 4 have embeddings, key 3 has none. */
+static void fill_model(struct rbt_model *model)
+{
+    static uint64_t weight_keys[] = {1, 3, 4};
+    static float weights[] = {0.5F, -1.0F, 2.0F};
+    static uint64_t embedding_keys[] = {1, 4};
+    static float embeddings[] = {1.0F, 2.0F, -3.0F, 0.5F};
+    static uint64_t bias_key[] = {0};
+    static float bias[] = {0.125F};
+    *model = (struct rbt_model){.kind = RBT_MODEL_FM,
+                                .arrays = {{"weights", 1, 3, weight_keys, weights},
+                                           {"embeddings", 2, 2, embedding_keys, embeddings},
+                                           {"bias", 1, 1, bias_key, bias}},
+                                .array_count = 3};
+}
+
+static void export_is_libfm_text(void **state)
+{
+    (void)state;
+    struct rbt_model model;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    fill_model(&model);
+    assert_string_equal(rbt_fm.exports[0].name, "libfm");
+    assert_ok(rbt_fm.exports[0].write(&model, out));
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, "#global bias W0\n0.125\n#unary interactions Wj\n0\n0.5\n0\n-1\n2\n"
+                              "#pairwise interactions Vj,f\n0 0\n1 2\n0 0\n0 0\n-3 0.5\n");
+    free(text);
+    model.arrays[0].keys[2] = UINT64_MAX;
+    out = fopen("/dev/null", "w");
+    assert_non_null(out);
+    assert_fails(rbt_fm.exports[0].write(&model, out), RBT_E_INVALID, "is too large for that");
+    assert_int_equal(fclose(out), 0);
+    model.arrays[0].keys[2] = 4;
+    model.array_count = 1;
+    assert_fails(rbt_fm.exports[0].write(&model, NULL), RBT_E_DATA, "has no embeddings");
+}
+
+/* 0.125 + 0.5 x_1 - x_3 + 2 x_4 + x_1 x_4 (1 * -3 + 2 * 0.5); key 7 is not known. */
+static void predictions_follow_the_formula(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_model model;
+    struct rbt_predict_options options = {.format = RBT_FORMAT_LIBSVM, .label_column = -1};
+    FILE *data = fopen(f->path, "w");
+    char *text = NULL;
+    size_t size = 0;
+    options.out = open_memstream(&text, &size);
+    assert_true(data != NULL && options.out != NULL);
+    fprintf(data, "1 1:1 4:0.5\n-1 3:2 7:5\n1\n");
+    assert_int_equal(fclose(data), 0);
+    options.data.values[0] = f->path;
+    options.data.count = 1;
+    fill_model(&model);
+    rbt_model_set(&model, "loss", RBT_LOSS_SQUARED);
+    assert_ok(rbt_fm.predict(&model, &options));
+    assert_int_equal(fclose(options.out), 0);
+    assert_string_equal(text, "0.625\n-1.875\n0.125\n");
+    free(text);
+    struct rbt_metrics metrics;
+    assert_ok(rbt_fm.evaluate(&model, &options, &metrics));
+    assert_string_equal(metrics.names[0], "rmse");
+    assert_true(metrics.values[1] == 3 && metrics.values[2] == 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(learns_what_is_in_pairs, setup, teardown),
+        cmocka_unit_test_setup_teardown(constraints_hold, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_constraints_all_have_embeddings, setup, teardown),
+        cmocka_unit_test_setup_teardown(servers_equal_a_serial_loop, setup, teardown),
+        cmocka_unit_test(shrinking_follows_frequency),
+        cmocka_unit_test_setup_teardown(objective_is_loss_and_penalty, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
+        cmocka_unit_test_setup_teardown(squared_loss_and_other_rules_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(contradictions_are_refused, setup, teardown),
+        cmocka_unit_test(export_is_libfm_text),
+        cmocka_unit_test_setup_teardown(predictions_follow_the_formula, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

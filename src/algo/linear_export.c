@@ -1,0 +1,101 @@
+/* algo/linear_export.c - linear models as liblinear's model files.
+ *
+ * These name a solver, the labels, and then a line of numbers for each feature from 1 on: one
+ * number, or with several classes one for each; a constant of 1 stands behind the last feature for
+ * the bias. The solver only tells liblinear how to read the rest: a positive margin is for the
+ * first label; of several classes the largest margin wins ("MCSVM_CS": with logistic regression it
+ * would offer probabilities that are not those of softmax). */
+#include <inttypes.h>
+
+#include "algo/linear_model.h"
+#include "base/error.h"
+
+static const uint64_t feature_max = INT32_MAX - 1; /* liblinear counts them with an int */
+
+static const char *solver_of(const struct rbt_model *model)
+{
+    switch (rbt_linear_model_loss(model)) {
+    case RBT_LOSS_LOGISTIC:
+        return rbt_model_setting(model, "l1", 0.0) > 0 ? "L1R_LR" : "L2R_LR";
+    case RBT_LOSS_HINGE:
+        return "L2R_L1LOSS_SVC_DUAL";
+    case RBT_LOSS_SQUARED:
+        return "L2R_L2LOSS_SVR";
+    case RBT_LOSS_SOFTMAX:
+        break;
+    }
+    return "MCSVM_CS";
+}
+
+/* Labels are whole numbers there; the list of a model with two has the positive one first. */
+static rbt_status write_labels(const struct rbt_model *model, FILE *out)
+{
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    const enum rbt_loss loss = rbt_linear_model_loss(model);
+    if (loss == RBT_LOSS_SQUARED) {
+        fprintf(out, "nr_class 2\n"); /* what liblinear writes for a regression */
+        return RBT_OK;
+    }
+    if (loss != RBT_LOSS_SOFTMAX) {
+        const double positive = rbt_model_setting(model, "label_positive", 1.0);
+        const double negative = rbt_model_setting(model, "label_negative", positive == 2 ? 1 : -1);
+        fprintf(out, "nr_class 2\nlabel %.0f %.0f\n", positive, negative);
+        return RBT_OK;
+    }
+    for (size_t c = 0; c < classes->count; c++) {
+        const double label = (double)classes->values[c];
+        if (!(label >= INT32_MIN && label <= INT32_MAX) || label != (double)(int64_t)label) {
+            return rbt_fail(RBT_E_INVALID, "liblinear's labels are whole numbers, not %.9g", label);
+        }
+    }
+    fprintf(out, "nr_class %zu\nlabel", classes->count);
+    for (size_t c = 0; c < classes->count; c++) {
+        fprintf(out, " %.0f", (double)classes->values[c]);
+    }
+    fprintf(out, "\n");
+    return RBT_OK;
+}
+
+/* A feature's line; NULL: of zeros. */
+static void write_row(const float *row, size_t width, FILE *out)
+{
+    for (size_t c = 0; c < width; c++) {
+        fprintf(out, "%.9g ", row == NULL ? 0.0 : (double)row[c]);
+    }
+    fprintf(out, "\n");
+}
+
+rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
+{
+    rbt_status st = rbt_linear_model_check(model);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_model_array *weights = rbt_model_array_find(model, "weights");
+    const struct rbt_model_array *bias = rbt_model_array_find(model, "bias");
+    const size_t width = rbt_linear_model_width(model);
+    const bool has_bias = bias != NULL && bias->count > 0;
+    const uint64_t last = weights->count == 0 ? 1 : weights->keys[weights->count - 1];
+    if (weights->count > 0 && (weights->keys[0] == 0 || last > feature_max)) {
+        st = rbt_fail(RBT_E_INVALID,
+                      "liblinear's features are 1 to %" PRIu64
+                      ", but the model has feature %" PRIu64,
+                      feature_max, weights->keys[0] == 0 ? 0 : last);
+        return rbt_fail_hint(st, "Number the features of the data from 1 and train again.");
+    }
+    fprintf(out, "solver_type %s\n", solver_of(model));
+    st = write_labels(model, out);
+    if (st != RBT_OK) {
+        return st;
+    }
+    fprintf(out, "nr_feature %" PRIu64 "\nbias %d\nw\n", last, has_bias ? 1 : -1);
+    size_t row = 0;
+    for (uint64_t key = 1; key <= last; key++) {
+        const bool is_there = row < weights->count && weights->keys[row] == key;
+        write_row(is_there ? weights->values + width * row++ : NULL, width, out);
+    }
+    if (has_bias) {
+        write_row(bias->values, width, out);
+    }
+    return RBT_OK;
+}

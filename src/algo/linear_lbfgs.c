@@ -1,0 +1,409 @@
+/* algo/linear_lbfgs.c - limited memory BFGS: the classical solver, for comparison.
+ *
+ * An epoch is one look at the objective, in two clocks. In the first all workers pull the point in
+ * question and push gradient and loss of their examples there. In the second worker 0, the root,
+ * reads the sums, decides, and pushes the next point; the others wait. It accepts a point if
+ *
+ *     f(x + a d) <= f(x) + 1e-4 a g'd
+ *
+ * and then goes along a new direction d (lbfgs.h) with a = 1; if not, it halves a. Everything is
+ * exact: all tables are BSP and of doubles, whatever --consistency says, so that --delay and
+ * staleness do not apply. The model is the last point that was accepted.
+ *
+ * Li's thesis has it as the baseline of chapter 7. */
+#include <math.h>
+#include <string.h>
+
+#include "algo/lbfgs.h"
+#include "algo/linear_job.h"
+#include "algo/linear_solvers.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "math/loss.h"
+
+enum { EPOCHS_DEFAULT = 50, MEMORY = 10 };
+enum { CLOCKS = 2 }; /* of an epoch: look, decide */
+
+/* Elements of the only row of the sums. */
+enum { LOSS, BIAS_GRADIENT, SUMS_WIDTH };
+
+/* Measured like those of linear_step.c; a nonzero is read twice. */
+static const double ns_per_nonzero = 3.0;
+static const double ns_per_example = 40.0;
+static const double ns_per_weight = 16.0;
+static const double ns_per_pair = 2.0; /* of a number in memory, once per direction */
+
+static const uint64_t only_key = 0;
+
+struct tables {
+    rbt_table *point;
+    rbt_table *gradient;
+    rbt_table *bias; /* of the point */
+    rbt_table *sums;
+};
+
+/* What only the root has; vectors are of all weights, then the bias. */
+struct root {
+    size_t n;
+    size_t features;
+    rbt_set *point;
+    rbt_set *gradient;
+    rbt_set *weights;
+    double *at;   /* the point in question */
+    double *best; /* the last one accepted */
+    double *slope;
+    double *direction;
+    double *new_slope;
+    double *move;
+    double value; /* of the objective at the best */
+    double size;  /* a */
+    bool has_best;
+    struct rbt_lbfgs lbfgs;
+};
+
+struct part {
+    rbt_set *point;
+    rbt_set *gradient;
+    float *weights; /* of the point: (key_count) */
+    struct root *root;
+};
+
+static rbt_status no_memory(void)
+{
+    return rbt_fail(RBT_E_NOMEM, "no memory for all weights");
+}
+
+static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options *options)
+{
+    struct rbt_linear_config *config = &linear->config;
+    rbt_status st = rbt_linear_refuse(linear, false);
+    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
+    if (st == RBT_OK && config->loss != RBT_LOSS_LOGISTIC && config->loss != RBT_LOSS_SQUARED) {
+        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth: logistic or squared.");
+    }
+    if (st == RBT_OK && config->l1 > 0) {
+        st = rbt_fail(RBT_E_INVALID, "solver \"lbfgs\" cannot do \"--l1\"");
+        st = rbt_fail_hint(st, "Solver \"dbpg\" is made for it.");
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    linear->own = rbt_calloc(1, sizeof(struct tables));
+    linear->consistency = "bsp";
+    config->scale = RBT_SCALE_NONE;
+    st = rbt_rules_read(options, &linear->rules);
+    linear->bias_rules = linear->rules;
+    return linear->own == NULL ? no_memory() : st;
+}
+
+static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *training)
+{
+    struct rbt_linear_config *config = &linear->config;
+    const double n = (double)linear->examples.count;
+    config->l2 = isnan(config->l2) ? RBT_LINEAR_L2_TOTAL / n : config->l2;
+    linear->clocks_per_epoch = training->clocks_per_epoch = CLOCKS;
+    return RBT_OK;
+}
+
+static rbt_status open_tables(void *context, rbt_job *job)
+{
+    struct rbt_linear_job *linear = context;
+    struct tables *tables = linear->own;
+    struct rbt_table_options vector = {
+        .struct_size = sizeof vector, .type = RBT_F64, .consistency = "bsp"};
+    struct rbt_table_options sums = vector;
+    const struct rbt_examples *examples = &linear->examples;
+    rbt_training_place(linear->options, examples->keys, examples->offsets[examples->count],
+                       &vector);
+    sums.width = SUMS_WIDTH;
+    rbt_status st = rbt_linear_open(context, job);
+    st = st != RBT_OK ? st : rbt_table_open(job, "point", &vector, &tables->point);
+    st = st != RBT_OK ? st : rbt_table_open(job, "gradient", &vector, &tables->gradient);
+    sums.width = 1;
+    st = st != RBT_OK ? st : rbt_table_open(job, "point_bias", &sums, &tables->bias);
+    sums.width = SUMS_WIDTH;
+    return st != RBT_OK ? st : rbt_table_open(job, "sums", &sums, &tables->sums);
+}
+
+/* --- Getting ready -----------------------------------------------------------------------------
+ */
+
+static rbt_status make_room(struct root *root)
+{
+    root->at = rbt_calloc(root->n, sizeof *root->at);
+    root->best = rbt_calloc(root->n, sizeof *root->best);
+    root->slope = rbt_calloc(root->n, sizeof *root->slope);
+    root->direction = rbt_calloc(root->n, sizeof *root->direction);
+    root->new_slope = rbt_calloc(root->n, sizeof *root->new_slope);
+    root->move = rbt_calloc(root->n, sizeof *root->move);
+    const bool has_all = root->at != NULL && root->best != NULL && root->slope != NULL &&
+                         root->direction != NULL && root->new_slope != NULL && root->move != NULL;
+    return has_all ? rbt_lbfgs_init(&root->lbfgs, root->n, MEMORY) : no_memory();
+}
+
+static rbt_status open_root(const struct rbt_linear_job *linear, rbt_worker *worker,
+                            struct root *root)
+{
+    const struct tables *tables = linear->own;
+    struct rbt_rows all = {0};
+    /* Everybody has ended the clock in which usage was added. */
+    rbt_status st = rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, 0, &all);
+    if (st != RBT_OK) {
+        return st;
+    }
+    root->features = all.count;
+    root->n = all.count + (linear->config.has_bias ? 1 : 0);
+    st = rbt_set_create(worker, tables->point, all.keys, all.count, RBT_SET_DELTAS, &root->point);
+    st = st != RBT_OK ? st
+                      : rbt_set_create(worker, tables->gradient, all.keys, all.count,
+                                       RBT_SET_DELTAS, &root->gradient);
+    st = st != RBT_OK ? st
+                      : rbt_set_create(worker, linear->weights, all.keys, all.count, RBT_SET_DELTAS,
+                                       &root->weights);
+    rbt_rows_free(&all);
+    return st != RBT_OK ? st : make_room(root);
+}
+
+static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
+{
+    struct rbt_linear_job *linear = context;
+    const struct tables *tables = linear->own;
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    const struct rbt_share *share = &w->share;
+    struct rbt_columns columns = {0};
+    struct part *part = rbt_calloc(1, sizeof *part);
+    w->own = part;
+    rbt_status st = part == NULL ? no_memory() : RBT_OK;
+    st = st != RBT_OK ? st : rbt_columns_take(share, 0, share->count, &columns);
+    st = st != RBT_OK ? st : rbt_linear_shares(linear, worker, &columns, parameters);
+    rbt_columns_free(&columns);
+    if (st == RBT_OK) {
+        part->weights = rbt_calloc(share->key_count, sizeof *part->weights);
+        st = part->weights == NULL ? no_memory() : RBT_OK;
+    }
+    st = st != RBT_OK ? st
+                      : rbt_set_create(worker, tables->point, share->keys, share->key_count,
+                                       RBT_SET_DELTAS, &part->point);
+    st = st != RBT_OK ? st
+                      : rbt_set_create(worker, tables->gradient, share->keys, share->key_count,
+                                       RBT_SET_DELTAS, &part->gradient);
+    if (st == RBT_OK && rbt_worker_index(worker) == 0) {
+        part->root = rbt_calloc(1, sizeof *part->root);
+        st = part->root == NULL ? no_memory() : open_root(linear, worker, part->root);
+    }
+    return st;
+}
+
+static void free_root(struct root *root)
+{
+    rbt_lbfgs_deinit(&root->lbfgs);
+    rbt_free(root->move);
+    rbt_free(root->new_slope);
+    rbt_free(root->direction);
+    rbt_free(root->slope);
+    rbt_free(root->best);
+    rbt_free(root->at);
+    rbt_set_destroy(root->weights);
+    rbt_set_destroy(root->gradient);
+    rbt_set_destroy(root->point);
+    rbt_free(root);
+}
+
+static void end(void *context, rbt_worker *worker)
+{
+    struct rbt_linear_job *linear = context;
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    struct part *part = w->own;
+    if (part != NULL) {
+        if (part->root != NULL) {
+            free_root(part->root);
+        }
+        rbt_set_destroy(part->gradient);
+        rbt_set_destroy(part->point);
+        rbt_free(part->weights);
+    }
+    rbt_free(part);
+    w->own = NULL;
+}
+
+/* --- The first clock: gradient and loss at the point -------------------------------------------
+ */
+
+static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
+                       struct rbt_training_figures *figures)
+{
+    const struct tables *tables = linear->own;
+    const struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    const struct rbt_share *share = &w->share;
+    struct part *part = w->own;
+    double bias = 0.0;
+    rbt_status st = rbt_set_pull(part->point);
+    st = st != RBT_OK ? st : rbt_get(worker, tables->bias, only_key, &bias);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const double *point = rbt_set_values(part->point);
+    double *gradient = rbt_set_deltas(part->gradient);
+    double sums[SUMS_WIDTH] = {0};
+    for (size_t j = 0; j < share->key_count; j++) {
+        part->weights[j] = (float)point[j];
+    }
+    for (size_t i = 0; i < share->count; i++) {
+        double margin = bias;
+        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+            margin += point[share->indices[k]] * (double)share->values[k];
+        }
+        const struct rbt_loss_point at =
+            rbt_loss_at((enum rbt_loss)linear->config.loss, margin, (double)share->labels[i]);
+        sums[LOSS] += at.value;
+        sums[BIAS_GRADIENT] += at.slope;
+        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+            gradient[share->indices[k]] += at.slope * (double)share->values[k];
+        }
+    }
+    figures->loss += sums[LOSS];
+    figures->count += share->count;
+    rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)share->offsets[share->count] +
+                              ns_per_example * (double)share->count +
+                              ns_per_weight * (double)share->key_count));
+    st = rbt_set_push(part->gradient);
+    return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, sums);
+}
+
+/* --- The second clock: the root decides --------------------------------------------------------
+ */
+
+/* Reads the sums at the point, with the penalty, and takes them out of the tables, so that the next
+ * ones start from nothing: x - x is 0. */
+static rbt_status read_sums(const struct rbt_linear_job *linear, rbt_worker *worker,
+                            struct root *root, double *value)
+{
+    const struct tables *tables = linear->own;
+    const double n = (double)linear->examples.count;
+    const double l2 = linear->config.l2;
+    double sums[SUMS_WIDTH];
+    rbt_status st = rbt_set_pull(root->gradient);
+    st = st != RBT_OK ? st : rbt_get(worker, tables->sums, only_key, sums);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const double *gradient = rbt_set_values(root->gradient);
+    double *deltas = rbt_set_deltas(root->gradient);
+    for (size_t j = 0; j < root->features; j++) {
+        root->new_slope[j] = gradient[j] / n + l2 * root->at[j];
+        deltas[j] = -gradient[j];
+    }
+    if (root->n > root->features) {
+        root->new_slope[root->features] = sums[BIAS_GRADIENT] / n;
+    }
+    *value = sums[LOSS] / n + l2 / 2 * rbt_lbfgs_dot(root->at, root->at, root->features);
+    const double back[SUMS_WIDTH] = {-sums[LOSS], -sums[BIAS_GRADIENT]};
+    st = rbt_set_push(root->gradient);
+    return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, back);
+}
+
+/* Makes the point in question the best one, in the model as well, and finds where to go from it. */
+static rbt_status accept(const struct rbt_linear_job *linear, rbt_worker *worker, struct root *root,
+                         double value)
+{
+    const size_t bytes = root->n * sizeof *root->at;
+    float *deltas = rbt_set_deltas(root->weights);
+    for (size_t j = 0; j < root->features; j++) {
+        deltas[j] = (float)root->at[j] - (float)root->best[j];
+    }
+    rbt_status st = rbt_set_push(root->weights);
+    if (st == RBT_OK && root->n > root->features) {
+        const size_t last = root->features;
+        const float move = (float)root->at[last] - (float)root->best[last];
+        st = rbt_add(worker, linear->bias, only_key, &move);
+    }
+    if (root->has_best) {
+        for (size_t j = 0; j < root->n; j++) {
+            root->move[j] = root->at[j] - root->best[j];
+            root->slope[j] = root->new_slope[j] - root->slope[j];
+        }
+        rbt_lbfgs_note(&root->lbfgs, root->move, root->slope);
+    }
+    memcpy(root->best, root->at, bytes);
+    memcpy(root->slope, root->new_slope, bytes);
+    root->value = value;
+    rbt_lbfgs_direction(&root->lbfgs, root->slope, root->direction);
+    if (rbt_lbfgs_dot(root->direction, root->slope, root->n) >= 0.0) {
+        rbt_lbfgs_forget(&root->lbfgs);
+        rbt_lbfgs_direction(&root->lbfgs, root->slope, root->direction);
+    }
+    const double length = sqrt(rbt_lbfgs_dot(root->slope, root->slope, root->n));
+    root->size = root->lbfgs.count > 0 ? 1.0 : 1.0 / fmax(length, 1e-300);
+    root->has_best = true;
+    return st;
+}
+
+/* Goes to best + size * direction. */
+static rbt_status go(const struct rbt_linear_job *linear, rbt_worker *worker, struct root *root)
+{
+    const struct tables *tables = linear->own;
+    double *deltas = rbt_set_deltas(root->point);
+    for (size_t j = 0; j < root->n; j++) {
+        root->move[j] = root->best[j] + root->size * root->direction[j] - root->at[j];
+        root->at[j] += root->move[j]; /* as the table will compute it */
+    }
+    memcpy(deltas, root->move, root->features * sizeof *deltas);
+    const rbt_status st = rbt_set_push(root->point);
+    return st != RBT_OK || root->n == root->features
+               ? st
+               : rbt_add(worker, tables->bias, only_key, &root->move[root->features]);
+}
+
+static rbt_status decide(const struct rbt_linear_job *linear, rbt_worker *worker, struct root *root)
+{
+    const double enough = 1e-4;
+    double value = 0.0;
+    rbt_status st = read_sums(linear, worker, root, &value);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const double lean = rbt_lbfgs_dot(root->direction, root->slope, root->n);
+    if (!root->has_best || value <= root->value + enough * root->size * lean) {
+        st = accept(linear, worker, root, value);
+    } else {
+        root->size /= 2;
+    }
+    rbt_spend(worker, 1e-9 * (double)root->n * (2 * ns_per_weight + 4 * MEMORY * ns_per_pair));
+    return st != RBT_OK ? st : go(linear, worker, root);
+}
+
+static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
+                       struct rbt_training_figures *figures)
+{
+    const struct rbt_linear_job *linear = context;
+    const struct part *part = linear->workers[rbt_worker_index(worker)].own;
+    if (chunk->index == 0) {
+        return look(linear, worker, figures);
+    }
+    return part->root != NULL ? decide(linear, worker, part->root) : RBT_OK;
+}
+
+static rbt_status push(void *context, rbt_worker *worker)
+{
+    (void)context; /* done where it was computed */
+    (void)worker;
+    return RBT_OK;
+}
+
+static double penalty(void *context, rbt_worker *worker)
+{
+    const struct rbt_linear_job *linear = context;
+    const struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    return rbt_linear_penalty_of(linear, w, ((const struct part *)w->own)->weights);
+}
+
+const struct rbt_linear_solver rbt_linear_lbfgs = {.name = "lbfgs",
+                                                   .epochs_default = EPOCHS_DEFAULT,
+                                                   .check = check,
+                                                   .settle = settle,
+                                                   .task = {.open = open_tables,
+                                                            .ready = ready,
+                                                            .work = work,
+                                                            .push = push,
+                                                            .penalty = penalty,
+                                                            .end = end}};

@@ -1,0 +1,86 @@
+/* algo/linear_solvers.c - what the solvers of `train linear` beside sgd share. */
+#include "algo/linear_solvers.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters)
+{
+    const struct rbt_train_options *options = linear->options;
+    const char *what = NULL;
+    what = options->rule != NULL ? "--rule" : what;
+    what = options->filter != NULL && !has_filters ? "--filter" : what;
+    what = options->bandwidth > 0 ? "--bandwidth" : what;
+    what = options->is_synchronised ? "--synchronise" : what;
+    what = linear->config.is_rebalanced ? "--rebalance" : what;
+    return what == NULL ? RBT_OK
+                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
+                                   linear->solver->name, what);
+}
+
+rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)
+{
+    const rbt_status st =
+        rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot do this \"--loss\"", linear->solver->name);
+    return rbt_fail_hint(st, "%s", instead);
+}
+
+rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear)
+{
+    return linear->options->clocks_per_epoch == 0
+               ? RBT_OK
+               : rbt_fail(RBT_E_INVALID,
+                          "solver \"%s\" says itself how many clocks an epoch has, without "
+                          "\"--clocks-per-epoch\"",
+                          linear->solver->name);
+}
+
+rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,
+                            uint64_t *parameters)
+{
+    struct rbt_rows rows = {0};
+    if (rbt_worker_index(worker) != 0) {
+        return RBT_OK;
+    }
+    const rbt_status st =
+        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+    if (st == RBT_OK) {
+        *parameters = rows.count + (linear->config.has_bias ? 1 : 0);
+        rbt_rows_free(&rows);
+    }
+    return st;
+}
+
+rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,
+                             const struct rbt_columns *columns, uint64_t *parameters)
+{
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    const struct rbt_replica_rows rows = {linear->usage, w->share.keys, w->share.key_count};
+    double *all = rbt_calloc(w->share.key_count * RBT_USAGE_WIDTH, sizeof *all);
+    if (all == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a worker's copy of its examples");
+    }
+    rbt_status st = rbt_replica_get_usage(worker, &rows, all);
+    for (size_t c = 0; st == RBT_OK && c < columns->count; c++) {
+        const uint32_t j = columns->features[c];
+        const double mine = (double)(columns->starts[c + 1] - columns->starts[c]);
+        w->shares[j] = (float)(mine / all[(size_t)j * RBT_USAGE_WIDTH + RBT_USAGE_COUNT]);
+    }
+    rbt_free(all);
+    return st != RBT_OK ? st : rbt_linear_count(linear, worker, parameters);
+}
+
+double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
+                             const float *weights)
+{
+    double squares = 0.0;
+    double sizes = 0.0;
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        const double weight = (double)weights[j];
+        squares += (double)w->shares[j] * weight * weight;
+        sizes += (double)w->shares[j] * fabs(weight);
+    }
+    return linear->config.l2 / 2 * squares + linear->config.l1 * sizes;
+}

@@ -1,0 +1,42 @@
+/* algo/linear_solvers.h - the solvers of `train linear` beside sgd, and what they share. */
+#ifndef RUBATO_ALGO_LINEAR_SOLVERS_H
+#define RUBATO_ALGO_LINEAR_SOLVERS_H
+
+#include "algo/columns.h"
+#include "algo/linear_job.h"
+
+extern const struct rbt_linear_solver rbt_linear_dbpg;    /* delayed block proximal gradient */
+extern const struct rbt_linear_solver rbt_linear_emso_gd; /* minibatches by gradient descent */
+extern const struct rbt_linear_solver rbt_linear_emso_cd; /* minibatches by coordinate descent */
+extern const struct rbt_linear_solver rbt_linear_cd;      /* parallel coordinate descent */
+extern const struct rbt_linear_solver rbt_linear_lbfgs;   /* limited memory BFGS */
+
+enum { RBT_LINEAR_L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
+
+/* --- linear_solvers.c
+ * -----------------------------------------------------------------------------
+ */
+
+/* Refuses what such a solver cannot do: --rule, --bandwidth, --rebalance, and --filter unless it
+ * has them. And: the loss, saying what it can do. */
+RBT_MUST_USE rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters);
+RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear,
+                                               const char *instead);
+
+/* Refuses --clocks-per-epoch, where a clock is something of the solver's own. */
+RBT_MUST_USE rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear);
+
+/* Fills in a worker's `shares` n_pj / n_j from everybody's usage of the features of `columns`,
+ * which are all that its share has; worker 0 also stores how many parameters there are. */
+RBT_MUST_USE rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,
+                                          const struct rbt_columns *columns, uint64_t *parameters);
+
+/* Worker 0 alone: how many parameters there are. */
+RBT_MUST_USE rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,
+                                         uint64_t *parameters);
+
+/* The worker's part of the penalty of these weights of its features. */
+double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
+                             const float *weights);
+
+#endif

@@ -1,0 +1,513 @@
+/* algo/linear_solvers_test.c - every solver against a serial one that is obviously right. */
+#include "base/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "algo/linear.h"
+#include "algo/replica.h"
+#include "algo/training.h"
+#include "base/rng.h"
+#include "math/loss.h"
+
+enum { EXAMPLES = 90, FEATURES = 30, BIAS = FEATURES, COORDINATES };
+enum { SGD, DBPG, EMSO_GD, EMSO_CD, CD, LBFGS }; /* --solver */
+enum { SCALE_FEATURES, SCALE_NONE };
+
+struct fixture {
+    char path[64];
+    char model[80];
+    struct rbt_train_options options;
+    struct rbt_linear_config config;
+    struct rbt_train_summary summary;
+    double x[EXAMPLES][COORDINATES]; /* in the order of the share; the last column is ones */
+    double y[EXAMPLES];
+};
+
+/* Labels follow the first features, with some noise. Feature 30 is very rare. */
+static void write_data(const char *path, bool is_regression)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 5, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        const double first = rbt_rng_normal(&rng);
+        const double target = 0.4 + first + 0.5 * rbt_rng_normal(&rng);
+        fprintf(file, "%.4f 1:%.4f", is_regression ? target : target > 0 ? 1 : -1, first);
+        for (int j = 2; j <= FEATURES; j++) {
+            if (j == FEATURES ? i % 40 == 7 : rbt_rng_below(&rng, 4) == 0) {
+                fprintf(file, " %d:%.4f", j, rbt_rng_normal(&rng));
+            }
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The examples in the order in which one worker has them. */
+static void read_data(struct fixture *f)
+{
+    struct rbt_examples examples;
+    struct rbt_share share;
+    const struct rbt_data_options data = {.paths = f->options.data.values,
+                                          .path_count = 1,
+                                          .format = RBT_FORMAT_LIBSVM,
+                                          .has_binary_label = f->config.loss != RBT_LOSS_SQUARED};
+    assert_ok(rbt_examples_read(&data, &examples));
+    assert_ok(rbt_share_take(&examples, (uint64_t)f->options.seed, 0, 1, &share));
+    assert_int_equal(share.key_count, FEATURES);
+    memset(f->x, 0, sizeof f->x);
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        f->y[i] = (double)share.labels[i];
+        f->x[i][BIAS] = f->config.has_bias ? 1 : 0;
+        for (uint64_t k = share.offsets[i]; k < share.offsets[i + 1]; k++) {
+            f->x[i][share.indices[k]] = (double)share.values[k];
+        }
+    }
+    rbt_share_free(&share);
+    rbt_examples_free(&examples);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_true(snprintf(f->path, sizeof f->path, "/tmp/rubato-solvers-XXXXXX") > 0);
+    const int fd = mkstemp(f->path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    assert_true(snprintf(f->model, sizeof f->model, "%s.rbt", f->path) > 0);
+    f->options = (struct rbt_train_options){.format = RBT_FORMAT_LIBSVM,
+                                            .workers = 1,
+                                            .servers = 2,
+                                            .consistency = "bsp",
+                                            .seed = 1,
+                                            .label_column = -1,
+                                            .model = f->model,
+                                            .target = (double)NAN};
+    f->options.data.values[0] = f->path;
+    f->options.data.count = 1;
+    f->config = (struct rbt_linear_config){.lr = (double)NAN,
+                                           .scale = 2,
+                                           .batch = 1,
+                                           .combine = RBT_COMBINE_AUTO,
+                                           .has_bias = true,
+                                           .blocks = 12,
+                                           .kkt = 8,
+                                           .kkt_margin = 0.1,
+                                           .minibatch = 100000,
+                                           .gamma = 0.01};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    (void)unlink(f->path);  /* a test that failed may have removed it */
+    (void)unlink(f->model); /* or never made it */
+    free(f);
+    return 0;
+}
+
+static void choose(struct fixture *f, int32_t solver, enum rbt_loss loss)
+{
+    f->config.solver = solver;
+    f->config.loss = (int32_t)loss;
+    write_data(f->path, loss == RBT_LOSS_SQUARED);
+    read_data(f);
+}
+
+static rbt_status train(struct fixture *f)
+{
+    const struct rbt_observer observer = {0};
+    return rbt_linear.train(&f->options, &f->config, &observer, &f->summary);
+}
+
+/* Trains and reads the model, the bias last. */
+static void learn(struct fixture *f, double *w)
+{
+    struct rbt_model model;
+    assert_ok(train(f));
+    assert_ok(rbt_model_read(f->model, &model));
+    memset(w, 0, COORDINATES * sizeof *w);
+    for (size_t i = 0; i < model.arrays[0].count; i++) {
+        w[model.arrays[0].keys[i] - 1] = (double)model.arrays[0].values[i];
+    }
+    w[BIAS] = f->config.has_bias ? (double)model.arrays[1].values[0] : 0;
+    rbt_model_free(&model);
+}
+
+/* The objective, and the slope of its smooth part with respect to each coordinate (or NULL). */
+static double objective_at(const struct fixture *f, const double *w, double *slopes)
+{
+    double sum = 0;
+    for (size_t j = 0; slopes != NULL && j < COORDINATES; j++) {
+        slopes[j] = j == BIAS ? 0 : f->config.l2 * w[j];
+    }
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        double margin = 0;
+        for (size_t j = 0; j < COORDINATES; j++) {
+            margin += f->x[i][j] * w[j];
+        }
+        const struct rbt_loss_point at =
+            rbt_loss_at((enum rbt_loss)f->config.loss, margin, f->y[i]);
+        sum += at.value / EXAMPLES;
+        for (size_t j = 0; slopes != NULL && j < COORDINATES; j++) {
+            slopes[j] += at.slope * f->x[i][j] / EXAMPLES;
+        }
+    }
+    for (size_t j = 0; j < FEATURES; j++) {
+        sum += f->config.l1 * fabs(w[j]) + f->config.l2 / 2 * w[j] * w[j];
+    }
+    return sum;
+}
+
+/* Coordinate descent with a bound of the curvature, in doubles, until nothing moves. */
+static double minimise(const struct fixture *f, double *w)
+{
+    const double curvature = rbt_loss_curvature((enum rbt_loss)f->config.loss);
+    memset(w, 0, COORDINATES * sizeof *w);
+    for (int pass = 0; pass < 4000; pass++) {
+        double moved = 0;
+        for (size_t j = 0; j < COORDINATES; j++) {
+            double slopes[COORDINATES];
+            double h = j == BIAS ? 0 : f->config.l2;
+            (void)objective_at(f, w, slopes); /* for the slopes */
+            for (size_t i = 0; i < EXAMPLES; i++) {
+                h += curvature * f->x[i][j] * f->x[i][j] / EXAMPLES;
+            }
+            if (h <= 0) {
+                continue;
+            }
+            const double x = w[j] - slopes[j] / h;
+            const double size = fabs(x) - (j == BIAS ? 0 : f->config.l1 / h);
+            const double to = size <= 0 ? 0 : copysign(size, x);
+            moved += fabs(to - w[j]);
+            w[j] = to;
+        }
+        if (moved < 1e-9) {
+            break;
+        }
+    }
+    return objective_at(f, w, NULL);
+}
+
+static void assert_reaches(struct fixture *f, double best, double tolerance)
+{
+    double w[COORDINATES];
+    learn(f, w);
+    const double reached = objective_at(f, w, NULL);
+    assert_true(fabs(reached - f->summary.objective) < 1e-5);
+    assert_true(reached > best - 1e-7);
+    assert_true(reached < best + tolerance * best);
+}
+
+/* --- dbpg --------------------------------------------------------------------------------------
+ */
+
+static void dbpg_reaches_the_minimum_with_every_delay(void **state)
+{
+    struct fixture *f = *state;
+    for (int is_squared = 0; is_squared < 2; is_squared++) {
+        double best[COORDINATES];
+        f->config.l1 = 0.02;
+        f->config.l2 = 0.001;
+        f->options.epochs = 200;
+        choose(f, DBPG, is_squared ? RBT_LOSS_SQUARED : RBT_LOSS_LOGISTIC);
+        const double value = minimise(f, best);
+        for (f->config.delay = 0; f->config.delay <= 6; f->config.delay += 3) {
+            for (f->options.workers = 1; f->options.workers <= 3; f->options.workers += 2) {
+                assert_reaches(f, value, 1e-4);
+                assert_true(f->summary.inactive > 0.2 && f->summary.inactive < 1);
+            }
+        }
+    }
+}
+
+/* M14: what workers read does not depend on when they read it. */
+static void dbpg_gives_the_same_bits_with_a_delay(void **state)
+{
+    struct fixture *f = *state;
+    f->config.l1 = 0.01;
+    f->options.epochs = 5;
+    f->options.workers = 3;
+    f->config.delay = 4;
+    choose(f, DBPG, RBT_LOSS_LOGISTIC);
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    for (int i = 0; i < 5; i++) {
+        f->options.consistency = i % 2 == 0 ? "essp:2" : "asp"; /* --delay is what counts */
+        assert_ok(train(f));
+        assert_int_equal(f->summary.digest, digest);
+    }
+    f->config.delay = 0;
+    assert_ok(train(f));
+    assert_int_not_equal(f->summary.digest, digest);
+}
+
+/* F8, F9: left alone or not, weights end where they should. */
+static void dbpg_leaves_weights_alone_without_harm(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    f->config.l1 = 0.03;
+    f->options.epochs = 200;
+    choose(f, DBPG, RBT_LOSS_LOGISTIC);
+    const double value = minimise(f, best);
+    for (int i = 0; i < 4; i++) {
+        f->config.kkt = i == 0 ? 1 : 16;
+        f->config.kkt_margin = i == 1 ? 0 : i == 2 ? 0.1 : 1;
+        assert_reaches(f, value, 1e-4);
+    }
+}
+
+/* --- emso --------------------------------------------------------------------------------------
+ */
+
+/* The slope of the subproblem of one clock from w = 0, which is what is minimised (M20). */
+static void assert_subproblem_is_solved(struct fixture *f)
+{
+    double w[COORDINATES];
+    double slopes[COORDINATES];
+    learn(f, w);
+    (void)objective_at(f, w, slopes); /* for the slopes */
+    for (size_t j = 0; j < COORDINATES; j++) {
+        assert_true(fabs(slopes[j] + f->config.gamma * w[j]) < 2e-5);
+    }
+}
+
+static void emso_solves_least_squares_when_it_has_the_time(void **state)
+{
+    struct fixture *f = *state;
+    f->config.l2 = 0.05;
+    f->config.gamma = 0.3;
+    f->config.scale = SCALE_NONE;
+    f->options.epochs = 1;
+    f->config.inner = 2000;
+    choose(f, EMSO_CD, RBT_LOSS_SQUARED);
+    assert_subproblem_is_solved(f);
+    f->config.lr = 0.3;
+    choose(f, EMSO_GD, RBT_LOSS_SQUARED);
+    assert_subproblem_is_solved(f);
+}
+
+/* Algorithm 7 from w = 0. */
+static void emso_gd_of_one_worker_is_algorithm_7(void **state)
+{
+    struct fixture *f = *state;
+    double w[COORDINATES];
+    double expected[COORDINATES] = {0};
+    f->config.gamma = 0.2;
+    f->config.lr = 0.5;
+    f->config.scale = SCALE_NONE;
+    f->options.epochs = 1;
+    choose(f, EMSO_GD, RBT_LOSS_LOGISTIC);
+    learn(f, w);
+    for (int step = 0; step < 5; step++) {
+        double slopes[COORDINATES];
+        (void)objective_at(f, expected, slopes); /* for the slopes */
+        for (size_t j = 0; j < COORDINATES; j++) {
+            expected[j] -= 0.5 * (slopes[j] + 0.2 * expected[j]);
+        }
+    }
+    for (size_t j = 0; j < COORDINATES; j++) {
+        assert_true(fabs(w[j] - expected[j]) < 1e-6);
+    }
+}
+
+/* A Newton step of coordinate j, as algorithm 8 has it, with the curvature at the current w. */
+static void newton(const struct fixture *f, double *w, size_t j)
+{
+    double slopes[COORDINATES];
+    double h = f->config.gamma;
+    (void)objective_at(f, w, slopes); /* for the slopes */
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        double margin = 0;
+        for (size_t k = 0; k < COORDINATES; k++) {
+            margin += f->x[i][k] * w[k];
+        }
+        const double p = 1 / (1 + exp(-margin));
+        h += fmax(p * (1 - p), 1.0 / 64) * f->x[i][j] * f->x[i][j] / EXAMPLES;
+    }
+    w[j] -= (slopes[j] + f->config.gamma * w[j]) / h;
+}
+
+static void emso_cd_of_one_worker_is_algorithm_8(void **state)
+{
+    struct fixture *f = *state;
+    double w[COORDINATES];
+    double expected[COORDINATES] = {0};
+    uint32_t order[FEATURES];
+    struct rbt_rng rng;
+    f->options.epochs = 1;
+    choose(f, EMSO_CD, RBT_LOSS_LOGISTIC);
+    learn(f, w);
+    rbt_rng_init(&rng, 1, 1, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        rbt_rng_permutation(&rng, order, FEATURES);
+        newton(f, expected, BIAS);
+        for (size_t at = 0; at < FEATURES; at++) {
+            newton(f, expected, order[at]);
+        }
+    }
+    for (size_t j = 0; j < COORDINATES; j++) {
+        assert_true(fabs(w[j] - expected[j]) < 1e-4 * (1 + fabs(expected[j])));
+    }
+}
+
+/* M22: averaged models of several workers and several minibatches get near the minimum, and better
+ * the closer they stay. */
+static void emso_of_several_workers_gets_near_the_minimum(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    f->config.l2 = 0.05;
+    f->options.workers = 3;
+    f->options.epochs = 40;
+    f->config.minibatch = 45;
+    for (int32_t solver = EMSO_GD; solver <= EMSO_CD; solver++) {
+        f->config.gamma = 2;
+        choose(f, solver, RBT_LOSS_LOGISTIC);
+        assert_reaches(f, minimise(f, best), 0.02);
+        const uint64_t digest = f->summary.digest;
+        const double near = f->summary.objective;
+        assert_int_equal(f->summary.clocks, 80);
+        assert_ok(train(f));
+        assert_int_equal(f->summary.digest, digest);
+        f->config.gamma = 0.01;
+        assert_ok(train(f));
+        assert_true(f->summary.objective > near);
+    }
+}
+
+/* --- cd and lbfgs ------------------------------------------------------------------------------
+ */
+
+/* M10. */
+static void cd_is_the_lasso(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    f->config.l1 = 0.03;
+    f->options.epochs = 600;
+    for (int has_l2 = 0; has_l2 < 2; has_l2++) {
+        f->config.l2 = has_l2 ? 0.02 : 0;
+        choose(f, CD, RBT_LOSS_SQUARED);
+        const double value = minimise(f, best);
+        for (f->options.workers = 1; f->options.workers <= 4; f->options.workers += 3) {
+            f->options.consistency = "bsp";
+            assert_reaches(f, value, 1e-6);
+            f->options.consistency = "ssp:2";
+            f->options.clocks_per_epoch = f->options.workers == 1 ? 3 : 0;
+            assert_reaches(f, value, 1e-5);
+            f->options.clocks_per_epoch = 0;
+        }
+    }
+}
+
+/* All features say nearly the same: workers that made full steps at the same time would go four
+ * times too far, and back, and further. */
+static void cd_does_not_go_too_far_with_features_that_are_alike(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    struct rbt_rng rng;
+    FILE *file = fopen(f->path, "w");
+    assert_non_null(file);
+    rbt_rng_init(&rng, 6, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        const double x = rbt_rng_normal(&rng);
+        fprintf(file, "%.4f", 3 * x + 0.1 * rbt_rng_normal(&rng));
+        for (int j = 1; j <= FEATURES; j++) {
+            fprintf(file, " %d:%.4f", j, x + 0.1 * rbt_rng_normal(&rng));
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+    f->config.solver = CD;
+    f->config.loss = RBT_LOSS_SQUARED;
+    f->config.l1 = 0.01;
+    f->config.l2 = 0.01;
+    f->options.workers = 4;
+    f->options.epochs = 600;
+    read_data(f);
+    const double value = minimise(f, best);
+    assert_reaches(f, value, 0.02);
+}
+
+static void lbfgs_reaches_the_minimum(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    f->config.l2 = 0.01;
+    f->options.epochs = 100;
+    f->options.consistency = "asp"; /* it does not mind */
+    for (int is_squared = 0; is_squared < 2; is_squared++) {
+        choose(f, LBFGS, is_squared ? RBT_LOSS_SQUARED : RBT_LOSS_LOGISTIC);
+        const double value = minimise(f, best);
+        for (f->options.workers = 1; f->options.workers <= 3; f->options.workers += 2) {
+            assert_reaches(f, value, 1e-6);
+        }
+    }
+}
+
+/* --- Options -----------------------------------------------------------------------------------
+ */
+
+static void refuse(struct fixture *f, int32_t solver, const char *sentence)
+{
+    f->config.solver = solver;
+    assert_fails(train(f), RBT_E_INVALID, sentence);
+}
+
+static void solvers_refuse_what_they_cannot_do(void **state)
+{
+    struct fixture *f = *state;
+    write_data(f->path, false);
+    f->config.loss = RBT_LOSS_HINGE;
+    for (int32_t solver = DBPG; solver <= LBFGS; solver++) {
+        refuse(f, solver, "cannot do this \"--loss\"");
+    }
+    f->config.loss = RBT_LOSS_LOGISTIC;
+    refuse(f, CD, "solver \"cd\" cannot do this \"--loss\"");
+    f->config.l1 = 0.1;
+    refuse(f, LBFGS, "solver \"lbfgs\" cannot do \"--l1\"");
+    f->options.rule = "adagrad";
+    refuse(f, DBPG, "solver \"dbpg\" cannot be combined with \"--rule\"");
+    f->options.rule = NULL;
+    f->options.filter = "keys,kkt";
+    refuse(f, DBPG, "does what the filter \"kkt\" does by itself");
+    refuse(f, EMSO_CD, "solver \"emso-cd\" cannot be combined with \"--filter\"");
+    f->options.filter = NULL;
+    f->config.is_rebalanced = true;
+    refuse(f, EMSO_GD, "\"--rebalance\"");
+    f->config.is_rebalanced = false;
+    f->config.delay = 13;
+    refuse(f, DBPG, "--delay 13 needs more than 12 blocks");
+    f->options.clocks_per_epoch = 3;
+    refuse(f, DBPG, "without \"--clocks-per-epoch\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        CASE(dbpg_reaches_the_minimum_with_every_delay),
+        CASE(dbpg_gives_the_same_bits_with_a_delay),
+        CASE(dbpg_leaves_weights_alone_without_harm),
+        CASE(emso_solves_least_squares_when_it_has_the_time),
+        CASE(emso_gd_of_one_worker_is_algorithm_7),
+        CASE(emso_cd_of_one_worker_is_algorithm_8),
+        CASE(emso_of_several_workers_gets_near_the_minimum),
+        CASE(cd_is_the_lasso),
+        CASE(cd_does_not_go_too_far_with_features_that_are_alike),
+        CASE(lbfgs_reaches_the_minimum),
+        CASE(solvers_refuse_what_they_cannot_do),
+#undef CASE
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+/* cli/priority_line.c - what `--priority help` says. The priorities are in comm/priority.c. */
+#include "cli/priority_line.h"
+
+static const char text[] =
+    "Usage: rubato train mf --rule adarev --bandwidth RATE --priority NAME ...\n"
+    "\n"
+    "With --bandwidth rows travel before a clock ends, as many as the budget allows:\n"
+    "a worker's updates to the servers, and rows that have changed there to the\n"
+    "workers. The priority says which go first. It never says what is left out: at\n"
+    "the end of a clock everything is sent.\n"
+    "\n"
+    "Which one?\n"
+    "  in general                        relative, which is the default\n"
+    "  values that start near zero       magnitude\n"
+    "  to see what priorities gain       random\n"
+    "  the processor is the bottleneck   random or oldest: no row is looked at\n"
+    "\n"
+    "relative\n"
+    "    The largest changes relative to the values; where a value is zero, the\n"
+    "    change itself.\n"
+    "    sum_i |d_i / a_i|, d the change since the row was last sent, a its values\n"
+    "\n"
+    "magnitude\n"
+    "    The largest changes.\n"
+    "    sum_i |d_i|\n"
+    "\n"
+    "random\n"
+    "    Any of those that have changed, all alike.\n"
+    "\n"
+    "oldest\n"
+    "    Round-robin: in the order in which they were first changed.\n"
+    "\n"
+    "walk\n"
+    "    Round-robin: round and round in the order of their keys.\n"
+    "\n"
+    "sweep\n"
+    "    All rows round and round, changed or not, as Yahoo!LDA does; to compare.\n"
+    "\n"
+    "Yours: --priority ./mine.so names a shared object that is written in C against\n"
+    "rubato/priority.h and linked with nothing; see docs/communication.md and\n"
+    "examples/priority.c.\n"
+    "\n"
+    "Examples:\n"
+    "  rubato train mf --data r.csv --rule adarev --clocks-per-epoch 2 \\\n"
+    "      --bandwidth 25MB\n"
+    "  rubato run --workers 8 -- train mf --data r.csv --rule adarev \\\n"
+    "      --clocks-per-epoch 1 --bandwidth 200Mbit --priority magnitude\n";
+
+void rbt_priority_line_help(FILE *out)
+{
+    fputs(text, out);
+}

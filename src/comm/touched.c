@@ -1,0 +1,73 @@
+/* comm/touched.c - rows that have changed and have not been looked at since.
+ *
+ * The list moves through its array as it is used at both ends, and goes back to the beginning when
+ * more than half a capacity before it is free: at most two steps per row that was taken. */
+#include "comm/touched.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+rbt_status rbt_touched_grow(struct rbt_touched *touched, uint32_t capacity)
+{
+    if (capacity <= touched->capacity && touched->list != NULL) {
+        return RBT_OK;
+    }
+    RBT_ASSERT(capacity < RBT_TOUCHED_NONE);
+    uint32_t *list = rbt_realloc(touched->list, 2 * (size_t)capacity + 1, sizeof *list);
+    touched->list = list == NULL ? touched->list : list;
+    uint8_t *states = rbt_realloc(touched->states, (size_t)capacity + 1, sizeof *states);
+    touched->states = states == NULL ? touched->states : states;
+    if (list == NULL || states == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a list of %u changed rows", capacity);
+    }
+    memset(states + touched->capacity, RBT_TOUCHED_NOT, (size_t)capacity - touched->capacity);
+    touched->capacity = capacity;
+    return RBT_OK;
+}
+
+void rbt_touched_deinit(struct rbt_touched *touched)
+{
+    rbt_free(touched->list);
+    rbt_free(touched->states);
+    *touched = (struct rbt_touched){0};
+}
+
+uint32_t rbt_touched_take(struct rbt_touched *touched)
+{
+    uint32_t item = RBT_TOUCHED_NONE;
+    RBT_ASSERT(touched->first <= touched->end);
+    while (item == RBT_TOUCHED_NONE && touched->first < touched->end) {
+        const uint32_t next = touched->list[touched->first++];
+        RBT_DEBUG_ASSERT(touched->states[next] != RBT_TOUCHED_NOT);
+        item = touched->states[next] == RBT_TOUCHED_YES ? next : RBT_TOUCHED_NONE;
+        touched->states[next] = RBT_TOUCHED_NOT;
+    }
+    const size_t count = touched->end - touched->first;
+    if (touched->first > touched->capacity / 2 || count == 0) {
+        memmove(touched->list, touched->list + touched->first, count * sizeof *touched->list);
+        touched->first = 0;
+        touched->end = count;
+    }
+    RBT_ASSERT(touched->first <= touched->capacity);
+    return item;
+}
+
+void rbt_touched_clear(struct rbt_touched *touched)
+{
+    RBT_ASSERT(touched->first <= touched->end);
+    for (size_t i = touched->first; i < touched->end; i++) {
+        touched->states[touched->list[i]] = RBT_TOUCHED_NOT;
+    }
+    touched->first = 0;
+    touched->end = 0;
+}
+
+size_t rbt_touched_bytes(const struct rbt_touched *touched)
+{
+    RBT_ASSERT(touched->first <= touched->end);
+    return touched->list == NULL ? 0
+                                 : (2 * (size_t)touched->capacity + 1) * sizeof *touched->list +
+                                       touched->capacity + 1;
+}

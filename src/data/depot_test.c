@@ -1,0 +1,220 @@
+/* data/depot_test.c - shares made on disk are those that are made in memory, and what is read part
+ * by part is what is read at once.
+ *
+ * The fixture is a file of LIBSVM with 0 to 6 features a line, comments among the lines, and labels
+ * 0 and 1. The memory that the depot may use is so small that there are many parts and buckets. */
+#include "base/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "data/depot.h"
+#include "data/paged.h"
+
+enum { COUNT = 12000, FEATURES = 900 };
+
+struct fixture {
+    char path[64];
+    const char *paths[1];
+    struct rbt_data_options data;
+    struct rbt_depot_options options;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = rbt_calloc(1, sizeof *f);
+    (void)snprintf(f->path, sizeof f->path, "/tmp/depot_test.XXXXXX");
+    const int fd = mkstemp(f->path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 7, 0, 0);
+    for (int i = 0; i < COUNT; i++) {
+        fprintf(file, "%s%d", i % 97 == 3 ? "# a comment\n\n" : "", (int)rbt_rng_below(&rng, 2));
+        uint64_t key = 0;
+        for (int k = i % 7; k > 0; k--) {
+            key += 1 + rbt_rng_below(&rng, FEATURES / 7);
+            fprintf(file, " %llu:%.3f", (unsigned long long)key * 1000003, rbt_rng_normal(&rng));
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+    f->paths[0] = f->path;
+    f->data = (struct rbt_data_options){
+        .paths = f->paths, .path_count = 1, .threads = 2, .has_binary_label = true};
+    f->options = (struct rbt_depot_options){
+        .data = &f->data, .directory = "/tmp", .seed = 3, .memory = 64 * 1024};
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    (void)unlink(f->path);
+    rbt_free(f);
+    return rbt_alloc_live() == 0 ? 0 : -1;
+}
+
+/* The share on disk holds what the one in memory does. */
+static void compare(struct rbt_stored *stored, const struct rbt_share *share, uint64_t kept)
+{
+    rbt_paged *paged = NULL;
+    assert_int_equal(stored->count, share->count);
+    assert_int_equal(stored->key_count, share->key_count);
+    assert_memory_equal(stored->keys, share->keys, share->key_count * sizeof *share->keys);
+    assert_int_equal(stored->nonzeros, share->offsets[share->count]);
+    assert_ok(rbt_paged_open(stored, 4096, &paged));
+    rbt_paged_keep(paged, kept);
+    const struct rbt_share mapped = rbt_paged_share(paged);
+    float *steps = rbt_paged_steps(paged);
+    for (int pass = 0; pass < 3; pass++) {
+        for (size_t i = 0; i < share->count; i++) {
+            rbt_paged_visit(paged, i, i + 1);
+            assert_int_equal(mapped.offsets[i + 1], share->offsets[i + 1]);
+            assert_true(mapped.labels[i] == share->labels[i]);
+            assert_true(steps[i] == (float)pass); /* what was written has stayed */
+            steps[i] += 1.0F;
+            for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+                assert_int_equal(mapped.indices[k], share->indices[k]);
+                assert_true(mapped.values[k] == share->values[k] * (float)(1 << pass));
+                mapped.values[k] *= 2;
+            }
+        }
+    }
+    rbt_paged_close(paged);
+}
+
+static void shares_on_disk_are_those_in_memory(void **state)
+{
+    const struct fixture *f = *state;
+    for (uint64_t count_min = 0; count_min <= 40; count_min += 40) {
+        struct rbt_examples examples = {0};
+        rbt_depot *depot = NULL;
+        struct rbt_depot_options options = f->options;
+        options.count_min = count_min;
+        assert_ok(rbt_examples_read(&f->data, &examples));
+        assert_ok(rbt_examples_drop_rare(&examples, count_min));
+        assert_ok(rbt_depot_open(&options, &depot));
+        assert_int_equal(rbt_depot_facts(depot).count, COUNT);
+        assert_true(rbt_depot_facts(depot).labels.positive == 1);
+        for (uint32_t count = 1; count <= 3; count++) {
+            for (uint32_t index = 0; index < count; index++) {
+                struct rbt_share share = {0};
+                struct rbt_stored stored;
+                assert_ok(rbt_share_take(&examples, 3, index, count, &share));
+                assert_ok(rbt_depot_deal(depot, index, count, &stored));
+                compare(&stored, &share, index * UINT64_C(100000));
+                rbt_stored_free(&stored);
+                rbt_share_free(&share);
+            }
+        }
+        rbt_depot_close(depot);
+        rbt_examples_free(&examples);
+    }
+}
+
+static void rare_features_are_left_out(void **state)
+{
+    const struct fixture *f = *state;
+    struct rbt_examples all = {0};
+    struct rbt_examples frequent = {0};
+    assert_ok(rbt_examples_read(&f->data, &all));
+    assert_ok(rbt_examples_read(&f->data, &frequent));
+    assert_ok(rbt_examples_drop_rare(&frequent, 40));
+    assert_int_equal(frequent.count, all.count);
+    uint64_t next = 0;
+    for (uint64_t k = 0; k < all.offsets[COUNT]; k++) { /* slow and obvious */
+        size_t uses = 0;
+        for (uint64_t j = 0; k % 37 == 0 && j < all.offsets[COUNT]; j++) {
+            uses += all.keys[j] == all.keys[k];
+        }
+        const bool is_there = next < frequent.offsets[COUNT] &&
+                              frequent.keys[next] == all.keys[k] &&
+                              frequent.values[next] == all.values[k];
+        if (k % 37 == 0) {
+            assert_int_equal(is_there, uses >= 40);
+        }
+        next += is_there;
+    }
+    assert_int_equal(next, frequent.offsets[COUNT]);
+    assert_true(next < all.offsets[COUNT]);
+    rbt_examples_free(&frequent);
+    rbt_examples_free(&all);
+}
+
+static void mistakes_are_reported_with_their_line(void **state)
+{
+    const struct fixture *f = *state;
+    rbt_depot *depot = NULL;
+    FILE *file = fopen(f->path, "a");
+    assert_non_null(file);
+    fprintf(file, "1 5:x\n");
+    assert_int_equal(fclose(file), 0);
+    struct rbt_examples examples = {0};
+    assert_int_equal(rbt_examples_read(&f->data, &examples), RBT_E_DATA);
+    char message[RBT_ERROR_MAX];
+    (void)snprintf(message, sizeof message, "%s", rbt_last_error());
+    assert_fails(rbt_depot_open(&f->options, &depot), RBT_E_DATA, message);
+}
+
+static void a_directory_that_is_not_there_is_named(void **state)
+{
+    struct fixture *f = *state;
+    rbt_depot *depot = NULL;
+    f->options.directory = "/tmp/depot_test.nowhere";
+    assert_fails(rbt_depot_open(&f->options, &depot), RBT_E_NOTFOUND, "depot_test.nowhere");
+}
+
+/* Opens and deals; whatever fails, nothing is left. */
+static rbt_status open_and_deal(const struct fixture *f)
+{
+    rbt_depot *depot = NULL;
+    struct rbt_stored stored;
+    rbt_paged *paged = NULL;
+    rbt_status st = rbt_depot_open(&f->options, &depot);
+    if (st != RBT_OK) {
+        return st;
+    }
+    st = rbt_depot_deal(depot, 1, 2, &stored);
+    if (st == RBT_OK) {
+        st = rbt_paged_open(&stored, 4096, &paged);
+        rbt_paged_close(paged);
+        rbt_stored_free(&stored);
+    }
+    rbt_depot_close(depot);
+    return st;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    struct fixture *f = *state;
+    f->data.threads = 1;
+    rbt_status st = RBT_E_NOMEM;
+    unsigned nth = 1;
+    for (; st != RBT_OK; nth += 1 + nth / 8) {
+        rbt_alloc_fail_nth(nth);
+        const size_t live = rbt_alloc_live();
+        st = open_and_deal(f);
+        assert_true(st == RBT_OK || st == RBT_E_NOMEM);
+        assert_int_equal(rbt_alloc_live(), live);
+    }
+    rbt_alloc_fail_nth(0);
+    assert_true(nth > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(shares_on_disk_are_those_in_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rare_features_are_left_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mistakes_are_reported_with_their_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_directory_that_is_not_there_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

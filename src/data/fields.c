@@ -1,0 +1,477 @@
+/* data/fields.c - parses tables with text in some columns.
+ *
+ * Keys of texts are hashes of 64 bits: of a million different texts two are the same with a chance
+ * of 1 in 37 million. The features of an example are sorted, and those that --hash has made equal
+ * are added up (data/builder.c).
+ *
+ * Threads: one per sink; the plan is complete before lines are parsed. */
+#include "data/fields.h"
+
+#include <ctype.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/builder.h"
+#include "data/number.h"
+
+enum {
+    LINES_MAX = 1000, /* that are looked at to see which columns hold text */
+    CRITEO_COLUMNS = 40,
+    CRITEO_COUNTS = 13,
+    NAME_SIZE_MAX = 128,
+    SCALE_EXPONENT_MAX = 60,
+};
+
+/* A cell without blanks around it and without quotes. */
+struct cell {
+    const char *begin;
+    const char *end;
+};
+
+bool rbt_fields_is_planned(const struct rbt_column_plan *plan)
+{
+    return plan != NULL && (plan->categorical != NULL || plan->skipped != NULL ||
+                            plan->positive != 0 || plan->count != 0);
+}
+
+uint64_t rbt_fields_hash(const char *text, size_t size, size_t column)
+{
+    const uint64_t hash = rbt_hash_bytes(text, size, column + 1);
+    return hash == 0 ? 1 : hash;
+}
+
+uint64_t rbt_fields_positive(const char *text, size_t size)
+{
+    const uint64_t hash = rbt_hash_bytes(text, size, 0) >> 12;
+    return hash == 0 ? 1 : hash;
+}
+
+/* The cell that begins at `p`; `next` is where it ends: at a separator or the end of the line. */
+static struct cell cell_at(const char *p, const char *end, char separator, const char **next)
+{
+    struct cell cell = {p, NULL};
+    if (separator == '\t') { /* nobody quotes tabs, but some texts have a quote in them */
+        cell.end = memchr(p, separator, (size_t)(end - p));
+        cell.end = cell.end == NULL ? end : cell.end;
+    } else {
+        cell.end = rbt_csv_end(p, end, separator);
+    }
+    *next = cell.end;
+    while (cell.begin < cell.end && *cell.begin == ' ') {
+        cell.begin++;
+    }
+    while (cell.end > cell.begin && cell.end[-1] == ' ') {
+        cell.end--;
+    }
+    if (cell.end - cell.begin >= 2 && *cell.begin == '"' && cell.end[-1] == '"') {
+        cell.begin++;
+        cell.end--;
+    }
+    return cell;
+}
+
+static size_t size_of(const struct cell *cell)
+{
+    return (size_t)(cell->end - cell->begin);
+}
+
+static bool is_missing(const struct cell *cell)
+{
+    static const char *const words[] = {"?", "na", "n/a", "nan", "null"};
+    const size_t size = size_of(cell);
+    if (size == 0) {
+        return true;
+    }
+    for (size_t i = 0; size <= 4 && i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i]) == size && strncasecmp(cell->begin, words[i], size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The number that fills the cell; the byte behind a cell belongs to no number. */
+static bool read_number(const struct cell *cell, float *value)
+{
+    return rbt_number_float(cell->begin, value) == cell->end && isfinite(*value);
+}
+
+/* --- The plan --------------------------------------------------------------------------------- */
+
+/* The column that an entry of a list names: a number, or a name in the header. */
+static bool find_column(const struct rbt_csv *csv, const char *name, size_t size, size_t *column)
+{
+    size_t number = 0;
+    size_t digits = 0;
+    for (; digits < size && isdigit((unsigned char)name[digits]) && number < RBT_FIELDS_MAX;
+         digits++) {
+        number = number * 10 + (size_t)(name[digits] - '0');
+    }
+    if (digits == size && size > 0) {
+        *column = number;
+        return number < csv->column_count;
+    }
+    const char *p = csv->header.begin;
+    for (size_t i = 0; csv->has_header && i < csv->column_count; i++, p++) {
+        const struct cell cell = cell_at(p, csv->header.end, csv->separator, &p);
+        if (size_of(&cell) == size && memcmp(cell.begin, name, size) == 0) {
+            *column = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static rbt_status no_column(const struct rbt_csv *csv, const char *entry, size_t size)
+{
+    char name[NAME_SIZE_MAX];
+    const size_t used = size < sizeof name - 1 ? size : sizeof name - 1;
+    memcpy(name, entry, used);
+    name[used] = '\0';
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "there is no column \"%s\"", name);
+    return rbt_fail_hint(st, "Columns are numbered from 0 to %zu%s.", csv->column_count - 1,
+                         csv->has_header ? ", or named as in the first line" : "");
+}
+
+/* One entry of a list: a column, or a range of them. */
+static rbt_status mark_entry(struct rbt_column_plan *plan, const struct rbt_csv *csv,
+                             const struct cell *entry, enum rbt_column kind)
+{
+    size_t first = 0;
+    if (!find_column(csv, entry->begin, size_of(entry), &first)) {
+        const char *dash = memchr(entry->begin, '-', size_of(entry));
+        size_t last = 0;
+        if (dash == NULL ||
+            !find_column(csv, entry->begin, (size_t)(dash - entry->begin), &first) ||
+            !find_column(csv, dash + 1, (size_t)(entry->end - dash - 1), &last)) {
+            return no_column(csv, entry->begin, size_of(entry));
+        }
+        for (size_t i = first; i <= last; i++) {
+            plan->kinds[i] = (uint8_t)kind;
+        }
+        return RBT_OK;
+    }
+    plan->kinds[first] = (uint8_t)kind;
+    return RBT_OK;
+}
+
+/* All entries of a list; says whether "auto" is one. */
+static rbt_status mark(struct rbt_column_plan *plan, const struct rbt_csv *csv, const char *list,
+                       enum rbt_column kind, bool *is_auto)
+{
+    const char *p = list;
+    while (p != NULL && *p != '\0') {
+        const char *end = p + strcspn(p, ",");
+        const struct cell entry = {p, end};
+        if (is_auto != NULL && size_of(&entry) == 4 && memcmp(p, "auto", 4) == 0) {
+            *is_auto = true;
+        } else {
+            const rbt_status st = mark_entry(plan, csv, &entry, kind);
+            if (st != RBT_OK) {
+                return st;
+            }
+        }
+        p = *end == ',' ? end + 1 : end;
+    }
+    return RBT_OK;
+}
+
+/* What the first lines say about a column. */
+struct glance {
+    double squares; /* sum over numbers */
+    size_t numbers;
+    size_t texts;
+};
+
+static void glance_at(struct glance *glances, const struct rbt_csv *csv,
+                      const struct rbt_line *line)
+{
+    const char *p = line->begin;
+    for (size_t column = 0; column < csv->column_count && p <= line->end; column++, p++) {
+        float value = 0;
+        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
+        struct glance *glance = &glances[column];
+        if (read_number(&cell, &value)) {
+            glance->squares += (double)value * (double)value;
+            glance->numbers++;
+        } else {
+            glance->texts += !is_missing(&cell);
+        }
+    }
+}
+
+/* Columns in which one of the first lines has text are categories, if they are to be guessed; the
+ * others get a scale. */
+static rbt_status look_ahead(struct rbt_column_plan *plan, const struct rbt_csv *csv,
+                             struct rbt_text rest, bool is_auto)
+{
+    struct rbt_line line;
+    struct glance *glances = rbt_calloc(csv->column_count, sizeof *glances);
+    if (glances == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "out of memory");
+    }
+    for (int i = 0; i < LINES_MAX && rbt_lines_next(&rest, &line); i++) {
+        glance_at(glances, csv, &line);
+    }
+    for (size_t column = 0; column < csv->column_count; column++) {
+        const struct glance *glance = &glances[column];
+        if (is_auto && glance->texts > 0 && plan->kinds[column] == RBT_COLUMN_NUMBER) {
+            plan->kinds[column] = RBT_COLUMN_CATEGORY;
+        }
+        const double size =
+            glance->squares > 0 ? sqrt(glance->squares / (double)glance->numbers) : 1;
+        const double exponent = fmin(round(log2(size)), SCALE_EXPONENT_MAX);
+        plan->scales[column] = (float)exp2(-fmax(exponent, -SCALE_EXPONENT_MAX));
+    }
+    rbt_free(glances);
+    return RBT_OK;
+}
+
+/* How many cells of a line hold numbers. */
+static size_t count_numbers(const struct rbt_line *line, char separator)
+{
+    size_t count = 0;
+    for (const char *p = line->begin; p <= line->end; p++) {
+        float value = 0;
+        const struct cell cell = cell_at(p, line->end, separator, &p);
+        count += read_number(&cell, &value);
+    }
+    return count;
+}
+
+static bool is_numeric(const struct rbt_column_plan *plan, size_t column)
+{
+    if (column == plan->label) {
+        return plan->positive == 0;
+    }
+    return plan->kinds[column] == RBT_COLUMN_NUMBER || plan->kinds[column] == RBT_COLUMN_COUNT;
+}
+
+/* Whether a line holds names: no number where there should be one, but text. What should be is told
+ * by a plan that is complete, and else by the next lines. */
+static bool is_header(const struct rbt_column_plan *plan, const struct rbt_csv *csv,
+                      const struct rbt_line *line, struct rbt_text rest)
+{
+    if (plan->count == 0) {
+        struct rbt_line next;
+        bool has_numbers = count_numbers(line, csv->separator) > 0;
+        const bool is_candidate = !has_numbers;
+        for (int i = 0; is_candidate && !has_numbers && i < LINES_MAX; i++) {
+            has_numbers = rbt_lines_next(&rest, &next) && count_numbers(&next, csv->separator) > 0;
+        }
+        return is_candidate && has_numbers;
+    }
+    const char *p = line->begin;
+    size_t texts = 0;
+    size_t numbers = 0;
+    for (size_t column = 0; column < plan->count && p <= line->end; column++, p++) {
+        float value = 0;
+        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
+        const bool is_number = read_number(&cell, &value);
+        numbers += is_numeric(plan, column) && is_number;
+        texts += is_numeric(plan, column) && !is_number && !is_missing(&cell);
+    }
+    return texts > 0 && numbers == 0;
+}
+
+/* What is known of files of click data. */
+static void plan_clicks(struct rbt_column_plan *plan, enum rbt_format format)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->kinds[i] = RBT_COLUMN_CATEGORY;
+    }
+    if (format == RBT_FORMAT_CRITEO) {
+        for (size_t i = 1; i <= CRITEO_COUNTS; i++) {
+            plan->kinds[i] = RBT_COLUMN_COUNT;
+        }
+        plan->label = 0;
+    } else {
+        plan->kinds[0] = RBT_COLUMN_SKIPPED;
+        plan->kinds[2] = RBT_COLUMN_HOUR;
+        plan->label = 1;
+    }
+}
+
+/* Makes the plan complete. */
+static rbt_status complete(struct rbt_column_plan *plan, const struct rbt_csv *csv,
+                           enum rbt_format format, const struct rbt_text *rest)
+{
+    bool is_auto = false;
+    plan->count = csv->column_count;
+    plan->label = csv->label_column;
+    plan->format = format;
+    if (format == RBT_FORMAT_CRITEO || format == RBT_FORMAT_AVAZU) {
+        plan_clicks(plan, format);
+    }
+    rbt_status st = mark(plan, csv, plan->categorical, RBT_COLUMN_CATEGORY, &is_auto);
+    st = st != RBT_OK ? st : look_ahead(plan, csv, *rest, is_auto);
+    return st != RBT_OK ? st : mark(plan, csv, plan->skipped, RBT_COLUMN_SKIPPED, NULL);
+}
+
+static rbt_status wrong_count(const struct rbt_text *text, const struct rbt_line *line,
+                              size_t count, size_t wanted)
+{
+    return rbt_fail(RBT_E_DATA, "cannot read \"%s\", line %zu: %zu column%s instead of %zu",
+                    text->name, line->number, count, count == 1 ? "" : "s", wanted);
+}
+
+/* How many columns there must be; 0: any number. */
+static size_t wanted_count(const struct rbt_column_plan *plan, enum rbt_format format)
+{
+    return plan->count != 0 ? plan->count : format == RBT_FORMAT_CRITEO ? CRITEO_COLUMNS : 0;
+}
+
+rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_format format,
+                           struct rbt_text *text, struct rbt_csv *csv)
+{
+    struct rbt_column_plan *plan = options->plan;
+    struct rbt_data_options asked = *options;
+    asked.format = plan->count != 0 ? plan->format : format;
+    asked.label_column = plan->count != 0              ? -1
+                         : format == RBT_FORMAT_CRITEO ? 0
+                         : format == RBT_FORMAT_AVAZU  ? 1
+                                                       : options->label_column;
+    struct rbt_text whole = *text;
+    struct rbt_csv layout;
+    rbt_status st = rbt_csv_open(&asked, &whole, &layout); /* what it thinks of headers is for */
+    if (st != RBT_OK) {                                    /* tables of numbers */
+        return st;
+    }
+    struct rbt_text rest = *text;
+    struct rbt_line line;
+    (void)rbt_lines_next(&rest, &line); /* there is one, as has just been seen */
+    const size_t wanted = wanted_count(plan, asked.format);
+    if ((wanted != 0 && layout.column_count != wanted) || layout.column_count > RBT_FIELDS_MAX ||
+        (asked.format == RBT_FORMAT_AVAZU && layout.column_count < 3)) {
+        return wrong_count(text, &line, layout.column_count, wanted != 0 ? wanted : 24);
+    }
+    layout.label_column = plan->count != 0 ? plan->label : layout.label_column;
+    layout.has_header = is_header(plan, &layout, &line, rest);
+    layout.plan = plan;
+    if (layout.has_header) {
+        *text = rest;
+    }
+    st = plan->count != 0 ? RBT_OK : complete(plan, &layout, asked.format, text);
+    if (st != RBT_OK) {
+        return rbt_fail_in(st, "cannot read \"%s\"", text->name);
+    }
+    *csv = layout;
+    return RBT_OK;
+}
+
+/* --- Lines ------------------------------------------------------------------------------------ */
+
+static rbt_status number_failure(const struct rbt_csv *csv, const struct cell *cell, size_t column)
+{
+    const struct rbt_word name = rbt_csv_name(csv, column);
+    const struct rbt_word word = rbt_lines_word(cell->begin, cell->end, "\t");
+    if (column == csv->label_column) {
+        const rbt_status st =
+            rbt_fail(RBT_E_DATA, "the label in column %zu%s %s%s%s", column + 1, name.text,
+                     is_missing(cell) ? "is missing" : "is \"", is_missing(cell) ? "" : word.text,
+                     is_missing(cell) ? "" : "\", which is not a number");
+        return rbt_fail_hint(st, "Say which label is the positive one with --positive.");
+    }
+    const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is not a number",
+                                   column + 1, name.text, word.text);
+    return rbt_fail_hint(st, "Name the column in --categorical if it holds text: auto,%zu.",
+                         column);
+}
+
+static rbt_status read_label(const struct rbt_csv *csv, const struct cell *cell, float *label)
+{
+    if (csv->plan->positive != 0) {
+        *label = rbt_fields_positive(cell->begin, size_of(cell)) == csv->plan->positive ? 1 : 0;
+        return is_missing(cell) ? number_failure(csv, cell, csv->label_column) : RBT_OK;
+    }
+    return read_number(cell, label) ? RBT_OK : number_failure(csv, cell, csv->label_column);
+}
+
+/* The bucket of a count: itself up to 2, then the whole part of log(x)^2, above them. */
+static int64_t bucket_of(float count)
+{
+    if (count <= 2) {
+        return (int64_t)(count < -1000 ? -1000 : count);
+    }
+    const double log_count = log((double)count);
+    return 3 + (int64_t)(log_count * log_count);
+}
+
+/* Adds the feature of a cell that is not missing. */
+static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_t column,
+                           size_t *count)
+{
+    const struct rbt_csv *csv = sink->csv;
+    float value = 1;
+    uint64_t key = 0;
+    switch ((enum rbt_column)csv->plan->kinds[column]) {
+    case RBT_COLUMN_SKIPPED:
+        return RBT_OK;
+    case RBT_COLUMN_NUMBER:
+        if (!read_number(cell, &value)) {
+            return number_failure(csv, cell, column);
+        }
+        key = column + 1;
+        value = fmaxf(fminf(value * csv->plan->scales[column], FLT_MAX), -FLT_MAX);
+        break;
+    case RBT_COLUMN_CATEGORY:
+        key = rbt_fields_hash(cell->begin, size_of(cell), column);
+        break;
+    case RBT_COLUMN_HOUR: {
+        const char *from = size_of(cell) > 2 ? cell->end - 2 : cell->begin;
+        key = rbt_fields_hash(from, (size_t)(cell->end - from), column);
+        break;
+    }
+    case RBT_COLUMN_COUNT: {
+        if (!read_number(cell, &value)) {
+            return number_failure(csv, cell, column);
+        }
+        const int64_t bucket = bucket_of(value);
+        key = rbt_fields_hash((const char *)&bucket, sizeof bucket, column);
+        value = 1;
+        break;
+    }
+    }
+    if (value != 0) {
+        sink->keys[*count] = key;
+        sink->values[*count] = value;
+        (*count)++;
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_fields_line(void *context, const struct rbt_line *line)
+{
+    struct rbt_sink *sink = context;
+    const struct rbt_csv *csv = sink->csv;
+    size_t count = sink->nonzero_count;
+    float label = 0;
+    size_t column = 0;
+    for (const char *p = line->begin; p <= line->end; p++, column++) {
+        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
+        rbt_status st = RBT_OK;
+        if (column >= csv->column_count) {
+            continue; /* they are counted */
+        }
+        if (column == csv->label_column) {
+            st = read_label(csv, &cell, &label);
+        } else if (!is_missing(&cell)) {
+            st = add_cell(sink, &cell, column, &count);
+        }
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    if (column != csv->column_count) {
+        return rbt_fail(RBT_E_DATA, "%zu column%s instead of %zu", column, column == 1 ? "" : "s",
+                        csv->column_count);
+    }
+    count = rbt_builder_tidy(sink, count);
+    rbt_builder_row(sink, label, count, line->number);
+    return RBT_OK;
+}

@@ -1,0 +1,62 @@
+/* data/fields.h - tables with text in some columns.
+ *
+ * What a column is stands in a plan: it is made from what the user says, completed by the first
+ * file, and kept with the model, so that later files are read the same way.
+ *
+ *     number      feature `column + 1` with this value, unless it is 0; multiplied by a power of
+ *                 two that brings the first lines near 1, so that it goes with categories
+ *     category    a feature for every text, with value 1: its key is a hash of the column and the
+ *                 text, so that no dictionary is needed
+ *     count       a number with a long tail: a feature for every bucket, 0, 1, 2, then log(x)^2
+ *     hour        a category: the last two characters of YYMMDDHH, so that other days have it, too
+ *     skipped     nothing
+ *
+ * Missing cells are no features: empty ones, ?, NA, NaN, null. */
+#ifndef RUBATO_DATA_FIELDS_H
+#define RUBATO_DATA_FIELDS_H
+
+#include "data/csv.h"
+#include "data/examples.h"
+#include "data/lines.h"
+
+enum rbt_column {
+    RBT_COLUMN_NUMBER,
+    RBT_COLUMN_CATEGORY,
+    RBT_COLUMN_COUNT,
+    RBT_COLUMN_HOUR,
+    RBT_COLUMN_SKIPPED,
+};
+
+enum { RBT_FIELDS_MAX = 4096 };
+
+struct rbt_column_plan {
+    const char *categorical; /* "auto" (what is no number in the first lines), numbers from 0,
+                                ranges 3-7, names of the header; commas between; or NULL */
+    const char *skipped;     /* the same without "auto", or NULL */
+    uint64_t positive; /* rbt_fields_positive() of the label that is 1, the others being 0; or 0:
+                          labels are numbers */
+    enum rbt_format format;        /* how files are laid out, when the rest is known */
+    size_t count;                  /* columns; 0: not known yet */
+    size_t label;                  /* column */
+    uint8_t kinds[RBT_FIELDS_MAX]; /* enum rbt_column */
+    float scales[RBT_FIELDS_MAX];  /* what numbers are multiplied with */
+};
+
+/* Whether anything is said about columns, so that files are to be read by a plan. */
+bool rbt_fields_is_planned(const struct rbt_column_plan *plan);
+
+/* What stands for a text in a column, and for a label. Never 0; that of a label has 52 bits, so
+ * that a double can hold it. */
+uint64_t rbt_fields_hash(const char *text, size_t size, size_t column);
+uint64_t rbt_fields_positive(const char *text, size_t size);
+
+/* Completes the plan of the options by the first lines of the text, or sees whether the text fits a
+ * plan that is complete. A header is taken off. Fails with RBT_E_DATA and RBT_E_INVALID. */
+RBT_MUST_USE rbt_status rbt_fields_open(const struct rbt_data_options *options,
+                                        enum rbt_format format, struct rbt_text *text,
+                                        struct rbt_csv *csv);
+
+/* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
+rbt_status rbt_fields_line(void *context, const struct rbt_line *line);
+
+#endif

@@ -1,0 +1,96 @@
+"""Tables with text columns, from a raw file to predictions."""
+
+import json
+
+import pytest
+
+QUIET = ["--progress", "never"]
+
+
+def people(count, header=True):
+    """Who is paid well depends on the job, and a little on the age; the city means nothing."""
+    lines = ["age;job;city;paid"] if header else []
+    for i in range(count):
+        age, job, city = 20 + i * 7 % 40, ["clerk", "boss", "cook"][i * 5 % 3], f"city {i % 50}"
+        paid = "well" if age > 57 or job == "boss" else "badly"
+        lines.append(f'{age if i % 11 else ""};"{job}";{city if i % 7 else "?"};{paid}')
+    return "\n".join(lines) + "\n"
+
+
+def criteo(count):
+    return "".join("\t".join([str(i % 3 == 0 and 1 or 0)] + [str(i * k % 1000) for k in range(13)]
+                             + [f"{(i % 3) * 7919 + k:08x}" if (i + k) % 5 else ""
+                                for k in range(26)]) + "\n" for i in range(count))
+
+
+def avazu(count):
+    return "id,click,hour,C1,site_id\n" + "".join(
+        f"{10**19 + i},{i % 2},141021{i % 24:02d},{1000 + i % 2},{i % 7:08x}\n"
+        for i in range(count))
+
+
+@pytest.mark.parametrize("words", [[], ["--hash", "10"], ["--storage", "disk", "--min-count", "3"]])
+def test_a_model_knows_its_columns(rubato, words):
+    rubato.write("train.csv", people(600))
+    rubato.write("test.csv", people(150, header=False))
+    out = rubato.ok("train", "linear", "--data", "train.csv", "--eval", "test.csv", "--epochs",
+                    "30", "--categorical", "auto", "--skip", "city", "--positive", "well",
+                    "--model", "m", "--summary", "json", *words, *QUIET)
+    trained = json.loads(out.splitlines()[-1])["eval"]
+    assert trained["accuracy"] > 0.9
+    out = rubato.ok("eval", "m", "--data", "test.csv", "--summary", "json")
+    evaluated = json.loads(out)["eval"]
+    assert abs(evaluated["logloss"] - trained["logloss"]) < 1e-6
+    scores = [float(line) for line in rubato.ok("predict", "m", "--data", "test.csv").split()]
+    right = sum((score > 0.5) == line.endswith("well")
+                for score, line in zip(scores, people(150, header=False).splitlines()))
+    assert len(scores) == 150 and abs(right / 150 - trained["accuracy"]) < 1e-6
+
+
+@pytest.mark.parametrize("make, name", [(criteo, "criteo"), (avazu, "avazu")])
+def test_click_data_is_recognised(rubato, make, name):
+    rubato.write("clicks.txt", make(300))
+    words = ["train", "linear", "--data", "clicks.txt", "--eval", "clicks.txt", "--epochs", "20",
+             "--workers", "2", "--consistency", "bsp", "--summary", "json", *QUIET]
+    found = json.loads(rubato.ok(*words, "--model", "m").splitlines()[-1])
+    named = json.loads(rubato.ok(*words, "--format", name).splitlines()[-1])
+    assert found["digest"] == named["digest"] and found["eval"]["accuracy"] > 0.95
+    assert rubato.ok("eval", "m", "--data", "clicks.txt").startswith("logloss")
+
+
+WRONG = [
+    ("text without a word", "1;2;1\n1;x;1\n", [],
+     'line 2: column 2 holds "x", which is not a number', "use --categorical auto"),
+    ("late text", "1;1;1\n" * 1500 + "1;x;1\n", ["--categorical", "auto"],
+     'line 1501: column 2 holds "x", which is not a number', "auto,1"),
+    ("text as label", "1;x;yes\n2;y;no\n", ["--categorical", "auto"],
+     'line 1: the label in column 3 is "yes", which is not a number', "--positive"),
+    ("no such label", "1;x;yes\n2;y;no\n", ["--categorical", "auto", "--positive", "YES"],
+     "no example has the label that --positive names", None),
+    ("no such column", "a;b;c\n1;x;1\n", ["--categorical", "B"], 'there is no column "B"',
+     "numbered from 0 to 2, or named as in the first line"),
+    ("short line", "1;x;1\n1;x\n", ["--categorical", "auto"], "line 2: 2 columns instead of 3",
+     None),
+    ("not Criteo's", "1\t2\n", ["--format", "criteo"], "line 1: 2 columns instead of 40", None),
+]
+
+
+@pytest.mark.parametrize("content, words, error, hint", [row[1:] for row in WRONG],
+                         ids=[row[0] for row in WRONG])
+def test_wrong_tables(rubato, content, words, error, hint):
+    rubato.write("t.csv", content)
+    result = rubato("train", "linear", "--data", "t.csv", *words)
+    assert result.returncode != 0 and result.stdout == ""
+    assert error in result.stderr
+    assert 'cannot read "t.csv"' in result.stderr or "--positive names" in error
+    assert hint is None or hint in result.stderr
+
+
+def test_other_files_must_fit_the_model(rubato):
+    rubato.write("train.csv", people(100))
+    rubato.ok("train", "linear", "--data", "train.csv", "--categorical", "auto", "--positive",
+              "well", "--model", "m", *QUIET)
+    rubato.write("other.csv", "31;clerk;1\n")
+    result = rubato("eval", "m", "--data", "other.csv")
+    assert result.returncode != 0
+    assert 'cannot read "other.csv", line 1: 3 columns instead of 4' in result.stderr

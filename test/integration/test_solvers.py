@@ -1,0 +1,79 @@
+"""Solvers of `train linear`: the same bits everywhere, and liblinear's objective."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+QUIET = ["--progress", "never", "--summary", "json"]
+SOLVERS = {
+    "dbpg": ["--l1", "0.002", "--epochs", "4"],
+    "dbpg late": ["--l1", "0.002", "--epochs", "4", "--delay", "5", "--blocks", "40"],
+    "dbpg filtered": ["--l1", "0.002", "--epochs", "4", "--filter", "keys,zeros,changed,lz4"],
+    "emso-gd": ["--minibatch", "500", "--epochs", "3"],
+    "emso-cd": ["--minibatch", "500", "--epochs", "3"],
+    "cd": ["--loss", "squared", "--l1", "0.01", "--epochs", "4", "--clocks-per-epoch", "2"],
+    "lbfgs": ["--epochs", "6"],
+}
+
+
+@pytest.fixture(scope="module")
+def data(shelf, tmp_path_factory):
+    from conftest import Rubato
+    run = Rubato(tmp_path_factory.mktemp("solvers"))
+    run.ok("gen", "sparse", "--examples", "1500", "--features", "300", "--nonzeros", "10", "--out",
+           "train.svm")
+    return run.folder / "train.svm"
+
+
+def summary(text):
+    return json.loads(text.splitlines()[-1])
+
+
+def training(data, name):
+    return ["train", "linear", "--data", data, "--solver", name.split()[0], "--consistency", "bsp",
+            *SOLVERS[name], *QUIET]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_same_bits_embedded_over_processes_and_simulated(rubato, data, name):
+    here = summary(rubato.ok(*training(data, name), "--workers", "3", "--servers", "2"))
+    far = summary(rubato.ok("run", "--workers", "3", "--servers", "2", "--", *training(data, name)))
+    simulated = summary(rubato.ok("simulate", "--workers", "3", "--servers", "2", "--slowdowns",
+                                  "30%x5", "--", *training(data, name)))
+    assert here["digest"] == far["digest"] == simulated["digest"]
+    assert simulated["compute_seconds"] > 0
+
+
+def test_filters_change_no_bit_of_dbpg(rubato, data):
+    digests = {summary(rubato.ok(*training(data, name), "--workers", "3"))["digest"]
+               for name in ("dbpg", "dbpg filtered")}
+    assert len(digests) == 1
+
+
+def test_dbpg_reaches_the_objective_of_liblinear(rubato, data, tmp_path):
+    if shutil.which("liblinear-train") is None:
+        pytest.skip("there is no liblinear-train")
+    l1 = 0.002
+    text = subprocess.run(["liblinear-train", "-s", "6", "-e", "1e-5", "-c", str(1 / (1500 * l1)),
+                           data, tmp_path / "model"], capture_output=True, text=True,
+                          check=True).stdout
+    line = next(line for line in text.splitlines() if line.startswith("Objective value"))
+    best = float(line.split("=")[1]) * l1
+    for delay in ("0", "8"):
+        found = summary(rubato.ok("train", "linear", "--data", data, "--solver", "dbpg", "--l1",
+                                  str(l1), "--no-bias", "--delay", delay, "--epochs", "100",
+                                  "--workers", "2", *QUIET))
+        assert abs(found["objective"] / best - 1) < 1e-4
+        assert 0 < found["inactive"] < 1
+        assert found["rule"].startswith("prox:pairs=1,aggregate=1,lr=1,l1=0.002")
+
+
+def test_a_model_of_dbpg_is_a_model_like_any_other(rubato, data):
+    rubato.ok("train", "linear", "--data", data, "--solver", "dbpg", "--l1", "0.002", "--epochs",
+              "20", "--model", "m.rbt", "--progress", "never")
+    lines = rubato.ok("predict", "m.rbt", "--data", data).splitlines()
+    assert len(lines) == 1500
+    found = json.loads(rubato.ok("eval", "m.rbt", "--data", data, "--summary", "json"))
+    assert 0.5 < found["eval"]["auc"] <= 1

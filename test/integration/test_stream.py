@@ -1,0 +1,67 @@
+"""Examples on disk: the same model at all storage levels, and a limit on memory that is kept."""
+
+import json
+import os
+
+import pytest
+from conftest import Rubato
+
+QUIET = ["--summary", "json", "--progress", "never"]
+LEVELS = ["memory", "disk", "memory-and-disk"]
+SANITIZED = "asan" in os.environ.get("RUBATO", "") or "tsan" in os.environ.get("RUBATO", "")
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory):
+    """A file of 25 MB, which takes 140 MB of memory to train on."""
+    run = Rubato(tmp_path_factory.mktemp("stream"))
+    run.ok("gen", "clicks", "--examples", "100k", "--columns", "39", "--vocabulary", "2k", "--out",
+           "clicks.svm")
+    return run.folder / "clicks.svm"
+
+
+def train(rubato, *words):
+    return json.loads(rubato.ok("train", "linear", *words, *QUIET).splitlines()[-1])
+
+
+@pytest.mark.parametrize("words", [[], ["--clocks-per-epoch", "5", "--l1", "1e-4"],
+                                   ["--rule", "adagrad"], ["--min-count", "8"]])
+def test_all_levels_give_the_same_model(rubato, shelf, words):
+    digests = {train(rubato, "--data", shelf / "train.svm", "--consistency", "bsp", "--workers",
+                     "2", "--storage", level, "--cache", ".", *words)["digest"]
+               for level in LEVELS}
+    assert len(digests) == 1
+    assert not [name for name in os.listdir(rubato.folder) if name.startswith("rubato")]
+
+
+def test_processes_and_simulations_read_from_disk_too(rubato, shelf):
+    words = ["train", "linear", "--data", shelf / "train.svm", "--consistency", "bsp", *QUIET]
+    digests = {json.loads(rubato.ok(*start, *words, *end).splitlines()[-1])["digest"]
+               for start, end in [([], ["--workers", "2"]),
+                                  (["simulate", "--workers", "2", "--"], ["--storage", "disk"]),
+                                  (["run", "--workers", "2", "--servers", "1", "--"],
+                                   ["--storage", "disk"])]}
+    assert len(digests) == 1
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need memory of their own")
+def test_the_limit_is_kept(rubato, clicks):
+    words = ["--data", clicks, "--consistency", "bsp", "--workers", "2", "--epochs", "2"]
+    free = train(rubato, *words)
+    assert free["peak_rss_mb"] > 100
+    for level in LEVELS[1:]:
+        held = train(rubato, *words, "--memory-limit", "48M", "--storage", level)
+        assert held["digest"] == free["digest"] and held["objective"] == free["objective"]
+        assert held["peak_rss_mb"] <= 48, level
+
+
+def test_what_cannot_be_is_refused(rubato, shelf):
+    for words, message in [
+            (["--memory-limit", "100M", "--storage", "memory"],
+             '"--memory-limit" cannot be kept with "--storage memory"'),
+            (["--storage", "disk", "--rebalance"], '"--rebalance" needs all examples in memory'),
+            (["--storage", "disk", "--cache", "nowhere"],
+             'cannot keep data in "nowhere": there is no such directory')]:
+        result = rubato("train", "linear", "--data", shelf / "train.svm", *words)
+        assert result.returncode != 0 and result.stdout == ""
+        assert message in result.stderr
