@@ -85,6 +85,7 @@ struct rbt_train_event {
     int64_t staleness; /* of the job: the bound that is in force; RBT_STALENESS_ANY: none */
     uint64_t bytes;
     const struct rbt_job_stats *stats; /* all figures so far, or NULL; only during the call */
+    const char *note; /* something to read of the model as it forms, or NULL; the same */
 };
 
 struct rbt_observer {
@@ -168,6 +169,8 @@ struct rbt_algo {
     rbt_status (*evaluate)(const struct rbt_model *model, const struct rbt_predict_options *options,
                            struct rbt_metrics *metrics);
     const struct rbt_algo_export *exports; /* ends with a name of NULL; NULL: none */
+    /* What `rubato info` tells of a model besides its arrays; NULL: nothing. */
+    void (*describe)(const struct rbt_model *model, FILE *out);
 };
 
 /* All algorithms, ends with NULL. */

@@ -2,11 +2,16 @@
  *
  * Layout, little-endian, no padding:
  *
- *     "RBTMODEL"  u32 format (1)  u32 kind  u32 setting_count  u32 array_count
+ *     "RBTMODEL"  u32 format (1 or 2)  u32 kind  u32 setting_count  u32 array_count
+ *     format 2    u32 list_count, of texts
  *     settings    each: name (32 bytes, zero-filled), f64 value
  *     arrays      each: name (32 bytes), u32 width, u32 zero, u64 count,
  *                       count keys (u64, increasing), count * width values (f32)
+ *     format 2    lists of texts, each: name (32 bytes), u64 count, u64 size,
+ *                       size bytes: count texts, each ended by a zero
  *     u64         XXH3 of everything before
+ *
+ * A model without texts is written as format 1, which every Rubato can read.
  *
  * The reader trusts nothing: every size is checked against what is left of the file before it is
  * used, and nothing is allocated that the file is too short to fill. */
@@ -30,7 +35,13 @@
 #error "model files are little-endian; this machine needs byte swaps in put() and take()"
 #endif
 
-enum { FORMAT = 1, MAGIC_SIZE = 8, WIDTH_MAX = 1 << 20, PATH_MAX_SIZE = 4096 };
+enum {
+    FORMAT_PLAIN = 1,
+    FORMAT_TEXTS = 2,
+    MAGIC_SIZE = 8,
+    WIDTH_MAX = 1 << 20,
+    PATH_MAX_SIZE = 4096
+};
 static const char magic[MAGIC_SIZE] = {'R', 'B', 'T', 'M', 'O', 'D', 'E', 'L'};
 
 const char *rbt_model_kind_name(enum rbt_model_kind kind)
@@ -81,8 +92,21 @@ const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model
     return NULL;
 }
 
+const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name)
+{
+    for (size_t i = 0; i < model->text_count; i++) {
+        if (strcmp(model->texts[i].name, name) == 0) {
+            return &model->texts[i];
+        }
+    }
+    return NULL;
+}
+
 void rbt_model_free(struct rbt_model *model)
 {
+    for (size_t i = 0; i < model->text_count; i++) {
+        rbt_free(model->texts[i].bytes);
+    }
     for (size_t i = 0; i < model->array_count; i++) {
         rbt_free(model->arrays[i].keys);
         rbt_free(model->arrays[i].values);
@@ -121,6 +145,10 @@ static size_t encoded_size(const struct rbt_model *model)
         size += RBT_MODEL_NAME_MAX + 2 * sizeof(uint32_t) + sizeof(uint64_t);
         size += array->count * (sizeof(uint64_t) + array->width * sizeof(float));
     }
+    size += model->text_count > 0 ? sizeof(uint32_t) : 0;
+    for (size_t i = 0; i < model->text_count; i++) {
+        size += RBT_MODEL_NAME_MAX + 2 * sizeof(uint64_t) + model->texts[i].size;
+    }
     return size;
 }
 
@@ -131,10 +159,12 @@ rbt_status rbt_model_encode(const struct rbt_model *model, uint8_t **bytes, size
     if (buffer == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a model of %zu bytes", total);
     }
-    const uint32_t head[] = {FORMAT, (uint32_t)model->kind, (uint32_t)model->setting_count,
-                             (uint32_t)model->array_count};
+    const bool has_texts = model->text_count > 0;
+    const uint32_t head[] = {has_texts ? FORMAT_TEXTS : FORMAT_PLAIN, (uint32_t)model->kind,
+                             (uint32_t)model->setting_count, (uint32_t)model->array_count,
+                             (uint32_t)model->text_count};
     uint8_t *at = put(buffer, magic, MAGIC_SIZE);
-    at = put(at, head, sizeof head);
+    at = put(at, head, sizeof head - (has_texts ? 0 : sizeof *head));
     for (size_t i = 0; i < model->setting_count; i++) {
         at = put(at, model->settings[i].name, RBT_MODEL_NAME_MAX);
         at = put(at, &model->settings[i].value, sizeof(double));
@@ -148,6 +178,12 @@ rbt_status rbt_model_encode(const struct rbt_model *model, uint8_t **bytes, size
         at = put(at, &count, sizeof count);
         at = put(at, array->keys, array->count * sizeof *array->keys);
         at = put(at, array->values, array->count * array->width * sizeof *array->values);
+    }
+    for (size_t i = 0; i < model->text_count; i++) {
+        const uint64_t shape[] = {model->texts[i].count, model->texts[i].size};
+        at = put(at, model->texts[i].name, RBT_MODEL_NAME_MAX);
+        at = put(at, shape, sizeof shape);
+        at = put(at, model->texts[i].bytes, model->texts[i].size);
     }
     const uint64_t checksum = rbt_hash_bytes(buffer, (size_t)(at - buffer), 0);
     at = put(at, &checksum, sizeof checksum);
@@ -310,7 +346,39 @@ static rbt_status decode_array(struct cursor *cursor, struct rbt_model_array *ar
     return RBT_OK;
 }
 
-static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, uint32_t *arrays)
+static rbt_status decode_texts(struct cursor *cursor, struct rbt_model_texts *texts)
+{
+    uint64_t shape[2];
+    if (!take(cursor, texts->name, RBT_MODEL_NAME_MAX) || !take(cursor, shape, sizeof shape)) {
+        return ends_early();
+    }
+    if (!is_name(texts->name) || shape[0] > shape[1]) {
+        return damaged("a list of texts has an impossible head");
+    }
+    if (shape[1] > cursor->left) {
+        return ends_early();
+    }
+    texts->bytes = rbt_calloc((size_t)shape[1], 1);
+    if (texts->bytes == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for its %llu texts", (unsigned long long)shape[0]);
+    }
+    texts->size = (size_t)shape[1];
+    const bool has_bytes = take(cursor, texts->bytes, texts->size);
+    RBT_ASSERT(has_bytes);
+    for (size_t i = 0; i < texts->size; i++) {
+        texts->count += texts->bytes[i] == '\0' ? 1 : 0;
+    }
+    const bool is_ended = texts->size == 0 || texts->bytes[texts->size - 1] == '\0';
+    return is_ended && texts->count == shape[0] ? RBT_OK : damaged("texts are not as many as said");
+}
+
+/* How many arrays and lists of texts follow. */
+struct counts {
+    uint32_t arrays;
+    uint32_t texts;
+};
+
+static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, struct counts *counts)
 {
     char start[MAGIC_SIZE];
     uint32_t head[4];
@@ -321,11 +389,17 @@ static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, ui
     if (!take(cursor, start, sizeof start) || !take(cursor, head, sizeof head)) {
         return ends_early();
     }
-    if (head[0] > FORMAT) {
+    if (head[0] > FORMAT_TEXTS) {
         return rbt_fail(RBT_E_DATA, "it was written by a newer Rubato (format %u)", head[0]);
     }
-    if (head[0] != FORMAT || head[1] < RBT_MODEL_LINEAR || head[1] > RBT_MODEL_SKETCH ||
-        head[2] > RBT_MODEL_SETTINGS_MAX || head[3] > RBT_MODEL_ARRAYS_MAX) {
+    if (head[0] == FORMAT_TEXTS && !take(cursor, &counts->texts, sizeof counts->texts)) {
+        return ends_early();
+    }
+    const bool has_impossible_texts =
+        head[0] == FORMAT_TEXTS && (counts->texts == 0 || counts->texts > RBT_MODEL_TEXTS_MAX);
+    if (head[0] == 0 || has_impossible_texts || head[1] < RBT_MODEL_LINEAR ||
+        head[1] > RBT_MODEL_SKETCH || head[2] > RBT_MODEL_SETTINGS_MAX ||
+        head[3] > RBT_MODEL_ARRAYS_MAX) {
         return damaged("its head is impossible");
     }
     model->kind = (enum rbt_model_kind)head[1];
@@ -340,7 +414,7 @@ static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, ui
         }
         model->setting_count = i + 1;
     }
-    *arrays = head[3];
+    counts->arrays = head[3];
     return RBT_OK;
 }
 
@@ -348,12 +422,16 @@ rbt_status rbt_model_decode(const uint8_t *bytes, size_t size, struct rbt_model 
 {
     struct cursor cursor = {.at = bytes, .left = size};
     struct rbt_model read = {0};
-    uint32_t arrays = 0;
+    struct counts counts = {0};
     uint64_t checksum = 0;
-    rbt_status st = decode_head(&cursor, &read, &arrays);
-    for (uint32_t i = 0; i < arrays && st == RBT_OK; i++) {
+    rbt_status st = decode_head(&cursor, &read, &counts);
+    for (uint32_t i = 0; i < counts.arrays && st == RBT_OK; i++) {
         read.array_count = i + 1; /* first, so that half an array is freed */
         st = decode_array(&cursor, &read.arrays[i]);
+    }
+    for (uint32_t i = 0; i < counts.texts && st == RBT_OK; i++) {
+        read.text_count = i + 1;
+        st = decode_texts(&cursor, &read.texts[i]);
     }
     const size_t checked = size - cursor.left;
     if (st == RBT_OK && !take(&cursor, &checksum, sizeof checksum)) {

@@ -1,6 +1,7 @@
 /* algo/model.h - model files: what training leaves behind.
  *
- * A model is a kind, a list of named settings, and named arrays of rows (keys and values). The file
+ * A model is a kind, a list of named settings, named arrays of rows (keys and values), and named
+ * lists of texts. The file
  * is written to a temporary name and renamed when it is complete and on disk, so there is never
  * half a model; it carries a checksum. The reader survives any bytes (it is fuzzed). */
 #ifndef RUBATO_ALGO_MODEL_H
@@ -20,7 +21,12 @@ enum rbt_model_kind {
     RBT_MODEL_SKETCH = 6,
 };
 
-enum { RBT_MODEL_SETTINGS_MAX = 32, RBT_MODEL_ARRAYS_MAX = 8, RBT_MODEL_NAME_MAX = 32 };
+enum {
+    RBT_MODEL_SETTINGS_MAX = 32,
+    RBT_MODEL_ARRAYS_MAX = 8,
+    RBT_MODEL_TEXTS_MAX = 4,
+    RBT_MODEL_NAME_MAX = 32,
+};
 
 struct rbt_model_setting {
     char name[RBT_MODEL_NAME_MAX];
@@ -35,12 +41,22 @@ struct rbt_model_array {
     float *values;  /* count * width */
 };
 
+/* A list of texts, such as the words that numbers stand for. */
+struct rbt_model_texts {
+    char name[RBT_MODEL_NAME_MAX];
+    size_t count;
+    size_t size; /* of all texts, each with a zero behind it */
+    char *bytes; /* the texts, one behind the other */
+};
+
 struct rbt_model {
     enum rbt_model_kind kind;
     struct rbt_model_setting settings[RBT_MODEL_SETTINGS_MAX];
     size_t setting_count;
     struct rbt_model_array arrays[RBT_MODEL_ARRAYS_MAX];
     size_t array_count;
+    struct rbt_model_texts texts[RBT_MODEL_TEXTS_MAX];
+    size_t text_count; /* lists */
 };
 
 /* The name of a kind as users know it: "linear", "mf". */
@@ -64,6 +80,9 @@ void rbt_model_set(struct rbt_model *model, const char *name, double value);
 
 /* The array of that name, or NULL. */
 const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model, const char *name);
+
+/* The list of texts of that name, or NULL. */
+const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name);
 
 /* Hash of all keys and values, array by array. */
 uint64_t rbt_model_digest(const struct rbt_model *model);

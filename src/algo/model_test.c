@@ -53,6 +53,47 @@ static void written_models_are_read_again(void **state)
     assert_int_equal(rmdir(directory), 0); /* which is empty: no temporary file was left */
 }
 
+static void texts_are_read_again(void **state)
+{
+    (void)state;
+    char bytes[] = "moon\0\0sun";
+    struct rbt_model model = example();
+    struct rbt_model read = {0};
+    uint8_t *plain = NULL;
+    uint8_t *file = NULL;
+    size_t plain_size = 0;
+    size_t size = 0;
+    assert_ok(rbt_model_encode(&model, &plain, &plain_size));
+    assert_int_equal(plain[8], 1); /* models without texts stay readable by all */
+    model.text_count = 1;
+    model.texts[0] = (struct rbt_model_texts){"words", 3, sizeof bytes, bytes};
+    assert_ok(rbt_model_encode(&model, &file, &size));
+    assert_int_equal(file[8], 2);
+    assert_ok(rbt_model_decode(file, size, &read));
+    const struct rbt_model_texts *texts = rbt_model_texts_find(&read, "words");
+    assert_non_null(texts);
+    assert_int_equal(texts->count, 3);
+    assert_int_equal(texts->size, sizeof bytes);
+    assert_memory_equal(texts->bytes, bytes, sizeof bytes);
+    assert_null(rbt_model_texts_find(&read, "names"));
+    assert_int_equal(rbt_model_digest(&read), rbt_model_digest(&model));
+    rbt_model_free(&read);
+    for (size_t cut = 0; cut < size; cut++) { /* every length but the whole is too short */
+        assert_int_equal(rbt_model_decode(file, cut, &read), RBT_E_DATA);
+    }
+    model.texts[0].count = 2; /* there are three */
+    rbt_free(file);
+    assert_ok(rbt_model_encode(&model, &file, &size));
+    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA, "texts are not as many as said");
+    memset(bytes, 'x', sizeof bytes); /* no text ends */
+    rbt_free(file);
+    assert_ok(rbt_model_encode(&model, &file, &size));
+    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA, "texts are not as many as said");
+    rbt_free(file);
+    rbt_free(plain);
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 static void a_failed_write_leaves_nothing(void **state)
 {
     (void)state;
@@ -107,9 +148,9 @@ static void every_changed_byte_is_noticed(void **state)
     bytes[0] = 'X';
     assert_fails(rbt_model_decode(bytes, size, &read), RBT_E_DATA, "it is not a Rubato model");
     bytes[0] = 'R';
-    bytes[8] = 2;
+    bytes[8] = 3;
     assert_fails(rbt_model_decode(bytes, size, &read), RBT_E_DATA,
-                 "it was written by a newer Rubato (format 2)");
+                 "it was written by a newer Rubato (format 3)");
     rbt_free(bytes);
     assert_int_equal(rbt_alloc_live(), 0);
 }
@@ -157,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_models_are_read_again),
+        cmocka_unit_test(texts_are_read_again),
         cmocka_unit_test(a_failed_write_leaves_nothing),
         cmocka_unit_test(every_shorter_file_is_refused),
         cmocka_unit_test(every_changed_byte_is_noticed),

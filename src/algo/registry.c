@@ -2,13 +2,15 @@
 #include "algo/algo.h"
 #include "algo/fm.h"
 #include "algo/kmeans.h"
+#include "algo/lda.h"
 #include "algo/linear.h"
 #include "algo/mf.h"
 #include "algo/sketch.h"
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {
-    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_svm,    &rbt_lasso,  &rbt_mf,
-                                                 &rbt_fm,     &rbt_kmeans, &rbt_sketch, NULL};
+    static const struct rbt_algo *const all[] = {&rbt_linear, &rbt_svm,    &rbt_lasso,
+                                                 &rbt_mf,     &rbt_lda,    &rbt_fm,
+                                                 &rbt_kmeans, &rbt_sketch, NULL};
     return all;
 }

@@ -13,6 +13,7 @@
 
 enum { GRADIENT_CLOCKS = 32 }; /* in an epoch: minibatches of a rule that takes gradients */
 enum { RECENT_MAX = 5 };       /* objectives that the summary is about */
+enum { NOTE_SIZE = 160 };
 
 /* Elements of the row of an epoch in the table of figures. */
 enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
@@ -104,6 +105,18 @@ static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
     event->stats = NULL; /* it ends here */
 }
 
+/* The same, with a note. */
+static void tell_more(struct run *run, rbt_worker *worker, struct rbt_train_event *event)
+{
+    char note[NOTE_SIZE] = "";
+    if (run->training->task->note != NULL) {
+        run->training->task->note(run->training->context, worker, note, sizeof note);
+    }
+    event->note = note[0] != '\0' ? note : NULL;
+    tell(run, rbt_worker_job(worker), event);
+    event->note = NULL;
+}
+
 static rbt_status ask_to_stop(const struct run *run, rbt_worker *worker, uint32_t why)
 {
     const int64_t one = 1;
@@ -191,7 +204,7 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
         if (st != RBT_OK) {
             return st;
         }
-        tell(run, rbt_worker_job(worker), &event);
+        tell_more(run, worker, &event);
     }
     return RBT_OK;
 }
@@ -232,7 +245,7 @@ static rbt_status report_exact(struct run *run, rbt_worker *worker)
         st = ask_to_stop(run, worker, GOAL_REACHED);
     }
     if (st == RBT_OK) {
-        tell(run, rbt_worker_job(worker), &event);
+        tell_more(run, worker, &event);
     }
     return st;
 }

@@ -54,6 +54,9 @@ struct rbt_training_task {
     rbt_status (*objective)(void *context, const struct rbt_model *model, double *objective);
     rbt_status (*evaluate)(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics);
+    /* Worker 0: a few words about the model as it forms, for those who watch; may leave `text`
+     * empty. May be NULL. */
+    void (*note)(void *context, rbt_worker *worker, char *text, size_t size);
 };
 
 struct rbt_training {

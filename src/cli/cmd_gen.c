@@ -24,6 +24,10 @@ struct config {
     int64_t items;
     int64_t ratings;
     int64_t rank;
+    int64_t documents;
+    int64_t words;
+    int64_t tokens;
+    int64_t topics;
     int64_t points;
     int64_t dims;
     int64_t clusters;
@@ -205,6 +209,37 @@ static const struct rbt_option stream_options[] = {
      .offset = AT(power)},
 };
 
+static const struct rbt_option documents_options[] = {
+    {.name = "docs",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 4e9,
+     .value = "1k",
+     .help = "Documents.",
+     .offset = AT(documents)},
+    {.name = "vocab",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1e9,
+     .value = "2k",
+     .help = "Different words, numbered from 1, the most frequent first.",
+     .offset = AT(words)},
+    {.name = "tokens",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 4e9,
+     .value = "100k",
+     .help = "Words of all documents, counted as often as they occur.",
+     .offset = AT(tokens)},
+    {.name = "topics",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 65536,
+     .value = "20",
+     .help = "Topics that the documents are made from.",
+     .offset = AT(topics)},
+};
+
 static const struct rbt_option common_options[] = {
     {.name = "out",
      .type = RBT_OPTION_TEXT,
@@ -285,6 +320,21 @@ static rbt_status gen_stream(const struct config *config)
     return rbt_generate_stream(&options);
 }
 
+static rbt_status gen_documents(const struct config *config)
+{
+    const struct rbt_generate_documents options = {.path = config->out,
+                                                   .seed = (uint64_t)config->seed,
+                                                   .documents = (uint64_t)config->documents,
+                                                   .words = (uint64_t)config->words,
+                                                   .tokens = (uint64_t)config->tokens,
+                                                   .topics = (uint64_t)config->topics};
+    if (config->tokens < config->documents) {
+        return rbt_fail(RBT_E_INVALID, "--tokens %lld is less than --docs %lld",
+                        (long long)config->tokens, (long long)config->documents);
+    }
+    return rbt_generate_documents(&options);
+}
+
 struct kind {
     const char *name;
     const char *summary;
@@ -300,6 +350,8 @@ static const struct kind kinds[] = {
      clicks_options, sizeof clicks_options / sizeof clicks_options[0], gen_clicks},
     {"ratings", "ratings of items by users, made from factors", ratings_options,
      sizeof ratings_options / sizeof ratings_options[0], gen_ratings},
+    {"documents", "documents made from topics, as bags of words", documents_options,
+     sizeof documents_options / sizeof documents_options[0], gen_documents},
     {"blobs", "points around centres, as csv without a label", blobs_options,
      sizeof blobs_options / sizeof blobs_options[0], gen_blobs},
     {"stream", "a stream of keys, one per line; the truth is how often each occurs", stream_options,
@@ -331,6 +383,7 @@ static void print_help(const struct kind *only)
          "  rubato gen sparse --examples 1M --features 100k --out train.svm\n"
          "  rubato gen clicks --examples 1M --vocabulary 100k --out clicks.svm\n"
          "  rubato gen ratings --users 10k --items 2k --ratings 1M --out ratings.csv\n"
+         "  rubato gen documents --docs 20k --tokens 3M --topics 100 --out bag.txt\n"
          "  rubato gen blobs --points 200k --dims 64 --clusters 100 --out blobs.csv\n"
          "  rubato gen stream --inserts 10M --keys 1M --out keys.txt");
 }

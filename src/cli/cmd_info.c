@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/model.h"
+#include "algo/algo.h"
 #include "base/error.h"
 #include "base/option.h"
 #include "base/text.h"
@@ -96,6 +96,11 @@ static rbt_status info_model(const char *path, bool is_json)
             const struct rbt_model_array *array = &model.arrays[i];
             printf("  %-12s %zu rows of %u", array->name, array->count, array->width);
             describe_values(array);
+        }
+        for (const struct rbt_algo *const *algo = rbt_algo_all(); *algo != NULL; algo++) {
+            if ((*algo)->model_kind == model.kind && (*algo)->describe != NULL) {
+                (*algo)->describe(&model, stdout);
+            }
         }
     }
     rbt_model_free(&model);

@@ -13,7 +13,8 @@ const char *const rbt_names_format[] = {
     [RBT_FORMAT_AUTO] = "auto",   [RBT_FORMAT_LIBSVM] = "libsvm",
     [RBT_FORMAT_CSV] = "csv",     [RBT_FORMAT_RATINGS] = "ratings",
     [RBT_FORMAT_TSV] = "tsv",     [RBT_FORMAT_CRITEO] = "criteo",
-    [RBT_FORMAT_AVAZU] = "avazu", NULL,
+    [RBT_FORMAT_AVAZU] = "avazu", [RBT_FORMAT_BOW] = "bow",
+    [RBT_FORMAT_TEXT] = "text",   NULL,
 };
 
 const char *const rbt_names_placement[] = {

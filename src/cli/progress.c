@@ -117,6 +117,14 @@ void rbt_progress_event(struct rbt_progress *progress, const struct rbt_train_ev
     progress->shown_at = waited(progress, event);
     struct rbt_text_buffer text = {0};
     describe(progress, event, &text);
+    const bool has_note =
+        event->note != NULL &&
+        (!progress->is_live || progress->shown_at - progress->noted_at >= PLAIN_SECONDS);
+    if (has_note) { /* it stays; the line that redraws itself comes below it */
+        fprintf(progress->err, "%s  %.*s\n", progress->is_live ? "\r\033[K" : "",
+                progress->width > 3 ? progress->width - 3 : 160, event->note);
+        progress->noted_at = progress->shown_at;
+    }
     if (progress->is_live) {
         fprintf(progress->err, "\r\033[K%.*s", progress->width - 1, rbt_text_data(&text));
         progress->is_open = true;

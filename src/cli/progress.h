@@ -30,6 +30,7 @@ struct rbt_progress {
     double epochs;   /* in all, 0 when not known */
     double began;    /* real seconds, when the data was loaded */
     double shown_at; /* seconds since then, of the last plain line */
+    double noted_at; /* the same, of the last note */
     double points[RBT_PROGRESS_POINTS];
     size_t point_count;
     size_t stride; /* every how manyth event is remembered */

@@ -9,6 +9,7 @@
  *
  * Threads: the observer may be called by any worker; a mutex makes it one at a time. */
 #include "cli/train.h"
+#include "cli/names.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -85,10 +86,10 @@ static rbt_status check_inputs(const struct rbt_train_request *request)
     if (count_stdin(&options->data) + count_stdin(&options->eval) > 1) {
         return rbt_fail(RBT_E_INVALID, "standard input (\"-\") can be read only once");
     }
-    if (options->is_zero_based &&
-        (options->format == RBT_FORMAT_CSV || options->format == RBT_FORMAT_RATINGS)) {
+    if (options->is_zero_based && options->format != RBT_FORMAT_AUTO &&
+        options->format != RBT_FORMAT_LIBSVM) {
         return rbt_fail(RBT_E_INVALID, "option \"--zero-based\" fits only --format libsvm, not %s",
-                        options->format == RBT_FORMAT_CSV ? "csv" : "ratings");
+                        rbt_names_format[options->format]);
     }
     return RBT_OK;
 }

@@ -64,7 +64,8 @@ static rbt_status choose(struct task *task)
     if (format == RBT_FORMAT_AUTO) {
         format = rbt_format_guess(&task->text);
     }
-    if (format == RBT_FORMAT_RATINGS && !rbt_fields_is_planned(task->options->plan)) {
+    if (format == RBT_FORMAT_BOW || format == RBT_FORMAT_TEXT ||
+        (format == RBT_FORMAT_RATINGS && !rbt_fields_is_planned(task->options->plan))) {
         return not_examples(task->text.name);
     }
     if (format == RBT_FORMAT_LIBSVM) {
@@ -227,8 +228,10 @@ static rbt_status add_file(struct rbt_builder *builder, const struct rbt_data_op
 
 static rbt_status check_request(const struct rbt_data_options *options)
 {
-    if (options->format == RBT_FORMAT_RATINGS) {
-        return rbt_fail(RBT_E_INVALID, "files of the format \"ratings\" do not hold examples");
+    if (options->format == RBT_FORMAT_RATINGS || options->format == RBT_FORMAT_BOW ||
+        options->format == RBT_FORMAT_TEXT) {
+        return rbt_fail(RBT_E_INVALID, "files of the format \"%s\" do not hold examples",
+                        rbt_format_name(options->format));
     }
     return options->path_count == 0 ? rbt_fail(RBT_E_INVALID, "no file is given") : RBT_OK;
 }

@@ -20,6 +20,8 @@ enum rbt_format {
     RBT_FORMAT_TSV,     /* the same as CSV, always separated by tabs */
     RBT_FORMAT_CRITEO,  /* label, 13 counts, 26 categories, separated by tabs */
     RBT_FORMAT_AVAZU,   /* id, click, hour, categories, separated by commas */
+    RBT_FORMAT_BOW,     /* bag of words: lines D, W and N, then N lines: document word count */
+    RBT_FORMAT_TEXT,    /* plain text, a document in a line */
 };
 
 struct rbt_column_plan; /* data/fields.h */

@@ -113,6 +113,10 @@ const char *rbt_format_name(enum rbt_format format)
         return "CSV";
     case RBT_FORMAT_RATINGS:
         return "ratings";
+    case RBT_FORMAT_BOW:
+        return "bag of words";
+    case RBT_FORMAT_TEXT:
+        return "text";
     case RBT_FORMAT_TSV:
         return "TSV";
     case RBT_FORMAT_CRITEO:

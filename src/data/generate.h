@@ -85,4 +85,19 @@ struct rbt_generate_stream {
 /* The truth has lines `key count` of all keys that occur. Fails as above. */
 RBT_MUST_USE rbt_status rbt_generate_stream(const struct rbt_generate_stream *options);
 
+/* A bag of words in the format of the UCI repository (`rubato gen documents`). */
+struct rbt_generate_documents {
+    const char *path;
+    uint64_t seed;
+    uint64_t documents;
+    uint64_t words;  /* of the vocabulary; the first are the most frequent */
+    uint64_t tokens; /* occurrences of words, in all documents */
+    uint64_t topics;
+};
+
+/* Writes documents that are mixtures of topics. The truth has a line `topic K w1 w2 ...` for each
+ * topic, with its 20 most likely words, the first first. Fails with RBT_E_INVALID, RBT_E_IO,
+ * RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_generate_documents(const struct rbt_generate_documents *options);
+
 #endif

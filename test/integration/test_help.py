@@ -7,9 +7,11 @@ import pytest
 from conftest import GOLDEN
 
 COMMANDS = [[], ["train"], ["train", "linear"], ["train", "lasso"], ["train", "mf"],
-            ["train", "fm"], ["train", "kmeans"], ["train", "sketch"], ["simulate"], ["run"],
+            ["train", "fm"], ["train", "kmeans"], ["train", "lda"], ["train", "sketch"],
+            ["simulate"], ["run"],
             ["coordinator"], ["server"], ["worker"], ["predict"], ["eval"], ["export"], ["gen"],
-            ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["gen", "blobs"],
+            ["gen", "sparse"], ["gen", "clicks"], ["gen", "ratings"], ["gen", "documents"],
+            ["gen", "blobs"],
             ["gen", "stream"], ["plot"], ["bench"], ["bench", "ps"], ["bench", "net"],
             ["bench", "cost"], ["keygen"], ["info"]]
 

@@ -73,7 +73,8 @@ CASES = [
     number("--seed", "whole number of at least 0", "-1", "Everything random comes from it."),
     number("--target", "number", "nan", "Stop when the objective of a pass reaches X."),
     ("misspelt choice", train("--format", "libsvn"),
-     'option "--format" needs auto, libsvm, csv, ratings, tsv, criteo or avazu, got "libsvn"',
+     'option "--format" needs auto, libsvm, csv, ratings, tsv, criteo, avazu, bow or text, '
+     'got "libsvn"',
      f'Did you mean "libsvm"? {HELP}'),
     ("strange choice", train("--summary", "brief"),
      'option "--summary" needs text or json, got "brief"', f"How the results are printed. {HELP}"),

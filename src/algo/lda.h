@@ -1,0 +1,20 @@
+/* algo/lda.h - `rubato train lda`. */
+#ifndef RUBATO_ALGO_LDA_H
+#define RUBATO_ALGO_LDA_H
+
+#include "algo/algo.h"
+
+extern const struct rbt_algo rbt_lda;
+
+/* What the options of `train lda` write into. */
+struct rbt_lda_config {
+    int64_t topics;
+    double alpha;
+    double beta;
+    int32_t sampler; /* enum rbt_lda_kind */
+    const char *vocabulary;
+    const char *stop_words;
+    int64_t min_count;
+};
+
+#endif

@@ -1,0 +1,65 @@
+/* algo/lda_job.h - the state of `rubato train lda` and the parts of its training task.
+ *
+ * Threads: a lda_worker is its worker's; the rest is not changed while workers run. */
+#ifndef RUBATO_ALGO_LDA_JOB_H
+#define RUBATO_ALGO_LDA_JOB_H
+
+#include "algo/lda.h"
+#include "algo/lda_model.h"
+#include "algo/lda_sampler.h"
+#include "algo/training.h"
+#include "data/documents.h"
+
+struct rbt_lda_worker {
+    struct rbt_document_share share;
+    uint16_t *topics;      /* z of each token */
+    uint32_t *word_counts; /* tokens of each word in the share */
+    double *logs;          /* log(n + alpha) */
+    double *constants;     /* (documents + 1): sum over the documents before of
+                              G(a K) - G(n_d + a K) */
+    double *parts;         /* of each clock of an epoch: its documents' log-likelihood */
+    double part_change;    /* of the clock that is over, for all to know */
+    float *sums;           /* n_k, if the table does not have floats */
+    struct rbt_lda_sampler sampler;
+    struct rbt_lda_logs word_logs;
+    rbt_set *word_set;
+    rbt_set *sum_set;
+};
+
+struct rbt_lda_job {
+    const struct rbt_train_options *options;
+    struct rbt_lda_config config;
+    enum rbt_lda_kind kind;
+    struct rbt_rules rules;
+    uint64_t seed;
+    int64_t clocks_per_epoch;
+    int64_t clock_count; /* of the whole training, if nobody stops it */
+    struct rbt_documents documents;
+    struct rbt_documents eval;
+    bool is_managed;
+    uint32_t worker_count;
+    struct rbt_lda_worker *workers;
+    rbt_table *words; /* n_wk */
+    rbt_table *sums;  /* n_k: row 0 */
+    rbt_table *parts; /* row 0: the documents' part of the log-likelihood */
+};
+
+/* What computing costs (algo.h). */
+enum { RBT_LDA_COST_TOKEN, RBT_LDA_COST_TOKEN_TOPIC, RBT_LDA_COST_ELEMENT, RBT_LDA_COST_COUNT };
+extern const struct rbt_algo_cost rbt_lda_costs[RBT_LDA_COST_COUNT];
+
+/* Callbacks of the training task; the context is a struct rbt_lda_job. */
+rbt_status rbt_lda_step_begin(void *context, rbt_worker *worker);
+rbt_status rbt_lda_step_ready(void *context, rbt_worker *worker, uint64_t *parameters);
+rbt_status rbt_lda_step_work(void *context, rbt_worker *worker,
+                             const struct rbt_training_chunk *chunk,
+                             struct rbt_training_figures *figures);
+rbt_status rbt_lda_step_push(void *context, rbt_worker *worker);
+double rbt_lda_step_penalty(void *context, rbt_worker *worker);
+void rbt_lda_step_end(void *context, rbt_worker *worker);
+void rbt_lda_step_note(void *context, rbt_worker *worker, char *text, size_t size);
+
+/* Frees what a worker has, when all have ended. */
+void rbt_lda_step_free(struct rbt_lda_worker *worker);
+
+#endif

@@ -1,0 +1,94 @@
+"""`rubato train lda`: from a raw file to topics, in every driver, and sentences about mistakes."""
+
+import json
+
+import pytest
+
+SUBJECTS = (("moon", "star", "orbit", "comet"), ("bread", "flour", "oven", "yeast"))
+
+
+def text_of(count):
+    """Documents about one of two subjects, in an order without chance."""
+    lines = []
+    for d in range(count):
+        words = SUBJECTS[d % 2]
+        lines.append(" ".join(words[(d // 2 + i * i) % 4] for i in range(12)) + " and then")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def trained(rubato):
+    rubato.write("articles.txt", text_of(60))
+    rubato.ok("train", "lda", "--data", "articles.txt", "--topics", 2, "--epochs", 30,
+              "--workers", 2, "--consistency", "bsp", "--model", "m.rbt")
+    return rubato
+
+
+def test_from_text_to_topics(trained):
+    lines = trained.ok("export", "m.rbt", "--format", "topics").splitlines()
+    assert len(lines) == 2
+    best = [set(line.split()[2:6]) for line in lines]
+    assert sorted(map(sorted, best)) == sorted(map(sorted, map(set, SUBJECTS)))
+    shown = trained.ok("info", "m.rbt")
+    assert "the 2 topics" in shown and "moon" in shown
+
+
+def test_predictions_are_shares(trained):
+    trained.write("new.txt", "moon comet orbit unheard\n\nbread and oven\n")
+    lines = trained.ok("predict", "m.rbt", "--data", "new.txt").splitlines()
+    shares = [[float(word) for word in line.split()] for line in lines]
+    assert [len(line) for line in shares] == [2, 2, 2]
+    assert all(abs(sum(line) - 1) < 0.01 for line in shares)
+    assert max(shares[0]) > 0.8 and max(shares[2]) > 0.8
+    assert shares[0].index(max(shares[0])) != shares[2].index(max(shares[2]))
+    assert shares[1] == [0.5, 0.5]  # a line without words is a document, too
+
+
+def test_counts_and_figures(trained):
+    total = sum(int(pair.split(":")[1]) for line in trained.ok("export", "m.rbt").splitlines()
+                for pair in line.split()[1:])
+    assert total == 60 * 14
+    figures = dict(line.split() for line in
+                   trained.ok("eval", "m.rbt", "--data", "articles.txt").splitlines())
+    assert 3 < float(figures["perplexity"]) < 8
+
+
+@pytest.mark.parametrize("sampler", ["dense", "sparse", "alias"])
+def test_all_drivers_agree(rubato, sampler):
+    rubato.ok("gen", "documents", "--docs", 200, "--vocab", 300, "--tokens", 8000, "--topics", 5,
+              "--out", "bag.txt")
+    words = ["train", "lda", "--data", "bag.txt", "--topics", 20, "--epochs", 3, "--consistency",
+             "bsp", "--sampler", sampler, "--summary", "json", "--progress", "never"]
+    layout = ["--workers", 4, "--servers", 2]
+
+    def digest(*line):
+        return json.loads(rubato.ok(*line).splitlines()[-1])["digest"]
+
+    here = digest(*words, *layout)
+    assert digest("run", *layout, "--", *words) == here
+    assert digest("simulate", *layout, "--", *words) == here
+
+
+def test_rows_travel_early(rubato):
+    rubato.ok("gen", "documents", "--docs", 200, "--vocab", 300, "--tokens", 8000, "--topics", 5,
+              "--out", "bag.txt")
+    summary = json.loads(rubato.ok(
+        "simulate", "--workers", 4, "--servers", 2, "--stragglers", "100%x10000", "--", "train",
+        "lda", "--data", "bag.txt", "--topics", 20, "--epochs", 5, "--bandwidth", "1MB",
+        "--priority", "relative", "--summary", "json", "--progress", "never"))
+    assert summary["early_sent"] > 0 and summary["early_received"] > 0
+
+
+@pytest.mark.parametrize("content, words, message", [
+    ("2\n3\n1\n1 4 1\n", [], 'cannot read "d", line 4: there is no word 4; the head says that '
+                             "there are 3"),
+    ("1 1:0.5\n", [], 'cannot read "d", example 1: feature 1 has the value 0.5, which is no count'),
+    ("a b c\n", [], "the training data has no words"),
+    ("moon moon\n", ["--rule", "adagrad", "--min-count", 1], '"--rule" does not fit lda'),
+    ("moon moon\n", ["--format", "csv"], 'the format "CSV" do not hold documents'),
+])
+def test_mistakes(rubato, content, words, message):
+    rubato.write("d", content)
+    result = rubato("train", "lda", "--data", "d", *words)
+    assert result.returncode != 0
+    assert message in result.stderr
