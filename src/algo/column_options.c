@@ -13,6 +13,7 @@
 
 enum { KIND, SCALE, WIDTH }; /* values of a row of it */
 static const char array_name[] = "columns";
+static const char count_name[] = "column_count";
 
 void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt_column_plan *plan,
                               struct rbt_data_options *data)
@@ -69,6 +70,19 @@ static bool read_whole(const struct rbt_model *model, const char *name, double m
     return true;
 }
 
+void rbt_column_options_keep_count(size_t count, struct rbt_model *model)
+{
+    if (count > 0) {
+        rbt_model_set(model, count_name, (double)count);
+    }
+}
+
+size_t rbt_column_options_count(const struct rbt_model *model)
+{
+    uint64_t count = 0;
+    return read_whole(model, count_name, RBT_LINE_SIZE_MAX, &count) ? (size_t)count : 0;
+}
+
 rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_column_plan *plan,
                                    struct rbt_data_options *data)
 {
@@ -76,7 +90,7 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     uint64_t bits = 0;
     uint64_t label = 0;
     uint64_t format = 0;
-    *plan = (struct rbt_column_plan){0};
+    *plan = (struct rbt_column_plan){.is_loaded = true};
     bool is_good = read_whole(model, "hash_bits", 62, &bits) &&
                    read_whole(model, "format", RBT_FORMAT_AVAZU, &format) &&
                    read_whole(model, "label_hash", (double)(UINT64_C(1) << 52), &plan->positive) &&
@@ -98,5 +112,6 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     }
     data->hash_bits = (uint32_t)bits;
     data->plan = plan;
+    data->column_count = rbt_column_options_count(model);
     return RBT_OK;
 }

@@ -54,6 +54,11 @@ void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt
 RBT_MUST_USE rbt_status rbt_column_options_store(const struct rbt_data_options *data,
                                                  struct rbt_model *model);
 
+/* The number of columns of the CSV files that a model was trained on, which others must have, too;
+ * 0: there were none, or the model does not say. */
+void rbt_column_options_keep_count(size_t count, struct rbt_model *model);
+size_t rbt_column_options_count(const struct rbt_model *model);
+
 /* Puts it into `data` again. A model without is read as tables of numbers are. Fails with
  * RBT_E_DATA if it makes no sense. */
 RBT_MUST_USE rbt_status rbt_column_options_load(const struct rbt_model *model,

@@ -30,6 +30,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/column_options.h"
 #include "algo/fm_job.h"
 #include "algo/fm_model.h"
 #include "base/alloc.h"
@@ -142,6 +143,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "l2", fm->config.l2);
     rbt_model_set(model, "l2_v", fm->config.l2_v);
     rbt_model_set(model, "label_positive", (double)fm->examples.label_positive);
+    rbt_column_options_keep_count(fm->examples.column_count, model);
     rbt_status st = RBT_OK;
     for (size_t i = 0; i < count && st == RBT_OK; i++) {
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
@@ -265,6 +267,7 @@ static rbt_status read_data(struct rbt_fm_job *fm)
         data.paths = options->eval.values;
         data.path_count = options->eval.count;
         data.label_positive = fm->examples.label_positive;
+        data.column_count = fm->examples.column_count;
         st = rbt_examples_read(&data, &fm->eval);
         if (st == RBT_OK) {
             st = rbt_share_take(&fm->eval, fm->seed, 0, 1, &fm->eval_share);

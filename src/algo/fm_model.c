@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "algo/column_options.h"
 #include "algo/linear_model.h"
 #include "algo/lookup.h"
 #include "algo/metrics.h"
@@ -228,7 +229,8 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
         .is_zero_based = options->is_zero_based,
         .label_column = options->label_column,
         .has_binary_label = has_binary_label,
-        .label_positive = (float)rbt_model_setting(model, "label_positive", 0.0)};
+        .label_positive = (float)rbt_model_setting(model, "label_positive", 0.0),
+        .column_count = rbt_column_options_count(model)};
     rbt_status st = rbt_examples_read(&data, examples);
     if (st != RBT_OK) {
         return st;

@@ -26,6 +26,7 @@
 
 #include <string.h>
 
+#include "algo/column_options.h"
 #include "algo/kmeans_init.h"
 #include "algo/kmeans_job.h"
 #include "algo/kmeans_model.h"
@@ -210,6 +211,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "k", (double)job->k);
     rbt_model_set(model, "dense", job->space.is_dense ? 1 : 0);
     rbt_model_set(model, "labelled", job->config.is_labelled ? 1 : 0);
+    rbt_column_options_keep_count(job->column_count, model);
     st = st != RBT_OK ? st : describe(job, all, model);
     rbt_rows_free(&rows);
     rbt_free(all);
@@ -257,7 +259,7 @@ static rbt_status read_file(const struct rbt_kmeans_job *job, const struct rbt_o
                                                 .format = job->options->format,
                                                 .is_zero_based = job->options->is_zero_based,
                                                 .label_column = job->options->label_column};
-    return rbt_kmeans_model_read(&options, job->config.is_labelled, examples);
+    return rbt_kmeans_model_read(&options, job->config.is_labelled, job->column_count, examples);
 }
 
 /* The points in random order. */
@@ -297,6 +299,7 @@ static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
     }
     /* With minibatches a point is added in every epoch, else it is there at most once. */
     const double times = job->config.batch > 0 ? (double)epochs : 1.0;
+    job->column_count = examples.column_count;
     st = take_points(job, &examples, times * (double)examples.count);
     rbt_examples_free(&examples);
     if (st == RBT_OK && job->options->eval.count > 0) {

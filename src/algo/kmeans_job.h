@@ -34,7 +34,8 @@ struct rbt_kmeans_job {
     struct rbt_kmeans_config config;
     struct rbt_rules rules;
     size_t k;
-    size_t width; /* of a row: dims, then the sum of squares, then the number of points */
+    size_t width;        /* of a row: dims, then the sum of squares, then the number of points */
+    size_t column_count; /* of the data, if it is CSV; else 0 */
     struct rbt_kmeans_space space;
     struct rbt_kmeans_points points; /* in random order */
     struct rbt_kmeans_centres initial;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "algo/column_options.h"
 #include "algo/metrics.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -11,14 +12,15 @@
 enum { BLOCK = 1024 }; /* points that are searched and added up together */
 
 rbt_status rbt_kmeans_model_read(const struct rbt_predict_options *options, bool is_labelled,
-                                 struct rbt_examples *examples)
+                                 size_t column_count, struct rbt_examples *examples)
 {
     const struct rbt_data_options data = {.paths = options->data.values,
                                           .path_count = options->data.count,
                                           .format = (enum rbt_format)options->format,
                                           .is_zero_based = options->is_zero_based,
                                           .label_column = options->label_column,
-                                          .is_unlabelled = !is_labelled};
+                                          .is_unlabelled = !is_labelled,
+                                          .column_count = column_count};
     return rbt_examples_read(&data, examples);
 }
 
@@ -178,8 +180,8 @@ rbt_status rbt_kmeans_model_predict(const struct rbt_model *model,
 {
     struct rbt_examples examples = {0};
     double inertia = 0.0;
-    rbt_status st =
-        rbt_kmeans_model_read(options, rbt_model_setting(model, "labelled", 0) > 0, &examples);
+    rbt_status st = rbt_kmeans_model_read(options, rbt_model_setting(model, "labelled", 0) > 0,
+                                          rbt_column_options_count(model), &examples);
     if (st != RBT_OK) {
         return st;
     }
@@ -202,8 +204,8 @@ rbt_status rbt_kmeans_model_evaluate(const struct rbt_model *model,
                                      struct rbt_metrics *metrics)
 {
     struct rbt_examples examples = {0};
-    rbt_status st =
-        rbt_kmeans_model_read(options, rbt_model_setting(model, "labelled", 0) > 0, &examples);
+    rbt_status st = rbt_kmeans_model_read(options, rbt_model_setting(model, "labelled", 0) > 0,
+                                          rbt_column_options_count(model), &examples);
     *metrics = (struct rbt_metrics){0};
     st = st != RBT_OK ? st : rbt_kmeans_model_measure(model, &examples, metrics);
     rbt_examples_free(&examples);

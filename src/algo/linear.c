@@ -151,6 +151,7 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
     rbt_model_set(model, "l2", linear->config.l2);
     rbt_model_set(model, "label_positive", (double)linear->examples.label_positive);
     rbt_model_set(model, "label_negative", (double)linear->examples.label_negative);
+    rbt_column_options_keep_count(linear->examples.column_count, model);
     rbt_status st = rbt_replica_collect(worker, linear->weights, staleness, &model->arrays[0]);
     if (st != RBT_OK) {
         return st;
@@ -304,6 +305,7 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
         data->paths = options->eval.values;
         data->path_count = options->eval.count;
         data->label_positive = linear->examples.label_positive;
+        data->column_count = linear->examples.column_count;
         st = rbt_examples_read(data, &linear->eval);
         if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
             st = rbt_linear_model_place(linear->classes, linear->width, &linear->eval);

@@ -65,6 +65,13 @@ static void write_row(const float *row, size_t width, FILE *out)
     fprintf(out, "\n");
 }
 
+/* Whether keys are not numbers that somebody gave to features. */
+static bool has_hashes(const struct rbt_model *model)
+{
+    return rbt_model_array_find(model, "columns") != NULL ||
+           rbt_model_setting(model, "hash_bits", 0) > 0;
+}
+
 rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
 {
     rbt_status st = rbt_linear_model_check(model);
@@ -76,6 +83,12 @@ rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
     const size_t width = rbt_linear_model_width(model);
     const bool has_bias = bias != NULL && bias->count > 0;
     const uint64_t last = weights->count == 0 ? 1 : weights->keys[weights->count - 1];
+    if (weights->count > 0 && last > feature_max && has_hashes(model)) {
+        const bool has_columns = rbt_model_array_find(model, "columns") != NULL;
+        return rbt_fail(RBT_E_INVALID,
+                        "the model's features are hashes%s, which liblinear's format cannot hold",
+                        has_columns ? " of categories" : "");
+    }
     if (weights->count > 0 && (weights->keys[0] == 0 || last > feature_max)) {
         st = rbt_fail(RBT_E_INVALID,
                       "liblinear's features are 1 to %" PRIu64

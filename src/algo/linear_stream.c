@@ -133,6 +133,7 @@ rbt_status rbt_linear_stream_read(struct rbt_linear_job *linear,
     const struct rbt_depot_facts facts = rbt_depot_facts(store->depot);
     linear->examples.count = facts.count;
     linear->examples.label_positive = facts.labels.positive;
+    linear->examples.column_count = facts.labels.column_count;
     linear->examples.label_negative = facts.labels.negative;
     return RBT_OK;
 }

@@ -2,6 +2,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "algo/fm_model.h"
+#include "algo/linear_model.h"
 #include "base/error.h"
 #include "cli/apply.h"
 #include "cli/command.h"
@@ -32,12 +34,35 @@ static void print_help(struct rbt_apply *apply, const struct rbt_option_table *o
          "  zcat today.svm.gz | rubato predict ads.model --data - --format libsvm | head");
 }
 
+/* Refuses --probabilities where a model has none, so that nobody takes margins for them. */
+static rbt_status check_probabilities(const struct rbt_apply *apply)
+{
+    const struct rbt_model *model = &apply->model;
+    const char *what = NULL;
+    if (model->kind == RBT_MODEL_LINEAR) {
+        const enum rbt_loss loss = rbt_linear_model_loss(model);
+        what = loss == RBT_LOSS_HINGE     ? "a model with the hinge loss"
+               : loss == RBT_LOSS_SQUARED ? "a model with the squared loss"
+                                          : NULL;
+    } else if (model->kind == RBT_MODEL_FM) {
+        what =
+            rbt_fm_model_loss(model) == RBT_LOSS_SQUARED ? "a model with the squared loss" : NULL;
+    } else if (model->kind != RBT_MODEL_LDA) {
+        return rbt_fail(RBT_E_INVALID, "\"%s\" has no probabilities: it is a model of \"%s\"",
+                        apply->path, rbt_model_kind_name(model->kind));
+    }
+    return what == NULL ? RBT_OK
+                        : rbt_fail(RBT_E_INVALID, "\"%s\" has no probabilities: it is %s",
+                                   apply->path, what);
+}
+
 /* Predicts into a file that appears only when it is complete. */
 static rbt_status predict(struct rbt_apply *apply)
 {
     struct rbt_output output;
     const struct rbt_option_list model = {.values = {apply->arguments.values[0]}, .count = 1};
-    rbt_status st = rbt_output_spare(apply->out, "--out", &apply->options.data);
+    rbt_status st = apply->options.has_probabilities ? check_probabilities(apply) : RBT_OK;
+    st = st != RBT_OK ? st : rbt_output_spare(apply->out, "--out", &apply->options.data);
     st = st != RBT_OK ? st : rbt_output_spare(apply->out, "--out", &model);
     st = st != RBT_OK ? st : rbt_output_open(apply->out, &output);
     if (st != RBT_OK) {

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "data/builder.h"
+#include "data/fields.h"
 #include "data/number.h"
 
 const char *rbt_csv_end(const char *p, const char *end, char separator)
@@ -145,9 +146,36 @@ struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column)
     return name;
 }
 
-static rbt_status cell_failure(const struct rbt_csv *csv, const char *p, const char *end,
+struct rbt_word rbt_csv_quote(const char *begin, const char *end)
+{
+    struct rbt_word word = {{0}};
+    const size_t room = sizeof word.text - 4;
+    while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) {
+        end--;
+    }
+    const size_t size = (size_t)(end - begin);
+    memcpy(word.text, begin, size < room ? size : room);
+    if (size > room) {
+        memcpy(word.text + room, "...", 3);
+    }
+    return word;
+}
+
+/* What can be done about text among numbers, for those who can say anything about columns. */
+static rbt_status text_hint(const struct rbt_data_options *options, rbt_status st)
+{
+    if (options->column_count != 0 || (options->plan != NULL && options->plan->is_loaded)) {
+        return st;
+    }
+    return options->plan != NULL
+               ? rbt_fail_hint(st, "use --categorical auto if columns hold text")
+               : rbt_fail_hint(st, "only `rubato train linear` reads columns of text");
+}
+
+static rbt_status cell_failure(const struct rbt_sink *sink, const char *p, const char *end,
                                size_t column)
 {
+    const struct rbt_csv *csv = sink->csv;
     const struct rbt_word name = rbt_csv_name(csv, column);
     const char *limit = rbt_csv_end(p, end, csv->separator);
     float value = 0;
@@ -155,12 +183,10 @@ static rbt_status cell_failure(const struct rbt_csv *csv, const char *p, const c
         return rbt_fail(RBT_E_DATA, "column %zu%s is empty", column + 1, name.text);
     }
     const bool is_number = read_cell(p, end, csv->separator, &value) != NULL;
-    const struct rbt_word word = rbt_lines_word(skip_blanks(p), limit, "\t");
+    const struct rbt_word word = rbt_csv_quote(skip_blanks(p), limit);
     const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is %s", column + 1,
                                    name.text, word.text, is_number ? "too large" : "not a number");
-    return is_number || column == csv->label_column
-               ? st
-               : rbt_fail_hint(st, "use --categorical auto if columns hold text");
+    return is_number || column == csv->label_column ? st : text_hint(sink->options, st);
 }
 
 static rbt_status count_failure(const struct rbt_csv *csv, const struct rbt_line *line)
@@ -185,7 +211,7 @@ rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
         float value = 0;
         const char *next = read_cell(p, line->end, csv->separator, &value);
         if (next == NULL || !isfinite(value)) {
-            return cell_failure(csv, p, line->end, column);
+            return cell_failure(sink, p, line->end, column);
         }
         if (column == csv->label_column) {
             label = value;

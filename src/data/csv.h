@@ -29,4 +29,7 @@ rbt_status rbt_csv_line(void *context, const struct rbt_line *line);
 const char *rbt_csv_end(const char *p, const char *end, char separator);
 struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column);
 
+/* A cell for messages: with the blanks inside it, and cut short if it is long. */
+struct rbt_word rbt_csv_quote(const char *begin, const char *end);
+
 #endif

@@ -57,6 +57,35 @@ static rbt_status not_examples(const char *name)
     return rbt_fail_hint(st, "Use --format csv if it is a table of numbers with a label.");
 }
 
+/* Sees whether a file has the columns that a model knows. */
+static rbt_status check_columns(const struct task *task, size_t count)
+{
+    const size_t wanted = task->options->column_count;
+    if (wanted == 0 || count == wanted) {
+        return RBT_OK;
+    }
+    const rbt_status st = rbt_fail(
+        RBT_E_DATA, "cannot read \"%s\", line %zu: %zu column%s instead of %zu as in training",
+        task->text.name, task->csv.header.number, count, count == 1 ? "" : "s", wanted);
+    return count + 1 == wanted && !task->options->is_unlabelled
+               ? rbt_fail_hint(st, "The label's column must be there, too; what is in it does not "
+                                   "matter for predictions, so that 0 will do.")
+               : st;
+}
+
+static rbt_status choose_libsvm(struct task *task)
+{
+    if (task->options->column_count != 0) {
+        return rbt_fail(RBT_E_DATA,
+                        "cannot read \"%s\": it is LIBSVM data, but training was on CSV data with "
+                        "%zu columns",
+                        task->text.name, task->options->column_count);
+    }
+    task->function = rbt_libsvm_line;
+    task->mark = ':';
+    return RBT_OK;
+}
+
 /* Decides how the task's text is parsed. */
 static rbt_status choose(struct task *task)
 {
@@ -69,9 +98,7 @@ static rbt_status choose(struct task *task)
         return not_examples(task->text.name);
     }
     if (format == RBT_FORMAT_LIBSVM) {
-        task->function = rbt_libsvm_line;
-        task->mark = ':';
-        return RBT_OK;
+        return choose_libsvm(task);
     }
     const bool is_clicks = format == RBT_FORMAT_CRITEO || format == RBT_FORMAT_AVAZU;
     if (is_clicks && task->options->plan == NULL) {
@@ -81,13 +108,16 @@ static rbt_status choose(struct task *task)
                         task->text.name, rbt_format_name(format));
     }
     const bool is_planned = is_clicks || rbt_fields_is_planned(task->options->plan);
-    const rbt_status st = is_planned
-                              ? rbt_fields_open(task->options, format, &task->text, &task->csv)
-                              : rbt_csv_open(task->options, &task->text, &task->csv);
+    rbt_status st = is_planned ? rbt_fields_open(task->options, format, &task->text, &task->csv)
+                               : rbt_csv_open(task->options, &task->text, &task->csv);
     if (st != RBT_OK) {
         return st;
     }
     const size_t count = task->csv.column_count;
+    st = check_columns(task, count);
+    if (st != RBT_OK) {
+        return st;
+    }
     if (task->column_count != 0 && task->column_count != count) {
         return rbt_fail(RBT_E_DATA,
                         "cannot read \"%s\", line %zu: %zu columns; the files before have %zu",
@@ -139,6 +169,22 @@ static void end_part(struct task *task)
     task->sinks = NULL;
 }
 
+/* What can be done about labels that are not two; a model's are what they are. */
+static rbt_status label_hint(const struct task *task, rbt_status st)
+{
+    if (task->options->label_positive != 0) {
+        return st;
+    }
+    const char *column = task->function == rbt_libsvm_line
+                             ? ""
+                             : "; --label-column names the label's column if it is not the last";
+    return task->options->plan != NULL
+               ? rbt_fail_hint(st,
+                               "Several classes need --loss softmax, quantities --loss squared%s.",
+                               column)
+               : rbt_fail_hint(st, "Quantities need --loss squared%s.", column);
+}
+
 /* Adds the examples of the task's text, whose format is known. */
 static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
 {
@@ -148,7 +194,8 @@ static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
         return st;
     }
     rbt_builder_gather(builder, task->sinks, task->chunks.count);
-    return rbt_builder_check(builder, task->text.name, task->sinks, task->chunks.count);
+    st = rbt_builder_check(builder, task->text.name, task->sinks, task->chunks.count);
+    return st != RBT_OK ? label_hint(task, st) : RBT_OK;
 }
 
 static rbt_status no_examples(const char *name)
@@ -178,6 +225,7 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
         st = no_examples(text->name);
     }
     *column_count = task.column_count;
+    builder->examples.column_count = task.column_count;
     end_part(&task);
     return st;
 }
@@ -328,6 +376,7 @@ static rbt_status pass_path(struct rbt_builder *builder, const struct rbt_data_o
     rbt_status st = rbt_input_open(path, receiver->part_size, &reader);
     st = st != RBT_OK ? st : pass_file(&task, builder, reader, receiver, &header);
     *column_count = task.column_count;
+    builder->examples.column_count = task.column_count;
     rbt_input_close(reader);
     rbt_free(header);
     return st;
@@ -350,7 +399,7 @@ rbt_status rbt_examples_pass(const struct rbt_data_options *options,
     struct rbt_examples none = {0};
     st = finish(&builder, st, options, &none);
     if (st == RBT_OK) {
-        *labels = (struct rbt_labels){none.label_positive, none.label_negative};
+        *labels = (struct rbt_labels){none.label_positive, none.label_negative, none.column_count};
         rbt_examples_free(&none);
     }
     rbt_paths_free(&paths);

@@ -40,6 +40,8 @@ struct rbt_data_options {
     uint32_t hash_bits;   /* features are hashed to so many bits; 0: they stay as they are */
     struct rbt_column_plan *plan; /* of tables with text (data/fields.h), completed by the first
                                      file; NULL: tables only hold numbers */
+    size_t column_count; /* files are CSV with so many columns, as those that a model was trained
+                            on; 0: anything */
 };
 
 /* Example i has label labels[i] and the features keys[k], values[k], k = offsets[i] ..
@@ -53,6 +55,7 @@ struct rbt_examples {
     float *values;
     float label_positive; /* the label that has become +1: 1 or 2; 0 without has_binary_label */
     float label_negative; /* the other one: -1, 0 or 1 */
+    size_t column_count;  /* of CSV, with the label's; 0: there was no CSV */
 };
 
 /* Rating k: users[k] gave items[k] the rating values[k]. */
@@ -80,10 +83,12 @@ struct rbt_receiver {
     rbt_status (*take)(void *context, const struct rbt_examples *part);
 };
 
-/* With has_binary_label, the labels that stand for +1 and -1, as in struct rbt_examples. */
+/* With has_binary_label, the labels that stand for +1 and -1, and the number of columns, as in
+ * struct rbt_examples. */
 struct rbt_labels {
     float positive;
     float negative;
+    size_t column_count;
 };
 
 /* Reads like rbt_examples_read(), but keeps nothing. What labels mean is only known at the end. */

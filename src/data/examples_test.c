@@ -128,12 +128,43 @@ static void csv_is_read_with_and_without_header(void **state)
     assert_parses(&first, "7\t1\t0\n6\t0\t1\n", "7 2=1;6 3=1;");
 }
 
+static void columns_of_a_model_are_asked_for(void **state)
+{
+    (void)state;
+    struct rbt_data_options known = csv;
+    struct rbt_examples examples = {0};
+    assert_ok(parse("a,b,c\n1,2,3\n", &csv, &examples));
+    assert_int_equal(examples.column_count, 3);
+    rbt_examples_free(&examples);
+    assert_ok(parse("1 1:1 2:1\n", &libsvm, &examples));
+    assert_int_equal(examples.column_count, 0);
+    rbt_examples_free(&examples);
+    known.column_count = 3;
+    assert_parses(&known, "1,2,3\n", "3 1=1 2=2;");
+    assert_refuses(&known, "\n7\n",
+                   "cannot read \"f\", line 2: 1 column instead of 3 as in training");
+    assert_string_equal(rbt_last_hint(), "");
+    assert_refuses(&known, "1,2\n",
+                   "cannot read \"f\", line 1: 2 columns instead of 3 as in training");
+    assert_non_null(strstr(rbt_last_hint(), "The label's column must be there, too"));
+    known.is_unlabelled = true; /* then there is no such column */
+    assert_refuses(&known, "1,2\n",
+                   "cannot read \"f\", line 1: 2 columns instead of 3 as in training");
+    assert_string_equal(rbt_last_hint(), "");
+    known.format = RBT_FORMAT_LIBSVM;
+    assert_refuses(&known, "1 1:1\n",
+                   "cannot read \"f\": it is LIBSVM data, but training was on CSV data with 3 "
+                   "columns");
+}
+
 static void mistakes_in_csv_are_explained(void **state)
 {
     (void)state;
     assert_refuses(
         &csv, "a,b,c\n1,2,3\n1,x,3\n",
         "cannot read \"f\", line 3: column 2 (\"b\") holds \"x\", which is not a number");
+    assert_refuses(&csv, "1,2,3\n1, x  y ,3\n",
+                   "cannot read \"f\", line 2: column 2 holds \"x  y\", which is not a number");
     assert_refuses(&csv, "1,nan,3\n",
                    "cannot read \"f\", line 1: column 2 holds \"nan\", which is not a number");
     assert_refuses(&csv, "1,2,1e99\n",
@@ -372,6 +403,7 @@ int main(void)
         cmocka_unit_test(libsvm_may_count_from_zero),
         cmocka_unit_test(mistakes_in_libsvm_are_explained),
         cmocka_unit_test(csv_is_read_with_and_without_header),
+        cmocka_unit_test(columns_of_a_model_are_asked_for),
         cmocka_unit_test(mistakes_in_csv_are_explained),
         cmocka_unit_test(label_column_must_exist),
         cmocka_unit_test(two_classes_become_minus_one_and_one),

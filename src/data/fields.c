@@ -369,7 +369,7 @@ rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_form
 static rbt_status number_failure(const struct rbt_csv *csv, const struct cell *cell, size_t column)
 {
     const struct rbt_word name = rbt_csv_name(csv, column);
-    const struct rbt_word word = rbt_lines_word(cell->begin, cell->end, "\t");
+    const struct rbt_word word = rbt_csv_quote(cell->begin, cell->end);
     if (column == csv->label_column) {
         const rbt_status st =
             rbt_fail(RBT_E_DATA, "the label in column %zu%s %s%s%s", column + 1, name.text,

@@ -1,0 +1,149 @@
+"""Data that does not fit a model or an algorithm: what is said instead of plausible numbers."""
+
+import pytest
+
+QUIET = ["--progress", "never"]
+
+
+def table(columns, label="last", separator=","):
+    """Forty rows; the label is the last of the columns, or missing."""
+    rows = []
+    for i in range(40):
+        cells = [str(i * (k + 3) % 7 + 1) for k in range(columns - (label == "last"))]
+        rows.append(separator.join(cells + ([str(i % 2)] if label == "last" else [])))
+    return "\n".join(rows) + "\n"
+
+
+LIBSVM = "1 1:1 2:2\n0 1:2 3:1\n" * 20
+TRAININGS = [["linear"], ["linear", "--loss", "squared"], ["linear", "--loss", "softmax"],
+             ["linear", "--storage", "disk"], ["linear", "--skip", "0"],
+             ["fm"], ["kmeans", "--k", "2", "--labelled"]]
+
+
+def refuse(rubato, *words):
+    result = rubato(*words)
+    assert result.returncode == 1 and result.stdout == "", result
+    return result.stderr
+
+
+@pytest.mark.parametrize("words", TRAININGS, ids=" ".join)
+@pytest.mark.parametrize("command", ["predict", "eval"])
+def test_data_has_the_columns_of_the_training_data(rubato, words, command):
+    rubato.write("five.csv", table(5))
+    rubato.write("three.csv", table(3))
+    rubato.write("four.csv", table(4, label="missing"))
+    rubato.write("f.svm", LIBSVM)
+    rubato.ok("train", *words, "--data", "five.csv", "--model", "m", "--epochs", "2", *QUIET)
+    rubato.ok(command, "m", "--data", "five.csv")
+    error = refuse(rubato, command, "m", "--data", "three.csv")
+    assert 'cannot read "three.csv", line 1: 3 columns instead of 5' in error
+    assert "hint" not in error
+    error = refuse(rubato, command, "m", "--data", "four.csv")
+    assert 'cannot read "four.csv", line 1: 4 columns instead of 5' in error
+    assert "--skip" in words or "hint: The label's column must be there, too" in error
+    error = refuse(rubato, command, "m", "--data", "f.svm")
+    assert error == ('rubato: error: cannot read "f.svm": it is LIBSVM data, but training was on '
+                     "CSV data with 5 columns\n")
+
+
+def test_clusters_have_the_columns_of_the_training_data(rubato):
+    rubato.write("five.csv", table(5))
+    rubato.write("four.csv", table(4))
+    rubato.ok("train", "kmeans", "--k", "2", "--data", "five.csv", "--model", "m", *QUIET)
+    for command in "predict", "eval":
+        assert refuse(rubato, command, "m", "--data", "four.csv") == (
+            'rubato: error: cannot read "four.csv", line 1: 4 columns instead of 5 as in '
+            "training\n")
+    error = refuse(rubato, "train", "kmeans", "--k", "2", "--data", "five.csv", "--eval",
+                   "four.csv", *QUIET)
+    assert "4 columns instead of 5 as in training" in error
+
+
+def test_a_model_of_libsvm_data_asks_for_no_columns(rubato):
+    rubato.write("f.svm", LIBSVM)
+    rubato.write("four.csv", table(4))
+    rubato.ok("train", "linear", "--data", "f.svm", "--model", "m", *QUIET)
+    assert len(rubato.ok("predict", "m", "--data", "f.svm").split()) == 40
+    rubato.ok("predict", "m", "--data", "four.csv")
+
+
+@pytest.mark.parametrize("words, hint", [
+    (["linear"], "use --categorical auto if columns hold text"),
+    (["fm"], "only `rubato train linear` reads columns of text"),
+    (["kmeans", "--k", "2"], "only `rubato train linear` reads columns of text"),
+], ids=["linear", "fm", "kmeans"])
+def test_hints_about_text_name_options_that_exist(rubato, words, hint):
+    rubato.write("t.csv", "1,2,1\n1,a b c ,0\n")
+    assert refuse(rubato, "train", *words, "--data", "t.csv", *QUIET) == (
+        'rubato: error: cannot read "t.csv", line 2: column 2 holds "a b c", which is not a '
+        f"number\nrubato: hint: {hint}\n")
+
+
+def test_predictions_have_no_option_about_text(rubato):
+    rubato.write("f.svm", LIBSVM)
+    rubato.write("t.csv", "1,2,1\n1,x,0\n")
+    rubato.ok("train", "linear", "--data", "f.svm", "--model", "m", *QUIET)
+    assert "hint" not in refuse(rubato, "predict", "m", "--data", "t.csv")
+
+
+def test_a_long_cell_is_cut(rubato):
+    rubato.write("t.csv", "1,2,1\n1," + "x y " * 30 + ",0\n")
+    assert 'holds "' + "x y " * 10 + '...", which' in refuse(
+        rubato, "train", "linear", "--data", "t.csv", *QUIET)
+
+
+LOSSES = "Several classes need --loss softmax, quantities --loss squared"
+COLUMN = "; --label-column names the label's column if it is not the last"
+
+
+@pytest.mark.parametrize("algo, name, content, hint", [
+    ("linear", "l.svm", "0 1:1\n1 1:1\n2 1:1\n", LOSSES),
+    ("linear", "l.csv", "1,2,0\n1,2,1\n1,3,452600\n", LOSSES + COLUMN),
+    ("fm", "l.csv", "1,2,0\n1,2,1\n1,3,452600\n", "Quantities need --loss squared" + COLUMN),
+])
+def test_labels_of_other_losses(rubato, algo, name, content, hint):
+    rubato.write(name, content)
+    error = refuse(rubato, "train", algo, "--data", name, *QUIET)
+    assert "line 3: label " in error and error.endswith(f"rubato: hint: {hint}.\n")
+
+
+def test_labels_of_an_evaluation_get_no_hint_about_training(rubato):
+    rubato.write("f.svm", LIBSVM)
+    rubato.write("l.svm", "0 1:1\n1 1:1\n2 1:1\n")
+    rubato.ok("train", "linear", "--data", "f.svm", "--model", "m", *QUIET)
+    assert "hint" not in refuse(rubato, "eval", "m", "--data", "l.svm")
+
+
+@pytest.mark.parametrize("words, what", [
+    (["linear", "--loss", "hinge"], "a model with the hinge loss"),
+    (["linear", "--loss", "squared"], "a model with the squared loss"),
+    (["fm", "--loss", "squared"], "a model with the squared loss"),
+    (["kmeans", "--k", "2"], 'a model of "kmeans"'),
+    (["mf", "--rank", "2", "--format", "ratings"], 'a model of "mf"'),
+    (["sketch"], 'a model of "sketch"'),
+    (["linear"], None), (["fm"], None), (["linear", "--loss", "softmax"], None),
+], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
+def test_probabilities_where_there_are_some(rubato, words, what):
+    name = {"mf": "d.csv", "sketch": "d.txt"}.get(words[0], "d.svm")
+    rubato.write("d.svm", LIBSVM)
+    rubato.write("d.csv", "1,1,3\n1,2,4\n2,1,5\n2,2,1\n")
+    rubato.write("d.txt", "1\n2\n1\n")
+    rubato.ok("train", *words, "--data", name, "--model", "m", *QUIET)
+    asked = ["predict", "m", "--data", name, "--probabilities"]
+    if what is None:
+        values = [float(word) for word in rubato.ok(*asked).split()]
+        assert len(values) >= 40 and all(0 <= value <= 1 for value in values)
+    else:
+        result = rubato(*asked)
+        assert result.returncode == 2 and result.stdout == ""
+        assert f'"m" has no probabilities: it is {what}\n' in result.stderr
+
+
+def test_hashes_of_categories_are_no_numbers_of_liblinear(rubato):
+    rubato.write("t.csv", "red,1,1\nblue,2,0\n" * 10)
+    rubato.ok("train", "linear", "--data", "t.csv", "--categorical", "auto", "--model", "m",
+              *QUIET)
+    result = rubato("export", "m", "--format", "liblinear", "--out", "o")
+    assert result.returncode != 0 and "o" not in rubato.files()
+    assert ("the model's features are hashes of categories, which liblinear's format cannot hold"
+            in result.stderr and "hint" not in result.stderr)
