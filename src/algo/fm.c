@@ -360,7 +360,7 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
     struct rbt_fm_config *config = &fm->config;
     struct rbt_rules *rules = &fm->rules;
     if (fm->options.bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("\"train mf\"");
+        return rbt_rules_refuse_bandwidth("lda, linear or mf");
     }
     rbt_status st = rbt_rules_read(&fm->options, rules);
     if (st == RBT_OK) {
