@@ -580,6 +580,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
         st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
     }
+    st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);
     st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
     st = st != RBT_OK ? st : train_with(&linear, &training, summary);

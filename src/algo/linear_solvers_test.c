@@ -95,7 +95,6 @@ static int setup(void **state)
                                            .batch = 1,
                                            .combine = RBT_COMBINE_AUTO,
                                            .has_bias = true,
-                                           .blocks = 12,
                                            .kkt = 8,
                                            .kkt_margin = 0.1,
                                            .minibatch = 100000,
@@ -115,6 +114,7 @@ static int teardown(void **state)
 
 static void choose(struct fixture *f, int32_t solver, enum rbt_loss loss)
 {
+    f->config.blocks = solver == DBPG ? 12 : 0;
     f->config.solver = solver;
     f->config.loss = (int32_t)loss;
     write_data(f->path, loss == RBT_LOSS_SQUARED);
@@ -488,6 +488,9 @@ static void solvers_refuse_what_they_cannot_do(void **state)
         refuse(f, solver, "cannot do this \"--loss\"");
     }
     f->config.loss = RBT_LOSS_LOGISTIC;
+    f->config.gamma = 3;
+    refuse(f, LBFGS, "solver \"lbfgs\" has no use for \"--gamma\"");
+    f->config.gamma = 0.01;
     refuse(f, CD, "solver \"cd\" cannot do this \"--loss\"");
     f->config.l1 = 0.1;
     refuse(f, LBFGS, "solver \"lbfgs\" cannot do \"--l1\"");
@@ -502,6 +505,7 @@ static void solvers_refuse_what_they_cannot_do(void **state)
     refuse(f, EMSO_GD, "\"--rebalance\"");
     f->config.is_rebalanced = false;
     f->config.delay = 13;
+    f->config.blocks = 12;
     refuse(f, DBPG, "--delay 13 needs more than 12 blocks");
     f->options.clocks_per_epoch = 3;
     refuse(f, DBPG, "without \"--clocks-per-epoch\"");
