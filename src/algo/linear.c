@@ -547,6 +547,11 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     return st;
 }
 
+int64_t rbt_linear_epochs(const void *config)
+{
+    return solvers[((const struct rbt_linear_config *)config)->solver]->epochs_default;
+}
+
 rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
                             const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {

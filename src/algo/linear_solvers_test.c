@@ -307,15 +307,30 @@ static void emso_gd_of_one_worker_is_algorithm_7(void **state)
     f->options.epochs = 1;
     choose(f, EMSO_GD, RBT_LOSS_LOGISTIC);
     learn(f, w);
+    const double eta = 0.5 / (1 + 0.5 * 0.2);
     for (int step = 0; step < 5; step++) {
         double slopes[COORDINATES];
         (void)objective_at(f, expected, slopes); /* for the slopes */
         for (size_t j = 0; j < COORDINATES; j++) {
-            expected[j] -= 0.5 * (slopes[j] + 0.2 * expected[j]);
+            expected[j] -= eta * (slopes[j] + 0.2 * expected[j]);
         }
     }
     for (size_t j = 0; j < COORDINATES; j++) {
         assert_true(fabs(w[j] - expected[j]) < 1e-6);
+    }
+}
+
+/* With steps that do not know of gamma it would diverge. */
+static void emso_gd_stands_any_gamma(void **state)
+{
+    struct fixture *f = *state;
+    double w[COORDINATES];
+    f->config.gamma = 1e5;
+    f->options.epochs = 20;
+    choose(f, EMSO_GD, RBT_LOSS_LOGISTIC);
+    learn(f, w);
+    for (size_t j = 0; j < COORDINATES; j++) {
+        assert_true(fabs(w[j]) < 0.1);
     }
 }
 
@@ -501,6 +516,7 @@ int main(void)
         CASE(dbpg_leaves_weights_alone_without_harm),
         CASE(emso_solves_least_squares_when_it_has_the_time),
         CASE(emso_gd_of_one_worker_is_algorithm_7),
+        CASE(emso_gd_stands_any_gamma),
         CASE(emso_cd_of_one_worker_is_algorithm_8),
         CASE(emso_of_several_workers_gets_near_the_minimum),
         CASE(cd_is_the_lasso),
