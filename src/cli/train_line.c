@@ -44,8 +44,8 @@ static const struct rbt_option train_options[] = {
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1000000,
-     .help = "Clocks in a pass: how often workers exchange updates. By default 1; with a rule that "
-             "takes gradients 32.",
+     .help = "Clocks in a pass: how often workers exchange updates. The algorithm has a default: "
+             "mostly 1, or 32 with a rule that takes gradients; 4 in lda.",
      .offset = AT(options.clocks_per_epoch)},
     {.name = "workers",
      .type = RBT_OPTION_INT,
