@@ -84,13 +84,17 @@ static rbt_status sort_words(struct rbt_document_builder *builder, uint32_t *wor
     return RBT_OK;
 }
 
-/* Adds up neighbours that are the same word; how many are left. */
+/* Adds up neighbours that are the same word; how many are left, or 0 if a word is in there too
+ * often. Each count is below the limit, so that no sum can wrap. */
 static size_t merge_words(uint32_t *words, uint32_t *counts, size_t count)
 {
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
         if (left > 0 && words[left - 1] == words[i]) {
             counts[left - 1] += counts[i];
+            if (counts[left - 1] >= count_limit) {
+                return 0;
+            }
         } else {
             words[left] = words[i];
             counts[left++] = counts[i];
@@ -118,7 +122,12 @@ rbt_status rbt_document_builder_end(struct rbt_document_builder *builder)
         if (st != RBT_OK) {
             return st;
         }
-        builder->size = first + merge_words(words, counts, count);
+        const size_t left = merge_words(words, counts, count);
+        if (left == 0) {
+            return rbt_fail(RBT_E_DATA, "a document has the same word %llu times or more",
+                            (unsigned long long)count_limit);
+        }
+        builder->size = first + left;
         for (size_t i = first; i < builder->size; i++) {
             documents->tokens += documents->counts[i];
         }

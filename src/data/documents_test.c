@@ -183,6 +183,7 @@ static void mistakes_are_explained(void **state)
         {"2\n3\n1\n1 1\n", "a line is: document word count"},
         {"2\n3\n1\n1 1 x\n", "a line is: document word count"},
         {"2\n3\n1\n1 1 99999999\n", "a count must be below"},
+        {"1\n1\n2\n1 1 16777215\n1 1 1\n", "the same word 16777216 times or more"},
         {"2\n3\n9\n1 1 1\n", "its head says that 9 lines follow, and there are 1"},
         {"x\n", "that of documents is not there"},
         {"2\n3\n", "it ends before its head does"},

@@ -87,6 +87,14 @@ rbt_status rbt_documents_text(struct rbt_document_builder *builder, const struct
                                        text->name);
         return rbt_fail_hint(st, "Train with --vocab FILE, or on text.");
     }
+    if (known == NULL && builder->options->vocabulary == NULL && builder->size > 0 &&
+        builder->documents.vocabulary.count == 0) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID,
+                                       "cannot read \"%s\": it is text, and the files before it "
+                                       "have numbers for words",
+                                       text->name);
+        return rbt_fail_hint(st, "Give the words of the numbers: --vocab FILE.");
+    }
     const char *end = text->bytes + text->size;
     rbt_status st = RBT_OK;
     for (const char *line = text->bytes; line < end && st == RBT_OK;) {
