@@ -160,7 +160,8 @@ struct rbt_algo {
     size_t config_size;                      /* of the struct that options write into */
     const struct rbt_algo_cost *costs;
     size_t cost_count;
-    int64_t epochs_default; /* when --epochs is not given */
+    int64_t epochs_default;                   /* when --epochs is not given */
+    int64_t (*epochs_of)(const void *config); /* the same if it depends on options; NULL: no */
     /* May fail with RBT_E_INVALID when options contradict each other. Writes the model file itself,
      * atomically, unless interrupted. */
     rbt_status (*train)(const struct rbt_train_options *options, const void *config,

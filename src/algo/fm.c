@@ -4,11 +4,10 @@
  *
  *     g(x) = b + w'x + 1/2 ||Vx||^2 - 1/2 sum_i x_i^2 ||V_i||^2        (math/fm.h)
  *
- * Minimised is, for n examples in E epochs, when b of them share a step (b = 1 if workers train
- * copies of their own),
+ * Minimised is, for n examples, when b of them share a step (b = 1 if workers train copies of their
+ * own),
  *
- *     (1/n) sum loss(g(x), y) + (l1 ||w||_1 + l2/2 ||w||^2) / (n E) + l2_v/2 sum_i rho_i/b
- * ||V_i||^2
+ *     (1/n) sum loss(g(x), y) + (l1 ||w||_1 + l2/2 ||w||^2) / n + l2_v/2 sum_i rho_i/b ||V_i||^2
  *
  * after Li's thesis, chapter 10. What keeps it small and general:
  *
@@ -363,7 +362,7 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
     struct rbt_fm_config *config = &fm->config;
     struct rbt_rules *rules = &fm->rules;
     if (fm->options.bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("\"train mf\"");
+        return rbt_rules_refuse_bandwidth("lda, linear or mf");
     }
     rbt_status st = rbt_rules_read(&fm->options, rules);
     if (st == RBT_OK) {

@@ -345,7 +345,7 @@ static rbt_status check(struct rbt_kmeans_job *job)
                         job->options->rule);
     }
     if (st == RBT_OK && job->options->bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("mf with a rule that takes gradients");
+        return rbt_rules_refuse_bandwidth("lda, linear or mf");
     }
     if (st == RBT_OK && job->config.batch > 0 && job->options->clocks_per_epoch > 0) {
         return rbt_fail(RBT_E_INVALID,

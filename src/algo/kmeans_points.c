@@ -1,6 +1,7 @@
 /* algo/kmeans_points.c - examples as points, and centres that they can be compared with. */
 #include "algo/kmeans_points.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -112,9 +113,10 @@ static double round_to(double x, double rounder)
     return (x + rounder) - rounder; /* not in math/kernels.c: there it might be simplified */
 }
 
-/* Means of the coordinates of dense points, and the units. `sums` and `sizes` are (dims). */
-static void measure(const struct rbt_examples *examples, double addends,
-                    struct rbt_kmeans_space *space, double *sums, double *sizes)
+/* Means of the coordinates of dense points, and the units. `sums` and `sizes` are (dims). Returns
+ * the square of the farthest that a point can be from the mean. */
+static double measure(const struct rbt_examples *examples, double addends,
+                      struct rbt_kmeans_space *space, double *sums, double *sizes)
 {
     const size_t entries = examples->offsets[examples->count];
     if (space->is_dense) {
@@ -137,6 +139,7 @@ static void measure(const struct rbt_examples *examples, double addends,
         square += sizes[j] * sizes[j];
     }
     space->square_rounder = rounder(square, addends);
+    return square;
 }
 
 rbt_status rbt_kmeans_points_survey(const struct rbt_examples *examples, double addends,
@@ -165,9 +168,12 @@ rbt_status rbt_kmeans_points_survey(const struct rbt_examples *examples, double 
     double *sizes = rbt_calloc(dims, sizeof *sizes);
     if (sums == NULL || sizes == NULL) {
         st = no_memory();
+    } else if (!(4.0 * measure(examples, addends, space, sums, sizes) < (double)FLT_MAX)) {
+        st = rbt_fail(RBT_E_DATA, "coordinates are so large that distances are not numbers any "
+                                  "more; divide them");
+    }
+    if (st != RBT_OK) {
         rbt_kmeans_points_leave(space);
-    } else {
-        measure(examples, addends, space, sums, sizes);
     }
     rbt_free(sizes);
     rbt_free(sums);

@@ -132,7 +132,9 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "alpha", lda->config.alpha);
     rbt_model_set(model, "beta", lda->config.beta);
     rbt_model_set(model, "vocabulary", (double)lda->documents.word_count);
+    rbt_model_set(model, "documents", (double)lda->documents.count);
     rbt_model_set(model, "tokens", (double)lda->documents.tokens);
+    rbt_model_set(model, "text", lda->documents.is_own_numbers ? 1.0 : 0.0);
     rbt_status st = rbt_replica_collect(worker, lda->words, staleness, &model->arrays[0]);
     model->array_count = st == RBT_OK ? 1 : 0;
     st = st != RBT_OK ? st : rbt_pull_range(worker, lda->parts, RBT_RANGE_ALL, staleness, &parts);
@@ -142,7 +144,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = st != RBT_OK ? st : check_counts(lda, &model->arrays[0], is_over ? &sums : NULL);
     }
     if (st == RBT_OK) {
-        rbt_model_set(model, "documents",
+        rbt_model_set(model, "documents_loglik",
                       parts.count == 0 ? 0.0 : ((const double *)parts.values)[0]);
         st = take_vocabulary(&lda->documents.vocabulary, model);
     }
@@ -219,9 +221,12 @@ static rbt_status read_data(struct rbt_lda_job *lda, const struct rbt_train_opti
         data.paths = options->eval.values;
         data.path_count = options->eval.count;
         data.vocabulary = NULL;
+        data.stop_words = NULL;
+        data.is_known_by_text = lda->documents.is_own_numbers;
         data.known = &lda->documents.vocabulary;
         data.known_count = lda->documents.word_count;
         st = rbt_documents_read(&data, &lda->eval);
+        st = st != RBT_OK ? st : rbt_lda_model_check(&lda->eval);
     }
     return st;
 }
@@ -246,6 +251,10 @@ static rbt_status settle(struct rbt_lda_job *lda)
     if (!lda->rules.is_plain) {
         return rbt_fail(RBT_E_INVALID, "option \"--rule\" does not fit lda: counts can only be "
                                        "added");
+    }
+    if (lda->config.stop_words != NULL && lda->config.vocabulary != NULL) {
+        return rbt_fail(RBT_E_INVALID, "options \"--stop-words\" and \"--vocab\" do not go "
+                                       "together: the vocabulary says which words count");
     }
     lda->is_managed = lda->options->bandwidth > 0;
     lda->kind = (enum rbt_lda_kind)lda->config.sampler;

@@ -185,7 +185,7 @@ rbt_status rbt_lda_model_objective(const struct rbt_model *model, double *object
     rbt_lda_logs_init(logs, beta);
     double tokens = 0.0;
     double sum =
-        rbt_model_setting(model, "documents", 0) +
+        rbt_model_setting(model, "documents_loglik", 0) +
         rbt_lda_logs_sums(sums, words->width, beta * rbt_model_setting(model, "vocabulary", 0));
     for (size_t k = 0; k < words->width; k++) {
         tokens += sums[k];
@@ -323,6 +323,23 @@ rbt_status rbt_lda_model_measure(const struct rbt_model *model,
     return st;
 }
 
+rbt_status rbt_lda_model_check(const struct rbt_documents *documents)
+{
+    for (size_t d = 0; d < documents->count; d++) {
+        uint64_t tokens = 0;
+        for (uint64_t k = documents->offsets[d]; k < documents->offsets[d + 1]; k++) {
+            tokens += documents->counts[k];
+        }
+        if (tokens >= 2) {
+            return RBT_OK;
+        }
+    }
+    return documents->tokens == 0
+               ? rbt_fail(RBT_E_DATA, "the evaluation data has no word that the model knows")
+               : rbt_fail(RBT_E_DATA, "the evaluation data has no document with two words that the "
+                                      "model knows, one to fit its topics and one to score");
+}
+
 /* --- For the command line -------------------------------------------------------------------- */
 
 /* The model's words, or none. */
@@ -363,6 +380,7 @@ static rbt_status read_documents(const struct rbt_model *model,
             .format = (enum rbt_format)options->format,
             .is_zero_based = options->is_zero_based,
             .known = &vocabulary,
+            .is_known_by_text = rbt_model_setting(model, "text", 0) != 0,
             .known_count = (size_t)rbt_model_setting(model, "vocabulary", 0)};
         st = rbt_documents_read(&data, documents);
     }
@@ -414,7 +432,8 @@ rbt_status rbt_lda_model_evaluate(const struct rbt_model *model,
         return st;
     }
     *metrics = (struct rbt_metrics){0};
-    st = rbt_lda_model_measure(model, &documents, metrics);
+    st = rbt_lda_model_check(&documents);
+    st = st != RBT_OK ? st : rbt_lda_model_measure(model, &documents, metrics);
     rbt_documents_free(&documents);
     return st;
 }

@@ -1,8 +1,10 @@
 /* algo/lda_model.h - what topics say about documents.
  *
  * The model has the array "words" (width K): row w is how often word w, from 1 on, has each topic;
- * the settings "alpha", "beta", "vocabulary" (V) and "documents", the documents' part of the
- * training data's log-likelihood; and, if somebody said what the words are, the texts "words".
+ * the settings "alpha", "beta", "vocabulary" (V), "documents" and "tokens" (how many training had),
+ * "documents_loglik", the documents' part of the training data's log-likelihood, and "text" (1: the
+ * words were numbered here, as they were found in text; 0: numbers are those of the data or of a
+ * file of words); and, if somebody said what the words are, the texts "words".
  *
  *     phi_wk = (n_wk + beta) / (n_k + beta V)      how likely word w is in topic k
  *
@@ -43,6 +45,9 @@ RBT_MUST_USE rbt_status rbt_lda_model_objective(const struct rbt_model *model, d
 RBT_MUST_USE rbt_status rbt_lda_model_measure(const struct rbt_model *model,
                                               const struct rbt_documents *documents,
                                               struct rbt_metrics *metrics);
+
+/* Fails with RBT_E_DATA if there is nothing to score: no document has two tokens. */
+RBT_MUST_USE rbt_status rbt_lda_model_check(const struct rbt_documents *documents);
 
 /* For the registry: a document's topic shares, one line per document; figures. */
 rbt_status rbt_lda_model_predict(const struct rbt_model *model,

@@ -18,8 +18,7 @@ enum { EXCHANGE_TOKENS = 256 };        /* after about so many, rows may travel e
 enum { STREAM_INITIAL = 0x6c646169 };  /* "ldai": the first topics */
 enum { STREAM_SAMPLING = 0x6c646173 }; /* "ldas" */
 
-/* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
- * process and the dense sampler. */
+/* Estimates for one core and the dense sampler; `rubato bench cost` does not measure lda. */
 const struct rbt_algo_cost rbt_lda_costs[RBT_LDA_COST_COUNT] = {
     [RBT_LDA_COST_TOKEN] = {"token", 35.0},
     [RBT_LDA_COST_TOKEN_TOPIC] = {"token_topic", 0.35},

@@ -228,6 +228,9 @@ static void wrong_options_are_refused(void **state)
     f->options.bandwidth = 0;
     f->config.min_count = 1000000;
     assert_fails(train(f), RBT_E_DATA, "no words");
+    f->config.vocabulary = "words";
+    f->config.stop_words = "words";
+    assert_fails(train(f), RBT_E_INVALID, "do not go together");
 }
 
 /* Damaged models are refused by what reads them. */

@@ -549,6 +549,11 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     return st;
 }
 
+int64_t rbt_linear_epochs(const void *config)
+{
+    return solvers[((const struct rbt_linear_config *)config)->solver]->epochs_default;
+}
+
 rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
                             const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
@@ -577,6 +582,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
         st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
     }
+    st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);
     st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
     st = st != RBT_OK ? st : train_with(&linear, &training, summary);

@@ -163,7 +163,8 @@ static uint32_t block_of(const struct rbt_linear_job *linear, uint64_t key, uint
     const struct dbpg *dbpg = linear->own;
     if (linear->config.blocks_by == BLOCKS_BY_RANGE) {
         const double part = (double)key / ((double)key_max + 1.0);
-        return (uint32_t)(part * (double)dbpg->blocks);
+        const uint32_t block = (uint32_t)(part * (double)dbpg->blocks);
+        return block < dbpg->blocks ? block : dbpg->blocks - 1; /* keys over 2^53 */
     }
     return (uint32_t)(rbt_hash_key(key ^ linear->seed) % dbpg->blocks);
 }

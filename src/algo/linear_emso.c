@@ -9,8 +9,9 @@
  * often each worker's examples have it (replica.h), and its penalty at a worker by how often this
  * part of the minibatch has it, (n_Ij / |I_k|) / (n_j / n), so that both are right on average.
  *
- *     emso-gd   5 steps of gradient descent, of size eta = lr / (L R), with features scaled as in
- *               linear.c; the penalty is a proximal step
+ *     emso-gd   5 steps of gradient descent, of size eta / (1 + eta gamma), eta = lr / (L R), so
+ *               that no gamma is too large; features are scaled as in linear.c, and gamma with
+ *               them; the penalty is a proximal step
  *     emso-cd   2 passes over the coordinates in random order: Newton steps of one coordinate,
  *
  *                   w_j <- w_j - lr (g_j + gamma (w_j - v_j)) / (h_j + gamma)
@@ -226,14 +227,18 @@ static double descend(const struct rbt_linear_job *linear, struct rbt_linear_wor
     float *u = w->weights.values;
     for (size_t c = 0; c < batch->columns.count; c++) {
         const uint32_t j = batch->columns.features[c];
-        const float near = (float)config->gamma * (u[j] - w->weights.before[j]);
-        u[j] = shrink(config, u[j] - (float)eta * (part->gradient[j] + near), w->scales[j],
-                      eta * (double)batch->pulls[c]);
+        const float r = w->scales[j];
+        const double gamma = config->gamma * (double)(r * r);
+        const double near = gamma * (double)(u[j] - w->weights.before[j]);
+        const double step = eta / (1.0 + eta * gamma);
+        u[j] = shrink(config, u[j] - (float)(step * ((double)part->gradient[j] + near)), r,
+                      step * (double)batch->pulls[c]);
         part->gradient[j] = 0.0F;
     }
     if (config->has_bias) {
-        const float near = (float)config->gamma * (w->bias.values[0] - w->bias.before[0]);
-        w->bias.values[0] -= (float)eta * (run.bias_gradient + near);
+        const double near = config->gamma * (double)(w->bias.values[0] - w->bias.before[0]);
+        const double step = eta / (1.0 + eta * config->gamma);
+        w->bias.values[0] -= (float)(step * ((double)run.bias_gradient + near));
     }
     return loss;
 }

@@ -111,6 +111,7 @@ struct rbt_linear_job {
 enum { RBT_LINEAR_EPOCHS = 10 }; /* unless they are given, of sgd */
 
 /* What is in struct rbt_algo; `settings` is a struct rbt_linear_config. */
+int64_t rbt_linear_epochs(const void *config);
 rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
                             const struct rbt_observer *observer, struct rbt_train_summary *summary);
 

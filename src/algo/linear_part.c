@@ -55,8 +55,8 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
     w->coefficients =
         rbt_calloc((size_t)linear->config.batch * linear->width, sizeof *w->coefficients);
     if (w->scales == NULL || w->shares == NULL || w->pulls == NULL || w->decays == NULL ||
-        w->settled == NULL || w->marks == NULL || w->used == NULL || w->step_max == NULL ||
-        w->coefficients == NULL) {
+        w->settled == NULL || w->marks == NULL || w->used == NULL ||
+        (w->step_max == NULL && w->share.count > 0) || w->coefficients == NULL) {
         return no_memory();
     }
     for (size_t j = 0; j < w->share.key_count; j++) {

@@ -2,6 +2,7 @@
 #include "algo/linear_solvers.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -18,6 +19,44 @@ rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filte
     return what == NULL ? RBT_OK
                         : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
                                    linear->solver->name, what);
+}
+
+/* Whether somebody has said so: it is not the default, and not 0, which is none or as good as it.
+ */
+static bool is_said(double value, double fallback)
+{
+    return value != 0.0 && value != fallback;
+}
+
+rbt_status rbt_linear_refuse_foreign(const struct rbt_linear_job *linear)
+{
+    const struct rbt_linear_config *c = &linear->config;
+    const struct {
+        const char *option;
+        const char *solver; /* how the names of those begin that know it */
+        bool is_said;
+    } all[] = {
+        {"blocks", "dbpg", c->blocks != 0},
+        {"blocks-by", "dbpg", c->blocks_by != 0},
+        {"delay", "dbpg", c->delay != 0},
+        {"kkt", "dbpg", is_said((double)c->kkt, 8)},
+        {"kkt-margin", "dbpg", is_said(c->kkt_margin, 0.1)},
+        {"minibatch", "emso", is_said((double)c->minibatch, 1e5)},
+        {"gamma", "emso", is_said(c->gamma, 0.01)},
+        {"inner", "emso", c->inner != 0},
+        {"batch", "sgd", is_said((double)c->batch, 1)},
+        {"l1-method", "sgd", c->l1_method != RBT_L1_PROXIMAL},
+    };
+    const char *name = linear->solver->name;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].is_said && strncmp(name, all[i].solver, strlen(all[i].solver)) != 0) {
+            const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" has no use for \"--%s\"",
+                                           name, all[i].option);
+            return rbt_fail_hint(st, "It is for --solver %s%s.", all[i].solver,
+                                 strcmp(all[i].solver, "emso") == 0 ? "-gd and emso-cd" : "");
+        }
+    }
+    return RBT_OK;
 }
 
 rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)

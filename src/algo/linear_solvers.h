@@ -17,6 +17,9 @@ enum { RBT_LINEAR_L2_TOTAL = 25 }; /* --l2 times the number of examples, unless 
  * -----------------------------------------------------------------------------
  */
 
+/* Refuses options that only other solvers know. Fails with RBT_E_INVALID. */
+RBT_MUST_USE rbt_status rbt_linear_refuse_foreign(const struct rbt_linear_job *linear);
+
 /* Refuses what such a solver cannot do: --rule, --bandwidth, --rebalance, and --filter unless it
  * has them. And: the loss, saying what it can do. */
 RBT_MUST_USE rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filters);

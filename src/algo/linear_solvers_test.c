@@ -95,7 +95,6 @@ static int setup(void **state)
                                            .batch = 1,
                                            .combine = RBT_COMBINE_AUTO,
                                            .has_bias = true,
-                                           .blocks = 12,
                                            .kkt = 8,
                                            .kkt_margin = 0.1,
                                            .minibatch = 100000,
@@ -115,6 +114,7 @@ static int teardown(void **state)
 
 static void choose(struct fixture *f, int32_t solver, enum rbt_loss loss)
 {
+    f->config.blocks = solver == DBPG ? 12 : 0;
     f->config.solver = solver;
     f->config.loss = (int32_t)loss;
     write_data(f->path, loss == RBT_LOSS_SQUARED);
@@ -307,15 +307,30 @@ static void emso_gd_of_one_worker_is_algorithm_7(void **state)
     f->options.epochs = 1;
     choose(f, EMSO_GD, RBT_LOSS_LOGISTIC);
     learn(f, w);
+    const double eta = 0.5 / (1 + 0.5 * 0.2);
     for (int step = 0; step < 5; step++) {
         double slopes[COORDINATES];
         (void)objective_at(f, expected, slopes); /* for the slopes */
         for (size_t j = 0; j < COORDINATES; j++) {
-            expected[j] -= 0.5 * (slopes[j] + 0.2 * expected[j]);
+            expected[j] -= eta * (slopes[j] + 0.2 * expected[j]);
         }
     }
     for (size_t j = 0; j < COORDINATES; j++) {
         assert_true(fabs(w[j] - expected[j]) < 1e-6);
+    }
+}
+
+/* With steps that do not know of gamma it would diverge. */
+static void emso_gd_stands_any_gamma(void **state)
+{
+    struct fixture *f = *state;
+    double w[COORDINATES];
+    f->config.gamma = 1e5;
+    f->options.epochs = 20;
+    choose(f, EMSO_GD, RBT_LOSS_LOGISTIC);
+    learn(f, w);
+    for (size_t j = 0; j < COORDINATES; j++) {
+        assert_true(fabs(w[j]) < 0.1);
     }
 }
 
@@ -473,6 +488,9 @@ static void solvers_refuse_what_they_cannot_do(void **state)
         refuse(f, solver, "cannot do this \"--loss\"");
     }
     f->config.loss = RBT_LOSS_LOGISTIC;
+    f->config.gamma = 3;
+    refuse(f, LBFGS, "solver \"lbfgs\" has no use for \"--gamma\"");
+    f->config.gamma = 0.01;
     refuse(f, CD, "solver \"cd\" cannot do this \"--loss\"");
     f->config.l1 = 0.1;
     refuse(f, LBFGS, "solver \"lbfgs\" cannot do \"--l1\"");
@@ -487,6 +505,7 @@ static void solvers_refuse_what_they_cannot_do(void **state)
     refuse(f, EMSO_GD, "\"--rebalance\"");
     f->config.is_rebalanced = false;
     f->config.delay = 13;
+    f->config.blocks = 12;
     refuse(f, DBPG, "--delay 13 needs more than 12 blocks");
     f->options.clocks_per_epoch = 3;
     refuse(f, DBPG, "without \"--clocks-per-epoch\"");
@@ -501,6 +520,7 @@ int main(void)
         CASE(dbpg_leaves_weights_alone_without_harm),
         CASE(emso_solves_least_squares_when_it_has_the_time),
         CASE(emso_gd_of_one_worker_is_algorithm_7),
+        CASE(emso_gd_stands_any_gamma),
         CASE(emso_cd_of_one_worker_is_algorithm_8),
         CASE(emso_of_several_workers_gets_near_the_minimum),
         CASE(cd_is_the_lasso),

@@ -104,8 +104,12 @@ static rbt_status too_little(const struct rbt_linear_job *linear, uint64_t bytes
                                    "the memory limit of %s is too small: %s are needed without any "
                                    "examples",
                                    limit, need);
-    return rbt_fail_hint(st, "Features take most of it: use --min-count to leave rare ones out, "
-                             "or fewer workers, or a larger limit.");
+    return rbt_fail_hint(st, linear->eval.count > 0
+                                 ? "Features and the data of --eval, which stays in memory, take "
+                                   "most of it: use --min-count to leave rare features out, "
+                                   "evaluate later, or use fewer workers or a larger limit."
+                                 : "Features take most of it: use --min-count to leave rare ones "
+                                   "out, or fewer workers, or a larger limit.");
 }
 
 rbt_status rbt_linear_stream_read(struct rbt_linear_job *linear,

@@ -69,8 +69,8 @@ struct mf {
     uint64_t seed;
     struct rbt_ratings ratings;
     struct rbt_ratings eval;
-    double level; /* mean of all ratings */
-    double mean;  /* the same, or 0 without biases */
+    double level; /* mean of all ratings, those below 0 counting as 0 */
+    double mean;  /* of all ratings, or 0 without biases */
     uint32_t worker_count;
     struct mf_worker *workers;
     rbt_table *users;
@@ -94,7 +94,7 @@ static rbt_status open_tables(void *context, rbt_job *job)
     if (mf->config.is_nonnegative) { /* products as large as ratings from the start */
         factors.init = RBT_INIT_UNIFORM;
         factors.a = 0.0;
-        factors.b = 2.0 * sqrt(fmax(mf->level, 0.0) / (double)mf->config.rank);
+        factors.b = 2.0 * sqrt(mf->level / (double)mf->config.rank);
     }
     struct rbt_table_options biases = {.struct_size = sizeof biases, .type = RBT_F32};
     struct rbt_table_options usage = {
@@ -552,11 +552,16 @@ static rbt_status read_data(struct mf *mf, const struct rbt_train_options *optio
     }
     if (st == RBT_OK) {
         double sum = 0.0;
+        double positive = 0.0;
         for (size_t k = 0; k < mf->ratings.count; k++) {
             sum += (double)mf->ratings.values[k];
+            positive += fmax((double)mf->ratings.values[k], 0.0);
         }
-        mf->level = sum / (double)mf->ratings.count;
-        mf->mean = mf->config.has_bias ? mf->level : 0.0;
+        mf->level = positive / (double)mf->ratings.count;
+        mf->mean = mf->config.has_bias ? sum / (double)mf->ratings.count : 0.0;
+    }
+    if (st == RBT_OK && mf->config.is_nonnegative && mf->level == 0.0) {
+        st = rbt_fail(RBT_E_DATA, "\"--non-negative\" needs ratings above 0, and there are none");
     }
     return st;
 }

@@ -35,8 +35,8 @@ static rbt_status check_synchronised(const struct rbt_rules *rules, rbt_rule_par
 
 rbt_status rbt_rules_refuse_bandwidth(const char *needs)
 {
-    const rbt_status st = rbt_fail(
-        RBT_E_INVALID, "\"--bandwidth\" needs %s: nothing else sends rows early yet", needs);
+    const rbt_status st =
+        rbt_fail(RBT_E_INVALID, "\"--bandwidth\" needs %s: nothing else sends rows early", needs);
     return rbt_fail_hint(st, "Leave out --bandwidth; see docs/communication.md.");
 }
 

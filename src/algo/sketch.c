@@ -193,7 +193,7 @@ static rbt_status check(struct sketch *sketch)
                         options->rule);
     }
     if (st == RBT_OK && options->bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("mf with a rule that takes gradients");
+        return rbt_rules_refuse_bandwidth("lda, linear or mf");
     }
     if (st == RBT_OK && options->epochs > 1) {
         return rbt_fail(RBT_E_INVALID,

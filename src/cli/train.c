@@ -338,6 +338,16 @@ static rbt_status close_simulation(struct run *run, rbt_status st)
     return st != RBT_OK ? st : closed;
 }
 
+/* How many passes it will be, if nothing ends it before. */
+static int64_t epochs_of(const struct rbt_train_request *request)
+{
+    const struct rbt_algo *algo = request->algo;
+    if (request->options.epochs > 0) {
+        return request->options.epochs;
+    }
+    return algo->epochs_of != NULL ? algo->epochs_of(request->config) : algo->epochs_default;
+}
+
 /* One run, from its log to its report. */
 static rbt_status run_job(struct run *run)
 {
@@ -351,8 +361,7 @@ static rbt_status run_job(struct run *run)
     const struct rbt_progress_options progress = {
         .err = request->err,
         .mode = run->is_silent ? RBT_PROGRESS_NEVER : (enum rbt_progress_mode)request->progress,
-        .epochs = (double)(request->options.epochs > 0 ? request->options.epochs
-                                                       : request->algo->epochs_default),
+        .epochs = (double)epochs_of(request),
         .is_virtual = request->cluster != NULL};
     rbt_progress_init(&run->progress, &progress);
     st = open_simulation(run);

@@ -44,8 +44,8 @@ static const struct rbt_option train_options[] = {
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1000000,
-     .help = "Clocks in a pass: how often workers exchange updates. By default 1; with a rule that "
-             "takes gradients 32.",
+     .help = "Clocks in a pass: how often workers exchange updates. The algorithm has a default: "
+             "mostly 1, or 32 with a rule that takes gradients; 4 in lda.",
      .offset = AT(options.clocks_per_epoch)},
     {.name = "workers",
      .type = RBT_OPTION_INT,
@@ -105,8 +105,8 @@ static const struct rbt_option train_options[] = {
      .type = RBT_OPTION_RATE,
      .help = "Managed communication: rows travel before a clock ends, the most important first, as "
              "far as this allows: bytes per second of a node, as many each way. 200Mbit, 25MB; a "
-             "plain number is bytes. By default rows travel when a clock ends. For lda, and mf "
-             "with a rule that takes gradients; others refuse it.",
+             "plain number is bytes. By default rows travel when a clock ends. For lda, and "
+             "linear and mf with a rule that takes gradients; others refuse it.",
      .offset = AT(options.bandwidth)},
     {.name = "priority",
      .type = RBT_OPTION_TEXT,

@@ -15,7 +15,7 @@
 #include "data/paths.h"
 #include "data/sort.h"
 
-enum { FIRST_COUNT = 1024 };
+enum { FIRST_COUNT = 1024, GUESS_LINES = 20 };
 
 /* What a count may be, so that sums of many fit anywhere, and a word's number. */
 static const uint64_t count_limit = 1U << 24;
@@ -84,13 +84,17 @@ static rbt_status sort_words(struct rbt_document_builder *builder, uint32_t *wor
     return RBT_OK;
 }
 
-/* Adds up neighbours that are the same word; how many are left. */
+/* Adds up neighbours that are the same word; how many are left, or 0 if a word is in there too
+ * often. Each count is below the limit, so that no sum can wrap. */
 static size_t merge_words(uint32_t *words, uint32_t *counts, size_t count)
 {
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
         if (left > 0 && words[left - 1] == words[i]) {
             counts[left - 1] += counts[i];
+            if (counts[left - 1] >= count_limit) {
+                return 0;
+            }
         } else {
             words[left] = words[i];
             counts[left++] = counts[i];
@@ -118,7 +122,12 @@ rbt_status rbt_document_builder_end(struct rbt_document_builder *builder)
         if (st != RBT_OK) {
             return st;
         }
-        builder->size = first + merge_words(words, counts, count);
+        const size_t left = merge_words(words, counts, count);
+        if (left == 0) {
+            return rbt_fail(RBT_E_DATA, "a document has the same word %llu times or more",
+                            (unsigned long long)count_limit);
+        }
+        builder->size = first + left;
         for (size_t i = first; i < builder->size; i++) {
             documents->tokens += documents->counts[i];
         }
@@ -308,7 +317,29 @@ static rbt_status parse_examples(struct rbt_document_builder *builder, const str
 
 /* --- All of it ------------------------------------------------------------------------------- */
 
-/* A bag of words has three lines of one number and then lines of three; LIBSVM has colons. */
+/* Text has clock times and scores, too, which look like features. So every line of LIBSVM begins
+ * with a number, its label, and in some of them a feature follows at once. */
+static bool looks_like_examples(const struct rbt_text *text)
+{
+    struct rbt_text rest = *text;
+    struct rbt_line line;
+    bool has_feature = false;
+    for (int i = 0; i < GUESS_LINES && rbt_lines_next(&rest, &line); i++) {
+        float number = 0;
+        uint64_t key = 0;
+        const char *p = rbt_number_float(rbt_lines_skip(line.begin, line.end), &number);
+        if (p == NULL || (p != line.end && *p != ' ' && *p != '\t')) {
+            return false;
+        }
+        p = rbt_lines_skip(p, line.end);
+        p = p == line.end ? NULL : rbt_number_u64(p, &key);
+        has_feature =
+            has_feature || (p != NULL && *p == ':' && rbt_number_float(p + 1, &number) != NULL);
+    }
+    return has_feature;
+}
+
+/* A bag of words has three lines of one number and then lines of three. */
 static enum rbt_format guess(const struct rbt_text *text)
 {
     struct rbt_text rest = *text;
@@ -322,15 +353,15 @@ static enum rbt_format guess(const struct rbt_text *text)
     if (at >= 3) {
         return RBT_FORMAT_BOW;
     }
-    return rbt_format_guess(text) == RBT_FORMAT_LIBSVM ? RBT_FORMAT_LIBSVM : RBT_FORMAT_TEXT;
+    const struct rbt_text nothing = {.name = text->name, .bytes = "", .first_line = 1};
+    const bool is_examples =
+        looks_like_examples(text) || rbt_format_guess(&nothing) == RBT_FORMAT_LIBSVM; /* by name */
+    return is_examples ? RBT_FORMAT_LIBSVM : RBT_FORMAT_TEXT;
 }
 
-static rbt_status add_text(struct rbt_document_builder *builder, const struct rbt_text *text,
-                           bool *has_words)
+static rbt_status parse_as(struct rbt_document_builder *builder, const struct rbt_text *text,
+                           enum rbt_format format)
 {
-    const enum rbt_format given = builder->options->format;
-    const enum rbt_format format = given == RBT_FORMAT_AUTO ? guess(text) : given;
-    *has_words = *has_words || format == RBT_FORMAT_TEXT;
     switch (format) {
     case RBT_FORMAT_BOW:
         return parse_bag(builder, text);
@@ -348,6 +379,46 @@ static rbt_status add_text(struct rbt_document_builder *builder, const struct rb
     }
     return rbt_fail(RBT_E_INVALID, "files of the format \"%s\" do not hold documents",
                     rbt_format_name(format));
+}
+
+/* Options that are about words of text, and files of numbers. */
+static rbt_status check_numbers(const struct rbt_document_options *options, const char *name)
+{
+    if (options->stop_words != NULL) {
+        return rbt_fail(RBT_E_INVALID,
+                        "option \"--stop-words\" is for text, and \"%s\" has numbers of words",
+                        name);
+    }
+    if (options->is_known_by_text) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID,
+                                       "cannot read \"%s\": it has numbers of words, and the model "
+                                       "was trained on text, whose words have none",
+                                       name);
+        return rbt_fail_hint(st, "Give text, or train with --vocab FILE.");
+    }
+    return RBT_OK;
+}
+
+static rbt_status add_text(struct rbt_document_builder *builder, const struct rbt_text *text,
+                           bool *has_words)
+{
+    const struct rbt_document_options *options = builder->options;
+    const bool is_auto = options->format == RBT_FORMAT_AUTO;
+    const enum rbt_format guessed = is_auto ? guess(text) : options->format;
+    const enum rbt_format format = is_auto && options->is_known_by_text ? RBT_FORMAT_TEXT : guessed;
+    const bool has_numbers = format == RBT_FORMAT_BOW || format == RBT_FORMAT_LIBSVM;
+    const uint64_t tokens = builder->documents.tokens;
+    *has_words = *has_words || format == RBT_FORMAT_TEXT;
+    rbt_status st = has_numbers ? check_numbers(options, text->name) : RBT_OK;
+    st = st != RBT_OK ? st : parse_as(builder, text, format);
+    if (st == RBT_OK && guessed != format && builder->documents.tokens == tokens) {
+        return check_numbers(options, text->name); /* no word was known, and it looked like that */
+    }
+    if (st == RBT_E_DATA && is_auto && has_numbers && rbt_last_hint()[0] == '\0') {
+        st = rbt_fail_hint(st, "It was taken for %s; if it is plain text, say --format text.",
+                           format == RBT_FORMAT_BOW ? "a bag of words" : "LIBSVM");
+    }
+    return st;
 }
 
 static rbt_status begin(struct rbt_document_builder *builder)
@@ -379,6 +450,8 @@ static rbt_status finish(struct rbt_document_builder *builder, rbt_status st, bo
     if (made->vocabulary.count > made->word_count) {
         made->word_count = made->vocabulary.count;
     }
+    made->is_own_numbers =
+        has_words && builder->options->known == NULL && builder->options->vocabulary == NULL;
     *documents = *made;
     return RBT_OK;
 }

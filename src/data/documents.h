@@ -21,6 +21,7 @@ struct rbt_documents {
     size_t word_count; /* words are below it: what the vocabulary or a file's head says, or else the
                           largest number and one */
     struct rbt_vocabulary vocabulary; /* empty if nobody says what the words are */
+    bool is_own_numbers; /* there was text and no file of words: numbers mean nothing elsewhere */
 };
 
 struct rbt_document_options {
@@ -29,11 +30,12 @@ struct rbt_document_options {
     enum rbt_format format; /* AUTO, BOW, LIBSVM or TEXT */
     bool is_zero_based;
     const char *vocabulary; /* a file of words, or NULL */
-    const char *stop_words; /* the same; of text: words that are left out */
+    const char *stop_words; /* the same; words that are left out; refused if it is not text */
     int64_t min_count;      /* of text without a vocabulary: rarer words are left out */
     /* The words of a model, or NULL; words that it does not know are left out. */
     const struct rbt_vocabulary *known;
-    size_t known_count; /* the same for words without names: those below; 0: all */
+    size_t known_count;    /* the same for words without names: those below; 0: all */
+    bool is_known_by_text; /* the model's numbers are its own: AUTO is TEXT, numbers are refused */
 };
 
 /* Reads all files in the order given. On success the caller frees the result. Fails as
@@ -82,7 +84,8 @@ RBT_MUST_USE rbt_status rbt_document_builder_word(struct rbt_document_builder *b
 RBT_MUST_USE rbt_status rbt_document_builder_end(struct rbt_document_builder *builder);
 
 /* Parses plain text: a line is a document, a word is what is made of letters, in lower case, and of
- * at least two. Words are numbered in the order in which they come, or by the vocabulary. */
+ * at least two. Words are numbered in the order in which they come, or by the vocabulary. Bytes
+ * that are no text are refused. */
 RBT_MUST_USE rbt_status rbt_documents_text(struct rbt_document_builder *builder,
                                            const struct rbt_text *text);
 

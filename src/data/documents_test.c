@@ -97,6 +97,7 @@ static void word_files_are_used(void **state)
     assert_string_equal(rbt_vocabulary_word(&documents.vocabulary, 0), "cat");
     rbt_documents_free(&documents);
     options.vocabulary = path;
+    options.stop_words = NULL;
     assert_ok(parse("the cat sat", &options, &documents));
     assert_int_equal(documents.word_count, 2);
     assert_int_equal(documents.tokens, 2);
@@ -105,6 +106,67 @@ static void word_files_are_used(void **state)
     assert_fails(parse("1\n3\n1\n1 3 1\n", &options, &documents), RBT_E_DATA,
                  "there is word 3, and the vocabulary has 2 words");
     assert_int_equal(unlink(path), 0);
+}
+
+/* Clock times and scores are no features. */
+static void text_with_numbers_is_text(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "The shuttle landed at 12:30 today\nhockey goal goal\n",
+        "12:30 lunch, 13:00 work\n",
+        "2026 was the year of 3:2\n",
+        "1 2:3 is what it says\nand more\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const struct rbt_document_options options = {.min_count = 1};
+        struct rbt_documents documents = {0};
+        assert_ok(parse(texts[i], &options, &documents));
+        assert_true(documents.vocabulary.count > 0);
+        assert_true(documents.is_own_numbers);
+        rbt_documents_free(&documents);
+    }
+    const struct rbt_document_options options = {0};
+    struct rbt_documents documents = {0};
+    assert_fails(parse("1 2:3 goals\n", &options, &documents), RBT_E_DATA, "\"goals\" is not a");
+    assert_non_null(strstr(rbt_last_hint(), "--format text"));
+    assert_fails(parse("1 0:3\n", &options, &documents), RBT_E_DATA, "feature 0");
+    assert_non_null(strstr(rbt_last_hint(), "--zero-based")); /* the better hint stays */
+    const struct rbt_text named = {
+        .name = "f.svm", .bytes = "good 1:2\n", .size = 9, .first_line = 1};
+    assert_fails(rbt_documents_parse(&options, &named, &documents), RBT_E_DATA, "label \"good\"");
+    assert_fails(parse("moon \x01\x02\n", &options, &documents), RBT_E_DATA, "this is not text");
+    const struct rbt_text zero = {.name = "f", .bytes = "moon\0moon", .size = 9, .first_line = 1};
+    assert_fails(rbt_documents_parse(&options, &zero, &documents), RBT_E_DATA, "this is not text");
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
+/* Numbers that a model gave to words of text mean nothing elsewhere. */
+static void models_of_text_want_text(void **state)
+{
+    (void)state;
+    struct rbt_vocabulary words = {0};
+    uint32_t number = 0;
+    assert_ok(rbt_vocabulary_add(&words, "moon", 4, &number));
+    struct rbt_document_options options = {
+        .known = &words, .known_count = 1, .is_known_by_text = true};
+    struct rbt_documents documents = {0};
+    assert_ok(parse("3 12:30 moon\n", &options, &documents));
+    assert_int_equal(documents.tokens, 1);
+    rbt_documents_free(&documents);
+    assert_ok(parse("unheard\n", &options, &documents));
+    assert_int_equal(documents.count, 1);
+    rbt_documents_free(&documents);
+    assert_fails(parse("1\n1\n1\n1 1 1\n", &options, &documents), RBT_E_INVALID,
+                 "it has numbers of words");
+    assert_fails(parse("1 1:1\n", &options, &documents), RBT_E_INVALID, "it has numbers of words");
+    options.format = RBT_FORMAT_LIBSVM;
+    assert_fails(parse("1 1:1\n", &options, &documents), RBT_E_INVALID, "it has numbers of words");
+    const struct rbt_document_options stop = {.stop_words = "stop.txt"};
+    assert_fails(parse("1 1:1\n", &stop, &documents), RBT_E_INVALID,
+                 "\"--stop-words\" is for text");
+    rbt_vocabulary_free(&words);
+    assert_int_equal(rbt_alloc_live(), 0);
 }
 
 static void mistakes_are_explained(void **state)
@@ -121,6 +183,7 @@ static void mistakes_are_explained(void **state)
         {"2\n3\n1\n1 1\n", "a line is: document word count"},
         {"2\n3\n1\n1 1 x\n", "a line is: document word count"},
         {"2\n3\n1\n1 1 99999999\n", "a count must be below"},
+        {"1\n1\n2\n1 1 16777215\n1 1 1\n", "the same word 16777216 times or more"},
         {"2\n3\n9\n1 1 1\n", "its head says that 9 lines follow, and there are 1"},
         {"x\n", "that of documents is not there"},
         {"2\n3\n", "it ends before its head does"},
@@ -206,6 +269,7 @@ int main(void)
         cmocka_unit_test(all_formats_say_the_same),     cmocka_unit_test(text_becomes_words),
         cmocka_unit_test(word_files_are_used),          cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(shares_are_even_and_complete), cmocka_unit_test(missing_memory_is_noticed),
+        cmocka_unit_test(text_with_numbers_is_text),    cmocka_unit_test(models_of_text_want_text),
     };
     return cmocka_run_group_tests_name("data/documents", tests, NULL, NULL);
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CONTROL_SHARE = 64 }; /* one control character in so many bytes is too many */
+
 static bool is_letter(unsigned char byte)
 {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte >= 0x80;
@@ -58,15 +60,40 @@ static rbt_status add_line(struct rbt_document_builder *builder, const char *p, 
     return rbt_document_builder_end(builder);
 }
 
+/* Texts of old have a stray control character now and then; anything else has zeros or many. */
+static bool is_text(const struct rbt_text *text)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < text->size; i++) {
+        const unsigned char byte = (unsigned char)text->bytes[i];
+        if (byte == 0) {
+            return false;
+        }
+        count += byte < ' ' && !(byte >= '\t' && byte <= '\r');
+    }
+    return count <= text->size / CONTROL_SHARE;
+}
+
 rbt_status rbt_documents_text(struct rbt_document_builder *builder, const struct rbt_text *text)
 {
     const struct rbt_vocabulary *known = builder->options->known;
+    if (!is_text(text)) {
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": this is not text", text->name);
+    }
     if (known != NULL && known->count == 0) {
         const rbt_status st = rbt_fail(RBT_E_INVALID,
                                        "cannot read \"%s\": it is text, and the "
                                        "model does not know what its words are",
                                        text->name);
         return rbt_fail_hint(st, "Train with --vocab FILE, or on text.");
+    }
+    if (known == NULL && builder->options->vocabulary == NULL && builder->size > 0 &&
+        builder->documents.vocabulary.count == 0) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID,
+                                       "cannot read \"%s\": it is text, and the files before it "
+                                       "have numbers for words",
+                                       text->name);
+        return rbt_fail_hint(st, "Give the words of the numbers: --vocab FILE.");
     }
     const char *end = text->bytes + text->size;
     rbt_status st = RBT_OK;

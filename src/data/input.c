@@ -28,10 +28,11 @@
 enum {
     BLOCK_SIZE = 1 << 20,
     BLOCK_SIZE_MIN = 1 << 14,
-    ROOM_MIN = 1 << 17,     /* a zstd block: no decoder stops for want of room */
-    ROOM_MAX = 1 << 30,     /* what fits the counters of zlib */
-    EXPECTED_MAX = 1 << 30, /* a size that a file claims is believed up to here */
-    GZIP_WINDOW = 15 + 16,  /* the largest window, with gzip's header */
+    FIRST_SIZE_MAX = 1 << 25, /* of a part that grows until it has its lines */
+    ROOM_MIN = 1 << 17,       /* a zstd block: no decoder stops for want of room */
+    ROOM_MAX = 1 << 30,       /* what fits the counters of zlib */
+    EXPECTED_MAX = 1 << 30,   /* a size that a file claims is believed up to here */
+    GZIP_WINDOW = 15 + 16,    /* the largest window, with gzip's header */
 };
 
 enum kind {
@@ -61,9 +62,10 @@ struct rbt_input_reader {
     char *bytes; /* the output */
     size_t size;
     size_t capacity;
-    size_t part_size; /* wanted at a time; 0: the whole file */
-    size_t given;     /* bytes at its front that the caller has had */
-    char border;      /* the byte behind them, where a zero is now */
+    size_t part_size;     /* wanted at a time; 0: the whole file */
+    size_t lines_missing; /* that the next part must have, if there are so many */
+    size_t given;         /* bytes at its front that the caller has had */
+    char border;          /* the byte behind them, where a zero is now */
 
     enum kind kind;
     enum verdict verdict; /* of the last step */
@@ -332,6 +334,7 @@ rbt_status rbt_input_open(const char *path, size_t part_size, rbt_input_reader *
     made->fd = -1;
     made->xz = empty;
     made->part_size = part_size;
+    made->lines_missing = RBT_INPUT_LINES_MIN;
     made->block_size = part_size == 0 || part_size / 4 > BLOCK_SIZE ? BLOCK_SIZE
                        : part_size / 4 > BLOCK_SIZE_MIN             ? part_size / 4
                                                                     : BLOCK_SIZE_MIN;
@@ -377,12 +380,21 @@ static void drop_given(rbt_input_reader *reader)
     }
 }
 
+static bool has_lines(const char *bytes, size_t size, size_t wanted)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < size && found < wanted; i++) {
+        found += bytes[i] == '\n';
+    }
+    return found == wanted;
+}
+
 rbt_status rbt_input_next(rbt_input_reader *reader, struct rbt_input_part *part)
 {
     RBT_ASSERT(reader->part_size > 0);
     drop_given(reader);
     size_t size = 0;
-    for (size_t wanted = reader->part_size; size == 0; wanted *= 2) { /* until a line has ended */
+    for (size_t wanted = reader->part_size; size == 0; wanted *= 2) { /* until lines have ended */
         const rbt_status st = decode(reader, wanted);
         if (st != RBT_OK) {
             return st;
@@ -390,6 +402,10 @@ rbt_status rbt_input_next(rbt_input_reader *reader, struct rbt_input_part *part)
         const char *end = memrchr(reader->bytes, '\n', reader->size);
         size = reader->is_done || end == NULL ? reader->size : (size_t)(end + 1 - reader->bytes);
         if (!reader->is_done && end == NULL && reader->size <= RBT_LINE_SIZE_MAX) {
+            size = 0;
+        }
+        if (!reader->is_done && reader->size < FIRST_SIZE_MAX &&
+            !has_lines(reader->bytes, size, reader->lines_missing)) {
             size = 0;
         }
         if (reader->is_done) {
@@ -400,6 +416,7 @@ rbt_status rbt_input_next(rbt_input_reader *reader, struct rbt_input_part *part)
         *part = (struct rbt_input_part){.bytes = ""};
         return RBT_OK;
     }
+    reader->lines_missing = 0;
     reader->given = size;
     reader->border = size < reader->size ? reader->bytes[size] : '\0';
     reader->bytes[size] = '\0';

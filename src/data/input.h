@@ -34,6 +34,10 @@ struct rbt_input_part {
     size_t size;       /* 0: the file has ended */
 };
 
+/* So many lines are in the first part, if they are not huge: what is guessed from the first lines
+ * of a file is the same then, however small parts are. */
+enum { RBT_INPUT_LINES_MIN = 2048 };
+
 /* Parts have about `part_size` bytes, more where a line is longer. Fail like rbt_input_read(). */
 RBT_MUST_USE rbt_status rbt_input_open(const char *path, size_t part_size,
                                        rbt_input_reader **reader);

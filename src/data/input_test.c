@@ -212,6 +212,23 @@ static void files_come_in_parts_of_whole_lines(void **state)
     assert_comes_in_parts(f, 65536, TEXT_SIZE);
 }
 
+static void the_first_part_is_enough_to_guess_from(void **state)
+{
+    struct fixture *f = *state;
+    rbt_input_reader *reader = NULL;
+    struct rbt_input_part part = {0};
+    for (size_t i = 9; i < TEXT_SIZE; i += 10) {
+        f->text[i] = '\n';
+    }
+    write_file(f, f->text, TEXT_SIZE);
+    assert_ok(rbt_input_open(f->path, 100, &reader));
+    assert_ok(rbt_input_next(reader, &part));
+    assert_true(part.size >= RBT_INPUT_LINES_MIN * 10 && part.size < TEXT_SIZE);
+    assert_ok(rbt_input_next(reader, &part));
+    assert_true(part.size < RBT_INPUT_LINES_MIN * 10);
+    rbt_input_close(reader);
+}
+
 static void missing_files_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_files_are_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_without_content_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_come_in_parts_of_whole_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_first_part_is_enough_to_guess_from, set_up, tear_down),
         cmocka_unit_test_setup_teardown(missing_files_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_survives_every_failed_allocation, set_up,
                                         tear_down),

@@ -31,6 +31,9 @@ def test_from_text_to_topics(trained):
     assert sorted(map(sorted, best)) == sorted(map(sorted, map(set, SUBJECTS)))
     shown = trained.ok("info", "m.rbt")
     assert "the 2 topics" in shown and "moon" in shown
+    settings = dict(line.split() for line in shown.splitlines() if len(line.split()) == 2)
+    assert settings["documents"] == "60" and settings["tokens"] == str(60 * 14)
+    assert float(settings["documents_loglik"]) < 0
 
 
 def test_predictions_are_shares(trained):
@@ -85,6 +88,8 @@ def test_rows_travel_early(rubato):
     ("1 1:0.5\n", [], 'cannot read "d", example 1: feature 1 has the value 0.5, which is no count'),
     ("a b c\n", [], "the training data has no words"),
     ("moon moon\n", ["--rule", "adagrad", "--min-count", 1], '"--rule" does not fit lda'),
+    ("1 2:3 goals\n", [], "--format text"),
+    ("1 1:2\n", ["--stop-words", "d"], '"--stop-words" is for text, and "d" has numbers of words'),
     ("moon moon\n", ["--format", "csv"], 'the format "CSV" do not hold documents'),
 ])
 def test_mistakes(rubato, content, words, message):
@@ -92,3 +97,46 @@ def test_mistakes(rubato, content, words, message):
     result = rubato("train", "lda", "--data", "d", *words)
     assert result.returncode != 0
     assert message in result.stderr
+
+
+def test_clock_times_are_text(rubato):
+    rubato.write("news.txt", "The shuttle landed at 12:30 today\nhockey goal goal 3:2\n")
+    rubato.ok("train", "lda", "--data", "news.txt", "--topics", 2, "--epochs", 2, "--min-count", 1,
+              "--workers", 1, "--model", "m.rbt")
+    rubato.write("new.txt", "3 12:30 goal goal\n")  # the model says that it is text
+    assert len(rubato.ok("predict", "m.rbt", "--data", "new.txt").splitlines()) == 1
+    assert "perplexity" in rubato.ok("eval", "m.rbt", "--data", "new.txt")
+
+
+@pytest.mark.parametrize("command, content, words, message", [
+    ("eval", "unheard of\n", [], "the evaluation data has no word that the model knows"),
+    ("eval", "moon\n", [], "no document with two words that the model knows"),
+    ("eval", "1 1:2 2:1\n", [], "it has numbers of words, and the model was trained on text"),
+    ("predict", "1\n2\n1\n1 1 3\n", [], "it has numbers of words"),
+    ("predict", "1 1:2\n", ["--format", "libsvm"], "it has numbers of words"),
+    ("predict", "moon \0 moon\n", [], 'cannot read "d": this is not text'),
+])
+def test_what_does_not_fit_the_model(trained, command, content, words, message):
+    trained.write("d", content)
+    result = trained(command, "m.rbt", "--data", "d", *words)
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert message in result.stderr
+
+
+def test_numbers_fit_a_model_with_a_vocabulary(rubato):
+    rubato.write("bag", "2\n2\n2\n1 1 3\n2 2 3\n")
+    rubato.write("words", "moon\nbread\n")
+    rubato.ok("train", "lda", "--data", "bag", "--vocab", "words", "--topics", 2, "--epochs", 2,
+              "--workers", 1, "--model", "m.rbt")
+    rubato.write("text", "moon moon moon\nbread bread bread\n")
+    assert rubato.ok("predict", "m.rbt", "--data", "bag") == rubato.ok(
+        "predict", "m.rbt", "--data", "text")
+
+
+def test_evaluation_data_must_have_known_words(rubato):
+    rubato.write("d", "moon moon\n")
+    rubato.write("e", "unheard of\n")
+    result = rubato("train", "lda", "--data", "d", "--eval", "e", "--min-count", 1)
+    assert result.returncode != 0
+    assert "the evaluation data has no word that the model knows" in result.stderr

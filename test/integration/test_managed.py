@@ -123,4 +123,4 @@ def test_a_hundred_cut_connections(data, tmp_path):
 def test_it_is_refused_where_nothing_would_travel(rubato, data, words, needs):
     result = rubato("train", *words, "--bandwidth", "5MB")
     assert result.returncode == 2
-    assert f'"--bandwidth" needs {needs}: nothing else sends rows early yet' in result.stderr
+    assert f'"--bandwidth" needs {needs}: nothing else sends rows early' in result.stderr
