@@ -83,7 +83,7 @@ def jobs_of(options):
     write_classes(classes)
     lens = SHARED / "ml-100k/u1.base.zst"
     mf, softmax = "mf --rank 8 --data", "linear --loss softmax --data"
-    jobs = [Job("generated", f"{mf} {ratings}", 0.2, 0.15, "relative", 0.82),
+    jobs = [Job("generated", f"{mf} {ratings}", 0.2, 0.15, "relative", 0.80),
             Job("classes", f"{softmax} {classes}", 0.03, 0.7, "magnitude", 0.95)]
     if lens.exists() and not options.quick:
         jobs.append(Job("MovieLens", f"{mf} {lens} --format ratings", 0.1, 0.84, "relative", 0.95))
