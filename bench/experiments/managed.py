@@ -170,8 +170,8 @@ def show(found, job):
     rows = []
     for key, result in found.items():
         summary = result.curve.summary
-        travels = ["", ""] if key[0] == "BS" else [gini(summary[name])
-                                                   for name in ("row_sends", "row_receipts")]
+        travels = [gini(summary[name]) if summary.get(name) else ""  # none may have gone early
+                   for name in ("row_sends", "row_receipts")]
         rows.append([name_of(key), result.passes, result.seconds, result.traffic, *travels])
     print_table(["", "passes", "seconds", "traffic", "Gini, sent", "received"], rows)
 

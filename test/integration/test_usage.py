@@ -68,8 +68,8 @@ CASES = [
     number("--epochs", "whole number from 1 to 1000000", "99999999999999999999",
            "Passes over the data; the algorithm has a default."),
     number("--clocks-per-epoch", "whole number from 1 to 1000000", "x",
-           "Clocks in a pass: how often workers exchange updates. By default 1; "
-           "with a rule that takes gradients 32."),
+           "Clocks in a pass: how often workers exchange updates. The algorithm "
+           "has a default: mostly 1, or 32 with a rule that takes gradients; 4 in lda."),
     number("--seed", "whole number of at least 0", "-1", "Everything random comes from it."),
     number("--target", "number", "nan", "Stop when the objective of a pass reaches X."),
     ("misspelt choice", train("--format", "libsvn"),
