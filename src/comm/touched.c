@@ -46,7 +46,9 @@ uint32_t rbt_touched_take(struct rbt_touched *touched)
     }
     const size_t count = touched->end - touched->first;
     if (touched->first > touched->capacity / 2 || count == 0) {
-        memmove(touched->list, touched->list + touched->first, count * sizeof *touched->list);
+        if (count > 0) {
+            memmove(touched->list, touched->list + touched->first, count * sizeof *touched->list);
+        }
         touched->first = 0;
         touched->end = count;
     }
