@@ -53,12 +53,16 @@ static size_t send_rest(const struct rbt_caller *caller, struct pollfd *polls)
 static void *run(void *argument)
 {
     rbt_sender *sender = argument;
-    /* acquire: pairs with the release in rbt_sender_stop() */
-    while (!atomic_load_explicit(&sender->must_stop, memory_order_acquire)) {
+    for (;;) { /* until it must stop */
         size_t count = 1;
         uint64_t ignored = 0;
         const ssize_t got = read(sender->event, &ignored, sizeof ignored);
         (void)got; /* there may be nothing */
+        /* After the read, which may have taken the wake-up that tells of it, or it would sleep for
+         * ever. acquire: pairs with the release in rbt_sender_stop() */
+        if (atomic_load_explicit(&sender->must_stop, memory_order_acquire)) {
+            break;
+        }
         for (uint32_t i = 0; i < sender->caller_count; i++) {
             if (pthread_mutex_trylock(&sender->callers[i].mutex) == 0) {
                 count += send_rest(&sender->callers[i], sender->polls + count);
