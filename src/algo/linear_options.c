@@ -229,22 +229,21 @@ static const struct rbt_algo_export exports[] = {
      .write = rbt_linear_model_export},
     {0}};
 
+/* What "linear" has under every name. */
+#define COMMON                                                                                     \
+    .model_kind = RBT_MODEL_LINEAR, .options = linear_options,                                     \
+    .option_count = sizeof linear_options / sizeof linear_options[0],                              \
+    .config_size = sizeof(struct rbt_linear_config), .costs = rbt_linear_costs,                    \
+    .cost_count = RBT_LINEAR_COSTS, .epochs_default = RBT_LINEAR_EPOCHS,                           \
+    .epochs_of = rbt_linear_epochs, .train = rbt_linear_train,                                     \
+    .predict = rbt_linear_model_predict, .evaluate = rbt_linear_model_evaluate
+
 const struct rbt_algo rbt_linear = {
     .name = "linear",
     .summary = "Logistic regression, of two classes or more; linear regression.",
     .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = RBT_LINEAR_EPOCHS,
-    .epochs_of = rbt_linear_epochs,
-    .train = rbt_linear_train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
+    COMMON,
     .exports = exports,
 };
 
@@ -258,18 +257,8 @@ const struct rbt_algo rbt_svm = {
     .summary = "Support vector machines: \"linear\" with the hinge loss.",
     .examples = "  rubato train svm --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train svm --data train.svm --l1 1e-5 --l2 0\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
     .defaults = svm_defaults,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = RBT_LINEAR_EPOCHS,
-    .epochs_of = rbt_linear_epochs,
-    .train = rbt_linear_train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
+    COMMON,
 };
 
 const struct rbt_algo rbt_lasso = {
@@ -277,16 +266,7 @@ const struct rbt_algo rbt_lasso = {
     .summary = "Sparse linear regression: \"linear\" with an L1 penalty.",
     .examples = "  rubato train lasso --data train.csv --l1 0.1 --model m.rbt\n"
                 "  rubato train lasso --data train.csv --l1 0.1 --l2 0.1   # an elastic net\n",
-    .model_kind = RBT_MODEL_LINEAR,
-    .options = linear_options,
     .defaults = lasso_defaults,
-    .option_count = sizeof linear_options / sizeof linear_options[0],
-    .config_size = sizeof(struct rbt_linear_config),
-    .costs = rbt_linear_costs,
-    .cost_count = RBT_LINEAR_COSTS,
-    .epochs_default = RBT_LINEAR_EPOCHS,
-    .epochs_of = rbt_linear_epochs,
-    .train = rbt_linear_train,
-    .predict = rbt_linear_model_predict,
-    .evaluate = rbt_linear_model_evaluate,
+    COMMON,
 };
+#undef COMMON
