@@ -104,8 +104,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
     rbt_training_place(mf->options, ratings->users, ratings->count, &factors);
     rbt_training_place(mf->options, ratings->users, ratings->count, &biases);
     if (mf->rules.has_gradients) {
-        rbt_rules_apply(&mf->rules, &factors);
-        rbt_rules_apply(&mf->rules, &biases);
+        rbt_rules_apply_alone(&mf->rules, &factors);
+        rbt_rules_apply_alone(&mf->rules, &biases);
     } else {
         factors.filter = rbt_rules_filter(&mf->rules);
         biases.filter = rbt_rules_filter(&mf->rules);
@@ -114,6 +114,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
     if (st == RBT_OK) {
         st = rbt_table_open(job, "user_bias", &biases, &mf->user_biases);
     }
+    factors.consistency = NULL; /* items are everybody's */
+    biases.consistency = NULL;
     rbt_training_place(mf->options, ratings->items, ratings->count, &factors);
     rbt_training_place(mf->options, ratings->items, ratings->count, &biases);
     rbt_training_place(mf->options, ratings->items, ratings->count, &usage);
