@@ -249,11 +249,9 @@ void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *ta
 void rbt_rules_apply_alone(struct rbt_rules *rules, struct rbt_table_options *table)
 {
     rbt_rules_apply(rules, table);
-    if (rules->options->bandwidth > 0) {
-        return;
-    }
     table->consistency = "asp"; /* the newest there is, and no clock to wait for */
-    if (!rbt_rules_is(rules, "adarev") || rbt_rules_has(rules, "trust")) {
+    const bool is_early = rules->options->bandwidth > 0;
+    if (is_early || !rbt_rules_is(rules, "adarev") || rbt_rules_has(rules, "trust")) {
         return;
     }
     struct rbt_rules others = *rules;

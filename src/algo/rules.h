@@ -88,8 +88,8 @@ void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *ta
 
 /* The same for a table of which every row belongs to one worker: it reads all that it has done to
  * it, waits for nobody, and is never late. There AdaRevision has the values of AdaGrad, bit by bit,
- * which has a third of its state and no copies. Neither if rows travel early: a worker may then be
- * late for its own. */
+ * which has a third of its state and no copies; not if rows travel early, when there may be many
+ * updates from one read, which are one for AdaRevision alone. */
 void rbt_rules_apply_alone(struct rbt_rules *rules, struct rbt_table_options *table);
 
 #endif
