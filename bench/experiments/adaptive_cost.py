@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""bench/experiments/adaptive_cost.py [REPEATS [SYNCS]] - what AdaRevision adds to the time of an iteration.
+"""bench/experiments/adaptive_cost.py [REPEATS [SYNCS]] - what AdaRevision adds to an iteration.
 
 Trains matrix factorisation in this process with two workers, with AdaRevision and with the same
 gradients added as they are (sgd, which keeps nothing), in turns. A clock's time is the difference

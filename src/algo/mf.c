@@ -13,8 +13,9 @@
  * values that depend on the key and the seed alone, so every layout of the job starts alike.
  *
  * With a rule that takes moves, only items follow it: nobody else moves a worker's users. With one
- * that takes gradients, all rows do, but a worker's users are always up to date. A row's gradient is then the sum over its ratings in the
- * chunk, at the values that the chunk began with, of half of the terms above.
+ * that takes gradients, all rows do, but a worker's users are always up to date. A row's gradient
+ * is then the sum over its ratings in the chunk, at the values that the chunk began with, of half
+ * of the terms above.
  *
  * Defaults were chosen on MovieLens 100K (u1, rank 16): test RMSE 0.930 after 20 epochs. */
 #include "algo/mf.h"
