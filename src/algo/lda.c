@@ -51,11 +51,14 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                                                                         : RBT_F64,
                                      .width = (uint32_t)lda->config.topics};
     struct rbt_table_options parts = {.struct_size = sizeof parts, .type = RBT_F64};
+    struct rbt_table_options by_worker = {
+        .struct_size = sizeof by_worker, .type = RBT_F64, .width = lda->worker_count};
     rbt_status st = rbt_table_open(job, "words", &words, &lda->words);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "sums", &sums, &lda->sums);
     }
-    return st != RBT_OK ? st : rbt_table_open(job, "parts", &parts, &lda->parts);
+    st = st != RBT_OK ? st : rbt_table_open(job, "parts", &parts, &lda->parts);
+    return st != RBT_OK ? st : rbt_table_open(job, "by_worker", &by_worker, &lda->by_worker);
 }
 
 /* --- The end --------------------------------------------------------------------------------- */
@@ -176,7 +179,8 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .collect = collect,
                                               .objective = objective,
                                               .evaluate = evaluate,
-                                              .note = rbt_lda_step_note};
+                                              .note = rbt_lda_step_note,
+                                              .compare = rbt_lda_step_compare};
 
 /* --- The command ----------------------------------------------------------------------------- */
 
@@ -354,6 +358,12 @@ static const struct rbt_option lda_options[] = {
      .unit = "FILE",
      .offset = AT(stop_words),
      .help = "Words of text that are left out, one in a line."},
+    {.name = "state",
+     .type = RBT_OPTION_TEXT,
+     .unit = "DIR",
+     .offset = AT(state),
+     .help = "Keeps the topics of all tokens in files there instead of in memory; if there are "
+             "some, training goes on with them for --epochs more passes."},
 };
 #undef AT
 

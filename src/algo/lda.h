@@ -15,6 +15,7 @@ struct rbt_lda_config {
     const char *vocabulary;
     const char *stop_words;
     int64_t min_count;
+    const char *state; /* directory, or NULL */
 };
 
 #endif
