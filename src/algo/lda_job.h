@@ -11,6 +11,18 @@
 #include "algo/training.h"
 #include "data/documents.h"
 
+/* A worker's copy of its words' counts (lda_counts.h). */
+struct rbt_lda_counts {
+    rbt_set *set;     /* dense rows; NULL: sparse rows, and the rest is used */
+    float *copy;      /* (words, topics) */
+    uint16_t *before; /* topics of the view before they are drawn again */
+    uint64_t *changes;
+    size_t change_count;
+    size_t changes_max;
+    struct rbt_elements elements; /* of one row */
+    size_t element_count;         /* of all rows, when they were last pulled */
+};
+
 struct rbt_lda_worker {
     struct rbt_document_share share;
     rbt_lda_state *state;   /* the topics on disk; NULL: they are in memory */
@@ -19,6 +31,7 @@ struct rbt_lda_worker {
     uint16_t *topics;       /* z of each token in the view */
     uint64_t *view_offsets; /* of the documents in the view, if it is not all of them */
     size_t view_first;      /* the first of them */
+    size_t view_max;        /* tokens that a view has at most, if it is not all */
     uint32_t *word_counts;  /* tokens of each word in the share */
     double *logs;           /* log(n + alpha) */
     double *constants;      /* (documents + 1): sum over the documents before of
@@ -31,7 +44,7 @@ struct rbt_lda_worker {
     double likelihood; /* its part of the log-likelihood at the end of an epoch, per token of its
                           own, until it is sent; else 0 */
     int64_t epochs;    /* that it has completed */
-    rbt_set *word_set;
+    struct rbt_lda_counts counts;
     rbt_set *sum_set;
 };
 
@@ -39,6 +52,7 @@ struct rbt_lda_job {
     const struct rbt_train_options *options;
     struct rbt_lda_config config;
     enum rbt_lda_kind kind;
+    enum rbt_lda_rows_kind rows;
     struct rbt_rules rules;
     uint64_t seed;
     int64_t clocks_per_epoch;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/lda_counts.h"
 #include "algo/lda_words.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -54,8 +55,9 @@ static rbt_status make_room(const struct rbt_lda_job *lda, struct rbt_lda_worker
         longest = size > longest ? size : longest;
     }
     uint64_t viewed = share->offsets[share->count];
+    w->view_max = longest > VIEW_TOKENS ? (size_t)longest : VIEW_TOKENS;
     if (w->state != NULL) {
-        viewed = longest > VIEW_TOKENS ? longest : VIEW_TOKENS;
+        viewed = w->view_max;
         w->view_offsets = rbt_calloc(VIEW_TOKENS + 1, sizeof *w->view_offsets);
     }
     w->topics = rbt_calloc(viewed, sizeof *w->topics);
@@ -111,24 +113,34 @@ static size_t first_document(const struct rbt_document_share *share, int64_t ind
     return first;
 }
 
-/* Makes documents from `first` on the view, at most up to `end`; returns where it ends. */
+/* Makes documents from `first` on the view, at most up to `end`; returns where it ends. Of topics
+ * in memory all documents are in view, and the end is where it is time for a pause. */
 static size_t view(struct rbt_lda_worker *w, size_t first, size_t end)
 {
     const uint64_t *offsets = w->share.offsets;
     struct rbt_topics *t = &w->sampler.topics;
-    if (w->state == NULL) {
+    if (w->state == NULL && w->counts.set != NULL) {
         return end;
     }
     size_t next = first + 1;
-    w->view_offsets[1] = offsets[next] - offsets[first];
     while (next < end && offsets[next + 1] - offsets[first] <= VIEW_TOKENS) {
         next++;
-        w->view_offsets[next - first] = offsets[next] - offsets[first];
     }
-    t->offsets = w->view_offsets;
-    t->words = w->share.tokens + offsets[first];
-    w->view_first = first;
+    if (w->state != NULL) {
+        for (size_t d = first; d <= next; d++) {
+            w->view_offsets[d - first] = offsets[d] - offsets[first];
+        }
+        t->offsets = w->view_offsets;
+        t->words = w->share.tokens + offsets[first];
+        w->view_first = first;
+    }
     return next;
+}
+
+/* Where the tokens of a document begin in the view. */
+static size_t place_of(const struct rbt_lda_worker *w, size_t document)
+{
+    return (size_t)(w->share.offsets[document] - w->share.offsets[w->view_first]);
 }
 
 /* Gives the tokens of the view, which begins with document `first`, their first topics: random
@@ -137,8 +149,7 @@ static rbt_status begin_topics(struct rbt_lda_worker *w, size_t first, size_t en
                                struct rbt_rng *rng)
 {
     const size_t topic_count = w->sampler.topics.topic_count;
-    const uint64_t begin = w->share.offsets[w->view_first];
-    uint16_t *topics = w->topics + (w->share.offsets[first] - begin);
+    uint16_t *topics = w->topics + place_of(w, first);
     const size_t count = (size_t)(w->share.offsets[end] - w->share.offsets[first]);
     if (w->is_resumed) {
         return rbt_lda_state_read(w->state, topics, count);
@@ -168,12 +179,13 @@ static void count_topics(struct rbt_lda_worker *w, size_t first, size_t end, flo
 
 /* The topics of all tokens at the beginning, their counts, and the documents' part of the
  * log-likelihood. */
-static rbt_status begin_documents(const struct rbt_lda_job *lda, struct rbt_lda_worker *w,
-                                  uint32_t index, float *counts)
+static rbt_status begin_documents(const struct rbt_lda_job *lda, rbt_worker *worker,
+                                  struct rbt_lda_worker *w)
 {
     struct rbt_topics *t = &w->sampler.topics;
+    float *counts = rbt_lda_counts_first(lda, w);
     struct rbt_rng rng;
-    rbt_rng_init(&rng, lda->seed, STREAM_INITIAL, index);
+    rbt_rng_init(&rng, lda->seed, STREAM_INITIAL, rbt_worker_index(worker));
     rbt_status st = w->state != NULL && !w->is_resumed ? rbt_lda_state_start(w->state) : RBT_OK;
     for (int64_t c = 0; c < lda->clocks_per_epoch && st == RBT_OK; c++) {
         size_t first = first_document(&w->share, c, lda->clocks_per_epoch);
@@ -184,6 +196,8 @@ static rbt_status begin_documents(const struct rbt_lda_job *lda, struct rbt_lda_
             st = begin_topics(w, first, next, &rng);
             if (st == RBT_OK) {
                 count_topics(w, first, next, counts);
+                st = rbt_lda_counts_add(lda, worker, w, place_of(w, first),
+                                        (size_t)(w->share.offsets[next] - w->share.offsets[first]));
             }
             first = next;
         }
@@ -218,13 +232,9 @@ static rbt_status open_sets(const struct rbt_lda_job *lda, rbt_worker *worker,
                             struct rbt_lda_worker *w)
 {
     const uint64_t zero = 0;
-    rbt_status st =
-        rbt_set_create(worker, lda->words, w->share.keys, w->share.key_count,
-                       lda->is_managed ? RBT_SET_DELTAS : RBT_SET_IN_PLACE, &w->word_set);
-    if (st == RBT_OK) {
-        st = rbt_set_create(worker, lda->sums, &zero, 1, RBT_SET_DELTAS, &w->sum_set);
-    }
-    return st;
+    const rbt_status st = rbt_lda_counts_open(lda, worker, w);
+    return st != RBT_OK ? st
+                        : rbt_set_create(worker, lda->sums, &zero, 1, RBT_SET_DELTAS, &w->sum_set);
 }
 
 /* What the state is of: a hash of the words of the documents, and where these end. */
@@ -267,9 +277,8 @@ rbt_status rbt_lda_step_begin(void *context, rbt_worker *worker)
     if (st != RBT_OK) {
         return st;
     }
-    st = begin_documents(
-        lda, w, index, lda->is_managed ? rbt_set_deltas(w->word_set) : rbt_set_values(w->word_set));
-    st = st != RBT_OK ? st : rbt_set_push(w->word_set);
+    st = begin_documents(lda, worker, w);
+    st = st != RBT_OK ? st : rbt_lda_counts_push(lda, worker, w);
     st = st != RBT_OK ? st : push_sums(lda, worker, w);
     const double resumed = 1.0;
     return st != RBT_OK || !w->is_resumed ? st
@@ -305,7 +314,7 @@ rbt_status rbt_lda_step_ready(void *context, rbt_worker *worker, uint64_t *param
     struct rbt_lda_worker *w = &lda->workers[rbt_worker_index(worker)];
     rbt_status st = RBT_OK;
     if (lda->is_managed) {
-        st = rbt_set_manage(w->word_set);
+        st = rbt_set_manage(w->counts.set);
         st = st != RBT_OK ? st : rbt_set_manage(w->sum_set);
     }
     if (st == RBT_OK && lda->config.state != NULL) {
@@ -322,9 +331,8 @@ void rbt_lda_step_end(void *context, rbt_worker *worker)
     struct rbt_lda_job *lda = context;
     struct rbt_lda_worker *w = &lda->workers[rbt_worker_index(worker)];
     rbt_set_destroy(w->sum_set);
-    rbt_set_destroy(w->word_set);
+    rbt_lda_counts_close(w);
     w->sum_set = NULL;
-    w->word_set = NULL;
     rbt_lda_state_close(w->state);
     w->state = NULL;
 }
@@ -336,8 +344,8 @@ static rbt_status look(const struct rbt_lda_job *lda, struct rbt_lda_worker *w)
 {
     struct rbt_topics *t = &w->sampler.topics;
     void *sums = rbt_set_values(w->sum_set);
-    t->word_topics = rbt_set_values(w->word_set);
-    t->word_moves = lda->is_managed ? rbt_set_deltas(w->word_set) : NULL;
+    t->word_topics = rbt_lda_counts_values(w);
+    t->word_moves = lda->is_managed ? rbt_set_deltas(w->counts.set) : NULL;
     t->sums = w->sums;
     for (size_t k = 0; k < t->topic_count; k++) {
         w->sums[k] = rbt_table_type(lda->sums) == RBT_F32 ? ((const float *)sums)[k]
@@ -389,13 +397,13 @@ static rbt_status sample_managed(const struct rbt_lda_job *lda, rbt_worker *work
         spend(worker, share->offsets[next] - share->offsets[first], (size_t)lda->config.topics, 0);
         first = next;
         if (rbt_exchange_is_due(worker)) {
-            rbt_set_touch_rows(w->word_set, share->tokens + touched,
+            rbt_set_touch_rows(w->counts.set, share->tokens + touched,
                                (size_t)(share->offsets[first] - touched));
             touched = share->offsets[first];
             st = exchange(lda, worker, w);
         }
     }
-    rbt_set_touch_rows(w->word_set, share->tokens + touched,
+    rbt_set_touch_rows(w->counts.set, share->tokens + touched,
                        (size_t)(share->offsets[end] - touched));
     return st;
 }
@@ -408,14 +416,17 @@ static rbt_status sample(const struct rbt_lda_job *lda, rbt_worker *worker,
     while (st == RBT_OK && first < end) {
         const size_t next = view(w, first, end);
         const size_t count = (size_t)(w->share.offsets[next] - w->share.offsets[first]);
+        const size_t place = place_of(w, first);
         if (w->state != NULL) {
             st = rbt_lda_state_read(w->state, w->topics, count);
         }
+        rbt_lda_counts_before(w, place, count);
         if (st == RBT_OK && lda->is_managed) {
             st = sample_managed(lda, worker, w, first, next);
         } else if (st == RBT_OK) {
             rbt_lda_sampler_run(&w->sampler, first - w->view_first, next - w->view_first);
         }
+        st = st != RBT_OK ? st : rbt_lda_counts_after(lda, worker, w, place, count);
         if (st == RBT_OK && w->state != NULL) {
             st = rbt_lda_state_write(w->state, w->topics, count);
         }
@@ -432,7 +443,7 @@ rbt_status rbt_lda_step_work(void *context, rbt_worker *worker,
     const uint32_t index = rbt_worker_index(worker);
     struct rbt_lda_worker *w = &lda->workers[index];
     struct rbt_topics *t = &w->sampler.topics;
-    rbt_status st = rbt_set_pull(w->word_set);
+    rbt_status st = rbt_lda_counts_pull(lda, worker, w);
     st = st != RBT_OK ? st : rbt_set_pull(w->sum_set);
     st = st != RBT_OK ? st : look(lda, w);
     if (st != RBT_OK) {
@@ -458,8 +469,7 @@ rbt_status rbt_lda_step_work(void *context, rbt_worker *worker,
     w->parts[chunk->index] = t->log_documents;
     figures->loss -= t->log_documents;
     figures->count += tokens;
-    spend(worker, lda->is_managed ? 0 : tokens, t->topic_count,
-          w->share.key_count * t->topic_count);
+    spend(worker, lda->is_managed ? 0 : tokens, t->topic_count, w->counts.element_count);
     return st;
 }
 
@@ -469,7 +479,7 @@ rbt_status rbt_lda_step_push(void *context, rbt_worker *worker)
     const uint32_t index = rbt_worker_index(worker);
     struct rbt_lda_worker *w = &lda->workers[index];
     const double likelihood = w->likelihood;
-    rbt_status st = rbt_set_push(w->word_set);
+    rbt_status st = rbt_lda_counts_push(lda, worker, w);
     st = st != RBT_OK ? st : push_sums(lda, worker, w);
     w->likelihood = 0.0;
     return st != RBT_OK || likelihood == 0.0

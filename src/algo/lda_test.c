@@ -193,6 +193,28 @@ static void counts_are_exact_whatever_is_stale(void **state)
     }
 }
 
+/* Counts are whole numbers: how they travel changes no bit, and sparse rows lose none either. */
+static void sparse_rows_hold_the_same(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const all[] = {"ssp:1", "essp:2", "asp"};
+    f->options.workers = 3;
+    f->options.servers = 2;
+    assert_ok(train(f));
+    const uint64_t dense = f->summary.digest;
+    f->config.rows = RBT_LDA_ROWS_SPARSE;
+    assert_ok(train(f));
+    assert_true(f->summary.digest == dense);
+    f->options.eval = f->options.data;
+    for (size_t i = 0; i < 3; i++) { /* training checks the counts */
+        f->options.consistency = all[i];
+        assert_ok(train(f));
+        assert_int_equal(f->summary.eval.count, 2);
+    }
+    f->options.is_exact = true;
+    assert_fails(train(f), RBT_E_INVALID, "--rows sparse");
+}
+
 /* A training of some epochs and one of the rest, from the state of the first, make a whole one. */
 static void a_state_is_gone_on_with(void **state)
 {
@@ -306,6 +328,7 @@ int main(void)
         TEST(the_likelihood_rises),
         TEST(figures_of_epochs_are_those_of_the_model),
         TEST(counts_are_exact_whatever_is_stale),
+        TEST(sparse_rows_hold_the_same),
         TEST(a_state_is_gone_on_with),
         TEST(workers_tell_their_likelihood),
         TEST(early_rows_keep_counts_exact),

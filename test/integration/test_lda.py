@@ -95,6 +95,24 @@ def test_state_goes_on_where_it_was(rubato, sampler):
         "topics.0", "topics.1", "topics.2"]
 
 
+@pytest.mark.parametrize("driver", ["run", "simulate"])
+def test_sparse_rows_hold_the_same(rubato, driver):
+    bag(rubato)
+    layout = ["--workers", 4, "--servers", 2]
+    here = summary_of(rubato, *layout, "--epochs", 3, "--rows", "dense")["digest"]
+    assert summary_of(rubato, *layout, "--epochs", 3, "--rows", "sparse")["digest"] == here
+    assert summary_of(rubato, "--epochs", 3, "--rows", "sparse", "--state", "s",
+                      launcher=(driver, *layout, "--", "train"))["digest"] == here
+
+
+@pytest.mark.parametrize("words", [["--filter", "zeros"], ["--bandwidth", "1MB"], ["--exact"]])
+def test_sparse_rows_cannot_all(rubato, words):
+    bag(rubato)
+    result = rubato("train", "lda", "--data", "bag.txt", "--rows", "sparse", *words)
+    assert result.returncode == 2
+    assert '"--rows sparse" does not go together with --bandwidth' in result.stderr
+
+
 def test_state_in_every_driver(rubato):
     bag(rubato)
     layout = ["--workers", 4, "--servers", 2]
