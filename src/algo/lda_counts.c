@@ -15,7 +15,7 @@
 #include "base/sort_u64.h"
 
 enum { CHANGES_MAX = 1 << 20 }; /* so many are gathered, or those of one view if these are more */
-enum { SPARSE_TOPICS = 4000 };  /* from so many on sparse rows are also faster (bench/RESULTS.md) */
+enum { SPARSE_TOPICS = 4000 };  /* from about so many on sparse rows are faster: bench/RESULTS.md */
 
 enum rbt_lda_rows_kind rbt_lda_counts_choose(enum rbt_lda_rows_kind kind, size_t topic_count)
 {
