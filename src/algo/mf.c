@@ -13,6 +13,8 @@
  * values that depend on the key and the seed alone, so every layout of the job starts alike.
  *
  * Steps are by row, larger for rows with few ratings (mf_steps.h), or with --lr the same for all.
+ * Without biases they are the same, too: there the first passes are spent on finding the mean, and
+ * steps that adapt to its errors are too small later.
  *
  * With a rule that takes moves, only items follow it: nobody else moves a worker's users. With one
  * that takes gradients, all rows do. A row's gradient is then the sum over its ratings in the
@@ -638,8 +640,8 @@ static rbt_status settle_rule(struct mf *mf)
         return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
     }
     if (!rules->has_gradients) {
-        const bool is_default =
-            isnan(mf->config.lr) && mf->config.combine == RBT_COMBINE_MEAN && rules->is_plain;
+        const bool is_default = isnan(mf->config.lr) && mf->config.has_bias && rules->is_plain &&
+                                mf->config.combine == RBT_COMBINE_MEAN;
         const bool is_auto = mf->config.schedule == RBT_MF_SCHEDULE_AUTO;
         mf->is_adaptive =
             mf->config.schedule == RBT_MF_SCHEDULE_ADAPTIVE || (is_auto && is_default);
@@ -726,8 +728,8 @@ static const struct rbt_option mf_options[] = {
      .offset = AT(schedule),
      .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), lr / (1 + decay t), or "
              "adaptive: smaller for rows with many ratings and where errors are large, whatever "
-             "the scale of ratings. auto is adaptive; with --lr, --combine sum or a rule other "
-             "than add it is decay."},
+             "the scale of ratings. auto is adaptive; with --lr, --combine sum, a rule other "
+             "than add, or without biases it is decay."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,

@@ -57,19 +57,21 @@ static double size_of(const struct rbt_mf_side *side, const float *factors, size
     return ratings > 0.0 ? sum / (ratings * (double)rank) : 0.0;
 }
 
-/* Steps for the time about `passes`, when a rating has gathered so much. */
-static void make(const struct rbt_mf_adaptation *adaptation, struct rbt_mf_side *side,
-                 double passes, double gathered)
+/* Steps for the time `at`, in passes. What is added below the fractions keeps a step times l2 below
+ * 1, however large l2 is for such ratings. */
+static void make(const struct rbt_mf_adaptation *adaptation, struct rbt_mf_side *side, double at,
+                 float l2)
 {
+    const double gathered = side->gathered + (at - adaptation->passes) * side->gathering;
     const double s = adaptation->scale;
     const float first = (float)(gathered_first * s * s * s);
     const float lr = (float)(adaptation->lr * sqrt(s));
-    const float growth = (float)(passes / bias_ratings);
+    const float growth = (float)(at / bias_ratings);
     for (size_t i = 0; i < side->count; i++) {
         const float n = (float)side->ratings[i];
         const float root = sqrtf(1.0F + n * growth);
-        side->steps[i].factors = lr / sqrtf(first + n * (float)gathered);
-        side->steps[i].bias = (float)bias_first / (root * sqrtf(root));
+        side->steps[i].factors = lr / (sqrtf(first + n * (float)gathered) + lr * l2);
+        side->steps[i].bias = (float)bias_first / (root * sqrtf(root) + (float)bias_first * l2);
     }
 }
 
@@ -87,23 +89,24 @@ void rbt_mf_adaptation_step(struct rbt_mf_adaptation *adaptation, double passes,
     const double square = is_first || adaptation->ratings == 0.0
                               ? adaptation->scale * adaptation->scale
                               : adaptation->errors / adaptation->ratings;
-    if (!is_first) {
-        const double since = passes - adaptation->passes;
-        users->gathered += since * square * items->size;
-        items->gathered += since * square * users->size;
-    }
-    users->size = size_of(users, run->user_factors, run->rank);
-    items->size = size_of(items, run->item_factors, run->rank);
+    const double user_size = size_of(users, run->user_factors, run->rank);
+    const double item_size = size_of(items, run->item_factors, run->rank);
     if (is_first) { /* who comes late begins as if it had been here */
-        users->gathered = passes * square * items->size;
-        items->gathered = passes * square * users->size;
+        users->size = user_size;
+        items->size = item_size;
     }
-    const double step = fmax(due_least, due_growth * passes);
-    const double ahead = step / 2.0; /* to the middle of the time that the steps are for */
-    make(adaptation, users, passes + ahead, users->gathered + ahead * square * items->size);
-    make(adaptation, items, passes + ahead, items->gathered + ahead * square * users->size);
+    const double since = passes - fmax(adaptation->passes, 0.0);
+    users->gathered += since * square * items->size;
+    items->gathered += since * square * users->size;
+    users->size = user_size;
+    items->size = item_size;
+    users->gathering = square * item_size;
+    items->gathering = square * user_size;
     adaptation->passes = passes;
-    adaptation->due = passes + step;
+    adaptation->due = passes + fmax(due_least, due_growth * passes);
+    const double middle = (passes + adaptation->due) / 2.0; /* of the time they are for */
+    make(adaptation, users, middle, run->l2);
+    make(adaptation, items, middle, run->l2);
     adaptation->errors = 0.0;
     adaptation->ratings = 0.0;
 }

@@ -8,9 +8,9 @@
  *
  * and with it go the steps of factors, for items alike with the users' p:
  *
- *     0.08 sqrt(s) lr' / sqrt(0.1 s^3 + n A(t))       lr' = lr / 0.08
+ *     lr sqrt(s) / sqrt(0.1 s^3 + n A(t))       lr: 0.08 by default
  *
- * where s is the deviation of the ratings, so that a scale of ratings makes no difference. Biases
+ * where s is the deviation of the ratings, so that their scale makes no difference. Biases
  * are means rather than directions, and noise alone tells how far to trust a rating:
  *
  *     0.1 / (1 + n t / 10)^(3/4)
@@ -32,8 +32,9 @@ struct rbt_mf_side {
     struct rbt_mf_steps *steps; /* (count) */
     const uint32_t *ratings;    /* (count): per pass; borrowed */
     size_t count;
-    double gathered; /* A */
-    double size;     /* mean over the worker's ratings of the mean squared factor of the row */
+    double gathered;  /* A */
+    double gathering; /* A per pass, at the time */
+    double size;      /* mean over the worker's ratings of the mean squared factor of the row */
 };
 
 struct rbt_mf_adaptation {
