@@ -12,9 +12,9 @@
  * are averaged by how many ratings of the item each worker has (replica.h). Factors start at random
  * values that depend on the key and the seed alone, so every layout of the job starts alike.
  *
- * Steps are by row, larger for rows with few ratings (mf_steps.h), or with --lr the same for all.
- * Without biases they are the same, too: there the first passes are spent on finding the mean, and
- * steps that adapt to its errors are too small later.
+ * Steps are by row, larger for rows with few ratings (mf_adaptation.h), or with --lr the same for
+ * all. Without biases they are the same, too: there the first passes are spent on finding the mean,
+ * and steps that adapt to its errors are too small later.
  *
  * With a rule that takes moves, only items follow it: nobody else moves a worker's users. With one
  * that takes gradients, all rows do. A row's gradient is then the sum over its ratings in the
@@ -27,9 +27,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/mf_adaptation.h"
 #include "algo/mf_export.h"
 #include "algo/mf_model.h"
-#include "algo/mf_steps.h"
 #include "algo/replica.h"
 #include "algo/training.h"
 #include "base/alloc.h"

@@ -8,7 +8,7 @@ extern const struct rbt_algo rbt_mf;
 
 /* Schedules that other algorithms do not have. */
 enum rbt_mf_schedule {
-    RBT_MF_SCHEDULE_ADAPTIVE = RBT_SCHEDULE_DECAY + 1, /* steps by row: mf_steps.h */
+    RBT_MF_SCHEDULE_ADAPTIVE = RBT_SCHEDULE_DECAY + 1, /* steps by row: mf_adaptation.h */
     /* Adaptive; decay if there is a step size, no bias, or another rule than a mean. */
     RBT_MF_SCHEDULE_AUTO,
 };

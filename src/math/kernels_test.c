@@ -312,10 +312,14 @@ static void mf_matches(void **state)
     struct problem p;
     uint32_t users[RATINGS];
     uint32_t items[RATINGS];
+    struct rbt_mf_steps steps[USERS + ITEMS];
     draw(&p, 13);
     for (uint32_t k = 0; k < RATINGS; k++) {
         users[k] = k * 5 % USERS;
         items[k] = k * 11 % ITEMS;
+    }
+    for (size_t i = 0; i < USERS + ITEMS; i++) {
+        steps[i] = (struct rbt_mf_steps){0.005F * (float)i, 0.08F - 0.005F * (float)i};
     }
     for (size_t s = 0; rbt_choose_available(s) != NULL; s++) {
         for (size_t rank = 1; rank <= RANK_MAX; rank += rank < 18 ? 1 : 7) {
@@ -327,6 +331,8 @@ static void mf_matches(void **state)
             struct rbt_mf_run run = {users,      items,        p.values, 0,    RATINGS, factors[0],
                                      factors[2], rank,         NULL,     NULL, 0.5F,    0.02F,
                                      0.1F,       rank % 3 == 0};
+            run.user_steps = rank % 4 < 2 ? steps : NULL;
+            run.item_steps = rank % 4 < 2 ? steps + USERS : NULL;
             run.user_biases = rank % 2 == 0 ? biases[0] : NULL;
             run.item_biases = rank % 2 == 0 ? biases[0] + USERS : NULL;
             const double fast = rbt_choose_available(s)->mf(&run);

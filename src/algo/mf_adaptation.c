@@ -1,5 +1,6 @@
-/* algo/mf_steps.c - how far a row moves for a rating: the adaptive steps of mf. See the header. */
-#include "algo/mf_steps.h"
+/* algo/mf_adaptation.c - how far a row moves for a rating: the adaptive steps of mf. See the
+ * header. */
+#include "algo/mf_adaptation.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* algo/mf_steps.h - how far a row moves for a rating: the adaptive steps of mf.
+/* algo/mf_adaptation.h - how far a row moves for a rating: the adaptive steps of mf.
  *
  * AdaGrad divides a row's step by the root of the sum of its squared gradients. Most of that sum is
  * known without looking at the row: a user's gradient is about e q, so after t passes a user with n
@@ -19,8 +19,8 @@
  * MovieLens and generated ratings it converges as fast.
  *
  * Threads: owned by a worker. */
-#ifndef RUBATO_ALGO_MF_STEPS_H
-#define RUBATO_ALGO_MF_STEPS_H
+#ifndef RUBATO_ALGO_MF_ADAPTATION_H
+#define RUBATO_ALGO_MF_ADAPTATION_H
 
 #include <rubato/rubato.h>
 #include <stddef.h>
