@@ -328,11 +328,22 @@ static void mf_matches(void **state)
                 factors[2][j] = factors[3][j] = (float)rbt_rng_normal_at(2, j, 0) * 0.3F;
             }
             float biases[2][USERS + ITEMS] = {0};
-            struct rbt_mf_run run = {users,      items,        p.values, 0,    RATINGS, factors[0],
-                                     factors[2], rank,         NULL,     NULL, 0.5F,    0.02F,
-                                     0.1F,       rank % 3 == 0};
-            run.user_steps = rank % 4 < 2 ? steps : NULL;
-            run.item_steps = rank % 4 < 2 ? steps + USERS : NULL;
+            struct rbt_mf_run run = {users,
+                                     items,
+                                     p.values,
+                                     0,
+                                     RATINGS,
+                                     factors[0],
+                                     factors[2],
+                                     rank,
+                                     NULL,
+                                     NULL,
+                                     0.5F,
+                                     0.02F,
+                                     0.1F,
+                                     rank % 3 == 0,
+                                     rank % 4 < 2 ? steps : NULL,
+                                     rank % 4 < 2 ? steps + USERS : NULL};
             run.user_biases = rank % 2 == 0 ? biases[0] : NULL;
             run.item_biases = rank % 2 == 0 ? biases[0] + USERS : NULL;
             const double fast = rbt_choose_available(s)->mf(&run);
@@ -373,8 +384,8 @@ static void mf_gradient_matches(void **state)
             double sums[2];
             memcpy(biases, factors, sizeof biases);
             memset(gradients, 0, sizeof gradients);
-            struct rbt_mf_run at = {users, items, p.values, 2,    RATINGS, factors, NULL,
-                                    rank,  NULL,  NULL,     0.5F, 0.0F,    0.1F,    false};
+            struct rbt_mf_run at = {users, items, p.values, 2,    RATINGS, factors, NULL, rank,
+                                    NULL,  NULL,  0.5F,     0.0F, 0.1F,    false,   NULL, NULL};
             at.item_factors = factors + USERS * rank;
             at.user_biases = rank % 2 == 0 ? biases : NULL;
             at.item_biases = rank % 2 == 0 ? biases + USERS : NULL;
@@ -416,8 +427,8 @@ static void mf_step_descends(void **state)
         }
         const double slope = (objective[1] - objective[0]) / (2 * h);
         const double old = (double)f[which];
-        const struct rbt_mf_run run = {&zero, &zero, &rating, 0,    1,     f,    f + 4,
-                                       4,     NULL,  NULL,    0.0F, 0.01F, 0.1F, false};
+        const struct rbt_mf_run run = {&zero, &zero, &rating, 0,     1,    f,     f + 4, 4,
+                                       NULL,  NULL,  0.0F,    0.01F, 0.1F, false, NULL,  NULL};
         (void)rbt_choose_kernels()->mf(&run); /* the sum of errors is not the question here */
         assert_true(fabs((double)f[which] - (old - 0.01 * slope)) < 1e-5);
     }
