@@ -29,7 +29,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "algo/column_options.h"
 #include "algo/fm_job.h"
 #include "algo/fm_model.h"
 #include "base/alloc.h"
@@ -148,7 +147,10 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
     }
-    return st != RBT_OK ? st : tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
+    if (st == RBT_OK) {
+        st = tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
+    }
+    return st != RBT_OK ? st : rbt_column_options_store(&fm->data, model);
 }
 
 static rbt_status measure_share(const struct rbt_fm_job *fm, const struct rbt_share *share,
@@ -252,22 +254,24 @@ static const struct rbt_training_task task = {.open = open_tables,
 static rbt_status read_data(struct rbt_fm_job *fm)
 {
     const struct rbt_train_options *options = &fm->options;
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .has_binary_label = fm->loss != RBT_LOSS_SQUARED};
-    rbt_status st = rbt_examples_read(&data, &fm->examples);
+    struct rbt_data_options *data = &fm->data;
+    *data = (struct rbt_data_options){.paths = options->data.values,
+                                      .path_count = options->data.count,
+                                      .format = (enum rbt_format)options->format,
+                                      .is_zero_based = options->is_zero_based,
+                                      .label_column = options->label_column,
+                                      .has_binary_label = fm->loss != RBT_LOSS_SQUARED};
+    rbt_column_options_apply(&fm->config.columns, &fm->plan, data);
+    rbt_status st = rbt_examples_read(data, &fm->examples);
     if (st == RBT_OK && fm->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
     if (st == RBT_OK && options->eval.count > 0) {
-        data.paths = options->eval.values;
-        data.path_count = options->eval.count;
-        data.label_positive = fm->examples.label_positive;
-        data.column_count = fm->examples.column_count;
-        st = rbt_examples_read(&data, &fm->eval);
+        data->paths = options->eval.values;
+        data->path_count = options->eval.count;
+        data->label_positive = fm->examples.label_positive;
+        data->column_count = fm->examples.column_count;
+        st = rbt_examples_read(data, &fm->eval);
         if (st == RBT_OK) {
             st = rbt_share_take(&fm->eval, fm->seed, 0, 1, &fm->eval_share);
         }
@@ -532,6 +536,7 @@ static const struct rbt_option fm_options[] = {
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers, with a rule that takes moves: their "
              "mean, weighted by how often each uses the feature, or their sum."},
+    RBT_COLUMN_OPTIONS(AT),
 };
 #undef AT
 

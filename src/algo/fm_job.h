@@ -46,6 +46,8 @@ struct rbt_fm_job {
     int64_t epochs;
     int64_t clocks_per_epoch;
     uint64_t seed;
+    struct rbt_data_options data; /* how files are read */
+    struct rbt_column_plan plan;  /* of tables with text */
     struct rbt_examples examples;
     struct rbt_examples eval;
     struct rbt_share eval_share;
