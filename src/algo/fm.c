@@ -36,7 +36,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-enum { EPOCHS_DEFAULT = 10 };
+enum { EPOCHS_DEFAULT = 20 };
 enum { MOVE_CLOCKS = 4 };                                   /* in an epoch */
 enum { BATCH_MIN = 100, BATCH_MAX = 10000, BATCHES = 100 }; /* if --batch is not given */
 
@@ -58,6 +58,7 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                            .b = init_width,
                                            .seed = fm->seed};
     struct rbt_table_options bias = weights;
+    const struct rbt_table_options tuning = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &fm->examples;
@@ -73,6 +74,9 @@ static rbt_status open_tables(void *context, rbt_job *job)
     }
     if (st == RBT_OK) {
         st = rbt_table_open(job, "bias", &bias, &fm->bias);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "tuning", &tuning, &fm->tuning);
     }
     return st != RBT_OK ? st : rbt_table_open(job, "usage", &usage, &fm->usage);
 }
@@ -127,6 +131,19 @@ static rbt_status tidy_up(bool is_shrunk, struct rbt_model_array *weights,
     return RBT_OK;
 }
 
+/* The penalty that was found. */
+static rbt_status keep_tuning(const struct rbt_fm_job *fm, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model)
+{
+    struct rbt_rows rows = {0};
+    const rbt_status st =
+        fm->is_tuned ? rbt_pull_range(worker, fm->tuning, RBT_RANGE_ALL, staleness, &rows) : RBT_OK;
+    const double row = rows.count > 0 ? (double)*(const float *)rows.values : 0.0;
+    rbt_model_set(model, "l2_v", fm->config.l2_v * rbt_fm_tune_factor(row));
+    rbt_rows_free(&rows);
+    return st;
+}
+
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
@@ -139,10 +156,9 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "min_count", (double)fm->config.min_count);
     rbt_model_set(model, "l1", fm->config.l1);
     rbt_model_set(model, "l2", fm->config.l2);
-    rbt_model_set(model, "l2_v", fm->config.l2_v);
     rbt_model_set(model, "label_positive", (double)fm->examples.label_positive);
     rbt_column_options_keep_count(fm->examples.column_count, model);
-    rbt_status st = RBT_OK;
+    rbt_status st = keep_tuning(fm, worker, staleness, model);
     for (size_t i = 0; i < count && st == RBT_OK; i++) {
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
@@ -210,7 +226,7 @@ static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *mo
     return (fm->config.l1 * kernels->norm1(w->values, w->count) +
             fm->config.l2 / 2 * kernels->norm2_squared(w->values, w->count)) /
                (double)fm->examples.count +
-           fm->config.l2_v / 2 * embeddings;
+           rbt_model_setting(model, "l2_v", 0) / 2 * embeddings;
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
@@ -381,7 +397,8 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
         config->lr = isnan(config->lr) ? lr_default : config->lr;
         config->lr_v = isnan(config->lr_v) ? lr_v_default : config->lr_v;
         config->l1 = isnan(config->l1) ? l1_default : config->l1;
-        config->l2_v = isnan(config->l2_v) ? l2_v_default : config->l2_v;
+        fm->is_tuned = isnan(config->l2_v);
+        config->l2_v = fm->is_tuned ? l2_v_default : config->l2_v;
         fm->embedding_rules = *rules;
         fm->bias_rules = *rules;
     }
