@@ -131,6 +131,20 @@ static rbt_status tidy_up(bool is_shrunk, struct rbt_model_array *weights,
     return RBT_OK;
 }
 
+/* A bias that nobody has moved is not in the table, but labels may have been shifted. */
+static rbt_status have_row(struct rbt_model_array *bias)
+{
+    if (bias->count > 0) {
+        return RBT_OK;
+    }
+    rbt_free(bias->keys);
+    rbt_free(bias->values);
+    bias->keys = rbt_calloc(1, sizeof *bias->keys);
+    bias->values = rbt_calloc(1, sizeof *bias->values);
+    bias->count = bias->keys != NULL && bias->values != NULL ? 1 : 0;
+    return bias->count > 0 ? RBT_OK : no_memory();
+}
+
 /* The penalty that was found. */
 static rbt_status keep_tuning(const struct rbt_fm_job *fm, rbt_worker *worker, int64_t staleness,
                               struct rbt_model *model)
@@ -164,7 +178,14 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         model->array_count += st == RBT_OK ? 1 : 0;
     }
     if (st == RBT_OK) {
-        st = tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
+        st = tidy_up(fm->config.is_shrunk, &model->arrays[RBT_FM_WEIGHTS],
+                     &model->arrays[RBT_FM_EMBEDDINGS]);
+    }
+    if (st == RBT_OK && fm->config.has_bias) {
+        st = have_row(&model->arrays[RBT_FM_BIAS]);
+    }
+    if (st == RBT_OK) {
+        rbt_fm_scale_model(&fm->scales, model, true);
     }
     return st != RBT_OK ? st : rbt_column_options_store(&fm->data, model);
 }
@@ -229,15 +250,46 @@ static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *mo
            rbt_model_setting(model, "l2_v", 0) / 2 * embeddings;
 }
 
+/* A copy of the model, in the units of the examples. */
+static rbt_status copy_inward(const struct rbt_fm_job *fm, const struct rbt_model *model,
+                              struct rbt_model *inner)
+{
+    memcpy(inner->settings, model->settings, sizeof inner->settings);
+    inner->setting_count = model->setting_count;
+    for (size_t a = 0; a < model->array_count && a <= RBT_FM_BIAS; a++) {
+        const struct rbt_model_array *from = &model->arrays[a];
+        struct rbt_model_array *to = &inner->arrays[inner->array_count++];
+        const size_t values = from->count * from->width;
+        *to = *from;
+        to->keys = rbt_calloc(from->count, sizeof *to->keys);
+        to->values = rbt_calloc(values, sizeof *to->values);
+        if (to->keys == NULL || to->values == NULL) {
+            rbt_model_free(inner);
+            return rbt_fail(RBT_E_NOMEM, "no memory for a copy of the model");
+        }
+        memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
+        memcpy(to->values, from->values, values * sizeof *to->values);
+    }
+    rbt_fm_scale_model(&fm->scales, inner, false);
+    return RBT_OK;
+}
+
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
 {
     struct rbt_fm_job *fm = context;
     const uint32_t cores = rbt_thread_cores();
     const bool has_whole = fm->whole.offsets != NULL;
-    fm->model = model;
+    struct rbt_model inner = {0};
+    rbt_status st = copy_inward(fm, model, &inner);
+    if (st != RBT_OK) {
+        return st;
+    }
+    fm->model = &inner;
     fm->measured_parts = has_whole && cores < fm->worker_count ? cores : fm->worker_count;
-    const rbt_status st = rbt_thread_run(fm->measured_parts, measure, fm);
+    st = rbt_thread_run(fm->measured_parts, measure, fm);
     fm->model = NULL;
+    const double penalty = penalty_of(fm, &inner);
+    rbt_model_free(&inner);
     if (st != RBT_OK) {
         return st;
     }
@@ -245,7 +297,8 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
     for (uint32_t p = 0; p < fm->measured_parts; p++) {
         loss += fm->workers[p].loss;
     }
-    *objective = loss / (double)fm->examples.count + penalty_of(fm, model);
+    *objective = fm->scales.label_unit * fm->scales.label_unit *
+                 (loss / (double)fm->examples.count + penalty);
     return RBT_OK;
 }
 
@@ -282,6 +335,9 @@ static rbt_status read_data(struct rbt_fm_job *fm)
     if (st == RBT_OK && fm->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
+    if (st == RBT_OK) {
+        st = rbt_fm_scale_take(fm);
+    }
     if (st == RBT_OK && options->eval.count > 0) {
         data->paths = options->eval.values;
         data->path_count = options->eval.count;
@@ -309,6 +365,7 @@ static void free_data(struct rbt_fm_job *fm)
     rbt_share_free(&fm->eval_share);
     rbt_examples_free(&fm->eval);
     rbt_examples_free(&fm->examples);
+    rbt_fm_scale_free(&fm->scales);
 }
 
 /* Step sizes for rules that take gradients, when nobody gives one. */

@@ -11,6 +11,7 @@
 #include "algo/replica.h"
 #include "algo/rules.h"
 #include "algo/training.h"
+#include "base/map.h"
 #include "data/examples.h"
 #include "math/choose.h"
 
@@ -40,6 +41,17 @@ struct rbt_fm_worker {
     double loss;               /* of the final model on this share */
 };
 
+/* The model's arrays. */
+enum { RBT_FM_WEIGHTS, RBT_FM_EMBEDDINGS, RBT_FM_BIAS };
+
+/* What the data was divided by: fm_scale.c. */
+struct rbt_fm_scales {
+    struct rbt_map map; /* of features to positions in `units` */
+    float *units;       /* NULL: all are 1 */
+    float label_shift;
+    double label_unit;
+};
+
 struct rbt_fm_job {
     struct rbt_train_options options; /* with the rule that is in force */
     struct rbt_fm_config config;      /* min_count, lr and lr_v are numbers, combine is not AUTO */
@@ -53,7 +65,8 @@ struct rbt_fm_job {
     uint64_t seed;
     struct rbt_data_options data; /* how files are read */
     struct rbt_column_plan plan;  /* of tables with text */
-    struct rbt_examples examples;
+    struct rbt_examples examples; /* in units of `scales`; `eval` is as it is */
+    struct rbt_fm_scales scales;
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_share whole; /* with --exact: all examples */
@@ -90,6 +103,19 @@ RBT_MUST_USE rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index);
 
 /* Accepts an empty part and leaves one. */
 void rbt_fm_part_free(struct rbt_fm_worker *w);
+
+/* --- fm_scale.c ---------------------------------------------------------------------------------
+ */
+
+/* Finds units for the examples, and puts these into them. Fails with RBT_E_NOMEM; what there is is
+ * to be freed all the same. */
+RBT_MUST_USE rbt_status rbt_fm_scale_take(struct rbt_fm_job *fm);
+void rbt_fm_scale_free(struct rbt_fm_scales *scales);
+
+/* A model in these units becomes one for the data as it is, or the other way round. Only values of
+ * the three arrays change. */
+void rbt_fm_scale_model(const struct rbt_fm_scales *scales, struct rbt_model *model,
+                        bool is_outward);
 
 /* --- fm_tune.c ----------------------------------------------------------------------------------
  */

@@ -155,7 +155,8 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
         run.end = rest.begin;
         st = rbt_fm_tune_measure(fm, w, &rest);
     }
-    figures->loss += fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
+    const double loss = fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
+    figures->loss += fm->scales.label_unit * fm->scales.label_unit * loss;
     return st;
 }
 
@@ -195,6 +196,8 @@ double rbt_fm_penalty(void *context, rbt_worker *worker)
                           rbt_choose_kernels()->norm2_squared(v, rank);
         }
     }
-    return (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
-           l2_v_of(fm, w) / 2 * embeddings;
+    const double penalty =
+        (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
+        l2_v_of(fm, w) / 2 * embeddings;
+    return fm->scales.label_unit * fm->scales.label_unit * penalty;
 }

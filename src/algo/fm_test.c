@@ -388,6 +388,51 @@ static void squared_loss_and_other_rules_work(void **state)
     assert_true(f->summary.objective < 0.55);
 }
 
+/* Labels of about `unit`, which depend on a pair, and a column of about `size`. */
+static void write_quantities(const char *path, int unit, int size)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 6, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        const uint64_t a = rbt_rng_below(&rng, 2);
+        const uint64_t b = rbt_rng_below(&rng, 2);
+        const double x = (double)size * (rbt_rng_below(&rng, 2) == 0 ? 0.75 : 1.25);
+        const double y = (a == b ? 3 : 1) + 0.5 * x / size;
+        fprintf(file, "%.9g %d:1 %d:1 9:%.9g\n", unit * y, 1 + (int)a, 3 + (int)b, x);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The same data in other units is the same training, and predictions are in the data's units. */
+static void units_do_not_matter(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rules[] = {NULL, "ftrl"};
+    enum { UNIT = 256, SIZE = 1024 };
+    f->config.loss = 1;
+    f->options.workers = 2;
+    f->options.epochs = 20;
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        double objectives[2];
+        struct rbt_metrics metrics[2];
+        f->options.rule = rules[r];
+        for (int is_large = 0; is_large < 2; is_large++) {
+            const struct rbt_predict_options options = {
+                .data = f->options.data, .format = RBT_FORMAT_LIBSVM, .label_column = -1};
+            write_quantities(f->path, is_large ? UNIT : 1, is_large ? SIZE : 1);
+            assert_ok(train(f));
+            objectives[is_large] = f->summary.objective;
+            assert_ok(rbt_fm.evaluate(&f->model, &options, &metrics[is_large]));
+        }
+        assert_string_equal(metrics[0].names[0], "rmse");
+        assert_true(r == 1 || metrics[0].values[0] < 0.3); /* without pairs it is about 1 */
+        assert_true(fabs(metrics[1].values[0] / UNIT / metrics[0].values[0] - 1) < 1e-3);
+        assert_true(fabs(objectives[1] / UNIT / UNIT / objectives[0] - 1) < 1e-3);
+    }
+}
+
 static void contradictions_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -490,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(penalties_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(squared_loss_and_other_rules_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(units_do_not_matter, setup, teardown),
         cmocka_unit_test_setup_teardown(contradictions_are_refused, setup, teardown),
         cmocka_unit_test(export_is_libfm_text),
         cmocka_unit_test_setup_teardown(predictions_follow_the_formula, setup, teardown),
