@@ -4,8 +4,8 @@
  *
  *     g(x) = b + w'x + 1/2 ||Vx||^2 - 1/2 sum_i x_i^2 ||V_i||^2        (math/fm.h)
  *
- * Minimised is, for n examples, when b of them share a step (b = 1 if workers train copies of their
- * own),
+ * Minimised is, for n examples, when b of them share a step (b = n / 100 if workers train copies of
+ * their own),
  *
  *     (1/n) sum loss(g(x), y) + (l1 ||w||_1 + l2/2 ||w||^2) / n + l2_v/2 sum_i rho_i/b ||V_i||^2
  *
@@ -22,8 +22,10 @@
  * moves, every worker takes the same steps itself, example by example, on a copy of its own, and
  * sends how far it has moved (replica.h): several times faster, since a clock can be long.
  *
- * Defaults were chosen on MovieLens 100K (u1, rating 4 or 5 or not), a9a and generated clicks, at
- * rank 8; see bench/RESULTS.md. */
+ * Numbers far from 1 are scaled (fm_scale.c), and l2_v is found on the way (fm_tune.c).
+ *
+ * Defaults were chosen on MovieLens 100K, a9a, adult, bank-marketing and generated clicks and
+ * ratings, at ranks 8 and 16; see bench/RESULTS.md. */
 #include "algo/fm.h"
 
 #include <math.h>
@@ -570,8 +572,10 @@ static const struct rbt_option fm_options[] = {
      .max = 1e6,
      .value = "nan",
      .offset = AT(l2_v),
-     .help = "Weight of ||V_i||^2 / 2 each time that a minibatch, or an example of a worker that "
-             "trains a copy of its own, has the feature. By default 0.04."},
+     .help =
+         "Weight of ||V_i||^2 / 2 each time that a minibatch has the feature; workers that train "
+         "copies of their own do as if a pass had 100. If it is not given, it is found out on "
+         "the way; with a rule that takes gradients it is 0.04."},
     {.name = "lr",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -586,8 +590,9 @@ static const struct rbt_option fm_options[] = {
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr_v),
-     .help = "Step size of the embeddings. By default 0.2; with rule ftrl 0.2 divided by the "
-             "number of workers, but at most 0.1."},
+     .help = "Step size of the embeddings. By default 0.2; it falls to a tenth of "
+             "that until the end. With rule ftrl 0.2 divided by the number of workers, but at most "
+             "0.1."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 0,
