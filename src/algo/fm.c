@@ -252,37 +252,13 @@ static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *mo
            rbt_model_setting(model, "l2_v", 0) / 2 * embeddings;
 }
 
-/* A copy of the model, in the units of the examples. */
-static rbt_status copy_inward(const struct rbt_fm_job *fm, const struct rbt_model *model,
-                              struct rbt_model *inner)
-{
-    memcpy(inner->settings, model->settings, sizeof inner->settings);
-    inner->setting_count = model->setting_count;
-    for (size_t a = 0; a < model->array_count && a <= RBT_FM_BIAS; a++) {
-        const struct rbt_model_array *from = &model->arrays[a];
-        struct rbt_model_array *to = &inner->arrays[inner->array_count++];
-        const size_t values = from->count * from->width;
-        *to = *from;
-        to->keys = rbt_calloc(from->count, sizeof *to->keys);
-        to->values = rbt_calloc(values, sizeof *to->values);
-        if (to->keys == NULL || to->values == NULL) {
-            rbt_model_free(inner);
-            return rbt_fail(RBT_E_NOMEM, "no memory for a copy of the model");
-        }
-        memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
-        memcpy(to->values, from->values, values * sizeof *to->values);
-    }
-    rbt_fm_scale_model(&fm->scales, inner, false);
-    return RBT_OK;
-}
-
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
 {
     struct rbt_fm_job *fm = context;
     const uint32_t cores = rbt_thread_cores();
     const bool has_whole = fm->whole.offsets != NULL;
     struct rbt_model inner = {0};
-    rbt_status st = copy_inward(fm, model, &inner);
+    rbt_status st = rbt_fm_scale_copy(&fm->scales, model, &inner);
     if (st != RBT_OK) {
         return st;
     }

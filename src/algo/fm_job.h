@@ -117,6 +117,11 @@ void rbt_fm_scale_free(struct rbt_fm_scales *scales);
 void rbt_fm_scale_model(const struct rbt_fm_scales *scales, struct rbt_model *model,
                         bool is_outward);
 
+/* Makes a copy of a model for the data as it is, in these units. The caller frees it. Fails with
+ * RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales,
+                                          const struct rbt_model *model, struct rbt_model *inner);
+
 /* --- fm_tune.c ----------------------------------------------------------------------------------
  */
 

@@ -10,6 +10,7 @@
  * Units are powers of two, and U of four, so that nothing is rounded. All processes have all
  * examples, and find the same. */
 #include <math.h>
+#include <string.h>
 
 #include "algo/fm_job.h"
 #include "algo/model.h"
@@ -194,4 +195,27 @@ void rbt_fm_scale_model(const struct rbt_fm_scales *scales, struct rbt_model *mo
         *bias =
             is_outward ? *bias * unit + scales->label_shift : (*bias - scales->label_shift) / unit;
     }
+}
+
+rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales, const struct rbt_model *model,
+                             struct rbt_model *inner)
+{
+    memcpy(inner->settings, model->settings, sizeof inner->settings);
+    inner->setting_count = model->setting_count;
+    for (size_t a = 0; a < model->array_count && a <= RBT_FM_BIAS; a++) {
+        const struct rbt_model_array *from = &model->arrays[a];
+        struct rbt_model_array *to = &inner->arrays[inner->array_count++];
+        const size_t values = from->count * from->width;
+        *to = *from;
+        to->keys = rbt_calloc(from->count, sizeof *to->keys);
+        to->values = rbt_calloc(values, sizeof *to->values);
+        if (to->keys == NULL || to->values == NULL) {
+            rbt_model_free(inner);
+            return rbt_fail(RBT_E_NOMEM, "no memory for a copy of the model");
+        }
+        memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
+        memcpy(to->values, from->values, values * sizeof *to->values);
+    }
+    rbt_fm_scale_model(scales, inner, false);
+    return RBT_OK;
 }

@@ -180,9 +180,10 @@ def test_kmeans_takes_text(rubato, words):
 
 
 def test_kmeans_leaves_numbers_alone_without_text(rubato):
-    rubato.write("points.csv", "id,x,y\n" + "".join(f"{i},{1000 * (i % 2)},{10 * (i % 3)}\n"
-                                                   for i in range(60)))
-    rubato.write("bare.csv", "x,y\n" + "".join(f"{1000 * (i % 2)},{10 * (i % 3)}\n" for i in range(60)))
+    points = [f"{1000 * (i % 2)},{10 * (i % 3)}\n" for i in range(60)]
+    rubato.write("bare.csv", "x,y\n" + "".join(points))
+    rubato.write("points.csv", "id,x,y\n" + "".join(f"{i},{point}"
+                                                   for i, point in enumerate(points)))
     figures = []
     for name, words in (("points.csv", ["--skip", "id"]), ("bare.csv", [])):
         rubato.ok("train", "kmeans", "--data", name, "--k", "2", "--model", "m", *words, *QUIET)
