@@ -307,7 +307,8 @@ static rbt_status read_data(struct rbt_fm_job *fm)
                                       .format = (enum rbt_format)options->format,
                                       .is_zero_based = options->is_zero_based,
                                       .label_column = options->label_column,
-                                      .has_binary_label = fm->loss != RBT_LOSS_SQUARED};
+                                      .has_binary_label = fm->loss != RBT_LOSS_SQUARED,
+                                      .is_binary_only = true};
     rbt_column_options_apply(&fm->config.columns, &fm->plan, data);
     rbt_status st = rbt_examples_read(data, &fm->examples);
     if (st == RBT_OK && fm->examples.count == 0) {
