@@ -36,6 +36,7 @@ struct rbt_column_plan {
     uint64_t positive; /* rbt_fields_positive() of the label that is 1, the others being 0; or 0:
                           labels are numbers */
     enum rbt_format format;        /* how files are laid out, when the rest is known */
+    bool is_raw;                   /* numbers are not scaled */
     bool is_loaded;                /* from a model: nobody can say more about columns */
     size_t count;                  /* columns; 0: not known yet */
     size_t label;                  /* column */
