@@ -47,7 +47,8 @@
 #include "base/thread.h"
 #include "math/choose.h"
 
-enum { LR_DEFAULT = 2 };
+enum { LR_DEFAULT = 2, DECAY_DEFAULT = 4, COOL_DECAY_DEFAULT = 2 };
+enum { COOL_CLOCKS = 2 };         /* of an epoch: see above */
 enum { MEASURED_AT_ONCE = 4096 }; /* examples */
 
 rbt_status rbt_linear_open(void *context, rbt_job *job)
@@ -439,6 +440,24 @@ static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
     return RBT_OK;
 }
 
+/* The schedule of a worker's own steps. */
+static void settle_rate(struct rbt_linear_job *linear)
+{
+    struct rbt_linear_config *config = &linear->config;
+    if (config->schedule == RBT_LINEAR_SCHEDULE_AUTO) {
+        config->schedule = linear->options->rule == NULL ? RBT_LINEAR_COOL : RBT_SCHEDULE_DECAY;
+    }
+    const bool is_cool = config->schedule == RBT_LINEAR_COOL;
+    /* The mean of what m workers do moves as far as one of them, and is m times less noisy. */
+    const double decay =
+        is_cool ? COOL_DECAY_DEFAULT / (double)linear->worker_count : DECAY_DEFAULT;
+    config->lr = isnan(config->lr) ? LR_DEFAULT : config->lr;
+    config->decay = isnan(config->decay) ? decay : config->decay;
+    linear->rate = (struct rbt_training_rate){is_cool ? RBT_SCHEDULE_DECAY
+                                                      : (enum rbt_schedule)config->schedule,
+                                              config->lr, config->decay};
+}
+
 /* What the options say about the rule, before data is read. */
 static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_options *options)
 {
@@ -463,9 +482,7 @@ static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_opti
         config->scale = is_scaled ? RBT_SCALE_FEATURES : RBT_SCALE_NONE;
     }
     if (!rules->has_gradients) {
-        config->lr = isnan(config->lr) ? LR_DEFAULT : config->lr;
-        linear->rate = (struct rbt_training_rate){(enum rbt_schedule)config->schedule, config->lr,
-                                                  config->decay};
+        settle_rate(linear);
         linear->bias_rules = *rules;
         linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
         return RBT_OK;
@@ -513,8 +530,18 @@ static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
 
 static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training *training)
 {
-    training->clocks_per_epoch = rbt_training_clocks(linear->options, &linear->rules);
+    const struct rbt_train_options *options = linear->options;
+    const bool is_cool = !linear->rules.has_gradients && linear->config.schedule == RBT_LINEAR_COOL;
+    training->clocks_per_epoch = rbt_training_clocks(options, &linear->rules);
+    if (is_cool && options->clocks_per_epoch == 0) {
+        training->clocks_per_epoch = COOL_CLOCKS;
+    }
     linear->clocks_per_epoch = training->clocks_per_epoch;
+    linear->cool_passes = is_cool ? (double)training->epochs : 0.0;
+    /* Regularisation of features that a clock's examples do not have can wait for a clock whose do;
+     * then nothing is sent for them. It does not if a clock is half a pass, which has most of them,
+     * nor with --rebalance, where the part may be another one by then. */
+    linear->is_lazy = options->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
     rbt_status st = settle_penalty(linear, training->epochs);
     if (st == RBT_OK && linear->rules.has_gradients) {
         st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);

@@ -18,6 +18,9 @@
 enum { RBT_L1_PROXIMAL, RBT_L1_TRUNCATE };                   /* --l1-method */
 enum { RBT_SCALE_FEATURES, RBT_SCALE_NONE, RBT_SCALE_AUTO }; /* --scale */
 
+/* --schedule: beside those of enum rbt_schedule */
+enum { RBT_LINEAR_COOL = RBT_SCHEDULE_DECAY + 1, RBT_LINEAR_SCHEDULE_AUTO };
+
 /* What computing costs: of `rbt_linear_costs`. */
 enum { RBT_LINEAR_NONZERO, RBT_LINEAR_EXAMPLE, RBT_LINEAR_WEIGHT, RBT_LINEAR_COSTS };
 extern const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS];
@@ -74,6 +77,7 @@ struct rbt_linear_job {
     const struct rbt_train_options *options;
     struct rbt_linear_config config; /* l2 is a number, scale and combine are not AUTO */
     struct rbt_training_rate rate;
+    double cool_passes;          /* after so many the step is 0; 0: it does not cool */
     struct rbt_rules rules;      /* of the weights */
     struct rbt_rules bias_rules; /* of the bias, which is not regularised */
     double l1;                   /* that the worker sees to: 0 if the rule does */
@@ -84,6 +88,7 @@ struct rbt_linear_job {
     bool is_managed;             /* rows travel before the clock ends */
     bool is_named; /* weights that are not zero are named in every update, for the rule to shrink */
     int64_t clocks_per_epoch;
+    bool is_lazy; /* a clock regularises only the features of its examples */
     uint64_t seed;
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */

@@ -16,6 +16,12 @@ static const char *const blocks_by[] = {"hash", "range", NULL};
 static const char *const scales[] = {
     [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
 
+/* Those that all algorithms have, and two more. */
+static const char *const schedules[] = {
+    [RBT_SCHEDULE_CONSTANT] = "constant", [RBT_SCHEDULE_SQRT] = "sqrt",
+    [RBT_SCHEDULE_DECAY] = "decay",       [RBT_LINEAR_COOL] = "cool",
+    [RBT_LINEAR_SCHEDULE_AUTO] = "auto",  NULL};
+
 static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
                                        [RBT_STORAGE_MEMORY] = "memory",
                                        [RBT_STORAGE_DISK] = "disk",
@@ -70,17 +76,20 @@ static const struct rbt_option linear_options[] = {
              "gradients it is the rule's lr, and has the rule's default."},
     {.name = "schedule",
      .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_schedules,
-     .value = "decay",
+     .choices = schedules,
+     .value = "auto",
      .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t)."},
+     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t); cool is "
+             "the last one times 1 - t / epochs, so that steps end at nothing and so does their "
+             "noise. auto is cool, and decay with --rule."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
-     .value = "4",
+     .value = "nan",
      .offset = AT(decay),
-     .help = "How fast the step size falls, per pass."},
+     .help = "How fast the step size falls, per pass. By default 4; of cool 2 / "
+             "number of workers."},
     {.name = "scale",
      .type = RBT_OPTION_CHOICE,
      .choices = scales,
