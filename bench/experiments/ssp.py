@@ -338,7 +338,7 @@ SLOW_CONSISTENCIES = ("bsp", "ssp:1", "ssp:3", "ssp:7", "essp:3")
 def slow_clock(simulate, cluster, consistency):
     data = generate("ssp-stragglers.data", SLOW_DATA)
     runs = (simulate(f"{SLOW_CLUSTER} {cluster}", f"linear --data {data} --epochs {passes} "
-                                                  f"--consistency {consistency}")
+                                                  f"--clocks-per-epoch 1 --consistency {consistency}")
             for passes in SLOW_PASSES)
     return per_clock(*runs, 30)
 

@@ -61,6 +61,7 @@ struct rbt_linear_job;
 struct rbt_linear_solver {
     const char *name;
     int64_t epochs_default;
+    bool is_watched; /* it stops by itself under BSP, and the default is the most that it does */
     /* Before data is read: refuses options that cannot be, and fills in those that were not given.
      * `options` is the job's own copy. */
     rbt_status (*check)(struct rbt_linear_job *linear, struct rbt_train_options *options);

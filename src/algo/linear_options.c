@@ -81,7 +81,8 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(schedule),
      .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t); cool is "
              "the last one times 1 - t / epochs, so that steps end at nothing and so does their "
-             "noise. auto is cool, and decay with --rule."},
+             "noise. auto is cool, but decay with a "
+             "rule, --target or --patience."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,
