@@ -280,7 +280,8 @@ static struct rbt_training_task task_of(const struct rbt_linear_solver *solver)
         .end = own->end != NULL ? own->end : rbt_linear_end,
         .collect = own->collect != NULL ? own->collect : rbt_linear_collect,
         .objective = objective,
-        .evaluate = evaluate};
+        .evaluate = evaluate,
+        .note = rbt_linear_class_note};
 }
 
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)

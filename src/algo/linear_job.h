@@ -109,6 +109,7 @@ struct rbt_linear_job {
     void *own;                     /* of the solver, from settle on; freed with the job */
     const struct rbt_model *model; /* being measured */
     uint32_t measured_parts;       /* by so many threads */
+    bool is_noted;                 /* by worker 0: what there is to say of the labels is said */
 };
 
 /* --- linear.c: what options and solvers build on ------------------------------------------------
@@ -153,6 +154,9 @@ RBT_MUST_USE rbt_status rbt_linear_part_trade(struct rbt_linear_job *linear, rbt
 /* Lists the labels that occur and puts their places in the list in their stead. Fails with
  * RBT_E_DATA if there are fewer than two, or so many that they are no classes. */
 RBT_MUST_USE rbt_status rbt_linear_class_take(struct rbt_linear_job *linear);
+
+/* The callback `note`: says once if all labels of two are the same. */
+void rbt_linear_class_note(void *context, rbt_worker *worker, char *text, size_t size);
 
 /* --- linear_step.c: the callbacks work, push and penalty ----------------------------------------
  */

@@ -2,6 +2,7 @@
  *
  * "svm" and "lasso" are "linear" with other defaults. */
 #include <stddef.h>
+#include <stdio.h>
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
@@ -239,6 +240,17 @@ static const struct rbt_algo_export exports[] = {
      .write = rbt_linear_model_export},
     {0}};
 
+static void describe(const struct rbt_model *model, FILE *out)
+{
+    const enum rbt_loss loss = rbt_linear_model_loss(model);
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    fprintf(out, "  loss %d is    %s", (int)loss, losses[loss]);
+    if (classes != NULL) {
+        fprintf(out, " of %zu classes", classes->count);
+    }
+    fputs(".\n", out);
+}
+
 /* What "linear" has under every name. */
 #define COMMON                                                                                     \
     .model_kind = RBT_MODEL_LINEAR, .options = linear_options,                                     \
@@ -255,6 +267,7 @@ const struct rbt_algo rbt_linear = {
                 "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
     COMMON,
     .exports = exports,
+    .describe = describe,
 };
 
 /* The same under the names that people look for. Their models are those of "linear". */
