@@ -337,9 +337,9 @@ SLOW_CONSISTENCIES = ("bsp", "ssp:1", "ssp:3", "ssp:7", "essp:3")
 
 def slow_clock(simulate, cluster, consistency):
     data = generate("ssp-stragglers.data", SLOW_DATA)
-    runs = (simulate(f"{SLOW_CLUSTER} {cluster}", f"linear --data {data} --epochs {passes} "
-                                                  f"--consistency {consistency}")
-            for passes in SLOW_PASSES)
+    runs = (simulate(f"{SLOW_CLUSTER} {cluster}",
+                     f"linear --data {data} --epochs {passes} --clocks-per-epoch 1 "
+                     f"--consistency {consistency}") for passes in SLOW_PASSES)
     return per_clock(*runs, 30)
 
 

@@ -19,9 +19,9 @@ struct rbt_linear_config {
     int32_t l1_method; /* proximal, truncate */
     double theta;      /* truncation leaves larger weights alone */
     double lr;         /* NaN: the default */
-    int32_t schedule;  /* enum rbt_schedule */
-    double decay;
-    int32_t scale; /* features, none, auto */
+    int32_t schedule;  /* enum rbt_schedule, or one of linear_job.h's */
+    double decay;      /* NaN: the default */
+    int32_t scale;     /* features, none, auto */
     int64_t batch;
     int32_t solver; /* of linear.c's list */
     bool has_bias;

@@ -17,6 +17,7 @@
  * squares). With one worker s = 1, and this is coordinate descent as in the books. --lr divides s:
  * features of different workers that have little in common allow for more than 1. */
 #include <math.h>
+#include <string.h>
 
 #include "algo/columns.h"
 #include "algo/linear_job.h"
@@ -27,7 +28,7 @@
 #include "base/rng.h"
 #include "math/loss.h"
 
-enum { EPOCHS_DEFAULT = 50 };
+enum { EPOCHS_DEFAULT = 400 };
 
 /* Measured like those of linear_step.c; a nonzero is read twice, and an example's row is pulled and
  * pushed. */
@@ -72,6 +73,10 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
     config->lr = isnan(config->lr) ? 1.0 : config->lr;
     if (config->lr <= 0.0) {
         return rbt_fail(RBT_E_INVALID, "solver \"cd\" needs a step size \"--lr\" above 0");
+    }
+    if (options->consistency != NULL && strcmp(options->consistency, "essp:2") == 0) {
+        options->consistency =
+            "bsp"; /* the default of all algorithms would need thrice the passes */
     }
     linear->own = rbt_calloc(1, sizeof(struct cd));
     st = rbt_rules_read(options, &linear->rules);
@@ -349,6 +354,7 @@ static double penalty(void *context, rbt_worker *worker)
 
 const struct rbt_linear_solver rbt_linear_cd = {.name = "cd",
                                                 .epochs_default = EPOCHS_DEFAULT,
+                                                .is_watched = true,
                                                 .check = check,
                                                 .settle = settle,
                                                 .task = {.open = open_tables,

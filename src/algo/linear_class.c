@@ -1,9 +1,10 @@
-/* algo/linear_class.c - the classes of softmax.
+/* algo/linear_class.c - the classes of softmax; and a word about data that has only one.
  *
  * Any distinct numbers may be labels. In increasing order they are classes 0, 1, ..., C-1, and
  * examples get the class in place of the label. All processes of a job read all labels, so they
  * agree; the model keeps the list. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "algo/linear_job.h"
@@ -62,4 +63,27 @@ rbt_status rbt_linear_class_take(struct rbt_linear_job *linear)
     }
     linear->width = count;
     return rbt_linear_model_place(classes, count, &linear->examples);
+}
+
+void rbt_linear_class_note(void *context, rbt_worker *worker, char *text, size_t size)
+{
+    struct rbt_linear_job *linear = context;
+    const struct rbt_examples *examples = &linear->examples;
+    const bool is_binary =
+        linear->config.loss == RBT_LOSS_LOGISTIC || linear->config.loss == RBT_LOSS_HINGE;
+    (void)worker;
+    if (linear->is_noted || !is_binary || examples->labels == NULL || examples->count == 0) {
+        return;
+    }
+    linear->is_noted = true;
+    size_t same = 1;
+    while (same < examples->count && examples->labels[same] == examples->labels[0]) {
+        same++;
+    }
+    if (same == examples->count) {
+        const float label = examples->labels[0] > 0.0F ? (float)examples->label_positive
+                                                       : (float)examples->label_negative;
+        snprintf(text, size, "All examples have the label %g: there is nothing to tell apart.",
+                 (double)label);
+    }
 }

@@ -37,7 +37,7 @@
 #include "base/rng.h"
 #include "math/loss.h"
 
-enum { EPOCHS_DEFAULT = 50, BLOCKS_MIN = 64, BLOCKS_PER_DELAY = 32, RING = 64 };
+enum { EPOCHS_DEFAULT = 400, BLOCKS_MIN = 64, BLOCKS_PER_DELAY = 32, RING = 64 };
 enum { BLOCKS_BY_HASH, BLOCKS_BY_RANGE };
 
 /* Measured as the processor time of an epoch of one worker on one core of the machine of
@@ -590,6 +590,7 @@ static void summarise(const struct rbt_linear_job *linear, struct rbt_train_summ
 const struct rbt_linear_solver rbt_linear_dbpg = {
     .name = "dbpg",
     .epochs_default = EPOCHS_DEFAULT,
+    .is_watched = true,
     .check = check,
     .settle = settle,
     .summarise = summarise,

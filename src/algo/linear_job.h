@@ -18,6 +18,9 @@
 enum { RBT_L1_PROXIMAL, RBT_L1_TRUNCATE };                   /* --l1-method */
 enum { RBT_SCALE_FEATURES, RBT_SCALE_NONE, RBT_SCALE_AUTO }; /* --scale */
 
+/* --schedule: beside those of enum rbt_schedule */
+enum { RBT_LINEAR_COOL = RBT_SCHEDULE_DECAY + 1, RBT_LINEAR_SCHEDULE_AUTO };
+
 /* What computing costs: of `rbt_linear_costs`. */
 enum { RBT_LINEAR_NONZERO, RBT_LINEAR_EXAMPLE, RBT_LINEAR_WEIGHT, RBT_LINEAR_COSTS };
 extern const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS];
@@ -58,6 +61,7 @@ struct rbt_linear_job;
 struct rbt_linear_solver {
     const char *name;
     int64_t epochs_default;
+    bool is_watched; /* it stops by itself under BSP, and the default is the most that it does */
     /* Before data is read: refuses options that cannot be, and fills in those that were not given.
      * `options` is the job's own copy. */
     rbt_status (*check)(struct rbt_linear_job *linear, struct rbt_train_options *options);
@@ -74,6 +78,7 @@ struct rbt_linear_job {
     const struct rbt_train_options *options;
     struct rbt_linear_config config; /* l2 is a number, scale and combine are not AUTO */
     struct rbt_training_rate rate;
+    double cool_passes;          /* after so many the step is 0; 0: it does not cool */
     struct rbt_rules rules;      /* of the weights */
     struct rbt_rules bias_rules; /* of the bias, which is not regularised */
     double l1;                   /* that the worker sees to: 0 if the rule does */
@@ -84,6 +89,7 @@ struct rbt_linear_job {
     bool is_managed;             /* rows travel before the clock ends */
     bool is_named; /* weights that are not zero are named in every update, for the rule to shrink */
     int64_t clocks_per_epoch;
+    bool is_lazy; /* a clock regularises only the features of its examples */
     uint64_t seed;
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
@@ -103,6 +109,7 @@ struct rbt_linear_job {
     void *own;                     /* of the solver, from settle on; freed with the job */
     const struct rbt_model *model; /* being measured */
     uint32_t measured_parts;       /* by so many threads */
+    bool is_noted;                 /* by worker 0: what there is to say of the labels is said */
 };
 
 /* --- linear.c: what options and solvers build on ------------------------------------------------
@@ -147,6 +154,9 @@ RBT_MUST_USE rbt_status rbt_linear_part_trade(struct rbt_linear_job *linear, rbt
 /* Lists the labels that occur and puts their places in the list in their stead. Fails with
  * RBT_E_DATA if there are fewer than two, or so many that they are no classes. */
 RBT_MUST_USE rbt_status rbt_linear_class_take(struct rbt_linear_job *linear);
+
+/* The callback `note`: says once if all labels of two are the same. */
+void rbt_linear_class_note(void *context, rbt_worker *worker, char *text, size_t size);
 
 /* --- linear_step.c: the callbacks work, push and penalty ----------------------------------------
  */

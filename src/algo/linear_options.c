@@ -2,6 +2,7 @@
  *
  * "svm" and "lasso" are "linear" with other defaults. */
 #include <stddef.h>
+#include <stdio.h>
 
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
@@ -15,6 +16,12 @@ static const char *const methods[] = {
 static const char *const blocks_by[] = {"hash", "range", NULL};
 static const char *const scales[] = {
     [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
+
+/* Those that all algorithms have, and two more. */
+static const char *const schedules[] = {
+    [RBT_SCHEDULE_CONSTANT] = "constant", [RBT_SCHEDULE_SQRT] = "sqrt",
+    [RBT_SCHEDULE_DECAY] = "decay",       [RBT_LINEAR_COOL] = "cool",
+    [RBT_LINEAR_SCHEDULE_AUTO] = "auto",  NULL};
 
 static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
                                        [RBT_STORAGE_MEMORY] = "memory",
@@ -70,17 +77,21 @@ static const struct rbt_option linear_options[] = {
              "gradients it is the rule's lr, and has the rule's default."},
     {.name = "schedule",
      .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_schedules,
-     .value = "decay",
+     .choices = schedules,
+     .value = "auto",
      .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t)."},
+     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t); cool is "
+             "the last one times 1 - t / epochs, so that steps end at nothing and so does their "
+             "noise. auto is cool, but decay with a "
+             "rule, --target or --patience."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
-     .value = "4",
+     .value = "nan",
      .offset = AT(decay),
-     .help = "How fast the step size falls, per pass."},
+     .help = "How fast the step size falls, per pass. By default 4; of cool 2 / "
+             "number of workers."},
     {.name = "scale",
      .type = RBT_OPTION_CHOICE,
      .choices = scales,
@@ -229,6 +240,17 @@ static const struct rbt_algo_export exports[] = {
      .write = rbt_linear_model_export},
     {0}};
 
+static void describe(const struct rbt_model *model, FILE *out)
+{
+    const enum rbt_loss loss = rbt_linear_model_loss(model);
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    fprintf(out, "  loss %d is    %s", (int)loss, losses[loss]);
+    if (classes != NULL) {
+        fprintf(out, " of %zu classes", classes->count);
+    }
+    fputs(".\n", out);
+}
+
 /* What "linear" has under every name. */
 #define COMMON                                                                                     \
     .model_kind = RBT_MODEL_LINEAR, .options = linear_options,                                     \
@@ -245,6 +267,7 @@ const struct rbt_algo rbt_linear = {
                 "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
     COMMON,
     .exports = exports,
+    .describe = describe,
 };
 
 /* The same under the names that people look for. Their models are those of "linear". */

@@ -42,4 +42,20 @@ RBT_MUST_USE rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rb
 double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
                              const float *weights);
 
+/* What ends a training of which nobody has said how long it should be, when passes hardly help any
+ * more: an observer between the training and the true one. Nothing but worker 0's thread uses it,
+ * which is the one that looks at the target. */
+enum { RBT_LINEAR_WATCHED = 10 }; /* passes */
+struct rbt_linear_watch {
+    const struct rbt_observer *outer;
+    struct rbt_train_options *options; /* whose target becomes one that is reached */
+    double recent[RBT_LINEAR_WATCHED]; /* objectives */
+    size_t count;                      /* of all so far */
+};
+
+/* The observer to train with: `watch` is the caller's and must stay. */
+struct rbt_observer rbt_linear_watch_begin(struct rbt_linear_watch *watch,
+                                           const struct rbt_observer *outer,
+                                           struct rbt_train_options *options);
+
 #endif

@@ -29,14 +29,6 @@ struct range {
     size_t end;
 };
 
-/* Regularisation of features that the clock's examples do not have can wait for a clock whose do;
- * then nothing is sent for them. With --rebalance it does not: the part may be another one by then.
- */
-static bool is_lazy(const struct rbt_linear_job *linear)
-{
-    return linear->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
-}
-
 /* Lists the features that the examples have; without a branch, which would be a guess. */
 static void list_used(struct rbt_linear_worker *w, struct range range)
 {
@@ -90,7 +82,7 @@ static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_wo
                        double amount)
 {
     const struct rbt_linear_config *config = &linear->config;
-    if (is_lazy(linear)) {
+    if (linear->is_lazy) {
         for (size_t i = 0; i < w->used_count; i++) {
             shrink_one(config, w, w->used[i], amount);
         }
@@ -170,6 +162,15 @@ static double descend(const struct rbt_linear_job *linear, struct rbt_linear_wor
     return loss;
 }
 
+/* The step size after so many passes, in the units of the data. */
+static double rate_at(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
+                      double passes)
+{
+    const double rate = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
+    const double end = linear->cool_passes;
+    return end > 0.0 ? rate * fmax(0.0, 1.0 - passes / end) : rate;
+}
+
 /* Runs over the examples, step by step; the replicas move. Returns the sum of losses. */
 static double follow(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
                      struct range range, int64_t epoch)
@@ -179,13 +180,13 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
     const bool has_penalty = config->l1 > 0.0 || config->l2 > 0.0;
     double loss = 0.0;
     double amount = 0.0;
-    if (has_penalty && is_lazy(linear)) {
+    if (has_penalty && linear->is_lazy) {
         list_used(w, range);
     }
     struct range piece = range;
     for (; piece.first < range.end; piece.first = piece.end) {
         const double passes = (double)epoch + (double)piece.first / (double)w->share.count;
-        const double eta = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
+        const double eta = rate_at(linear, w, passes);
         piece.end = range.end - piece.first < w->sweep ? range.end : piece.first + w->sweep;
         rbt_linear_visit(w, piece.first, piece.end);
         loss += descend(linear, w, piece, (float)eta);
@@ -195,7 +196,7 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
             amount += eta * steps;
         }
     }
-    if (has_penalty && is_lazy(linear)) {
+    if (has_penalty && linear->is_lazy) {
         settle(config, w, amount);
     }
     return loss;

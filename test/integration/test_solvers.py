@@ -77,3 +77,14 @@ def test_a_model_of_dbpg_is_a_model_like_any_other(rubato, data):
     assert len(lines) == 1500
     found = json.loads(rubato.ok("eval", "m.rbt", "--data", data, "--summary", "json"))
     assert 0.5 < found["eval"]["auc"] <= 1
+
+
+@pytest.mark.parametrize("words", [["lasso", "--l1", "0.02"],
+                                   ["linear", "--solver", "dbpg", "--l1", "0.005"]])
+def test_an_exact_solver_stops_when_it_is_there(rubato, data, words):
+    common = ["train", *words, "--data", data, "--workers", "2", "--summary", "json",
+              "--progress", "never"]
+    short = json.loads(rubato.ok(*common))
+    long = json.loads(rubato.ok(*common, "--consistency", "bsp", "--epochs", "1000"))
+    assert 10 < short["epochs"] < 400
+    assert short["objective"] <= 1.001 * long["objective"]
