@@ -326,6 +326,7 @@ static void free_data(struct rbt_linear_job *linear)
     rbt_free(linear->classes);
     rbt_free(linear->own);
     rbt_linear_stream_free(linear);
+    rbt_linear_assign_free(linear);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
@@ -535,16 +536,24 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
                              struct rbt_train_summary *summary)
 {
     rbt_status st = read_data(linear, linear->options);
-    if (st == RBT_OK && (linear->config.is_rebalanced || linear->options->is_exact)) {
+    const bool is_dynamic = linear->config.assign == RBT_ASSIGN_DYNAMIC;
+    if (st == RBT_OK &&
+        (linear->config.is_rebalanced || is_dynamic || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
         st = linear->solver->settle(linear, training);
     }
+    if (st == RBT_OK && is_dynamic) {
+        st = rbt_linear_assign_settle(linear, training->epochs);
+    }
     st = st != RBT_OK ? st : rbt_training_run(training, summary);
     if (st == RBT_OK && linear->solver->summarise != NULL) {
         linear->solver->summarise(linear, summary);
+    }
+    if (st == RBT_OK && is_dynamic) {
+        rbt_linear_assign_summarise(linear, summary);
     }
     return st;
 }
@@ -559,7 +568,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
 {
     const struct rbt_linear_config *config = settings;
     const struct rbt_linear_solver *solver = solvers[config->solver];
-    const struct rbt_training_task task = task_of(solver);
+    struct rbt_training_task task = task_of(solver);
     struct rbt_train_options own = *options; /* some solvers know better */
     struct rbt_linear_job linear = {.solver = solver,
                                     .options = &own,
@@ -585,6 +594,10 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);
     st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
+    st = st != RBT_OK ? st : rbt_linear_assign_check(&linear);
+    if (config->assign == RBT_ASSIGN_DYNAMIC) {
+        rbt_linear_assign_take(&task);
+    }
     st = st != RBT_OK ? st : train_with(&linear, &training, summary);
     free_data(&linear);
     return st;

@@ -16,6 +16,8 @@ static const char *const blocks_by[] = {"hash", "range", NULL};
 static const char *const scales[] = {
     [RBT_SCALE_FEATURES] = "features", [RBT_SCALE_NONE] = "none", [RBT_SCALE_AUTO] = "auto", NULL};
 
+static const char *const assigns[] = {
+    [RBT_ASSIGN_STATIC] = "static", [RBT_ASSIGN_DYNAMIC] = "dynamic", NULL};
 static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
                                        [RBT_STORAGE_MEMORY] = "memory",
                                        [RBT_STORAGE_DISK] = "disk",
@@ -190,6 +192,22 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(is_rebalanced),
      .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
              "each clock."},
+    {.name = "assign",
+     .type = RBT_OPTION_CHOICE,
+     .choices = assigns,
+     .value = "static",
+     .offset = AT(assign),
+     .help = "Who works on which examples: static gives every worker its share before training; "
+             "dynamic cuts a pass into parts and gives one to whoever is idle, so that fast workers "
+             "do more, and again to another one if a worker is slow or gone. Every worker then "
+             "holds a copy of all weights."},
+    {.name = "parts",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .offset = AT(parts),
+     .help = "Parts of a pass, with --assign dynamic. 0 is 8 per worker and clock."},
     RBT_COLUMN_OPTIONS(AT),
     {.name = "min-count",
      .type = RBT_OPTION_INT,

@@ -30,11 +30,11 @@ struct range {
 };
 
 /* Regularisation of features that the clock's examples do not have can wait for a clock whose do;
- * then nothing is sent for them. With --rebalance it does not: the part may be another one by then.
- */
+ * then nothing is sent for them. Not if the worker's part may be another one by then. */
 static bool is_lazy(const struct rbt_linear_job *linear)
 {
-    return linear->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
+    return linear->clocks_per_epoch > 1 && !linear->config.is_rebalanced &&
+           linear->config.assign == RBT_ASSIGN_STATIC;
 }
 
 /* Lists the features that the examples have; without a branch, which would be a guess. */
@@ -332,19 +332,47 @@ static rbt_status gather_managed(const struct rbt_linear_job *linear, rbt_worker
     return st;
 }
 
-/* Works through the examples of a clock at the values that were pulled. */
+/* Works through examples at the values that were pulled. */
+static rbt_status walk(const struct rbt_linear_job *linear, rbt_worker *worker, struct range range,
+                       int64_t epoch, double *loss)
+{
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    if (!linear->rules.has_gradients) {
+        *loss += follow(linear, w, range, epoch);
+    } else if (linear->is_managed) {
+        return gather_managed(linear, worker, w, range, loss);
+    } else {
+        *loss += gather(linear, w, range);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_linear_walk(const struct rbt_linear_job *linear, rbt_worker *worker,
+                           const struct rbt_piece *piece, int64_t epoch, double *loss)
+{
+    const struct range range = {(size_t)piece->first, (size_t)piece->end};
+    const struct rbt_share *share = &linear->workers[rbt_worker_index(worker)].share;
+    const rbt_status st = walk(linear, worker, range, epoch, loss);
+    rbt_spend(worker, 1e-9 * cost_of(linear, share, range));
+    return st;
+}
+
+void rbt_linear_walk_end(const struct rbt_linear_job *linear, rbt_worker *worker)
+{
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    if (linear->rules.has_gradients) {
+        complete_gradient(linear, w);
+    }
+    rbt_spend(worker, 1e-9 * cost_of_weights(linear, w));
+}
+
+/* All examples of a clock. */
 static rbt_status pass(const struct rbt_linear_job *linear, rbt_worker *worker, struct range range,
                        int64_t epoch, double *loss)
 {
     struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    rbt_status st = RBT_OK;
-    if (!linear->rules.has_gradients) {
-        *loss += follow(linear, w, range, epoch);
-    } else if (linear->is_managed) {
-        st = gather_managed(linear, worker, w, range, loss);
-        complete_gradient(linear, w);
-    } else {
-        *loss += gather(linear, w, range);
+    const rbt_status st = walk(linear, worker, range, epoch, loss);
+    if (linear->rules.has_gradients) {
         complete_gradient(linear, w);
     }
     const double examples = linear->is_managed ? 0.0 : cost_of(linear, &w->share, range);
