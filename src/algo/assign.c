@@ -15,9 +15,12 @@ enum { TURN, PASS, LIMIT, FINISHED, FINISHED_PASS, SECONDS, SECONDS_REST, WIDTH 
 enum { ANSWER = 1, ANSWER_PASS, ANSWER_PART, IS_FIRST, COUNT, RETURNED }; /* as many */
 enum { GIVEN, WAIT, DONE };
 
-enum { PATIENCE = 4 };           /* medians of the time of a part */
-enum { TURNS_MAX = 1 << 24 };    /* so far a float counts */
-static const double least = 1.0; /* second: real ones are disturbed by whatever else there is */
+enum { PATIENCE = 8 };        /* medians of the time of a part */
+enum { TURNS_MAX = 1 << 24 }; /* so far a float counts */
+/* Seconds for which a worker may always have a part: parts can be short, and those who ask may have
+ * to stand in a queue; real machines are disturbed by whatever else there is, too. */
+static const double least_simulated = 0.05;
+static const double least_real = 1.0;
 static const double pause_seconds = 1e-3;
 
 rbt_status rbt_assign_open(struct rbt_assign *assign, const struct rbt_assign_options *options,
@@ -26,7 +29,7 @@ rbt_status rbt_assign_open(struct rbt_assign *assign, const struct rbt_assign_op
     RBT_ASSERT(options->parts > 0 && options->workers <= RBT_ASSIGN_WORKERS_MAX);
     char rule[128];
     (void)snprintf(rule, sizeof rule, "parts:parts=%u,patience=%d,least=%g", options->parts,
-                   PATIENCE, options->is_simulated ? 0.0 : least);
+                   PATIENCE, options->is_simulated ? least_simulated : least_real);
     /* All rows must be in one shard, the first one: of ranges this large it has them all. */
     const struct rbt_table_options table = {.struct_size = sizeof table,
                                             .type = RBT_F32,

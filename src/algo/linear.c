@@ -537,8 +537,7 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
 {
     rbt_status st = read_data(linear, linear->options);
     const bool is_dynamic = linear->config.assign == RBT_ASSIGN_DYNAMIC;
-    if (st == RBT_OK &&
-        (linear->config.is_rebalanced || is_dynamic || linear->options->is_exact)) {
+    if (st == RBT_OK && (linear->config.is_rebalanced || is_dynamic || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
     }
     if (st == RBT_OK) {

@@ -37,7 +37,8 @@ struct rbt_dealer {
 
 rbt_status rbt_dealer_create(const struct rbt_dealer_options *options, rbt_dealer **dealer)
 {
-    RBT_ASSERT(options->part_count > 0 && options->worker_count > 0);
+    RBT_ASSERT(options->part_count > 0);
+    RBT_ASSERT(options->worker_count > 0);
     RBT_ASSERT(options->patience > 0);
     rbt_dealer *made = rbt_calloc(1, sizeof *made);
     struct seat *seats = rbt_calloc(options->worker_count, sizeof *seats);
@@ -102,6 +103,7 @@ static void forget(rbt_dealer *dealer)
             at = &pass->next;
             continue;
         }
+        RBT_ASSERT(pass->number < dealer->begun);
         dealer->returned += rbt_parts_stats(pass->parts).returned;
         *at = pass->next;
         rbt_parts_destroy(pass->parts);
@@ -112,6 +114,7 @@ static void forget(rbt_dealer *dealer)
 static struct pass *find(const rbt_dealer *dealer, uint64_t number)
 {
     struct pass *pass = dealer->first;
+    RBT_ASSERT(number < dealer->begun);
     while (pass != NULL && pass->number != number) {
         pass = pass->next;
     }
@@ -147,6 +150,7 @@ static void look_at_clock(rbt_dealer *dealer, uint64_t now)
 /* What the worker has, if anything, comes back. */
 static void lose(rbt_dealer *dealer, uint32_t worker)
 {
+    RBT_ASSERT(worker < dealer->options.worker_count);
     struct seat *seat = &dealer->seats[worker];
     struct pass *pass = seat->is_busy ? find(dealer, seat->dealt.pass) : NULL;
     if (pass != NULL) {
@@ -181,6 +185,8 @@ rbt_status rbt_dealer_take(rbt_dealer *dealer, const struct rbt_dealer_ask *ask,
         const enum rbt_parts_answer part =
             rbt_parts_take(pass->parts, ask->worker, &turn, &dealt->part);
         if (part == RBT_PARTS_GIVEN) {
+            RBT_ASSERT(dealt->part < dealer->options.part_count);
+            RBT_ASSERT(!seat->is_busy);
             dealt->pass = pass->number;
             seat->is_busy = true;
             seat->dealt = *dealt;
