@@ -37,6 +37,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/column_words.h"
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
 #include "algo/linear_solvers.h"
@@ -165,7 +166,8 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
         take_first(&model->arrays[1], linear->width);
     }
     st = st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
-    return st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
+    st = st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
+    return st != RBT_OK ? st : rbt_column_words_store(&linear->plan, model);
 }
 
 /* Sum of losses of the model on a share, a piece at a time; if its features are scaled, the weights
@@ -277,6 +279,24 @@ static struct rbt_training_task task_of(const struct rbt_linear_solver *solver)
         .evaluate = evaluate};
 }
 
+/* All training data is read: no text is new any more, and rare ones are gone. */
+static rbt_status close_dictionary(struct rbt_linear_job *linear)
+{
+    const struct rbt_examples *examples = &linear->examples;
+    linear->dictionary.is_closed = true;
+    if (!linear->config.has_dictionary || linear->config.count_min <= 1) {
+        return RBT_OK;
+    }
+    size_t count = 0;
+    const uint64_t *keys = examples->keys;
+    if (rbt_linear_is_streamed(linear)) {
+        keys = rbt_linear_stream_keys(linear, &count);
+    } else {
+        count = (size_t)examples->offsets[examples->count];
+    }
+    return rbt_dictionary_keep(&linear->dictionary, keys, count, linear->plan.count + 1);
+}
+
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
     const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
@@ -289,12 +309,14 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
                                       .label_column = options->label_column,
                                       .has_binary_label = is_binary};
     rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
+    linear->plan.dictionary = linear->config.has_dictionary ? &linear->dictionary : NULL;
     const bool is_streamed = rbt_linear_is_streamed(linear);
     rbt_status st = is_streamed ? rbt_linear_stream_read(linear, data)
                                 : rbt_examples_read(data, &linear->examples);
     if (st == RBT_OK && !is_streamed) {
         st = rbt_examples_drop_rare(&linear->examples, (uint64_t)linear->config.count_min);
     }
+    st = st != RBT_OK ? st : close_dictionary(linear);
     if (st == RBT_OK && linear->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
@@ -326,6 +348,7 @@ static void free_data(struct rbt_linear_job *linear)
     rbt_free(linear->classes);
     rbt_free(linear->own);
     rbt_linear_stream_free(linear);
+    rbt_dictionary_free(&linear->dictionary);
     rbt_linear_assign_free(linear);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
@@ -587,6 +610,9 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
                                     .has_eval = options->eval.count > 0};
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
     rbt_status st = linear.workers == NULL ? no_memory() : RBT_OK;
+    if (st == RBT_OK && config->has_dictionary && config->columns.hash_bits > 0) {
+        st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
+    }
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
         st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
     }

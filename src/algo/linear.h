@@ -42,6 +42,7 @@ struct rbt_linear_config {
     const char *cache;    /* directory for examples on disk, or NULL */
     int64_t count_min;    /* features that fewer examples have are left out */
     struct rbt_column_config columns; /* of tables with text */
+    bool has_dictionary;              /* of their texts, instead of hashes */
 };
 
 #endif

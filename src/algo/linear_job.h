@@ -14,6 +14,7 @@
 #include "algo/replica.h"
 #include "algo/rules.h"
 #include "algo/training.h"
+#include "data/dictionary.h"
 #include "data/examples.h"
 
 enum { RBT_L1_PROXIMAL, RBT_L1_TRUNCATE };                   /* --l1-method */
@@ -94,8 +95,9 @@ struct rbt_linear_job {
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
     struct rbt_examples examples;
-    struct rbt_data_options data; /* how files are read, but not which */
-    struct rbt_column_plan plan;  /* of tables with text */
+    struct rbt_data_options data;     /* how files are read, but not which */
+    struct rbt_column_plan plan;      /* of tables with text */
+    struct rbt_dictionary dictionary; /* of these, with --dictionary */
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_linear_whole whole;

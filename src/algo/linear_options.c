@@ -209,6 +209,12 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(parts),
      .help = "Parts of a pass, with --assign dynamic. 0 is 8 per worker and clock."},
     RBT_COLUMN_OPTIONS(AT),
+    {.name = "dictionary",
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(has_dictionary),
+     .help = "Number the texts of columns in the order in which they are met, and keep the list "
+             "with the model, instead of hashing them: no two are the same feature, features have "
+             "small numbers, and texts that training has not seen are counted."},
     {.name = "min-count",
      .type = RBT_OPTION_INT,
      .min = 0,

@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "data/builder.h"
 #include "data/csv.h"
+#include "data/dictionary.h"
 #include "data/fields.h"
 #include "data/format.h"
 #include "data/input.h"
@@ -188,10 +189,18 @@ static rbt_status label_hint(const struct task *task, rbt_status st)
 /* Adds the examples of the task's text, whose format is known. */
 static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
 {
-    rbt_status st = prepare(task, builder);
+    struct rbt_dictionary *dictionary =
+        task->function == rbt_fields_line ? task->options->plan->dictionary : NULL;
+    rbt_status st = dictionary != NULL && !dictionary->is_closed
+                        ? rbt_fields_collect(&task->csv, &task->text)
+                        : RBT_OK;
+    st = st != RBT_OK ? st : prepare(task, builder);
     st = st != RBT_OK ? st : rbt_lines_run(&task->chunks, parse_chunk, task);
     if (st != RBT_OK) {
         return st;
+    }
+    for (uint32_t i = 0; dictionary != NULL && i < task->chunks.count; i++) {
+        dictionary->unknown += task->sinks[i].unknown_count;
     }
     rbt_builder_gather(builder, task->sinks, task->chunks.count);
     st = rbt_builder_check(builder, task->text.name, task->sinks, task->chunks.count);
