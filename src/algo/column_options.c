@@ -77,6 +77,16 @@ void rbt_column_options_keep_count(size_t count, struct rbt_model *model)
     }
 }
 
+void rbt_column_options_keep_label(const struct rbt_data_options *data, size_t count,
+                                   struct rbt_model *model)
+{
+    const int64_t label = data->label_column;
+    const bool is_planned = data->plan != NULL && data->plan->count > 0; /* that has it, too */
+    if (count > 0 && !is_planned && !data->is_unlabelled) {
+        rbt_model_set(model, "label_column", (double)(label < 0 ? label + (int64_t)count : label));
+    }
+}
+
 size_t rbt_column_options_count(const struct rbt_model *model)
 {
     uint64_t count = 0;
@@ -113,5 +123,9 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     data->hash_bits = (uint32_t)bits;
     data->plan = plan;
     data->column_count = rbt_column_options_count(model);
+    const bool has_label = rbt_model_setting(model, "label_column", -1) >= 0;
+    if (array == NULL && has_label && data->label_column == -1) { /* nobody says otherwise */
+        data->label_column = (int64_t)label;
+    }
     return RBT_OK;
 }

@@ -153,6 +153,7 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
     rbt_model_set(model, "label_positive", (double)linear->examples.label_positive);
     rbt_model_set(model, "label_negative", (double)linear->examples.label_negative);
     rbt_column_options_keep_count(linear->examples.column_count, model);
+    rbt_column_options_keep_label(&linear->data, linear->examples.column_count, model);
     rbt_status st = rbt_replica_collect(worker, linear->weights, staleness, &model->arrays[0]);
     if (st != RBT_OK) {
         return st;
@@ -284,6 +285,7 @@ static rbt_status close_dictionary(struct rbt_linear_job *linear)
 {
     const struct rbt_examples *examples = &linear->examples;
     linear->dictionary.is_closed = true;
+    linear->plan.is_loaded = true; /* the same as if it came from a model */
     if (!linear->config.has_dictionary || linear->config.count_min <= 1) {
         return RBT_OK;
     }

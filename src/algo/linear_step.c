@@ -21,7 +21,8 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
 /* After so much work rows may travel early; it should be worth asking whether they can. */
 static const double exchange_ns = 1000.0;
 
-enum { LIST_EXAMPLES = 256 }; /* whose features are listed before the place is told again */
+enum { GATHER_EXAMPLES = 4096 }; /* whose gradients are gathered at once */
+enum { LIST_EXAMPLES = 256 };    /* whose features are listed before the place is told again */
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -234,7 +235,6 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
 {
     const struct rbt_share *share = &w->share;
     float *bias = rbt_replica_gradient(&w->bias);
-    rbt_linear_visit(w, range.first, range.end);
     if (linear->width > 1) {
         const struct rbt_softmax_run run = {.classes = linear->width,
                                             .offsets = share->offsets,
@@ -257,13 +257,17 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
                                    .labels = share->labels,
                                    .indices = share->indices,
                                    .values = share->values,
-                                   .begin = range.first,
-                                   .end = range.end,
                                    .weights = w->weights.values,
                                    .bias = w->bias.values[0],
                                    .factor = (float)linear->gradient_factor,
                                    .gradient = rbt_replica_gradient(&w->weights)};
-    const double loss = rbt_choose_kernels()->gradient(&run);
+    double loss = 0.0;
+    for (run.begin = range.first; run.begin < range.end; run.begin = run.end) {
+        const size_t left = range.end - run.begin; /* what is on disk comes in pieces */
+        run.end = left < GATHER_EXAMPLES ? range.end : run.begin + GATHER_EXAMPLES;
+        rbt_linear_visit(w, run.begin, run.end);
+        loss += rbt_choose_kernels()->gradient(&run);
+    }
     bias[0] += linear->config.has_bias ? run.bias_gradient : 0.0F;
     return loss;
 }

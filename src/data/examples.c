@@ -82,6 +82,20 @@ static rbt_status choose_libsvm(struct task *task)
                         "%zu columns",
                         task->text.name, task->options->column_count);
     }
+    const struct rbt_column_plan *plan = task->options->plan;
+    const char *option = task->options->label_column != -1 && !task->options->is_unlabelled
+                             ? "--label-column"
+                         : plan == NULL || plan->is_loaded ? NULL
+                         : plan->categorical != NULL       ? "--categorical"
+                         : plan->skipped != NULL           ? "--skip"
+                         : plan->positive != 0             ? "--positive"
+                         : plan->dictionary != NULL        ? "--dictionary"
+                                                           : NULL;
+    if (option != NULL) {
+        return rbt_fail(RBT_E_INVALID,
+                        "cannot read \"%s\": it is LIBSVM data, and \"%s\" is for tables",
+                        task->text.name, option);
+    }
     task->function = rbt_libsvm_line;
     task->mark = ':';
     return RBT_OK;
@@ -243,7 +257,8 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
 static rbt_status finish(struct rbt_builder *builder, rbt_status st,
                          const struct rbt_data_options *options, struct rbt_examples *examples)
 {
-    const bool is_named = options->plan != NULL && options->plan->positive != 0;
+    const bool is_named = options->plan != NULL && options->plan->positive != 0 &&
+                          !options->plan->is_loaded; /* other data need not have it */
     if (st == RBT_OK && is_named && builder->label_count == 1 && builder->labels[0] == 0 &&
         options->label_positive == 0) {
         st = rbt_fail(RBT_E_DATA, "no example has the label that --positive names");

@@ -1,5 +1,6 @@
 """Parts of the data for whoever is idle (--assign dynamic): fast workers do more, every part is
-done once, and what a worker cannot finish goes to another one; here, over processes, and simulated."""
+done once, and what a worker cannot finish goes to another one; here, over processes, and simulated.
+"""
 
 import json
 import os

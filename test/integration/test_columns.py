@@ -167,3 +167,39 @@ def test_what_a_dictionary_cannot_do(rubato, words, error):
     rubato.write("long.csv", people(20).replace("boss", "b" * 241, 1))
     result = rubato(*DICTIONARY, *words)
     assert result.returncode in (1, 2) and f"rubato: error: {error}" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["--categorical", "auto"], ["--skip", "1"], ["--positive", "x"],
+                                   ["--dictionary"], ["--label-column", "0"]])
+def test_options_of_tables_are_refused_for_others(rubato, shelf, words):
+    result = rubato("train", "linear", "--data", shelf / "train.svm", *words, *QUIET)
+    assert result.returncode == 2
+    assert f'it is LIBSVM data, and "{words[0]}" is for tables' in result.stderr
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+def test_a_positive_label_that_nobody_has_is_refused(rubato, loss):
+    rubato.write("train.csv", people(20))
+    words = ["train", "linear", "--data", "train.csv", "--categorical", "auto", "--loss", loss,
+             *QUIET]
+    result = rubato(*words, "--positive", "superbly")
+    assert result.returncode == 1
+    assert "no example has the label that --positive names" in result.stderr
+    if loss != "squared":
+        return
+    header, *lines = people(20).splitlines()
+    rubato.write("badly.csv", "\n".join([header, *(s for s in lines if s.endswith("badly"))]))
+    rubato.ok(*words, "--positive", "well", "--eval", "badly.csv", "--model", "m")
+    rubato.ok("eval", "m", "--data", "badly.csv")
+    rubato.ok("predict", "m", "--data", "badly.csv")
+
+
+def test_tables_of_numbers_remember_their_label(rubato):
+    rubato.write("train.csv", "".join(f"{i % 2},{i % 2 + i % 7 / 70},{i % 5}\n" for i in range(200)))
+    out = rubato.ok("train", "linear", "--data", "train.csv", "--label-column", "0", "--eval",
+                    "train.csv", "--model", "m", "--summary", "json", *QUIET)
+    trained = json.loads(out.splitlines()[-1])["eval"]
+    evaluated = json.loads(rubato.ok("eval", "m", "--data", "train.csv", "--summary", "json"))
+    assert abs(evaluated["eval"]["logloss"] - trained["logloss"]) < 1e-6
+    scores = rubato.ok("predict", "m", "--data", "train.csv").split()
+    assert all((float(score) > 0.5) == (i % 2 == 1) for i, score in enumerate(scores))
