@@ -195,7 +195,8 @@ def test_a_positive_label_that_nobody_has_is_refused(rubato, loss):
 
 
 def test_tables_of_numbers_remember_their_label(rubato):
-    rubato.write("train.csv", "".join(f"{i % 2},{i % 2 + i % 7 / 70},{i % 5}\n" for i in range(200)))
+    rubato.write("train.csv",
+                 "".join(f"{i % 2},{i % 2 + i % 7 / 70},{i % 5}\n" for i in range(200)))
     out = rubato.ok("train", "linear", "--data", "train.csv", "--label-column", "0", "--eval",
                     "train.csv", "--model", "m", "--summary", "json", *QUIET)
     trained = json.loads(out.splitlines()[-1])["eval"]
