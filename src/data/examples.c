@@ -83,14 +83,12 @@ static rbt_status choose_libsvm(struct task *task)
                         task->text.name, task->options->column_count);
     }
     const struct rbt_column_plan *plan = task->options->plan;
-    const char *option = task->options->label_column != -1 && !task->options->is_unlabelled
-                             ? "--label-column"
-                         : plan == NULL || plan->is_loaded ? NULL
-                         : plan->categorical != NULL       ? "--categorical"
-                         : plan->skipped != NULL           ? "--skip"
-                         : plan->positive != 0             ? "--positive"
-                         : plan->dictionary != NULL        ? "--dictionary"
-                                                           : NULL;
+    const char *option = plan == NULL || plan->is_loaded ? NULL
+                         : plan->categorical != NULL     ? "--categorical"
+                         : plan->skipped != NULL         ? "--skip"
+                         : plan->positive != 0           ? "--positive"
+                         : plan->dictionary != NULL      ? "--dictionary"
+                                                         : NULL;
     if (option != NULL) {
         return rbt_fail(RBT_E_INVALID,
                         "cannot read \"%s\": it is LIBSVM data, and \"%s\" is for tables",

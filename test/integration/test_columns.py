@@ -170,7 +170,7 @@ def test_what_a_dictionary_cannot_do(rubato, words, error):
 
 
 @pytest.mark.parametrize("words", [["--categorical", "auto"], ["--skip", "1"], ["--positive", "x"],
-                                   ["--dictionary"], ["--label-column", "0"]])
+                                   ["--dictionary"]])
 def test_options_of_tables_are_refused_for_others(rubato, shelf, words):
     result = rubato("train", "linear", "--data", shelf / "train.svm", *words, *QUIET)
     assert result.returncode == 2
