@@ -124,7 +124,8 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     data->plan = plan;
     data->column_count = rbt_column_options_count(model);
     const bool has_label = rbt_model_setting(model, "label_column", -1) >= 0;
-    if (array == NULL && has_label && data->label_column == -1) { /* nobody says otherwise */
+    const bool is_last = label + 1 == data->column_count; /* which -1 is, whatever the files have */
+    if (array == NULL && has_label && !is_last && data->label_column == -1) {
         data->label_column = (int64_t)label;
     }
     return RBT_OK;
