@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""bench/experiments/adaptive_cost.py [REPEATS] - what AdaRevision adds to the time of an iteration.
+"""bench/experiments/adaptive_cost.py [REPEATS [SYNCS]] - what AdaRevision adds to an iteration.
 
 Trains matrix factorisation in this process with two workers, with AdaRevision and with the same
 gradients added as they are (sgd, which keeps nothing), in turns. A clock's time is the difference
@@ -20,7 +20,7 @@ from common import OUT, RUBATO, generate, print_table
 RULES = ("sgd:lr=1e-6", "adarev:lr=0.1")
 RANKS = (32, 100)
 SYNCS = (1, 2, 4, 8, 16)
-PASSES = (2, 10)
+PASSES = (2, 22)
 
 
 def processor_seconds():
@@ -47,24 +47,31 @@ def clock_of(data, rule, rank, syncs):
 
 
 def middle(values):
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def ratios_of(found, measure):
+    """Of one round after the other: their median and ends; and that of the best of each."""
+    ratios = [rounds[1][measure] / rounds[0][measure] for rounds in found]
+    best = [min(rounds[rule][measure] for rounds in found) for rule in range(2)]
+    return [middle(ratios), f"{best[1] / best[0]:.2f}"]
 
 
 def main():
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    all_syncs = [int(sys.argv[2])] if len(sys.argv) > 2 else SYNCS
     OUT.mkdir(parents=True, exist_ok=True)
     data = generate("adaptive-cost.data", "ratings --users 6000 --items 3000 --ratings 1M")
     rows = []
     for rank in RANKS:
-        for syncs in SYNCS:
+        for syncs in all_syncs:
             found = [[clock_of(data, rule, rank, syncs) for rule in RULES] for _ in range(repeats)]
-            ratios = [[pair[1][i] / pair[0][i] for pair in found] for i in range(2)]
             rows.append([f"rank {rank}, {syncs} per pass",
-                         *(middle([pair[rule][1] for pair in found]) for rule in range(2)),
-                         *(f"{statistics.median(of):.2f} ({min(of):.2f} to {max(of):.2f})"
-                           for of in reversed(ratios))])
+                         *(middle([rounds[rule][1] for rounds in found]) for rule in range(2)),
+                         *ratios_of(found, 1), *ratios_of(found, 0)])
             print("measured: " + rows[-1][0], flush=True)
-    print_table(["", "processor ms: add", "AdaRevision", "ratio", "ratio of wall time"], rows)
+    print_table(["", "processor ms: add", "AdaRevision", "ratio", "of the best", "wall: ratio",
+                 "of the best"], rows)
 
 
 main()

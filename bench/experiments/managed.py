@@ -191,12 +191,8 @@ def check(claims, found, job):
            "times", max(ratios[2], ratios[6]) <= job.gain,
            ", ".join(f"x{times} {ratio:.0%}" for times, ratio in ratios.items()))
     clocks, managed = found["BS", 8], found[job.best, 6]
-    is_better = managed.seconds < clocks.seconds and managed.traffic < clocks.traffic
-    if job.step == 0:
-        is_better = is_better and managed.passes < 1.05 * clocks.passes
-    elif job.name != "classes":  # where every example has a tenth of all rows
-        is_better = is_better and managed.passes < clocks.passes
-    claims(f"{job.name}: managed at 6 times beats 8 clocks per pass with less traffic", is_better,
+    claims(f"{job.name}: managed at 6 times beats 8 clocks per pass in time, with less traffic",
+           managed.seconds < clocks.seconds and managed.traffic < clocks.traffic,
            f"{managed.seconds:.1f} s and {managed.passes:.2f} passes at {managed.traffic:.2f}, "
            f"{clocks.seconds:.1f} s and {clocks.passes:.2f} passes at {clocks.traffic:.2f}")
     if job.step == 0:

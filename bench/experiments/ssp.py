@@ -54,8 +54,8 @@ class Job:
 
 JOBS = (Job("linear", "sparse --examples 24000 --features 3000 --nonzeros 20", 6, "", 0.018,
             1.0),
-        Job("mf", "ratings --users 1600 --items 200 --ratings 80000 --rank 8", 16, "--rank 8",
-            0.035, 1.5))
+        Job("mf", "ratings --users 1600 --items 200 --ratings 80000 --rank 8", 16,
+            "--rank 8 --lr 0.08", 0.035, 1.5))
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ struct rbt_train_event {
     double objective;  /* training objective per example, with regularisation: mean over the pass of
                           the loss just before each step; exact in the last event, or if asked for
                         */
-    struct rbt_metrics eval; /* on the evaluation data; count 0 without */
+    struct rbt_metrics eval;      /* on the evaluation data; count 0 without */
+    struct rbt_metrics by_worker; /* in what the workers differ in this epoch; count 0 if the
+                                     algorithm does not tell */
     double lag_mean;
     int64_t lag_max;
     int64_t clock_min; /* of all workers: the slowest and the fastest */
@@ -100,6 +102,7 @@ struct rbt_observer {
 struct rbt_train_summary {
     double objective; /* exact, on the whole training data, with the final model */
     struct rbt_metrics eval;
+    struct rbt_metrics by_worker; /* of the last whole epoch, as in events */
     double objective_mean5; /* mean and variance of the last five that events told, or fewer */
     double objective_var5;
     double seconds;         /* training only, real time */

@@ -53,7 +53,8 @@ rbt_status rbt_column_options_store(const struct rbt_data_options *data, struct 
         array->values[i * WIDTH + SCALE] = plan->scales[i];
     }
     model->array_count++;
-    rbt_model_set(model, "label_column", (double)plan->label);
+    rbt_model_set(model, "label_column",
+                  (double)(plan->label < plan->count ? plan->label : plan->count));
     rbt_model_set(model, "label_hash", (double)plan->positive);
     rbt_model_set(model, "format", plan->format);
     return RBT_OK;
@@ -106,9 +107,10 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
                    read_whole(model, "label_hash", (double)(UINT64_C(1) << 52), &plan->positive) &&
                    read_whole(model, "label_column", RBT_FIELDS_MAX - 1, &label);
     if (is_good && array != NULL) {
-        is_good = array->width == WIDTH && array->count <= RBT_FIELDS_MAX && label < array->count;
+        is_good = array->width == WIDTH && array->count <= RBT_FIELDS_MAX &&
+                  label <= array->count; /* equal: there is none */
         plan->count = is_good ? array->count : 0;
-        plan->label = (size_t)label;
+        plan->label = label < array->count ? (size_t)label : SIZE_MAX;
         plan->format = (enum rbt_format)format;
         for (size_t i = 0; is_good && i < array->count; i++) {
             const float kind = array->values[i * WIDTH + KIND];

@@ -22,28 +22,40 @@ struct rbt_column_config {
     int64_t hash_bits;
 };
 
-#define RBT_COLUMN_OPTIONS(AT)                                                                     \
-    {.name = "categorical",                                                                        \
-     .type = RBT_OPTION_TEXT,                                                                      \
-     .unit = "COLUMNS",                                                                            \
-     .offset = AT(columns.categorical),                                                            \
-     .help = "Columns of tables that hold text, or numbers that are only names: auto, numbers "    \
-             "from 0, ranges, names of the header; auto,3,7-9. Every text is a feature."},         \
-        {.name = "skip",                                                                           \
-         .type = RBT_OPTION_TEXT,                                                                  \
-         .unit = "COLUMNS",                                                                        \
-         .offset = AT(columns.skip),                                                               \
-         .help = "Columns of tables that are not looked at."},                                     \
-        {.name = "positive",                                                                       \
-         .type = RBT_OPTION_TEXT,                                                                  \
-         .unit = "TEXT",                                                                           \
-         .offset = AT(columns.positive),                                                           \
-         .help = "For tables whose label is a text: the one that is the positive class."},         \
+#define RBT_COLUMN_OPTION_CATEGORICAL(AT)                                                          \
+    {                                                                                              \
+        .name = "categorical", .type = RBT_OPTION_TEXT, .unit = "COLUMNS",                         \
+        .offset = AT(columns.categorical),                                                         \
+        .help = "Columns of tables that hold text, or numbers that are only names: auto, numbers " \
+                "from 0, ranges, names of the header; auto,3,7-9. Every text is a feature."        \
+    }
+
+#define RBT_COLUMN_OPTION_SKIP(AT)                                                                 \
+    {                                                                                              \
+        .name = "skip", .type = RBT_OPTION_TEXT, .unit = "COLUMNS", .offset = AT(columns.skip),    \
+        .help = "Columns of tables that are not looked at."                                        \
+    }
+
+#define RBT_COLUMN_OPTION_POSITIVE(AT)                                                             \
+    {                                                                                              \
+        .name = "positive", .type = RBT_OPTION_TEXT, .unit = "TEXT",                               \
+        .offset = AT(columns.positive),                                                            \
+        .help = "For tables whose label is a text: the one that is the positive class."            \
+    }
+
+#define RBT_COLUMN_OPTION_HASH(AT)                                                                 \
     {                                                                                              \
         .name = "hash", .type = RBT_OPTION_INT, .min = 1, .max = 62, .unit = "bits",               \
         .offset = AT(columns.hash_bits),                                                           \
         .help = "Hash features to so many bits, so that there are at most 2^bits of them."         \
     }
+
+/* For algorithms with a label, and for those without. */
+#define RBT_COLUMN_OPTIONS(AT)                                                                     \
+    RBT_COLUMN_OPTION_CATEGORICAL(AT), RBT_COLUMN_OPTION_SKIP(AT), RBT_COLUMN_OPTION_POSITIVE(AT), \
+        RBT_COLUMN_OPTION_HASH(AT)
+#define RBT_COLUMN_OPTIONS_UNLABELLED(AT)                                                          \
+    RBT_COLUMN_OPTION_CATEGORICAL(AT), RBT_COLUMN_OPTION_SKIP(AT), RBT_COLUMN_OPTION_HASH(AT)
 
 /* Makes the plan, and names it and the rest in `data`. */
 void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt_column_plan *plan,

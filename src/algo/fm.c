@@ -4,8 +4,8 @@
  *
  *     g(x) = b + w'x + 1/2 ||Vx||^2 - 1/2 sum_i x_i^2 ||V_i||^2        (math/fm.h)
  *
- * Minimised is, for n examples, when b of them share a step (b = 1 if workers train copies of their
- * own),
+ * Minimised is, for n examples, when b of them share a step (b = n / 100 if workers train copies of
+ * their own),
  *
  *     (1/n) sum loss(g(x), y) + (l1 ||w||_1 + l2/2 ||w||^2) / n + l2_v/2 sum_i rho_i/b ||V_i||^2
  *
@@ -22,14 +22,15 @@
  * moves, every worker takes the same steps itself, example by example, on a copy of its own, and
  * sends how far it has moved (replica.h): several times faster, since a clock can be long.
  *
- * Defaults were chosen on MovieLens 100K (u1, rating 4 or 5 or not), a9a and generated clicks, at
- * rank 8; see bench/RESULTS.md. */
+ * Numbers far from 1 are scaled (fm_scale.c), and l2_v is found on the way (fm_tune.c).
+ *
+ * Defaults were chosen on MovieLens 100K, a9a, adult, bank-marketing and generated clicks and
+ * ratings, at ranks 8 and 16; see bench/RESULTS.md. */
 #include "algo/fm.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "algo/column_options.h"
 #include "algo/fm_job.h"
 #include "algo/fm_model.h"
 #include "base/alloc.h"
@@ -37,7 +38,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-enum { EPOCHS_DEFAULT = 10 };
+enum { EPOCHS_DEFAULT = 20 };
 enum { MOVE_CLOCKS = 4 };                                   /* in an epoch */
 enum { BATCH_MIN = 100, BATCH_MAX = 10000, BATCHES = 100 }; /* if --batch is not given */
 
@@ -59,6 +60,7 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                            .b = init_width,
                                            .seed = fm->seed};
     struct rbt_table_options bias = weights;
+    const struct rbt_table_options tuning = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &fm->examples;
@@ -74,6 +76,9 @@ static rbt_status open_tables(void *context, rbt_job *job)
     }
     if (st == RBT_OK) {
         st = rbt_table_open(job, "bias", &bias, &fm->bias);
+    }
+    if (st == RBT_OK) {
+        st = rbt_table_open(job, "tuning", &tuning, &fm->tuning);
     }
     return st != RBT_OK ? st : rbt_table_open(job, "usage", &usage, &fm->usage);
 }
@@ -128,6 +133,33 @@ static rbt_status tidy_up(bool is_shrunk, struct rbt_model_array *weights,
     return RBT_OK;
 }
 
+/* A bias that nobody has moved is not in the table, but labels may have been shifted. */
+static rbt_status have_row(struct rbt_model_array *bias)
+{
+    if (bias->count > 0) {
+        return RBT_OK;
+    }
+    rbt_free(bias->keys);
+    rbt_free(bias->values);
+    bias->keys = rbt_calloc(1, sizeof *bias->keys);
+    bias->values = rbt_calloc(1, sizeof *bias->values);
+    bias->count = bias->keys != NULL && bias->values != NULL ? 1 : 0;
+    return bias->count > 0 ? RBT_OK : no_memory();
+}
+
+/* The penalty that was found. */
+static rbt_status keep_tuning(const struct rbt_fm_job *fm, rbt_worker *worker, int64_t staleness,
+                              struct rbt_model *model)
+{
+    struct rbt_rows rows = {0};
+    const rbt_status st =
+        fm->is_tuned ? rbt_pull_range(worker, fm->tuning, RBT_RANGE_ALL, staleness, &rows) : RBT_OK;
+    const double row = rows.count > 0 ? (double)*(const float *)rows.values : 0.0;
+    rbt_model_set(model, "l2_v", fm->config.l2_v * rbt_fm_tune_factor(row));
+    rbt_rows_free(&rows);
+    return st;
+}
+
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
@@ -140,15 +172,24 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "min_count", (double)fm->config.min_count);
     rbt_model_set(model, "l1", fm->config.l1);
     rbt_model_set(model, "l2", fm->config.l2);
-    rbt_model_set(model, "l2_v", fm->config.l2_v);
     rbt_model_set(model, "label_positive", (double)fm->examples.label_positive);
     rbt_column_options_keep_count(fm->examples.column_count, model);
-    rbt_status st = RBT_OK;
+    rbt_status st = keep_tuning(fm, worker, staleness, model);
     for (size_t i = 0; i < count && st == RBT_OK; i++) {
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
     }
-    return st != RBT_OK ? st : tidy_up(fm->config.is_shrunk, &model->arrays[0], &model->arrays[1]);
+    if (st == RBT_OK) {
+        st = tidy_up(fm->config.is_shrunk, &model->arrays[RBT_FM_WEIGHTS],
+                     &model->arrays[RBT_FM_EMBEDDINGS]);
+    }
+    if (st == RBT_OK && fm->config.has_bias) {
+        st = have_row(&model->arrays[RBT_FM_BIAS]);
+    }
+    if (st == RBT_OK) {
+        rbt_fm_scale_model(&fm->scales, model, true);
+    }
+    return st != RBT_OK ? st : rbt_column_options_store(&fm->data, model);
 }
 
 static rbt_status measure_share(const struct rbt_fm_job *fm, const struct rbt_share *share,
@@ -208,7 +249,7 @@ static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *mo
     return (fm->config.l1 * kernels->norm1(w->values, w->count) +
             fm->config.l2 / 2 * kernels->norm2_squared(w->values, w->count)) /
                (double)fm->examples.count +
-           fm->config.l2_v / 2 * embeddings;
+           rbt_model_setting(model, "l2_v", 0) / 2 * embeddings;
 }
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
@@ -216,10 +257,17 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
     struct rbt_fm_job *fm = context;
     const uint32_t cores = rbt_thread_cores();
     const bool has_whole = fm->whole.offsets != NULL;
-    fm->model = model;
+    struct rbt_model inner = {0};
+    rbt_status st = rbt_fm_scale_copy(&fm->scales, model, &inner);
+    if (st != RBT_OK) {
+        return st;
+    }
+    fm->model = &inner;
     fm->measured_parts = has_whole && cores < fm->worker_count ? cores : fm->worker_count;
-    const rbt_status st = rbt_thread_run(fm->measured_parts, measure, fm);
+    st = rbt_thread_run(fm->measured_parts, measure, fm);
     fm->model = NULL;
+    const double penalty = penalty_of(fm, &inner);
+    rbt_model_free(&inner);
     if (st != RBT_OK) {
         return st;
     }
@@ -227,7 +275,8 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
     for (uint32_t p = 0; p < fm->measured_parts; p++) {
         loss += fm->workers[p].loss;
     }
-    *objective = loss / (double)fm->examples.count + penalty_of(fm, model);
+    *objective = fm->scales.label_unit * fm->scales.label_unit *
+                 (loss / (double)fm->examples.count + penalty);
     return RBT_OK;
 }
 
@@ -252,22 +301,28 @@ static const struct rbt_training_task task = {.open = open_tables,
 static rbt_status read_data(struct rbt_fm_job *fm)
 {
     const struct rbt_train_options *options = &fm->options;
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .has_binary_label = fm->loss != RBT_LOSS_SQUARED};
-    rbt_status st = rbt_examples_read(&data, &fm->examples);
+    struct rbt_data_options *data = &fm->data;
+    *data = (struct rbt_data_options){.paths = options->data.values,
+                                      .path_count = options->data.count,
+                                      .format = (enum rbt_format)options->format,
+                                      .is_zero_based = options->is_zero_based,
+                                      .label_column = options->label_column,
+                                      .has_binary_label = fm->loss != RBT_LOSS_SQUARED,
+                                      .is_binary_only = true};
+    rbt_column_options_apply(&fm->config.columns, &fm->plan, data);
+    rbt_status st = rbt_examples_read(data, &fm->examples);
     if (st == RBT_OK && fm->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
+    if (st == RBT_OK) {
+        st = rbt_fm_scale_take(fm);
+    }
     if (st == RBT_OK && options->eval.count > 0) {
-        data.paths = options->eval.values;
-        data.path_count = options->eval.count;
-        data.label_positive = fm->examples.label_positive;
-        data.column_count = fm->examples.column_count;
-        st = rbt_examples_read(&data, &fm->eval);
+        data->paths = options->eval.values;
+        data->path_count = options->eval.count;
+        data->label_positive = fm->examples.label_positive;
+        data->column_count = fm->examples.column_count;
+        st = rbt_examples_read(data, &fm->eval);
         if (st == RBT_OK) {
             st = rbt_share_take(&fm->eval, fm->seed, 0, 1, &fm->eval_share);
         }
@@ -289,6 +344,7 @@ static void free_data(struct rbt_fm_job *fm)
     rbt_share_free(&fm->eval_share);
     rbt_examples_free(&fm->eval);
     rbt_examples_free(&fm->examples);
+    rbt_fm_scale_free(&fm->scales);
 }
 
 /* Step sizes for rules that take gradients, when nobody gives one. */
@@ -377,7 +433,8 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
         config->lr = isnan(config->lr) ? lr_default : config->lr;
         config->lr_v = isnan(config->lr_v) ? lr_v_default : config->lr_v;
         config->l1 = isnan(config->l1) ? l1_default : config->l1;
-        config->l2_v = isnan(config->l2_v) ? l2_v_default : config->l2_v;
+        fm->is_tuned = isnan(config->l2_v);
+        config->l2_v = fm->is_tuned ? l2_v_default : config->l2_v;
         fm->embedding_rules = *rules;
         fm->bias_rules = *rules;
     }
@@ -492,8 +549,10 @@ static const struct rbt_option fm_options[] = {
      .max = 1e6,
      .value = "nan",
      .offset = AT(l2_v),
-     .help = "Weight of ||V_i||^2 / 2 each time that a minibatch, or an example of a worker that "
-             "trains a copy of its own, has the feature. By default 0.04."},
+     .help =
+         "Weight of ||V_i||^2 / 2 each time that a minibatch has the feature; workers that train "
+         "copies of their own do as if a pass had 100. If it is not given, it is found out on "
+         "the way; with a rule that takes gradients it is 0.04."},
     {.name = "lr",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -508,8 +567,9 @@ static const struct rbt_option fm_options[] = {
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr_v),
-     .help = "Step size of the embeddings. By default 0.2; with rule ftrl 0.2 divided by the "
-             "number of workers, but at most 0.1."},
+     .help = "Step size of the embeddings. By default 0.2; it falls to a tenth of "
+             "that until the end. With rule ftrl 0.2 divided by the number of workers, but at most "
+             "0.1."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -532,6 +592,7 @@ static const struct rbt_option fm_options[] = {
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers, with a rule that takes moves: their "
              "mean, weighted by how often each uses the feature, or their sum."},
+    RBT_COLUMN_OPTIONS(AT),
 };
 #undef AT
 

@@ -3,6 +3,7 @@
 #define RUBATO_ALGO_FM_H
 
 #include "algo/algo.h"
+#include "algo/column_options.h"
 
 extern const struct rbt_algo rbt_fm;
 
@@ -19,7 +20,8 @@ struct rbt_fm_config {
     double lr_v;   /* NaN: the default */
     int64_t batch; /* 0: as fits the data */
     bool has_bias;
-    int32_t combine; /* enum rbt_combine */
+    int32_t combine;                  /* enum rbt_combine */
+    struct rbt_column_config columns; /* of tables with text */
 };
 
 #endif

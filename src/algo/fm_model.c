@@ -222,16 +222,17 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
 static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
                         bool has_binary_label, struct rbt_examples *examples, float **margins)
 {
-    const struct rbt_data_options data = {
-        .paths = options->data.values,
-        .path_count = options->data.count,
-        .format = (enum rbt_format)options->format,
-        .is_zero_based = options->is_zero_based,
-        .label_column = options->label_column,
-        .has_binary_label = has_binary_label,
-        .label_positive = (float)rbt_model_setting(model, "label_positive", 0.0),
-        .column_count = rbt_column_options_count(model)};
-    rbt_status st = rbt_examples_read(&data, examples);
+    struct rbt_column_plan plan;
+    struct rbt_data_options data = {.paths = options->data.values,
+                                    .path_count = options->data.count,
+                                    .format = (enum rbt_format)options->format,
+                                    .is_zero_based = options->is_zero_based,
+                                    .label_column = options->label_column,
+                                    .has_binary_label = has_binary_label,
+                                    .label_positive =
+                                        (float)rbt_model_setting(model, "label_positive", 0.0)};
+    rbt_status st = rbt_column_options_load(model, &plan, &data);
+    st = st != RBT_OK ? st : rbt_examples_read(&data, examples);
     if (st != RBT_OK) {
         return st;
     }

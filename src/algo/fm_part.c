@@ -36,6 +36,8 @@ rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index)
 
 void rbt_fm_part_free(struct rbt_fm_worker *w)
 {
+    rbt_free(w->shrinks);
+    rbt_free(w->l2_v);
     rbt_free(w->l1);
     rbt_free(w->steps.squares);
     rbt_free(w->steps.root);
@@ -117,19 +119,30 @@ static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *
     const struct rbt_fm_config *config = &fm->config;
     const size_t rank = (size_t)config->rank;
     w->l1 = rbt_calloc(w->share.key_count, sizeof *w->l1);
+    w->l2_v = rbt_calloc(w->embedded_count, sizeof *w->l2_v);
+    w->shrinks = rbt_calloc(w->embedded_count, sizeof *w->shrinks);
     w->steps = (struct rbt_fm_steps){
         .lr = (float)config->lr,
         .lr_v = (float)config->lr_v,
         .beta = 1.0F,
-        .l2_v = (float)config->l2_v,
         .l1 = w->l1,
+        .l2_v = w->l2_v,
         .z = rbt_calloc(w->share.key_count, sizeof *w->steps.z),
         .root = rbt_calloc(w->share.key_count, sizeof *w->steps.root),
         .squares = rbt_calloc(w->embedded_count * rank, sizeof *w->steps.squares),
         .has_bias = config->has_bias};
-    return w->l1 == NULL || w->steps.z == NULL || w->steps.root == NULL || w->steps.squares == NULL
-               ? no_memory()
-               : RBT_OK;
+    if (w->l1 == NULL || w->l2_v == NULL || w->shrinks == NULL || w->steps.z == NULL ||
+        w->steps.root == NULL || w->steps.squares == NULL) {
+        return no_memory();
+    }
+    const double n = (double)fm->examples.count;
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        if (w->rows[j] != RBT_FM_NONE) {
+            w->shrinks[w->rows[j]] =
+                (float)(rbt_fm_shrinks(fm, w->occurrences[j]) * n / w->occurrences[j]);
+        }
+    }
+    return RBT_OK;
 }
 
 /* Moves are averaged by how many of a feature's examples each worker has. */
@@ -159,12 +172,16 @@ static rbt_status open_replicas(const struct rbt_fm_job *fm, rbt_worker *worker,
     const struct rbt_replica_rows weights = {fm->weights, w->share.keys, w->share.key_count};
     const struct rbt_replica_rows embeddings = {fm->embeddings, w->embedded, w->embedded_count};
     const struct rbt_replica_rows bias = {fm->bias, &bias_key, 1};
+    const struct rbt_replica_rows tuning = {fm->tuning, &bias_key, 1};
     rbt_status st = rbt_replica_open(worker, &weights, &w->weights);
     if (st == RBT_OK) {
         st = rbt_replica_open(worker, &embeddings, &w->embeddings);
     }
     if (st == RBT_OK) {
         st = rbt_replica_open(worker, &bias, &w->bias);
+    }
+    if (st == RBT_OK && fm->is_tuned) {
+        st = rbt_replica_open(worker, &tuning, &w->tuning);
     }
     const bool is_filtered = fm->rules.filter[0] != '\0';
     w->weights.is_filtered = is_filtered;
@@ -218,6 +235,7 @@ void rbt_fm_end(void *context, rbt_worker *worker)
 {
     struct rbt_fm_job *fm = context;
     struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    rbt_replica_close(&w->tuning);
     rbt_replica_close(&w->bias);
     rbt_replica_close(&w->embeddings);
     rbt_replica_close(&w->weights);

@@ -15,6 +15,10 @@ const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS] = {
     [RBT_FM_ELEMENT] = {"element", 20.0},
 };
 
+/* By how much of itself the step size of embeddings falls until the end: long steps first, since
+ * embeddings begin near zero, and short ones later, so that they come to rest. */
+static const double lr_v_fall = 0.9;
+
 double rbt_fm_chance(double occurrences, double examples, double batch)
 {
     RBT_ASSERT(examples > 0);
@@ -25,9 +29,17 @@ double rbt_fm_chance(double occurrences, double examples, double batch)
 double rbt_fm_shrinks(const struct rbt_fm_job *fm, double occurrences)
 {
     const double n = (double)fm->examples.count;
-    const double batches = (double)fm->clocks_per_epoch * (double)fm->worker_count;
-    const double batch = fm->rules.has_gradients ? fmax(1.0, n / batches) : 1.0;
+    const double batches = fm->rules.has_gradients
+                               ? (double)fm->clocks_per_epoch * (double)fm->worker_count
+                               : RBT_FM_BATCHES;
+    const double batch = fmax(1.0, n / batches);
     return rbt_fm_chance(occurrences, n, batch) / batch;
+}
+
+/* As of the last pull. */
+static double l2_v_of(const struct rbt_fm_job *fm, const struct rbt_fm_worker *w)
+{
+    return fm->config.l2_v * (fm->is_tuned ? rbt_fm_tune_factor((double)w->tuning.before[0]) : 1.0);
 }
 
 /* Where the worker's copy of w was moved by others, z must fit it again, since FTRL's state and
@@ -55,6 +67,11 @@ static double follow(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, struc
         steps->z[j] = fit(steps, run->weights[j], w->l1[j], steps->z[j], steps->root[j]);
         w->l1[j] = l1 * w->shares[j];
     }
+    const float l2_v = (float)l2_v_of(fm, w);
+    for (size_t r = 0; r < w->embedded_count; r++) {
+        w->l2_v[r] = l2_v * w->shrinks[r];
+    }
+    steps->lr_v = (float)(fm->config.lr_v * (1.0 - lr_v_fall * passes / (double)fm->epochs));
     steps->l2 = (float)(fm->config.l2 * passes / (double)fm->worker_count);
     steps->bias_z = fit(&free, run->bias, 0.0F, 0.0F, steps->bias_root);
     const double loss = rbt_choose_kernels()->fm_steps(run, steps);
@@ -82,6 +99,9 @@ static rbt_status pull(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
     if (st == RBT_OK) {
         st = rbt_replica_pull(&w->embeddings);
     }
+    if (st == RBT_OK && fm->is_tuned) {
+        st = rbt_replica_pull(&w->tuning);
+    }
     return st == RBT_OK && fm->config.has_bias ? rbt_replica_pull(&w->bias) : st;
 }
 
@@ -104,7 +124,7 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
     struct rbt_fm_job *fm = context;
     struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
     const struct rbt_share *share = &w->share;
-    const rbt_status st = pull(fm, w);
+    rbt_status st = pull(fm, w);
     if (st != RBT_OK) {
         return st;
     }
@@ -125,11 +145,19 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
                              .row_room = w->row_room,
                              .value_room = w->value_room,
                              .sum_room = w->sum_room};
+    const size_t held_out = rbt_fm_tune_held_out(fm, chunk, run.end - run.begin);
     const double passes = (double)chunk->epoch + (double)(chunk->index + 1) / (double)chunk->count;
-    figures->loss += fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
-    figures->count += run.end - run.begin;
+    figures->count += run.end - run.begin - held_out;
     spend(fm, worker, &run);
-    return RBT_OK;
+    if (held_out > 0) {
+        struct rbt_fm_run rest = run;
+        rest.begin = run.end - held_out;
+        run.end = rest.begin;
+        st = rbt_fm_tune_measure(fm, w, &rest);
+    }
+    const double loss = fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
+    figures->loss += fm->scales.label_unit * fm->scales.label_unit * loss;
+    return st;
 }
 
 rbt_status rbt_fm_push(void *context, rbt_worker *worker)
@@ -141,6 +169,9 @@ rbt_status rbt_fm_push(void *context, rbt_worker *worker)
     rbt_status st = send(&w->weights);
     if (st == RBT_OK) {
         st = send(&w->embeddings);
+    }
+    if (st == RBT_OK && fm->is_tuned) {
+        st = rbt_replica_push(&w->tuning);
     }
     return st == RBT_OK && fm->config.has_bias ? send(&w->bias) : st;
 }
@@ -165,6 +196,8 @@ double rbt_fm_penalty(void *context, rbt_worker *worker)
                           rbt_choose_kernels()->norm2_squared(v, rank);
         }
     }
-    return (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
-           fm->config.l2_v / 2 * embeddings;
+    const double penalty =
+        (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
+        l2_v_of(fm, w) / 2 * embeddings;
+    return fm->scales.label_unit * fm->scales.label_unit * penalty;
 }

@@ -28,20 +28,24 @@ struct fixture {
 };
 
 /* A click depends on whether the first two columns agree, so on a pair of features. Values of the
- * last column are rare, and there are some of the second that occur in a few examples only. */
-static void write_data(const char *path)
+ * last column are rare, and there are some of the second that occur in a few examples only. With
+ * noise, in so many of ten, clicks are drawn. */
+static void write_data(const char *path, int count, uint64_t noise)
 {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     struct rbt_rng rng;
     rbt_rng_init(&rng, 5, 0, 0);
-    for (int i = 0; i < EXAMPLES; i++) {
+    for (int i = 0; i < count; i++) {
         uint64_t picks[COLUMNS];
         uint64_t first = 1;
         for (size_t c = 0; c < COLUMNS; c++) {
             picks[c] = rbt_rng_below(&rng, sizes[c]);
         }
-        const bool is_click = (picks[0] == picks[1] % 2) != (rbt_rng_below(&rng, 20) == 0);
+        const bool is_noise = noise > 0 && rbt_rng_below(&rng, 10) < noise;
+        const bool is_click = is_noise
+                                  ? rbt_rng_below(&rng, 2) == 0
+                                  : (picks[0] == picks[1] % 2) != (rbt_rng_below(&rng, 20) == 0);
         fprintf(file, "%s", is_click ? "+1" : "-1");
         for (size_t c = 0; c < COLUMNS; c++) {
             fprintf(file, " %llu:1", (unsigned long long)(first + picks[c]));
@@ -61,7 +65,7 @@ static int setup(void **state)
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);
     assert_true(snprintf(f->model_path, sizeof f->model_path, "%s.rbt", f->path) > 0);
-    write_data(f->path);
+    write_data(f->path, EXAMPLES, 0);
     f->options = (struct rbt_train_options){.format = RBT_FORMAT_LIBSVM,
                                             .epochs = EPOCHS,
                                             .clocks_per_epoch = 2,
@@ -273,7 +277,11 @@ static void shrinking_follows_frequency(void **state)
     assert_true(rbt_fm_chance(0, N, BATCH) == 0.0);
     struct rbt_fm_job fm = {.clocks_per_epoch = 5, .worker_count = 1};
     fm.examples.count = N;
-    assert_true(fabs(rbt_fm_shrinks(&fm, OCCURRENCES) - 0.06) < 1e-12);
+    assert_true(fabs(rbt_fm_shrinks(&fm, OCCURRENCES) - 0.06) < 1e-12); /* one by one */
+    fm.examples.count = (size_t)N * RBT_FM_BATCHES;
+    assert_true(fabs(rbt_fm_shrinks(&fm, (double)fm.examples.count) * N - 1) <
+                1e-12); /* in all of them */
+    fm.examples.count = N;
     fm.rules.has_gradients = true;
     assert_true(fabs(rbt_fm_shrinks(&fm, OCCURRENCES) -
                      rbt_fm_chance(OCCURRENCES, N, BATCH) / BATCH) < 1e-12);
@@ -295,12 +303,18 @@ static void objective_is_loss_and_penalty(void **state)
     assert_ok(rbt_fm_model_margins(&f->model, &share, margins));
     for (size_t i = 0; i < share.count; i++) {
         sum += rbt_loss_at(RBT_LOSS_LOGISTIC, (double)margins[i], (double)share.labels[i]).value;
-        for (uint64_t k = share.offsets[i]; k < share.offsets[i + 1]; k++) {
-            const size_t row = row_of(v, share.keys[share.indices[k]]);
-            for (size_t e = 0; row != SIZE_MAX && e < RANK; e++) {
-                const double element = (double)v->values[row * RANK + e];
-                sum += 0.1 / 2 * element * element; /* per occurrence */
-            }
+    }
+    for (uint32_t j = 0; j < share.key_count; j++) {
+        const size_t row = row_of(v, share.keys[j]);
+        const double batches = RBT_FM_BATCHES; /* of which the feature is in so many on average: */
+        double count = 0;
+        for (uint64_t k = 0; k < share.offsets[share.count]; k++) {
+            count += share.indices[k] == j;
+        }
+        const double hits = batches * (1.0 - pow(1.0 - count / EXAMPLES, EXAMPLES / batches));
+        for (size_t e = 0; row != SIZE_MAX && e < RANK; e++) {
+            const double element = (double)v->values[row * RANK + e];
+            sum += 0.1 / 2 * hits * element * element;
         }
     }
     for (size_t i = 0; i < w->count; i++) {
@@ -313,6 +327,31 @@ static void objective_is_loss_and_penalty(void **state)
     assert_ok(train(f));
     assert_true(isfinite(f->summary.objective));
     rbt_share_free(&share);
+}
+
+/* The penalty becomes small where pairs are everything, and large where labels are drawn, and stays
+ * as it is if somebody gives one. */
+static void penalties_are_found(void **state)
+{
+    struct fixture *f = *state;
+    f->options.epochs = 30;
+    f->options.workers = 2;
+    f->config.l1 = 0;
+    write_data(f->path, 4 * EXAMPLES, 0);
+    assert_ok(train(f));
+    const double of_pairs = rbt_model_setting(&f->model, "l2_v", 0);
+    struct rbt_share share = take_share(f);
+    struct rbt_metrics metrics = {0};
+    assert_ok(rbt_fm_model_measure(&f->model, &share, &metrics));
+    assert_true(metrics.values[0] < 0.4);
+    rbt_share_free(&share);
+    write_data(f->path, 4 * EXAMPLES, 10);
+    assert_ok(train(f));
+    const double of_noise = rbt_model_setting(&f->model, "l2_v", 0);
+    assert_true(of_pairs > 0 && of_pairs < 0.02 && of_noise > 0.08);
+    f->config.l2_v = 0.01;
+    assert_ok(train(f));
+    assert_true(rbt_model_setting(&f->model, "l2_v", 0) == 0.01);
 }
 
 static void several_workers_repeat_under_bsp(void **state)
@@ -347,6 +386,51 @@ static void squared_loss_and_other_rules_work(void **state)
     f->options.filter = "fixed:8";
     assert_ok(train(f));
     assert_true(f->summary.objective < 0.55);
+}
+
+/* Labels of about `unit`, which depend on a pair, and a column of about `size`. */
+static void write_quantities(const char *path, int unit, int size)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 6, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        const uint64_t a = rbt_rng_below(&rng, 2);
+        const uint64_t b = rbt_rng_below(&rng, 2);
+        const double x = (double)size * (rbt_rng_below(&rng, 2) == 0 ? 0.75 : 1.25);
+        const double y = (a == b ? 3 : 1) + 0.5 * x / size;
+        fprintf(file, "%.9g %d:1 %d:1 9:%.9g\n", unit * y, 1 + (int)a, 3 + (int)b, x);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The same data in other units is the same training, and predictions are in the data's units. */
+static void units_do_not_matter(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rules[] = {NULL, "ftrl"};
+    enum { UNIT = 256, SIZE = 1024 };
+    f->config.loss = 1;
+    f->options.workers = 2;
+    f->options.epochs = 20;
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        double objectives[2];
+        struct rbt_metrics metrics[2];
+        f->options.rule = rules[r];
+        for (int is_large = 0; is_large < 2; is_large++) {
+            const struct rbt_predict_options options = {
+                .data = f->options.data, .format = RBT_FORMAT_LIBSVM, .label_column = -1};
+            write_quantities(f->path, is_large ? UNIT : 1, is_large ? SIZE : 1);
+            assert_ok(train(f));
+            objectives[is_large] = f->summary.objective;
+            assert_ok(rbt_fm.evaluate(&f->model, &options, &metrics[is_large]));
+        }
+        assert_string_equal(metrics[0].names[0], "rmse");
+        assert_true(r == 1 || metrics[0].values[0] < 0.3); /* without pairs it is about 1 */
+        assert_true(fabs(metrics[1].values[0] / UNIT / metrics[0].values[0] - 1) < 1e-3);
+        assert_true(fabs(objectives[1] / UNIT / UNIT / objectives[0] - 1) < 1e-3);
+    }
 }
 
 static void contradictions_are_refused(void **state)
@@ -448,8 +532,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(servers_equal_a_serial_loop, setup, teardown),
         cmocka_unit_test(shrinking_follows_frequency),
         cmocka_unit_test_setup_teardown(objective_is_loss_and_penalty, setup, teardown),
+        cmocka_unit_test_setup_teardown(penalties_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(squared_loss_and_other_rules_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(units_do_not_matter, setup, teardown),
         cmocka_unit_test_setup_teardown(contradictions_are_refused, setup, teardown),
         cmocka_unit_test(export_is_libfm_text),
         cmocka_unit_test_setup_teardown(predictions_follow_the_formula, setup, teardown),

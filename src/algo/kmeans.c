@@ -26,7 +26,6 @@
 
 #include <string.h>
 
-#include "algo/column_options.h"
 #include "algo/kmeans_init.h"
 #include "algo/kmeans_job.h"
 #include "algo/kmeans_model.h"
@@ -213,6 +212,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "labelled", job->config.is_labelled ? 1 : 0);
     rbt_column_options_keep_count(job->column_count, model);
     st = st != RBT_OK ? st : describe(job, all, model);
+    st = st != RBT_OK ? st : rbt_column_options_store(&job->data, model);
     rbt_rows_free(&rows);
     rbt_free(all);
     return st;
@@ -252,14 +252,13 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 /* --- Before the job -------------------------------------------------------------------------- */
 
-static rbt_status read_file(const struct rbt_kmeans_job *job, const struct rbt_option_list *list,
+static rbt_status read_file(struct rbt_kmeans_job *job, const struct rbt_option_list *list,
                             struct rbt_examples *examples)
 {
-    const struct rbt_predict_options options = {.data = *list,
-                                                .format = job->options->format,
-                                                .is_zero_based = job->options->is_zero_based,
-                                                .label_column = job->options->label_column};
-    return rbt_kmeans_model_read(&options, job->config.is_labelled, job->column_count, examples);
+    job->data.paths = list->values;
+    job->data.path_count = list->count;
+    job->data.column_count = job->column_count;
+    return rbt_examples_read(&job->data, examples);
 }
 
 /* The points in random order. */
@@ -290,9 +289,22 @@ static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examp
     return st;
 }
 
+/* Numbers keep their size, unless there are categories that they must go with. */
+static void describe_files(struct rbt_kmeans_job *job)
+{
+    const struct rbt_train_options *options = job->options;
+    job->data = (struct rbt_data_options){.format = (enum rbt_format)options->format,
+                                          .is_zero_based = options->is_zero_based,
+                                          .label_column = options->label_column,
+                                          .is_unlabelled = !job->config.is_labelled};
+    rbt_column_options_apply(&job->config.columns, &job->plan, &job->data);
+    job->plan.is_raw = job->config.columns.categorical == NULL;
+}
+
 static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
 {
     struct rbt_examples examples = {0};
+    describe_files(job);
     rbt_status st = read_file(job, &job->options->data, &examples);
     if (st != RBT_OK) {
         return st;
@@ -421,6 +433,7 @@ static const struct rbt_option kmeans_options[] = {
      .offset = AT(is_labelled),
      .help = "Csv files have a label in --label-column, which is left out; else every column is a "
              "coordinate."},
+    RBT_COLUMN_OPTIONS_UNLABELLED(AT),
 };
 #undef AT
 

@@ -3,6 +3,7 @@
 #define RUBATO_ALGO_KMEANS_H
 
 #include "algo/algo.h"
+#include "algo/column_options.h"
 
 extern const struct rbt_algo rbt_kmeans;
 
@@ -17,6 +18,7 @@ struct rbt_kmeans_config {
     int32_t init;  /* enum rbt_kmeans_init */
     int64_t batch; /* points in a clock, of all workers; 0: Lloyd */
     bool is_labelled;
+    struct rbt_column_config columns; /* of tables with text */
 };
 
 #endif

@@ -4,9 +4,13 @@
  * probability in proportion to D(x) = min |x - c|^2 over the centres so far. Of 2 + log k points
  * drawn so, the one that makes the sum of D smallest is taken (greedy k-means++).
  *
- * It looks at the first max(20000, 64 k) points, which are a random sample since points come in
- * random order. That makes it cheap against a pass over all data, so that every process draws the
- * centres for itself, from the same seed, instead of sending them round.
+ * It looks at the first max(20000, 20 k) points, which are a random sample since points come in
+ * random order. What it costs does not grow with the data, so every process draws the centres for
+ * itself, from the same seed, instead of sending points and distances round.
+ *
+ * Most distances need not be computed: a point whose centre is at least 2 sqrt(D) away from the
+ * candidate is not nearer to that (the triangle inequality). Centres of sparse data are dense, and
+ * their distances cost more than they save.
  *
  * Sums are made of sums of blocks, so that results do not depend on the number of threads. */
 #include "algo/kmeans_init.h"
@@ -18,11 +22,12 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/thread.h"
+#include "math/choose.h"
 
 enum {
     STREAM = 0x6b6d2b2b, /* "km++": whose random numbers these are */
     SAMPLE_MIN = 20000,
-    SAMPLE_PER_CENTRE = 64,
+    SAMPLE_PER_CENTRE = 20,
     BLOCK = 256,     /* points whose distances are added up together */
     TRIALS_MAX = 32, /* 2 + log k for any k */
 };
@@ -36,8 +41,11 @@ struct drawing {
     struct rbt_kmeans_centres candidates;
     uint32_t *nearest; /* (trials, BLOCK): candidate t in row t, as a search expects it */
     float *distances;  /* (count): D */
-    float *tried;      /* (trials, count): min of D and the distance to candidate t */
-    double *sums;      /* (trials, block_count): of them */
+    uint32_t *owners;  /* (count): which centre has it */
+    float *gaps;       /* (trials, k): squared distances of candidates to centres; or NULL */
+    size_t k;
+    float *tried; /* (trials, count): min of D and the distance to candidate t */
+    double *sums; /* (trials, block_count): of them */
 };
 
 void rbt_kmeans_init_random(const struct rbt_kmeans_points *points,
@@ -52,6 +60,8 @@ static void drawing_free(struct drawing *drawing)
 {
     rbt_free(drawing->sums);
     rbt_free(drawing->tried);
+    rbt_free(drawing->gaps);
+    rbt_free(drawing->owners);
     rbt_free(drawing->distances);
     rbt_free(drawing->nearest);
     rbt_kmeans_centres_free(&drawing->candidates);
@@ -68,14 +78,20 @@ static rbt_status drawing_make(const struct rbt_kmeans_points *points, size_t k,
     *drawing = (struct drawing){.points = points,
                                 .count = count,
                                 .block_count = blocks,
+                                .k = k,
                                 .threads = blocks < 4 * (size_t)cores ? 1 : cores,
                                 .trials = trials < TRIALS_MAX ? trials : TRIALS_MAX};
     drawing->nearest = rbt_calloc(drawing->trials * count, sizeof *drawing->nearest);
     drawing->distances = rbt_calloc(count, sizeof *drawing->distances);
+    drawing->owners = rbt_calloc(count, sizeof *drawing->owners);
+    if (points->matrix != NULL) {
+        drawing->gaps = rbt_calloc(drawing->trials * k, sizeof *drawing->gaps);
+    }
     drawing->tried = rbt_calloc(drawing->trials * count, sizeof *drawing->tried);
     drawing->sums = rbt_calloc(drawing->trials * blocks, sizeof *drawing->sums);
     if (drawing->nearest == NULL || drawing->distances == NULL || drawing->tried == NULL ||
-        drawing->sums == NULL) {
+        drawing->sums == NULL || drawing->owners == NULL ||
+        (points->matrix != NULL && drawing->gaps == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "no memory for distances of %zu points", count);
     }
     for (size_t t = 0; t < drawing->trials; t++) {
@@ -89,6 +105,39 @@ static rbt_status drawing_make(const struct rbt_kmeans_points *points, size_t k,
     return rbt_kmeans_centres_make(points->space, drawing->trials, &drawing->candidates);
 }
 
+/* Whether candidate t could be nearer to point i than its centre is; rounding is allowed for. */
+static bool may_gain(const struct drawing *drawing, size_t t, size_t i)
+{
+    return drawing->gaps == NULL ||
+           !(drawing->gaps[t * drawing->k + drawing->owners[i]] > 4.001F * drawing->distances[i]);
+}
+
+/* Tries candidate t on points begin .. end-1; returns the sum of what D would be. */
+static double try_block(struct drawing *drawing, size_t t, size_t begin, size_t end)
+{
+    float *tried = drawing->tried + t * drawing->count;
+    for (size_t i = begin; i < end;) {
+        size_t last = i;
+        while (last < end && may_gain(drawing, t, last)) {
+            last++;
+        }
+        if (last > i) {
+            const struct rbt_kmeans_look look = {i, last, drawing->nearest + t * drawing->count,
+                                                 tried + i};
+            rbt_kmeans_centres_distance(&drawing->candidates, drawing->points, &look);
+        }
+        for (i = last; i < end && !may_gain(drawing, t, i); i++) {
+            tried[i] = drawing->distances[i];
+        }
+    }
+    double sum = 0.0;
+    for (size_t i = begin; i < end; i++) {
+        tried[i] = fminf(tried[i], drawing->distances[i]);
+        sum += (double)tried[i];
+    }
+    return sum;
+}
+
 /* Tries all candidates on a thread's blocks; a block is looked at once, while it is in the cache.
  */
 static rbt_status try_part(void *argument, uint32_t index)
@@ -100,16 +149,7 @@ static rbt_status try_part(void *argument, uint32_t index)
         const size_t begin = block * BLOCK;
         const size_t end = begin + BLOCK < drawing->count ? begin + BLOCK : drawing->count;
         for (size_t t = 0; t < drawing->trials; t++) {
-            float *tried = drawing->tried + t * drawing->count;
-            const struct rbt_kmeans_look look = {begin, end, drawing->nearest + t * drawing->count,
-                                                 tried + begin};
-            rbt_kmeans_centres_distance(&drawing->candidates, drawing->points, &look);
-            double sum = 0.0;
-            for (size_t i = begin; i < end; i++) {
-                tried[i] = fminf(tried[i], drawing->distances[i]);
-                sum += (double)tried[i];
-            }
-            drawing->sums[t * drawing->block_count + block] = sum;
+            drawing->sums[t * drawing->block_count + block] = try_block(drawing, t, begin, end);
         }
     }
     return RBT_OK;
@@ -143,7 +183,7 @@ static size_t draw(const struct drawing *drawing, const double *sums, double sum
 }
 
 /* Takes the best of the candidates; `sums` become those of the new distances. */
-static double settle(struct drawing *drawing, float *centre, double *sums)
+static double settle(struct drawing *drawing, size_t c, float *centre, double *sums)
 {
     size_t best = 0;
     double least = INFINITY;
@@ -156,10 +196,30 @@ static double settle(struct drawing *drawing, float *centre, double *sums)
     }
     const size_t dims = drawing->points->space->dims;
     memcpy(centre, drawing->candidates.values + best * dims, dims * sizeof *centre);
+    const float *tried = drawing->tried + best * drawing->count;
+    for (size_t i = 0; i < drawing->count; i++) {
+        drawing->owners[i] = tried[i] < drawing->distances[i] ? (uint32_t)c : drawing->owners[i];
+    }
     memcpy(drawing->distances, drawing->tried + best * drawing->count,
            drawing->count * sizeof *drawing->distances);
     memcpy(sums, drawing->sums + best * drawing->block_count, drawing->block_count * sizeof *sums);
     return least;
+}
+
+/* Distances of the candidates to the first `count` centres. */
+static void find_gaps(struct drawing *drawing, const struct rbt_kmeans_centres *centres,
+                      size_t count)
+{
+    for (size_t t = 0; drawing->gaps != NULL && t < drawing->trials; t++) {
+        const struct rbt_distance_run run = {.points = centres->values,
+                                             .dims = drawing->points->space->dims,
+                                             .begin = 0,
+                                             .end = count,
+                                             .centres = drawing->candidates.values,
+                                             .nearest = drawing->nearest + t * drawing->count,
+                                             .out = drawing->gaps + t * drawing->k};
+        rbt_choose_kernels()->distance(&run);
+    }
 }
 
 static rbt_status draw_all(struct drawing *drawing, uint64_t seed, double *sums,
@@ -177,11 +237,12 @@ static rbt_status draw_all(struct drawing *drawing, uint64_t seed, double *sums,
             rbt_kmeans_points_row(drawing->points, i, drawing->candidates.values + t * dims);
         }
         rbt_kmeans_centres_pack(&drawing->candidates);
+        find_gaps(drawing, centres, c);
         const rbt_status st = rbt_thread_run(drawing->threads, try_part, drawing);
         if (st != RBT_OK) {
             return st;
         }
-        sum = settle(drawing, centres->values + c * dims, sums);
+        sum = settle(drawing, c, centres->values + c * dims, sums);
     }
     return RBT_OK;
 }

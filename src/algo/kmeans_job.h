@@ -36,6 +36,8 @@ struct rbt_kmeans_job {
     size_t k;
     size_t width;        /* of a row: dims, then the sum of squares, then the number of points */
     size_t column_count; /* of the data, if it is CSV; else 0 */
+    struct rbt_data_options data; /* how files are read */
+    struct rbt_column_plan plan;  /* of tables with text */
     struct rbt_kmeans_space space;
     struct rbt_kmeans_points points; /* in random order */
     struct rbt_kmeans_centres initial;

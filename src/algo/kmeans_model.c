@@ -11,17 +11,21 @@
 
 enum { BLOCK = 1024 }; /* points that are searched and added up together */
 
-rbt_status rbt_kmeans_model_read(const struct rbt_predict_options *options, bool is_labelled,
-                                 size_t column_count, struct rbt_examples *examples)
+/* Reads examples as those that the model was trained on were read. */
+static rbt_status read_examples(const struct rbt_model *model,
+                                const struct rbt_predict_options *options,
+                                struct rbt_examples *examples)
 {
-    const struct rbt_data_options data = {.paths = options->data.values,
-                                          .path_count = options->data.count,
-                                          .format = (enum rbt_format)options->format,
-                                          .is_zero_based = options->is_zero_based,
-                                          .label_column = options->label_column,
-                                          .is_unlabelled = !is_labelled,
-                                          .column_count = column_count};
-    return rbt_examples_read(&data, examples);
+    struct rbt_column_plan plan;
+    struct rbt_data_options data = {.paths = options->data.values,
+                                    .path_count = options->data.count,
+                                    .format = (enum rbt_format)options->format,
+                                    .is_zero_based = options->is_zero_based,
+                                    .label_column = options->label_column,
+                                    .is_unlabelled =
+                                        !(rbt_model_setting(model, "labelled", 0) > 0)};
+    const rbt_status st = rbt_column_options_load(model, &plan, &data);
+    return st != RBT_OK ? st : rbt_examples_read(&data, examples);
 }
 
 /* What the threads of rbt_kmeans_model_assign() share. */
@@ -180,8 +184,7 @@ rbt_status rbt_kmeans_model_predict(const struct rbt_model *model,
 {
     struct rbt_examples examples = {0};
     double inertia = 0.0;
-    rbt_status st = rbt_kmeans_model_read(options, rbt_model_setting(model, "labelled", 0) > 0,
-                                          rbt_column_options_count(model), &examples);
+    rbt_status st = read_examples(model, options, &examples);
     if (st != RBT_OK) {
         return st;
     }
@@ -204,12 +207,20 @@ rbt_status rbt_kmeans_model_evaluate(const struct rbt_model *model,
                                      struct rbt_metrics *metrics)
 {
     struct rbt_examples examples = {0};
-    rbt_status st = rbt_kmeans_model_read(options, rbt_model_setting(model, "labelled", 0) > 0,
-                                          rbt_column_options_count(model), &examples);
+    rbt_status st = read_examples(model, options, &examples);
     *metrics = (struct rbt_metrics){0};
     st = st != RBT_OK ? st : rbt_kmeans_model_measure(model, &examples, metrics);
     rbt_examples_free(&examples);
     return st;
+}
+
+/* What coordinates of a feature were multiplied with when it was read. */
+static double scale_of(const struct rbt_column_plan *plan, const struct rbt_data_options *data,
+                       uint64_t key)
+{
+    const bool is_column = data->hash_bits == 0 && key > 0 && key <= plan->count &&
+                           plan->kinds[key - 1] == RBT_COLUMN_NUMBER;
+    return is_column && plan->scales[key - 1] > 0 ? (double)plan->scales[key - 1] : 1.0;
 }
 
 /* A line per cluster: its number, its size, and its centre; the header names the features. */
@@ -222,6 +233,12 @@ static rbt_status write_csv(const struct rbt_model *model, FILE *out)
         sizes->count != centres->count || sizes->width != 1) {
         return rbt_fail(RBT_E_DATA, "the model's centres do not fit its features");
     }
+    struct rbt_column_plan plan;
+    struct rbt_data_options data = {0};
+    const rbt_status st = rbt_column_options_load(model, &plan, &data);
+    if (st != RBT_OK) {
+        return st;
+    }
     fprintf(out, "cluster,size");
     for (size_t j = 0; j < features->count; j++) {
         fprintf(out, ",%llu", (unsigned long long)features->keys[j]);
@@ -230,7 +247,9 @@ static rbt_status write_csv(const struct rbt_model *model, FILE *out)
     for (size_t c = 0; c < centres->count; c++) {
         fprintf(out, "%llu,%.9g", (unsigned long long)centres->keys[c], (double)sizes->values[c]);
         for (size_t j = 0; j < features->count; j++) {
-            fprintf(out, ",%.9g", (double)centres->values[c * centres->width + j]);
+            fprintf(out, ",%.9g",
+                    (double)centres->values[c * centres->width + j] /
+                        scale_of(&plan, &data, features->keys[j]));
         }
         fprintf(out, "\n");
     }

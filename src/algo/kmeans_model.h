@@ -10,11 +10,6 @@
 #include "algo/algo.h"
 #include "algo/kmeans_points.h"
 
-/* Reads examples for clustering; `column_count` as in struct rbt_data_options. */
-RBT_MUST_USE rbt_status rbt_kmeans_model_read(const struct rbt_predict_options *options,
-                                              bool is_labelled, size_t column_count,
-                                              struct rbt_examples *examples);
-
 /* Nearest centres of all points, (points->count), and the sum of squared distances; on all cores.
  * `nearest` may be NULL. The sum does not depend on the number of cores. */
 RBT_MUST_USE rbt_status rbt_kmeans_model_assign(const struct rbt_kmeans_centres *centres,

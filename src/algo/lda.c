@@ -20,13 +20,14 @@
 
 #include <string.h>
 
+#include "algo/lda_counts.h"
 #include "algo/lda_job.h"
 #include "algo/lda_words.h"
-#include "algo/replica.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 
+static const char *const rows_kinds[] = {"auto", "dense", "sparse", NULL};
 enum { EPOCHS_DEFAULT = 100, TOPICS_MAX = 65536 };
 enum { CLOCKS_DEFAULT = 4 }; /* in an epoch: costs a tenth more time than 1, and saves epochs */
 static const double exact_max = 0x1p24; /* whole numbers up to here are exact floats */
@@ -41,6 +42,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
     struct rbt_lda_job *lda = context;
     struct rbt_table_options words = {.struct_size = sizeof words,
                                       .type = RBT_F32,
+                                      .layout =
+                                          lda->rows == RBT_LDA_ROWS_SPARSE ? RBT_SPARSE : RBT_DENSE,
                                       .width = (uint32_t)lda->config.topics,
                                       .placement = (rbt_placement)lda->options->placement,
                                       .keys_max = lda->documents.word_count,
@@ -51,11 +54,14 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                                                                         : RBT_F64,
                                      .width = (uint32_t)lda->config.topics};
     struct rbt_table_options parts = {.struct_size = sizeof parts, .type = RBT_F64};
+    struct rbt_table_options by_worker = {
+        .struct_size = sizeof by_worker, .type = RBT_F64, .width = lda->worker_count};
     rbt_status st = rbt_table_open(job, "words", &words, &lda->words);
     if (st == RBT_OK) {
         st = rbt_table_open(job, "sums", &sums, &lda->sums);
     }
-    return st != RBT_OK ? st : rbt_table_open(job, "parts", &parts, &lda->parts);
+    st = st != RBT_OK ? st : rbt_table_open(job, "parts", &parts, &lda->parts);
+    return st != RBT_OK ? st : rbt_table_open(job, "by_worker", &by_worker, &lda->by_worker);
 }
 
 /* --- The end --------------------------------------------------------------------------------- */
@@ -135,7 +141,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "documents", (double)lda->documents.count);
     rbt_model_set(model, "tokens", (double)lda->documents.tokens);
     rbt_model_set(model, "text", lda->documents.is_own_numbers ? 1.0 : 0.0);
-    rbt_status st = rbt_replica_collect(worker, lda->words, staleness, &model->arrays[0]);
+    rbt_status st = rbt_lda_counts_collect(lda, worker, staleness, &model->arrays[0]);
     model->array_count = st == RBT_OK ? 1 : 0;
     st = st != RBT_OK ? st : rbt_pull_range(worker, lda->parts, RBT_RANGE_ALL, staleness, &parts);
     if (st == RBT_OK && staleness == 0) {
@@ -176,7 +182,8 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .collect = collect,
                                               .objective = objective,
                                               .evaluate = evaluate,
-                                              .note = rbt_lda_step_note};
+                                              .note = rbt_lda_step_note,
+                                              .compare = rbt_lda_step_compare};
 
 /* --- The command ----------------------------------------------------------------------------- */
 
@@ -241,6 +248,21 @@ static void free_data(struct rbt_lda_job *lda)
     rbt_documents_free(&lda->documents);
 }
 
+/* Sparse rows are read one at a time, and cannot do all that working sets can. */
+static rbt_status settle_rows(struct rbt_lda_job *lda)
+{
+    const bool needs_dense =
+        lda->is_managed || lda->rules.filter[0] != '\0' || lda->options->is_exact;
+    lda->rows = (enum rbt_lda_rows_kind)lda->config.rows;
+    if (needs_dense && lda->rows == RBT_LDA_ROWS_SPARSE) {
+        return rbt_fail(RBT_E_INVALID, "option \"--rows sparse\" does not go together with "
+                                       "--bandwidth, --filter and --exact");
+    }
+    lda->rows = needs_dense ? RBT_LDA_ROWS_DENSE
+                            : rbt_lda_counts_choose(lda->rows, (size_t)lda->config.topics);
+    return RBT_OK;
+}
+
 /* What the options say about rules and samplers, before data is read. */
 static rbt_status settle(struct rbt_lda_job *lda)
 {
@@ -265,7 +287,7 @@ static rbt_status settle(struct rbt_lda_job *lda)
     }
     lda->kind = lda->is_managed ? RBT_LDA_DENSE
                                 : rbt_lda_sampler_choose(lda->kind, (size_t)lda->config.topics);
-    return RBT_OK;
+    return settle_rows(lda);
 }
 
 static rbt_status train(const struct rbt_train_options *options, const void *settings,
@@ -336,6 +358,14 @@ static const struct rbt_option lda_options[] = {
      .help = "How topics are drawn: dense looks at all, sparse at those that the word or the "
              "document has, alias at a few, which suits very many topics. auto takes the one that "
              "is fastest with so many topics."},
+    {.name = "rows",
+     .type = RBT_OPTION_CHOICE,
+     .choices = rows_kinds,
+     .value = "auto",
+     .offset = AT(rows),
+     .help = "How the servers hold the counts of a word: dense, of all topics, or sparse, of those "
+             "that it has, which needs less memory and traffic with many topics, and below some "
+             "thousands more time. auto takes sparse from 4000 topics on."},
     {.name = "vocab",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
@@ -354,6 +384,12 @@ static const struct rbt_option lda_options[] = {
      .unit = "FILE",
      .offset = AT(stop_words),
      .help = "Words of text that are left out, one in a line."},
+    {.name = "state",
+     .type = RBT_OPTION_TEXT,
+     .unit = "DIR",
+     .offset = AT(state),
+     .help = "Keeps the topics of all tokens in files there instead of in memory; if there are "
+             "some, training goes on with them for --epochs more passes."},
 };
 #undef AT
 

@@ -127,7 +127,7 @@ rbt_status rbt_lda_sampler_refresh(struct rbt_lda_sampler *sampler)
     rbt_topics_refresh(&sampler->topics);
     if (sampler->kind == RBT_LDA_SPARSE) {
         find_bits(sampler);
-        sum_smoothing(sampler);
+        sum_smoothing(sampler); /* anew, so that rounding errors do not add up */
     }
     return sampler->kind == RBT_LDA_ALIAS ? rbt_lda_alias_refresh(sampler->alias, &sampler->topics)
                                           : RBT_OK;
@@ -257,7 +257,6 @@ static void run_sparse(struct rbt_lda_sampler *sampler, size_t first, size_t end
         memset(sampler->document_bits, 0, sampler->bit_count * sizeof *sampler->document_bits);
         rbt_topics_leave(t, d);
     }
-    sum_smoothing(sampler); /* so that rounding errors do not add up */
 }
 
 void rbt_lda_sampler_run(struct rbt_lda_sampler *sampler, size_t first, size_t end)

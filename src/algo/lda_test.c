@@ -193,6 +193,69 @@ static void counts_are_exact_whatever_is_stale(void **state)
     }
 }
 
+/* Counts are whole numbers: how they travel changes no bit, and sparse rows lose none either. */
+static void sparse_rows_hold_the_same(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const all[] = {"ssp:1", "essp:2", "asp"};
+    f->options.workers = 3;
+    f->options.servers = 2;
+    assert_ok(train(f));
+    const uint64_t dense = f->summary.digest;
+    f->config.rows = RBT_LDA_ROWS_SPARSE;
+    assert_ok(train(f));
+    assert_true(f->summary.digest == dense);
+    f->options.eval = f->options.data;
+    for (size_t i = 0; i < 3; i++) { /* training checks the counts */
+        f->options.consistency = all[i];
+        assert_ok(train(f));
+        assert_int_equal(f->summary.eval.count, 2);
+    }
+    f->options.is_exact = true;
+    assert_fails(train(f), RBT_E_INVALID, "--rows sparse");
+}
+
+/* A training of some epochs and one of the rest, from the state of the first, make a whole one. */
+static void a_state_is_gone_on_with(void **state)
+{
+    struct fixture *f = *state;
+    char directory[] = "/tmp/rubato-lda-state-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    f->options.workers = 2;
+    assert_ok(train(f));
+    const uint64_t whole = f->summary.digest;
+    f->config.state = directory;
+    f->options.epochs = 5;
+    assert_ok(train(f));
+    assert_true(f->summary.digest != whole);
+    f->options.epochs = EPOCHS - 5;
+    f->options.clocks_per_epoch = 4; /* the default: other parts would draw in another order */
+    assert_ok(train(f));
+    assert_true(f->summary.digest == whole);
+    f->config.topics = 3;
+    assert_fails(train(f), RBT_E_INVALID, "with 2 topics, not 3");
+    for (int p = 0; p < 2; p++) {
+        char path[64];
+        assert_true(snprintf(path, sizeof path, "%s/topics.%d", directory, p) > 0);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(directory), 0);
+}
+
+/* Weighted by their tokens, the figures of two workers are the objective, but for staleness. */
+static void workers_tell_their_likelihood(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_metrics *by_worker = &f->summary.by_worker;
+    f->options.workers = 2;
+    assert_ok(train(f));
+    assert_int_equal(by_worker->count, 3);
+    assert_true(by_worker->values[0] < by_worker->values[2]);
+    const double middle = (by_worker->values[0] + by_worker->values[2]) / 2;
+    assert_true(fabs(by_worker->values[1] - middle) < 1e-12);
+    assert_true(fabs(middle + f->summary.objective) < 0.05);
+}
+
 static void early_rows_keep_counts_exact(void **state)
 {
     struct fixture *f = *state;
@@ -265,6 +328,9 @@ int main(void)
         TEST(the_likelihood_rises),
         TEST(figures_of_epochs_are_those_of_the_model),
         TEST(counts_are_exact_whatever_is_stale),
+        TEST(sparse_rows_hold_the_same),
+        TEST(a_state_is_gone_on_with),
+        TEST(workers_tell_their_likelihood),
         TEST(early_rows_keep_counts_exact),
         TEST(documents_are_completed),
         TEST(wrong_options_are_refused),

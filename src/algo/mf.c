@@ -12,16 +12,23 @@
  * are averaged by how many ratings of the item each worker has (replica.h). Factors start at random
  * values that depend on the key and the seed alone, so every layout of the job starts alike.
  *
- * With a rule that takes moves, only items follow it: nobody else moves a worker's users. With one
- * that takes gradients, all rows do. A row's gradient is then the sum over its ratings in the
- * chunk, at the values that the chunk began with, of half of the terms above.
+ * Steps are by row, larger for rows with few ratings (mf_adaptation.h), or with --lr the same for
+ * all. Without biases they are the same, too: there the first passes are spent on finding the mean,
+ * and steps that adapt to its errors are too small later.
  *
- * Defaults were chosen on MovieLens 100K (u1, rank 16): test RMSE 0.930 after 20 epochs. */
+ * With a rule that takes moves, only items follow it: nobody else moves a worker's users. With one
+ * that takes gradients, all rows do, but a worker's users are always up to date. A row's gradient
+ * is then the sum over its ratings in the chunk, at the values that the chunk began with, of half
+ * of the terms above.
+ *
+ * Defaults were chosen on MovieLens 100K (u1, rank 16; test RMSE 0.928 after 20 epochs), the rated
+ * part of MovieLens 1M and generated ratings. */
 #include "algo/mf.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "algo/mf_adaptation.h"
 #include "algo/mf_export.h"
 #include "algo/mf_model.h"
 #include "algo/replica.h"
@@ -37,6 +44,7 @@ enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step s
 enum { EXCHANGE_RATINGS = 32 };                    /* after so many, rows may travel early */
 
 static const double init_deviation = 0.1;
+static const double init_adaptive = 0.05; /* at ratings of deviation 1 */
 static const double lr_default = 0.08;
 
 /* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
@@ -58,6 +66,7 @@ struct mf_worker {
     struct rbt_replica items;
     struct rbt_replica user_biases;
     struct rbt_replica item_biases;
+    struct rbt_mf_adaptation adaptation; /* empty if steps are the same for all rows */
     struct rbt_mf_sums sums; /* of the final model, over this worker's part of the ratings */
 };
 
@@ -65,12 +74,14 @@ struct mf {
     const struct rbt_train_options *options;
     struct rbt_mf_config config; /* combine is not AUTO */
     struct rbt_training_rate rate;
+    bool is_adaptive; /* steps are by row, and of the rate only lr counts */
     struct rbt_rules rules;
     uint64_t seed;
     struct rbt_ratings ratings;
     struct rbt_ratings eval;
     double level; /* mean of all ratings, those below 0 counting as 0 */
     double mean;  /* of all ratings, or 0 without biases */
+    double scale; /* their deviation from the mean; above 0 */
     uint32_t worker_count;
     struct mf_worker *workers;
     rbt_table *users;
@@ -89,7 +100,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                         .type = RBT_F32,
                                         .width = (uint32_t)mf->config.rank,
                                         .init = RBT_INIT_NORMAL,
-                                        .b = init_deviation,
+                                        .b = mf->is_adaptive ? init_adaptive * sqrt(mf->scale)
+                                                             : init_deviation,
                                         .seed = mf->seed};
     if (mf->config.is_nonnegative) { /* products as large as ratings from the start */
         factors.init = RBT_INIT_UNIFORM;
@@ -104,8 +116,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
     rbt_training_place(mf->options, ratings->users, ratings->count, &factors);
     rbt_training_place(mf->options, ratings->users, ratings->count, &biases);
     if (mf->rules.has_gradients) {
-        rbt_rules_apply(&mf->rules, &factors);
-        rbt_rules_apply(&mf->rules, &biases);
+        rbt_rules_apply_alone(&mf->rules, &factors);
+        rbt_rules_apply_alone(&mf->rules, &biases);
     } else {
         factors.filter = rbt_rules_filter(&mf->rules);
         biases.filter = rbt_rules_filter(&mf->rules);
@@ -114,6 +126,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
     if (st == RBT_OK) {
         st = rbt_table_open(job, "user_bias", &biases, &mf->user_biases);
     }
+    factors.consistency = NULL; /* items are everybody's */
+    biases.consistency = NULL;
     rbt_training_place(mf->options, ratings->items, ratings->count, &factors);
     rbt_training_place(mf->options, ratings->items, ratings->count, &biases);
     rbt_training_place(mf->options, ratings->items, ratings->count, &usage);
@@ -233,6 +247,15 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     if (st == RBT_OK) {
         st = tune_items(mf, worker, w);
     }
+    if (st == RBT_OK && mf->is_adaptive) {
+        const struct rbt_mf_adaptation_options options = {.user_ratings = w->user_counts,
+                                                          .user_count = share->user_count,
+                                                          .item_ratings = w->item_counts,
+                                                          .item_count = share->item_count,
+                                                          .lr = mf->rate.lr,
+                                                          .scale = mf->scale};
+        st = rbt_mf_adaptation_open(&options, &w->adaptation);
+    }
     if (st == RBT_OK && rbt_worker_index(worker) == 0) {
         st = count_parameters(mf, worker, parameters);
     }
@@ -260,7 +283,7 @@ static size_t replicas_of(const struct mf *mf, struct mf_worker *w, struct rbt_r
 }
 
 /* Runs over the ratings, step by step; the replicas move. Returns the sum of e^2. */
-static double follow(const struct mf *mf, const struct mf_worker *w, struct rbt_mf_run *run,
+static double follow(const struct mf *mf, struct mf_worker *w, struct rbt_mf_run *run,
                      int64_t epoch)
 {
     const size_t last = run->end;
@@ -269,8 +292,16 @@ static double follow(const struct mf *mf, const struct mf_worker *w, struct rbt_
     for (; run->begin < last; run->begin = run->end) {
         const double passes = (double)epoch + (double)run->begin / (double)w->share.count;
         run->end = last - run->begin < stride ? last : run->begin + stride;
-        run->eta = (float)rbt_training_rate_at(&mf->rate, passes);
-        sum += rbt_choose_kernels()->mf(run);
+        if (mf->is_adaptive) {
+            rbt_mf_adaptation_step(&w->adaptation, passes, run);
+        } else {
+            run->eta = (float)rbt_training_rate_at(&mf->rate, passes);
+        }
+        const double errors = rbt_choose_kernels()->mf(run);
+        if (mf->is_adaptive) {
+            rbt_mf_adaptation_note(&w->adaptation, run, errors);
+        }
+        sum += errors;
     }
     return sum;
 }
@@ -559,6 +590,12 @@ static rbt_status read_data(struct mf *mf, const struct rbt_train_options *optio
         }
         mf->level = positive / (double)mf->ratings.count;
         mf->mean = mf->config.has_bias ? sum / (double)mf->ratings.count : 0.0;
+        double squares = 0.0;
+        for (size_t k = 0; k < mf->ratings.count; k++) {
+            const double rest = (double)mf->ratings.values[k] - mf->mean;
+            squares += rest * rest;
+        }
+        mf->scale = squares > 0.0 ? sqrt(squares / (double)mf->ratings.count) : 1.0;
     }
     if (st == RBT_OK && mf->config.is_nonnegative && mf->level == 0.0) {
         st = rbt_fail(RBT_E_DATA, "\"--non-negative\" needs ratings above 0, and there are none");
@@ -569,6 +606,7 @@ static rbt_status read_data(struct mf *mf, const struct rbt_train_options *optio
 static void free_data(struct mf *mf)
 {
     for (uint32_t p = 0; mf->workers != NULL && p < mf->worker_count; p++) {
+        rbt_mf_adaptation_close(&mf->workers[p].adaptation);
         rbt_free(mf->workers[p].item_counts);
         rbt_free(mf->workers[p].user_counts);
         rbt_rating_share_free(&mf->workers[p].share);
@@ -605,9 +643,14 @@ static rbt_status settle_rule(struct mf *mf)
         return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
     }
     if (!rules->has_gradients) {
-        const double lr = isnan(mf->config.lr) ? lr_default : mf->config.lr;
-        mf->rate = (struct rbt_training_rate){(enum rbt_schedule)mf->config.schedule, lr,
-                                              mf->config.decay};
+        const bool is_default = isnan(mf->config.lr) && mf->config.has_bias && rules->is_plain &&
+                                mf->config.combine == RBT_COMBINE_MEAN;
+        const bool is_auto = mf->config.schedule == RBT_MF_SCHEDULE_AUTO;
+        mf->is_adaptive =
+            mf->config.schedule == RBT_MF_SCHEDULE_ADAPTIVE || (is_auto && is_default);
+        mf->rate = (struct rbt_training_rate){
+            is_auto ? RBT_SCHEDULE_DECAY : (enum rbt_schedule)mf->config.schedule,
+            isnan(mf->config.lr) ? lr_default : mf->config.lr, mf->config.decay};
         return RBT_OK;
     }
     st = rbt_rules_give_lr(rules, mf->config.lr, gradient_rates);
@@ -654,6 +697,9 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     return st;
 }
 
+/* In the order of enum rbt_schedule and enum rbt_mf_schedule. */
+static const char *const schedules[] = {"constant", "sqrt", "decay", "adaptive", "auto", NULL};
+
 #define AT(field) offsetof(struct rbt_mf_config, field)
 static const struct rbt_option mf_options[] = {
     {.name = "rank",
@@ -680,17 +726,20 @@ static const struct rbt_option mf_options[] = {
              "rule's lr, and has the rule's default."},
     {.name = "schedule",
      .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_schedules,
-     .value = "decay",
+     .choices = schedules,
+     .value = "auto",
      .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t)."},
+     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), lr / (1 + decay t), or "
+             "adaptive: smaller for rows with many ratings and where errors are large, whatever "
+             "the scale of ratings. auto is adaptive; with --lr, --combine sum, a rule other "
+             "than add, or without biases it is decay."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "0.3",
      .offset = AT(decay),
-     .help = "How fast the step size falls, per pass."},
+     .help = "How fast the step size falls, per pass; not used by constant and adaptive."},
     {.name = "bias",
      .type = RBT_OPTION_FLAG,
      .value = "true",

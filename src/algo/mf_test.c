@@ -245,6 +245,33 @@ static void several_workers_learn_and_repeat(void **state)
     assert_int_equal(f->summary.examples, RATINGS * 60);
 }
 
+/* Three workers whose steps are by row; and a given step size means what it says. */
+static void adaptive_steps_learn_and_repeat(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    f->options.epochs = 20;
+    f->config.lr = (double)NAN;
+    f->config.has_bias = true;
+    f->config.schedule = RBT_SCHEDULE_DECAY;
+    f->config.decay = 0.3;
+    f->config.combine = RBT_COMBINE_MEAN;
+    assert_ok(train(f));
+    const double same_for_all = f->summary.objective;
+    const uint64_t digest_decay = f->summary.digest;
+    f->config.schedule = RBT_MF_SCHEDULE_AUTO;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    assert_true(f->summary.objective < same_for_all);
+    f->config.schedule = RBT_MF_SCHEDULE_ADAPTIVE;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+    f->config.schedule = RBT_MF_SCHEDULE_AUTO;
+    f->config.lr = 0.08;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest_decay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +281,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(strangers_get_the_mean, setup, teardown),
         cmocka_unit_test_setup_teardown(no_factor_is_negative, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_learn_and_repeat, setup, teardown),
+        cmocka_unit_test_setup_teardown(adaptive_steps_learn_and_repeat, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,3 +245,20 @@ void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *ta
         table->slack = rules->options->pull == RBT_PULL_PRINTED ? 1 : 0;
     }
 }
+
+void rbt_rules_apply_alone(struct rbt_rules *rules, struct rbt_table_options *table)
+{
+    rbt_rules_apply(rules, table);
+    table->consistency = "asp"; /* the newest there is, and no clock to wait for */
+    const bool is_early = rules->options->bandwidth > 0;
+    if (is_early || !rbt_rules_is(rules, "adarev") || rbt_rules_has(rules, "trust")) {
+        return;
+    }
+    struct rbt_rules others = *rules;
+    rbt_rules_drop(&others, "max"); /* of copies */
+    const int size =
+        snprintf(rules->alone, sizeof rules->alone, "adagrad:%s", parameters_of(others.text));
+    if (size > 0 && (size_t)size < sizeof rules->alone) {
+        table->rule = rules->alone;
+    }
+}

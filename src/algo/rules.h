@@ -24,14 +24,15 @@ struct rbt_rules {
     const struct rbt_train_options *options;
     char name[32]; /* of a rule that comes with Rubato, or "" */
     char text[RBT_TRAIN_RULE_MAX];
+    char alone[RBT_TRAIN_RULE_MAX];    /* see rbt_rules_apply_alone() */
     char filter[RBT_TRAIN_FILTER_MAX]; /* "": none */
     bool is_unfiltered;                /* it was "none" that was asked for */
 };
 
-/* What the options say. Fails with RBT_E_INVALID if there is no such rule. */
 /* Refuses --bandwidth to those whose rows do not travel early. */
 rbt_status rbt_rules_refuse_bandwidth(const char *needs);
 
+/* What the options say. Fails with RBT_E_INVALID if there is no such rule. */
 RBT_MUST_USE rbt_status rbt_rules_read(const struct rbt_train_options *options,
                                        struct rbt_rules *rules);
 
@@ -84,5 +85,11 @@ const char *rbt_rules_filter(const struct rbt_rules *rules);
 /* Makes a table of parameters one with this rule and these filters; the texts must stay where they
  * are. */
 void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table);
+
+/* The same for a table of which every row belongs to one worker: it reads all that it has done to
+ * it, waits for nobody, and is never late. There AdaRevision has the values of AdaGrad, bit by bit,
+ * which has a third of its state and no copies; not if rows travel early, when there may be many
+ * updates from one read, which are one for AdaRevision alone. */
+void rbt_rules_apply_alone(struct rbt_rules *rules, struct rbt_table_options *table);
 
 #endif

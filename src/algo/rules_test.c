@@ -113,6 +113,34 @@ static void step_sizes_come_from_one_place(void **state)
     assert_fails(rbt_rules_read(&options, &rules), RBT_E_INVALID, "no rule \"quux\"");
 }
 
+/* Nobody is late for what is one's own, unless rows travel early. */
+static void revision_is_left_out_where_rows_belong_to_one_worker(void **state)
+{
+    (void)state;
+    const struct {
+        const char *rule;
+        double bandwidth;
+        const char *expected;
+    } cases[] = {{"adarev:lr=0.25,max=9", 0, "adagrad:lr=0.25"},
+                 {"adarev:max=9,beta=2", 0, "adagrad:beta=2"},
+                 {"adarev:lr=0.25", 1e6, "adarev:lr=0.25"},
+                 {"adarev:trust=1", 0, "adarev:trust=1"},
+                 {"ftrl:l1=1", 0, "ftrl:l1=1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rbt_train_options options = options_of(cases[i].rule);
+        options.bandwidth = cases[i].bandwidth;
+        struct rbt_rules rules;
+        struct rbt_table_options table = {.struct_size = sizeof table};
+        assert_ok(rbt_rules_read(&options, &rules));
+        rbt_rules_apply_alone(&rules, &table);
+        assert_string_equal(table.rule, cases[i].expected);
+        assert_string_equal(table.consistency, "asp");
+        assert_ok(rbt_rule_check(table.rule, 4, NULL));
+        rbt_rules_apply(&rules, &table);
+        assert_string_equal(table.rule, cases[i].rule);
+    }
+}
+
 static void filters_are_given_their_numbers(void **state)
 {
     (void)state;
@@ -143,6 +171,7 @@ int main(void)
         cmocka_unit_test(gradients_are_not_combined),
         cmocka_unit_test(parameters_are_found_added_and_dropped),
         cmocka_unit_test(step_sizes_come_from_one_place),
+        cmocka_unit_test(revision_is_left_out_where_rows_belong_to_one_worker),
         cmocka_unit_test(filters_are_given_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,8 +44,9 @@ struct run {
     int64_t evaluations_since;
     struct rbt_guide guide; /* of a staleness that is tuned */
     bool is_interrupted;
-    double recent[RECENT_MAX]; /* objectives told; the next goes to recent_count % RECENT_MAX */
-    size_t recent_count;       /* ever told */
+    double recent[RECENT_MAX];    /* objectives told; the next goes to recent_count % RECENT_MAX */
+    size_t recent_count;          /* ever told */
+    struct rbt_metrics by_worker; /* of the last whole epoch */
     struct rbt_model model;
 };
 
@@ -195,6 +196,10 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
                                         .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
         if (training->has_eval) {
             st = evaluate_now(run, worker, &event.eval);
+        }
+        if (st == RBT_OK && training->task->compare != NULL) {
+            st = training->task->compare(training->context, worker, run->epochs_reported - 1,
+                                         rbt_table_staleness(run->figures), &event.by_worker);
         }
         rbt_job_advise_staleness(rbt_worker_job(worker),
                                  rbt_guide_step(&run->guide, event.objective));
@@ -394,6 +399,11 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     if (st == RBT_OK && !run->training->options->is_exact) {
         st = report(run, worker, true);
     }
+    const int64_t epochs = run->clocks / run->clocks_per_epoch; /* whole ones */
+    if (st == RBT_OK && run->training->task->compare != NULL && epochs > 0) {
+        st = run->training->task->compare(run->training->context, worker, epochs - 1, 0,
+                                          &run->by_worker);
+    }
     if (st == RBT_OK) {
         st = run->training->task->collect(run->training->context, worker, 0, &run->model);
     }
@@ -473,6 +483,7 @@ static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summ
                                    .examples = run->processed,
                                    .epochs = (double)run->clocks / (double)run->clocks_per_epoch,
                                    .clocks = run->clocks,
+                                   .by_worker = run->by_worker,
                                    .digest = rbt_model_digest(&run->model),
                                    .is_interrupted = run->is_interrupted};
     memcpy(summary->rule, run->training->rules->text, sizeof summary->rule);
@@ -520,7 +531,8 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
                                         .epoch = summary->epochs,
                                         .clock = run->clocks,
                                         .objective = summary->objective,
-                                        .eval = summary->eval};
+                                        .eval = summary->eval,
+                                        .by_worker = summary->by_worker};
         tell(run, job, &event);
     }
     summarise_recent(run, summary);

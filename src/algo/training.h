@@ -57,6 +57,9 @@ struct rbt_training_task {
     /* Worker 0: a few words about the model as it forms, for those who watch; may leave `text`
      * empty. May be NULL. */
     void (*note)(void *context, rbt_worker *worker, char *text, size_t size);
+    /* Worker 0: in what the workers differ, of an epoch that they have completed. May be NULL. */
+    rbt_status (*compare)(void *context, rbt_worker *worker, int64_t epoch, int64_t staleness,
+                          struct rbt_metrics *by_worker);
 };
 
 struct rbt_training {

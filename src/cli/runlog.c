@@ -174,6 +174,9 @@ rbt_status rbt_runlog_eval(struct rbt_runlog *log, const struct rbt_train_event 
     rbt_json_count(json, "examples", event->examples);
     rbt_json_real(json, "objective", event->objective);
     rbt_summary_metrics(json, "eval", &event->eval);
+    if (event->by_worker.count > 0) {
+        rbt_summary_metrics(json, "by_worker", &event->by_worker);
+    }
     rbt_json_real(json, "lag_mean", event->lag_mean);
     rbt_json_int(json, "lag_max", event->lag_max);
     rbt_json_int(json, "clock_min", event->clock_min);

@@ -165,6 +165,9 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     rbt_json_real(json, "objective_mean5", train->objective_mean5);
     rbt_json_real(json, "objective_var5", train->objective_var5);
     rbt_summary_metrics(json, "eval", &train->eval);
+    if (train->by_worker.count > 0) {
+        rbt_summary_metrics(json, "by_worker", &train->by_worker);
+    }
     if (!is_reproducible) {
         rbt_json_real(json, "seconds", train->seconds);
         rbt_json_real(json, "load_seconds", train->load_seconds);

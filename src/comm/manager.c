@@ -10,6 +10,7 @@
 enum {
     BURST_PER_SECOND = 50, /* 20 ms */
     MESSAGE_MAX = 64 * 1024,
+    MESSAGE_MAX_FAST = 256 * 1024, /* where 64 KiB go in less than 5 ms */
     MESSAGE_MIN = 1024,
     UNACKNOWLEDGED_MAX = 64,
     SLACK = 50 * 1000 * 1000,
@@ -29,7 +30,8 @@ static void fill_in(struct rbt_comm_options *options)
 {
     const uint64_t share = options->rate / BURST_PER_SECOND;
     if (options->message_max == 0) {
-        options->message_max = at_least(MESSAGE_MAX, options->message_min);
+        const uint64_t most = at_most(at_least(share / 4, MESSAGE_MAX), MESSAGE_MAX_FAST);
+        options->message_max = (size_t)at_least(most, options->message_min);
     }
     if (options->message_min == 0) {
         const uint64_t most = at_least(options->message_max / 2, 1);
@@ -39,7 +41,8 @@ static void fill_in(struct rbt_comm_options *options)
         options->burst = at_least(share, 2 * (uint64_t)options->message_max);
     }
     if (options->unacknowledged_max == 0) {
-        options->unacknowledged_max = UNACKNOWLEDGED_MAX;
+        const uint64_t larger = at_least(options->message_max / MESSAGE_MAX, 1);
+        options->unacknowledged_max = (uint32_t)at_least(UNACKNOWLEDGED_MAX / larger, 8);
     }
     if (options->slack == 0) {
         options->slack = SLACK;

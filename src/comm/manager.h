@@ -40,11 +40,12 @@ enum { RBT_COMM_LEVELS_MAX = 4 }; /* of a chain */
 struct rbt_comm_options {
     uint64_t rate;      /* bytes per second; 0: nothing is sent early */
     uint64_t burst;     /* 0: what the rate makes in 20 ms, at least two messages */
-    size_t message_max; /* bytes of an early message (the papers' queue size); 0: 64 KiB. A row must
-                           fit */
+    size_t message_max; /* bytes of an early message (the papers' queue size); 0: what the rate
+                           makes in 5 ms, from 64 to 256 KiB. A row must fit */
     size_t message_min; /* a grant is not worth less; 0: what the rate makes in 20 ms, from 1 KiB to
                            half of message_max */
-    uint32_t unacknowledged_max; /* messages on their way before early ones pause; 0: 64 */
+    uint32_t unacknowledged_max; /* messages on their way before early ones pause; 0: 64, or fewer
+                                    if they are larger than 64 KiB */
     rbt_time slack;              /* so much later than the quickest is normal; 0: 50 ms */
     struct rbt_comm *above;      /* a budget that is spent as well; NULL: none */
 };

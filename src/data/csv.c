@@ -169,7 +169,8 @@ static rbt_status text_hint(const struct rbt_data_options *options, rbt_status s
     }
     return options->plan != NULL
                ? rbt_fail_hint(st, "use --categorical auto if columns hold text")
-               : rbt_fail_hint(st, "only `rubato train linear` reads columns of text");
+               : rbt_fail_hint(st,
+                               "only `rubato train` linear, fm and kmeans read columns of text");
 }
 
 static rbt_status cell_failure(const struct rbt_sink *sink, const char *p, const char *end,

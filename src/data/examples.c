@@ -191,7 +191,7 @@ static rbt_status label_hint(const struct task *task, rbt_status st)
     const char *column = task->function == rbt_libsvm_line
                              ? ""
                              : "; --label-column names the label's column if it is not the last";
-    return task->options->plan != NULL
+    return task->options->plan != NULL && !task->options->is_binary_only
                ? rbt_fail_hint(st,
                                "Several classes need --loss softmax, quantities --loss squared%s.",
                                column)

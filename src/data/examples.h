@@ -35,6 +35,7 @@ struct rbt_data_options {
     int64_t label_column;  /* of CSV, from 0; -1 is the last */
     bool is_unlabelled;    /* CSV: all columns are features, and labels are 0 */
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
+    bool is_binary_only;   /* no loss of the reader takes several classes: for hints */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
                              model was trained on; 0: the larger one of those that occur */
     uint32_t hash_bits;   /* features are hashed to so many bits; 0: they stay as they are */

@@ -228,7 +228,8 @@ static rbt_status look_ahead(struct rbt_column_plan *plan, const struct rbt_csv 
         const double size =
             glance->squares > 0 ? sqrt(glance->squares / (double)glance->numbers) : 1;
         const double exponent = fmin(round(log2(size)), SCALE_EXPONENT_MAX);
-        plan->scales[column] = (float)exp2(-fmax(exponent, -SCALE_EXPONENT_MAX));
+        plan->scales[column] =
+            plan->is_raw ? 1.0F : (float)exp2(-fmax(exponent, -SCALE_EXPONENT_MAX));
     }
     rbt_free(glances);
     return RBT_OK;
@@ -362,6 +363,7 @@ rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_form
     if (st != RBT_OK) {
         return rbt_fail_in(st, "cannot read \"%s\"", text->name);
     }
+    layout.label_column = plan->label; /* that of click data is known */
     *csv = layout;
     return RBT_OK;
 }

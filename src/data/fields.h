@@ -39,6 +39,7 @@ struct rbt_column_plan {
                           labels are numbers */
     enum rbt_format format;            /* how files are laid out, when the rest is known */
     struct rbt_dictionary *dictionary; /* of texts; until it is closed, files add to it; or NULL */
+    bool is_raw;                       /* numbers are not scaled */
     bool is_loaded;                    /* from a model: nobody can say more about columns */
     size_t count;                      /* columns; 0: not known yet */
     size_t label;                      /* column */

@@ -141,13 +141,13 @@ ALWAYS_INLINE void step_embeddings(const struct rbt_fm_run *run, struct rbt_fm_s
     const float *restrict sum = run->sum_room;
     const float lr = steps->lr_v;
     const float beta = steps->beta;
-    const float l2 = steps->l2_v;
     for (size_t a = 0; a < count; a++) {
         const size_t at = (size_t)run->row_room[a] * rank;
         float *restrict v = run->embeddings + at;
         float *restrict n = steps->squares + at;
         const float x = run->value_room[a];
         const float gx = g * x;
+        const float l2 = steps->l2_v[run->row_room[a]];
         OVER_RANK
         for (size_t f = 0; f < rank; f++) {
             const float d = gx * (sum[f] - x * v[f]);

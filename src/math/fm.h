@@ -59,12 +59,12 @@ struct rbt_fm_steps {
     float lr_v;
     float beta;
     float l2;
-    float l2_v;
-    const float *l1; /* (features) */
-    float *z;        /* (features) */
-    float *root;     /* (features) */
-    float *squares;  /* n: (embeddings, rank) */
-    float bias_z;    /* not changed if has_bias is false */
+    const float *l1;   /* (features) */
+    const float *l2_v; /* (embeddings) */
+    float *z;          /* (features) */
+    float *root;       /* (features) */
+    float *squares;    /* n: (embeddings, rank) */
+    float bias_z;      /* not changed if has_bias is false */
     float bias_root;
     bool has_bias;
 };

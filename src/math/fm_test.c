@@ -203,13 +203,14 @@ static void adagrad(struct textbook *t, const struct rbt_fm_steps *s, uint64_t k
                     const double *sum)
 {
     const double x = (double)t->f.values[k];
+    const size_t row = t->f.rows[t->f.indices[k]];
     for (size_t e = 0; e < STEP_RANK; e++) {
-        const size_t at = t->f.rows[t->f.indices[k]] * STEP_RANK + e;
+        const size_t at = row * STEP_RANK + e;
         const double v = (double)t->f.embeddings[at];
         const double d = g * (x * sum[e] - x * x * v);
         t->squares[at] += d * d;
         const double rate = (double)s->lr_v / ((double)s->beta + sqrt(t->squares[at]));
-        t->f.embeddings[at] = (float)(v - rate * (d + (double)s->l2_v * v));
+        t->f.embeddings[at] = (float)(v - rate * (d + (double)s->l2_v[row] * v));
     }
 }
 
@@ -241,6 +242,7 @@ static void compare_steps(const struct rbt_kernels *kernels)
     static struct textbook t; /* zero but for what is filled in here */
     struct fixture f;
     float l1[FEATURES];
+    float l2_v[FEATURES];
     float z[FEATURES] = {0};
     float root[FEATURES] = {0};
     float squares[FEATURES * STEP_RANK] = {0};
@@ -248,8 +250,8 @@ static void compare_steps(const struct rbt_kernels *kernels)
                              .lr_v = 0.2F,
                              .beta = 1.0F,
                              .l2 = 0.1F,
-                             .l2_v = 0.04F,
                              .l1 = l1,
+                             .l2_v = l2_v,
                              .z = z,
                              .root = root,
                              .squares = squares,
@@ -264,6 +266,7 @@ static void compare_steps(const struct rbt_kernels *kernels)
     t.f.run.embeddings = t.f.embeddings;
     for (size_t j = 0; j < FEATURES; j++) {
         l1[j] = 0.05F + 0.05F * (float)j;
+        l2_v[j] = 0.02F + 0.01F * (float)j;
     }
     for (size_t step = 0; step < (size_t)PASSES * EXAMPLES; step++) {
         textbook_step(&t, &s, step % EXAMPLES);

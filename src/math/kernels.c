@@ -375,7 +375,38 @@ ALWAYS_INLINE float mf_step(const struct rbt_mf_run *run, size_t k, size_t rank,
     return e;
 }
 
-ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank, bool is_nonnegative)
+/* The same with steps by row. */
+ALWAYS_INLINE float mf_step_by_row(const struct rbt_mf_run *run, size_t k, size_t rank,
+                                   bool is_nonnegative)
+{
+    const size_t u = run->users[k];
+    const size_t i = run->items[k];
+    float *restrict p = run->user_factors + u * rank;
+    float *restrict q = run->item_factors + i * rank;
+    const struct rbt_mf_steps of_user = run->user_steps[u];
+    const struct rbt_mf_steps of_item = run->item_steps[i];
+    const float e = mf_error(run, k, rank);
+    const float step_p = of_user.factors * e;
+    const float step_q = of_item.factors * e;
+    const float keep_p = 1.0F - of_user.factors * run->l2;
+    const float keep_q = 1.0F - of_item.factors * run->l2;
+    for (size_t j = 0; j < rank; j++) {
+        const float p_old = p[j];
+        const float p_new = keep_p * p_old + step_p * q[j];
+        const float q_new = keep_q * q[j] + step_q * p_old;
+        p[j] = is_nonnegative ? at_least_0(p_new) : p_new;
+        q[j] = is_nonnegative ? at_least_0(q_new) : q_new;
+    }
+    if (run->user_biases != NULL) {
+        run->user_biases[u] += of_user.bias * (e - run->l2 * run->user_biases[u]);
+        run->item_biases[i] += of_item.bias * (e - run->l2 * run->item_biases[i]);
+    }
+    return e;
+}
+
+/* `is_by_row` is a constant, too. */
+ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank, bool is_nonnegative,
+                              bool is_by_row)
 {
     double sum = 0.0;
     for (size_t k = run->begin; k < run->end; k++) {
@@ -387,29 +418,36 @@ ALWAYS_INLINE double mf_range(const struct rbt_mf_run *run, size_t rank, bool is
                 __builtin_prefetch(q + j, 1);
             }
         }
-        const float e = mf_step(run, k, rank, is_nonnegative);
+        const float e = is_by_row ? mf_step_by_row(run, k, rank, is_nonnegative)
+                                  : mf_step(run, k, rank, is_nonnegative);
         sum += (double)e * (double)e;
     }
     return sum;
 }
 
-static double mf(const struct rbt_mf_run *run)
+ALWAYS_INLINE double mf_ranks(const struct rbt_mf_run *run, bool is_by_row)
 {
     if (run->is_nonnegative) {
-        return mf_range(run, run->rank, true);
+        return mf_range(run, run->rank, true, is_by_row);
     }
     switch (run->rank) {
     case 8:
-        return mf_range(run, 8, false);
+        return mf_range(run, 8, false, is_by_row);
     case 16:
-        return mf_range(run, 16, false);
+        return mf_range(run, 16, false, is_by_row);
     case 32:
-        return mf_range(run, 32, false);
+        return mf_range(run, 32, false, is_by_row);
     case 64:
-        return mf_range(run, 64, false);
+        return mf_range(run, 64, false, is_by_row);
     default: /* any other number works, too */
-        return mf_range(run, run->rank, false);
+        return mf_range(run, run->rank, false, is_by_row);
     }
+}
+
+static double mf(const struct rbt_mf_run *run)
+{
+    RBT_ASSERT((run->user_steps == NULL) == (run->item_steps == NULL));
+    return run->user_steps != NULL ? mf_ranks(run, true) : mf_ranks(run, false);
 }
 
 ALWAYS_INLINE double mf_gradient_range(const struct rbt_mf_gradient_run *run, size_t rank)

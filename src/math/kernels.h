@@ -97,7 +97,12 @@ struct rbt_softmax_run {
  *     p_u += eta (e q_i - l2 p_u)      q_i += eta (e p_u - l2 q_i)   (both from the old values)
  *     bu_u += eta (e - l2 bu_u)        bi_i += eta (e - l2 bi_i)
  *
- * The sign is plus: e q_i - l2 p_u is the direction of descent (errata E29). */
+ * The sign is plus: e q_i - l2 p_u is the direction of descent (errata E29). With steps by row,
+ * each of the four has its own eta. */
+struct rbt_mf_steps {
+    float factors;
+    float bias;
+};
 struct rbt_mf_run {
     const uint32_t *users;
     const uint32_t *items;
@@ -112,7 +117,9 @@ struct rbt_mf_run {
     float mean;
     float eta;
     float l2;
-    bool is_nonnegative; /* after each step factors below 0 become 0 */
+    bool is_nonnegative;                   /* after each step factors below 0 become 0 */
+    const struct rbt_mf_steps *user_steps; /* (users), or NULL: all steps are eta */
+    const struct rbt_mf_steps *item_steps; /* (items), or NULL with the users' */
 };
 
 /* The gradient, for fixed factors, of half the sum over ratings begin .. end-1 of

@@ -312,10 +312,14 @@ static void mf_matches(void **state)
     struct problem p;
     uint32_t users[RATINGS];
     uint32_t items[RATINGS];
+    struct rbt_mf_steps steps[USERS + ITEMS];
     draw(&p, 13);
     for (uint32_t k = 0; k < RATINGS; k++) {
         users[k] = k * 5 % USERS;
         items[k] = k * 11 % ITEMS;
+    }
+    for (size_t i = 0; i < USERS + ITEMS; i++) {
+        steps[i] = (struct rbt_mf_steps){0.005F * (float)i, 0.08F - 0.005F * (float)i};
     }
     for (size_t s = 0; rbt_choose_available(s) != NULL; s++) {
         for (size_t rank = 1; rank <= RANK_MAX; rank += rank < 18 ? 1 : 7) {
@@ -324,9 +328,22 @@ static void mf_matches(void **state)
                 factors[2][j] = factors[3][j] = (float)rbt_rng_normal_at(2, j, 0) * 0.3F;
             }
             float biases[2][USERS + ITEMS] = {0};
-            struct rbt_mf_run run = {users,      items,        p.values, 0,    RATINGS, factors[0],
-                                     factors[2], rank,         NULL,     NULL, 0.5F,    0.02F,
-                                     0.1F,       rank % 3 == 0};
+            struct rbt_mf_run run = {users,
+                                     items,
+                                     p.values,
+                                     0,
+                                     RATINGS,
+                                     factors[0],
+                                     factors[2],
+                                     rank,
+                                     NULL,
+                                     NULL,
+                                     0.5F,
+                                     0.02F,
+                                     0.1F,
+                                     rank % 3 == 0,
+                                     rank % 4 < 2 ? steps : NULL,
+                                     rank % 4 < 2 ? steps + USERS : NULL};
             run.user_biases = rank % 2 == 0 ? biases[0] : NULL;
             run.item_biases = rank % 2 == 0 ? biases[0] + USERS : NULL;
             const double fast = rbt_choose_available(s)->mf(&run);
@@ -367,8 +384,8 @@ static void mf_gradient_matches(void **state)
             double sums[2];
             memcpy(biases, factors, sizeof biases);
             memset(gradients, 0, sizeof gradients);
-            struct rbt_mf_run at = {users, items, p.values, 2,    RATINGS, factors, NULL,
-                                    rank,  NULL,  NULL,     0.5F, 0.0F,    0.1F,    false};
+            struct rbt_mf_run at = {users, items, p.values, 2,    RATINGS, factors, NULL, rank,
+                                    NULL,  NULL,  0.5F,     0.0F, 0.1F,    false,   NULL, NULL};
             at.item_factors = factors + USERS * rank;
             at.user_biases = rank % 2 == 0 ? biases : NULL;
             at.item_biases = rank % 2 == 0 ? biases + USERS : NULL;
@@ -410,8 +427,8 @@ static void mf_step_descends(void **state)
         }
         const double slope = (objective[1] - objective[0]) / (2 * h);
         const double old = (double)f[which];
-        const struct rbt_mf_run run = {&zero, &zero, &rating, 0,    1,     f,    f + 4,
-                                       4,     NULL,  NULL,    0.0F, 0.01F, 0.1F, false};
+        const struct rbt_mf_run run = {&zero, &zero, &rating, 0,     1,    f,     f + 4, 4,
+                                       NULL,  NULL,  0.0F,    0.01F, 0.1F, false, NULL,  NULL};
         (void)rbt_choose_kernels()->mf(&run); /* the sum of errors is not the question here */
         assert_true(fabs((double)f[which] - (old - 0.01 * slope)) < 1e-5);
     }

@@ -123,17 +123,21 @@ static double mf(const struct rbt_mf_run *run)
             predicted += (double)*bu + (double)*bi;
         }
         const double e = (double)run->values[k] - predicted;
+        const bool has_steps = run->user_steps != NULL;
+        const struct rbt_mf_steps all = {run->eta, run->eta};
+        const struct rbt_mf_steps u = has_steps ? run->user_steps[run->users[k]] : all;
+        const struct rbt_mf_steps i = has_steps ? run->item_steps[run->items[k]] : all;
         sum += e * e;
         for (size_t j = 0; j < run->rank; j++) {
             const float p_old = p[j];
-            p[j] += run->eta * ((float)e * q[j] - run->l2 * p_old);
-            q[j] += run->eta * ((float)e * p_old - run->l2 * q[j]);
+            p[j] += u.factors * ((float)e * q[j] - run->l2 * p_old);
+            q[j] += i.factors * ((float)e * p_old - run->l2 * q[j]);
             p[j] = run->is_nonnegative && p[j] < 0 ? 0 : p[j];
             q[j] = run->is_nonnegative && q[j] < 0 ? 0 : q[j];
         }
         if (bu != NULL && bi != NULL) {
-            *bu += run->eta * ((float)e - run->l2 * *bu);
-            *bi += run->eta * ((float)e - run->l2 * *bi);
+            *bu += u.bias * ((float)e - run->l2 * *bu);
+            *bi += i.bias * ((float)e - run->l2 * *bi);
         }
     }
     return sum;

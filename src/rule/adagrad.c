@@ -19,7 +19,49 @@ struct adagrad {
     float lr;
     float beta;
     float mu;
+    void (*descend)(const struct adagrad *a, const struct rbt_rule_row *row);
 };
+
+__attribute__((always_inline)) static inline void descend(const struct adagrad *a,
+                                                          const struct rbt_rule_row *row)
+{
+    const float lr = a->lr;
+    const float beta = a->beta;
+    const float mu = a->mu;
+    const size_t width = row->width;
+    float *restrict w = row->values;
+    float *restrict n = row->state;
+    const float *restrict g = row->delta;
+    RBT_BUILTIN_APART
+    for (size_t i = 0; i < width; i++) {
+        n[i] += g[i] * g[i];
+        w[i] -= lr / (beta + sqrtf(n[i])) * (g[i] + mu * w[i]);
+    }
+}
+
+static void descend_anywhere(const struct adagrad *a, const struct rbt_rule_row *row)
+{
+    descend(a, row);
+}
+
+#if defined(__x86_64__)
+/* Roots and divisions twice as wide, without a fused multiplication: the bits are the same. */
+__attribute__((target("avx2"))) static void descend_avx2(const struct adagrad *a,
+                                                         const struct rbt_rule_row *row)
+{
+    descend(a, row);
+}
+#endif
+
+static void choose(struct adagrad *a)
+{
+    a->descend = descend_anywhere;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        a->descend = descend_avx2;
+    }
+#endif
+}
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
@@ -44,6 +86,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     }
     *(struct adagrad *)*self =
         (struct adagrad){.lr = (float)values[0], .beta = (float)beta, .mu = (float)values[1]};
+    choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width = setup->width;
     return RBT_OK;
@@ -53,15 +96,8 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row)
 {
     (void)message;
-    const struct adagrad a = *(const struct adagrad *)self;
-    float *restrict w = row->values;
-    float *restrict n = row->state;
-    const float *restrict g = row->delta;
-    RBT_BUILTIN_APART
-    for (size_t i = 0; i < row->width; i++) {
-        n[i] += g[i] * g[i];
-        w[i] -= a.lr / (a.beta + sqrtf(n[i])) * (g[i] + a.mu * w[i]);
-    }
+    const struct adagrad *a = self;
+    a->descend(a, row);
     return RBT_OK;
 }
 

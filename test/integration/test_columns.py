@@ -204,3 +204,99 @@ def test_tables_of_numbers_remember_their_label(rubato):
     assert abs(evaluated["eval"]["logloss"] - trained["logloss"]) < 1e-6
     scores = rubato.ok("predict", "m", "--data", "train.csv").split()
     assert all((float(score) > 0.5) == (i % 2 == 1) for i, score in enumerate(scores))
+
+
+def pairs(count):
+    """A click needs the right advertisement on the right page: neither says anything alone."""
+    return "page,ad,age,click\n" + "".join(
+        f"{'abc'[i % 3]},{'xyz'[i // 3 % 3]},{20 + i * 7 % 40},{int(i % 3 == i // 3 % 3)}\n"
+        for i in range(count))
+
+
+def as_libsvm(table):
+    """The same as key:value by hand: numbers times 1/32, every text a number of its own."""
+    numbers, lines = {}, []
+    for row in table.splitlines()[1:]:
+        *texts, age, label = row.split(",")
+        keys = sorted(numbers.setdefault((c, text), 10 + len(numbers))
+                      for c, text in enumerate(texts))
+        lines.append(f"{label} 3:{int(age) / 32}" + "".join(f" {key}:1" for key in keys))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("words", [["--min-count", "1000000"], ["--min-count", "1", "--l1", "0"]],
+                         ids=["weights", "embeddings"])
+def test_fm_reads_text_like_numbers(rubato, words):
+    """Weights do not depend on how features are numbered; embeddings do, by how they begin."""
+    rubato.write("table.csv", pairs(900))
+    rubato.write("table.svm", as_libsvm(pairs(900)))
+    scores, figures = {}, {}
+    for name, more in (("table.csv", ["--categorical", "auto"]), ("table.svm", [])):
+        out = rubato.ok("train", "fm", "--data", name, "--eval", name, "--rank", "4", "--workers",
+                        "2", "--consistency", "bsp", "--model", "m", "--summary", "json", *words,
+                        *more, *QUIET)
+        figures[name] = json.loads(out)["eval"]
+        evaluated = json.loads(rubato.ok("eval", "m", "--data", name, "--summary", "json"))["eval"]
+        assert evaluated == pytest.approx(figures[name])
+        scores[name] = [float(word) for word in rubato.ok("predict", "m", "--data", name).split()]
+    if "1000000" in words:
+        assert scores["table.csv"] == pytest.approx(scores["table.svm"], abs=1e-4)
+        assert figures["table.csv"]["logloss"] > 0.6
+    else:
+        assert all(figure["logloss"] < 0.1 for figure in figures.values())
+
+
+@pytest.mark.parametrize("make, name", [(criteo, "criteo"), (avazu, "avazu")])
+def test_fm_takes_click_data(rubato, make, name):
+    rubato.write("clicks.txt", make(300))
+    words = ["train", "fm", "--data", "clicks.txt", "--eval", "clicks.txt", "--workers", "2",
+             "--consistency", "bsp", "--summary", "json", *QUIET]
+    found = json.loads(rubato.ok(*words, "--model", "m"))
+    assert found["digest"] == json.loads(rubato.ok(*words, "--format", name))["digest"]
+    assert found["eval"]["accuracy"] > 0.95
+    hashed = json.loads(rubato.ok(*words, "--hash", "8", "--model", "h"))["eval"]
+    assert hashed["w_nonzeros"] <= 256
+    again = json.loads(rubato.ok("eval", "h", "--data", "clicks.txt", "--summary", "json"))["eval"]
+    assert again == pytest.approx(hashed)
+
+
+def flowers(count):
+    """Two kinds, told apart by one text and one number; names are to be skipped."""
+    return "name,colour,length,kind\n" + "".join(
+        f"n{i},{'red' if i % 2 else 'blue'},{(100 if i % 2 else 20) + i % 5},{i % 2}\n"
+        for i in range(count))
+
+
+@pytest.mark.parametrize("words", [["--skip", "name,kind"], ["--skip", "name", "--labelled"]],
+                         ids=["unlabelled", "labelled"])
+def test_kmeans_takes_text(rubato, words):
+    rubato.write("flowers.csv", flowers(200))
+    rubato.write("flowers.svm", "".join(
+        f"{i % 2} {1 + i % 2}:1 3:{((100 if i % 2 else 20) + i % 5) / 64}\n" for i in range(200)))
+    common = ["--k", "2", "--workers", "2", "--consistency", "bsp", "--model", "m", *QUIET]
+    rubato.ok("train", "kmeans", "--data", "flowers.svm", *common)
+    out = rubato.ok("eval", "m", "--data", "flowers.svm", "--summary", "json")
+    wanted = json.loads(out)["eval"]
+    rubato.ok("train", "kmeans", "--data", "flowers.csv", "--categorical", "auto", *words, *common)
+    out = rubato.ok("eval", "m", "--data", "flowers.csv", "--summary", "json")
+    found = json.loads(out)["eval"]
+    assert found == pytest.approx(wanted, rel=1e-4)
+    clusters = rubato.ok("predict", "m", "--data", "flowers.csv").split()
+    assert clusters in (["0", "1"] * 100, ["1", "0"] * 100)
+    rubato.ok("export", "m", "--out", "c.csv")
+    lines = (rubato.folder / "c.csv").read_text().splitlines()
+    assert lines[0].startswith("cluster,size,3,")  # lengths as they are in the file
+    assert sorted(float(line.split(",")[2]) for line in lines[1:]) == pytest.approx([22, 102])
+
+
+def test_kmeans_leaves_numbers_alone_without_text(rubato):
+    points = [f"{1000 * (i % 2)},{10 * (i % 3)}\n" for i in range(60)]
+    rubato.write("bare.csv", "x,y\n" + "".join(points))
+    rubato.write("points.csv", "id,x,y\n" + "".join(f"{i},{point}"
+                                                   for i, point in enumerate(points)))
+    figures = []
+    for name, words in (("points.csv", ["--skip", "id"]), ("bare.csv", [])):
+        rubato.ok("train", "kmeans", "--data", name, "--k", "2", "--model", "m", *words, *QUIET)
+        out = rubato.ok("eval", "m", "--data", name, "--summary", "json")
+        figures.append(json.loads(out)["eval"])
+    assert figures[0] == pytest.approx(figures[1])

@@ -72,6 +72,121 @@ def test_all_drivers_agree(rubato, sampler):
     assert digest("simulate", *layout, "--", *words) == here
 
 
+def bag(rubato):
+    rubato.ok("gen", "documents", "--docs", 200, "--vocab", 300, "--tokens", 8000, "--topics", 5,
+              "--out", "bag.txt")
+
+
+def summary_of(rubato, *words, launcher=("train",)):
+    return json.loads(rubato.ok(*launcher, "lda", "--data", "bag.txt", "--topics", 20,
+                                "--consistency", "bsp", "--summary", "json", "--progress",
+                                "never", *words).splitlines()[-1])
+
+
+@pytest.mark.parametrize("sampler", ["dense", "sparse", "alias"])
+def test_state_goes_on_where_it_was(rubato, sampler):
+    bag(rubato)
+    words = ["--workers", 3, "--sampler", sampler]
+    whole = summary_of(rubato, *words, "--epochs", 5)["digest"]
+    assert summary_of(rubato, *words, "--epochs", 5, "--state", "a")["digest"] == whole
+    assert summary_of(rubato, *words, "--epochs", 2, "--state", "b")["digest"] != whole
+    assert summary_of(rubato, *words, "--epochs", 3, "--state", "b")["digest"] == whole
+    assert sorted(path.name for path in (rubato.folder / "b").iterdir()) == [
+        "topics.0", "topics.1", "topics.2"]
+
+
+@pytest.mark.parametrize("driver", ["run", "simulate"])
+def test_sparse_rows_hold_the_same(rubato, driver):
+    bag(rubato)
+    layout = ["--workers", 4, "--servers", 2]
+    here = summary_of(rubato, *layout, "--epochs", 3, "--rows", "dense")["digest"]
+    assert summary_of(rubato, *layout, "--epochs", 3, "--rows", "sparse")["digest"] == here
+    assert summary_of(rubato, "--epochs", 3, "--rows", "sparse", "--state", "s",
+                      launcher=(driver, *layout, "--", "train"))["digest"] == here
+
+
+@pytest.mark.parametrize("words", [["--filter", "zeros"], ["--bandwidth", "1MB"], ["--exact"]])
+def test_sparse_rows_cannot_all(rubato, words):
+    bag(rubato)
+    result = rubato("train", "lda", "--data", "bag.txt", "--rows", "sparse", *words)
+    assert result.returncode == 2
+    assert '"--rows sparse" does not go together with --bandwidth' in result.stderr
+
+
+def test_state_in_every_driver(rubato):
+    bag(rubato)
+    layout = ["--workers", 4, "--servers", 2]
+    whole = summary_of(rubato, *layout, "--epochs", 3)["digest"]
+    for at, driver in enumerate(["run", "simulate", "run"]):
+        again = summary_of(rubato, "--epochs", 1, "--state", "s",
+                           launcher=(driver, *layout, "--", "train"))["digest"]
+        assert (again == whole) == (at == 2)
+
+
+@pytest.mark.parametrize("words, code, message", [
+    (["--topics", 30], 2, 'the state in "s" is of a training with 20 topics, not 30'),
+    (["--workers", 3], 2, 'the state in "s" is of a training with 2 workers, not 3'),
+    (["--workers", 1], 2, 'the state in "s" is of a training with 2 workers, not 1'),
+    (["--seed", 9], 2, 'the state in "s" is of a training with --seed 1, not 9'),
+    (["--data", "other.txt"], 1, 'the state in "s" is of other training data'),
+])
+def test_state_must_fit(rubato, words, code, message):
+    bag(rubato)
+    rubato.ok("gen", "documents", "--docs", 200, "--vocab", 300, "--tokens", 8000, "--topics", 5,
+              "--seed", 2, "--out", "other.txt")
+    base = ["train", "lda", "--data", "bag.txt", "--topics", 20, "--epochs", 1, "--workers", 2,
+            "--state", "s", "--progress", "never"]
+    rubato.ok(*base)
+    if words[0] == "--data":
+        base[3] = words[1]
+        words = []
+    result = rubato(*base, *words)
+    assert result.returncode == code
+    assert message in result.stderr and "Traceback" not in result.stderr
+    rubato.ok("train", "lda", "--data", "bag.txt", "--topics", 20, "--epochs", 1, "--workers", 2,
+              "--state", "s", "--progress", "never")  # nothing was harmed
+
+
+def test_state_with_holes(rubato):
+    bag(rubato)
+    summary_of(rubato, "--workers", 2, "--epochs", 1, "--state", "s")
+    (rubato.folder / "s" / "topics.1").unlink()
+    result = rubato("train", "lda", "--data", "bag.txt", "--topics", 20, "--workers", 2,
+                    "--state", "s")
+    assert result.returncode == 1
+    assert 'the state in "s" has the topics of 1 of 2 workers' in result.stderr
+    assert [path.name for path in (rubato.folder / "s").iterdir()] == ["topics.0"]
+
+
+def test_state_that_is_damaged(rubato):
+    bag(rubato)
+    summary_of(rubato, "--workers", 1, "--epochs", 1, "--state", "s")
+    path = rubato.folder / "s" / "topics.0"
+    path.write_bytes(path.read_bytes()[:-20] + b"?" * 20)
+    result = rubato("train", "lda", "--data", "bag.txt", "--topics", 20, "--workers", 1,
+                    "--state", "s")
+    assert result.returncode == 1
+    assert 'cannot read "s/topics.0": it is damaged (a block of topics)' in result.stderr
+
+
+def test_likelihood_of_each_worker(rubato):
+    bag(rubato)
+    summary = summary_of(rubato, "--workers", 4, "--epochs", 4, "--log", "run.jsonl")
+    events = [json.loads(line) for line in (rubato.folder / "run.jsonl").read_text().splitlines()]
+    told = [event for event in events if event["event"] == "eval"]
+    assert len(told) == 4
+    for event in told:
+        low, middle, high = (event["by_worker"]["loglik_per_token_" + name]
+                             for name in ("min", "median", "max"))
+        assert low < middle < high < 0
+        assert low < -event["objective"] < high or abs(middle + event["objective"]) < 0.2
+    assert told[-1]["by_worker"] == summary["by_worker"]
+    alone = summary_of(rubato, "--workers", 1, "--epochs", 3)
+    figures = set(alone["by_worker"].values())
+    assert len(figures) == 1
+    assert abs(figures.pop() + alone["objective"]) < 1e-4
+
+
 def test_rows_travel_early(rubato):
     rubato.ok("gen", "documents", "--docs", 200, "--vocab", 300, "--tokens", 8000, "--topics", 5,
               "--out", "bag.txt")

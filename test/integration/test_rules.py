@@ -158,3 +158,13 @@ def test_only_versions_can_be_synchronised(rubato, data):
         error = result.stderr
         assert f'"--synchronise" does not go with rule "{rule}' in error
         assert "--rule dynsgd" in error
+
+
+def test_nobody_is_late_for_users_of_its_own(rubato, data):
+    """With stale reads of everything, the objective is a fourth higher."""
+    found = {}
+    for consistency in ("bsp", "essp:4"):
+        line = train(data, "mf", "--rule", "adarev:lr=0.2", "--rank", "4", "--clocks-per-epoch",
+                     "4", "--epochs", "5", "--consistency", consistency)
+        found[consistency] = summary(rubato.ok("simulate", "--workers", "4", "--", *line))
+    assert found["essp:4"]["objective"] < 1.05 * found["bsp"]["objective"]

@@ -69,8 +69,8 @@ def test_a_model_of_libsvm_data_asks_for_no_columns(rubato):
 
 @pytest.mark.parametrize("words, hint", [
     (["linear"], "use --categorical auto if columns hold text"),
-    (["fm"], "only `rubato train linear` reads columns of text"),
-    (["kmeans", "--k", "2"], "only `rubato train linear` reads columns of text"),
+    (["fm"], "use --categorical auto if columns hold text"),
+    (["kmeans", "--k", "2"], "use --categorical auto if columns hold text"),
 ], ids=["linear", "fm", "kmeans"])
 def test_hints_about_text_name_options_that_exist(rubato, words, hint):
     rubato.write("t.csv", "1,2,1\n1,a b c ,0\n")
