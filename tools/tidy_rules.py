@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "data": {"base"},
     "core": {"base", "wire"},
     "comm": {"base", "math", "core"},
-    "rule": {"base", "math"},
+    "rule": {"base", "math", "core"},
     "filter": {"base", "math", "wire"},
     "store": {"base", "wire", "core", "math", "rule", "comm", "filter"},
     "net": {"base", "wire"},

@@ -34,6 +34,7 @@ enum rbt_pull {
 enum {
     RBT_TRAIN_RULE_MAX = 1024,   /* bytes of a rule with all its parameters */
     RBT_TRAIN_FILTER_MAX = 1024, /* bytes of a list of filters */
+    RBT_TRAIN_WORKERS_MAX = 1024,
 };
 
 /* The options of every `train` (cli.md); filled in by the command line. */
@@ -116,6 +117,9 @@ struct rbt_train_summary {
     char rule[RBT_TRAIN_RULE_MAX];     /* with the parameters that it was given; "" for none */
     char filter[RBT_TRAIN_FILTER_MAX]; /* the same */
     uint64_t digest;
+    uint64_t parts_returned;                      /* with --assign dynamic: parts dealt again */
+    uint32_t worker_count;                        /* the same: whose parts follow; 0: without */
+    uint32_t worker_parts[RBT_TRAIN_WORKERS_MAX]; /* parts that each worker has finished */
     double inactive;     /* share of the weights that a solver leaves alone at the end; 0: none */
     bool is_interrupted; /* stopped early by the observer; no model was written */
 };

@@ -78,6 +78,16 @@ void rbt_column_options_keep_count(size_t count, struct rbt_model *model)
     }
 }
 
+void rbt_column_options_keep_label(const struct rbt_data_options *data, size_t count,
+                                   struct rbt_model *model)
+{
+    const int64_t label = data->label_column;
+    const bool is_planned = data->plan != NULL && data->plan->count > 0; /* that has it, too */
+    if (count > 0 && !is_planned && !data->is_unlabelled) {
+        rbt_model_set(model, "label_column", (double)(label < 0 ? label + (int64_t)count : label));
+    }
+}
+
 size_t rbt_column_options_count(const struct rbt_model *model)
 {
     uint64_t count = 0;
@@ -115,5 +125,10 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     data->hash_bits = (uint32_t)bits;
     data->plan = plan;
     data->column_count = rbt_column_options_count(model);
+    const bool has_label = rbt_model_setting(model, "label_column", -1) >= 0;
+    const bool is_last = label + 1 == data->column_count; /* which -1 is, whatever the files have */
+    if (array == NULL && has_label && !is_last && data->label_column == -1) {
+        data->label_column = (int64_t)label;
+    }
     return RBT_OK;
 }

@@ -71,6 +71,10 @@ RBT_MUST_USE rbt_status rbt_column_options_store(const struct rbt_data_options *
 void rbt_column_options_keep_count(size_t count, struct rbt_model *model);
 size_t rbt_column_options_count(const struct rbt_model *model);
 
+/* The label's column of tables of numbers, which are read without a plan; `count` columns. */
+void rbt_column_options_keep_label(const struct rbt_data_options *data, size_t count,
+                                   struct rbt_model *model);
+
 /* Puts it into `data` again. A model without is read as tables of numbers are. Fails with
  * RBT_E_DATA if it makes no sense. */
 RBT_MUST_USE rbt_status rbt_column_options_load(const struct rbt_model *model,

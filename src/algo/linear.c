@@ -41,6 +41,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/column_words.h"
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
 #include "algo/linear_solvers.h"
@@ -158,6 +159,7 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
     rbt_model_set(model, "label_positive", (double)linear->examples.label_positive);
     rbt_model_set(model, "label_negative", (double)linear->examples.label_negative);
     rbt_column_options_keep_count(linear->examples.column_count, model);
+    rbt_column_options_keep_label(&linear->data, linear->examples.column_count, model);
     rbt_status st = rbt_replica_collect(worker, linear->weights, staleness, &model->arrays[0]);
     if (st != RBT_OK) {
         return st;
@@ -171,7 +173,8 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
         take_first(&model->arrays[1], linear->width);
     }
     st = st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
-    return st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
+    st = st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
+    return st != RBT_OK ? st : rbt_column_words_store(&linear->plan, model);
 }
 
 /* Sum of losses of the model on a share, a piece at a time; if its features are scaled, the weights
@@ -284,6 +287,25 @@ static struct rbt_training_task task_of(const struct rbt_linear_solver *solver)
         .note = rbt_linear_class_note};
 }
 
+/* All training data is read: no text is new any more, and rare ones are gone. */
+static rbt_status close_dictionary(struct rbt_linear_job *linear)
+{
+    const struct rbt_examples *examples = &linear->examples;
+    linear->dictionary.is_closed = true;
+    linear->plan.is_loaded = true; /* the same as if it came from a model */
+    if (!linear->config.has_dictionary || linear->config.count_min <= 1) {
+        return RBT_OK;
+    }
+    size_t count = 0;
+    const uint64_t *keys = examples->keys;
+    if (rbt_linear_is_streamed(linear)) {
+        keys = rbt_linear_stream_keys(linear, &count);
+    } else {
+        count = (size_t)examples->offsets[examples->count];
+    }
+    return rbt_dictionary_keep(&linear->dictionary, keys, count, linear->plan.count + 1);
+}
+
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
     const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
@@ -296,12 +318,14 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
                                       .label_column = options->label_column,
                                       .has_binary_label = is_binary};
     rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
+    linear->plan.dictionary = linear->config.has_dictionary ? &linear->dictionary : NULL;
     const bool is_streamed = rbt_linear_is_streamed(linear);
     rbt_status st = is_streamed ? rbt_linear_stream_read(linear, data)
                                 : rbt_examples_read(data, &linear->examples);
     if (st == RBT_OK && !is_streamed) {
         st = rbt_examples_drop_rare(&linear->examples, (uint64_t)linear->config.count_min);
     }
+    st = st != RBT_OK ? st : close_dictionary(linear);
     if (st == RBT_OK && linear->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
@@ -333,6 +357,8 @@ static void free_data(struct rbt_linear_job *linear)
     rbt_free(linear->classes);
     rbt_free(linear->own);
     rbt_linear_stream_free(linear);
+    rbt_dictionary_free(&linear->dictionary);
+    rbt_linear_assign_free(linear);
     rbt_linear_whole_free(&linear->whole);
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
@@ -549,8 +575,9 @@ static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training 
     linear->cool_passes = is_cool ? (double)training->epochs : 0.0;
     /* Regularisation of features that a clock's examples do not have can wait for a clock whose do;
      * then nothing is sent for them. It does not if a clock is half a pass, which has most of them,
-     * nor with --rebalance, where the part may be another one by then. */
-    linear->is_lazy = options->clocks_per_epoch > 1 && !linear->config.is_rebalanced;
+     * nor if the worker's part may be another one by then. */
+    linear->is_lazy = options->clocks_per_epoch > 1 && !linear->config.is_rebalanced &&
+                      linear->config.assign == RBT_ASSIGN_STATIC;
     rbt_status st = settle_penalty(linear, training->epochs);
     if (st == RBT_OK && linear->rules.has_gradients) {
         st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);
@@ -571,16 +598,23 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
                              struct rbt_train_summary *summary)
 {
     rbt_status st = read_data(linear, linear->options);
-    if (st == RBT_OK && (linear->config.is_rebalanced || linear->options->is_exact)) {
+    const bool is_dynamic = linear->config.assign == RBT_ASSIGN_DYNAMIC;
+    if (st == RBT_OK && (linear->config.is_rebalanced || is_dynamic || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
         st = linear->solver->settle(linear, training);
     }
+    if (st == RBT_OK && is_dynamic) {
+        st = rbt_linear_assign_settle(linear, training->epochs);
+    }
     st = st != RBT_OK ? st : rbt_training_run(training, summary);
     if (st == RBT_OK && linear->solver->summarise != NULL) {
         linear->solver->summarise(linear, summary);
+    }
+    if (st == RBT_OK && is_dynamic) {
+        rbt_linear_assign_summarise(linear, summary);
     }
     return st;
 }
@@ -607,7 +641,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
 {
     const struct rbt_linear_config *config = settings;
     const struct rbt_linear_solver *solver = solvers[config->solver];
-    const struct rbt_training_task task = task_of(solver);
+    struct rbt_training_task task = task_of(solver);
     struct rbt_train_options own = *options; /* some solvers know better */
     struct rbt_linear_job linear = {.solver = solver,
                                     .options = &own,
@@ -627,12 +661,19 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
                                     .has_eval = options->eval.count > 0};
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
     rbt_status st = linear.workers == NULL ? no_memory() : RBT_OK;
+    if (st == RBT_OK && config->has_dictionary && config->columns.hash_bits > 0) {
+        st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
+    }
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
         st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
     }
     st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);
     st = st != RBT_OK ? st : rbt_linear_stream_check(&linear);
+    st = st != RBT_OK ? st : rbt_linear_assign_check(&linear);
+    if (config->assign == RBT_ASSIGN_DYNAMIC) {
+        rbt_linear_assign_take(&task);
+    }
     struct rbt_linear_watch watch;
     const struct rbt_observer watching = rbt_linear_watch_begin(&watch, observer, &own);
     training.observer = is_watched(&linear) ? &watching : observer;

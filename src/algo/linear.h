@@ -35,11 +35,14 @@ struct rbt_linear_config {
     double gamma;         /* of emso */
     int64_t inner;        /* steps or passes of emso; 0: the default */
     bool is_rebalanced;   /* slow workers hand examples on to fast ones */
+    int32_t assign;       /* static, dynamic */
+    int64_t parts;        /* of a pass, with dynamic; 0: the default */
     int32_t storage;      /* enum rbt_storage, of the examples */
     int64_t memory_limit; /* bytes of the process; 0: none */
     const char *cache;    /* directory for examples on disk, or NULL */
     int64_t count_min;    /* features that fewer examples have are left out */
     struct rbt_column_config columns; /* of tables with text */
+    bool has_dictionary;              /* of their texts, instead of hashes */
 };
 
 #endif

@@ -8,14 +8,17 @@
 #ifndef RUBATO_ALGO_LINEAR_JOB_H
 #define RUBATO_ALGO_LINEAR_JOB_H
 
+#include "algo/assign.h"
 #include "algo/linear.h"
 #include "algo/rebalance.h"
 #include "algo/replica.h"
 #include "algo/rules.h"
 #include "algo/training.h"
+#include "data/dictionary.h"
 #include "data/examples.h"
 
 enum { RBT_L1_PROXIMAL, RBT_L1_TRUNCATE };                   /* --l1-method */
+enum { RBT_ASSIGN_STATIC, RBT_ASSIGN_DYNAMIC };              /* --assign */
 enum { RBT_SCALE_FEATURES, RBT_SCALE_NONE, RBT_SCALE_AUTO }; /* --scale */
 
 /* --schedule: beside those of enum rbt_schedule */
@@ -44,16 +47,20 @@ struct rbt_linear_worker {
     struct rbt_replica weights;
     struct rbt_replica bias;
     struct rbt_hand hand;             /* with --rebalance */
+    bool is_borrowed;                 /* share and step_max are the whole's: --assign dynamic */
     struct rbt_linear_source *source; /* of the share and step_max, if they are on disk */
     void *own;                        /* of a solver, from begin to end */
     double loss;                      /* of the final model on this share */
 };
 
-/* All examples in the order that workers agree on, with --rebalance or --exact. */
+/* All examples in the order that workers agree on, with --rebalance, --assign dynamic or --exact.
+ */
 struct rbt_linear_whole {
     struct rbt_share share; /* not scaled */
     double *usage;          /* (key_count, RBT_USAGE_WIDTH) */
 };
+
+struct rbt_linear_assign;
 
 struct rbt_linear_job;
 
@@ -94,13 +101,15 @@ struct rbt_linear_job {
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
     struct rbt_examples examples;
-    struct rbt_data_options data; /* how files are read, but not which */
-    struct rbt_column_plan plan;  /* of tables with text */
+    struct rbt_data_options data;     /* how files are read, but not which */
+    struct rbt_column_plan plan;      /* of tables with text */
+    struct rbt_dictionary dictionary; /* of these, with --dictionary */
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_linear_whole whole;
     struct rbt_linear_store *store; /* of examples that are on disk, or NULL */
     struct rbt_rebalance rebalance;
+    struct rbt_linear_assign *assign; /* with --assign dynamic, or NULL */
     uint32_t worker_count;
     struct rbt_linear_worker *workers;
     rbt_table *weights;
@@ -145,8 +154,27 @@ void rbt_linear_part_free(struct rbt_linear_worker *w);
 RBT_MUST_USE rbt_status rbt_linear_whole_take(struct rbt_linear_job *linear);
 void rbt_linear_whole_free(struct rbt_linear_whole *whole);
 
+/* Room for what belongs to the worker's share; scaled values and the steps that follow from them;
+ * how often to regularise. */
+RBT_MUST_USE rbt_status rbt_linear_part_room(const struct rbt_linear_job *linear,
+                                             struct rbt_linear_worker *w);
+void rbt_linear_part_scale(const struct rbt_linear_job *linear, struct rbt_linear_worker *w);
+void rbt_linear_part_sweep(const struct rbt_linear_job *linear, struct rbt_linear_worker *w);
+
 /* With --rebalance, before a clock: takes and gives examples, and makes a new part of them. */
 RBT_MUST_USE rbt_status rbt_linear_part_trade(struct rbt_linear_job *linear, rbt_worker *worker);
+
+/* --- linear_assign.c: parts for whoever is idle; all but the first only with --assign dynamic ----
+ */
+
+/* Before data is read, and after: refuses what cannot be; takes over some of the task. */
+RBT_MUST_USE rbt_status rbt_linear_assign_check(const struct rbt_linear_job *linear);
+RBT_MUST_USE rbt_status rbt_linear_assign_settle(struct rbt_linear_job *linear, int64_t epochs);
+void rbt_linear_assign_take(struct rbt_training_task *task);
+void rbt_linear_assign_summarise(const struct rbt_linear_job *linear,
+                                 struct rbt_train_summary *summary);
+/* Accepts a job without. */
+void rbt_linear_assign_free(struct rbt_linear_job *linear);
 
 /* --- linear_class.c: for softmax, after training data has been read ------------------------------
  */
@@ -165,6 +193,11 @@ rbt_status rbt_linear_work(void *context, rbt_worker *worker,
                            const struct rbt_training_chunk *chunk,
                            struct rbt_training_figures *figures);
 rbt_status rbt_linear_push(void *context, rbt_worker *worker);
+
+/* What work is made of: some examples of the share; and the end of a clock. */
+RBT_MUST_USE rbt_status rbt_linear_walk(const struct rbt_linear_job *linear, rbt_worker *worker,
+                                        const struct rbt_piece *piece, int64_t epoch, double *loss);
+void rbt_linear_walk_end(const struct rbt_linear_job *linear, rbt_worker *worker);
 double rbt_linear_penalty(void *context, rbt_worker *worker);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "algo/column_options.h"
+#include "algo/column_words.h"
 #include "algo/lookup.h"
 #include "algo/metrics.h"
 #include "base/alloc.h"
@@ -237,11 +238,15 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
     return st;
 }
 
-/* Reads the data and computes margins; the caller frees both. With `has_labels` these are made what
- * the loss asks for. */
+/* Reads the data and computes margins; the caller frees both. With `unknown`, which counts values
+ * that the model's dictionary does not have, labels are made what the loss asks for; NULL: nobody
+ * looks at them. */
 static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
-                        bool has_labels, struct rbt_examples *examples, float **margins)
+                        uint64_t *unknown, struct rbt_examples *examples, float **margins)
 {
+    uint64_t none = 0;
+    const bool has_labels = unknown != NULL;
+    unknown = has_labels ? unknown : &none;
     const enum rbt_loss loss = rbt_linear_model_loss(model);
     const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
     struct rbt_column_plan plan;
@@ -253,9 +258,13 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
                                     .has_binary_label = has_labels && is_binary,
                                     .label_positive =
                                         (float)rbt_model_setting(model, "label_positive", 0.0)};
+    struct rbt_dictionary dictionary = {0};
     rbt_status st = rbt_linear_model_check(model);
     st = st != RBT_OK ? st : rbt_column_options_load(model, &plan, &data);
+    st = st != RBT_OK ? st : rbt_column_words_load(model, &dictionary, &plan);
     st = st != RBT_OK ? st : rbt_examples_read(&data, examples);
+    *unknown = dictionary.unknown;
+    rbt_dictionary_free(&dictionary);
     if (st != RBT_OK) {
         return st;
     }
@@ -306,7 +315,7 @@ rbt_status rbt_linear_model_predict(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    rbt_status st = score(model, options, false, &examples, &margins);
+    rbt_status st = score(model, options, NULL, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
@@ -335,7 +344,8 @@ rbt_status rbt_linear_model_evaluate(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    rbt_status st = score(model, options, true, &examples, &margins);
+    uint64_t unknown = 0;
+    rbt_status st = score(model, options, &unknown, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
@@ -346,6 +356,9 @@ rbt_status rbt_linear_model_evaluate(const struct rbt_model *model,
                                              .labels = examples.labels,
                                              .count = examples.count};
     st = rbt_linear_model_measure(&scores, metrics);
+    if (st == RBT_OK && rbt_model_texts_find(model, "dictionary") != NULL) {
+        rbt_metrics_add(metrics, "unknown_values", (double)unknown);
+    }
     rbt_free(margins);
     rbt_examples_free(&examples);
     return st;

@@ -23,6 +23,8 @@ static const char *const schedules[] = {
     [RBT_SCHEDULE_DECAY] = "decay",       [RBT_LINEAR_COOL] = "cool",
     [RBT_LINEAR_SCHEDULE_AUTO] = "auto",  NULL};
 
+static const char *const assigns[] = {
+    [RBT_ASSIGN_STATIC] = "static", [RBT_ASSIGN_DYNAMIC] = "dynamic", NULL};
 static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
                                        [RBT_STORAGE_MEMORY] = "memory",
                                        [RBT_STORAGE_DISK] = "disk",
@@ -201,7 +203,29 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(is_rebalanced),
      .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
              "each clock."},
+    {.name = "assign",
+     .type = RBT_OPTION_CHOICE,
+     .choices = assigns,
+     .value = "static",
+     .offset = AT(assign),
+     .help = "Who works on which examples: static gives every worker its share before training; "
+             "dynamic cuts a pass into parts and gives one to whoever is idle, so that fast "
+             "workers do more, and again to another one if a worker is slow or gone. Every worker "
+             "then holds a copy of all weights."},
+    {.name = "parts",
+     .type = RBT_OPTION_INT,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .offset = AT(parts),
+     .help = "Parts of a pass, with --assign dynamic. 0 is 8 per worker and clock."},
     RBT_COLUMN_OPTIONS(AT),
+    {.name = "dictionary",
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(has_dictionary),
+     .help = "Number the texts of columns in the order in which they are met, and keep the list "
+             "with the model, instead of hashing them: no two are the same feature, features have "
+             "small numbers, and texts that training has not seen are counted."},
     {.name = "min-count",
      .type = RBT_OPTION_INT,
      .min = 0,

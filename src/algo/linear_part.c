@@ -39,8 +39,7 @@ static double *count_usage(const struct rbt_share *share, const struct rbt_linea
     return usage;
 }
 
-/* Room for what belongs to the share that the worker has. */
-static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_linear_worker *w)
+rbt_status rbt_linear_part_room(const struct rbt_linear_job *linear, struct rbt_linear_worker *w)
 {
     w->scales = rbt_calloc(w->share.key_count, sizeof *w->scales);
     w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
@@ -49,7 +48,7 @@ static rbt_status make_room(const struct rbt_linear_job *linear, struct rbt_line
     w->settled = rbt_calloc(w->share.key_count, sizeof *w->settled);
     w->marks = rbt_calloc(w->share.key_count, sizeof *w->marks);
     w->used = rbt_calloc(w->share.key_count + 1, sizeof *w->used);
-    if (w->source == NULL) {
+    if (w->source == NULL && !w->is_borrowed) {
         w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     }
     w->coefficients =
@@ -72,12 +71,17 @@ rbt_status rbt_linear_part_take(struct rbt_linear_job *linear, uint32_t index)
                               ? rbt_linear_stream_take(linear, index)
                               : rbt_share_take(&linear->examples, linear->seed, index,
                                                linear->worker_count, &w->share);
-    return st != RBT_OK ? st : make_room(linear, w);
+    return st != RBT_OK ? st : rbt_linear_part_room(linear, w);
 }
 
 void rbt_linear_part_free(struct rbt_linear_worker *w)
 {
     rbt_linear_stream_drop(w);
+    if (w->is_borrowed) {
+        w->is_borrowed = false;
+        w->share = (struct rbt_share){0};
+        w->step_max = NULL;
+    }
     rbt_free(w->coefficients);
     rbt_free(w->step_max);
     rbt_free(w->used);
@@ -112,8 +116,7 @@ rbt_status rbt_linear_begin(void *context, rbt_worker *worker)
     return st;
 }
 
-/* Scales the share's values and sets the step sizes that follow from them (see above). */
-static void scale_share(const struct rbt_linear_job *linear, struct rbt_linear_worker *w)
+void rbt_linear_part_scale(const struct rbt_linear_job *linear, struct rbt_linear_worker *w)
 {
     struct rbt_share *share = &w->share;
     const double curvature = rbt_loss_curvature((enum rbt_loss)linear->config.loss);
@@ -130,6 +133,16 @@ static void scale_share(const struct rbt_linear_job *linear, struct rbt_linear_w
         w->step_max[i] = squares > 0 ? (float)(1.0 / (curvature * squares)) : INFINITY;
     }
     w->step_unit = sum > 0 ? (double)share->count / (curvature * sum) : 1.0;
+}
+
+void rbt_linear_part_sweep(const struct rbt_linear_job *linear, struct rbt_linear_worker *w)
+{
+    const size_t nonzeros = (size_t)w->share.offsets[w->share.count];
+    const size_t batch = (size_t)linear->config.batch;
+    const double row_mean = (double)(nonzeros + 1) / (double)(w->share.count + 1);
+    const double cost = linear->width == 1 ? 2.0 : 0.25; /* classes tend to have dense examples */
+    const double sweep = fmin((double)w->share.key_count / (cost * row_mean), SWEEP_MAX);
+    w->sweep = ((size_t)sweep / batch + 1) * batch;
 }
 
 /* What follows from everybody's usage: shares n_pj / n_j and scales r_j. */
@@ -154,14 +167,9 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     rbt_free(mine);
     w->step_unit = 1.0;
     if (is_scaled) {
-        scale_share(linear, w);
+        rbt_linear_part_scale(linear, w);
     }
-    const size_t nonzeros = (size_t)w->share.offsets[w->share.count];
-    const size_t batch = (size_t)linear->config.batch;
-    const double row_mean = (double)(nonzeros + 1) / (double)(w->share.count + 1);
-    const double cost = linear->width == 1 ? 2.0 : 0.25; /* classes tend to have dense examples */
-    const double sweep = fmin((double)w->share.key_count / (cost * row_mean), SWEEP_MAX);
-    w->sweep = ((size_t)sweep / batch + 1) * batch;
+    rbt_linear_part_sweep(linear, w);
     const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
     rbt_status st = rbt_replica_tune(&w->bias, &bias_share, NULL);
@@ -305,7 +313,7 @@ static rbt_status take_hand(const struct rbt_linear_job *linear, struct rbt_line
         st = rbt_share_take(&examples, linear->seed, 0, 1, &w->share);
     }
     rbt_examples_free(&examples);
-    return st != RBT_OK ? st : make_room(linear, w);
+    return st != RBT_OK ? st : rbt_linear_part_room(linear, w);
 }
 
 rbt_status rbt_linear_part_trade(struct rbt_linear_job *linear, rbt_worker *worker)

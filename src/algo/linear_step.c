@@ -21,7 +21,8 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
 /* After so much work rows may travel early; it should be worth asking whether they can. */
 static const double exchange_ns = 1000.0;
 
-enum { LIST_EXAMPLES = 256 }; /* whose features are listed before the place is told again */
+enum { GATHER_EXAMPLES = 4096 }; /* whose gradients are gathered at once */
+enum { LIST_EXAMPLES = 256 };    /* whose features are listed before the place is told again */
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -235,7 +236,6 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
 {
     const struct rbt_share *share = &w->share;
     float *bias = rbt_replica_gradient(&w->bias);
-    rbt_linear_visit(w, range.first, range.end);
     if (linear->width > 1) {
         const struct rbt_softmax_run run = {.classes = linear->width,
                                             .offsets = share->offsets,
@@ -258,13 +258,17 @@ static double gather(const struct rbt_linear_job *linear, struct rbt_linear_work
                                    .labels = share->labels,
                                    .indices = share->indices,
                                    .values = share->values,
-                                   .begin = range.first,
-                                   .end = range.end,
                                    .weights = w->weights.values,
                                    .bias = w->bias.values[0],
                                    .factor = (float)linear->gradient_factor,
                                    .gradient = rbt_replica_gradient(&w->weights)};
-    const double loss = rbt_choose_kernels()->gradient(&run);
+    double loss = 0.0;
+    for (run.begin = range.first; run.begin < range.end; run.begin = run.end) {
+        const size_t left = range.end - run.begin; /* what is on disk comes in pieces */
+        run.end = left < GATHER_EXAMPLES ? range.end : run.begin + GATHER_EXAMPLES;
+        rbt_linear_visit(w, run.begin, run.end);
+        loss += rbt_choose_kernels()->gradient(&run);
+    }
     bias[0] += linear->config.has_bias ? run.bias_gradient : 0.0F;
     return loss;
 }
@@ -333,19 +337,47 @@ static rbt_status gather_managed(const struct rbt_linear_job *linear, rbt_worker
     return st;
 }
 
-/* Works through the examples of a clock at the values that were pulled. */
+/* Works through examples at the values that were pulled. */
+static rbt_status walk(const struct rbt_linear_job *linear, rbt_worker *worker, struct range range,
+                       int64_t epoch, double *loss)
+{
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    if (!linear->rules.has_gradients) {
+        *loss += follow(linear, w, range, epoch);
+    } else if (linear->is_managed) {
+        return gather_managed(linear, worker, w, range, loss);
+    } else {
+        *loss += gather(linear, w, range);
+    }
+    return RBT_OK;
+}
+
+rbt_status rbt_linear_walk(const struct rbt_linear_job *linear, rbt_worker *worker,
+                           const struct rbt_piece *piece, int64_t epoch, double *loss)
+{
+    const struct range range = {(size_t)piece->first, (size_t)piece->end};
+    const struct rbt_share *share = &linear->workers[rbt_worker_index(worker)].share;
+    const rbt_status st = walk(linear, worker, range, epoch, loss);
+    rbt_spend(worker, 1e-9 * cost_of(linear, share, range));
+    return st;
+}
+
+void rbt_linear_walk_end(const struct rbt_linear_job *linear, rbt_worker *worker)
+{
+    struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    if (linear->rules.has_gradients) {
+        complete_gradient(linear, w);
+    }
+    rbt_spend(worker, 1e-9 * cost_of_weights(linear, w));
+}
+
+/* All examples of a clock. */
 static rbt_status pass(const struct rbt_linear_job *linear, rbt_worker *worker, struct range range,
                        int64_t epoch, double *loss)
 {
     struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
-    rbt_status st = RBT_OK;
-    if (!linear->rules.has_gradients) {
-        *loss += follow(linear, w, range, epoch);
-    } else if (linear->is_managed) {
-        st = gather_managed(linear, worker, w, range, loss);
-        complete_gradient(linear, w);
-    } else {
-        *loss += gather(linear, w, range);
+    const rbt_status st = walk(linear, worker, range, epoch, loss);
+    if (linear->rules.has_gradients) {
         complete_gradient(linear, w);
     }
     const double examples = linear->is_managed ? 0.0 : cost_of(linear, &w->share, range);

@@ -7,6 +7,7 @@
  * three quarters of the limit. The rest is for what nobody has counted. */
 #include "algo/linear_stream.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -198,6 +199,32 @@ void rbt_linear_stream_drop(struct rbt_linear_worker *w)
     w->share = (struct rbt_share){0};
 }
 
+/* A batch is in memory as a whole: whether that fits. */
+static rbt_status check_batch(const struct rbt_linear_job *linear,
+                              const struct rbt_linear_worker *w, uint64_t used)
+{
+    enum { NONZERO = 8, EXAMPLE = 16 }; /* bytes */
+    const struct rbt_share *share = &w->share;
+    const double examples = (double)share->count;
+    const double nonzeros = (double)share->offsets[share->count];
+    const double one = EXAMPLE + (examples > 0 ? NONZERO * nonzeros / examples : 0.0);
+    const double held = fmin((double)w->sweep, examples) * one * (double)linear->worker_count;
+    const double most = (double)linear->store->limit;
+    if (linear->config.batch == 1 || held + (double)used <= most) {
+        return RBT_OK;
+    }
+    char need[RBT_TEXT_SHORT];
+    char limit[RBT_TEXT_SHORT];
+    rbt_text_from_bytes(held, need);
+    rbt_text_from_bytes(most, limit);
+    const rbt_status st =
+        rbt_fail(RBT_E_INVALID,
+                 "the memory limit of %s is too small: the workers' batches of %lld "
+                 "examples take %s",
+                 limit, (long long)linear->config.batch, need);
+    return rbt_fail_hint(st, "Use a smaller --batch, or a larger limit.");
+}
+
 rbt_status rbt_linear_stream_keep(struct rbt_linear_job *linear, struct rbt_linear_worker *w)
 {
     struct rbt_linear_store *store = linear->store;
@@ -216,6 +243,12 @@ rbt_status rbt_linear_stream_keep(struct rbt_linear_job *linear, struct rbt_line
     (void)pthread_mutex_unlock(&store->mutex);
     if (linear->config.memory_limit > 0 && used > store->limit) {
         return too_little(linear, used);
+    }
+    if (linear->config.memory_limit > 0) {
+        const rbt_status st = check_batch(linear, w, used);
+        if (st != RBT_OK) {
+            return st;
+        }
     }
     const uint64_t most = store->limit / 4 * 3;
     if (linear->config.storage == RBT_STORAGE_BOTH && used < most) {

@@ -71,6 +71,17 @@ static void add_times(struct rbt_json *json, const char *name, const uint64_t *c
     rbt_json_end(json, ']');
 }
 
+/* Which worker did how many parts, and how many of them were dealt again. */
+static void add_parts(struct rbt_json *json, const struct rbt_train_summary *train)
+{
+    rbt_json_begin(json, "parts", '[');
+    for (uint32_t p = 0; p < train->worker_count; p++) {
+        rbt_json_count(json, NULL, train->worker_parts[p]);
+    }
+    rbt_json_end(json, ']');
+    rbt_json_count(json, "parts_returned", train->parts_returned);
+}
+
 static void add_classes(struct rbt_json *json, const char *name, const uint64_t *bytes)
 {
     rbt_json_begin(json, name, '{');
@@ -196,6 +207,9 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     if (train->inactive > 0) {
         rbt_json_real(json, "inactive", train->inactive);
     }
+    if (train->worker_count > 0) {
+        add_parts(json, train);
+    }
     rbt_json_count(json, "server_bytes", stats->server_bytes);
     rbt_json_count(json, "rule_bytes", stats->rule_bytes);
     rbt_json_count(json, "rule_bytes_max", stats->rule_bytes_max);
@@ -234,6 +248,23 @@ static void print_rule(FILE *out, const struct rbt_train_summary *train)
             "  servers    %s, of which the rule %s; %" PRIu64 " versions and %" PRIu64
             " snapshots at most\n",
             a, b, stats->versions_max, stats->snapshots_max);
+}
+
+/* Which workers did how many parts. */
+static void print_parts(FILE *out, const struct rbt_train_summary *train)
+{
+    uint32_t least = UINT32_MAX;
+    uint32_t most = 0;
+    uint64_t sum = 0;
+    for (uint32_t p = 0; p < train->worker_count; p++) {
+        least = train->worker_parts[p] < least ? train->worker_parts[p] : least;
+        most = train->worker_parts[p] > most ? train->worker_parts[p] : most;
+        sum += train->worker_parts[p];
+    }
+    fprintf(out,
+            "  parts      %" PRIu64 ", %" PRIu32 " to %" PRIu32 " by a worker; %" PRIu64
+            " dealt again\n",
+            sum, least, most, train->parts_returned);
 }
 
 static void print_saving(FILE *out, const char *what, uint64_t before, uint64_t after)
@@ -316,6 +347,9 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
         rbt_text_from_count((double)stats->early_sent, a);
         rbt_text_from_count((double)stats->early_received, b);
         fprintf(out, "  early      %s rows sent before the clock ended, %s received\n", a, b);
+    }
+    if (train->worker_count > 0) {
+        print_parts(out, train);
     }
     if (train->rule[0] != '\0') {
         print_rule(out, train);

@@ -95,8 +95,8 @@ static void give_back(rbt_parts *parts, uint32_t index)
     }
 }
 
-/* The next part that waits, or NOTHING. */
-static uint32_t next_waiting(rbt_parts *parts)
+/* The next part that waits, or NOTHING; new ones only below `limit`. */
+static uint32_t next_waiting(rbt_parts *parts, uint32_t limit)
 {
     while (parts->queue_count > 0) {
         const uint32_t index = parts->queue[parts->queue_first];
@@ -109,25 +109,27 @@ static uint32_t next_waiting(rbt_parts *parts)
         }
         RBT_ASSERT(parts->parts[index].state == FINISHED);
     }
-    return parts->next < parts->options.part_count ? parts->next++ : NOTHING;
+    RBT_ASSERT(parts->next <= parts->options.part_count);
+    return parts->next < limit ? parts->next++ : NOTHING;
 }
 
-enum rbt_parts_answer rbt_parts_take(rbt_parts *parts, uint32_t worker, uint64_t now,
-                                     uint32_t *part)
+enum rbt_parts_answer rbt_parts_take(rbt_parts *parts, uint32_t worker,
+                                     const struct rbt_parts_turn *turn, uint32_t *part)
 {
     RBT_ASSERT(worker < parts->options.worker_count);
+    RBT_ASSERT(turn->limit <= parts->options.part_count);
     RBT_ASSERT(parts->holdings[worker].part == NOTHING);
     if (parts->finished == parts->options.part_count) {
         return RBT_PARTS_DONE;
     }
-    const uint32_t index = next_waiting(parts);
+    const uint32_t index = next_waiting(parts, turn->limit);
     if (index == NOTHING) {
         return RBT_PARTS_WAIT;
     }
     RBT_ASSERT(parts->parts[index].state == WAITING);
     parts->parts[index].state = GIVEN;
     parts->parts[index].worker = worker;
-    parts->parts[index].since = now;
+    parts->parts[index].since = turn->now;
     parts->holdings[worker] = (struct holding){.part = index, .pass = parts->pass};
     parts->stats.given++;
     *part = index;
@@ -167,11 +169,10 @@ bool rbt_parts_lose(rbt_parts *parts, uint32_t worker)
     return true;
 }
 
-uint32_t rbt_parts_expire(rbt_parts *parts, uint64_t now)
+uint32_t rbt_parts_expire(rbt_parts *parts, uint64_t now, uint64_t timeout)
 {
     uint32_t count = 0;
-    const uint64_t timeout = parts->options.timeout;
-    for (uint32_t i = 0; timeout > 0 && i < parts->next; i++) {
+    for (uint32_t i = 0; i < parts->next; i++) {
         const struct part *part = &parts->parts[i];
         if (part->state != GIVEN) {
             continue;

@@ -5,13 +5,13 @@
  * to another one. Then two may finish it: the first one counts.
  *
  *     st = rbt_parts_create(&options, &parts);
- *     switch (rbt_parts_take(parts, worker, now, &part)) {
+ *     switch (rbt_parts_take(parts, worker, &when, &part)) {
  *     case RBT_PARTS_GIVEN: ... work on it ...; is_first = rbt_parts_finish(parts, worker, part);
  *     case RBT_PARTS_WAIT:  ... all are given away; one may come back ...
  *     case RBT_PARTS_DONE:  rbt_parts_begin_pass(parts);
  *     }
  *     rbt_parts_lose(parts, worker);     // he is gone
- *     rbt_parts_expire(parts, now);      // now and then
+ *     rbt_parts_expire(parts, now, timeout);      // now and then
  *
  * Time is a number that does not fall, in any unit. Threads: none; whoever owns it. */
 #ifndef RUBATO_CORE_PARTS_H
@@ -26,7 +26,12 @@
 struct rbt_parts_options {
     uint32_t part_count;   /* at least 1 */
     uint32_t worker_count; /* at least 1 */
-    uint64_t timeout;      /* how long a worker may have a part; 0: as long as it likes */
+};
+
+/* When a worker asks, and for what: of the parts that nobody has had yet, those below `limit`. */
+struct rbt_parts_turn {
+    uint64_t now;
+    uint32_t limit;
 };
 
 enum rbt_parts_answer {
@@ -51,8 +56,8 @@ RBT_MUST_USE rbt_status rbt_parts_create(const struct rbt_parts_options *options
 void rbt_parts_destroy(rbt_parts *parts);
 
 /* A worker without a part asks for one: those that came back first, then the others in order. */
-enum rbt_parts_answer rbt_parts_take(rbt_parts *parts, uint32_t worker, uint64_t now,
-                                     uint32_t *part);
+enum rbt_parts_answer rbt_parts_take(rbt_parts *parts, uint32_t worker,
+                                     const struct rbt_parts_turn *turn, uint32_t *part);
 
 /* The worker has finished what it was given last. False: another one was faster, or a new pass has
  * begun; what it has found out should not count. */
@@ -64,7 +69,7 @@ bool rbt_parts_lose(rbt_parts *parts, uint32_t worker);
 
 /* Takes back the parts that workers have had for longer than the timeout; says how many. They may
  * still finish them. */
-uint32_t rbt_parts_expire(rbt_parts *parts, uint64_t now);
+uint32_t rbt_parts_expire(rbt_parts *parts, uint64_t now, uint64_t timeout);
 
 /* All parts are to be worked on once more. The last pass must be done. */
 void rbt_parts_begin_pass(rbt_parts *parts);

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/fields.h"
 
 enum { SORT_FEW = 64 };
 
@@ -192,7 +193,9 @@ void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, s
         }
         nonzero_count = rbt_builder_tidy(sink, nonzero_count);
     }
-    if (sink->options->has_binary_label) {
+    const struct rbt_column_plan *plan = sink->options->plan;
+    const bool is_named = plan != NULL && plan->positive != 0; /* it is asked whether it occurs */
+    if (sink->options->has_binary_label || is_named) {
         note_label(sink, label, line);
     }
     sink->nonzero_count = nonzero_count;

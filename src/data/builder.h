@@ -31,6 +31,7 @@ struct rbt_sink {
     float *values;
     size_t count;
     size_t nonzero_count;
+    size_t unknown_count;                          /* cells that a dictionary does not have */
     struct rbt_label_place places[RBT_LABELS_MAX]; /* different labels in the order met */
     size_t place_count;
 };

@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "data/builder.h"
 #include "data/csv.h"
+#include "data/dictionary.h"
 #include "data/fields.h"
 #include "data/format.h"
 #include "data/input.h"
@@ -80,6 +81,18 @@ static rbt_status choose_libsvm(struct task *task)
                         "cannot read \"%s\": it is LIBSVM data, but training was on CSV data with "
                         "%zu columns",
                         task->text.name, task->options->column_count);
+    }
+    const struct rbt_column_plan *plan = task->options->plan;
+    const char *option = plan == NULL || plan->is_loaded ? NULL
+                         : plan->categorical != NULL     ? "--categorical"
+                         : plan->skipped != NULL         ? "--skip"
+                         : plan->positive != 0           ? "--positive"
+                         : plan->dictionary != NULL      ? "--dictionary"
+                                                         : NULL;
+    if (option != NULL) {
+        return rbt_fail(RBT_E_INVALID,
+                        "cannot read \"%s\": it is LIBSVM data, and \"%s\" is for tables",
+                        task->text.name, option);
     }
     task->function = rbt_libsvm_line;
     task->mark = ':';
@@ -188,10 +201,18 @@ static rbt_status label_hint(const struct task *task, rbt_status st)
 /* Adds the examples of the task's text, whose format is known. */
 static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
 {
-    rbt_status st = prepare(task, builder);
+    struct rbt_dictionary *dictionary =
+        task->function == rbt_fields_line ? task->options->plan->dictionary : NULL;
+    rbt_status st = dictionary != NULL && !dictionary->is_closed
+                        ? rbt_fields_collect(&task->csv, &task->text)
+                        : RBT_OK;
+    st = st != RBT_OK ? st : prepare(task, builder);
     st = st != RBT_OK ? st : rbt_lines_run(&task->chunks, parse_chunk, task);
     if (st != RBT_OK) {
         return st;
+    }
+    for (uint32_t i = 0; dictionary != NULL && i < task->chunks.count; i++) {
+        dictionary->unknown += task->sinks[i].unknown_count;
     }
     rbt_builder_gather(builder, task->sinks, task->chunks.count);
     st = rbt_builder_check(builder, task->text.name, task->sinks, task->chunks.count);
@@ -234,7 +255,8 @@ static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options
 static rbt_status finish(struct rbt_builder *builder, rbt_status st,
                          const struct rbt_data_options *options, struct rbt_examples *examples)
 {
-    const bool is_named = options->plan != NULL && options->plan->positive != 0;
+    const bool is_named = options->plan != NULL && options->plan->positive != 0 &&
+                          !options->plan->is_loaded; /* other data need not have it */
     if (st == RBT_OK && is_named && builder->label_count == 1 && builder->labels[0] == 0 &&
         options->label_positive == 0) {
         st = rbt_fail(RBT_E_DATA, "no example has the label that --positive names");

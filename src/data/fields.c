@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/builder.h"
+#include "data/dictionary.h"
 #include "data/number.h"
 
 enum {
@@ -36,7 +38,7 @@ struct cell {
 bool rbt_fields_is_planned(const struct rbt_column_plan *plan)
 {
     return plan != NULL && (plan->categorical != NULL || plan->skipped != NULL ||
-                            plan->positive != 0 || plan->count != 0);
+                            plan->positive != 0 || plan->count != 0 || plan->dictionary != NULL);
 }
 
 uint64_t rbt_fields_hash(const char *text, size_t size, size_t column)
@@ -404,6 +406,82 @@ static int64_t bucket_of(float count)
     return 3 + (int64_t)(log_count * log_count);
 }
 
+/* What a cell of a column with texts says. */
+struct name {
+    struct rbt_dictionary_cell text;
+    char digits[24]; /* of a bucket */
+    int64_t bucket;
+    bool is_bucket;
+};
+
+/* False if it should be a number and is not. */
+static bool name_cell(const struct rbt_csv *csv, const struct cell *cell, size_t column,
+                      struct name *name)
+{
+    const enum rbt_column kind = (enum rbt_column)csv->plan->kinds[column];
+    const char *from = kind == RBT_COLUMN_HOUR && size_of(cell) > 2 ? cell->end - 2 : cell->begin;
+    float value = 0;
+    *name = (struct name){.text = {column, from, (size_t)(cell->end - from)},
+                          .is_bucket = kind == RBT_COLUMN_COUNT};
+    if (name->is_bucket) {
+        if (!read_number(cell, &value)) {
+            return false;
+        }
+        name->bucket = bucket_of(value);
+        const int size =
+            snprintf(name->digits, sizeof name->digits, "%lld", (long long)name->bucket);
+        name->text.text = name->digits;
+        name->text.size = (size_t)size;
+    }
+    return true;
+}
+
+/* The key of a text; 0: a dictionary does not have it. */
+static uint64_t key_of(struct rbt_sink *sink, const struct name *name)
+{
+    const struct rbt_column_plan *plan = sink->csv->plan;
+    if (plan->dictionary != NULL) {
+        const uint32_t number = rbt_dictionary_find(plan->dictionary, &name->text);
+        sink->unknown_count += number == RBT_WORD_NONE;
+        return number == RBT_WORD_NONE ? 0 : plan->count + 1 + number;
+    }
+    return name->is_bucket ? rbt_fields_hash((const char *)&name->bucket, sizeof name->bucket,
+                                             name->text.column)
+                           : rbt_fields_hash(name->text.text, name->text.size, name->text.column);
+}
+
+/* Adds the texts of a line. What is wrong with the line otherwise is found when it is parsed. */
+static rbt_status collect_line(const struct rbt_csv *csv, const struct rbt_line *line)
+{
+    const struct rbt_column_plan *plan = csv->plan;
+    const char *p = line->begin;
+    rbt_status st = RBT_OK;
+    for (size_t column = 0; st == RBT_OK && column < csv->column_count && p <= line->end;
+         column++, p++) {
+        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
+        struct name name;
+        const bool has_text = column != csv->label_column &&
+                              plan->kinds[column] != RBT_COLUMN_NUMBER &&
+                              plan->kinds[column] != RBT_COLUMN_SKIPPED && !is_missing(&cell);
+        if (has_text && name_cell(csv, &cell, column, &name)) {
+            st = rbt_dictionary_add(plan->dictionary, &name.text);
+        }
+    }
+    return st;
+}
+
+rbt_status rbt_fields_collect(const struct rbt_csv *csv, const struct rbt_text *text)
+{
+    struct rbt_text rest = *text;
+    struct rbt_line line;
+    rbt_status st = RBT_OK;
+    while (st == RBT_OK && rbt_lines_next(&rest, &line)) {
+        st = collect_line(csv, &line);
+    }
+    return st != RBT_OK ? rbt_fail_in(st, "cannot read \"%s\", line %zu", text->name, line.number)
+                        : RBT_OK;
+}
+
 /* Adds the feature of a cell that is not missing. */
 static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_t column,
                            size_t *count)
@@ -422,20 +500,16 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_
         value = fmaxf(fminf(value * csv->plan->scales[column], FLT_MAX), -FLT_MAX);
         break;
     case RBT_COLUMN_CATEGORY:
-        key = rbt_fields_hash(cell->begin, size_of(cell), column);
-        break;
-    case RBT_COLUMN_HOUR: {
-        const char *from = size_of(cell) > 2 ? cell->end - 2 : cell->begin;
-        key = rbt_fields_hash(from, (size_t)(cell->end - from), column);
-        break;
-    }
+    case RBT_COLUMN_HOUR:
     case RBT_COLUMN_COUNT: {
-        if (!read_number(cell, &value)) {
+        struct name name;
+        if (!name_cell(csv, cell, column, &name)) {
             return number_failure(csv, cell, column);
         }
-        const int64_t bucket = bucket_of(value);
-        key = rbt_fields_hash((const char *)&bucket, sizeof bucket, column);
-        value = 1;
+        key = key_of(sink, &name);
+        if (key == 0) {
+            return RBT_OK;
+        }
         break;
     }
     }

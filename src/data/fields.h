@@ -6,7 +6,7 @@
  *     number      feature `column + 1` with this value, unless it is 0; multiplied by a power of
  *                 two that brings the first lines near 1, so that it goes with categories
  *     category    a feature for every text, with value 1: its key is a hash of the column and the
- *                 text, so that no dictionary is needed
+ *                 text, so that no dictionary is needed; or its number in one, behind the columns
  *     count       a number with a long tail: a feature for every bucket, 0, 1, 2, then log(x)^2
  *     hour        a category: the last two characters of YYMMDDHH, so that other days have it, too
  *     skipped     nothing
@@ -29,19 +29,22 @@ enum rbt_column {
 
 enum { RBT_FIELDS_MAX = 4096 };
 
+struct rbt_dictionary; /* data/dictionary.h */
+
 struct rbt_column_plan {
     const char *categorical; /* "auto" (what is no number in the first lines), numbers from 0,
                                 ranges 3-7, names of the header; commas between; or NULL */
     const char *skipped;     /* the same without "auto", or NULL */
     uint64_t positive; /* rbt_fields_positive() of the label that is 1, the others being 0; or 0:
                           labels are numbers */
-    enum rbt_format format;        /* how files are laid out, when the rest is known */
-    bool is_raw;                   /* numbers are not scaled */
-    bool is_loaded;                /* from a model: nobody can say more about columns */
-    size_t count;                  /* columns; 0: not known yet */
-    size_t label;                  /* column */
-    uint8_t kinds[RBT_FIELDS_MAX]; /* enum rbt_column */
-    float scales[RBT_FIELDS_MAX];  /* what numbers are multiplied with */
+    enum rbt_format format;            /* how files are laid out, when the rest is known */
+    struct rbt_dictionary *dictionary; /* of texts; until it is closed, files add to it; or NULL */
+    bool is_raw;                       /* numbers are not scaled */
+    bool is_loaded;                    /* from a model: nobody can say more about columns */
+    size_t count;                      /* columns; 0: not known yet */
+    size_t label;                      /* column */
+    uint8_t kinds[RBT_FIELDS_MAX];     /* enum rbt_column */
+    float scales[RBT_FIELDS_MAX];      /* what numbers are multiplied with */
 };
 
 /* Whether anything is said about columns, so that files are to be read by a plan. */
@@ -57,6 +60,9 @@ uint64_t rbt_fields_positive(const char *text, size_t size);
 RBT_MUST_USE rbt_status rbt_fields_open(const struct rbt_data_options *options,
                                         enum rbt_format format, struct rbt_text *text,
                                         struct rbt_csv *csv);
+
+/* Adds the texts of all lines to the plan's dictionary. Fails with RBT_E_DATA and RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_fields_collect(const struct rbt_csv *csv, const struct rbt_text *text);
 
 /* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
 rbt_status rbt_fields_line(void *context, const struct rbt_line *line);

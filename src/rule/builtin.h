@@ -20,6 +20,7 @@ extern const struct rbt_rule rbt_rule_adadelay;
 extern const struct rbt_rule rbt_rule_ftrl;
 extern const struct rbt_rule rbt_rule_adam;
 extern const struct rbt_rule rbt_rule_prox;
+extern const struct rbt_rule rbt_rule_dealing; /* Rubato's own */
 
 /* In front of a loop over arrays that do not overlap: compilers that do not see it from `restrict`
  * would test all pairs before every row, or give up on the vector units. */

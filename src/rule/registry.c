@@ -25,6 +25,9 @@ const struct rbt_rule *const rbt_rule_all[] = {&rbt_rule_add,
                                                &rbt_rule_prox,
                                                NULL};
 
+/* What Rubato itself uses, and nobody chooses. */
+static const struct rbt_rule *const internal[] = {&rbt_rule_dealing, NULL};
+
 /* A path has a '/' before any parameter. */
 static bool is_path(const char *text)
 {
@@ -71,6 +74,18 @@ static rbt_status copy_path(const char *text, char *path)
     return st;
 }
 
+/* The one of a list with this name, or NULL. */
+static const struct rbt_rule *find_in(const struct rbt_rule *const *list, const char *name,
+                                      size_t size)
+{
+    for (; *list != NULL; list++) {
+        if (strlen((*list)->name) == size && memcmp((*list)->name, name, size) == 0) {
+            return *list;
+        }
+    }
+    return NULL;
+}
+
 rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule)
 {
     const size_t size = rbt_rule_name_size(text);
@@ -79,12 +94,10 @@ rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule)
         const rbt_status st = copy_path(text, path);
         return st == RBT_OK ? rbt_rule_plugin_find(path, rule) : st;
     }
-    for (size_t i = 0; rbt_rule_all[i] != NULL; i++) {
-        const char *name = rbt_rule_all[i]->name;
-        if (strlen(name) == size && memcmp(name, text, size) == 0) {
-            *rule = rbt_rule_all[i];
-            return RBT_OK;
-        }
+    *rule = find_in(rbt_rule_all, text, size);
+    *rule = *rule != NULL ? *rule : find_in(internal, text, size);
+    if (*rule != NULL) {
+        return RBT_OK;
     }
     char names[RBT_ERROR_MAX / 2];
     list_names(names, sizeof names);

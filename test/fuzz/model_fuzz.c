@@ -1,14 +1,31 @@
 /* test/fuzz/model_fuzz.c - the model decoder survives any bytes, with and without a good checksum.
  *
- * What it accepts must encode to the same bytes again. */
+ * What it accepts must encode to the same bytes again. Columns and their dictionary are read as
+ * `predict` does. */
 #include <string.h>
 
+#include "algo/column_options.h"
+#include "algo/column_words.h"
 #include "algo/model.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/hash.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A dictionary that makes sense is stored as it was. */
+static void read_columns(const struct rbt_model *model)
+{
+    static struct rbt_column_plan plan; /* large */
+    struct rbt_data_options data = {0};
+    struct rbt_dictionary dictionary = {0};
+    rbt_status st = rbt_column_options_load(model, &plan, &data);
+    st = st != RBT_OK ? st : rbt_column_words_load(model, &dictionary, &plan);
+    if (st == RBT_OK && plan.dictionary != NULL) {
+        RBT_ASSERT(dictionary.words.count == rbt_model_texts_find(model, "dictionary")->count);
+    }
+    rbt_dictionary_free(&dictionary);
+}
 
 static void decode(const uint8_t *bytes, size_t size)
 {
@@ -23,6 +40,7 @@ static void decode(const uint8_t *bytes, size_t size)
         RBT_ASSERT(memcmp(again, bytes, size) == 0);
         rbt_free(again);
     }
+    read_columns(&model);
     rbt_model_free(&model);
 }
 

@@ -96,6 +96,116 @@ def test_other_files_must_fit_the_model(rubato):
     assert 'cannot read "other.csv", line 1: 3 columns instead of 4' in result.stderr
 
 
+def by_hand(text, columns):
+    """The table as LIBSVM: a feature for every text of a column, numbered as they come."""
+    numbers, lines = {}, []
+    for line in text.splitlines()[1:]:
+        *cells, label = [cell.strip('"') for cell in line.split(";")]
+        keys = [columns + 1 + numbers.setdefault((i, cell), len(numbers))
+                for i, cell in enumerate(cells) if cell not in ("", "?")]
+        lines.append(" ".join(["1" if label == "well" else "0", *(f"{k}:1" for k in sorted(keys))]))
+    return "\n".join(lines) + "\n"
+
+
+DICTIONARY = ["train", "linear", "--data", "train.csv", "--categorical", "0-2", "--positive",
+              "well", "--dictionary", "--consistency", "bsp", "--epochs", "5", "--summary", "json",
+              *QUIET]
+
+
+def digest(text):
+    return json.loads(text.splitlines()[-1])["digest"]
+
+
+def test_a_dictionary_gives_the_features_that_one_would_by_hand(rubato):
+    rubato.write("train.csv", people(600))
+    rubato.write("train.svm", by_hand(people(600), 4))
+    text = rubato.ok(*DICTIONARY, "--workers", "2")
+    hand = rubato.ok("train", "linear", "--data", "train.svm", "--consistency", "bsp", "--epochs",
+                     "5", "--summary", "json", "--workers", "2", *QUIET)
+    assert json.loads(text)["objective"] == json.loads(hand)["objective"]  # the same bits
+    assert digest(text) == digest(rubato.ok(*DICTIONARY, "--workers", "2", "--storage", "disk"))
+    for driver in ["run", "simulate"]:
+        assert digest(text) == digest(rubato.ok(driver, "--workers", "2", "--servers", "2", "--",
+                                                *DICTIONARY))
+
+
+@pytest.mark.parametrize("words", [[], ["--storage", "disk"]])
+@pytest.mark.parametrize("least", [0, 13])
+def test_a_model_keeps_its_dictionary(rubato, words, least):
+    """Of 600 people, 10 or 11 live in each city; texts that are rarer than that are not known."""
+    rubato.write("train.csv", people(600))
+    rubato.write("test.csv", people(150, header=False).replace("city 3;", "elsewhere;"))
+    out = rubato.ok(*DICTIONARY, "--eval", "test.csv", "--model", "m", "--min-count", least, *words)
+    trained = json.loads(out.splitlines()[-1])["eval"]
+    evaluated = json.loads(rubato.ok("eval", "m", "--data", "test.csv", "--summary",
+                                     "json"))["eval"]
+    assert abs(evaluated["logloss"] - trained["logloss"]) < 1e-6
+    cells = [line.split(";") for line in (rubato.folder / "test.csv").read_text().splitlines()]
+    new = sum(line[2] == "elsewhere" for line in cells)
+    known = sum(line[2] != "?" for line in cells)
+    assert evaluated["unknown_values"] == (known if least else new)
+    assert len(rubato.ok("predict", "m", "--data", "test.csv").split()) == 150
+
+
+def test_a_dictionary_for_clicks(rubato):
+    rubato.write("clicks.txt", criteo(300))
+    words = ["train", "linear", "--data", "clicks.txt", "--consistency", "bsp", "--summary", "json",
+             "--dictionary", "--model", "m", *QUIET]
+    objective = json.loads(rubato.ok(*words).splitlines()[-1])["objective"]
+    words.remove("--dictionary")
+    hashed = json.loads(rubato.ok(*words[:-4], *QUIET).splitlines()[-1])["objective"]
+    assert abs(objective / hashed - 1) < 0.01
+
+
+@pytest.mark.parametrize("words, error", [
+    (["--hash", "8"], '"--dictionary" cannot be used with "--hash"'),
+    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 2 holds a text that a '
+                             'dictionary cannot have: it has more than 240 bytes'),
+])
+def test_what_a_dictionary_cannot_do(rubato, words, error):
+    rubato.write("train.csv", people(20))
+    rubato.write("long.csv", people(20).replace("boss", "b" * 241, 1))
+    result = rubato(*DICTIONARY, *words)
+    assert result.returncode in (1, 2) and f"rubato: error: {error}" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["--categorical", "auto"], ["--skip", "1"], ["--positive", "x"],
+                                   ["--dictionary"]])
+def test_options_of_tables_are_refused_for_others(rubato, shelf, words):
+    result = rubato("train", "linear", "--data", shelf / "train.svm", *words, *QUIET)
+    assert result.returncode == 2
+    assert f'it is LIBSVM data, and "{words[0]}" is for tables' in result.stderr
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+def test_a_positive_label_that_nobody_has_is_refused(rubato, loss):
+    rubato.write("train.csv", people(20))
+    words = ["train", "linear", "--data", "train.csv", "--categorical", "auto", "--loss", loss,
+             *QUIET]
+    result = rubato(*words, "--positive", "superbly")
+    assert result.returncode == 1
+    assert "no example has the label that --positive names" in result.stderr
+    if loss != "squared":
+        return
+    header, *lines = people(20).splitlines()
+    rubato.write("badly.csv", "\n".join([header, *(s for s in lines if s.endswith("badly"))]))
+    rubato.ok(*words, "--positive", "well", "--eval", "badly.csv", "--model", "m")
+    rubato.ok("eval", "m", "--data", "badly.csv")
+    rubato.ok("predict", "m", "--data", "badly.csv")
+
+
+def test_tables_of_numbers_remember_their_label(rubato):
+    rubato.write("train.csv",
+                 "".join(f"{i % 2},{i % 2 + i % 7 / 70},{i % 5}\n" for i in range(200)))
+    out = rubato.ok("train", "linear", "--data", "train.csv", "--label-column", "0", "--eval",
+                    "train.csv", "--model", "m", "--summary", "json", *QUIET)
+    trained = json.loads(out.splitlines()[-1])["eval"]
+    evaluated = json.loads(rubato.ok("eval", "m", "--data", "train.csv", "--summary", "json"))
+    assert abs(evaluated["eval"]["logloss"] - trained["logloss"]) < 1e-6
+    scores = rubato.ok("predict", "m", "--data", "train.csv").split()
+    assert all((float(score) > 0.5) == (i % 2 == 1) for i, score in enumerate(scores))
+
+
 def pairs(count):
     """A click needs the right advertisement on the right page: neither says anything alone."""
     return "page,ad,age,click\n" + "".join(

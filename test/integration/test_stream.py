@@ -65,3 +65,26 @@ def test_what_cannot_be_is_refused(rubato, shelf):
         result = rubato("train", "linear", "--data", shelf / "train.svm", *words)
         assert result.returncode != 0 and result.stdout == ""
         assert message in result.stderr
+
+
+def test_a_batch_that_does_not_fit_is_refused(rubato):
+    rubato.ok("gen", "sparse", "--examples", "60000", "--features", "1000", "--nonzeros", "40",
+              "--out", "train.svm")
+    words = ["train", "linear", "--data", "train.svm", "--memory-limit", "24M", "--workers", "2",
+             "--epochs", "1", "--progress", "never"]
+    result = rubato(*words, "--batch", "60k")
+    assert result.returncode == 2
+    assert "too small: the workers' batches of 60000 examples take" in result.stderr
+    rubato.ok(*words, "--batch", "100")
+
+
+def test_the_gradients_of_a_long_clock_come_in_pieces(rubato):
+    """All examples in one clock: they are not in memory at once, and the bits are the same."""
+    rubato.ok("gen", "sparse", "--examples", "20000", "--features", "500", "--nonzeros", "40",
+              "--out", "train.svm")
+    words = ["train", "linear", "--data", "train.svm", "--rule", "adagrad", "--workers", "2",
+             "--clocks-per-epoch", "1", "--epochs", "3", "--consistency", "bsp", "--progress",
+             "never", "--summary", "json"]
+    found = {json.loads(rubato.ok(*words, "--storage", storage).splitlines()[-1])["digest"]
+             for storage in ("memory", "disk")}
+    assert len(found) == 1
