@@ -50,7 +50,8 @@ def test_every_part_is_done_once(job, consistency, clocks):
 @pytest.mark.parametrize("consistency", ["bsp", "asp"])
 def test_fast_workers_do_more(job, consistency):
     """Two of four workers are half as fast; a part takes far longer than to ask for one."""
-    words = ["--consistency", consistency, "--parts", 2 * PARTS, "--data", *["train.svm"] * 8]
+    words = ["--consistency", consistency, "--clocks-per-epoch", 1, "--parts", 2 * PARTS, "--data",
+             *["train.svm"] * 8]
     result = simulate(job, *words, cluster=["--stragglers", "50%x2"])
     slow, fast = sorted(result["parts"])[:2], sorted(result["parts"])[2:]
     assert sum(slow + fast) == EPOCHS * 2 * PARTS
