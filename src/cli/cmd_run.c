@@ -63,9 +63,21 @@ struct scene {
 
 static rbt_status check_halves(const struct rbt_halves *halves)
 {
+    static const char *const others[] = {"predict", "eval", "export",   "gen",
+                                         "plot",    "info", "simulate", "bench"};
     if (!halves->is_cut || halves->behind_count == 0) {
         const rbt_status st = rbt_fail(RBT_E_INVALID, "what to run must follow \"--\"");
         return rbt_fail_hint(st, "For example: %s.", example);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(halves->behind[0], others[i]) == 0) {
+            const rbt_status st =
+                rbt_fail(RBT_E_INVALID,
+                         "only \"train\" and programs of your own run on a cluster, "
+                         "got \"%s\"",
+                         others[i]);
+            return rbt_fail_hint(st, "Without a cluster: rubato %s.", others[i]);
+        }
     }
     return RBT_OK;
 }

@@ -241,6 +241,13 @@ def test_a_program_finds_its_place_in_the_environment(rubato):
     job.assert_nothing_left()
 
 
+def test_a_command_that_needs_no_cluster(rubato):
+    code, messages, _ = Job(rubato, "--workers", 2, "--", "eval", "model.rbt").end()
+    assert code == 2
+    assert errors(messages)[0] == (
+        'rubato: error: only "train" and programs of your own run on a cluster, got "eval"')
+
+
 def test_a_program_that_is_not_there(rubato):
     job = Job(rubato, "--workers", 2, "--", "./nothing")
     code, messages, _ = job.end()
