@@ -30,7 +30,9 @@ void rbt_caller_ask_early(struct rbt_caller *caller, struct rbt_driver_call *cal
         }
         rbt_ahead_drop(ahead);
         rbt_caller_request_early(caller, ahead, call, call->event.need);
-        rbt_link_flush(link);
+    }
+    for (size_t i = 0; i < count; i++) { /* those of one shard together */
+        rbt_link_flush(&caller->links[calls[i].shard]);
     }
     rbt_caller_unlock(caller);
 }

@@ -24,12 +24,13 @@ enum {
     ANSWER_BYTES = 72, /* of its answer besides the rows */
     SHARE_MIN = 1024,  /* bytes for each shard that make it worth to send to all of them */
     ANSWER_MIN = 128,  /* bytes that a request should bring */
+    ASKS_MAX = 8,      /* requests that go together */
     LOOKS_MAX = 64,    /* times that one may ask whether rows may travel before the clock is read */
 };
 
 static const rbt_time look_pause = 1000 * 1000;  /* ns: at the latest, look again after this */
+static const rbt_time ask_pause = 2000 * 1000;   /* ns: to ask wakes a shard, which takes 10 us */
 static const rbt_time answer_pause = 100 * 1000; /* ns: the same if an answer is to come */
-static const rbt_time ask_pause = 100 * 1000;    /* ns: a request costs a few microseconds */
 
 static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
 {
@@ -361,13 +362,12 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
-/* Asks the shard whose turn it is for the rows that have changed most; no more than fit the budget.
- * Returns about how many bytes may come. */
-static size_t ask(struct rbt_managed *m, size_t bytes)
+/* Makes a request to the shard whose turn it is for the rows that have changed most; no more than
+ * fit the budget. Returns about how many bytes may come; 0: there is nothing to ask for. */
+static size_t prepare_ask(struct rbt_managed *m, size_t bytes)
 {
     rbt_set *set = m->set;
     rbt_worker *worker = set->worker;
-    rbt_driver *driver = worker->job->driver;
     const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
     const size_t count = rbt_set_list_calls(set);
     if (count == 0) {
@@ -393,9 +393,6 @@ static size_t ask(struct rbt_managed *m, size_t bytes)
     m->is_asked = true;
     m->is_overtaken = false;
     m->asked_bytes = ANSWER_BYTES + room * row_bytes;
-    if (driver->ops->ask_early != NULL) {
-        driver->ops->ask_early(driver, &m->call, 1);
-    }
     worker->headers_sent += ASK_BYTES;
     return m->asked_bytes;
 }
@@ -515,29 +512,35 @@ static rbt_status take_best(struct rbt_managed *m, rbt_time now)
 /* Asks for more, as long as there is budget. The sets take turns at being the first. */
 static void ask_best(rbt_worker *worker, rbt_time now)
 {
+    rbt_driver *driver = worker->job->driver;
+    struct rbt_driver_call calls[ASKS_MAX];
+    size_t count = 0;
     size_t on_way = 0;
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
         on_way += m->is_asked ? m->asked_bytes : 0;
     }
     struct rbt_managed *first = worker->turn != NULL ? worker->turn : worker->managed;
     struct rbt_managed *m = first;
-    rbt_time pause = 0;
     if (now < worker->ask_at) {
         return;
     }
     do {
         const size_t grant = rbt_comm_grant(&worker->in, now);
-        if (grant < on_way + worker->in.options.message_min) {
+        if (grant < on_way + worker->in.options.message_min || count == ASKS_MAX) {
             break;
         }
-        if (!m->is_asked) {
-            on_way += ask(m, grant - on_way);
-            pause += ask_pause;
+        const size_t asked = m->is_asked ? 0 : prepare_ask(m, grant - on_way);
+        if (asked > 0) {
+            calls[count++] = m->call;
+            on_way += asked;
         }
         m = m->next != NULL ? m->next : worker->managed;
     } while (m != first);
-    worker->ask_at = now + pause;
     worker->turn = m;
+    worker->ask_at = count > 0 ? now + ask_pause : now;
+    if (count > 0 && driver->ops->ask_early != NULL) {
+        driver->ops->ask_early(driver, calls, count);
+    }
 }
 
 /* After a pull: what was put aside is gone if it is not newer, and if the row is to stay, it is

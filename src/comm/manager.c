@@ -10,7 +10,7 @@
 enum {
     BURST_PER_SECOND = 50, /* 20 ms */
     MESSAGE_MAX = 64 * 1024,
-    MESSAGE_MAX_FAST = 256 * 1024, /* where 64 KiB go in less than 5 ms */
+    MESSAGE_MAX_FAST = 1024 * 1024, /* where 64 KiB go in less than 10 ms */
     MESSAGE_MIN = 1024,
     UNACKNOWLEDGED_MAX = 64,
     SLACK = 50 * 1000 * 1000,
@@ -30,7 +30,7 @@ static void fill_in(struct rbt_comm_options *options)
 {
     const uint64_t share = options->rate / BURST_PER_SECOND;
     if (options->message_max == 0) {
-        const uint64_t most = at_most(at_least(share / 4, MESSAGE_MAX), MESSAGE_MAX_FAST);
+        const uint64_t most = at_most(at_least(share / 2, MESSAGE_MAX), MESSAGE_MAX_FAST);
         options->message_max = (size_t)at_least(most, options->message_min);
     }
     if (options->message_min == 0) {

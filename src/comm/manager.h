@@ -41,7 +41,7 @@ struct rbt_comm_options {
     uint64_t rate;      /* bytes per second; 0: nothing is sent early */
     uint64_t burst;     /* 0: what the rate makes in 20 ms, at least two messages */
     size_t message_max; /* bytes of an early message (the papers' queue size); 0: what the rate
-                           makes in 5 ms, from 64 to 256 KiB. A row must fit */
+                           makes in 10 ms, from 64 KiB to 1 MiB. A row must fit */
     size_t message_min; /* a grant is not worth less; 0: what the rate makes in 20 ms, from 1 KiB to
                            half of message_max */
     uint32_t unacknowledged_max; /* messages on their way before early ones pause; 0: 64, or fewer

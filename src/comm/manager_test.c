@@ -21,9 +21,9 @@ static void defaults_are_filled_in(void **state)
     struct rbt_comm comm;
     rbt_comm_init(&comm, &(struct rbt_comm_options){.rate = 100000000}, 0);
     assert_int_equal(comm.options.burst, 2000000);
-    assert_int_equal(comm.options.message_max, 4 * 65536);
-    assert_int_equal(comm.options.message_min, 2 * 65536);
-    assert_int_equal(comm.options.unacknowledged_max, 16);
+    assert_int_equal(comm.options.message_max, 1000000);
+    assert_int_equal(comm.options.message_min, 500000);
+    assert_int_equal(comm.options.unacknowledged_max, 8);
     assert_int_equal(comm.options.slack, 50 * MILLISECOND);
     rbt_comm_init(&comm, &(struct rbt_comm_options){.rate = 10000}, 0);
     assert_int_equal(comm.options.message_max, 65536);
