@@ -16,13 +16,18 @@ from conftest import PROGRAM, environment
 PATIENCE_S = 30  # for what should happen soon, on a machine that is busy
 
 
-def wait_for(condition, what, seconds=PATIENCE_S):
-    """Waits until the condition holds, and returns its value."""
+def wait_for(condition, what, seconds=PATIENCE_S, progress=lambda: None):
+    """Waits until the condition holds, and returns its value. Patience begins anew whenever
+    `progress` has another value: what is only slow on a busy machine does not hang."""
     end = time.monotonic() + seconds
+    seen = progress()
     while True:
         value = condition()
         if value:
             return value
+        now = progress()
+        if now != seen:
+            seen, end = now, time.monotonic() + seconds
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
         time.sleep(0.003)
 

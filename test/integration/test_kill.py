@@ -42,7 +42,8 @@ def wait_for_moment(moment, epochs, log, job):
     at = {"first clock": lambda e: len(e) >= 1, "mid-clock": lambda e: len(e) >= 4,
           "waiting": lambda e: len(e) >= 4,
           "finishing": lambda e: any(x.get("epoch") == epochs for x in e)}[moment]
-    wait_for(lambda: at(events(log)) or job.ends(), f"the log at {moment}")
+    wait_for(lambda: at(events(log)) or job.ends(), f"the log at {moment}",
+             progress=lambda: len(events(log)))
     assert at(events(log)), job.err
 
 
