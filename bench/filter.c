@@ -87,8 +87,7 @@ static struct figures measure(const char *text, const struct arrays *a)
                                                   is_pull ? RBT_FILTER_PULL : RBT_FILTER_PUSH,
                                               .table = "t",
                                               .width = 1,
-                                              .element_size = 4,
-                                              .is_real = true,
+                                              .type = RBT_F32,
                                               .worker_count = 1};
     struct figures best = {0};
     rbt_chain *chain = NULL;

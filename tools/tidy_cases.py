@@ -34,7 +34,9 @@ GOOD = {
     "src/base/assert.h": header("base", "assert", "#define RBT_ASSERT(x) (void)(x)\n"),
     "src/base/plain.c": module("base", "plain"),
     "src/base/plain.h": header("base", "plain"),
+    "src/base/README.md": "| `assert.c` | assertions |\n| `plain.c` | an example |\n",
     "src/core/meson.build": CORE,
+    "src/core/README.md": "| `gate.c` | waits |\n",
     "src/core/gate.c": module("core", "gate", TWO, ASSERT),
     "src/core/gate.h": header("core", "gate"),
     "src/core/gate_test.c": '/* core/gate_test.c - its test. */\n#include "core/gate.h"\n\n'
@@ -114,6 +116,7 @@ CASES = [
     ("no link", {"docs/a.md": "See [c](../src/core/gate.c), `src/core/gate.h`.\n"}),
     ("readme", {"src/base/README.md": "| `assert.c` | assertions |\n"}),
     ("readme", {"src/core/README.md": "| `gate.c` | waits |\n| `other.c` | is not there |\n"}),
+    ("readme", {"src/net/meson.build": "modules = []\n"}),
     ("no readme", {"src/core/README.md": "| `gate.c` | waits |\n"}),
     ("unused", {"src/base/extra.c": module("base", "extra").replace("extra.h", "plain.h")}),
     ("unused", {"src/base/extra.h": header("base", "extra")}),

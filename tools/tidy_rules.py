@@ -6,6 +6,7 @@ clang-format sees to it that a function body opens with "{" and ends with "}" in
 """
 
 import re
+from pathlib import Path
 
 COLUMNS = 100
 FUNCTION_LINES = 70
@@ -14,29 +15,16 @@ HEADER_LINES = 300
 PARAMETERS = 5
 ASSERTIONS_PER_FUNCTION = 2.0
 
-# Which folder may include which; also in docs/style.md.
-MAY_INCLUDE = {
-    "base": set(),
-    "wire": {"base"},
-    "math": {"base"},
-    "data": {"base"},
-    "core": {"base", "wire"},
-    "comm": {"base", "math", "core"},
-    "rule": {"base", "math", "core"},
-    "filter": {"base", "math", "wire"},
-    "store": {"base", "wire", "core", "math", "rule", "comm", "filter"},
-    "net": {"base", "wire"},
-    "http": {"base"},
-    "client": {"base", "wire", "core", "math", "net", "rule", "comm", "filter"},
-    "local": {"base", "wire", "core", "store", "math", "client", "comm", "filter"},
-    "server": {"base", "wire", "core", "store", "math", "net", "http", "rule", "comm", "filter"},
-    "coordinator": {"base", "wire", "core", "store", "math", "net", "http"},
-    "algo": {"base", "math", "data"},
-    "array": {"base", "math", "data"},
-    "graph": {"base", "math", "data"},
-    "sim": {"base", "wire", "core", "store", "math", "client", "rule", "comm", "filter"},
-    "cli": None,  # all
-}
+
+def read_layers():
+    """Which folder may include which, from the table in docs/architecture.md; None: all."""
+    table = (Path(__file__).parent.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `src/(\w+)` \|.*\| ([\w, -]+) \|$", table, re.M)
+    return {folder: None if names == "all" else set(re.findall(r"\w+", names))
+            for folder, names in rows}
+
+
+MAY_INCLUDE = read_layers()
 
 # These run in the simulator, which owns time, memory and threads.
 PURE_FOLDERS = {"core", "comm", "wire", "store", "math"}
@@ -429,7 +417,12 @@ def check_unused(sources):
 
 
 def check_readmes(sources):
-    """A folder's README has a table row for each module (`name.c`, or `name.h` if that is all)."""
+    """A folder has a README, with a row for each module (`name.c`, or `name.h` if that is all)."""
+    names = {s.name for s in sources}
+    for name in sorted(names):
+        found = re.fullmatch(r"src/(\w+)/meson\.build", name)
+        if found and f"src/{found[1]}/README.md" not in names:
+            yield complain(name, 1, "readme", "the folder has no README.md; say what lives there")
     for readme in sources:
         found = re.fullmatch(r"src/(\w+)/README\.md", readme.name)
         if not found:

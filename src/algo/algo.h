@@ -173,6 +173,7 @@ struct rbt_algo {
      * atomically, unless interrupted. */
     rbt_status (*train)(const struct rbt_train_options *options, const void *config,
                         const struct rbt_observer *observer, struct rbt_train_summary *summary);
+    /* Whether all could be written is the caller's to find out. */
     rbt_status (*predict)(const struct rbt_model *model, const struct rbt_predict_options *options);
     rbt_status (*evaluate)(const struct rbt_model *model, const struct rbt_predict_options *options,
                            struct rbt_metrics *metrics);

@@ -34,7 +34,6 @@
 #include "algo/fm_job.h"
 #include "algo/fm_model.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 
@@ -467,21 +466,16 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_fm_config *config = settings;
+    struct rbt_training training = rbt_training_of(options, observer, &task, EPOCHS_DEFAULT);
     struct rbt_fm_job fm = {.options = *options,
                             .config = *config,
                             .loss = losses[config->loss],
                             .seed = (uint64_t)options->seed,
-                            .epochs = options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
-                            .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = &fm.options,
-                                    .observer = observer,
-                                    .task = &task,
-                                    .context = &fm,
-                                    .workers = fm.worker_count,
-                                    .epochs = fm.epochs,
-                                    .rules = &fm.rules,
-                                    .started = rbt_clock_seconds(),
-                                    .has_eval = options->eval.count > 0};
+                            .epochs = training.epochs,
+                            .worker_count = training.workers};
+    training.options = &fm.options;
+    training.context = &fm;
+    training.rules = &fm.rules;
     fm.config.min_count = config->min_count == 0 ? 2 * config->rank : config->min_count;
     rbt_status st = settle_rule(&fm);
     if (st != RBT_OK) {

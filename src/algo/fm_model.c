@@ -253,7 +253,7 @@ rbt_status rbt_fm_model_predict(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    rbt_status st = score(model, options, false, &examples, &margins);
+    const rbt_status st = score(model, options, false, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
@@ -262,12 +262,9 @@ rbt_status rbt_fm_model_predict(const struct rbt_model *model,
         const double m = (double)margins[i];
         fprintf(options->out, "%.9g\n", is_logistic ? 1.0 / (1.0 + exp(-m)) : m);
     }
-    if (fflush(options->out) != 0 || ferror(options->out)) {
-        st = rbt_fail(RBT_E_IO, "could not write predictions");
-    }
     rbt_free(margins);
     rbt_examples_free(&examples);
-    return st;
+    return RBT_OK;
 }
 
 rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,

@@ -31,7 +31,6 @@
 #include "algo/kmeans_model.h"
 #include "algo/training.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 
@@ -145,13 +144,6 @@ static rbt_status push(void *context, rbt_worker *worker)
     return rbt_set_push(job->workers[rbt_worker_index(worker)].set);
 }
 
-static double penalty(void *context, rbt_worker *worker)
-{
-    (void)context;
-    (void)worker;
-    return 0.0;
-}
-
 /* --- The model ------------------------------------------------------------------------------- */
 
 /* Adds an array; NULL if there is no memory. */
@@ -244,7 +236,6 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .ready = ready,
                                               .work = work,
                                               .push = push,
-                                              .penalty = penalty,
                                               .end = end,
                                               .collect = collect,
                                               .objective = objective,
@@ -370,20 +361,13 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_kmeans_config *config = settings;
+    struct rbt_training training = rbt_training_of(options, observer, &task, EPOCHS_DEFAULT);
     struct rbt_kmeans_job job = {.options = options,
                                  .config = *config,
                                  .k = (size_t)config->k,
-                                 .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
-                                    .observer = observer,
-                                    .task = &task,
-                                    .context = &job,
-                                    .workers = job.worker_count,
-                                    .epochs =
-                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
-                                    .rules = &job.rules,
-                                    .started = rbt_clock_seconds(),
-                                    .has_eval = options->eval.count > 0};
+                                 .worker_count = training.workers};
+    training.context = &job;
+    training.rules = &job.rules;
     rbt_status st = check(&job);
     if (st != RBT_OK) {
         return st;

@@ -194,9 +194,6 @@ rbt_status rbt_kmeans_model_predict(const struct rbt_model *model,
     for (size_t i = 0; st == RBT_OK && i < examples.count; i++) {
         fprintf(options->out, "%u\n", nearest[i]);
     }
-    if (st == RBT_OK && (fflush(options->out) != 0 || ferror(options->out))) {
-        st = rbt_fail(RBT_E_IO, "could not write predictions");
-    }
     rbt_free(nearest);
     rbt_examples_free(&examples);
     return st;

@@ -24,7 +24,6 @@
 #include "algo/lda_job.h"
 #include "algo/lda_words.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 
 static const char *const rows_kinds[] = {"auto", "dense", "sparse", NULL};
@@ -294,20 +293,13 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_lda_config *config = settings;
+    struct rbt_training training = rbt_training_of(options, observer, &task, EPOCHS_DEFAULT);
     struct rbt_lda_job lda = {.options = options,
                               .config = *config,
                               .seed = (uint64_t)options->seed,
-                              .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
-                                    .observer = observer,
-                                    .task = &task,
-                                    .context = &lda,
-                                    .workers = lda.worker_count,
-                                    .epochs =
-                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
-                                    .rules = &lda.rules,
-                                    .started = rbt_clock_seconds(),
-                                    .has_eval = options->eval.count > 0};
+                              .worker_count = training.workers};
+    training.context = &lda;
+    training.rules = &lda.rules;
     rbt_status st = settle(&lda);
     if (st != RBT_OK) {
         return st;

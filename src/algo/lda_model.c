@@ -413,9 +413,6 @@ rbt_status rbt_lda_model_predict(const struct rbt_model *model,
         fit(scorer, &bag);
         write_shares(options->out, bag.shares, scorer->topic_count);
     }
-    if (st == RBT_OK && (fflush(options->out) != 0 || ferror(options->out))) {
-        st = rbt_fail(RBT_E_IO, "could not write predictions");
-    }
     free_bag(&bag);
     rbt_lda_model_close(scorer);
     rbt_documents_free(&documents);

@@ -47,7 +47,6 @@
 #include "algo/linear_solvers.h"
 #include "algo/linear_stream.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "math/choose.h"
@@ -643,22 +642,16 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     const struct rbt_linear_solver *solver = solvers[config->solver];
     struct rbt_training_task task = task_of(solver);
     struct rbt_train_options own = *options; /* some solvers know better */
+    struct rbt_training training =
+        rbt_training_of(&own, observer, &task, rbt_linear_epochs(config));
     struct rbt_linear_job linear = {.solver = solver,
                                     .options = &own,
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
                                     .width = 1,
-                                    .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = &own,
-                                    .observer = observer,
-                                    .task = &task,
-                                    .context = &linear,
-                                    .workers = linear.worker_count,
-                                    .epochs = options->epochs > 0 ? options->epochs
-                                                                  : rbt_linear_epochs(config),
-                                    .rules = &linear.rules,
-                                    .started = rbt_clock_seconds(),
-                                    .has_eval = options->eval.count > 0};
+                                    .worker_count = training.workers};
+    training.context = &linear;
+    training.rules = &linear.rules;
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
     rbt_status st = linear.workers == NULL ? no_memory() : RBT_OK;
     if (st == RBT_OK && config->has_dictionary && config->columns.hash_bits > 0) {

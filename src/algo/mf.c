@@ -34,7 +34,6 @@
 #include "algo/replica.h"
 #include "algo/training.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"
@@ -667,20 +666,13 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_mf_config *config = settings;
+    struct rbt_training training = rbt_training_of(options, observer, &task, EPOCHS_DEFAULT);
     struct mf mf = {.options = options,
                     .config = *config,
                     .seed = (uint64_t)options->seed,
-                    .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
-                                    .observer = observer,
-                                    .task = &task,
-                                    .context = &mf,
-                                    .workers = mf.worker_count,
-                                    .epochs =
-                                        options->epochs > 0 ? options->epochs : EPOCHS_DEFAULT,
-                                    .rules = &mf.rules,
-                                    .started = rbt_clock_seconds(),
-                                    .has_eval = options->eval.count > 0};
+                    .worker_count = training.workers};
+    training.context = &mf;
+    training.rules = &mf.rules;
     mf.config.has_bias = config->has_bias && !config->is_nonnegative;
     rbt_status st = settle_rule(&mf);
     if (st != RBT_OK) {

@@ -162,9 +162,6 @@ rbt_status rbt_mf_model_predict(const struct rbt_model *model,
         const float score = rbt_mf_model_score(scorer, ratings.users[k], ratings.items[k]);
         fprintf(options->out, "%.9g\n", (double)score);
     }
-    if (st == RBT_OK && (fflush(options->out) != 0 || ferror(options->out))) {
-        st = rbt_fail(RBT_E_IO, "could not write predictions");
-    }
     rbt_mf_model_close(scorer);
     rbt_ratings_free(&ratings);
     return st;

@@ -18,7 +18,6 @@
 #include "algo/sketch_model.h"
 #include "algo/training.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 
 /* A cell that an insert adds to: between what was measured for skewed and for even streams on one
@@ -127,13 +126,6 @@ static rbt_status push(void *context, rbt_worker *worker)
     return rbt_set_push(sketch->sets[rbt_worker_index(worker)]);
 }
 
-static double penalty(void *context, rbt_worker *worker)
-{
-    (void)context;
-    (void)worker;
-    return 0.0;
-}
-
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
@@ -174,7 +166,6 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .ready = ready,
                                               .work = work,
                                               .push = push,
-                                              .penalty = penalty,
                                               .end = end,
                                               .collect = collect,
                                               .objective = objective,
@@ -210,20 +201,14 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
     const struct rbt_sketch_config *config = settings;
+    struct rbt_training training = rbt_training_of(options, observer, &task, 1);
     struct sketch sketch = {.options = options,
                             .shape = rbt_sketch_model_shape((uint32_t)config->depth,
                                                             (uint32_t)config->width,
                                                             (uint64_t)options->seed),
-                            .worker_count = rbt_training_workers(options)};
-    struct rbt_training training = {.options = options,
-                                    .observer = observer,
-                                    .task = &task,
-                                    .context = &sketch,
-                                    .workers = sketch.worker_count,
-                                    .epochs = 1,
-                                    .rules = &sketch.rules,
-                                    .started = rbt_clock_seconds(),
-                                    .has_eval = options->eval.count > 0};
+                            .worker_count = training.workers};
+    training.context = &sketch;
+    training.rules = &sketch.rules;
     rbt_status st = check(&sketch);
     if (st != RBT_OK) {
         return st;

@@ -324,9 +324,6 @@ rbt_status rbt_sketch_model_predict(const struct rbt_model *model,
         const uint64_t estimate = rbt_sketch_model_estimate(&shape, cells, stream.hashes[i]);
         fprintf(options->out, "%llu\n", (unsigned long long)estimate);
     }
-    if (st == RBT_OK && (fflush(options->out) != 0 || ferror(options->out))) {
-        st = rbt_fail(RBT_E_IO, "could not write predictions");
-    }
     rbt_free(cells);
     rbt_sketch_stream_free(&stream);
     return st;

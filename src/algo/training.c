@@ -50,9 +50,18 @@ struct run {
     struct rbt_model model;
 };
 
-uint32_t rbt_training_workers(const struct rbt_train_options *options)
+struct rbt_training rbt_training_of(const struct rbt_train_options *options,
+                                    const struct rbt_observer *observer,
+                                    const struct rbt_training_task *task, int64_t epochs)
 {
-    return options->workers > 0 ? (uint32_t)options->workers : rbt_thread_cores();
+    return (struct rbt_training){.options = options,
+                                 .observer = observer,
+                                 .task = task,
+                                 .workers = options->workers > 0 ? (uint32_t)options->workers
+                                                                 : rbt_thread_cores(),
+                                 .epochs = options->epochs > 0 ? options->epochs : epochs,
+                                 .started = rbt_clock_seconds(),
+                                 .has_eval = options->eval.count > 0};
 }
 
 int64_t rbt_training_clocks(const struct rbt_train_options *options, const struct rbt_rules *rules)
@@ -303,10 +312,11 @@ static rbt_status work(struct run *run, rbt_worker *worker, const struct rbt_tra
         st = check(figures->loss, chunk);
     }
     if (st == RBT_OK && chunk->index + 1 == chunk->count) {
-        const double row[FIGURES_WIDTH] = {[LOSS] = figures->loss,
-                                           [COUNT] = (double)figures->count,
-                                           [PENALTY] =
-                                               training->task->penalty(training->context, worker)};
+        double (*penalty)(void *, rbt_worker *) = training->task->penalty;
+        const double row[FIGURES_WIDTH] = {
+            [LOSS] = figures->loss,
+            [COUNT] = (double)figures->count,
+            [PENALTY] = penalty == NULL ? 0.0 : penalty(training->context, worker)};
         st = check(row[PENALTY], chunk);
         if (st == RBT_OK) {
             st = rbt_add(worker, run->figures, (uint64_t)chunk->epoch, row);

@@ -42,7 +42,8 @@ struct rbt_training_task {
     rbt_status (*work)(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures);
     rbt_status (*push)(void *context, rbt_worker *worker);
-    /* The worker's part of the regularisation term; the parts add up to the whole. */
+    /* The worker's part of the regularisation term; the parts add up to the whole. May be
+     * NULL: there is none. */
     double (*penalty)(void *context, rbt_worker *worker);
     /* Undoes what begin and ready did with the worker's tables, also if they failed half-way. */
     void (*end)(void *context, rbt_worker *worker);
@@ -76,12 +77,15 @@ struct rbt_training {
     bool has_eval;  /* evaluate may be called */
 };
 
+/* What the options say about a training. The caller adds what is its own: context, rules, examples
+ * and clocks_per_epoch. `epochs` is for options that do not say how many. */
+struct rbt_training rbt_training_of(const struct rbt_train_options *options,
+                                    const struct rbt_observer *observer,
+                                    const struct rbt_training_task *task, int64_t epochs);
+
 /* Trains, measures, and writes the model. */
 RBT_MUST_USE rbt_status rbt_training_run(const struct rbt_training *training,
                                          struct rbt_train_summary *summary);
-
-/* How many workers the options ask for. */
-uint32_t rbt_training_workers(const struct rbt_train_options *options);
 
 /* How many clocks an epoch has: what the options say, or 1, or for gradients what is good there. */
 int64_t rbt_training_clocks(const struct rbt_train_options *options, const struct rbt_rules *rules);

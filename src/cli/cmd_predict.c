@@ -70,6 +70,9 @@ static rbt_status predict(struct rbt_apply *apply)
     }
     apply->options.out = output.file;
     st = apply->algo->predict(&apply->model, &apply->options);
+    if (st == RBT_OK && (fflush(output.file) != 0 || ferror(output.file))) {
+        st = rbt_fail(RBT_E_IO, "could not write predictions");
+    }
     if (st != RBT_OK) {
         rbt_output_drop(&output);
         return st;

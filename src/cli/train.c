@@ -147,7 +147,7 @@ static rbt_status check_filter(const char *filter)
     }
     rbt_status st = rbt_rules_complete(filter, "kkt", 1, complete);
     const struct rbt_chain_options chain = {
-        .text = complete, .width = 1, .element_size = 4, .is_real = true, .worker_count = 1};
+        .text = complete, .width = 1, .type = RBT_F32, .worker_count = 1};
     st = st != RBT_OK ? st : rbt_chain_check(&chain, NULL);
     return st == RBT_OK ? st : rbt_fail_in(st, "option \"--filter\"");
 }

@@ -22,9 +22,9 @@ struct rbt_chain_options rbt_table_chain(const rbt_table *table, rbt_filter_dire
                                       .direction = direction,
                                       .table = table->name,
                                       .width = o->width,
-                                      .element_size = (uint32_t)table->element_size,
-                                      .is_real = o->layout == RBT_DENSE && o->type == RBT_F32 &&
-                                                 o->merge == RBT_MERGE_ADD,
+                                      .type = o->type,
+                                      .layout = o->layout,
+                                      .merge = o->merge,
                                       .worker_count = table->job->worker_count};
 }
 

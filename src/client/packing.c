@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "math/merge.h"
 
 /* A chain is used by one thread at a time, so each caller has its own. */
 struct rbt_packing_chains {
@@ -35,10 +34,9 @@ rbt_status rbt_packing_table_create(const struct rbt_shard_table *schema, uint32
                                             .direction = RBT_FILTER_PUSH,
                                             .table = t->name,
                                             .width = schema->width,
-                                            .element_size = (uint32_t)rbt_merge_size(schema->type),
-                                            .is_real = schema->type == RBT_F32 &&
-                                                       schema->layout == RBT_DENSE &&
-                                                       schema->merge == RBT_MERGE_ADD,
+                                            .type = schema->type,
+                                            .layout = schema->layout,
+                                            .merge = schema->merge,
                                             .worker_count = worker_count};
     rbt_status st = rbt_chain_check(&t->options, &t->push);
     t->options.direction = RBT_FILTER_PULL;

@@ -1,7 +1,7 @@
 /* comm/priority_test.c - scores are what they say, also where values are zero or not known, and
  * users' priorities are found. Arguments: the folder with the cases (test/priorities), and the
  * example. */
-#include "base/test.h"
+#include "base/plugin_rig.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,16 +9,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "comm/priority.h"
-
-static const char *folder;
-static const char *example;
-
-static const char *path_of(const char *name)
-{
-    static char path[RBT_PLUGIN_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 static float score_of(const char *name, const float *change, const float *value, uint32_t width)
 {
@@ -133,38 +123,44 @@ static void a_users_priority_is_found_and_asked(void **state)
     static const float change[] = {3, -4};
     static const float value[] = {0, 9};
     struct rbt_priority_row row = {.width = 2, .change = change, .value = value};
-    assert_ok(rbt_priority_find(example, &policy));
+    assert_ok(rbt_priority_find(rig_example, &policy));
     assert_string_equal(policy.name, "turn");
     assert_int_equal(policy.order, RBT_ORDER_SCORE);
     assert_true(policy.score(&row) == 0.5F);
     row.value = NULL;
     assert_true(policy.score(&row) == 5);
-    assert_ok(rbt_priority_find(example, &again));
+    assert_ok(rbt_priority_find(rig_example, &again));
     assert_ptr_equal(policy.score, again.score);
+}
+
+/* What is refused leaves the policy as it was. */
+static rbt_status find(const char *name)
+{
+    struct rbt_priority_policy policy = {.name = "none"};
+    const rbt_status st = rbt_priority_find(name, &policy);
+    assert_string_equal(policy.name, "none");
+    return st;
 }
 
 static void what_does_not_fit_is_refused_with_one_sentence(void **state)
 {
     (void)state;
-    struct rbt_priority_policy policy = {.name = "none"};
-    assert_fails(rbt_priority_find("relation", &policy), RBT_E_INVALID,
-                 "there is no priority \"relation\"");
+    static const struct rig_case cases[] = {
+        {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
+         "Build it again with this version's rubato/priority.h."},
+        {"case_size.so", "has a struct_size of 8, and it must be at least",
+         "Set .struct_size = sizeof rbt_priority"},
+        {"case_name.so", "case_name.so\" has no name", ""},
+        {"case_score.so", "case_score.so\" has no score function", ""},
+        {"case_symbol.so", "is not a priority: it has no symbol \"rbt_priority\"",
+         "It should define"},
+    };
+    rig_refuses(find, cases, sizeof cases / sizeof cases[0]);
+    assert_fails(find("relation"), RBT_E_INVALID, "there is no priority \"relation\"");
     assert_non_null(strstr(rbt_last_hint(), "oldest, walk, sweep, random, magnitude, relative"));
-    assert_fails(rbt_priority_find("", &policy), RBT_E_INVALID, "there is no priority \"\"");
-    assert_fails(rbt_priority_find("./none.so", &policy), RBT_E_INVALID,
+    assert_fails(find(""), RBT_E_INVALID, "there is no priority \"\"");
+    assert_fails(find("./none.so"), RBT_E_INVALID,
                  "cannot find the priority \"./none.so\": No such file");
-    assert_fails(rbt_priority_find(path_of("case_abi.so"), &policy), RBT_E_INVALID,
-                 "is made for version 99 of the interface, and this is version 1");
-    assert_string_equal(rbt_last_hint(), "Build it again with this version's rubato/priority.h.");
-    assert_fails(rbt_priority_find(path_of("case_size.so"), &policy), RBT_E_INVALID,
-                 "has a struct_size of 8, and it must be at least");
-    assert_fails(rbt_priority_find(path_of("case_name.so"), &policy), RBT_E_INVALID,
-                 "case_name.so\" has no name");
-    assert_fails(rbt_priority_find(path_of("case_score.so"), &policy), RBT_E_INVALID,
-                 "case_score.so\" has no score function");
-    assert_fails(rbt_priority_find(path_of("case_symbol.so"), &policy), RBT_E_INVALID,
-                 "is not a priority: it has no symbol \"rbt_priority\"");
-    assert_string_equal(policy.name, "none");
 }
 
 static void a_path_is_made_absolute_and_a_name_stays(void **state)
@@ -174,8 +170,8 @@ static void a_path_is_made_absolute_and_a_name_stays(void **state)
     char expected[RBT_PLUGIN_PATH_MAX];
     assert_ok(rbt_priority_resolve("walk", resolved));
     assert_string_equal(resolved, "walk");
-    (void)snprintf(expected, sizeof expected, "%s", path_of("case_abi.so"));
-    assert_ok(rbt_priority_resolve(path_of("./case_abi.so"), resolved));
+    (void)snprintf(expected, sizeof expected, "%s", rig_path("case_abi.so"));
+    assert_ok(rbt_priority_resolve(rig_path("./case_abi.so"), resolved));
     assert_string_equal(resolved, expected);
     assert_fails(rbt_priority_resolve("wal", resolved), RBT_E_INVALID, "there is no priority");
     assert_fails(rbt_priority_resolve("./wal", resolved), RBT_E_INVALID, "cannot find");
@@ -193,11 +189,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_does_not_fit_is_refused_with_one_sentence),
         cmocka_unit_test(a_path_is_made_absolute_and_a_name_stays),
     };
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: %s FOLDER EXAMPLE\n", argv[0]);
-        return 2;
-    }
-    folder = argv[1];
-    example = argv[2];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int wrong = rig_arguments(argc, argv);
+    return wrong != 0 ? wrong : cmocka_run_group_tests(tests, NULL, NULL);
 }

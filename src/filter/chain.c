@@ -18,6 +18,7 @@
 #include "filter/builtin.h"
 #include "filter/elements.h"
 #include "filter/filter.h"
+#include "math/merge.h"
 #include "wire/bytes.h"
 
 enum {
@@ -133,7 +134,9 @@ static struct instance *place_of(rbt_chain *chain, const struct rbt_filter_item 
 static rbt_status add(rbt_chain *chain, const struct rbt_chain_options *options,
                       const struct rbt_filter_item *item)
 {
-    if (item->filter != NULL && item->filter->kind != RBT_FILTER_PACK && !options->is_real) {
+    const bool is_real =
+        options->type == RBT_F32 && options->layout == RBT_DENSE && options->merge == RBT_MERGE_ADD;
+    if (item->filter != NULL && item->filter->kind != RBT_FILTER_PACK && !is_real) {
         return rbt_fail(RBT_E_INVALID,
                         "the filter \"%s\" is for dense tables of f32 that add, and table \"%s\" "
                         "is not one",
@@ -161,9 +164,7 @@ static rbt_status fill(rbt_chain *chain, const struct rbt_chain_options *options
     const char *text = options->text == NULL ? "" : options->text;
     const char *at = text;
     rbt_status st = RBT_OK;
-    RBT_ASSERT(options->element_size == 4 || options->element_size == 8);
-    RBT_ASSERT(!options->is_real || options->element_size == 4);
-    chain->form.element_size = options->element_size;
+    chain->form.element_size = (uint32_t)rbt_merge_size(options->type);
     chain->direction = options->direction;
     while (st == RBT_OK && *at != '\0') {
         struct rbt_filter_item item;

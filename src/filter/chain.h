@@ -33,6 +33,7 @@
 #include <rubato/export.h>
 #include <rubato/filter.h>
 #include <rubato/status.h>
+#include <rubato/table.h>
 
 enum {
     RBT_FILTER_TEXT_MAX = 1024, /* bytes of a text, with its end */
@@ -47,8 +48,9 @@ struct rbt_chain_options {
     rbt_filter_direction direction;
     const char *table; /* its name */
     uint32_t width;
-    uint32_t element_size; /* 4 or 8 */
-    bool is_real;          /* dense RBT_F32 that adds: SELECT and ROUND need that */
+    rbt_type type; /* SELECT and ROUND need dense RBT_F32 that adds */
+    rbt_layout layout;
+    rbt_merge merge;
     uint32_t worker_count;
 };
 

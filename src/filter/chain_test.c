@@ -116,8 +116,16 @@ static void tables_that_are_not_real_can_only_be_packed(void **state)
 {
     (void)state;
     struct rbt_chain_options options = rig_options("pull.f16", RBT_FILTER_PUSH);
-    options.is_real = false;
-    options.element_size = 8;
+    options.type = RBT_I32;
+    assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID, "the filter \"f16\" is for");
+    options.type = RBT_F32;
+    options.layout = RBT_SPARSE;
+    assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID, "the filter \"f16\" is for");
+    options.layout = RBT_DENSE;
+    options.merge = RBT_MERGE_MAX;
+    assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID, "the filter \"f16\" is for");
+    options.merge = RBT_MERGE_ADD;
+    options.type = RBT_F64;
     assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID,
                  "the filter \"f16\" is for dense tables of f32 that add, and table \"weights\" is "
                  "not one");

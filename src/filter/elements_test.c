@@ -15,8 +15,7 @@ static rbt_chain *open_chain(const char *text, uint32_t element_size)
 {
     struct rbt_chain_options options = rig_options(text, RBT_FILTER_PUSH);
     rbt_chain *chain = NULL;
-    options.element_size = element_size;
-    options.is_real = element_size == 4;
+    options.type = element_size == 4 ? RBT_F32 : RBT_F64;
     assert_ok(rbt_chain_create(&options, &chain));
     return chain;
 }

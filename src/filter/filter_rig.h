@@ -35,8 +35,7 @@ static inline struct rbt_chain_options rig_options(const char *text, rbt_filter_
                                       .direction = direction,
                                       .table = "weights",
                                       .width = 1,
-                                      .element_size = 4,
-                                      .is_real = true,
+                                      .type = RBT_F32,
                                       .worker_count = RIG_WORKERS};
 }
 

@@ -1,23 +1,14 @@
 /* filter/registry_test.c - filters by their text, and users' filters from shared objects: those
  * that fit work in chains, and the others are refused with a sentence. Arguments: the folder with
  * the cases (test/filters), and the example. */
-#include "filter/filter_rig.h"
+#include "base/plugin_rig.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "filter/filter.h"
-
-static const char *folder;
-static const char *example;
-
-static const char *path_of(const char *name)
-{
-    static char path[RBT_FILTER_TEXT_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
+#include "filter/filter_rig.h"
 
 static void pieces_are_read_one_after_the_other(void **state)
 {
@@ -59,14 +50,16 @@ static void all_names_are_found_and_whole(void **state)
     }
 }
 
+static rbt_status find(const char *text)
+{
+    const struct rbt_chain_options options = rig_options(text, RBT_FILTER_PUSH);
+    return rbt_chain_check(&options, NULL);
+}
+
 static void what_does_not_fit_is_refused_with_one_sentence(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        const char *complaint;
-        const char *hint;
-    } cases[] = {
+    static const struct rig_case cases[] = {
         {"missing.so", "cannot find the filter \"", "It must be at this path on every host"},
         {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
          "Build it again with this version's rubato/filter.h."},
@@ -84,12 +77,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
         {"case_select.so:3", "takes no numbers", ""},
         {"case_silent.so:3", "case_silent.so\": the operating system reported an error", ""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct rbt_chain_options options =
-            rig_options(path_of(cases[i].name), RBT_FILTER_PUSH);
-        assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID, cases[i].complaint);
-        assert_true(strncmp(rbt_last_hint(), cases[i].hint, strlen(cases[i].hint)) == 0);
-    }
+    rig_refuses(find, cases, sizeof cases / sizeof cases[0]);
 }
 
 /* All three kinds at once: positive ones, as signs, and then all bytes are equal. */
@@ -98,7 +86,7 @@ static void users_filters_work_in_chains(void **state)
     (void)state;
     char text[RBT_FILTER_TEXT_MAX];
     (void)snprintf(text, sizeof text, "%s/case_select.so,push.%s/case_round.so,%s/case_pack.so",
-                   folder, folder, folder);
+                   rig_folder, rig_folder, rig_folder);
     struct rig *rig = rig_open(text, RBT_FILTER_PUSH, 2000);
     for (size_t i = 0; i < 2000; i++) {
         rig->values[i] = i % 2 == 0 ? -3 : 4;
@@ -123,7 +111,7 @@ static void users_filters_work_in_chains(void **state)
 static void codes_that_are_too_wide_are_refused(void **state)
 {
     (void)state;
-    struct rig *rig = rig_open(path_of("case_wide.so"), RBT_FILTER_PULL, 1);
+    struct rig *rig = rig_open(rig_path("case_wide.so"), RBT_FILTER_PULL, 1);
     assert_fails(rbt_chain_apply(rig->chain, &rig->rows, &rig->code), RBT_E_INVALID,
                  "filter \"mine\": a code has 1 to 32 bits, not 33");
     rig_close(rig);
@@ -133,7 +121,7 @@ static void the_example_lets_whole_rows_wait(void **state)
 {
     (void)state;
     char text[RBT_FILTER_TEXT_MAX];
-    (void)snprintf(text, sizeof text, "%s:0.5,lz4", example);
+    (void)snprintf(text, sizeof text, "%s:0.5,lz4", rig_example);
     struct rig *rig = rig_open(text, RBT_FILTER_PUSH, 6);
     static const float updates[6] = {0.1F, -0.6F, 0, 0.4F, -0.4F, 0.1F};
     rig->rows.row_count = 2;
@@ -145,9 +133,8 @@ static void the_example_lets_whole_rows_wait(void **state)
         assert_true(rig->values[i] == updates[i]);
     }
     rig_close(rig);
-    (void)snprintf(text, sizeof text, "%s:-1", example);
-    const struct rbt_chain_options options = rig_options(text, RBT_FILTER_PUSH);
-    assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID, "one positive number is needed");
+    (void)snprintf(text, sizeof text, "%s:-1", rig_example);
+    assert_fails(find(text), RBT_E_INVALID, "one positive number is needed");
 }
 
 static void paths_become_absolute(void **state)
@@ -183,9 +170,8 @@ static void texts_that_are_too_long_are_refused(void **state)
     char to[RBT_FILTER_TEXT_MAX];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
-    const struct rbt_chain_options options = rig_options(text, RBT_FILTER_PUSH);
     assert_fails(rbt_filter_resolve(text, to), RBT_E_INVALID, "at most 1023 bytes, not 1024");
-    assert_fails(rbt_chain_check(&options, NULL), RBT_E_INVALID, "at most 1023 bytes, not 1024");
+    assert_fails(find(text), RBT_E_INVALID, "at most 1023 bytes, not 1024");
 }
 
 int main(int argc, char **argv)
@@ -200,11 +186,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(paths_become_absolute),
         cmocka_unit_test(texts_that_are_too_long_are_refused),
     };
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: %s FOLDER EXAMPLE\n", argv[0]);
-        return 2;
-    }
-    folder = argv[1];
-    example = argv[2];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int wrong = rig_arguments(argc, argv);
+    return wrong != 0 ? wrong : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* rule/plugin_test.c - rules from shared objects: those that fit are found, once, and the others
  * are refused with a sentence. Arguments: the folder with the cases (test/rules), and the example.
  */
-#include "base/test.h"
+#include "base/plugin_rig.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,24 +13,21 @@
 #include "base/thread.h"
 #include "rule/rule.h"
 
-static const char *folder;
-static const char *example;
-
-static const char *path_of(const char *name)
+/* Nothing is kept of what is refused. */
+static rbt_status find(const char *path)
 {
-    static char path[RBT_RULE_TEXT_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
+    const struct rbt_rule *rule = NULL;
+    const size_t live = rbt_alloc_live();
+    const rbt_status st = rbt_rule_find(path, &rule);
+    assert_null(rule);
+    assert_int_equal(rbt_alloc_live(), live);
+    return st;
 }
 
 static void what_does_not_fit_is_refused_with_one_sentence(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        const char *complaint;
-        const char *hint;
-    } cases[] = {
+    static const struct rig_case cases[] = {
         {"missing.so", "missing.so\": No such file or directory",
          "It must be at this path on every host of the job."},
         {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
@@ -42,15 +39,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
         {"case_apply.so", "case_apply.so\" has no apply function", ""},
         {"case_symbol.so", "is not a rule: it has no symbol \"rbt_rule\"", "It should define"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct rbt_rule *rule = NULL;
-        const size_t live = rbt_alloc_live();
-        assert_fails(rbt_rule_find(path_of(cases[i].name), &rule), RBT_E_INVALID,
-                     cases[i].complaint);
-        assert_true(strncmp(rbt_last_hint(), cases[i].hint, strlen(cases[i].hint)) == 0);
-        assert_null(rule);
-        assert_int_equal(rbt_alloc_live(), live);
-    }
+    rig_refuses(find, cases, sizeof cases / sizeof cases[0]);
 }
 
 /* A file with the first bytes of the good rule, or of a text, is refused with this sentence. */
@@ -88,7 +77,7 @@ static void a_file_that_is_cut_off_is_refused(void **state)
 {
     (void)state;
     static char bytes[8192]; /* more than its heads, less than its parts */
-    FILE *file = fopen(path_of("case_good.so"), "rb");
+    FILE *file = fopen(rig_path("case_good.so"), "rb");
     assert_non_null(file);
     const size_t size = fread(bytes, 1, sizeof bytes, file);
     (void)fclose(file);
@@ -104,7 +93,7 @@ static void without_memory_nothing_is_kept(void **state)
     for (unsigned nth = 1; nth <= 2; nth++) {
         const size_t live = rbt_alloc_live();
         rbt_alloc_fail_nth(nth);
-        const rbt_status st = rbt_rule_find(path_of("case_good.so"), &rule);
+        const rbt_status st = rbt_rule_find(rig_path("case_good.so"), &rule);
         rbt_alloc_fail_nth(0);
         assert_fails(st, RBT_E_NOMEM, "no memory for the rule");
         assert_null(rule);
@@ -122,16 +111,16 @@ static rbt_status find_good(void *argument, uint32_t index)
 static void a_file_is_opened_once_by_any_path_and_thread(void **state)
 {
     (void)state;
-    char path[RBT_RULE_TEXT_MAX + 8];
+    char path[RBT_PLUGIN_PATH_MAX];
     const struct rbt_rule *again = NULL;
-    (void)snprintf(path, sizeof path, "%s:lr=1", path_of("case_good.so"));
+    (void)snprintf(path, sizeof path, "%s", rig_path("case_good.so:lr=1"));
     const size_t live = rbt_alloc_live();
     assert_ok(rbt_thread_run(8, find_good, path));
     assert_int_equal(rbt_alloc_live(), live + 2); /* its entry and its path */
     for (uint32_t i = 1; i < 8; i++) {
         assert_ptr_equal(found[i], found[0]);
     }
-    assert_ok(rbt_rule_find(path_of("../rules/./case_good.so"), &again));
+    assert_ok(rbt_rule_find(rig_path("../rules/./case_good.so"), &again));
     assert_ptr_equal(again, found[0]);
     assert_int_equal(rbt_alloc_live(), live + 2);
 }
@@ -147,7 +136,7 @@ static void a_users_rule_is_applied(void **state)
     float values[2] = {1, 2};
     const float deltas[2] = {10, 20};
     const struct rbt_rule_row row = {.width = 2, .values = values, .delta = deltas};
-    const char *path = path_of("case_good.so");
+    const char *path = rig_path("case_good.so");
     assert_ok(rbt_rule_check(path, 2, &needs));
     assert_ok(rbt_rule_find(path, &rule));
     assert_ok(rbt_rule_create(rule, path, &table, &instance));
@@ -155,7 +144,7 @@ static void a_users_rule_is_applied(void **state)
     assert_true(values[0] == 21);
     assert_true(values[1] == 42);
     rbt_rule_destroy(&instance);
-    assert_fails(rbt_rule_check(path_of("case_good.so:lr=1"), 2, &needs), RBT_E_INVALID,
+    assert_fails(rbt_rule_check(rig_path("case_good.so:lr=1"), 2, &needs), RBT_E_INVALID,
                  "rule \"twice\" has no parameter \"lr\"");
 }
 
@@ -174,7 +163,7 @@ static void the_example_is_momentum(void **state)
     const struct rbt_rule_row row = {.width = 1, .values = &w, .state = &v, .delta = &g};
     static const float gradients[] = {8, 0, 16};
     static const float expected[] = {100 - 2, 98 - 1, 97 - 4.5F};
-    (void)snprintf(text, sizeof text, "%s:lr=0.25,mu=0.5", example);
+    (void)snprintf(text, sizeof text, "%s:lr=0.25,mu=0.5", rig_example);
     assert_ok(rbt_rule_find(text, &rule));
     assert_ok(rbt_rule_create(rule, text, &table, &instance));
     assert_int_equal(instance.needs.input, RBT_RULE_GRADIENTS);
@@ -187,7 +176,7 @@ static void the_example_is_momentum(void **state)
     g = NAN;
     assert_fails(rule->apply(instance.self, &message, &row), RBT_E_INVALID, "row 0");
     rbt_rule_destroy(&instance);
-    (void)snprintf(text, sizeof text, "%s:mu=1", example);
+    (void)snprintf(text, sizeof text, "%s:mu=1", rig_example);
     assert_fails(rbt_rule_check(text, 1, NULL), RBT_E_INVALID,
                  "rule \"momentum\": mu must be at least 0 and below 1, not 1");
 }
@@ -203,11 +192,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_users_rule_is_applied),
         cmocka_unit_test(the_example_is_momentum),
     };
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: %s FOLDER EXAMPLE\n", argv[0]);
-        return 2;
-    }
-    folder = argv[1];
-    example = argv[2];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int wrong = rig_arguments(argc, argv);
+    return wrong != 0 ? wrong : cmocka_run_group_tests(tests, NULL, NULL);
 }

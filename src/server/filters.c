@@ -9,7 +9,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "filter/chain.h"
-#include "math/merge.h"
 #include "server/desk.h"
 
 _Static_assert((int)RBT_WIRE_FILTER_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
@@ -21,15 +20,14 @@ rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *ta
         return RBT_OK;
     }
     rbt_desk_close_filters(table);
-    struct rbt_chain_options options = {
-        .text = told->filter,
-        .direction = RBT_FILTER_PUSH,
-        .table = told->name,
-        .width = told->width,
-        .element_size = (uint32_t)rbt_merge_size((rbt_type)told->type),
-        .is_real =
-            told->type == RBT_F32 && told->layout == RBT_DENSE && told->merge == RBT_MERGE_ADD,
-        .worker_count = host->options.worker_count};
+    struct rbt_chain_options options = {.text = told->filter,
+                                        .direction = RBT_FILTER_PUSH,
+                                        .table = told->name,
+                                        .width = told->width,
+                                        .type = (rbt_type)told->type,
+                                        .layout = (rbt_layout)told->layout,
+                                        .merge = (rbt_merge)told->merge,
+                                        .worker_count = host->options.worker_count};
     rbt_status st = rbt_chain_create(&options, &table->push);
     options.direction = RBT_FILTER_PULL;
     st = st != RBT_OK ? st : rbt_chain_create(&options, &table->pull);

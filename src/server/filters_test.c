@@ -22,8 +22,7 @@ static struct chains open_chains(const char *text)
                                         .direction = RBT_FILTER_PUSH,
                                         .table = "t0",
                                         .width = 1,
-                                        .element_size = 4,
-                                        .is_real = true,
+                                        .type = RBT_F32,
                                         .worker_count = 2};
     assert_ok(rbt_chain_create(&options, &chains.push));
     options.direction = RBT_FILTER_PULL;

@@ -15,7 +15,6 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "filter/chain.h"
-#include "math/merge.h"
 #include "sim/message.h"
 
 enum { KEY_BYTES = 8, NAME_BYTES = 8 };
@@ -41,10 +40,9 @@ static rbt_status make_chains(const struct rbt_shard_table *schema, uint32_t wor
                                         .direction = RBT_FILTER_PUSH,
                                         .table = schema->name,
                                         .width = schema->width,
-                                        .element_size = (uint32_t)rbt_merge_size(schema->type),
-                                        .is_real = schema->type == RBT_F32 &&
-                                                   schema->layout == RBT_DENSE &&
-                                                   schema->merge == RBT_MERGE_ADD,
+                                        .type = schema->type,
+                                        .layout = schema->layout,
+                                        .merge = schema->merge,
                                         .worker_count = worker_count};
     rbt_status st = rbt_chain_create(&options, &weigher->push);
     st = st != RBT_OK ? st : rbt_chain_check(&options, &weigher->push_traits);

@@ -58,15 +58,14 @@ rbt_status rbt_outgoing_create(const struct rbt_outgoing_options *options, rbt_o
     const struct rbt_shard_table *schema = options->schema;
     RBT_ASSERT(schema->filter != NULL);
     RBT_ASSERT(schema->width > 0);
-    const struct rbt_chain_options chain = {
-        .text = schema->filter,
-        .direction = RBT_FILTER_PULL,
-        .table = schema->name,
-        .width = schema->width,
-        .element_size = schema->type == RBT_F32 || schema->type == RBT_I32 ? 4 : 8,
-        .is_real = schema->type == RBT_F32 && schema->layout == RBT_DENSE &&
-                   schema->merge == RBT_MERGE_ADD,
-        .worker_count = options->worker_count};
+    const struct rbt_chain_options chain = {.text = schema->filter,
+                                            .direction = RBT_FILTER_PULL,
+                                            .table = schema->name,
+                                            .width = schema->width,
+                                            .type = schema->type,
+                                            .layout = schema->layout,
+                                            .merge = schema->merge,
+                                            .worker_count = options->worker_count};
     rbt_chain *made = NULL;
     *outgoing = NULL;
     const rbt_status st = rbt_chain_create(&chain, &made);

@@ -51,8 +51,7 @@ static rbt_chain *open_chain(size_t which, uint32_t element_size)
                                               .direction = RBT_FILTER_PUSH,
                                               .table = "t",
                                               .width = 1,
-                                              .element_size = element_size,
-                                              .is_real = element_size == 4,
+                                              .type = element_size == 4 ? RBT_F32 : RBT_F64,
                                               .worker_count = 2};
     rbt_chain *chain = NULL;
     RBT_ASSERT(rbt_chain_create(&options, &chain) == RBT_OK);

@@ -415,8 +415,7 @@ static void open_chains(struct talk *talk)
                                                   .direction = RBT_FILTER_PUSH,
                                                   .table = "t",
                                                   .width = 1 + i,
-                                                  .element_size = 4,
-                                                  .is_real = true,
+                                                  .type = RBT_F32,
                                                   .worker_count = WORKERS};
         RBT_ASSERT(rbt_chain_create(&options, &talk->chains[i]) == RBT_OK);
     }

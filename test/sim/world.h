@@ -26,8 +26,8 @@ enum { SIM_UPDATES_MAX = 5 }; /* of a worker to a row in a clock: 20 bits, exact
 enum sim_path { SIM_PATH_ROW, SIM_PATH_SET, SIM_PATH_SET_IN_PLACE, SIM_PATH_LIST, SIM_PATH_RANGE };
 enum { SIM_PATHS = SIM_PATH_RANGE + 1 };
 
-/* The invariants of requirements 3.3. (7) one master per range, (9) the communication budget and
- * (10) checkpoints belong to parts that do not exist yet. */
+/* The invariants of requirements 3.3. (7) one master per range and (10) checkpoints belong to parts
+ * that do not exist yet; (9) the communication budget is judged by comm/manager_test.c. */
 enum sim_invariant {
     SIM_HOLDS,
     SIM_EXACTLY_ONCE,
