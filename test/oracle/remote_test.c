@@ -84,9 +84,6 @@ struct fixture {
     struct results results;
 };
 
-enum { CUT_BYTES = 6000 };
-static uint32_t cut_bytes = CUT_BYTES;
-
 static void *run_coordinator(void *argument)
 {
     struct fixture *f = argument;
@@ -101,19 +98,20 @@ static void *run_server(void *argument)
     return NULL;
 }
 
-static void start_server(struct fixture *f, int index, bool is_cut)
+/* `cut_bytes`: what a connection carries at most before it is cut; 0: it is not. */
+static void start_server(struct fixture *f, int index, uint32_t cut_bytes)
 {
     struct server *server = &f->servers[index];
     struct cutter *cutter = &server->cutter;
     (void)snprintf(server->listen, sizeof server->listen, "unix:%s/s%d", f->folder, index);
     server->options = (struct rbt_server_options){.coordinator = f->address,
                                                   .index = index,
-                                                  .threads = index == 0 && !is_cut ? 2 : 1,
+                                                  .threads = index == 0 && cut_bytes == 0 ? 2 : 1,
                                                   .listen = server->listen,
                                                   .start_timeout = 40 * SECOND,
                                                   .silence_max = 40 * SECOND,
                                                   .cut_max = 20 * SECOND};
-    if (is_cut) {
+    if (cut_bytes > 0) {
         (void)snprintf(cutter->address, sizeof cutter->address, "unix:%s/x%d", f->folder, index);
         (void)snprintf(cutter->target, sizeof cutter->target, "%s", server->listen);
         cutter->cuts_left = 150;
@@ -125,7 +123,7 @@ static void start_server(struct fixture *f, int index, bool is_cut)
     assert_int_equal(pthread_create(&server->thread, NULL, run_server, server), 0);
 }
 
-static int set_up(void **state, bool is_cut)
+static int set_up(void **state, uint32_t cut_bytes)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
     (void)snprintf(f->folder, sizeof f->folder, "/tmp/rubato-remote-XXXXXX");
@@ -139,7 +137,7 @@ static int set_up(void **state, bool is_cut)
                                                   .cut_max = 20 * SECOND};
     assert_int_equal(pthread_create(&f->thread, NULL, run_coordinator, f), 0);
     for (int i = 0; i < SERVERS; i++) {
-        start_server(f, i, is_cut);
+        start_server(f, i, cut_bytes);
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sem_init(&f->scenario.gates[i], 0, 0), 0);
@@ -151,21 +149,24 @@ static int set_up(void **state, bool is_cut)
 
 static int setup(void **state)
 {
-    return set_up(state, false);
+    return set_up(state, 0);
 }
 
 static int setup_cut(void **state)
 {
-    return set_up(state, true);
+    return set_up(state, 6000);
+}
+
+/* Filters leave less to carry. */
+static int setup_cut_filtered(void **state)
+{
+    return set_up(state, 2000);
 }
 
 /* Longer rows need longer connections. */
 static int setup_wide(void **state)
 {
-    cut_bytes = 500000;
-    const int made = set_up(state, true);
-    cut_bytes = CUT_BYTES;
-    return made;
+    return set_up(state, 500000);
 }
 
 static int teardown(void **state)
@@ -781,8 +782,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut_essp, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_filtered_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filtered_essp, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cut_filtered_bsp, setup_cut, teardown),
-        cmocka_unit_test_setup_teardown(test_cut_filtered_essp, setup_cut, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_filtered_bsp, setup_cut_filtered, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_filtered_essp, setup_cut_filtered, teardown),
         cmocka_unit_test_setup_teardown(test_cut_managed, setup_cut, teardown),
         cmocka_unit_test_setup_teardown(test_cut_wide_bsp, setup_wide, teardown),
         cmocka_unit_test_setup_teardown(test_cut_wide_ssp, setup_wide, teardown),
