@@ -220,15 +220,17 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
 
 /* Reads the data and computes margins; the caller frees both. */
 static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
-                        bool has_binary_label, struct rbt_examples *examples, float **margins)
+                        bool has_labels, struct rbt_examples *examples, float **margins)
 {
+    const bool is_binary = rbt_fm_model_loss(model) != RBT_LOSS_SQUARED;
     struct rbt_column_plan plan;
     struct rbt_data_options data = {.paths = options->data.values,
                                     .path_count = options->data.count,
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
-                                    .has_binary_label = has_binary_label,
+                                    .ignores_label = !has_labels,
+                                    .has_binary_label = has_labels && is_binary,
                                     .label_positive =
                                         (float)rbt_model_setting(model, "label_positive", 0.0)};
     rbt_status st = rbt_column_options_load(model, &plan, &data);
@@ -276,8 +278,7 @@ rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    const bool is_binary = rbt_fm_model_loss(model) != RBT_LOSS_SQUARED;
-    rbt_status st = score(model, options, is_binary, &examples, &margins);
+    rbt_status st = score(model, options, true, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
@@ -300,9 +301,11 @@ rbt_status rbt_fm_model_write_libfm(const struct rbt_model *model, FILE *out)
     const struct rbt_model_array *v = parts.embeddings;
     const uint64_t lines = w->count == 0 ? 0 : w->keys[w->count - 1] + 1;
     if (w->count > 0 && w->keys[w->count - 1] > LIBFM_KEY_MAX) {
-        return rbt_fail(RBT_E_INVALID,
-                        "libFM numbers features from 0, and key %" PRIu64 " is too large for that",
-                        w->keys[w->count - 1]);
+        const rbt_status large =
+            rbt_fail(RBT_E_INVALID,
+                     "libFM numbers features from 0, and key %" PRIu64 " is too large for that",
+                     w->keys[w->count - 1]);
+        return rbt_fail_hint(large, "Train with --hash 20, which makes keys small.");
     }
     fprintf(out, "#global bias W0\n%.9g\n#unary interactions Wj\n", (double)parts.bias);
     for (uint64_t key = 0, row = 0; key < lines; key++) {

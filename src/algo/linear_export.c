@@ -85,9 +85,10 @@ rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
     const uint64_t last = weights->count == 0 ? 1 : weights->keys[weights->count - 1];
     if (weights->count > 0 && last > feature_max && has_hashes(model)) {
         const bool has_columns = rbt_model_array_find(model, "columns") != NULL;
-        return rbt_fail(RBT_E_INVALID,
-                        "the model's features are hashes%s, which liblinear's format cannot hold",
-                        has_columns ? " of categories" : "");
+        st = rbt_fail(RBT_E_INVALID,
+                      "the model's features are hashes%s, which liblinear's format cannot hold",
+                      has_columns ? " of categories" : "");
+        return has_columns ? rbt_fail_hint(st, "Train with --dictionary, which numbers them.") : st;
     }
     if (weights->count > 0 && (weights->keys[0] == 0 || last > feature_max)) {
         st = rbt_fail(RBT_E_INVALID,

@@ -60,11 +60,11 @@ def test_click_data_is_recognised(rubato, make, name):
 
 WRONG = [
     ("text without a word", "1;2;1\n1;x;1\n", [],
-     'line 2: column 2 holds "x", which is not a number', "use --categorical auto"),
+     'line 2: column 1 (from 0) holds "x", which is not a number', "use --categorical auto"),
     ("late text", "1;1;1\n" * 1500 + "1;x;1\n", ["--categorical", "auto"],
-     'line 1501: column 2 holds "x", which is not a number', "auto,1"),
+     'line 1501: column 1 (from 0) holds "x", which is not a number', "auto,1"),
     ("text as label", "1;x;yes\n2;y;no\n", ["--categorical", "auto"],
-     'line 1: the label in column 3 is "yes", which is not a number', "--positive"),
+     'line 1: the label in column 2 (from 0) is "yes", which is not a number', "--positive"),
     ("no such label", "1;x;yes\n2;y;no\n", ["--categorical", "auto", "--positive", "YES"],
      "no example has the label that --positive names", None),
     ("no such column", "a;b;c\n1;x;1\n", ["--categorical", "B"], 'there is no column "B"',
@@ -159,8 +159,8 @@ def test_a_dictionary_for_clicks(rubato):
 
 @pytest.mark.parametrize("words, error", [
     (["--hash", "8"], '"--dictionary" cannot be used with "--hash"'),
-    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 2 holds a text that a '
-                             'dictionary cannot have: it has more than 240 bytes'),
+    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 1 (from 0) holds a text that '
+                             'a dictionary cannot have: it has more than 240 bytes'),
 ])
 def test_what_a_dictionary_cannot_do(rubato, words, error):
     rubato.write("train.csv", people(20))
