@@ -94,6 +94,16 @@ size_t rbt_column_options_count(const struct rbt_model *model)
     return read_whole(model, count_name, RBT_LINE_SIZE_MAX, &count) ? (size_t)count : 0;
 }
 
+float rbt_column_options_unit(const struct rbt_model *model, uint64_t key)
+{
+    const struct rbt_model_array *array = rbt_model_array_find(model, array_name);
+    if (array == NULL || array->width != WIDTH || key == 0 || key > array->count ||
+        array->values[(key - 1) * WIDTH + KIND] != (float)RBT_COLUMN_NUMBER) {
+        return 1;
+    }
+    return array->values[(key - 1) * WIDTH + SCALE];
+}
+
 rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_column_plan *plan,
                                    struct rbt_data_options *data)
 {

@@ -75,6 +75,10 @@ size_t rbt_column_options_count(const struct rbt_model *model);
 void rbt_column_options_keep_label(const struct rbt_data_options *data, size_t count,
                                    struct rbt_model *model);
 
+/* What the numbers of a feature are multiplied with before the model sees them; 1 for others. An
+ * export has weights of numbers as they are in files. */
+float rbt_column_options_unit(const struct rbt_model *model, uint64_t key);
+
 /* Puts it into `data` again. A model without is read as tables of numbers are. Fails with
  * RBT_E_DATA if it makes no sense. */
 RBT_MUST_USE rbt_status rbt_column_options_load(const struct rbt_model *model,

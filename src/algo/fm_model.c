@@ -301,23 +301,28 @@ rbt_status rbt_fm_model_write_libfm(const struct rbt_model *model, FILE *out)
     const struct rbt_model_array *v = parts.embeddings;
     const uint64_t lines = w->count == 0 ? 0 : w->keys[w->count - 1] + 1;
     if (w->count > 0 && w->keys[w->count - 1] > LIBFM_KEY_MAX) {
-        const rbt_status large =
-            rbt_fail(RBT_E_INVALID,
-                     "libFM numbers features from 0, and key %" PRIu64 " is too large for that",
-                     w->keys[w->count - 1]);
-        return rbt_fail_hint(large, "Train with --hash 20, which makes keys small.");
+        return rbt_fail(RBT_E_INVALID,
+                        "libFM numbers features from 0, and key %" PRIu64 " is too large for that",
+                        w->keys[w->count - 1]);
+    }
+    if (rbt_model_array_find(model, "columns") != NULL &&
+        rbt_model_setting(model, "hash_bits", 0) > 0) {
+        return rbt_fail(RBT_E_INVALID,
+                        "the model's features are hashes of columns, which other programs lack");
     }
     fprintf(out, "#global bias W0\n%.9g\n#unary interactions Wj\n", (double)parts.bias);
     for (uint64_t key = 0, row = 0; key < lines; key++) {
         const bool is_there = w->keys[row] == key; /* the last key has the last line */
-        fprintf(out, "%.9g\n", is_there ? (double)w->values[row] : 0.0);
+        const float unit = rbt_column_options_unit(model, key);
+        fprintf(out, "%.9g\n", is_there ? (double)(w->values[row] * unit) : 0.0);
         row += is_there ? 1 : 0;
     }
     fprintf(out, "#pairwise interactions Vj,f\n");
     for (uint64_t key = 0, row = 0; key < lines; key++) {
         const bool is_there = row < v->count && v->keys[row] == key;
+        const float unit = rbt_column_options_unit(model, key);
         for (uint32_t f = 0; f < v->width; f++) {
-            const double value = is_there ? (double)v->values[row * v->width + f] : 0.0;
+            const double value = is_there ? (double)(v->values[row * v->width + f] * unit) : 0.0;
             fprintf(out, "%s%.9g", f == 0 ? "" : " ", value);
         }
         fputc('\n', out);

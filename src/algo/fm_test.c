@@ -490,7 +490,6 @@ static void export_is_libfm_text(void **state)
     out = fopen("/dev/null", "w");
     assert_non_null(out);
     assert_fails(rbt_fm.exports[0].write(&model, out), RBT_E_INVALID, "is too large for that");
-    assert_non_null(strstr(rbt_last_hint(), "--hash"));
     assert_int_equal(fclose(out), 0);
     model.arrays[0].keys[2] = 4;
     model.array_count = 1;

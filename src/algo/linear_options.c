@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "algo/column_words.h"
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
 #include "algo/linear_stream.h"
@@ -262,6 +263,9 @@ static const struct rbt_algo_export exports[] = {
     {.name = "liblinear",
      .summary = "liblinear's model, for its liblinear-predict",
      .write = rbt_linear_model_export},
+    {.name = "dictionary",
+     .summary = "what features stand for: feature column=text",
+     .write = rbt_column_words_export},
     {0}};
 
 static void describe(const struct rbt_model *model, FILE *out)

@@ -300,3 +300,62 @@ def test_kmeans_leaves_numbers_alone_without_text(rubato):
         out = rubato.ok("eval", "m", "--data", name, "--summary", "json")
         figures.append(json.loads(out)["eval"])
     assert figures[0] == pytest.approx(figures[1])
+
+
+def houses():
+    """Lines id,rooms,town,price: rooms in thousands, two towns of which one is dear."""
+    return [(i, 3000 + 500 * (i * 7 % 5), ["York", "Bath"][i * 3 % 2]) for i in range(40)]
+
+
+def write_houses(rubato):
+    rubato.write("h.csv", "id,rooms,town,price\n" + "".join(
+        f"{i},{rooms},{town},{rooms * 50 + (town == 'Bath') * 9000}\n"
+        for i, rooms, town in houses()))
+
+
+def test_exported_weights_are_for_numbers_as_they_are_in_the_file(rubato):
+    write_houses(rubato)
+    rubato.ok("train", "linear", "--loss", "squared", "--data", "h.csv", "--categorical", "auto",
+              "--skip", "id", "--dictionary", "--model", "m", *QUIET)
+    names = dict(line.split(" ", 1)[::-1] for line in
+                 rubato.ok("export", "m", "--format", "dictionary").splitlines())
+    assert names == {"2=York": "5", "2=Bath": "6"}
+    lines = rubato.ok("export", "m").splitlines()
+    weights = [float(line) for line in lines[lines.index("w") + 1:]]
+    assert len(weights) == 7 and weights[0] == 0
+    for (_, rooms, town), found in zip(houses(), rubato.ok("predict", "m", "--data",
+                                                           "h.csv").split(), strict=True):
+        sum_of_all = rooms * weights[1] + weights[int(names[f"2={town}"]) - 1] + weights[6]
+        assert sum_of_all == pytest.approx(float(found), rel=1e-5)
+
+
+def test_exported_embeddings_are_for_numbers_as_they_are_in_the_file(rubato):
+    write_houses(rubato)
+    rubato.ok("train", "fm", "--loss", "squared", "--data", "h.csv", "--skip", "town", "--rank",
+              "2", "--min-count", "1", "--l1", "0", "--model", "m", *QUIET)
+    text = rubato.ok("export", "m").replace("#", "\n#").split("\n#")
+    bias, w, v = ([[float(x) for x in line.split()] for line in part.splitlines()[1:] if line]
+                  for part in text[1:])
+    for (i, rooms, _), found in zip(houses(), rubato.ok("predict", "m", "--data",
+                                                        "h.csv").split(), strict=True):
+        pair = i * rooms * sum(a * b for a, b in zip(v[1], v[2]))
+        sum_of_all = bias[0][0] + i * w[1][0] + rooms * w[2][0] + pair
+        assert sum_of_all == pytest.approx(float(found), rel=1e-4)
+
+
+@pytest.mark.parametrize("algo", ["linear", "fm"])
+def test_hashes_of_columns_are_not_exported(rubato, algo):
+    write_houses(rubato)
+    rubato.ok("train", algo, "--loss", "squared", "--data", "h.csv", "--categorical", "auto",
+              "--hash", "8", "--model", "m", *QUIET)
+    result = rubato("export", "m", "--out", "o")
+    assert result.returncode == 2 and "the model's features are hashes of " in result.stderr
+    assert "o" not in rubato.files()
+
+
+def test_a_model_without_a_dictionary_says_so(rubato):
+    write_houses(rubato)
+    rubato.ok("train", "linear", "--loss", "squared", "--data", "h.csv", "--categorical", "auto",
+              "--model", "m", *QUIET)
+    result = rubato("export", "m", "--format", "dictionary")
+    assert result.returncode == 2 and "the model has no dictionary\n" in result.stderr
