@@ -289,6 +289,14 @@ rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,
     return st;
 }
 
+void rbt_fm_model_describe(const struct rbt_model *model, FILE *out)
+{
+    const enum rbt_loss loss = rbt_fm_model_loss(model);
+    fprintf(out, "  loss %d is    %s.\n", (int)loss,
+            loss == RBT_LOSS_SQUARED ? "squared" : "logistic");
+    rbt_column_options_describe(model, out);
+}
+
 /* Feature j is on line j of each section, from 0, also if it has no weight or embedding. */
 rbt_status rbt_fm_model_write_libfm(const struct rbt_model *model, FILE *out)
 {

@@ -454,4 +454,5 @@ const struct rbt_algo rbt_kmeans = {
     .predict = rbt_kmeans_model_predict,
     .evaluate = rbt_kmeans_model_evaluate,
     .exports = rbt_kmeans_model_exports,
+    .describe = rbt_column_options_describe,
 };

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "algo/column_options.h"
 #include "algo/column_words.h"
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
@@ -277,6 +278,10 @@ static void describe(const struct rbt_model *model, FILE *out)
         fprintf(out, " of %zu classes", classes->count);
     }
     fputs(".\n", out);
+    rbt_column_options_describe(model, out);
+    if (rbt_model_texts_find(model, "dictionary") != NULL) {
+        fputs("  its texts    are shown by \"rubato export --format dictionary\".\n", out);
+    }
 }
 
 /* What "linear" has under every name. */

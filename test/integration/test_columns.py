@@ -359,3 +359,20 @@ def test_a_model_without_a_dictionary_says_so(rubato):
               "--model", "m", *QUIET)
     result = rubato("export", "m", "--format", "dictionary")
     assert result.returncode == 2 and "the model has no dictionary\n" in result.stderr
+
+
+@pytest.mark.parametrize("words, lines", [
+    (["linear", "--loss", "squared", "--dictionary"],
+     ["loss 2 is    squared.",
+      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3 (from 0).",
+      'its texts    are shown by "rubato export --format dictionary".']),
+    (["fm", "--loss", "squared"],
+     ["loss 2 is    squared.",
+      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3 (from 0)."]),
+    (["kmeans", "--k", "2"], ["4 columns   2 of numbers, 1 of categories, 1 skipped."]),
+], ids=["linear", "fm", "kmeans"])
+def test_info_says_what_columns_hold(rubato, words, lines):
+    write_houses(rubato)
+    rubato.ok("train", *words, "--data", "h.csv", "--categorical", "auto", "--skip", "id",
+              "--model", "m", *QUIET)
+    assert rubato.ok("info", "m").splitlines()[-len(lines):] == [f"  {line}" for line in lines]
