@@ -98,27 +98,35 @@ static const char *find_cell(const struct rbt_line *line, char separator, size_t
     return p;
 }
 
-static bool names_column(const struct rbt_line *line, char separator, size_t column)
+/* Whether a line names a column other than `except`. */
+static bool has_names(const struct rbt_line *line, char separator, size_t except)
 {
-    const char *p = find_cell(line, separator, column);
-    return p < line->end && is_name(p, line->end, separator);
+    bool is_found = except != 0 && is_name(line->begin, line->end, separator);
+    const char *p = rbt_csv_end(line->begin, line->end, separator);
+    for (size_t i = 1; p < line->end; i++) {
+        is_found |= i != except && is_name(p + 1, line->end, separator);
+        p = rbt_csv_end(p + 1, line->end, separator);
+    }
+    return is_found;
 }
 
-/* Whether the line has names. Where labels may be texts, such as those that are not looked at, one
- * of them is a name only if it is not followed by another. */
+static bool names_label(const struct rbt_csv *csv, const struct rbt_line *line)
+{
+    const char *p = find_cell(line, csv->separator, csv->label_column);
+    return p < line->end && is_name(p, line->end, csv->separator);
+}
+
+/* Whether the line has names. Where labels may be texts, because nobody looks at them, the label's
+ * alone is one only if no text follows in the next line. */
 static bool is_header(const struct rbt_csv *csv, const struct rbt_line *line, struct rbt_text rest,
                       bool ignores_label)
 {
-    for (size_t i = 0; i < csv->column_count; i++) {
-        const bool may_be_text = ignores_label && i == csv->label_column;
-        if (!may_be_text && names_column(line, csv->separator, i)) {
-            return true;
-        }
-    }
     struct rbt_line next;
-    return ignores_label && names_column(line, csv->separator, csv->label_column) &&
-           !(rbt_lines_next(&rest, &next) &&
-             names_column(&next, csv->separator, csv->label_column));
+    if (has_names(line, csv->separator, ignores_label ? csv->label_column : SIZE_MAX)) {
+        return true;
+    }
+    return ignores_label && names_label(csv, line) &&
+           !(rbt_lines_next(&rest, &next) && names_label(csv, &next));
 }
 
 rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
