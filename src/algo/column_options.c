@@ -5,7 +5,6 @@
 #include "algo/column_options.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -92,6 +91,35 @@ size_t rbt_column_options_count(const struct rbt_model *model)
 {
     uint64_t count = 0;
     return read_whole(model, count_name, RBT_LINE_SIZE_MAX, &count) ? (size_t)count : 0;
+}
+
+void rbt_column_options_describe(const struct rbt_model *model, FILE *out)
+{
+    struct rbt_column_plan plan;
+    struct rbt_data_options data = {0};
+    if (rbt_column_options_load(model, &plan, &data) != RBT_OK || plan.count == 0) {
+        return;
+    }
+    size_t numbers = 0;
+    size_t skipped = 0;
+    const size_t labels = plan.label < plan.count ? 1 : 0;
+    for (size_t i = 0; i < plan.count; i++) {
+        numbers += i != plan.label && plan.kinds[i] == RBT_COLUMN_NUMBER;
+        skipped += i != plan.label && plan.kinds[i] == RBT_COLUMN_SKIPPED;
+    }
+    fprintf(out, "  %zu columns   %zu of numbers, %zu of categories, %zu skipped", plan.count,
+            numbers, plan.count - numbers - skipped - labels, skipped);
+    fprintf(out, labels > 0 ? "; the label is column %zu (from 0).\n" : ".\n", plan.label);
+}
+
+float rbt_column_options_unit(const struct rbt_model *model, uint64_t key)
+{
+    const struct rbt_model_array *array = rbt_model_array_find(model, array_name);
+    if (array == NULL || array->width != WIDTH || key == 0 || key > array->count ||
+        array->values[(key - 1) * WIDTH + KIND] != (float)RBT_COLUMN_NUMBER) {
+        return 1;
+    }
+    return array->values[(key - 1) * WIDTH + SCALE];
 }
 
 rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_column_plan *plan,

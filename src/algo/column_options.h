@@ -11,6 +11,8 @@
 #ifndef RUBATO_ALGO_COLUMN_OPTIONS_H
 #define RUBATO_ALGO_COLUMN_OPTIONS_H
 
+#include <stdio.h>
+
 #include "algo/model.h"
 #include "data/examples.h"
 #include "data/fields.h"
@@ -74,6 +76,13 @@ size_t rbt_column_options_count(const struct rbt_model *model);
 /* The label's column of tables of numbers, which are read without a plan; `count` columns. */
 void rbt_column_options_keep_label(const struct rbt_data_options *data, size_t count,
                                    struct rbt_model *model);
+
+/* What the numbers of a feature are multiplied with before the model sees them; 1 for others. An
+ * export has weights of numbers as they are in files. */
+float rbt_column_options_unit(const struct rbt_model *model, uint64_t key);
+
+/* Says for people what the columns of tables with text hold; nothing about other models. */
+void rbt_column_options_describe(const struct rbt_model *model, FILE *out);
 
 /* Puts it into `data` again. A model without is read as tables of numbers are. Fails with
  * RBT_E_DATA if it makes no sense. */

@@ -1,9 +1,9 @@
 /* algo/column_words.c - the dictionary of text columns in a model. */
 #include "algo/column_words.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "algo/column_options.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -89,5 +89,23 @@ rbt_status rbt_column_words_load(const struct rbt_model *model, struct rbt_dicti
     }
     dictionary->is_closed = true;
     plan->dictionary = dictionary;
+    return RBT_OK;
+}
+
+rbt_status rbt_column_words_export(const struct rbt_model *model, FILE *out)
+{
+    const struct rbt_model_texts *texts = rbt_model_texts_find(model, list_name);
+    if (texts == NULL) {
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the model has no dictionary");
+        return rbt_fail_hint(st, "Train on columns of text with --dictionary.");
+    }
+    const size_t first = rbt_column_options_count(model) + 1;
+    const char *word = texts->bytes;
+    for (size_t i = 0; i < texts->count; i++) {
+        if (word[0] != '\0') {
+            fprintf(out, "%zu %s\n", first + i, word);
+        }
+        word += strlen(word) + 1;
+    }
     return RBT_OK;
 }

@@ -4,6 +4,8 @@
 #ifndef RUBATO_ALGO_COLUMN_WORDS_H
 #define RUBATO_ALGO_COLUMN_WORDS_H
 
+#include <stdio.h>
+
 #include "algo/model.h"
 #include "data/dictionary.h"
 #include "data/fields.h"
@@ -18,5 +20,9 @@ RBT_MUST_USE rbt_status rbt_column_words_store(const struct rbt_column_plan *pla
 RBT_MUST_USE rbt_status rbt_column_words_load(const struct rbt_model *model,
                                               struct rbt_dictionary *dictionary,
                                               struct rbt_column_plan *plan);
+
+/* Writes a line "feature column=text" for each of its texts, columns from 0. Fails with
+ * RBT_E_INVALID if the model has none. */
+RBT_MUST_USE rbt_status rbt_column_words_export(const struct rbt_model *model, FILE *out);
 
 #endif

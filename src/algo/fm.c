@@ -609,4 +609,5 @@ const struct rbt_algo rbt_fm = {
     .predict = rbt_fm_model_predict,
     .evaluate = rbt_fm_model_evaluate,
     .exports = exports,
+    .describe = rbt_fm_model_describe,
 };

@@ -220,15 +220,17 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
 
 /* Reads the data and computes margins; the caller frees both. */
 static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
-                        bool has_binary_label, struct rbt_examples *examples, float **margins)
+                        bool has_labels, struct rbt_examples *examples, float **margins)
 {
+    const bool is_binary = rbt_fm_model_loss(model) != RBT_LOSS_SQUARED;
     struct rbt_column_plan plan;
     struct rbt_data_options data = {.paths = options->data.values,
                                     .path_count = options->data.count,
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
-                                    .has_binary_label = has_binary_label,
+                                    .ignores_label = !has_labels,
+                                    .has_binary_label = has_labels && is_binary,
                                     .label_positive =
                                         (float)rbt_model_setting(model, "label_positive", 0.0)};
     rbt_status st = rbt_column_options_load(model, &plan, &data);
@@ -273,8 +275,7 @@ rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,
 {
     struct rbt_examples examples;
     float *margins = NULL;
-    const bool is_binary = rbt_fm_model_loss(model) != RBT_LOSS_SQUARED;
-    rbt_status st = score(model, options, is_binary, &examples, &margins);
+    rbt_status st = score(model, options, true, &examples, &margins);
     if (st != RBT_OK) {
         return st;
     }
@@ -283,6 +284,14 @@ rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,
     rbt_free(margins);
     rbt_examples_free(&examples);
     return st;
+}
+
+void rbt_fm_model_describe(const struct rbt_model *model, FILE *out)
+{
+    const enum rbt_loss loss = rbt_fm_model_loss(model);
+    fprintf(out, "  loss %d is    %s.\n", (int)loss,
+            loss == RBT_LOSS_SQUARED ? "squared" : "logistic");
+    rbt_column_options_describe(model, out);
 }
 
 /* Feature j is on line j of each section, from 0, also if it has no weight or embedding. */
@@ -301,17 +310,24 @@ rbt_status rbt_fm_model_write_libfm(const struct rbt_model *model, FILE *out)
                         "libFM numbers features from 0, and key %" PRIu64 " is too large for that",
                         w->keys[w->count - 1]);
     }
+    if (rbt_model_array_find(model, "columns") != NULL &&
+        rbt_model_setting(model, "hash_bits", 0) > 0) {
+        return rbt_fail(RBT_E_INVALID,
+                        "the model's features are hashes of columns, which other programs lack");
+    }
     fprintf(out, "#global bias W0\n%.9g\n#unary interactions Wj\n", (double)parts.bias);
     for (uint64_t key = 0, row = 0; key < lines; key++) {
         const bool is_there = w->keys[row] == key; /* the last key has the last line */
-        fprintf(out, "%.9g\n", is_there ? (double)w->values[row] : 0.0);
+        const float unit = rbt_column_options_unit(model, key);
+        fprintf(out, "%.9g\n", is_there ? (double)(w->values[row] * unit) : 0.0);
         row += is_there ? 1 : 0;
     }
     fprintf(out, "#pairwise interactions Vj,f\n");
     for (uint64_t key = 0, row = 0; key < lines; key++) {
         const bool is_there = row < v->count && v->keys[row] == key;
+        const float unit = rbt_column_options_unit(model, key);
         for (uint32_t f = 0; f < v->width; f++) {
-            const double value = is_there ? (double)v->values[row * v->width + f] : 0.0;
+            const double value = is_there ? (double)(v->values[row * v->width + f] * unit) : 0.0;
             fprintf(out, "%s%.9g", f == 0 ? "" : " ", value);
         }
         fputc('\n', out);

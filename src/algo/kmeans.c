@@ -287,7 +287,8 @@ static void describe_files(struct rbt_kmeans_job *job)
     job->data = (struct rbt_data_options){.format = (enum rbt_format)options->format,
                                           .is_zero_based = options->is_zero_based,
                                           .label_column = options->label_column,
-                                          .is_unlabelled = !job->config.is_labelled};
+                                          .is_unlabelled = !job->config.is_labelled,
+                                          .ignores_label = true};
     rbt_column_options_apply(&job->config.columns, &job->plan, &job->data);
     job->plan.is_raw = job->config.columns.categorical == NULL;
 }
@@ -437,4 +438,5 @@ const struct rbt_algo rbt_kmeans = {
     .predict = rbt_kmeans_model_predict,
     .evaluate = rbt_kmeans_model_evaluate,
     .exports = rbt_kmeans_model_exports,
+    .describe = rbt_column_options_describe,
 };

@@ -22,8 +22,8 @@ static rbt_status read_examples(const struct rbt_model *model,
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
-                                    .is_unlabelled =
-                                        !(rbt_model_setting(model, "labelled", 0) > 0)};
+                                    .is_unlabelled = !(rbt_model_setting(model, "labelled", 0) > 0),
+                                    .ignores_label = true};
     const rbt_status st = rbt_column_options_load(model, &plan, &data);
     return st != RBT_OK ? st : rbt_examples_read(&data, examples);
 }

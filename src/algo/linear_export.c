@@ -7,6 +7,7 @@
  * would offer probabilities that are not those of softmax). */
 #include <inttypes.h>
 
+#include "algo/column_options.h"
 #include "algo/linear_model.h"
 #include "base/error.h"
 
@@ -56,20 +57,21 @@ static rbt_status write_labels(const struct rbt_model *model, FILE *out)
     return RBT_OK;
 }
 
-/* A feature's line; NULL: of zeros. */
-static void write_row(const float *row, size_t width, FILE *out)
+/* A feature's line, its weights times `unit`; NULL: of zeros. */
+static void write_row(const float *row, float unit, size_t width, FILE *out)
 {
     for (size_t c = 0; c < width; c++) {
-        fprintf(out, "%.9g ", row == NULL ? 0.0 : (double)row[c]);
+        fprintf(out, "%.9g ", row == NULL ? 0.0 : (double)(row[c] * unit));
     }
     fprintf(out, "\n");
 }
 
-/* Whether keys are not numbers that somebody gave to features. */
-static bool has_hashes(const struct rbt_model *model)
+/* Whether keys up to `last` are not numbers that somebody gave to features. */
+static bool has_hashes(const struct rbt_model *model, uint64_t last)
 {
-    return rbt_model_array_find(model, "columns") != NULL ||
-           rbt_model_setting(model, "hash_bits", 0) > 0;
+    const bool has_columns = rbt_model_array_find(model, "columns") != NULL;
+    const bool is_hashed = rbt_model_setting(model, "hash_bits", 0) > 0;
+    return last > feature_max ? has_columns || is_hashed : has_columns && is_hashed;
 }
 
 rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
@@ -83,11 +85,12 @@ rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
     const size_t width = rbt_linear_model_width(model);
     const bool has_bias = bias != NULL && bias->count > 0;
     const uint64_t last = weights->count == 0 ? 1 : weights->keys[weights->count - 1];
-    if (weights->count > 0 && last > feature_max && has_hashes(model)) {
+    if (weights->count > 0 && has_hashes(model, last)) {
         const bool has_columns = rbt_model_array_find(model, "columns") != NULL;
-        return rbt_fail(RBT_E_INVALID,
-                        "the model's features are hashes%s, which liblinear's format cannot hold",
-                        has_columns ? " of categories" : "");
+        st = rbt_fail(RBT_E_INVALID,
+                      "the model's features are hashes%s, which liblinear's format cannot hold",
+                      has_columns ? " of categories" : "");
+        return has_columns ? rbt_fail_hint(st, "Train with --dictionary, which numbers them.") : st;
     }
     if (weights->count > 0 && (weights->keys[0] == 0 || last > feature_max)) {
         st = rbt_fail(RBT_E_INVALID,
@@ -105,10 +108,11 @@ rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
     size_t row = 0;
     for (uint64_t key = 1; key <= last; key++) {
         const bool is_there = row < weights->count && weights->keys[row] == key;
-        write_row(is_there ? weights->values + width * row++ : NULL, width, out);
+        write_row(is_there ? weights->values + width * row++ : NULL,
+                  rbt_column_options_unit(model, key), width, out);
     }
     if (has_bias) {
-        write_row(bias->values, width, out);
+        write_row(bias->values, 1, width, out);
     }
     return RBT_OK;
 }

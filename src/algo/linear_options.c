@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "algo/column_options.h"
+#include "algo/column_words.h"
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
 #include "algo/linear_stream.h"
@@ -262,6 +264,9 @@ static const struct rbt_algo_export exports[] = {
     {.name = "liblinear",
      .summary = "liblinear's model, for its liblinear-predict",
      .write = rbt_linear_model_export},
+    {.name = "dictionary",
+     .summary = "what features stand for: feature column=text",
+     .write = rbt_column_words_export},
     {0}};
 
 static void describe(const struct rbt_model *model, FILE *out)
@@ -273,6 +278,10 @@ static void describe(const struct rbt_model *model, FILE *out)
         fprintf(out, " of %zu classes", classes->count);
     }
     fputs(".\n", out);
+    rbt_column_options_describe(model, out);
+    if (rbt_model_texts_find(model, "dictionary") != NULL) {
+        fputs("  its texts    are shown by \"rubato export --format dictionary\".\n", out);
+    }
 }
 
 /* What "linear" has under every name. */

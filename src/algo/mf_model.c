@@ -137,14 +137,15 @@ rbt_status rbt_mf_model_measure(const struct rbt_model *model, const struct rbt_
     return st;
 }
 
-static rbt_status read_ratings(const struct rbt_predict_options *options,
+static rbt_status read_ratings(const struct rbt_predict_options *options, bool has_ratings,
                                struct rbt_ratings *ratings)
 {
     const struct rbt_data_options data = {.paths = options->data.values,
                                           .path_count = options->data.count,
                                           .format = options->format == RBT_FORMAT_AUTO
                                                         ? RBT_FORMAT_RATINGS
-                                                        : (enum rbt_format)options->format};
+                                                        : (enum rbt_format)options->format,
+                                          .ignores_label = !has_ratings};
     return rbt_ratings_read(&data, ratings);
 }
 
@@ -153,7 +154,7 @@ rbt_status rbt_mf_model_predict(const struct rbt_model *model,
 {
     struct rbt_ratings ratings;
     rbt_mf_model *scorer = NULL;
-    rbt_status st = read_ratings(options, &ratings);
+    rbt_status st = read_ratings(options, false, &ratings);
     if (st != RBT_OK) {
         return st;
     }
@@ -172,7 +173,7 @@ rbt_status rbt_mf_model_evaluate(const struct rbt_model *model,
                                  struct rbt_metrics *metrics)
 {
     struct rbt_ratings ratings;
-    rbt_status st = read_ratings(options, &ratings);
+    rbt_status st = read_ratings(options, true, &ratings);
     if (st != RBT_OK) {
         return st;
     }

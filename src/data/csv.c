@@ -77,18 +77,56 @@ static bool is_name(const char *p, const char *end, char separator)
     return isalpha((unsigned char)*p) || *p == '_' || (unsigned char)*p >= 0x80;
 }
 
-static size_t count_columns(const struct rbt_line *line, char separator, bool *has_names)
+static size_t count_columns(const struct rbt_line *line, char separator)
 {
     size_t count = 1;
-    const char *p = line->begin;
-    *has_names = is_name(p, line->end, separator);
-    p = rbt_csv_end(p, line->end, separator);
-    for (; p < line->end; p = rbt_csv_end(p, line->end, separator)) {
-        p++;
-        *has_names |= is_name(p, line->end, separator);
+    const char *p = rbt_csv_end(line->begin, line->end, separator);
+    for (; p < line->end; p = rbt_csv_end(p + 1, line->end, separator)) {
         count++;
     }
     return count;
+}
+
+/* Where a column's cell begins; the end of the line if it has fewer. */
+static const char *find_cell(const struct rbt_line *line, char separator, size_t column)
+{
+    const char *p = line->begin;
+    for (size_t i = 0; i < column && p < line->end; i++) {
+        p = rbt_csv_end(p, line->end, separator);
+        p += p < line->end;
+    }
+    return p;
+}
+
+/* Whether a line names a column other than `except`. */
+static bool has_names(const struct rbt_line *line, char separator, size_t except)
+{
+    bool is_found = except != 0 && is_name(line->begin, line->end, separator);
+    const char *p = rbt_csv_end(line->begin, line->end, separator);
+    for (size_t i = 1; p < line->end; i++) {
+        is_found |= i != except && is_name(p + 1, line->end, separator);
+        p = rbt_csv_end(p + 1, line->end, separator);
+    }
+    return is_found;
+}
+
+static bool names_label(const struct rbt_csv *csv, const struct rbt_line *line)
+{
+    const char *p = find_cell(line, csv->separator, csv->label_column);
+    return p < line->end && is_name(p, line->end, csv->separator);
+}
+
+/* Whether the line has names. Where labels may be texts, because nobody looks at them, the label's
+ * alone is one only if no text follows in the next line. */
+static bool is_header(const struct rbt_csv *csv, const struct rbt_line *line, struct rbt_text rest,
+                      bool ignores_label)
+{
+    struct rbt_line next;
+    if (has_names(line, csv->separator, ignores_label ? csv->label_column : SIZE_MAX)) {
+        return true;
+    }
+    return ignores_label && names_label(csv, line) &&
+           !(rbt_lines_next(&rest, &next) && names_label(csv, &next));
 }
 
 rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
@@ -100,7 +138,7 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
         return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
     }
     struct rbt_csv layout = {.separator = find_separator(&line, options->format), .header = line};
-    layout.column_count = count_columns(&line, layout.separator, &layout.has_header);
+    layout.column_count = count_columns(&line, layout.separator);
     const int64_t wanted = options->label_column;
     if (!options->is_unlabelled &&
         (wanted < -1 || (wanted >= 0 && (uint64_t)wanted >= layout.column_count))) {
@@ -113,6 +151,7 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
     if (options->is_unlabelled) {
         layout.label_column = SIZE_MAX;
     }
+    layout.has_header = is_header(&layout, &line, rest, options->ignores_label);
     if (layout.has_header) {
         *text = rest;
     }
@@ -123,15 +162,9 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
 struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column)
 {
     struct rbt_word name = {{0}};
-    if (!csv->has_header) {
-        return name;
-    }
-    const char *p = csv->header.begin;
-    for (size_t i = 0; i < column && p < csv->header.end; i++) {
-        p = rbt_csv_end(p, csv->header.end, csv->separator) + 1;
-    }
-    if (p >= csv->header.end) {
-        return name;
+    const char *p = find_cell(&csv->header, csv->separator, column);
+    if (!csv->has_header || p >= csv->header.end) {
+        return (struct rbt_word){" (from 0)"};
     }
     const char *end = rbt_csv_end(p, csv->header.end, csv->separator);
     p = skip_blanks(p);
@@ -153,12 +186,26 @@ struct rbt_word rbt_csv_quote(const char *begin, const char *end)
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) {
         end--;
     }
+    const bool is_quoted = end - begin >= 2 && *begin == '"' && end[-1] == '"';
+    begin += is_quoted;
+    end -= is_quoted;
     const size_t size = (size_t)(end - begin);
     memcpy(word.text, begin, size < room ? size : room);
     if (size > room) {
         memcpy(word.text + room, "...", 3);
     }
     return word;
+}
+
+rbt_status rbt_csv_hint_label(const struct rbt_data_options *options, rbt_status st)
+{
+    if (options->plan == NULL || options->plan->is_loaded) {
+        return st;
+    }
+    return rbt_fail_hint(st, "%s; if another column is the label, name it with --label-column.",
+                         options->has_binary_label
+                             ? "Say which label is the positive one with --positive"
+                             : "Classes and quantities are numbers");
 }
 
 /* What can be done about text among numbers, for those who can say anything about columns. */
@@ -181,19 +228,20 @@ static rbt_status cell_failure(const struct rbt_sink *sink, const char *p, const
     const char *limit = rbt_csv_end(p, end, csv->separator);
     float value = 0;
     if (skip_blanks(p) >= limit) {
-        return rbt_fail(RBT_E_DATA, "column %zu%s is empty", column + 1, name.text);
+        return rbt_fail(RBT_E_DATA, "column %zu%s is empty", column, name.text);
     }
     const bool is_number = read_cell(p, end, csv->separator, &value) != NULL;
     const struct rbt_word word = rbt_csv_quote(skip_blanks(p), limit);
-    const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is %s", column + 1,
+    const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is %s", column,
                                    name.text, word.text, is_number ? "too large" : "not a number");
-    return is_number || column == csv->label_column ? st : text_hint(sink->options, st);
+    return is_number                     ? st
+           : column == csv->label_column ? rbt_csv_hint_label(sink->options, st)
+                                         : text_hint(sink->options, st);
 }
 
 static rbt_status count_failure(const struct rbt_csv *csv, const struct rbt_line *line)
 {
-    bool has_names = false;
-    const size_t count = count_columns(line, csv->separator, &has_names);
+    const size_t count = count_columns(line, csv->separator);
     return rbt_fail(RBT_E_DATA, "%zu column%s; the first line has %zu", count,
                     count == 1 ? "" : "s", csv->column_count);
 }
@@ -210,7 +258,9 @@ rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
             return count_failure(csv, line);
         }
         float value = 0;
-        const char *next = read_cell(p, line->end, csv->separator, &value);
+        const bool is_ignored = column == csv->label_column && sink->options->ignores_label;
+        const char *next = is_ignored ? rbt_csv_end(p, line->end, csv->separator)
+                                      : read_cell(p, line->end, csv->separator, &value);
         if (next == NULL || !isfinite(value)) {
             return cell_failure(sink, p, line->end, column);
         }

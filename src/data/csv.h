@@ -25,11 +25,15 @@ RBT_MUST_USE rbt_status rbt_csv_open(const struct rbt_data_options *options, str
 rbt_status rbt_csv_line(void *context, const struct rbt_line *line);
 
 /* For tables of other kinds: the end of the cell at `p`, a separator or the end of the line; and
- * the name of a column with brackets and quotes, ready for a message, or "". */
+ * what follows the number of a column in messages: its name in brackets, or where numbers start. */
 const char *rbt_csv_end(const char *p, const char *end, char separator);
 struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column);
 
-/* A cell for messages: with the blanks inside it, and cut short if it is long. */
+/* A cell for messages: without quotes around it, with the blanks inside it, and cut short if it is
+ * long. */
 struct rbt_word rbt_csv_quote(const char *begin, const char *end);
+
+/* Says what can be done about a label that is text, to those who can do something. */
+rbt_status rbt_csv_hint_label(const struct rbt_data_options *options, rbt_status st);
 
 #endif

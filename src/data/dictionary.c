@@ -38,8 +38,8 @@ rbt_status rbt_dictionary_add(struct rbt_dictionary *dictionary,
     const size_t size = spell(cell, word);
     if (size == 0) {
         const rbt_status st = rbt_fail(
-            RBT_E_DATA, "column %zu holds a text that a dictionary cannot have: it has %s",
-            cell->column + 1,
+            RBT_E_DATA, "column %zu (from 0) holds a text that a dictionary cannot have: it has %s",
+            cell->column,
             cell->size > RBT_DICTIONARY_TEXT_MAX ? "more than 240 bytes" : "a zero byte in it");
         return rbt_fail_hint(st, "Leave out --dictionary, or name the column in --skip.");
     }

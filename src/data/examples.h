@@ -34,6 +34,8 @@ struct rbt_data_options {
     bool is_zero_based;    /* LIBSVM keys start at 0 */
     int64_t label_column;  /* of CSV, from 0; -1 is the last */
     bool is_unlabelled;    /* CSV: all columns are features, and labels are 0 */
+    bool ignores_label;    /* what the label's cell of a table holds is not looked at, nor whether
+                              there is a rating; they are 0 */
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
     bool is_binary_only;   /* no loss of the reader takes several classes: for hints */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a

@@ -162,19 +162,43 @@ static void mistakes_in_csv_are_explained(void **state)
     (void)state;
     assert_refuses(
         &csv, "a,b,c\n1,2,3\n1,x,3\n",
-        "cannot read \"f\", line 3: column 2 (\"b\") holds \"x\", which is not a number");
-    assert_refuses(&csv, "1,2,3\n1, x  y ,3\n",
-                   "cannot read \"f\", line 2: column 2 holds \"x  y\", which is not a number");
-    assert_refuses(&csv, "1,nan,3\n",
-                   "cannot read \"f\", line 1: column 2 holds \"nan\", which is not a number");
-    assert_refuses(&csv, "1,2,1e99\n",
-                   "cannot read \"f\", line 1: column 3 holds \"1e99\", which is too large");
-    assert_refuses(&csv, "1,2,3\n1,,3\n", "cannot read \"f\", line 2: column 2 is empty");
+        "cannot read \"f\", line 3: column 1 (\"b\") holds \"x\", which is not a number");
+    assert_refuses(
+        &csv, "1,2,3\n1, x  y ,3\n",
+        "cannot read \"f\", line 2: column 1 (from 0) holds \"x  y\", which is not a number");
+    assert_refuses(
+        &csv, "1;2;3\n1;\"x y\";3\n",
+        "cannot read \"f\", line 2: column 1 (from 0) holds \"x y\", which is not a number");
+    assert_refuses(
+        &csv, "1,nan,3\n",
+        "cannot read \"f\", line 1: column 1 (from 0) holds \"nan\", which is not a number");
+    assert_refuses(
+        &csv, "1,2,1e99\n",
+        "cannot read \"f\", line 1: column 2 (from 0) holds \"1e99\", which is too large");
+    assert_refuses(&csv, "1,2,3\n1,,3\n", "cannot read \"f\", line 2: column 1 (from 0) is empty");
     assert_refuses(&csv, "1,2,3\n1,2\n",
                    "cannot read \"f\", line 2: 2 columns; the first line has 3");
     assert_refuses(&csv, "1,2,3\n\n1,2,3,4\n",
                    "cannot read \"f\", line 3: 4 columns; the first line has 3");
     assert_refuses(&csv, "a,b\n", "cannot read \"f\": there are no examples in it");
+}
+
+/* Predictions need no labels; a header must be told from texts in their place. */
+static void labels_may_be_ignored(void **state)
+{
+    (void)state;
+    struct rbt_data_options options = csv;
+    options.ignores_label = true;
+    assert_parses(&options, "1,2,x\n3,4,\n5,6,?\n", "0 1=3 2=4;0 1=5 2=6;");
+    assert_parses(&options, "1,2,x\n3,4,\"y,z\"\n", "0 1=1 2=2;0 1=3 2=4;");
+    assert_parses(&options, "a,b,c\n1,2,x\n3,4,x\n", "0 1=1 2=2;0 1=3 2=4;");
+    assert_refuses(&options, "1,2,x\n", "cannot read \"f\": there are no examples in it");
+    options.label_column = 0;
+    assert_parses(&options, "x,1,2\ny,3,4\n,5,6\n", "0 2=1 3=2;0 2=3 3=4;0 2=5 3=6;");
+    options.ignores_label = false;
+    assert_refuses(
+        &options, "1,2,3\nx,3,4\n",
+        "cannot read \"f\", line 2: column 0 (from 0) holds \"x\", which is not a number");
 }
 
 static void label_column_must_exist(void **state)
@@ -405,6 +429,7 @@ int main(void)
         cmocka_unit_test(csv_is_read_with_and_without_header),
         cmocka_unit_test(columns_of_a_model_are_asked_for),
         cmocka_unit_test(mistakes_in_csv_are_explained),
+        cmocka_unit_test(labels_may_be_ignored),
         cmocka_unit_test(label_column_must_exist),
         cmocka_unit_test(two_classes_become_minus_one_and_one),
         cmocka_unit_test(labels_that_are_not_two_classes_are_refused),

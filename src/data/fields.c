@@ -316,11 +316,21 @@ static rbt_status complete(struct rbt_column_plan *plan, const struct rbt_csv *c
     return st != RBT_OK ? st : mark(plan, csv, plan->skipped, RBT_COLUMN_SKIPPED, NULL);
 }
 
-static rbt_status wrong_count(const struct rbt_text *text, const struct rbt_line *line,
-                              size_t count, size_t wanted)
+static rbt_status wrong_count(const struct rbt_column_plan *plan, const struct rbt_text *text,
+                              const struct rbt_line *line, size_t count, size_t wanted)
 {
-    return rbt_fail(RBT_E_DATA, "cannot read \"%s\", line %zu: %zu column%s instead of %zu",
-                    text->name, line->number, count, count == 1 ? "" : "s", wanted);
+    const rbt_status st =
+        rbt_fail(RBT_E_DATA, "cannot read \"%s\", line %zu: %zu column%s instead of %zu%s",
+                 text->name, line->number, count, count == 1 ? "" : "s", wanted,
+                 plan->is_loaded ? " as in training" : "");
+    size_t spare = plan->label < plan->count ? 1 : 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        spare += plan->kinds[i] == RBT_COLUMN_SKIPPED;
+    }
+    return plan->is_loaded && count < wanted && count + spare >= wanted
+               ? rbt_fail_hint(st, "The label's column and those that are skipped must be there, "
+                                   "too; what they hold does not matter for predictions.")
+               : st;
 }
 
 /* How many columns there must be; 0: any number. */
@@ -351,7 +361,7 @@ rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_form
     const size_t wanted = wanted_count(plan, asked.format);
     if ((wanted != 0 && layout.column_count != wanted) || layout.column_count > RBT_FIELDS_MAX ||
         (asked.format == RBT_FORMAT_AVAZU && layout.column_count < 3)) {
-        return wrong_count(text, &line, layout.column_count, wanted != 0 ? wanted : 24);
+        return wrong_count(plan, text, &line, layout.column_count, wanted != 0 ? wanted : 24);
     }
     layout.label_column = plan->count != 0 ? plan->label : layout.label_column;
     layout.has_header = is_header(plan, &layout, &line, rest);
@@ -370,30 +380,38 @@ rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_form
 
 /* --- Lines ------------------------------------------------------------------------------------ */
 
-static rbt_status number_failure(const struct rbt_csv *csv, const struct cell *cell, size_t column)
+static rbt_status number_failure(const struct rbt_sink *sink, const struct cell *cell,
+                                 size_t column)
 {
+    const struct rbt_csv *csv = sink->csv;
     const struct rbt_word name = rbt_csv_name(csv, column);
     const struct rbt_word word = rbt_csv_quote(cell->begin, cell->end);
     if (column == csv->label_column) {
         const rbt_status st =
-            rbt_fail(RBT_E_DATA, "the label in column %zu%s %s%s%s", column + 1, name.text,
+            rbt_fail(RBT_E_DATA, "the label in column %zu%s %s%s%s", column, name.text,
                      is_missing(cell) ? "is missing" : "is \"", is_missing(cell) ? "" : word.text,
                      is_missing(cell) ? "" : "\", which is not a number");
-        return rbt_fail_hint(st, "Say which label is the positive one with --positive.");
+        return is_missing(cell) ? st : rbt_csv_hint_label(sink->options, st);
     }
     const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is not a number",
-                                   column + 1, name.text, word.text);
-    return rbt_fail_hint(st, "Name the column in --categorical if it holds text: auto,%zu.",
-                         column);
+                                   column, name.text, word.text);
+    return csv->plan->is_loaded
+               ? st
+               : rbt_fail_hint(st, "Name the column in --categorical if it holds text: auto,%zu.",
+                               column);
 }
 
-static rbt_status read_label(const struct rbt_csv *csv, const struct cell *cell, float *label)
+static rbt_status read_label(const struct rbt_sink *sink, const struct cell *cell, float *label)
 {
+    const struct rbt_csv *csv = sink->csv;
+    if (sink->options->ignores_label) {
+        return RBT_OK;
+    }
     if (csv->plan->positive != 0) {
         *label = rbt_fields_positive(cell->begin, size_of(cell)) == csv->plan->positive ? 1 : 0;
-        return is_missing(cell) ? number_failure(csv, cell, csv->label_column) : RBT_OK;
+        return is_missing(cell) ? number_failure(sink, cell, csv->label_column) : RBT_OK;
     }
-    return read_number(cell, label) ? RBT_OK : number_failure(csv, cell, csv->label_column);
+    return read_number(cell, label) ? RBT_OK : number_failure(sink, cell, csv->label_column);
 }
 
 /* The bucket of a count: itself up to 2, then the whole part of log(x)^2, above them. */
@@ -494,7 +512,7 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_
         return RBT_OK;
     case RBT_COLUMN_NUMBER:
         if (!read_number(cell, &value)) {
-            return number_failure(csv, cell, column);
+            return number_failure(sink, cell, column);
         }
         key = column + 1;
         value = fmaxf(fminf(value * csv->plan->scales[column], FLT_MAX), -FLT_MAX);
@@ -504,7 +522,7 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_
     case RBT_COLUMN_COUNT: {
         struct name name;
         if (!name_cell(csv, cell, column, &name)) {
-            return number_failure(csv, cell, column);
+            return number_failure(sink, cell, column);
         }
         key = key_of(sink, &name);
         if (key == 0) {
@@ -535,7 +553,7 @@ rbt_status rbt_fields_line(void *context, const struct rbt_line *line)
             continue; /* they are counted */
         }
         if (column == csv->label_column) {
-            st = read_label(csv, &cell, &label);
+            st = read_label(sink, &cell, &label);
         } else if (!is_missing(&cell)) {
             st = add_cell(sink, &cell, column, &count);
         }

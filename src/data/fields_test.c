@@ -104,7 +104,7 @@ static void a_complete_plan_is_kept_to(void **state)
     assert_true(has_text(f, 0, 1, "17"));
     assert_fails(parse(f, "x\ta\t1\tb\tc\n"), RBT_E_DATA, "line 1: 5 columns instead of 6");
     assert_fails(parse(f, "x\ta\t1\tb\tc\t2\nx\ta\t1\tb\tc\td\n"), RBT_E_DATA,
-                 "line 2: column 6 holds \"d\", which is not a number");
+                 "line 2: column 5 (from 0) holds \"d\", which is not a number");
     assert_fails(parse(f, "x\ta\t1\tb\tc\t2\n1\t2\t3\n"), RBT_E_DATA,
                  "line 2: 3 columns instead of 6");
 }
@@ -114,7 +114,7 @@ static void labels_may_be_texts(void **state)
     struct fixture *f = *state;
     f->plan.categorical = "auto";
     assert_fails(parse(f, "a,1,yes\nb,2,no\n"), RBT_E_DATA,
-                 "line 1: the label in column 3 is \"yes\", which is not a number");
+                 "line 1: the label in column 2 (from 0) is \"yes\", which is not a number");
     f->plan =
         (struct rbt_column_plan){.categorical = "auto", .positive = rbt_fields_positive("yes", 3)};
     f->options.has_binary_label = true;
@@ -122,7 +122,15 @@ static void labels_may_be_texts(void **state)
     assert_true(f->examples.labels[0] == 1 && f->examples.labels[1] == -1);
     assert_true(f->examples.labels[2] == 1);
     assert_fails(parse(f, "a,1,maybe\nb,2,no\n"), RBT_E_DATA, "no example has the label");
-    assert_fails(parse(f, "a,1,\n"), RBT_E_DATA, "the label in column 3 is missing");
+    assert_fails(parse(f, "a,1,\n"), RBT_E_DATA, "the label in column 2 (from 0) is missing");
+    f->options.ignores_label = true;
+    f->options.has_binary_label = false;
+    f->plan.is_loaded = true; /* as it is when predictions are made */
+    assert_ok(parse(f, "a,1,\nb,2,maybe\nc,3,yes\n"));
+    assert_int_equal(f->examples.count, 3);
+    assert_true(f->examples.labels[1] == 0 && f->examples.labels[2] == 0);
+    assert_fails(parse(f, "a,1\n"), RBT_E_DATA, "line 1: 2 columns instead of 3 as in training");
+    assert_non_null(strstr(rbt_last_hint(), "those that are skipped must be there"));
 }
 
 static void columns_that_are_not_there_are_named(void **state)
@@ -165,7 +173,8 @@ static void files_of_criteo_are_recognised(void **state)
     assert_true(value_of(f, 0, rbt_fields_hash((const char *)&two, sizeof two, 1)) == 1);
     assert_true(value_of(f, 0, rbt_fields_hash((const char *)&thousand, sizeof thousand, 2)) == 1);
     write_criteo(line, sizeof line, "-2", "x");
-    assert_fails(parse(f, line), RBT_E_DATA, "column 3 holds \"x\", which is not a number");
+    assert_fails(parse(f, line), RBT_E_DATA,
+                 "column 2 (from 0) holds \"x\", which is not a number");
     f->options.plan = NULL; /* whoever cannot read text says so */
     assert_fails(parse(f, line), RBT_E_INVALID, "that know text columns");
 }

@@ -27,6 +27,7 @@ struct sink {
     uint64_t *items;
     float *values;
     size_t count;
+    bool ignores_rating;
 };
 
 struct builder {
@@ -39,6 +40,7 @@ struct task {
     struct rbt_text text;
     struct rbt_chunks chunks;
     struct sink *sinks;
+    bool ignores_rating;
 };
 
 void rbt_ratings_free(struct rbt_ratings *ratings)
@@ -93,7 +95,7 @@ static rbt_status parse_line(void *context, const struct rbt_line *line)
     }
     p = skip_separator(next, end);
     float value = 0;
-    next = rbt_number_float(p, &value);
+    next = sink->ignores_rating ? end : rbt_number_float(p, &value);
     if (next == NULL || !is_border(next, end) || !isfinite(value)) {
         return field_failure(p, end, "rating", "finite number");
     }
@@ -158,6 +160,7 @@ static rbt_status make_sinks(struct task *task, struct builder *builder)
     }
     size_t row = builder->ratings.count;
     for (uint32_t i = 0; i < task->chunks.count; i++) {
+        task->sinks[i].ignores_rating = task->ignores_rating;
         task->sinks[i].users = builder->ratings.users + row;
         task->sinks[i].items = builder->ratings.items + row;
         task->sinks[i].values = builder->ratings.values + row;
@@ -209,7 +212,7 @@ static rbt_status add(struct builder *builder, const struct rbt_data_options *op
         return rbt_fail(RBT_E_INVALID, "cannot read \"%s\": it holds examples, not ratings",
                         text->name);
     }
-    struct task task = {.text = *text};
+    struct task task = {.text = *text, .ignores_rating = options->ignores_label};
     if (text->size >= 3 && memcmp(text->bytes, "\xef\xbb\xbf", 3) == 0) {
         task.text.bytes += 3; /* the byte order mark of editors on Windows */
         task.text.size -= 3;

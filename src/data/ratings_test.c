@@ -55,6 +55,20 @@ static void ids_have_64_bits(void **state)
     rbt_ratings_free(&ratings);
 }
 
+static void ratings_may_be_ignored(void **state)
+{
+    (void)state;
+    const struct rbt_data_options options = {.threads = 1, .ignores_label = true};
+    struct rbt_ratings ratings = {0};
+    assert_ok(parse("user,item\n1,2\n3,4,\n5::6::?\n7 8 5 99\n", &options, &ratings));
+    assert_int_equal(ratings.count, 4);
+    assert_int_equal(ratings.users[2], 5);
+    assert_int_equal(ratings.items[3], 8);
+    assert_true(ratings.values[0] == 0 && ratings.values[3] == 0);
+    rbt_ratings_free(&ratings);
+    assert_fails(parse("1\n", &options, &ratings), RBT_E_DATA, "the item is missing");
+}
+
 static void mistakes_are_explained(void **state)
 {
     (void)state;
@@ -179,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(separators_and_headers_are_understood),
         cmocka_unit_test(ids_have_64_bits),
+        cmocka_unit_test(ratings_may_be_ignored),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(examples_are_not_ratings),
         cmocka_unit_test(threads_do_not_change_the_result),

@@ -60,11 +60,11 @@ def test_click_data_is_recognised(rubato, make, name):
 
 WRONG = [
     ("text without a word", "1;2;1\n1;x;1\n", [],
-     'line 2: column 2 holds "x", which is not a number', "use --categorical auto"),
+     'line 2: column 1 (from 0) holds "x", which is not a number', "use --categorical auto"),
     ("late text", "1;1;1\n" * 1500 + "1;x;1\n", ["--categorical", "auto"],
-     'line 1501: column 2 holds "x", which is not a number', "auto,1"),
+     'line 1501: column 1 (from 0) holds "x", which is not a number', "auto,1"),
     ("text as label", "1;x;yes\n2;y;no\n", ["--categorical", "auto"],
-     'line 1: the label in column 3 is "yes", which is not a number', "--positive"),
+     'line 1: the label in column 2 (from 0) is "yes", which is not a number', "--positive"),
     ("no such label", "1;x;yes\n2;y;no\n", ["--categorical", "auto", "--positive", "YES"],
      "no example has the label that --positive names", None),
     ("no such column", "a;b;c\n1;x;1\n", ["--categorical", "B"], 'there is no column "B"',
@@ -159,8 +159,8 @@ def test_a_dictionary_for_clicks(rubato):
 
 @pytest.mark.parametrize("words, error", [
     (["--hash", "8"], '"--dictionary" cannot be used with "--hash"'),
-    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 2 holds a text that a '
-                             'dictionary cannot have: it has more than 240 bytes'),
+    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 1 (from 0) holds a text that '
+                             'a dictionary cannot have: it has more than 240 bytes'),
 ])
 def test_what_a_dictionary_cannot_do(rubato, words, error):
     rubato.write("train.csv", people(20))
@@ -300,3 +300,79 @@ def test_kmeans_leaves_numbers_alone_without_text(rubato):
         out = rubato.ok("eval", "m", "--data", name, "--summary", "json")
         figures.append(json.loads(out)["eval"])
     assert figures[0] == pytest.approx(figures[1])
+
+
+def houses():
+    """Lines id,rooms,town,price: rooms in thousands, two towns of which one is dear."""
+    return [(i, 3000 + 500 * (i * 7 % 5), ["York", "Bath"][i * 3 % 2]) for i in range(40)]
+
+
+def write_houses(rubato):
+    rubato.write("h.csv", "id,rooms,town,price\n" + "".join(
+        f"{i},{rooms},{town},{rooms * 50 + (town == 'Bath') * 9000}\n"
+        for i, rooms, town in houses()))
+
+
+def test_exported_weights_are_for_numbers_as_they_are_in_the_file(rubato):
+    write_houses(rubato)
+    rubato.ok("train", "linear", "--loss", "squared", "--data", "h.csv", "--categorical", "auto",
+              "--skip", "id", "--dictionary", "--model", "m", *QUIET)
+    names = dict(line.split(" ", 1)[::-1] for line in
+                 rubato.ok("export", "m", "--format", "dictionary").splitlines())
+    assert names == {"2=York": "5", "2=Bath": "6"}
+    lines = rubato.ok("export", "m").splitlines()
+    weights = [float(line) for line in lines[lines.index("w") + 1:]]
+    assert len(weights) == 7 and weights[0] == 0
+    for (_, rooms, town), found in zip(houses(), rubato.ok("predict", "m", "--data",
+                                                           "h.csv").split(), strict=True):
+        sum_of_all = rooms * weights[1] + weights[int(names[f"2={town}"]) - 1] + weights[6]
+        assert sum_of_all == pytest.approx(float(found), rel=1e-5)
+
+
+def test_exported_embeddings_are_for_numbers_as_they_are_in_the_file(rubato):
+    write_houses(rubato)
+    rubato.ok("train", "fm", "--loss", "squared", "--data", "h.csv", "--skip", "town", "--rank",
+              "2", "--min-count", "1", "--l1", "0", "--model", "m", *QUIET)
+    text = rubato.ok("export", "m").replace("#", "\n#").split("\n#")
+    bias, w, v = ([[float(x) for x in line.split()] for line in part.splitlines()[1:] if line]
+                  for part in text[1:])
+    for (i, rooms, _), found in zip(houses(), rubato.ok("predict", "m", "--data",
+                                                        "h.csv").split(), strict=True):
+        pair = i * rooms * sum(a * b for a, b in zip(v[1], v[2]))
+        sum_of_all = bias[0][0] + i * w[1][0] + rooms * w[2][0] + pair
+        assert sum_of_all == pytest.approx(float(found), rel=1e-4)
+
+
+@pytest.mark.parametrize("algo", ["linear", "fm"])
+def test_hashes_of_columns_are_not_exported(rubato, algo):
+    write_houses(rubato)
+    rubato.ok("train", algo, "--loss", "squared", "--data", "h.csv", "--categorical", "auto",
+              "--hash", "8", "--model", "m", *QUIET)
+    result = rubato("export", "m", "--out", "o")
+    assert result.returncode == 2 and "the model's features are hashes of " in result.stderr
+    assert "o" not in rubato.files()
+
+
+def test_a_model_without_a_dictionary_says_so(rubato):
+    write_houses(rubato)
+    rubato.ok("train", "linear", "--loss", "squared", "--data", "h.csv", "--categorical", "auto",
+              "--model", "m", *QUIET)
+    result = rubato("export", "m", "--format", "dictionary")
+    assert result.returncode == 2 and "the model has no dictionary\n" in result.stderr
+
+
+@pytest.mark.parametrize("words, lines", [
+    (["linear", "--loss", "squared", "--dictionary"],
+     ["loss 2 is    squared.",
+      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3 (from 0).",
+      'its texts    are shown by "rubato export --format dictionary".']),
+    (["fm", "--loss", "squared"],
+     ["loss 2 is    squared.",
+      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3 (from 0)."]),
+    (["kmeans", "--k", "2"], ["4 columns   2 of numbers, 1 of categories, 1 skipped."]),
+], ids=["linear", "fm", "kmeans"])
+def test_info_says_what_columns_hold(rubato, words, lines):
+    write_houses(rubato)
+    rubato.ok("train", *words, "--data", "h.csv", "--categorical", "auto", "--skip", "id",
+              "--model", "m", *QUIET)
+    assert rubato.ok("info", "m").splitlines()[-len(lines):] == [f"  {line}" for line in lines]

@@ -73,9 +73,9 @@ CSV = [
     ("ragged", "r.csv", "1,2,3\n4,5\n", 'cannot read "F", line 2: 2 columns; the first line has 3',
      None),
     ("word", "w.csv", "1,2,1\n4,x,1\n",
-     'cannot read "F", line 2: column 2 holds "x", which is not a number',
+     'cannot read "F", line 2: column 1 (from 0) holds "x", which is not a number',
      "use --categorical auto if columns hold text"),
-    ("hole", "h.csv", "1,2,1\n4,,1\n", 'cannot read "F", line 2: column 2 is empty', None),
+    ("hole", "h.csv", "1,2,1\n4,,1\n", 'cannot read "F", line 2: column 1 (from 0) is empty', None),
     ("only a header", "o.csv", "a,b,label\n", 'cannot read "F": there are no examples in it', None),
 ]
 

@@ -36,11 +36,11 @@ def test_data_has_the_columns_of_the_training_data(rubato, words, command):
     rubato.ok("train", *words, "--data", "five.csv", "--model", "m", "--epochs", "2", *QUIET)
     rubato.ok(command, "m", "--data", "five.csv")
     error = refuse(rubato, command, "m", "--data", "three.csv")
-    assert 'cannot read "three.csv", line 1: 3 columns instead of 5' in error
-    assert "hint" not in error
+    assert 'cannot read "three.csv", line 1: 3 columns instead of 5 as in training' in error
+    assert ("hint" in error) == ("--skip" in words)  # it may lack the label and what is skipped
     error = refuse(rubato, command, "m", "--data", "four.csv")
-    assert 'cannot read "four.csv", line 1: 4 columns instead of 5' in error
-    assert "--skip" in words or "hint: The label's column must be there, too" in error
+    assert 'cannot read "four.csv", line 1: 4 columns instead of 5 as in training' in error
+    assert "hint: The label's column " in error and "must be there, too" in error
     error = refuse(rubato, command, "m", "--data", "f.svm")
     assert error == ('rubato: error: cannot read "f.svm": it is LIBSVM data, but training was on '
                      "CSV data with 5 columns\n")
@@ -75,8 +75,8 @@ def test_a_model_of_libsvm_data_asks_for_no_columns(rubato):
 def test_hints_about_text_name_options_that_exist(rubato, words, hint):
     rubato.write("t.csv", "1,2,1\n1,a b c ,0\n")
     assert refuse(rubato, "train", *words, "--data", "t.csv", *QUIET) == (
-        'rubato: error: cannot read "t.csv", line 2: column 2 holds "a b c", which is not a '
-        f"number\nrubato: hint: {hint}\n")
+        'rubato: error: cannot read "t.csv", line 2: column 1 (from 0) holds "a b c", which '
+        f"is not a number\nrubato: hint: {hint}\n")
 
 
 def test_predictions_have_no_option_about_text(rubato):
@@ -146,4 +146,40 @@ def test_hashes_of_categories_are_no_numbers_of_liblinear(rubato):
     result = rubato("export", "m", "--format", "liblinear", "--out", "o")
     assert result.returncode != 0 and "o" not in rubato.files()
     assert ("the model's features are hashes of categories, which liblinear's format cannot hold"
-            in result.stderr and "hint" not in result.stderr)
+            in result.stderr and "Train with --dictionary" in result.stderr)
+
+
+@pytest.mark.parametrize("words", [
+    ["linear"], ["svm"], ["lasso"], ["linear", "--loss", "softmax"], ["fm"],
+    ["kmeans", "--k", "2", "--labelled"],
+], ids=" ".join)
+@pytest.mark.parametrize("extra", [[], ["--categorical", "1"]], ids=["numbers", "texts"])
+def test_predictions_do_not_look_at_labels(rubato, words, extra):
+    rows = [f"{i % 7},{i * 5 % 11}" for i in range(40)]
+    rubato.write("t.csv", "a,b,kind\n" + "".join(f"{r},{i % 2}\n" for i, r in enumerate(rows)))
+    rubato.ok("train", *words, *extra, "--data", "t.csv", "--model", "m", *QUIET)
+    wanted = rubato.ok("predict", "m", "--data", "t.csv")
+    assert len(wanted.split()) == 40
+    for label in ["", "?", "NA", "spam", '"a, b"']:
+        rubato.write("new.csv", "a,b,kind\n" + "".join(f"{r},{label}\n" for r in rows))
+        assert rubato.ok("predict", "m", "--data", "new.csv") == wanted
+        rubato.write("bare.csv", "".join(f"{r},{label}\n" for r in rows))
+        assert rubato.ok("predict", "m", "--data", "bare.csv") == wanted
+    rubato.write("short.csv", "a,b\n" + "".join(f"{r}\n" for r in rows))
+    message = refuse(rubato, "predict", "m", "--data", "short.csv")
+    assert "line 1: 2 columns instead of 3 as in training\n" in message
+    assert "must be there, too" in message
+
+
+@pytest.mark.parametrize("words, hint", [
+    (["linear"], "Say which label is the positive one with --positive"),
+    (["fm"], "Say which label is the positive one with --positive"),
+    (["linear", "--loss", "softmax"], "Classes and quantities are numbers"),
+    (["lasso"], "Classes and quantities are numbers"),
+], ids=["linear", "fm", "softmax", "lasso"])
+@pytest.mark.parametrize("extra", [[], ["--categorical", "auto"]], ids=["numbers", "texts"])
+def test_a_label_that_is_text_gets_a_hint_that_helps(rubato, words, hint, extra):
+    rubato.write("t.csv", "a,b,kind\n1,2,yes\n3,4,no\n")
+    message = refuse(rubato, "train", *words, *extra, "--data", "t.csv", *QUIET)
+    assert 'column 2 ("kind")' in message and '"yes", which is not a number' in message
+    assert f"hint: {hint}; if another column is the label, name it with --label-column." in message

@@ -126,6 +126,15 @@ def test_predictions_are_one_per_example(rubato, shelf):
                      stdin=text).splitlines() == lines
 
 
+def test_ratings_are_predicted_for_users_and_items_alone(rubato, shelf):
+    wanted = rubato.ok("predict", shelf / "mf.model", "--data", shelf / "ratings.csv")
+    pairs = "".join(",".join(line.split(",")[:2]) + "\n"
+                    for line in (shelf / "ratings.csv").read_text().splitlines())
+    assert rubato.ok("predict", shelf / "mf.model", "--data", "-", stdin=pairs) == wanted
+    result = rubato("eval", shelf / "mf.model", "--data", "-", stdin=pairs)
+    assert result.returncode == 1 and "the rating is missing" in result.stderr
+
+
 def test_eval_in_text_and_json(rubato, shelf):
     arguments = ["eval", shelf / "linear.model", "--data", shelf / "train.svm"]
     values = json.loads(rubato.ok(*arguments, "--summary", "json"))["eval"]
