@@ -521,6 +521,9 @@ static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_opti
         linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
         return RBT_OK;
     }
+    if (config->schedule != RBT_LINEAR_SCHEDULE_AUTO) {
+        return rbt_rules_refuse_schedule(rules);
+    }
     if (config->l1 > 0 && !has_own_penalty(rules)) {
         st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"--l1\"", rules->text);
         return rbt_fail_hint(st, "Rules \"ftrl\" and \"prox\" can, and so can rules that take "

@@ -4,12 +4,19 @@
 
 #include "algo/algo.h"
 #include "algo/column_options.h"
+#include "algo/training.h"
 
 extern const struct rbt_algo rbt_linear;
 
 /* The same with other defaults. */
 extern const struct rbt_algo rbt_svm;
 extern const struct rbt_algo rbt_lasso;
+
+/* Schedules that other algorithms do not have. */
+enum rbt_linear_schedule {
+    RBT_LINEAR_COOL = RBT_SCHEDULE_DECAY + 1, /* ends at nothing with the last pass */
+    RBT_LINEAR_SCHEDULE_AUTO, /* cool; decay with a rule or where the end is not known */
+};
 
 /* What the options of `train linear` write into. */
 struct rbt_linear_config {
@@ -19,7 +26,7 @@ struct rbt_linear_config {
     int32_t l1_method; /* proximal, truncate */
     double theta;      /* truncation leaves larger weights alone */
     double lr;         /* NaN: the default */
-    int32_t schedule;  /* enum rbt_schedule, or one of linear_job.h's */
+    int32_t schedule;  /* enum rbt_schedule or rbt_linear_schedule */
     double decay;      /* NaN: the default */
     int32_t scale;     /* features, none, auto */
     int64_t batch;

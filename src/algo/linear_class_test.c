@@ -207,6 +207,7 @@ static void gradients_of_one_worker_equal_a_serial_loop(void **state)
     f->config.lr = (double)NAN;
     f->config.combine = RBT_COMBINE_AUTO;
     f->options.rule = "adagrad:lr=0.5";
+    f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
     assert_ok(train(f));
     assert_model(f, w);
     rbt_share_free(&share);

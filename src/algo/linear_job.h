@@ -21,9 +21,6 @@ enum { RBT_L1_PROXIMAL, RBT_L1_TRUNCATE };                   /* --l1-method */
 enum { RBT_ASSIGN_STATIC, RBT_ASSIGN_DYNAMIC };              /* --assign */
 enum { RBT_SCALE_FEATURES, RBT_SCALE_NONE, RBT_SCALE_AUTO }; /* --scale */
 
-/* --schedule: beside those of enum rbt_schedule */
-enum { RBT_LINEAR_COOL = RBT_SCHEDULE_DECAY + 1, RBT_LINEAR_SCHEDULE_AUTO };
-
 /* What computing costs: of `rbt_linear_costs`. */
 enum { RBT_LINEAR_NONZERO, RBT_LINEAR_EXAMPLE, RBT_LINEAR_WEIGHT, RBT_LINEAR_COSTS };
 extern const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS];

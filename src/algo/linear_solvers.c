@@ -49,6 +49,7 @@ rbt_status rbt_linear_refuse_foreign(const struct rbt_linear_job *linear)
         {"gamma", "emso", is_said(c->gamma, 0.01)},
         {"inner", "emso", c->inner != 0},
         {"batch", "sgd", is_said((double)c->batch, 1)},
+        {"schedule", "sgd", c->schedule != RBT_LINEAR_SCHEDULE_AUTO},
         {"l1-method", "sgd", c->l1_method != RBT_L1_PROXIMAL},
     };
     const char *name = linear->solver->name;

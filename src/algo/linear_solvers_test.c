@@ -91,6 +91,7 @@ static int setup(void **state)
     f->options.data.values[0] = f->path;
     f->options.data.count = 1;
     f->config = (struct rbt_linear_config){.lr = (double)NAN,
+                                           .schedule = RBT_LINEAR_SCHEDULE_AUTO,
                                            .scale = 2,
                                            .batch = 1,
                                            .combine = RBT_COMBINE_AUTO,

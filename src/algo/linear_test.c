@@ -253,6 +253,7 @@ static void gradients_of_one_worker_equal_a_serial_loop(void **state)
                                               .format = RBT_FORMAT_LIBSVM,
                                               .has_binary_label = true};
         f->options.rule = is_adagrad ? "adagrad:lr=0.5" : "sgd:lr=0.5";
+        f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
         assert_ok(train(f));
         assert_string_equal(f->summary.rule, f->options.rule);
         assert_ok(rbt_examples_read(&data, &examples));
@@ -299,6 +300,7 @@ static void examples_on_disk_give_the_same_model(void **state)
         uint64_t digest = 0;
         double objective = 0;
         f->options.rule = with_rule != 0 ? "adagrad" : NULL;
+        f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
         f->config.combine = RBT_COMBINE_AUTO;
         for (int32_t storage = RBT_STORAGE_MEMORY; storage <= RBT_STORAGE_BOTH; storage++) {
             f->config.storage = storage;

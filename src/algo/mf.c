@@ -652,6 +652,9 @@ static rbt_status settle_rule(struct mf *mf)
             isnan(mf->config.lr) ? lr_default : mf->config.lr, mf->config.decay};
         return RBT_OK;
     }
+    if (mf->config.schedule != RBT_MF_SCHEDULE_AUTO) {
+        return rbt_rules_refuse_schedule(rules);
+    }
     st = rbt_rules_give_lr(rules, mf->config.lr, gradient_rates);
     if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
         st = rbt_rules_give(rules, "scale", 1);

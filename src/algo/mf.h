@@ -18,7 +18,7 @@ struct rbt_mf_config {
     int64_t rank;
     double l2;
     double lr;        /* NaN: the default */
-    int32_t schedule; /* enum rbt_schedule, or one of those below */
+    int32_t schedule; /* enum rbt_schedule or rbt_mf_schedule */
     double decay;
     bool has_bias;
     bool is_nonnegative; /* then there are no biases */

@@ -145,6 +145,7 @@ static void gradients_of_one_worker_equal_a_serial_loop(void **state)
     const struct rbt_data_options data = {
         .paths = f->options.data.values, .path_count = 1, .format = RBT_FORMAT_RATINGS};
     f->options.rule = "sgd:lr=0.01";
+    f->config.schedule = RBT_MF_SCHEDULE_AUTO;
     f->config.lr = (double)NAN;
     f->config.combine = RBT_COMBINE_AUTO;
     assert_ok(train(f));

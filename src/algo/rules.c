@@ -40,6 +40,14 @@ rbt_status rbt_rules_refuse_bandwidth(const char *needs)
     return rbt_fail_hint(st, "Leave out --bandwidth; see docs/communication.md.");
 }
 
+rbt_status rbt_rules_refuse_schedule(const struct rbt_rules *rules)
+{
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "rule \"%s\" makes the steps itself, where \"--schedule\" has no say",
+        rules->text);
+    return rbt_fail_hint(st, "Leave out --schedule; \"--rule help\" lists what the rule knows.");
+}
+
 rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_rules *rules)
 {
     const char *text = options->rule;

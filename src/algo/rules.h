@@ -32,6 +32,9 @@ struct rbt_rules {
 /* Refuses --bandwidth to those whose rows do not travel early. */
 rbt_status rbt_rules_refuse_bandwidth(const char *needs);
 
+/* Refuses --schedule to rules that make the steps themselves. */
+rbt_status rbt_rules_refuse_schedule(const struct rbt_rules *rules);
+
 /* What the options say. Fails with RBT_E_INVALID if there is no such rule. */
 RBT_MUST_USE rbt_status rbt_rules_read(const struct rbt_train_options *options,
                                        struct rbt_rules *rules);
