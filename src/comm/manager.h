@@ -53,7 +53,7 @@ struct rbt_comm_options {
 struct rbt_comm {
     struct rbt_comm_options options; /* defaults filled in */
     struct rbt_limiter limiter;
-    struct rbt_window window; /* of no use to those above others: they hear nothing */
+    struct rbt_window window; /* of what goes to this link itself, not to those below it */
     uint64_t bytes[RBT_COMM_CLASSES];
     uint64_t messages[RBT_COMM_CLASSES];
 };
