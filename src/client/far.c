@@ -113,7 +113,8 @@ void rbt_far_note_sent(rbt_worker *worker, rbt_time now, uint64_t sequence, uint
     const uint64_t there = far->sent - far->noted_sent;
     RBT_ASSERT(there <= bytes);
     far->noted_sent = far->sent;
-    note(&worker->out, now, sequence, bytes - there, class);
+    const bool has_near = far->count < worker->job->shard_count; /* else nobody acknowledges */
+    note(&worker->out, now, has_near ? sequence : 0, bytes - there, class);
     note(&far->out, now, sequence, there, class);
 }
 

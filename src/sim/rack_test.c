@@ -257,6 +257,18 @@ static void servers_keep_to_their_part(void **state)
     assert_true((double)(linked.crossed - plain.crossed) > 0.6 * budget);
 }
 
+/* Two of four workers have no server in their rack, the others have none elsewhere. */
+static void a_rack_need_not_have_a_server(void **state)
+{
+    (void)state;
+    struct rig plain = {.servers = 1};
+    struct rig linked = {.servers = 1};
+    run_rig(&plain, WITH(.racks = 2), 0);
+    run_rig(&linked, WITH(.racks = 2, .rack_budget = 1e6), 4000000);
+    assert_true(linked.crossed > plain.crossed + 1000000);
+    assert_int_equal(linked.stats.early_pauses, 0);
+}
+
 static void a_budget_that_is_no_limit_changes_little(void **state)
 {
     (void)state;
@@ -278,6 +290,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(a_rack_keeps_to_its_budget_and_its_nodes_to_theirs),
         cmocka_unit_test(servers_keep_to_their_part),
+        cmocka_unit_test(a_rack_need_not_have_a_server),
         cmocka_unit_test(a_budget_that_is_no_limit_changes_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
