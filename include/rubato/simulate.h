@@ -84,6 +84,17 @@ struct rbt_simulation_options {
     size_t fault_count;
     const char *trace; /* path of a timeline to write in Chrome's trace format, or NULL */
     struct rbt_simulation_observer observer;
+
+    /* Server i and worker process i are in rack i modulo `racks`, the coordinator in rack 0. What
+     * goes from one rack to another crosses the up-link of the one and the down-link of the other.
+     * Each of them has the bandwidth of the rack's servers and worker processes together, divided
+     * by the oversubscription. */
+    uint32_t racks;          /* default: 1, and no such links */
+    double oversubscription; /* 1 or more; default: 1 */
+    /* Of jobs with a `bandwidth`: what a rack's servers and worker processes may send to other
+     * racks per second, and as much receive, before the clock ends. Each has an even part of it,
+     * besides the job's budget of a node. Default: only that one counts */
+    double rack_budget;
 };
 
 /* On success stores a simulation that the caller closes, after the jobs that use it. Fails with
@@ -140,6 +151,15 @@ struct rbt_simulation_node {
 };
 RBT_API bool rbt_simulation_node(const rbt_simulation *simulation, uint32_t index,
                                  struct rbt_simulation_node *node);
+
+/* Bytes that a rack has sent to others and received from them, if there is more than one. Returns
+ * false if there is no such rack. */
+struct rbt_simulation_rack {
+    uint64_t bytes_sent;
+    uint64_t bytes_received;
+};
+RBT_API bool rbt_simulation_rack(const rbt_simulation *simulation, uint32_t index,
+                                 struct rbt_simulation_rack *rack);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,26 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .help = "What a node can send per second, and as much receive: 100Mbit, 1Gbit, 125MB; a plain "
              "number is bytes.",
      .offset = AT(bandwidth)},
+    {.name = "racks",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1024,
+     .value = "1",
+     .help = "Racks: server i and worker process i are in rack i modulo so many.",
+     .offset = AT(racks)},
+    {.name = "oversubscription",
+     .type = RBT_OPTION_REAL,
+     .min = 1,
+     .max = 1e6,
+     .help = "With --racks: a rack's link to the others, one each way, has the bandwidth of its "
+             "nodes together divided by this. By default 1.",
+     .offset = AT(oversubscription)},
+    {.name = "rack-budget",
+     .type = RBT_OPTION_TEXT,
+     .unit = "RATE",
+     .help = "With --racks and the --bandwidth of \"train\": what the nodes of a rack may send to "
+             "other racks before a clock ends, all together, and as much receive.",
+     .offset = AT(rack_budget)},
     {.name = "latency",
      .type = RBT_OPTION_TIME,
      .min = 0,
@@ -199,6 +219,33 @@ static rbt_status read_rate(const struct given *given, double *rate)
         return RBT_OK;
     }
     return refuse(given, given->text, "a rate above 0 such as 1Gbit or 125MB");
+}
+
+/* What needs racks is refused without them, and racks that would be empty. */
+static rbt_status read_racks(const struct rbt_cluster_line *cluster,
+                             struct rbt_simulation_options *options)
+{
+    const int64_t processes = (cluster->workers + cluster->threads - 1) / cluster->threads;
+    const int64_t most = cluster->servers > processes ? cluster->servers : processes;
+    const char *alone = cluster->oversubscription > 0  ? "--oversubscription"
+                        : cluster->rack_budget != NULL ? "--rack-budget"
+                                                       : NULL;
+    if (cluster->racks < 2 && alone != NULL) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "option \"%s\" needs at least two racks", alone);
+        return rbt_fail_hint(st, "For example: --racks 2 %s%s.", alone,
+                             cluster->oversubscription > 0 ? " 4" : " 240kB");
+    }
+    if (cluster->racks > most) {
+        return add_hint(rbt_fail(RBT_E_INVALID,
+                                 "option \"--racks\" is %lld, but with %lld server process%s and "
+                                 "%lld worker process%s there can be only %lld",
+                                 (long long)cluster->racks, (long long)cluster->servers,
+                                 cluster->servers == 1 ? "" : "es", (long long)processes,
+                                 processes == 1 ? "" : "es", (long long)most));
+    }
+    const struct given budget = {"--rack-budget", cluster->rack_budget};
+    return budget.text == NULL ? RBT_OK : read_rate(&budget, &options->rack_budget);
 }
 
 /* A part of the whole: 20% or 0.2. */
@@ -452,11 +499,14 @@ rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
                     .latency = cluster->latency > 0 ? cluster->latency : -1, /* 0: the default */
                     .jitter = cluster->jitter,
                     .is_measured = cluster->is_measured,
-                    .trace = cluster->trace}};
+                    .trace = cluster->trace,
+                    .racks = (uint32_t)cluster->racks,
+                    .oversubscription = cluster->oversubscription}};
     struct rbt_simulation_options *options = &plan->options;
     const struct given bandwidth = {"--bandwidth", cluster->bandwidth};
     const struct given loss = {"--loss", cluster->loss};
     rbt_status st = read_rate(&bandwidth, &options->bandwidth);
+    st = st != RBT_OK ? st : read_racks(cluster, options);
     st = st != RBT_OK ? st : read_chance("--loss", cluster->loss, &options->loss);
     if (st == RBT_OK && options->loss == 1) {
         st = refuse(&loss, cluster->loss, "a share below 100%, so that something arrives");

@@ -26,6 +26,9 @@ struct rbt_cluster_line {
     int64_t servers; /* 0: not given */
     int64_t threads; /* workers per process */
     const char *bandwidth;
+    int64_t racks;
+    double oversubscription; /* 0: not given */
+    const char *rack_budget;
     double latency;
     double jitter;
     const char *loss;

@@ -236,7 +236,7 @@ static rbt_status print_traffic(struct rbt_runlog *log, double t,
     return print(log);
 }
 
-/* One line for each node. */
+/* One line for each node, and for the links of each rack. */
 static rbt_status print_nodes(struct rbt_runlog *log, const rbt_simulation *simulation)
 {
     rbt_status st = RBT_OK;
@@ -244,6 +244,13 @@ static rbt_status print_nodes(struct rbt_runlog *log, const rbt_simulation *simu
     struct rbt_simulation_node node;
     rbt_simulation_stats(simulation, &stats);
     for (uint32_t i = 0; st == RBT_OK && rbt_simulation_node(simulation, i, &node); i++) {
+        st = print_traffic(log, stats.seconds, &node);
+    }
+    struct rbt_simulation_rack rack;
+    for (uint32_t i = 0; st == RBT_OK && rbt_simulation_rack(simulation, i, &rack); i++) {
+        node = (struct rbt_simulation_node){.bytes_sent = rack.bytes_sent,
+                                            .bytes_received = rack.bytes_received};
+        snprintf(node.name, sizeof node.name, "rack/%u", i);
         st = print_traffic(log, stats.seconds, &node);
     }
     return st;

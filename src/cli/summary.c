@@ -47,6 +47,9 @@ static void add_simulation(struct rbt_json *json, const struct rbt_summary *summ
     rbt_json_count(json, "duplicated", simulation->duplicated);
     rbt_json_count(json, "resent", simulation->resent);
     rbt_json_count(json, "network_bytes", simulation->bytes);
+    if (summary->rack_bytes > 0) {
+        rbt_json_count(json, "rack_bytes", summary->rack_bytes);
+    }
     rbt_json_count(json, "nodes_lost", simulation->nodes_lost);
 }
 

@@ -31,6 +31,7 @@ struct rbt_summary {
     const struct rbt_train_summary *train;
     const struct rbt_simulation_stats *simulation; /* NULL: it ran for real */
     const struct rbt_train_options *options;
+    uint64_t rack_bytes; /* of a simulation with racks: from one rack to another; 0: none */
 };
 
 /* What the papers call a run like this (G20): "SN" (one worker), "BS-4" (4 clocks per pass),

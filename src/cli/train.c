@@ -34,6 +34,7 @@ struct run {
     rbt_cluster *cluster;              /* NULL: it runs in this process alone */
     bool is_silent;                    /* another process of the cluster tells how it goes */
     struct rbt_simulation_stats stats; /* of the simulation, when it is over */
+    uint64_t rack_bytes;               /* the same: between its racks */
     atomic_bool is_stopped;            /* a log line could not be written */
     double began;                      /* when training began, on our clock */
     pthread_mutex_t mutex;             /* guards all below while training */
@@ -247,7 +248,7 @@ static rbt_status end_log(struct run *run, rbt_status st, const struct rbt_train
     const bool has_figures = st == RBT_OK || summary->is_interrupted;
     const bool is_simulated = run->request->cluster != NULL;
     const struct rbt_summary figures = {summary, is_simulated ? &run->stats : NULL,
-                                        &run->request->options};
+                                        &run->request->options, run->rack_bytes};
     struct rbt_runlog_end end = {.t = is_simulated ? run->stats.seconds : summary->seconds,
                                  .status = status_name(st),
                                  .error = st == RBT_OK ? NULL : record.message,
@@ -326,6 +327,10 @@ static rbt_status close_simulation(struct run *run, rbt_status st)
     struct rbt_error_record record;
     rbt_error_save(&record);
     rbt_simulation_stats(run->simulation, &run->stats);
+    struct rbt_simulation_rack rack;
+    for (uint32_t i = 0; rbt_simulation_rack(run->simulation, i, &rack); i++) {
+        run->rack_bytes += rack.bytes_sent;
+    }
     if (run->log.is_started && run->log_status == RBT_OK) {
         const uint32_t workers = (uint32_t)run->request->options.workers;
         note_log(run, rbt_runlog_simulation(&run->log, run->simulation, workers));
@@ -371,7 +376,7 @@ static rbt_status run_job(struct run *run)
     }
     st = end_log(run, st, &summary);
     const struct rbt_summary figures = {&summary, request->cluster != NULL ? &run->stats : NULL,
-                                        &request->options};
+                                        &request->options, run->rack_bytes};
     return st == RBT_OK && !run->is_silent ? report(request, &figures) : st;
 }
 

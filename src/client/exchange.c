@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/sort_u64.h"
+#include "client/far.h"
 #include "client/filtering.h"
 #include "client/flush.h"
 #include "client/set.h"
@@ -22,7 +23,6 @@ enum {
     KEY_BYTES = 8,     /* of a row, at most */
     ASK_BYTES = 80,    /* of a request for early rows, about */
     ANSWER_BYTES = 72, /* of its answer besides the rows */
-    SHARE_MIN = 1024,  /* bytes for each shard that make it worth to send to all of them */
     ANSWER_MIN = 128,  /* bytes that a request should bring */
     ASKS_MAX = 8,      /* requests that go together */
     LOOKS_MAX = 64,    /* times that one may ask whether rows may travel before the clock is read */
@@ -37,10 +37,17 @@ static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
     return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
 }
 
+/* The queue that the row belongs to. */
+static rbt_change_queue *queue_of(const struct rbt_managed *m, uint32_t row)
+{
+    const rbt_worker *worker = m->set->worker;
+    return m->queues[worker->far == NULL ? RBT_SIDE_NEAR : rbt_far_side(worker, shard_of(m, row))];
+}
+
 /* Whether the row has changes that have not become an update. */
 static bool is_changed(const struct rbt_managed *m, uint32_t row)
 {
-    return rbt_touched_has(&m->touched, row) || rbt_queue_is_marked(m->queue, row);
+    return rbt_touched_has(&m->touched, row) || rbt_queue_is_marked(queue_of(m, row), row);
 }
 
 /* --- Sending --------------------------------------------------------------------------------- */
@@ -54,12 +61,32 @@ static void fetch_row(const float *row, uint32_t width)
     }
 }
 
-/* Looks at the priorities of rows that were touched, for `room` that may go. If all of them may, it
- * does not matter which of them matter. */
-static void queue_touched(struct rbt_managed *m, size_t room)
+static bool has_side(const rbt_worker *worker, int side)
 {
+    return side == RBT_SIDE_NEAR || worker->far != NULL;
+}
+
+/* Rows of one side that have changed, at most: where the touched ones belong has not been looked
+ * at. */
+static size_t changed_count(const struct rbt_managed *m, int side)
+{
+    return rbt_touched_count(&m->touched) + rbt_queue_count(m->queues[side]);
+}
+
+static bool is_room_for_all(const struct rbt_managed *m, const struct rbt_room *room)
+{
+    return changed_count(m, RBT_SIDE_NEAR) <= room->of[RBT_SIDE_NEAR] &&
+           (m->set->worker->far == NULL ||
+            changed_count(m, RBT_SIDE_FAR) <= room->of[RBT_SIDE_FAR]);
+}
+
+/* Looks at the priorities of rows that were touched, for as many as may go. If all of them may, it
+ * does not matter which of them matter. */
+static void queue_touched(struct rbt_managed *m, const struct rbt_room *rows)
+{
+    const size_t room = rows->of[RBT_SIDE_NEAR] + rows->of[RBT_SIDE_FAR];
     const size_t limit = rbt_touched_looks(room);
-    const bool is_enough = rbt_touched_count(&m->touched) + rbt_queue_count(m->queue) <= room;
+    const bool is_enough = is_room_for_all(m, rows);
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
     const uint32_t width = table->options.width;
@@ -81,7 +108,7 @@ static void queue_touched(struct rbt_managed *m, size_t room)
                                                  .value = values + (size_t)row * width};
         const bool has_score = table->priority.score != NULL && !is_enough;
         const float score = has_score ? table->priority.score(&subject) : 0;
-        rbt_queue_mark(m->queue, row, score);
+        rbt_queue_mark(queue_of(m, row), row, score);
     }
 }
 
@@ -228,18 +255,29 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
     return RBT_OK;
 }
 
-/* Takes rows from the queue, no more than `limit`, and puts them in order. */
-static size_t choose(struct rbt_managed *m, size_t limit)
+/* Takes rows from the queue of one side, no more than `limit`, behind the `count` that there are.
+ * Returns how many there are then. */
+static size_t take_side(struct rbt_managed *m, int side, size_t limit, size_t count)
 {
     const bool is_sweep = m->set->portion->table->priority.is_sweep;
-    size_t count = 0;
-    while (count < limit) {
-        const uint32_t row = is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queue);
+    for (size_t end = count + limit; count < end;) {
+        const uint32_t row =
+            is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queues[side]);
         if (row == RBT_QUEUE_NONE) {
             break;
         }
         rbt_touched_leave(&m->touched, row);
         m->keys[count++] = row;
+    }
+    return count;
+}
+
+/* Takes rows from the queues, no more than there is room for, and puts them in order. */
+static size_t choose(struct rbt_managed *m, const struct rbt_room *rows)
+{
+    size_t count = 0;
+    for (int side = 0; side < RBT_SIDES && has_side(m->set->worker, side); side++) {
+        count = take_side(m, side, rows->of[side], count);
     }
     rbt_sort_u64(m->keys, count);
     for (size_t i = 0; i < count; i++) {
@@ -254,7 +292,7 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
     size_t count = 0;
     for (uint32_t row = 0; row < managed->row_count; row++) {
         if (is_changed(managed, row)) {
-            rbt_queue_unmark(managed->queue, row);
+            rbt_queue_unmark(queue_of(managed, row), row);
             managed->chosen[count++] = row;
         }
     }
@@ -263,12 +301,13 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
 }
 
 /* Makes updates of the most important rows of one set; returns about how many bytes they take. */
-static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
+static rbt_status emit_best(struct rbt_managed *m, const struct rbt_room *bytes, size_t *taken)
 {
     const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
-    const size_t limit = bytes / row_bytes;
-    queue_touched(m, limit);
-    const size_t count = choose(m, limit);
+    const struct rbt_room rows = {
+        {bytes->of[RBT_SIDE_NEAR] / row_bytes, bytes->of[RBT_SIDE_FAR] / row_bytes}};
+    queue_touched(m, &rows);
+    const size_t count = choose(m, &rows);
     const rbt_status st = count == 0 ? RBT_OK : emit(m, count);
     for (size_t i = 0; st == RBT_OK && i < count; i++) {
         m->sends[m->chosen[i]]++;
@@ -299,22 +338,17 @@ static size_t take_received(rbt_worker *worker)
     return (size_t)(now - before);
 }
 
-/* A message goes to every shard, so that a small one is mostly headers. */
-static size_t worth_sending(const rbt_worker *worker)
-{
-    const size_t wanted = (size_t)worker->job->shard_count * SHARE_MIN;
-    const size_t most = worker->out.options.message_max / 2;
-    return wanted < most ? wanted : most;
-}
-
-/* Bytes of one set's rows that have changed; and of those that are updates already, because newer
- * ones have come, but have not gone. */
-static size_t waiting_bytes(const struct rbt_managed *m)
+/* Bytes of one set's rows that have changed, on one side; and of those that are updates already,
+ * because newer ones have come, but have not gone. */
+static size_t waiting_bytes(const struct rbt_managed *m, int side)
 {
     const rbt_table *table = m->set->portion->table;
-    const size_t rows = table->priority.is_sweep
-                            ? m->row_count
-                            : rbt_queue_count(m->queue) + rbt_touched_count(&m->touched);
+    const rbt_worker *worker = m->set->worker;
+    size_t rows = rbt_touched_count(&m->touched); /* on both sides: nobody has looked yet */
+    if (worker->far != NULL) {
+        rows = rows * rbt_far_shards(worker, (enum rbt_side)side) / worker->job->shard_count;
+    }
+    rows = table->priority.is_sweep ? m->row_count : rows + rbt_queue_count(m->queues[side]);
     return rows * (table->row_size + KEY_BYTES);
 }
 
@@ -327,34 +361,55 @@ static size_t unsent_bytes(const struct rbt_managed *m)
     return rows * (m->set->portion->table->row_size + KEY_BYTES);
 }
 
-/* Sends what the budget allows, if anything. Sets share it by how much they have. */
+static size_t minus(size_t a, size_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* The set's part of the room: sets share it by how much they have. */
+static struct rbt_room share_of(const struct rbt_managed *m, const struct rbt_room *room,
+                                const struct rbt_room *waiting)
+{
+    struct rbt_room share = {{0, 0}};
+    for (int side = 0; side < RBT_SIDES && has_side(m->set->worker, side); side++) {
+        const size_t all = waiting->of[side];
+        const double part =
+            all <= room->of[side] ? 1.0 : (double)waiting_bytes(m, side) / (double)all;
+        share.of[side] = (size_t)((double)room->of[side] * part);
+    }
+    return share;
+}
+
+/* Sends what the budgets allow, if anything. */
 static rbt_status send_best(rbt_worker *worker, rbt_time now)
 {
-    const size_t grant = rbt_comm_grant(&worker->out, now);
-    size_t first = (size_t)worker->job->shard_count * RBT_CLIENT_MESSAGE_BYTES;
-    if (grant < worth_sending(worker) || grant <= first) {
-        return RBT_OK;
-    }
-    size_t waiting = 0;
+    struct rbt_room waiting = {{0, 0}};
+    struct rbt_room room;
     size_t sent = 0;
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        waiting += waiting_bytes(m);
         sent += unsent_bytes(m);
+        for (int side = 0; side < RBT_SIDES && has_side(worker, side); side++) {
+            waiting.of[side] += waiting_bytes(m, side);
+        }
     }
-    first += sent;
-    const size_t limit = grant > first ? grant - first : 0;
+    if (!rbt_far_find_room(worker, now, &waiting, sent, &room)) {
+        return RBT_OK;
+    }
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        const double share = waiting <= limit ? 1.0 : (double)waiting_bytes(m) / (double)waiting;
+        const struct rbt_room share = share_of(m, &room, &waiting);
         size_t taken = 0;
-        st = emit_best(m, (size_t)((double)limit * share), &taken);
+        st = emit_best(m, &share, &taken);
         sent += taken;
     }
     if (st == RBT_OK && sent > 0) {
         const uint64_t sequence = worker->sequence;
         rbt_worker_send_early(worker);
         const size_t bytes = take_sent(worker);
-        rbt_comm_sent(&worker->out, now, sequence, bytes, RBT_COMM_EARLY);
+        if (room.of[RBT_SIDE_FAR] == 0) {
+            rbt_far_note_lonely(worker, now);
+        }
+        rbt_far_note_sent(worker, now, sequence, bytes, RBT_COMM_EARLY);
         rbt_client_count(&worker->stats->early_bytes_sent, bytes);
     }
     return st;
@@ -362,79 +417,93 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
+/* Which of the set's calls comes next among those to shards of this side; SIZE_MAX: there is none.
+ */
+static size_t take_turn(struct rbt_managed *m, int side, size_t count)
+{
+    const rbt_worker *worker = m->set->worker;
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = m->reads[side].turn++ % count;
+        if (rbt_far_side(worker, worker->calls[at].shard) == (enum rbt_side)side) {
+            return at;
+        }
+    }
+    return SIZE_MAX;
+}
+
 /* Makes a request to the shard whose turn it is for the rows that have changed most; no more than
  * fit the budget. Returns about how many bytes may come; 0: there is nothing to ask for. */
-static size_t prepare_ask(struct rbt_managed *m, size_t bytes)
+static size_t prepare_ask(struct rbt_managed *m, int side, size_t bytes)
 {
     rbt_set *set = m->set;
     rbt_worker *worker = set->worker;
+    struct rbt_early_read *read = &m->reads[side];
     const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
-    const size_t count = rbt_set_list_calls(set);
-    if (count == 0) {
+    const size_t at = take_turn(m, side, rbt_set_list_calls(set));
+    if (at == SIZE_MAX) {
         return 0;
     }
-    const size_t at = m->turn++ % count;
     size_t room = (bytes - ANSWER_BYTES) / row_bytes;
     room = room > worker->pulls[at].count ? worker->pulls[at].count : room;
     room = room > m->room_max ? m->room_max : room;
-    m->call = worker->calls[at];
-    m->batch = worker->pulls[at];
-    m->batch.values = m->early_values;
-    m->early = (struct rbt_shard_early){.room = (uint32_t)room, .keys = m->early_keys};
-    struct rbt_shard_event *event = &m->call.event;
-    event->batches = &m->batch;
-    event->early = &m->early;
+    read->call = worker->calls[at];
+    read->batch = worker->pulls[at];
+    read->batch.values = read->values;
+    read->early = (struct rbt_shard_early){.room = (uint32_t)room, .keys = read->keys};
+    struct rbt_shard_event *event = &read->call.event;
+    event->batches = &read->batch;
+    event->early = &read->early;
     event->need = RBT_CLOCK_ANY;
     event->subscription = set->subscription;
-    event->applied = &m->applied;
+    event->applied = &read->applied;
     event->applied_least = NULL;
     event->copy = NULL;
-    event->stamp = set->stamps == NULL ? NULL : &m->answer_stamp;
-    m->is_asked = true;
-    m->is_overtaken = false;
-    m->asked_bytes = ANSWER_BYTES + room * row_bytes;
+    event->stamp = set->stamps == NULL ? NULL : &read->answer_stamp;
+    read->is_asked = true;
+    read->is_overtaken = false;
+    read->asked_bytes = ANSWER_BYTES + room * row_bytes;
     worker->headers_sent += ASK_BYTES;
-    return m->asked_bytes;
+    rbt_far_count_sent(worker, read->call.shard, ASK_BYTES);
+    return read->asked_bytes;
 }
 
 /* Whether the shard has answered. */
-static rbt_status take(struct rbt_managed *m, bool *is_there)
+static rbt_status take(rbt_worker *worker, struct rbt_driver_call *call, bool *is_there)
 {
-    rbt_driver *driver = m->set->worker->job->driver;
+    rbt_driver *driver = worker->job->driver;
     if (driver->ops->ask_early == NULL) {
         *is_there = true;
-        return rbt_worker_step(m->set->worker, &m->call, 1);
+        return rbt_worker_step(worker, call, 1);
     }
-    *is_there = driver->ops->take_early(driver, &m->call, 1);
+    *is_there = driver->ops->take_early(driver, call, 1);
     if (*is_there) {
-        rbt_worker_count_reply(m->set->worker, &m->call.reply);
+        rbt_worker_count_reply(worker, &call->reply);
     }
-    return *is_there ? m->call.reply.status : RBT_OK;
+    return *is_there ? call->reply.status : RBT_OK;
 }
 
 /* Whether what the shard has answered is no newer than what the set has. */
-static bool is_old(const struct rbt_managed *m)
+static bool is_old(const rbt_set *set, const struct rbt_early_read *read)
 {
-    const rbt_set *set = m->set;
     if (set->portion->table->options.overlay != RBT_OVERLAY_NONE &&
-        m->applied < set->portion->buffer.dropped) {
+        read->applied < set->portion->buffer.dropped) {
         return true; /* own updates would vanish */
     }
     if (set->portion->stamps == NULL) {
-        return m->is_overtaken;
+        return read->is_overtaken;
     }
-    const uint64_t held = set->stamps[m->call.shard]; /* rows that came early are older than this */
-    return m->is_overtaken && held != RBT_STAMP_NONE && m->answer_stamp <= held;
+    const uint64_t held = set->stamps[read->call.shard]; /* early rows are older than this */
+    return read->is_overtaken && held != RBT_STAMP_NONE && read->answer_stamp <= held;
 }
 
 /* Takes over what the shard has answered. */
-static rbt_status integrate(struct rbt_managed *m)
+static rbt_status integrate(struct rbt_managed *m, struct rbt_early_read *read)
 {
     rbt_set *set = m->set;
     struct rbt_portion *portion = set->portion;
-    const struct rbt_shard_early *early = &m->early;
-    const uint32_t shard = m->call.shard;
-    if (early->count == 0 || is_old(m)) {
+    const struct rbt_shard_early *early = &read->early;
+    const uint32_t shard = read->call.shard;
+    if (early->count == 0 || is_old(set, read)) {
         return RBT_OK;
     }
     rbt_status st = RBT_OK;
@@ -445,9 +514,9 @@ static rbt_status integrate(struct rbt_managed *m)
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_buffer_target target = {.keys = portion->list, .values = m->early_values};
+    const struct rbt_buffer_target target = {.keys = portion->list, .values = read->values};
     rbt_worker_lock(portion);
-    st = rbt_worker_overlay(set->worker, portion, shard, &m->applied, &target);
+    st = rbt_worker_overlay(set->worker, portion, shard, &read->applied, &target);
     rbt_worker_unlock(portion);
     for (uint32_t i = 0; st == RBT_OK && i < early->count; i++) {
         const size_t row = rbt_keys_find(set->keys->keys, set->keys->count, early->keys[i]);
@@ -456,18 +525,18 @@ static rbt_status integrate(struct rbt_managed *m)
         }
         m->receipts[row]++;
         memcpy(m->kept + row * portion->table->row_size,
-               m->early_values + i * portion->table->row_size, portion->table->row_size);
+               read->values + i * portion->table->row_size, portion->table->row_size);
         if (portion->stamps != NULL && is_changed(m, (uint32_t)row)) {
-            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], m->answer_stamp);
+            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], read->answer_stamp);
             continue;
         }
         put_row(m, row);
         if (portion->stamps != NULL) {
-            stamp_row(m, shard, (uint32_t)row, m->answer_stamp);
+            stamp_row(m, shard, (uint32_t)row, read->answer_stamp);
         }
     }
     if (st == RBT_OK && portion->stamps != NULL) {
-        rbt_stamps_note(portion->stamps, shard, m->answer_stamp);
+        rbt_stamps_note(portion->stamps, shard, read->answer_stamp);
     }
     return st;
 }
@@ -483,30 +552,65 @@ static void pace(rbt_worker *worker, rbt_time now, size_t bytes)
 }
 
 /* Takes what has come, if anything. */
-static rbt_status take_best(struct rbt_managed *m, rbt_time now)
+static rbt_status take_best(struct rbt_managed *m, struct rbt_early_read *read, rbt_time now)
 {
     rbt_worker *worker = m->set->worker;
     bool is_there = false;
     /* What the set has asked for may be in its values already, and is not to be mixed with this. */
-    const bool may_take = m->is_asked && !m->set->is_asked;
-    rbt_status st = may_take ? take(m, &is_there) : RBT_OK;
+    const bool may_take = read->is_asked && !m->set->is_asked;
+    rbt_status st = may_take ? take(worker, &read->call, &is_there) : RBT_OK;
     if (st != RBT_OK || !is_there) {
         return st;
     }
-    const size_t rows = m->early.count;
+    const size_t rows = read->early.count;
     const rbt_driver *driver = worker->job->driver;
-    st = integrate(m);
-    m->is_asked = false;
+    st = integrate(m, read);
+    read->is_asked = false;
     rbt_client_count(&worker->stats->early_received, rows);
     const size_t bytes = rows * (m->set->portion->table->row_size + KEY_BYTES);
     pace(worker, now, bytes);
     if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
         rbt_client_count_received(worker->stats, RBT_TRAFFIC_EARLY, bytes);
+        rbt_far_count_received(worker, read->call.shard, bytes);
     }
     const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
-    rbt_comm_sent(&worker->in, now, 0, headers + take_received(worker), RBT_COMM_EARLY);
+    rbt_far_count_received(worker, read->call.shard, headers);
+    rbt_far_note_received(worker, now, headers + take_received(worker), RBT_COMM_EARLY);
     rbt_client_count(&worker->stats->early_bytes_received, bytes);
     return st;
+}
+
+/* Bytes that have been asked for and are on their way. */
+static struct rbt_room on_way(const rbt_worker *worker)
+{
+    struct rbt_room bytes = {{0, 0}};
+    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
+        for (int side = 0; side < RBT_SIDES; side++) {
+            bytes.of[side] += m->reads[side].is_asked ? m->reads[side].asked_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+/* Makes a request for more of one set's rows on one side, if there is budget. Returns whether there
+ * is one. */
+static bool ask_side(struct rbt_managed *m, int side, rbt_time now, struct rbt_room *on)
+{
+    rbt_worker *worker = m->set->worker;
+    struct rbt_comm *comm = rbt_far_in(worker, (enum rbt_side)side);
+    const size_t all = on->of[RBT_SIDE_NEAR] + on->of[RBT_SIDE_FAR];
+    size_t room = minus(rbt_comm_grant(&worker->in, now), all);
+    if (side == RBT_SIDE_FAR) {
+        const size_t far = minus(rbt_comm_grant(comm, now), on->of[side]);
+        room = far < room ? far : room;
+    }
+    if (m->reads[side].is_asked || room < comm->options.message_min) {
+        return false;
+    }
+    const size_t asked = prepare_ask(m, side, room);
+    on->of[side] += asked;
+    m->is_far_next = side == RBT_SIDE_NEAR;
+    return asked > 0;
 }
 
 /* Asks for more, as long as there is budget. The sets take turns at being the first. */
@@ -515,24 +619,24 @@ static void ask_best(rbt_worker *worker, rbt_time now)
     rbt_driver *driver = worker->job->driver;
     struct rbt_driver_call calls[ASKS_MAX];
     size_t count = 0;
-    size_t on_way = 0;
-    for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        on_way += m->is_asked ? m->asked_bytes : 0;
-    }
+    struct rbt_room on = on_way(worker);
     struct rbt_managed *first = worker->turn != NULL ? worker->turn : worker->managed;
     struct rbt_managed *m = first;
     if (now < worker->ask_at) {
         return;
     }
     do {
-        const size_t grant = rbt_comm_grant(&worker->in, now);
-        if (grant < on_way + worker->in.options.message_min || count == ASKS_MAX) {
+        const size_t all = on.of[RBT_SIDE_NEAR] + on.of[RBT_SIDE_FAR];
+        if (rbt_comm_grant(&worker->in, now) < all + worker->in.options.message_min ||
+            count + RBT_SIDES > ASKS_MAX) {
             break;
         }
-        const size_t asked = m->is_asked ? 0 : prepare_ask(m, grant - on_way);
-        if (asked > 0) {
-            calls[count++] = m->call;
-            on_way += asked;
+        const int first_side = worker->far != NULL && m->is_far_next ? RBT_SIDE_FAR : RBT_SIDE_NEAR;
+        for (int i = 0; i < RBT_SIDES; i++) {
+            const int side = (first_side + i) % RBT_SIDES;
+            if (has_side(worker, side) && ask_side(m, side, now, &on)) {
+                calls[count++] = m->reads[side].call;
+            }
         }
         m = m->next != NULL ? m->next : worker->managed;
     } while (m != first);
@@ -570,7 +674,9 @@ void rbt_managed_pulled(struct rbt_managed *m)
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
     size_t kept = 0;
-    m->is_overtaken = true;
+    for (int side = 0; side < RBT_SIDES; side++) {
+        m->reads[side].is_overtaken = true;
+    }
     drop_aside(m);
     for (size_t i = 0; set->stamps != NULL && i < m->fresh_count; i++) {
         const uint32_t row = m->fresh[i];
@@ -588,34 +694,30 @@ void rbt_managed_pulled(struct rbt_managed *m)
     m->fresh_count = kept;
 }
 
-/* What has gone without asking. */
-static void note_other(struct rbt_comm *comm, rbt_time now, size_t bytes, rbt_comm_class class)
+/* How often a window has closed. */
+static uint64_t pauses_of(const rbt_worker *worker)
 {
-    if (bytes > 0) {
-        rbt_comm_sent(comm, now, 0, bytes, class);
-    }
+    return worker->out.window.pauses + (worker->far != NULL ? worker->far->out.window.pauses : 0);
 }
 
 /* Lets rows travel, both ways. */
 static rbt_status exchange(rbt_worker *worker, rbt_time now)
 {
-    rbt_driver *driver = worker->job->driver;
-    note_other(&worker->out, now, take_sent(worker), RBT_COMM_CLOCK);
-    note_other(&worker->in, now, take_received(worker), RBT_COMM_READ);
-    const uint64_t pauses = worker->out.window.pauses;
-    const uint64_t heard = driver->ops->heard(driver, worker->index);
-    if (heard > 0) { /* numbers start at 1 */
-        rbt_comm_acknowledged(&worker->out, now, heard);
-    }
+    rbt_far_note_sent(worker, now, 0, take_sent(worker), RBT_COMM_CLOCK); /* has gone anyway */
+    rbt_far_note_received(worker, now, take_received(worker), RBT_COMM_READ);
+    const uint64_t pauses = pauses_of(worker);
+    rbt_far_hear(worker, now);
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        st = take_best(m, now);
+        for (int side = 0; st == RBT_OK && side < RBT_SIDES; side++) {
+            st = take_best(m, &m->reads[side], now);
+        }
     }
     st = st != RBT_OK ? st : send_best(worker, now);
     if (st == RBT_OK) { /* after what was sent: rows come with it */
         ask_best(worker, now);
     }
-    rbt_client_count(&worker->stats->early_pauses, worker->out.window.pauses - pauses);
+    rbt_client_count(&worker->stats->early_pauses, pauses_of(worker) - pauses);
     return st;
 }
 
@@ -624,11 +726,14 @@ static rbt_status exchange(rbt_worker *worker, rbt_time now)
 static rbt_time next_time(const rbt_worker *worker, rbt_time now)
 {
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        if (m->is_asked && !m->set->is_asked) {
+        const bool is_asked = m->reads[RBT_SIDE_NEAR].is_asked || m->reads[RBT_SIDE_FAR].is_asked;
+        if (is_asked && !m->set->is_asked) {
             return worker->job->driver->ops->ask_early == NULL ? now : now + answer_pause;
         }
     }
-    const rbt_time out = rbt_comm_when(&worker->out, now);
+    const rbt_time near = rbt_comm_when(&worker->out, now);
+    const rbt_time far = worker->far == NULL ? near : rbt_comm_when(&worker->far->out, now);
+    const rbt_time out = near < far ? near : far;
     const rbt_time in = rbt_comm_when(&worker->in, now);
     const rbt_time ask = in > worker->ask_at ? in : worker->ask_at;
     const rbt_time next = out < ask ? out : ask;

@@ -23,11 +23,29 @@ enum {
     RBT_CLIENT_BATCH_BYTES = 16,
 };
 
+/* An early read. Shards are asked in turn, one at a time: a request to each would cost more than
+ * the few rows that each has. */
+struct rbt_early_read {
+    struct rbt_driver_call call;
+    struct rbt_batch batch;
+    struct rbt_shard_early early;
+    uint64_t applied;
+    uint64_t answer_stamp;
+    uint64_t *keys; /* (room_max) */
+    char *values;   /* (room_max) rows */
+    size_t turn;    /* of the set's shards, the one that is asked next */
+    size_t asked_bytes;
+    bool is_asked;
+    bool is_overtaken; /* the set has been pulled since: what comes may be older */
+};
+
 struct rbt_managed {
     struct rbt_managed *next; /* of the worker's */
     rbt_set *set;
     size_t row_count;
-    rbt_change_queue *queue;    /* rows with changes that have not been sent */
+    /* Rows with changes that have not been sent, by where their shards are: what waits for a way
+     * that is full must not stand before what need not go there. */
+    rbt_change_queue *queues[RBT_SIDES]; /* the second one is NULL if no shard is far */
     struct rbt_touched touched; /* rows that have changed since their priority was looked at */
     uint32_t sweep;             /* with "sweep": the row that goes next, changed or not */
     uint32_t *chosen;           /* (row_count): scratch */
@@ -43,21 +61,9 @@ struct rbt_managed {
     struct rbt_tagged *tagged; /* (row_count): scratch */
     uint32_t *sends;           /* (row_count): how often each has been sent early */
     uint32_t *receipts;        /* the same the other way */
-
-    /* The early read under way. Shards are asked in turn, one at a time: a request to each would
-     * cost more than the few rows that each has. */
-    struct rbt_driver_call call;
-    struct rbt_batch batch;
-    struct rbt_shard_early early;
-    uint64_t applied;
-    uint64_t answer_stamp;
-    uint64_t *early_keys; /* (room_max) */
-    char *early_values;   /* (room_max) rows */
-    uint32_t room_max;
-    size_t turn; /* of the set's shards, the one that is asked next */
-    size_t asked_bytes;
-    bool is_asked;
-    bool is_overtaken; /* the set has been pulled since: what comes may be older */
+    struct rbt_early_read reads[RBT_SIDES]; /* under way: the second one if shards are far */
+    bool is_far_next;                       /* far shards are asked before near ones */
+    uint32_t room_max;                      /* of rows that a read may bring */
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */

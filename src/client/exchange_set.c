@@ -17,6 +17,12 @@ static void *room_for(size_t count, size_t size, bool *has_failed)
     return room;
 }
 
+/* Whether there are shards on both sides. */
+static size_t sides_of(const rbt_worker *worker)
+{
+    return worker->far != NULL ? RBT_SIDES : 1;
+}
+
 static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
 {
     const rbt_table *table = set->portion->table;
@@ -35,8 +41,10 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->receipts = room_for(rows, sizeof *m->receipts, &has_failed);
     m->kept = room_for(rows, table->row_size, &has_failed);
     m->aside = room_for(rows, sizeof *m->aside, &has_failed);
-    m->early_keys = room_for(m->room_max, sizeof *m->early_keys, &has_failed);
-    m->early_values = room_for(m->room_max, table->row_size, &has_failed);
+    for (size_t i = 0; i < sides_of(set->worker); i++) {
+        m->reads[i].keys = room_for(m->room_max, sizeof *m->reads[i].keys, &has_failed);
+        m->reads[i].values = room_for(m->room_max, table->row_size, &has_failed);
+    }
     if (has_failed) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate what sends %zu rows early", rows);
     }
@@ -45,11 +53,12 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
         m->aside[i] = RBT_STAMP_NONE;
     }
     m->row_count = rows; /* from here on there are stamps to let go of */
-    const rbt_status st = rbt_touched_grow(&m->touched, (uint32_t)rows);
-    if (st != RBT_OK) {
-        return st;
+    rbt_status st = rbt_touched_grow(&m->touched, (uint32_t)rows);
+    for (size_t i = 0; st == RBT_OK && i < sides_of(set->worker); i++) {
+        st = rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription,
+                              &m->queues[i]);
     }
-    return rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription, &m->queue);
+    return st;
 }
 
 rbt_status rbt_set_manage(rbt_set *set)
@@ -119,7 +128,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     if (managed == NULL) {
         return;
     }
-    if (managed->queue != NULL) { /* else it was never in use */
+    if (managed->queues[0] != NULL) { /* else it was never in use */
         tell_times(managed);
     }
     struct rbt_managed **at = &managed->set->worker->managed;
@@ -131,7 +140,11 @@ void rbt_managed_free(struct rbt_managed *managed)
     }
     managed->set->worker->turn = NULL;
     let_go(managed);
-    rbt_queue_destroy(managed->queue);
+    for (size_t i = 0; i < RBT_SIDES; i++) {
+        rbt_queue_destroy(managed->queues[i]);
+        rbt_free(managed->reads[i].keys);
+        rbt_free(managed->reads[i].values);
+    }
     rbt_touched_deinit(&managed->touched);
     rbt_free(managed->chosen);
     rbt_free(managed->keys);
@@ -142,8 +155,6 @@ void rbt_managed_free(struct rbt_managed *managed)
     rbt_free(managed->receipts);
     rbt_free(managed->kept);
     rbt_free(managed->aside);
-    rbt_free(managed->early_keys);
-    rbt_free(managed->early_values);
     rbt_free(managed);
 }
 

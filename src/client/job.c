@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "client/client.h"
 #include "client/cluster.h"
+#include "client/far.h"
 
 static const char default_consistency[] = "essp:2";
 static const char default_space[] = "main";
@@ -180,6 +181,7 @@ static void free_worker(rbt_worker *worker)
     rbt_free(worker->pulls);
     rbt_free(worker->stamps);
     rbt_free(worker->calls);
+    rbt_far_destroy(worker->far);
 }
 
 static void free_workers(rbt_job *job)
@@ -220,6 +222,10 @@ static rbt_status make_workers(rbt_job *job)
         if (worker->portions == NULL || worker->work == NULL || worker->calls == NULL ||
             worker->pulls == NULL || worker->stamps == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not allocate worker %u", i);
+        }
+        const rbt_status st = rbt_far_create(worker);
+        if (st != RBT_OK) {
+            return st;
         }
     }
     return job->workers != NULL ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not allocate workers");

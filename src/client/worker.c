@@ -14,6 +14,7 @@
 #include "base/mutant.h"
 #include "client/client.h"
 #include "client/exchange.h"
+#include "client/far.h"
 #include "client/filtering.h"
 
 static bool is_shared(const rbt_table *table)
@@ -241,8 +242,9 @@ void rbt_worker_note_read(rbt_worker *worker, int64_t clock)
     }
 }
 
-static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
+static void count_bytes(rbt_worker *worker, const struct rbt_driver_call *call)
 {
+    const struct rbt_shard_event *event = &call->event;
     uint64_t bytes = 0;
     if (event->early != NULL) {
         const rbt_table *table = worker->job->tables[event->table];
@@ -268,8 +270,10 @@ static void count_bytes(rbt_worker *worker, const struct rbt_shard_event *event)
     if (event->kind == RBT_SHARD_PUSH) {
         rbt_client_count(&worker->stats->bytes_sent, bytes);
         rbt_client_count(&worker->stats->traffic_sent[class], bytes);
+        rbt_far_count_sent(worker, call->shard, bytes);
     } else {
         rbt_client_count_received(worker->stats, class, bytes);
+        rbt_far_count_received(worker, call->shard, bytes);
     }
 }
 
@@ -301,7 +305,7 @@ rbt_status rbt_worker_step(rbt_worker *worker, struct rbt_driver_call *calls, si
         }
         if (reply->status == RBT_OK) {
             if (!driver->counts_bytes) {
-                count_bytes(worker, &calls[i].event);
+                count_bytes(worker, &calls[i]);
             }
         } else if (st == RBT_OK) {
             st = reply->status;
@@ -462,7 +466,9 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
                                              .batch_count = count}};
     const rbt_status st = rbt_worker_step(worker, &call, 1);
     if (st == RBT_OK) {
-        worker->headers_sent += RBT_CLIENT_MESSAGE_BYTES + count * RBT_CLIENT_BATCH_BYTES;
+        const uint64_t headers = RBT_CLIENT_MESSAGE_BYTES + count * RBT_CLIENT_BATCH_BYTES;
+        worker->headers_sent += headers;
+        rbt_far_count_sent(worker, shard, headers);
         note_reply(progress, &call.reply);
     }
     return st;

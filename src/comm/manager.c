@@ -65,19 +65,30 @@ void rbt_comm_init(struct rbt_comm *comm, const struct rbt_comm_options *options
     rbt_window_init(&comm->window, comm->options.unacknowledged_max, comm->options.slack);
 }
 
+/* What a message of the chain should have at least. A budget with small messages does not have to
+ * wait for what one with larger ones finds worth its while. */
+static uint64_t least_of(const struct rbt_comm *comm)
+{
+    uint64_t least = 0;
+    uint64_t most = UINT64_MAX;
+    for (const struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
+        least = at_least(least, at->options.message_min);
+        most = at_most(most, at->options.message_max);
+    }
+    return at_most(least, most);
+}
+
 size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now)
 {
     uint64_t room = UINT64_MAX;
-    uint64_t least = 0;
     for (struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
         if (at->options.rate == 0) {
             return 0;
         }
         room = at_most(room, at_most(rbt_limiter_room(&at->limiter, now), at->options.message_max));
-        least = at_least(least, at->options.message_min);
     }
     RBT_ASSERT(room <= comm->options.message_max);
-    if (room < least || !rbt_window_is_open(&comm->window, now)) {
+    if (room < least_of(comm) || !rbt_window_is_open(&comm->window, now)) {
         return 0;
     }
     return (size_t)room;
@@ -110,18 +121,13 @@ void rbt_comm_acknowledged(struct rbt_comm *comm, rbt_time now, uint64_t sequenc
 rbt_time rbt_comm_when(const struct rbt_comm *comm, rbt_time now)
 {
     rbt_time when = now;
-    uint64_t least = 0;
+    const uint64_t least = least_of(comm);
     if (comm->window.is_paused || comm->window.count >= comm->window.count_max) {
         return RBT_TIME_NEVER;
     }
     for (const struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
-        least = at_least(least, at->options.message_min);
-    }
-    for (const struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
-        /* A chain whose least message does not fit into one of its bursts sends nothing early. */
-        const rbt_time at_when = at->options.rate == 0 || least > at->options.message_max
-                                     ? RBT_TIME_NEVER
-                                     : rbt_limiter_when(&at->limiter, least);
+        const rbt_time at_when =
+            at->options.rate == 0 ? RBT_TIME_NEVER : rbt_limiter_when(&at->limiter, least);
         when = at_when > when ? at_when : when;
     }
     RBT_ASSERT(when >= now);

@@ -53,7 +53,7 @@ struct rbt_comm_options {
 struct rbt_comm {
     struct rbt_comm_options options; /* defaults filled in */
     struct rbt_limiter limiter;
-    struct rbt_window window; /* of no use to those above others: they hear nothing */
+    struct rbt_window window; /* of what goes to this link itself, not to those below it */
     uint64_t bytes[RBT_COMM_CLASSES];
     uint64_t messages[RBT_COMM_CLASSES];
 };
@@ -62,7 +62,8 @@ struct rbt_comm {
  * others must stay where it is. */
 void rbt_comm_init(struct rbt_comm *comm, const struct rbt_comm_options *options, rbt_time now);
 
-/* How many bytes may go early now: 0, or at least message_min. Nothing is set aside: what is sent
+/* How many bytes may go early now: 0, or at least message_min, as far as all budgets of the chain
+ * allow so much at once. Nothing is set aside: what is sent
  * must be told before the next grant is asked for. */
 size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now);
 

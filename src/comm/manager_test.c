@@ -189,6 +189,25 @@ static void a_link_that_falls_to_half_its_rate_is_used_again_within_two_seconds(
     assert_true(drive(&comm, &link, 5) > 0.95);
 }
 
+/* The node's messages are larger than all that the slow link may send at once. */
+static void a_slow_link_below_a_fast_node_sends_what_it_may(void **state)
+{
+    (void)state;
+    struct rbt_comm node;
+    struct rbt_comm far;
+    rbt_comm_init(&node, &(struct rbt_comm_options){.rate = 16000000}, 0);
+    rbt_comm_init(&far, &(struct rbt_comm_options){.rate = 1000000, .above = &node}, 0);
+    assert_true(node.options.message_min > far.options.message_max);
+    const size_t first = rbt_comm_grant(&far, 0);
+    assert_int_equal(first, far.options.message_max);
+    while (rbt_comm_grant(&far, 0) > 0) {
+        rbt_comm_sent(&far, 0, 0, first, RBT_COMM_EARLY);
+    }
+    const rbt_time when = rbt_comm_when(&far, 0);
+    assert_int_equal(rbt_comm_grant(&far, when - 1), 0);
+    assert_int_equal(rbt_comm_grant(&far, when), first);
+}
+
 /* G23: two links below a node's budget; one of them has less. */
 static void a_message_must_fit_into_all_budgets_of_its_chain(void **state)
 {
@@ -237,6 +256,7 @@ int main(void)
         cmocka_unit_test(all_is_counted_by_its_class),
         cmocka_unit_test(too_many_on_their_way_make_early_messages_wait_for_an_answer),
         cmocka_unit_test(a_link_that_falls_to_half_its_rate_is_used_again_within_two_seconds),
+        cmocka_unit_test(a_slow_link_below_a_fast_node_sends_what_it_may),
         cmocka_unit_test(a_message_must_fit_into_all_budgets_of_its_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ enum rbt_sim_cluster_event {
 
 struct rbt_node {
     char name[32];
+    uint32_t rack;
     bool is_down; /* nothing gets in or out */
     bool is_gone; /* for good */
     rbt_time paused_until;
@@ -136,6 +137,7 @@ struct rbt_sim_server {
     uint32_t gone_count;        /* workers that have left or were expelled */
     uint64_t *told;             /* per table that is synchronised: the version last told */
     struct rbt_comm comm;       /* what it may send early */
+    struct rbt_comm far;        /* the same to other racks, if that has a budget */
 };
 
 typedef struct rbt_sim_cluster {
@@ -145,7 +147,8 @@ typedef struct rbt_sim_cluster {
     uint32_t server_count;
     uint32_t threads;
     uint32_t node_count;
-    uint64_t bandwidth; /* a node's budget for early messages, bytes per second */
+    uint32_t rack_count; /* 1: there are none */
+    uint64_t bandwidth;  /* a node's budget for early messages, bytes per second */
     rbt_time now;
     rbt_time began; /* the run under way */
     struct rbt_agenda queue;
@@ -191,6 +194,8 @@ struct rbt_simulation {
     uint32_t worker_count;
     struct rbt_simulation_node *nodes;
     uint32_t node_count;
+    struct rbt_simulation_rack *racks;
+    uint32_t rack_count; /* 0 if there is only one */
 };
 
 static inline rbt_time rbt_sim_time(double seconds)
@@ -266,6 +271,23 @@ void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server);
 /* Makes room for the figures of a cluster, and brings them up to date. */
 RBT_MUST_USE rbt_status rbt_simulation_attach(rbt_sim_cluster *cluster);
 void rbt_simulation_note(rbt_sim_cluster *cluster);
+
+/* --- rack.c ---------------------------------------------------------------------------------- */
+
+/* Whether the cluster can have the racks and the budget that its options ask for. */
+RBT_MUST_USE rbt_status rbt_rack_check(const rbt_sim_cluster *cluster,
+                                       const struct rbt_driver_options *options);
+
+/* Puts every node into its rack, and makes the racks' links as fast as they are. */
+void rbt_rack_fill(rbt_sim_cluster *cluster);
+
+/* Whether the worker's process and the server are in different racks, and there is a budget for
+ * what goes from one to the other. */
+bool rbt_rack_is_far(const rbt_sim_cluster *cluster, uint32_t worker, uint32_t shard);
+
+/* The node's part of its rack's budget, in bytes per second: no more than its own budget, since
+ * messages would otherwise be made for more than may go. */
+uint64_t rbt_rack_rate(const rbt_sim_cluster *cluster, uint32_t node);
 
 /* --- coordinator.c --------------------------------------------------------------------------- */
 

@@ -141,6 +141,23 @@ static uint64_t heard(rbt_driver *driver, uint32_t worker)
     return rbt_sim_worker_heard(cluster, &cluster->workers[worker]);
 }
 
+static bool is_far(rbt_driver *driver, uint32_t worker, uint32_t shard)
+{
+    return rbt_rack_is_far(cluster_of(driver), worker, shard);
+}
+
+static uint64_t far_rate(rbt_driver *driver, uint32_t worker)
+{
+    const rbt_sim_cluster *cluster = cluster_of(driver);
+    return rbt_rack_rate(cluster, cluster->workers[worker].node);
+}
+
+static uint64_t heard_of(rbt_driver *driver, uint32_t worker, bool is_far_one)
+{
+    const rbt_sim_cluster *cluster = cluster_of(driver);
+    return rbt_sim_worker_heard_of(cluster, &cluster->workers[worker], is_far_one);
+}
+
 static uint64_t higher(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -469,6 +486,9 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .ask_early = ask_early,
                                           .take_early = take_early,
                                           .heard = heard,
+                                          .is_far = is_far,
+                                          .far_rate = far_rate,
+                                          .heard_of = heard_of,
                                           .floor = floor_of,
                                           .version = version_of,
                                           .stable = stable_of,
@@ -581,7 +601,8 @@ static rbt_status fill(rbt_sim_cluster *cluster, uint32_t table_max)
         .duplication = options->duplication,
         .spike_chance = options->spike_chance,
         .spike = rbt_sim_time(options->spike_seconds),
-        .message_cost = MESSAGE_COST};
+        .message_cost = MESSAGE_COST,
+        .rack_count = cluster->rack_count > 1 ? cluster->rack_count : 0};
     rbt_status st = allocate(cluster, table_max);
     if (st != RBT_OK) {
         return st;
@@ -589,6 +610,9 @@ static rbt_status fill(rbt_sim_cluster *cluster, uint32_t table_max)
     name_nodes(cluster);
     st = check_faults(cluster);
     st = st != RBT_OK ? st : rbt_network_create(&network, &cluster->network);
+    if (st == RBT_OK) {
+        rbt_rack_fill(cluster);
+    }
     for (uint32_t i = 0; st == RBT_OK && i < cluster->server_count; i++) {
         st = rbt_server_init(cluster, i, table_max);
     }
@@ -620,13 +644,15 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
     cluster->bandwidth = options->bandwidth;
     cluster->table_max = options->table_max;
     cluster->threads = threads;
+    cluster->rack_count = simulation->options.racks;
     cluster->node_count =
         RBT_NODE_SERVERS + options->shard_count + (options->worker_count + threads - 1) / threads;
     simulation->cluster = cluster;
     const struct rbt_simulation_options *o = &simulation->options;
     cluster->stuck_after =
         STUCK_TIME + rbt_sim_time(1000 * (fabs(o->latency) + o->jitter + o->spike_seconds));
-    const rbt_status st = fill(cluster, options->table_max);
+    rbt_status st = rbt_rack_check(cluster, options);
+    st = st != RBT_OK ? st : fill(cluster, options->table_max);
     if (st != RBT_OK) {
         close_cluster(&cluster->driver);
         return st;

@@ -64,6 +64,17 @@ bool rbt_sim_worker_take_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *
     return true;
 }
 
+uint64_t rbt_sim_worker_heard_of(const rbt_sim_cluster *cluster,
+                                 const struct rbt_sim_worker *worker, bool is_far)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < cluster->server_count; i++) {
+        const bool is_one = rbt_rack_is_far(cluster, worker->index, i) == is_far;
+        least = is_one && worker->links[i].arrived < least ? worker->links[i].arrived : least;
+    }
+    return least == UINT64_MAX ? 0 : least; /* there may be none */
+}
+
 uint64_t rbt_sim_worker_heard(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker)
 {
     uint64_t least = UINT64_MAX;

@@ -9,6 +9,10 @@
  *     receiver's link          [arrives -- ]       last        n / its own bandwidth, if free
  *     receiver's processor                 [ cost ]            after the link
  *
+ *
+ * Between racks the first byte waits for the up-link and then for the down-link before it goes on;
+ * the last byte is delayed by whichever link of the way is the last to let it through.
+ *
  * A message from a slow link trickles in. It takes of the receiver's link and processor only what
  * it needs of them, since on a real network others are served in between; it is delivered when its
  * last byte is in and the cost has been paid. So one slow worker does not clog a server.
@@ -39,8 +43,21 @@ struct node {
     rbt_time cpu_free; /* of the processor */
     double slowness;   /* the links have 1 / slowness of the bandwidth */
     uint32_t side;
+    uint32_t rack;
     uint64_t sent_bytes;
     uint64_t received_bytes;
+};
+
+/* A link that a rack has to the others, in one direction. */
+struct trunk {
+    rbt_time free;
+    uint64_t bytes;
+};
+
+struct rack {
+    double bandwidth;
+    struct trunk up;
+    struct trunk down;
 };
 
 struct rbt_network {
@@ -48,6 +65,7 @@ struct rbt_network {
     struct rbt_rng rng;
     struct rbt_network_stats stats;
     struct node *nodes; /* options.node_count entries */
+    struct rack *racks; /* options.rack_count entries; NULL: none */
 };
 
 static bool is_chance(double chance)
@@ -72,13 +90,17 @@ rbt_status rbt_network_create(const struct rbt_network_options *options, rbt_net
     }
     n->options = *options;
     n->nodes = rbt_calloc(options->node_count, sizeof *n->nodes);
-    if (n->nodes == NULL) {
+    n->racks = options->rack_count == 0 ? NULL : rbt_calloc(options->rack_count, sizeof *n->racks);
+    if (n->nodes == NULL || (n->racks == NULL && options->rack_count > 0)) {
         rbt_network_destroy(n);
         return rbt_fail(RBT_E_NOMEM, "could not allocate a network of %u nodes",
                         options->node_count);
     }
     for (uint32_t i = 0; i < options->node_count; i++) {
         n->nodes[i].slowness = 1.0;
+    }
+    for (uint32_t i = 0; i < options->rack_count; i++) {
+        n->racks[i].bandwidth = options->bandwidth;
     }
     rbt_rng_init(&n->rng, options->seed, STREAM, 0);
     *network = n;
@@ -90,6 +112,7 @@ void rbt_network_destroy(rbt_network *network)
     if (network == NULL) {
         return;
     }
+    rbt_free(network->racks);
     rbt_free(network->nodes);
     rbt_free(network);
 }
@@ -112,6 +135,26 @@ void rbt_network_set_side(rbt_network *network, uint32_t node, uint32_t side)
     node_at(network, node)->side = side;
 }
 
+static struct rack *rack_at(const rbt_network *network, uint32_t rack)
+{
+    RBT_ASSERT(rack < network->options.rack_count);
+    return &network->racks[rack];
+}
+
+void rbt_network_set_rack(rbt_network *network, uint32_t node, uint32_t rack)
+{
+    RBT_ASSERT(rack < network->options.rack_count);
+    RBT_ASSERT(network->stats.messages == 0);
+    node_at(network, node)->rack = rack;
+}
+
+void rbt_network_set_rack_bandwidth(rbt_network *network, uint32_t rack, double bandwidth)
+{
+    RBT_ASSERT(bandwidth > 0.0);
+    RBT_ASSERT(isfinite(bandwidth));
+    rack_at(network, rack)->bandwidth = bandwidth;
+}
+
 /* The sum, or RBT_TIME_NEVER if there is no such time: links may be absurdly slow. */
 static rbt_time plus(rbt_time time, rbt_time duration)
 {
@@ -125,12 +168,16 @@ static rbt_time later(rbt_time a, rbt_time b)
     return a > b ? a : b;
 }
 
+static rbt_time whole(double nanoseconds)
+{
+    RBT_ASSERT(nanoseconds >= 0.0);
+    return nanoseconds < 0x1p62 ? (rbt_time)llround(nanoseconds) : RBT_TIME_NEVER;
+}
+
 /* How long the links of a node are busy with so many bytes. */
 static rbt_time busy(const rbt_network *network, const struct node *node, size_t bytes)
 {
-    const double nanoseconds = (double)bytes * 1e9 / network->options.bandwidth * node->slowness;
-    RBT_ASSERT(nanoseconds >= 0.0);
-    return nanoseconds < 0x1p62 ? (rbt_time)llround(nanoseconds) : RBT_TIME_NEVER;
+    return whole((double)bytes * 1e9 / network->options.bandwidth * node->slowness);
 }
 
 /* Draws only if there is a chance. */
@@ -190,15 +237,40 @@ size_t rbt_network_send(rbt_network *network, const struct rbt_message_path *pat
         return 0;
     }
     const size_t count = happens(network, network->options.duplication) ? 2 : 1;
+    const uint32_t racks = from->rack != to->rack ? 2 : 0;
     network->stats.duplicated += count - 1;
     for (size_t i = 0; i < count; i++) {
         const struct stay stay = occupy_out(network, path, now);
         const rbt_time way = travel(network);
-        passages[i] = (struct rbt_passage){
-            .arrives = plus(stay.start, way), .sent = stay.end, .last = plus(stay.end, way)};
+        passages[i] = (struct rbt_passage){.arrives = plus(stay.start, way),
+                                           .sent = stay.end,
+                                           .last = plus(stay.end, way),
+                                           .racks = racks};
         RBT_ASSERT(passages[i].last >= passages[i].arrives); /* (2) */
     }
     return count;
+}
+
+bool rbt_network_pass(rbt_network *network, const struct rbt_message_path *path,
+                      struct rbt_passage *passage)
+{
+    if (passage->racks == 0) {
+        return false;
+    }
+    const bool is_up = passage->racks == 2;
+    struct rack *rack = rack_at(network, node_at(network, is_up ? path->from : path->to)->rack);
+    struct trunk *trunk = is_up ? &rack->up : &rack->down;
+    passage->racks--;
+    trunk->bytes += path->bytes;
+    if (path->is_urgent) {
+        return true;
+    }
+    const rbt_time start = later(passage->arrives, trunk->free);
+    trunk->free = plus(start, whole((double)path->bytes * 1e9 / rack->bandwidth));
+    passage->arrives = start;
+    passage->last = later(passage->last, trunk->free);
+    RBT_ASSERT(passage->last >= passage->arrives); /* (2) */
+    return true;
 }
 
 bool rbt_network_receive(rbt_network *network, const struct rbt_message_path *path,
@@ -206,6 +278,7 @@ bool rbt_network_receive(rbt_network *network, const struct rbt_message_path *pa
 {
     struct node *to = node_at(network, path->to);
     RBT_ASSERT(passage->arrives >= 0);
+    RBT_ASSERT(passage->racks == 0);
     RBT_ASSERT(passage->last >= passage->arrives); /* as rbt_network_send() stored it */
     if (node_at(network, path->from)->side != to->side) {
         network->stats.lost++;
@@ -241,4 +314,12 @@ uint64_t rbt_network_received(const rbt_network *network, uint32_t node)
 {
     RBT_ASSERT(node_at(network, node)->received_bytes <= network->stats.bytes);
     return node_at(network, node)->received_bytes;
+}
+
+struct rbt_rack_bytes rbt_network_rack_bytes(const rbt_network *network, uint32_t rack)
+{
+    const struct rack *at = rack_at(network, rack);
+    RBT_ASSERT(at->up.bytes <= network->stats.bytes);
+    RBT_ASSERT(at->down.bytes <= network->stats.bytes);
+    return (struct rbt_rack_bytes){.up = at->up.bytes, .down = at->down.bytes};
 }

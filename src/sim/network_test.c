@@ -390,6 +390,112 @@ static void create_survives_every_failed_allocation(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+/* --- Racks ----------------------------------------------------------------------------------- */
+
+/* Even nodes are in rack 0, odd ones in rack 1; the racks' links have a quarter of a node's
+ * bandwidth. */
+static rbt_network *make_racks(void)
+{
+    rbt_network *network = make((struct rbt_network_options){.rack_count = 2});
+    for (uint32_t i = 0; i < NODES; i++) {
+        rbt_network_set_rack(network, i, i % 2);
+    }
+    rbt_network_set_rack_bandwidth(network, 0, 0.25e9);
+    rbt_network_set_rack_bandwidth(network, 1, 0.25e9);
+    return network;
+}
+
+/* Crosses one link of a rack; returns when the first byte is through. */
+static rbt_time pass_one(rbt_network *network, uint32_t from, uint32_t to,
+                         struct rbt_passage *passage)
+{
+    const struct rbt_message_path way = path(from, to);
+    assert_true(rbt_network_pass(network, &way, passage));
+    return passage->arrives;
+}
+
+static void only_what_leaves_a_rack_crosses_its_links(void **state)
+{
+    (void)state;
+    rbt_network *network = make_racks();
+    const struct rbt_message_path near = path(0, 2);
+    struct rbt_passage within = send_one(network, 0, 2, 0);
+    assert_int_equal(within.racks, 0);
+    assert_false(rbt_network_pass(network, &near, &within));
+    assert_int_equal(receive_one(network, 0, 2, within), LATENCY + BYTES);
+    struct rbt_passage between = send_one(network, 4, 1, 0);
+    assert_int_equal(pass_one(network, 4, 1, &between), LATENCY);
+    assert_int_equal(pass_one(network, 4, 1, &between), LATENCY);
+    const struct rbt_message_path far = path(4, 1);
+    assert_false(rbt_network_pass(network, &far, &between));
+    assert_int_equal(receive_one(network, 4, 1, between), LATENCY + 4 * BYTES);
+    assert_int_equal(rbt_network_rack_bytes(network, 0).up, BYTES);
+    assert_int_equal(rbt_network_rack_bytes(network, 0).down, 0);
+    assert_int_equal(rbt_network_rack_bytes(network, 1).up, 0);
+    assert_int_equal(rbt_network_rack_bytes(network, 1).down, BYTES);
+    rbt_network_destroy(network);
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
+static void messages_queue_for_the_link_of_their_rack(void **state)
+{
+    (void)state;
+    rbt_network *network = make_racks();
+    struct rbt_passage passages[3];
+    for (uint32_t i = 0; i < 3; i++) { /* senders and receivers all differ */
+        passages[i] = send_one(network, 2 * i, 2 * i + 1, 0);
+        assert_int_equal(passages[i].arrives, LATENCY);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const rbt_time turn = LATENCY + (rbt_time)i * 4 * BYTES;
+        assert_int_equal(pass_one(network, 2 * i, 2 * i + 1, &passages[i]), turn);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const rbt_time turn = LATENCY + (rbt_time)i * 4 * BYTES;
+        assert_int_equal(pass_one(network, 2 * i, 2 * i + 1, &passages[i]), turn);
+        assert_int_equal(receive_one(network, 2 * i, 2 * i + 1, passages[i]), turn + 4 * BYTES);
+    }
+    struct rbt_passage back = send_one(network, 1, 0, 0); /* the other way is free */
+    assert_int_equal(pass_one(network, 1, 0, &back), LATENCY);
+    rbt_network_destroy(network);
+}
+
+static void the_slower_rack_decides(void **state)
+{
+    (void)state;
+    rbt_network *network = make_racks();
+    rbt_network_set_rack_bandwidth(network, 1, 0.1e9);
+    struct rbt_passage first = send_one(network, 0, 1, 0);
+    struct rbt_passage second = send_one(network, 2, 3, 0);
+    (void)pass_one(network, 0, 1, &first);
+    (void)pass_one(network, 2, 3, &second);
+    assert_int_equal(pass_one(network, 0, 1, &first), LATENCY);
+    assert_int_equal(receive_one(network, 0, 1, first), LATENCY + 10 * BYTES);
+    assert_int_equal(second.arrives, LATENCY + 4 * BYTES);
+    assert_int_equal(pass_one(network, 2, 3, &second), LATENCY + 10 * BYTES);
+    assert_int_equal(receive_one(network, 2, 3, second), LATENCY + 20 * BYTES);
+    rbt_network_destroy(network);
+}
+
+static void heartbeats_pass_the_queues_of_racks(void **state)
+{
+    (void)state;
+    rbt_network *network = make_racks();
+    struct rbt_passage slow = send_one(network, 0, 1, 0);
+    (void)pass_one(network, 0, 1, &slow);
+    struct rbt_passage passages[2];
+    struct rbt_message_path way = path(2, 3);
+    way.is_urgent = true;
+    assert_int_equal(rbt_network_send(network, &way, 0, passages), 1);
+    assert_true(rbt_network_pass(network, &way, &passages[0]));
+    assert_true(rbt_network_pass(network, &way, &passages[0]));
+    assert_false(rbt_network_pass(network, &way, &passages[0]));
+    assert_int_equal(passages[0].arrives, LATENCY);
+    assert_int_equal(pass_one(network, 0, 1, &slow), LATENCY); /* and take no room there */
+    assert_int_equal(rbt_network_rack_bytes(network, 1).down, 2 * BYTES);
+    rbt_network_destroy(network);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +517,10 @@ int main(void)
         cmocka_unit_test(spikes_come_by_chance),
         cmocka_unit_test(equal_seeds_give_equal_passages),
         cmocka_unit_test(create_survives_every_failed_allocation),
+        cmocka_unit_test(only_what_leaves_a_rack_crosses_its_links),
+        cmocka_unit_test(messages_queue_for_the_link_of_their_rack),
+        cmocka_unit_test(the_slower_rack_decides),
+        cmocka_unit_test(heartbeats_pass_the_queues_of_racks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

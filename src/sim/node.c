@@ -2,8 +2,8 @@
  * again.
  *
  * A message is an event twice: when its first byte arrives, so that the order at the receiver's
- * link is right, and when its last one has. What comes to a node that is down is lost; what comes
- * to one that stands still waits. */
+ * link is right, and when its last one has; on its way between racks also where it has to queue.
+ * What comes to a node that is down is lost; what comes to one that stands still waits. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -160,6 +160,10 @@ void rbt_sim_cluster_arrive(rbt_sim_cluster *cluster, void *what)
 {
     struct rbt_envelope *envelope = what;
     rbt_time delivered = 0;
+    if (rbt_network_pass(cluster->network, &envelope->path, &envelope->passage)) {
+        rbt_sim_cluster_schedule(cluster, envelope->passage.arrives, RBT_EVENT_ARRIVE, 0, envelope);
+        return;
+    }
     if (cluster->nodes[envelope->path.to].is_down ||
         !rbt_network_receive(cluster->network, &envelope->path, &envelope->passage, &delivered)) {
         rbt_sim_cluster_discard(cluster, envelope);

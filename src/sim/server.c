@@ -46,6 +46,9 @@ rbt_status rbt_server_init(rbt_sim_cluster *cluster, uint32_t index, uint32_t ta
     }
     const struct rbt_comm_options budget = {.rate = cluster->bandwidth};
     rbt_comm_init(&server->comm, &budget, 0);
+    const struct rbt_comm_options far = {.rate = rbt_rack_rate(cluster, server->node),
+                                         .above = &server->comm};
+    rbt_comm_init(&server->far, &far, 0);
     rbt_server_clear(cluster, server);
     return RBT_OK;
 }
@@ -229,12 +232,20 @@ static void withhold(rbt_sim_cluster *cluster, const struct rbt_sim_server *serv
     send_news(cluster, server, rows);
 }
 
+/* The budget of what goes to this worker. */
+static struct rbt_comm *way_to(const rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                               uint32_t worker)
+{
+    return rbt_rack_is_far(cluster, worker, server->index) ? &server->far : &server->comm;
+}
+
 /* No more rows go early than the server's budget has room for. */
 static void limit_early(const rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                         struct rbt_message *rows)
 {
     const size_t row_bytes = sizeof(uint64_t) + cluster->tables[rows->event.table].row_size;
-    const size_t room = rbt_comm_grant(&server->comm, cluster->now) / row_bytes;
+    struct rbt_comm *comm = way_to(cluster, server, rows->worker);
+    const size_t room = rbt_comm_grant(comm, cluster->now) / row_bytes;
     rows->early.room = room < rows->early.room ? (uint32_t)room : rows->early.room;
 }
 
@@ -278,7 +289,7 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
         make_about(rows, request);
         rows->answered = cluster->now;
         rbt_message_weigh(rows, cluster->tables);
-        rbt_comm_sent(&server->comm, cluster->now, 0, rows->bytes,
+        rbt_comm_sent(way_to(cluster, server, request->worker), cluster->now, 0, rows->bytes,
                       rows->event.early != NULL ? RBT_COMM_EARLY : RBT_COMM_READ);
         send_news(cluster, server, rows);
     } else {

@@ -43,6 +43,13 @@ static const char *find_mistake(const struct rbt_simulation_options *o)
         {is_chance(o->slowdown_chance), "the chance of a slowdown is between 0 and 1"},
         {o->slowdown_chance == 0 || (o->slowdown_factor >= 1.0 && isfinite(o->slowdown_factor)),
          "a slowdown is by a factor of 1 or more"},
+        {o->oversubscription >= 1.0 && isfinite(o->oversubscription),
+         "the oversubscription is a factor of 1 or more"},
+        {o->oversubscription == 1.0 || o->racks > 1,
+         "oversubscribed links need at least two racks"},
+        {o->rack_budget >= 0 && o->rack_budget <= 1e18, "the budget of a rack is 0 or more"},
+        {o->rack_budget == 0 || o->racks > 1, "a budget for the way to other racks needs at least "
+                                              "two of them"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!rules[i].is_right) {
@@ -99,6 +106,8 @@ static void fill_defaults(struct rbt_simulation_options *options)
     options->threads = options->threads == 0 ? 1 : options->threads;
     options->bandwidth = options->bandwidth == 0 ? BANDWIDTH_DEFAULT : options->bandwidth;
     options->latency = options->latency == 0 ? LATENCY_DEFAULT : options->latency;
+    options->racks = options->racks == 0 ? 1 : options->racks;
+    options->oversubscription = options->oversubscription == 0 ? 1 : options->oversubscription;
 }
 
 rbt_status rbt_simulation_open(const struct rbt_simulation_options *options,
@@ -140,6 +149,7 @@ rbt_status rbt_simulation_close(rbt_simulation *simulation)
     rbt_free(simulation->faults);
     rbt_free(simulation->workers);
     rbt_free(simulation->nodes);
+    rbt_free(simulation->racks);
     const rbt_status st = simulation->trace != NULL ? rbt_trace_close(simulation->trace) : RBT_OK;
     rbt_free(simulation);
     return st;
@@ -150,17 +160,22 @@ rbt_status rbt_simulation_attach(rbt_sim_cluster *cluster)
     rbt_simulation *simulation = cluster->simulation;
     struct rbt_simulation_worker *workers = rbt_calloc(cluster->worker_count, sizeof *workers);
     struct rbt_simulation_node *nodes = rbt_calloc(cluster->node_count, sizeof *nodes);
-    if (workers == NULL || nodes == NULL) {
+    struct rbt_simulation_rack *racks = rbt_calloc(cluster->rack_count, sizeof *racks);
+    if (workers == NULL || nodes == NULL || racks == NULL) {
         rbt_free(workers);
         rbt_free(nodes);
+        rbt_free(racks);
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulation");
     }
     rbt_free(simulation->workers);
     rbt_free(simulation->nodes);
+    rbt_free(simulation->racks);
     simulation->workers = workers;
     simulation->worker_count = cluster->worker_count;
     simulation->nodes = nodes;
     simulation->node_count = cluster->node_count;
+    simulation->racks = racks;
+    simulation->rack_count = cluster->rack_count > 1 ? cluster->rack_count : 0;
     simulation->totals = (struct rbt_simulation_stats){0}; /* those of an earlier job are over */
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         workers[i].factor = cluster->workers[i].factor;
@@ -184,6 +199,11 @@ void rbt_simulation_note(rbt_sim_cluster *cluster)
     for (uint32_t i = 0; i < cluster->node_count; i++) {
         cluster->simulation->nodes[i].bytes_sent = rbt_network_sent(cluster->network, i);
         cluster->simulation->nodes[i].bytes_received = rbt_network_received(cluster->network, i);
+    }
+    for (uint32_t i = 0; i < cluster->simulation->rack_count; i++) {
+        const struct rbt_rack_bytes bytes = rbt_network_rack_bytes(cluster->network, i);
+        cluster->simulation->racks[i] =
+            (struct rbt_simulation_rack){.bytes_sent = bytes.up, .bytes_received = bytes.down};
     }
 }
 
@@ -212,5 +232,15 @@ bool rbt_simulation_node(const rbt_simulation *simulation, uint32_t index,
         return false;
     }
     *node = simulation->nodes[index];
+    return true;
+}
+
+bool rbt_simulation_rack(const rbt_simulation *simulation, uint32_t index,
+                         struct rbt_simulation_rack *rack)
+{
+    if (index >= simulation->rack_count) {
+        return false;
+    }
+    *rack = simulation->racks[index];
     return true;
 }

@@ -59,6 +59,20 @@ static void every_mistake_in_the_speeds_has_its_sentence(void **state)
             "a slowdown is by a factor of 1 or more");
 }
 
+static void every_mistake_in_the_racks_has_its_sentence(void **state)
+{
+    (void)state;
+    refused(WITH(.racks = 2, .oversubscription = 0.5),
+            "the oversubscription is a factor of 1 or more");
+    refused(WITH(.racks = 2, .oversubscription = INFINITY),
+            "the oversubscription is a factor of 1 or more");
+    refused(WITH(.oversubscription = 4), "oversubscribed links need at least two racks");
+    refused(WITH(.racks = 2, .rack_budget = -1), "the budget of a rack is 0 or more");
+    refused(WITH(.racks = 2, .rack_budget = NAN), "the budget of a rack is 0 or more");
+    refused(WITH(.racks = 1, .rack_budget = 1e6),
+            "a budget for the way to other racks needs at least two of them");
+}
+
 static void refused_fault(struct rbt_fault fault, const char *sentence)
 {
     const struct rbt_fault faults[2] = {{.kind = RBT_FAULT_PAUSE, .node = "worker/0", .lasts = 1},
@@ -96,6 +110,10 @@ static void the_size_of_the_options_is_checked(void **state)
     assert_fails(rbt_simulation_open(&options, &simulation), RBT_E_INVALID, "struct_size is ");
     options = WITH(.struct_size = offsetof(struct rbt_simulation_options, loss), .loss = 7);
     assert_ok(rbt_simulation_open(&options, &simulation)); /* an old program's: no `loss` in it */
+    assert_ok(rbt_simulation_close(simulation));
+    options = WITH(.struct_size = offsetof(struct rbt_simulation_options, racks),
+                   .oversubscription = 0.1);
+    assert_ok(rbt_simulation_open(&options, &simulation)); /* nor are there racks in this one */
     assert_ok(rbt_simulation_close(simulation));
     assert_ok(rbt_simulation_close(NULL));
     assert_int_equal(rbt_alloc_live(), 0);
@@ -348,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mistake_in_the_network_has_its_sentence),
         cmocka_unit_test(every_mistake_in_the_speeds_has_its_sentence),
+        cmocka_unit_test(every_mistake_in_the_racks_has_its_sentence),
         cmocka_unit_test(every_mistake_in_a_fault_has_its_sentence),
         cmocka_unit_test(the_size_of_the_options_is_checked),
         cmocka_unit_test(a_fault_of_a_node_that_does_not_exist_is_found_when_the_job_is_opened),

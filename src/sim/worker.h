@@ -18,6 +18,8 @@ void rbt_sim_worker_ask_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *w
 bool rbt_sim_worker_take_early(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
                                struct rbt_driver_call *calls, size_t count);
 uint64_t rbt_sim_worker_heard(const rbt_sim_cluster *cluster, const struct rbt_sim_worker *worker);
+uint64_t rbt_sim_worker_heard_of(const rbt_sim_cluster *cluster,
+                                 const struct rbt_sim_worker *worker, bool is_far);
 
 void rbt_sim_worker_spend(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker, double seconds);
 int64_t rbt_sim_worker_floor(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,

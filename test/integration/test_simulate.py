@@ -57,6 +57,10 @@ WRONG_CLUSTERS = [
     needs("--pause", "worker/3@1s+0", "a time above 0, such as 500ms", "0"),
     needs("--partition", "worker/3", "NODE@TIME+TIME such as server/0@2s+500ms"),
     needs("--slow-link", "worker/3x-1", FACTOR, "-1"),
+    (["--oversubscription", "4"], 'option "--oversubscription" needs at least two racks',
+     "For example: --racks 2 --oversubscription 4."),
+    (["--rack-budget", "1MB"], 'option "--rack-budget" needs at least two racks',
+     "For example: --racks 2 --rack-budget 240kB."),
     (["--crash", "worker/8@1s"],
      'option "--crash" names "worker/8", but there are only 8 worker processes',
      "They are called worker/0 to worker/7."),
@@ -268,6 +272,22 @@ def test_a_crash_that_ends_soon_changes_no_bit_of_bsp(rubato, shelf):
 def last_line(result):
     """Of standard error; a sanitizer may have said something about fibers before."""
     return result.stderr.splitlines()[-1]
+
+
+def test_racks_change_no_bit_of_bsp_and_tell_what_crosses(rubato, shelf, tmp_path):
+    train = ["--", "train", "linear", "--data", shelf / "train.svm", "--epochs", "2",
+             "--consistency", "bsp", "--log", tmp_path / "run.jsonl", *JSON]
+    cluster = ["simulate", "--workers", "4", "--servers", "2", "--bandwidth", "10Mbit"]
+    plain = json.loads(rubato.ok(*cluster, *train))
+    assert "rack_bytes" not in plain
+    racks = json.loads(rubato.ok(*cluster, "--racks", "2", "--oversubscription", "40", *train))
+    assert racks["digest"] == plain["digest"]
+    assert racks["virtual_seconds"] > 1.5 * plain["virtual_seconds"]
+    assert 0.3 < racks["rack_bytes"] / racks["network_bytes"] < 0.7
+    last = {event["node"]: event for event in events(tmp_path / "run.jsonl")
+            if event["event"] == "traffic"}
+    assert last["rack/0"]["bytes_sent"] == last["rack/1"]["bytes_received"]
+    assert sum(last[name]["bytes_sent"] for name in ("rack/0", "rack/1")) == racks["rack_bytes"]
 
 
 def test_the_crash_of_a_server_is_told(rubato, shelf):
