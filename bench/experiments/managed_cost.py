@@ -46,8 +46,8 @@ class Job:
 
 
 JOBS = (Job(100, 200, "--users 2400 --items 600 --ratings 600k", 1, 20, False),
-        Job(100, 2000, "--users 1000 --items 250 --ratings 250k", 10, 8, True),
-        Job(400, 2000, "--users 500 --items 125 --ratings 62500", 20, 6, True))
+        Job(100, 2000, "--users 1000 --items 250 --ratings 250k", 10, 24, True),
+        Job(400, 2000, "--users 500 --items 125 --ratings 62500", 20, 20, True))
 PRIORITIES = ("random", "relative")
 PLACES = ("embedded", "processes")
 
