@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """Managed communication on a real link that is as fast as the budget, and then only half as fast.
 
 Servers on one host, workers on another: network namespaces (test/hosts/netns), whose cable carries
