@@ -39,7 +39,7 @@ check: ## tidy, sanitizers, fuzz targets and the tools' own checks: what CI runs
 	@tools/deps build test check
 	@tools/check
 
-bench: ## measures this machine, the core against it, and training against liblinear
+bench: ## measures this machine, the core against it, and training against peers
 	@tools/deps build bench
 	@tools/build
 	@tools/bench

@@ -103,6 +103,29 @@ def events(path):
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
 
+def size_of(path):
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+class Log:
+    """A run's log, which is read again only when it has grown: what reading takes, the relays that
+    run in this process do not get."""
+
+    def __init__(self, path):
+        self.path = path
+        self.size = 0
+        self.kept = []
+
+    def events(self):
+        size = size_of(self.path)
+        if size != self.size:
+            self.size, self.kept = size, events(self.path)
+        return self.kept
+
+
 def check_log(path):
     """No half-written line."""
     text = read(path)

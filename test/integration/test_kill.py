@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cluster import (Cluster, Process, check_log, children_of, errors_of, events, group_of, is_gone,
-                     wait_for, wait_until_idle)
+from cluster import (Cluster, Log, Process, check_log, children_of, errors_of, group_of, is_gone,
+                     size_of, wait_for, wait_until_idle)
 from conftest import Rubato
 from relay import Relay
 
@@ -34,17 +34,18 @@ TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--cl
 def epochs_of(moment, fault):
     """A job that goes on until the fault ends it, or one that ends by itself."""
     return LONG if fault != "cut" and moment not in ("starting", "finishing") else SHORT * \
-        (40 if fault == "cut" else 1)
+        (20 if fault == "cut" else 1)
 
 
-def wait_for_moment(moment, epochs, log, job):
+def wait_for_moment(moment, epochs, path, job):
     """All but "starting"; the job's log tells how far it is."""
+    log = Log(path)
     at = {"first clock": lambda e: len(e) >= 1, "mid-clock": lambda e: len(e) >= 4,
           "waiting": lambda e: len(e) >= 4,
           "finishing": lambda e: any(x.get("epoch") == epochs for x in e)}[moment]
-    wait_for(lambda: at(events(log)) or job.ends(), f"the log at {moment}",
-             progress=lambda: len(events(log)))
-    assert at(events(log)), job.err
+    wait_for(lambda: at(log.events()) or job.ends(), f"the log at {moment}",
+             progress=lambda: size_of(path))
+    assert at(log.events()), job.err
 
 
 def expected_digest(data, epochs, digests={}):  # noqa: B006: kept between the calls on purpose
@@ -154,6 +155,8 @@ class Case:
             cuts = sum(relay.cut() for relay in relays)
             if self.moment == "waiting":
                 os.kill(workers[2].pid, signal.SIGCONT)
+            wait_for(workers[0].ends, "the job to end",
+                     progress=lambda: size_of(folder / "run.jsonl"))
             codes = [p.wait(20) for p in [*workers, *cluster.servers, cluster.coordinator]]
             for relay in [*lines.values(), *fronts]:
                 relay.close()
