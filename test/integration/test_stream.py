@@ -67,6 +67,7 @@ def test_what_cannot_be_is_refused(rubato, shelf):
         assert message in result.stderr
 
 
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need memory of their own")
 def test_a_batch_that_does_not_fit_is_refused(rubato):
     rubato.ok("gen", "sparse", "--examples", "60000", "--features", "1000", "--nonzeros", "40",
               "--out", "train.svm")
