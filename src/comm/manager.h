@@ -63,8 +63,8 @@ struct rbt_comm {
 void rbt_comm_init(struct rbt_comm *comm, const struct rbt_comm_options *options, rbt_time now);
 
 /* How many bytes may go early now: 0, or at least message_min, as far as all budgets of the chain
- * allow so much at once. Nothing is set aside: what is sent
- * must be told before the next grant is asked for. */
+ * allow so much at once. Nothing is set aside: what is sent must be told before the next grant is
+ * asked for. */
 size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now);
 
 /* A message has gone. `sequence`: on this link, where they increase; 0: it will not be
