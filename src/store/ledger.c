@@ -3,7 +3,7 @@
  *
  * Invariants:
  *   (1) a worker's holds are in increasing order of stamps;
- *   (2) what is below its `least` is pinned.
+ *   (2) what is below its `least` is pinned, or has overtaken messages that are still to come.
  *
  * Threads: none; owned by the shard. */
 #include "store/ledger.h"
@@ -80,8 +80,13 @@ void rbt_ledger_reset(struct rbt_ledger *ledger, uint64_t stamp, uint64_t tag)
         w->has_left = false;
         w->versions = RBT_RULE_NO_VERSION;
         w->limited_version = RBT_RULE_NO_VERSION;
-        w->ahead_sequence = 0;
     }
+}
+
+static bool is_needed(const struct rbt_ledger_worker *w, const struct rbt_hold *hold)
+{
+    RBT_DEBUG_ASSERT(hold >= w->holds && hold < w->holds + w->count);
+    return hold->stamp >= w->least || hold->pins > 0 || hold->overtaken > 0; /* (2) */
 }
 
 /* Drops what is neither pinned nor needed. */
@@ -93,12 +98,24 @@ static void prune(struct rbt_ledger_worker *w)
         return; /* nor anything behind it */
     }
     for (uint32_t i = 0; i < w->count; i++) {
-        if (w->holds[i].stamp >= w->least || w->holds[i].pins > 0) { /* (2) */
+        if (is_needed(w, &w->holds[i])) {
             w->holds[kept++] = w->holds[i];
         }
     }
+    RBT_ASSERT(kept <= w->count);
     w->count = kept;
-    RBT_ASSERT(w->least != RBT_STAMP_NONE || w->count == 0 || w->holds[0].pins > 0);
+}
+
+/* Messages below `sequence` have come: they are no reason any more to keep a read. The message
+ * itself was sent before reads that have overtaken it, so that its `least` is not about these. */
+static void arrive(struct rbt_ledger_worker *w, uint64_t sequence)
+{
+    RBT_ASSERT(sequence > 0);
+    RBT_ASSERT(w->count <= w->capacity);
+    for (uint32_t i = 0; i < w->count; i++) {
+        struct rbt_hold *hold = &w->holds[i];
+        hold->overtaken = hold->overtaken >= sequence ? hold->overtaken : 0;
+    }
 }
 
 rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
@@ -118,13 +135,9 @@ rbt_status rbt_ledger_hold(struct rbt_ledger *ledger, uint32_t worker,
     }
     hold->is_limited = read->is_limited;
     w->is_known = true;
-    if (read->overtaken > 0) {
-        w->ahead_stamp = w->ahead_sequence > 0 ? w->ahead_stamp : read->stamp;
-        w->ahead_sequence =
-            read->overtaken > w->ahead_sequence ? read->overtaken : w->ahead_sequence;
-        w->least = w->least < read->stamp ? w->least : read->stamp;
-    } else {
-        w->ahead_sequence = 0;
+    hold->overtaken = read->overtaken;
+    if (read->overtaken == 0) {
+        arrive(w, UINT64_MAX);
         w->least = read->least < read->stamp ? read->least : read->stamp;
         prune(w);
     }
@@ -136,10 +149,10 @@ void rbt_ledger_release(struct rbt_ledger *ledger, uint32_t worker, uint64_t seq
                         uint64_t least)
 {
     struct rbt_ledger_worker *w = worker_at(ledger, worker);
-    w->ahead_sequence = sequence <= w->ahead_sequence ? w->ahead_sequence : 0;
-    w->least = w->ahead_sequence > 0 && w->ahead_stamp < least ? w->ahead_stamp : least;
+    arrive(w, sequence);
+    w->least = least;
     prune(w);
-    RBT_ASSERT(w->count == 0 || w->holds[0].stamp >= w->least || w->holds[0].pins > 0); /* (2) */
+    RBT_ASSERT(w->count == 0 || is_needed(w, &w->holds[0])); /* (2) */
 }
 
 struct rbt_hold *rbt_ledger_find(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)

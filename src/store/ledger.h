@@ -21,15 +21,18 @@ struct rbt_hold {
     uint64_t stamp;
     uint64_t tag;     /* what the rule said at the read */
     uint64_t version; /* of the last message from it, RBT_RULE_NO_VERSION: there was none */
-    uint32_t pins;    /* updates that wait */
-    bool is_limited;  /* the read was of some versions only, which the tag then names */
+    /* The read has overtaken messages up to this sequence, which were sent before and know nothing
+     * of it; 0: none, or they have all come. */
+    uint64_t overtaken;
+    uint32_t pins;   /* updates that wait */
+    bool is_limited; /* the read was of some versions only, which the tag then names */
 };
 
 struct rbt_ledger_worker {
     struct rbt_hold *holds; /* by stamp */
     uint32_t count;
     uint32_t capacity;
-    uint64_t least;    /* below this nothing is kept that is not pinned */
+    uint64_t least;    /* below this nothing is kept that is not pinned or ahead of messages */
     bool is_known;     /* has read or updated the table */
     bool has_left;     /* and sends nothing more */
     uint64_t versions; /* its last read saw those below; RBT_RULE_NO_VERSION: all */
@@ -37,10 +40,6 @@ struct rbt_ledger_worker {
      * (RBT_RULE_NO_VERSION: there was none). */
     uint64_t limited_tag;
     uint64_t limited_version;
-    /* Reads from this stamp on have overtaken messages up to this sequence, which were sent before
-     * and know nothing of them; 0: none has. */
-    uint64_t ahead_stamp;
-    uint64_t ahead_sequence;
 };
 
 struct rbt_ledger {
