@@ -20,9 +20,10 @@
 
 enum { ROUNDS = 7, CLOCKS = 6, WORKERS_MAX = 64 };
 
-static const char *const rules[] = {"",       "add",      "consgd", "dynsgd", "sgd", "adagrad",
-                                    "adarev", "adadelay", "ftrl",   "adam",   "prox"};
-enum { RULES = sizeof rules / sizeof rules[0] };
+static const char *const all[] = {"",         "add",     "consgd", "dynsgd",
+                                  "sgd",      "adagrad", "adarev", "adarev:trust=1",
+                                  "adadelay", "ftrl",    "adam",   "prox"};
+enum { RULES_MAX = sizeof all / sizeof all[0] };
 
 struct setting {
     uint32_t width;
@@ -192,38 +193,30 @@ static void measure(const struct setting *setting, const char *rule, struct figu
     rbt_shard_destroy(shard);
 }
 
-static bool is_wanted(const char *only, int i)
-{
-    return i == 0 || only == NULL || strcmp(only, rules[i]) == 0;
-}
-
 int main(int argc, char **argv)
 {
-    const char *only = argc > 4 ? argv[4] : NULL;
+    const char *const chosen[] = {"", argc > 4 ? argv[4] : NULL};
+    const char *const *rules = argc > 4 ? chosen : all;
+    const int count = argc > 4 ? 2 : RULES_MAX;
     const struct setting setting = {.width = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 32,
                                     .rows = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 20000,
                                     .workers = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 4};
-    struct figures figures[RULES] = {{0}};
+    struct figures figures[RULES_MAX] = {{0}};
     if (setting.width == 0 || setting.rows == 0 || setting.workers == 0 ||
         setting.workers > WORKERS_MAX) {
         fprintf(stderr, "rules: wrong arguments; see the head of bench/rules.c\n");
         return 2;
     }
     for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < RULES; i++) {
-            if (is_wanted(only, i)) {
-                measure(&setting, rules[i], &figures[i]);
-            }
+        for (int i = 0; i < count; i++) {
+            measure(&setting, rules[i], &figures[i]);
         }
     }
     const double plain = figures[0].push_ns + figures[0].pull_ns;
     printf("{\"width\": %u, \"rows\": %u, \"workers\": %u", setting.width, setting.rows,
            setting.workers);
-    for (int i = 0; i < RULES; i++) {
+    for (int i = 0; i < count; i++) {
         const struct figures *f = &figures[i];
-        if (!is_wanted(only, i)) {
-            continue;
-        }
         printf(",\n \"%s\": {\"push_ns\": %.1f, \"pull_ns\": %.1f, \"both_of_plain\": %.2f, "
                "\"push_of_plain\": %.2f, \"bytes_per_row\": %.1f, \"rule_bytes_per_row\": %.1f, "
                "\"snapshots_per_row\": %.2f}",

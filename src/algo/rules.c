@@ -259,7 +259,7 @@ void rbt_rules_apply_alone(struct rbt_rules *rules, struct rbt_table_options *ta
     rbt_rules_apply(rules, table);
     table->consistency = "asp"; /* the newest there is, and no clock to wait for */
     const bool is_early = rules->options->bandwidth > 0;
-    if (is_early || !rbt_rules_is(rules, "adarev") || rbt_rules_has(rules, "trust")) {
+    if (is_early || !rbt_rules_is(rules, "adarev")) {
         return;
     }
     struct rbt_rules others = *rules;

@@ -124,7 +124,7 @@ static void revision_is_left_out_where_rows_belong_to_one_worker(void **state)
     } cases[] = {{"adarev:lr=0.25,max=9", 0, "adagrad:lr=0.25"},
                  {"adarev:max=9,beta=2", 0, "adagrad:beta=2"},
                  {"adarev:lr=0.25", 1e6, "adarev:lr=0.25"},
-                 {"adarev:trust=1", 0, "adarev:trust=1"},
+                 {"adarev:trust=1", 0, "adagrad:trust=1"},
                  {"ftrl:l1=1", 0, "ftrl:l1=1"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct rbt_train_options options = options_of(cases[i].rule);

@@ -7,18 +7,21 @@
  * factorisation machines, equation 10.18. n has the current g in it.
  *
  * State: n. beta keeps the rate finite where only zeros were seen; with mu, which moves weights
- * there as well, it is 1 unless given. */
+ * there as well, it is 1 unless given. With trust=c rows find their own steps: rule/trust.c. */
 #include <math.h>
 #include <rubato/rule.h>
 #include <rubato/status.h>
 #include <stddef.h>
 
+#include "base/error.h"
 #include "rule/builtin.h"
+#include "rule/trust.h"
 
 struct adagrad {
     float lr;
     float beta;
     float mu;
+    struct rbt_trust trust;
     void (*descend)(const struct adagrad *a, const struct rbt_rule_row *row);
 };
 
@@ -61,6 +64,7 @@ static void choose(struct adagrad *a)
         a->descend = descend_avx2;
     }
 #endif
+    rbt_trust_choose(&a->trust, false);
 }
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
@@ -69,14 +73,18 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     static const struct rbt_builtin_range ranges[] = {
         {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
         {.name = "mu", .max = 1e6},
+        {.name = "trust", .max = 1e6},
     };
     struct rbt_builtin_range range = {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6};
-    double values[2];
+    double values[3];
     double beta = 0;
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 2, values);
+    rbt_status st = rbt_builtin_numbers(setup, ranges, 3, values);
     if (st == RBT_OK) {
         range.fallback = values[1] == 0 ? range.fallback : 1;
         st = rbt_builtin_number(setup, &range, &beta);
+    }
+    if (st == RBT_OK && values[1] > 0 && values[2] > 0) {
+        st = rbt_fail(RBT_E_INVALID, "mu does not go with trust");
     }
     if (st == RBT_OK) {
         st = rbt_builtin_new(setup, sizeof(struct adagrad), self);
@@ -84,20 +92,26 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     if (st != RBT_OK) {
         return st;
     }
-    *(struct adagrad *)*self =
-        (struct adagrad){.lr = (float)values[0], .beta = (float)beta, .mu = (float)values[1]};
+    *(struct adagrad *)*self = (struct adagrad){
+        .lr = (float)values[0],
+        .beta = (float)beta,
+        .mu = (float)values[1],
+        .trust = {.lr = (float)values[0], .beta = (float)beta, .trust = (float)values[2]}};
     choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
-    needs->state_width = setup->width;
+    needs->state_width = values[2] > 0 ? rbt_trust_state_width(setup->width, false) : setup->width;
     return RBT_OK;
 }
 
 static rbt_status apply(void *self, const struct rbt_rule_message *message,
                         const struct rbt_rule_row *row)
 {
-    (void)message;
     const struct adagrad *a = self;
-    a->descend(a, row);
+    if (a->trust.trust > 0) {
+        a->trust.descend(&a->trust, message, row);
+    } else {
+        a->descend(a, row);
+    }
     return RBT_OK;
 }
 

@@ -86,6 +86,8 @@ static void adagrad_refuses_what_cannot_work(void **state)
     assert_fails(rbt_rule_check("adagrad:lr=-1", 1, NULL), RBT_E_INVALID, "lr must be above 0");
     assert_fails(rbt_rule_check("adagrad:beta=0", 1, NULL), RBT_E_INVALID, "beta must be at least");
     assert_fails(rbt_rule_check("adagrad:mu=-1", 1, NULL), RBT_E_INVALID, "mu must be at least 0");
+    assert_fails(rbt_rule_check("adagrad:trust,mu=1", 1, NULL), RBT_E_INVALID,
+                 "mu does not go with trust");
     assert_fails(rbt_rule_check("adagrad:lr=inf", 1, NULL), RBT_E_INVALID, "lr must be at most");
 }
 

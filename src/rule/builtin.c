@@ -58,16 +58,3 @@ void rbt_builtin_free(void *self)
 {
     rbt_free(self);
 }
-
-static const uint64_t LOW = UINT64_C(1) << 24;
-
-uint64_t rbt_builtin_count(const float *state)
-{
-    return (uint64_t)state[1] * LOW + (uint64_t)state[0];
-}
-
-void rbt_builtin_set_count(float *state, uint64_t count)
-{
-    state[0] = (float)(count % LOW);
-    state[1] = (float)(count / LOW);
-}

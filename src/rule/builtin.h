@@ -56,8 +56,17 @@ RBT_MUST_USE rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size
 void rbt_builtin_free(void *self);
 
 /* A count that is kept in a row's state. One float counts to 2^24, and two to 2^48. */
-enum { RBT_BUILTIN_COUNT_WIDTH = 2 };
-uint64_t rbt_builtin_count(const float *state);
-void rbt_builtin_set_count(float *state, uint64_t count);
+enum { RBT_BUILTIN_COUNT_WIDTH = 2, RBT_BUILTIN_COUNT_BITS = 24 };
+
+static inline uint64_t rbt_builtin_count(const float *state)
+{
+    return ((uint64_t)(uint32_t)state[1] << RBT_BUILTIN_COUNT_BITS) + (uint32_t)state[0];
+}
+
+static inline void rbt_builtin_set_count(float *state, uint64_t count)
+{
+    state[0] = (float)(uint32_t)(count % (1U << RBT_BUILTIN_COUNT_BITS));
+    state[1] = (float)(uint32_t)(count >> RBT_BUILTIN_COUNT_BITS);
+}
 
 #endif

@@ -10,6 +10,10 @@
     {                                                                                              \
         "lr", value, "the step size"                                                               \
     }
+#define TRUST                                                                                      \
+    {                                                                                              \
+        "trust", "0", "rows find their steps, from so many times their size; 0: off"               \
+    }
 #define END                                                                                        \
     {                                                                                              \
         NULL, NULL, NULL                                                                           \
@@ -35,13 +39,14 @@ static const struct rbt_rule_parameter adagrad[] = {
     LR("0.1"),
     {"beta", "1e-12", "added to the root of the sum of squares; 1 if mu is given"},
     {"mu", "0", "weight decay"},
+    TRUST,
     END};
 
 static const struct rbt_rule_parameter adarev[] = {
     LR("0.1"),
     {"beta", "1e-12", "added to the root of the sum of squares"},
     {"max", "0", "copies of rows that a shard keeps at most; 0: no limit"},
-    {"trust", "0", "rows find their steps, from so many times their size; 0: off"},
+    TRUST,
     END};
 
 static const struct rbt_rule_parameter adadelay[] = {

@@ -12,7 +12,7 @@
 #include "rule/rule.h"
 
 /* An odd width, so that vector loops have a rest. */
-enum { KEYS = 3, WIDTH = 7, STATE = 4 * WIDTH, WORKERS = 4, LOG_MAX = 64, VERSIONS_MAX = 64 };
+enum { KEYS = 3, WIDTH = 11, STATE = 4 * WIDTH, WORKERS = 4, LOG_MAX = 64, VERSIONS_MAX = 64 };
 
 struct rig_worker {
     uint64_t base; /* count at its read */

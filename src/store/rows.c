@@ -24,6 +24,7 @@ enum {
     WAVE =
         512, /* keys looked up before their rows are touched; the slots of a wave fit the stack */
     AHEAD = 16, /* rows fetched ahead */
+    NEAR = 2,   /* and those with their states */
     LINE_SIZE = 64,
     FETCH_MAX = 4096, /* bytes of one row: what the first cache has room for besides */
 };
@@ -196,10 +197,11 @@ static void fetch_whole_row(const rbt_row_store *rows, uint32_t slot)
     RBT_DEBUG_ASSERT(slot == RBT_SLOT_NONE || slot < rows->count);
     if (slot != RBT_SLOT_NONE) {
         const char *row = rows->block + slot * rows->stride;
-        const size_t size = smaller(rows->stride, FETCH_MAX);
-        for (size_t at = 0; at < size; at += LINE_SIZE) {
-            __builtin_prefetch(row + at, 1);
+        const char *end = row + smaller(rows->stride, FETCH_MAX);
+        for (const char *at = row; at < end; at += LINE_SIZE) {
+            __builtin_prefetch(at, 1);
         }
+        __builtin_prefetch(end - 1, 1); /* rows need not begin where a line does */
     }
 }
 
@@ -407,7 +409,7 @@ static void visit_wave(const rbt_row_store *rows, const struct rbt_batch *batch,
     RBT_ASSERT(visit->function != NULL);
     for (size_t i = 0; i < count; i++) {
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
-        fetch_whole_row(rows, slots[smaller(i + 1, count - 1)]);
+        fetch_whole_row(rows, slots[smaller(i + NEAR, count - 1)]);
         if (slots[i] != RBT_SLOT_NONE) {
             visit->function(visit->context, slots[i], rbt_batch_position(batch, visit->begin + i));
         }
