@@ -334,8 +334,10 @@ static void adarev_has_copies_of_the_sums_alone(void **state)
     assert_int_equal(needs.state_width, 24);
     assert_int_equal(needs.snapshot_width, 8);
     assert_int_equal(needs.snapshot_max, 100);
+    assert_ok(rbt_rule_check("adarev:trust", 7, &needs));
+    assert_int_equal(needs.state_width, 3 * 7 + 5);
     assert_ok(rbt_rule_check("adarev:trust", 8, &needs));
-    assert_int_equal(needs.state_width, 29);
+    assert_int_equal(needs.state_width, 3 * 8 + 8); /* rows begin where vectors do */
     assert_int_equal(needs.snapshot_width, 8);
     assert_fails(rbt_rule_check("adarev:max=1.5", 8, NULL), RBT_E_INVALID,
                  "max must be a whole number, not 1.5");

@@ -78,22 +78,26 @@ ALWAYS_INLINE struct sums add_up(const struct rbt_rule_row *row, size_t width, f
 {
     const float *gbar = row->state;
     const float *z = row->state + width;
-    const float *before = is_revised ? row->before : gbar;
+    const float *before = row->before;
     lanes sums[4] = {{0}};
     size_t i = 0;
     for (; i + LANES <= width; i += LANES) {
         const lanes g = factor * AT(row->delta, i);
-        const lanes b = AT(gbar, i) - AT(before, i);
         const lanes now = AT(gbar, i) + g;
         sums[0] += g * g;
         sums[1] += now * now;
-        sums[2] += AT(z, i) + (g * g + 2 * g * b);
+        if (is_revised) {
+            const lanes b = AT(gbar, i) - AT(before, i);
+            sums[2] += AT(z, i) + (g * g + 2 * g * b);
+        } else {
+            sums[2] += AT(z, i) + g * g;
+        }
         sums[3] += AT(row->values, i) * AT(row->values, i);
     }
     struct sums rest = {0};
     for (; i < width; i++) {
         const float g = factor * row->delta[i];
-        const float b = gbar[i] - before[i];
+        const float b = is_revised ? gbar[i] - before[i] : 0;
         const float now = gbar[i] + g;
         rest.gradient += g * g;
         rest.agreed += now * now;
@@ -209,5 +213,7 @@ void rbt_trust_choose(struct rbt_trust *t, bool is_revised)
 
 uint32_t rbt_trust_state_width(uint32_t width, bool is_revised)
 {
-    return (is_revised ? 3 : 2) * width + OWN_WIDTH;
+    /* If vectors fill the width, all of them stay within a line of the cache. */
+    const uint32_t own = width % LANES == 0 ? (OWN_WIDTH + LANES - 1) / LANES * LANES : OWN_WIDTH;
+    return (is_revised ? 3 : 2) * width + own;
 }
