@@ -66,6 +66,15 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .help = "With --racks and the --bandwidth of \"train\": what the nodes of a rack may send to "
              "other racks before a clock ends, all together, and as much receive.",
      .offset = AT(rack_budget)},
+    {.name = "aggregate",
+     .type = RBT_OPTION_TIME,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .help = "With --racks: a node of the rack, aggregator/0 and so on, adds up what its workers "
+             "push to other racks at the end of a clock, and waits at most so long for the slower "
+             "ones. 0: they push straight to the servers.",
+     .offset = AT(aggregate)},
     {.name = "latency",
      .type = RBT_OPTION_TIME,
      .min = 0,
@@ -229,12 +238,15 @@ static rbt_status read_racks(const struct rbt_cluster_line *cluster,
     const int64_t most = cluster->servers > processes ? cluster->servers : processes;
     const char *alone = cluster->oversubscription > 0  ? "--oversubscription"
                         : cluster->rack_budget != NULL ? "--rack-budget"
+                        : cluster->aggregate > 0       ? "--aggregate"
                                                        : NULL;
     if (cluster->racks < 2 && alone != NULL) {
         const rbt_status st =
             rbt_fail(RBT_E_INVALID, "option \"%s\" needs at least two racks", alone);
         return rbt_fail_hint(st, "For example: --racks 2 %s%s.", alone,
-                             cluster->oversubscription > 0 ? " 4" : " 240kB");
+                             cluster->oversubscription > 0  ? " 4"
+                             : cluster->rack_budget != NULL ? " 240kB"
+                                                            : " 50ms");
     }
     if (cluster->racks > most) {
         return add_hint(rbt_fail(RBT_E_INVALID,
@@ -361,6 +373,10 @@ struct kind {
 static rbt_status refuse_node(const struct given *given, const char *node, const struct kind *kind)
 {
     const bool is_one = kind->count == 1;
+    if (kind->count == 0) {
+        return add_hint(rbt_fail(RBT_E_INVALID, "option \"%s\" names \"%s\", but there is no %s",
+                                 given->option, node, kind->noun));
+    }
     const rbt_status st = rbt_fail(
         RBT_E_INVALID, "option \"%s\" names \"%s\", but there %s only %lld %s%s", given->option,
         node, is_one ? "is" : "are", (long long)kind->count, kind->noun, is_one ? "" : "es");
@@ -375,7 +391,8 @@ static rbt_status read_node(const struct given *given, const struct rbt_cluster_
 {
     const struct kind kinds[] = {
         {"server", "server process", cluster->servers},
-        {"worker", "worker process", (cluster->workers + cluster->threads - 1) / cluster->threads}};
+        {"worker", "worker process", (cluster->workers + cluster->threads - 1) / cluster->threads},
+        {"aggregator", "aggregator process", cluster->aggregate > 0 ? cluster->racks : 0}};
     if (strcmp(part, "coordinator") == 0) {
         memcpy(node, part, sizeof "coordinator");
         return RBT_OK;
@@ -501,7 +518,8 @@ rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
                     .is_measured = cluster->is_measured,
                     .trace = cluster->trace,
                     .racks = (uint32_t)cluster->racks,
-                    .oversubscription = cluster->oversubscription}};
+                    .oversubscription = cluster->oversubscription,
+                    .aggregate_seconds = cluster->aggregate}};
     struct rbt_simulation_options *options = &plan->options;
     const struct given bandwidth = {"--bandwidth", cluster->bandwidth};
     const struct given loss = {"--loss", cluster->loss};
