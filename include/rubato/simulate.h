@@ -95,11 +95,10 @@ struct rbt_simulation_options {
      * racks per second, and as much receive, before the clock ends. Each has an even part of it,
      * besides the job's budget of a node. Default: only that one counts */
     double rack_budget;
-    /* With racks: every rack has a node, aggregator/0 and so on, to which its workers send what
-     * they push to other racks at the end of a clock. It adds up what belongs to the same clock and
-     * server, and sends that on once all have sent theirs, or so long after the first. Not for
-     * tables with rules or filters, nor for jobs with a `bandwidth`. Default: everybody sends
-     * straight to the servers */
+    /* With racks: what the workers of a rack push to a server in another rack at the end of a clock
+     * goes to one of them, which adds it up and sends that on once all have sent theirs, or so long
+     * after the first. Not for tables with rules, or with filters that leave out or round updates,
+     * nor for jobs with a `bandwidth`. Default: everybody sends straight to the servers */
     double aggregate_seconds;
 };
 

@@ -71,8 +71,8 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .min = 0,
      .max = 1e6,
      .value = "0",
-     .help = "With --racks: a node of the rack, aggregator/0 and so on, adds up what its workers "
-             "push to other racks at the end of a clock, and waits at most so long for the slower "
+     .help = "With --racks: what the workers of a rack push to a server in another rack at the end "
+             "of a clock is added up by one of them, which waits at most so long for the slower "
              "ones. 0: they push straight to the servers.",
      .offset = AT(aggregate)},
     {.name = "latency",
@@ -373,10 +373,6 @@ struct kind {
 static rbt_status refuse_node(const struct given *given, const char *node, const struct kind *kind)
 {
     const bool is_one = kind->count == 1;
-    if (kind->count == 0) {
-        return add_hint(rbt_fail(RBT_E_INVALID, "option \"%s\" names \"%s\", but there is no %s",
-                                 given->option, node, kind->noun));
-    }
     const rbt_status st = rbt_fail(
         RBT_E_INVALID, "option \"%s\" names \"%s\", but there %s only %lld %s%s", given->option,
         node, is_one ? "is" : "are", (long long)kind->count, kind->noun, is_one ? "" : "es");
@@ -391,8 +387,7 @@ static rbt_status read_node(const struct given *given, const struct rbt_cluster_
 {
     const struct kind kinds[] = {
         {"server", "server process", cluster->servers},
-        {"worker", "worker process", (cluster->workers + cluster->threads - 1) / cluster->threads},
-        {"aggregator", "aggregator process", cluster->aggregate > 0 ? cluster->racks : 0}};
+        {"worker", "worker process", (cluster->workers + cluster->threads - 1) / cluster->threads}};
     if (strcmp(part, "coordinator") == 0) {
         memcpy(node, part, sizeof "coordinator");
         return RBT_OK;

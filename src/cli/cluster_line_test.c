@@ -126,21 +126,15 @@ static void racks_have_links_and_budgets(void **state)
                  "\"much\"");
 }
 
-static void racks_have_aggregators(void **state)
+static void racks_add_up_updates(void **state)
 {
     (void)state;
-    assert_ok(READ("--racks", "2", "--aggregate", "50ms", "--pause", "aggregator/1@2s+500ms"));
+    assert_ok(READ("--racks", "2", "--aggregate", "50ms"));
     assert_true(plan.options.aggregate_seconds == 0.05);
-    assert_string_equal(plan.options.faults[0].node, "aggregator/1");
     assert_ok(READ("--racks", "2"));
     assert_true(plan.options.aggregate_seconds == 0);
     assert_fails(READ("--aggregate", "50ms"), RBT_E_INVALID,
                  "option \"--aggregate\" needs at least two racks");
-    assert_fails(
-        READ("--racks", "2", "--aggregate", "50ms", "--crash", "aggregator/2@1s"), RBT_E_INVALID,
-        "option \"--crash\" names \"aggregator/2\", but there are only 2 aggregator processes");
-    assert_fails(READ("--racks", "2", "--crash", "aggregator/0@1s"), RBT_E_INVALID,
-                 "option \"--crash\" names \"aggregator/0\", but there is no aggregator process");
 }
 
 static void faults_name_a_node_and_a_time(void **state)
@@ -245,7 +239,7 @@ int main(void)
         cmocka_unit_test_teardown(chances_are_shares_or_percentages, tear_down),
         cmocka_unit_test_teardown(stragglers_have_a_factor_or_a_range, tear_down),
         cmocka_unit_test_teardown(racks_have_links_and_budgets, tear_down),
-        cmocka_unit_test_teardown(racks_have_aggregators, tear_down),
+        cmocka_unit_test_teardown(racks_add_up_updates, tear_down),
         cmocka_unit_test_teardown(faults_name_a_node_and_a_time, tear_down),
         cmocka_unit_test_teardown(nonsense_is_refused, tear_down),
         cmocka_unit_test_teardown(nodes_that_do_not_exist_are_named, tear_down),

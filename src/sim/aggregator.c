@@ -1,10 +1,14 @@
-/* sim/aggregator.c - nodes that add up what the workers of a rack push to servers in other racks.
+/* sim/aggregator.c - worker processes that add up what their rack pushes to servers in others.
  *
  * core/aggregator.c decides what goes together and when; this file carries. The message with which
- * a worker ends a clock goes to its rack's aggregator, if its server is in another rack; whatever
- * else the worker has to say goes straight there. The server answers the workers itself, so that to
- * them nothing is different: what is not acknowledged in time they send again, straight to the
- * server, and for a while so everything else.
+ * a worker ends a clock goes to a process of its own rack, if its server is in another one;
+ * whatever else the worker has to say goes straight there. The server answers the workers itself,
+ * so that to them nothing is different: what is not acknowledged in time they send again, straight
+ * to the server, and for a while so everything else.
+ *
+ * The servers of other racks are dealt out to the processes of a rack in turn. So nobody's link
+ * carries more than a server's would, if there are no more servers than workers, and a cluster
+ * needs no further nodes.
  *
  * Parts that wait here count as on their way: a worker does not repeat them because others are
  * late. Once they are sent on, only the message that they are in does. */
@@ -17,11 +21,9 @@
 #include "core/aggregator.h"
 #include "sim/weigh.h"
 
-enum {
-    DETOUR = 32
-}; /* times of a session's patience: a rack without its aggregator loses little */
+enum { DETOUR = 32 }; /* times of a session's patience: looking for it again costs little */
 
-/* One of these nodes. */
+/* What a worker process adds up. */
 struct aggregator {
     uint32_t node;
     rbt_aggregator *core;
@@ -32,23 +34,82 @@ struct aggregator {
 };
 
 struct rbt_aggregation {
-    struct aggregator *nodes;       /* per rack */
-    uint32_t *members;              /* per worker: its number at its aggregator */
+    struct aggregator *nodes;       /* per worker process */
+    uint32_t count;                 /* of them */
+    uint32_t *members;              /* per worker: its number in its rack */
     struct rbt_sum *sums;           /* per table: scratch */
     const struct rbt_batch **terms; /* what is added up: scratch */
     size_t term_max;
 };
 
-static uint32_t first_node(const rbt_sim_cluster *cluster)
+static uint32_t first_process(const rbt_sim_cluster *cluster)
 {
-    return RBT_NODE_SERVERS + cluster->server_count + cluster->process_count;
+    return RBT_NODE_SERVERS + cluster->server_count;
 }
 
 static struct aggregator *aggregator_at(const rbt_sim_cluster *cluster, uint32_t node)
 {
-    RBT_ASSERT(node >= first_node(cluster));
-    return &cluster->aggregation->nodes[node - first_node(cluster)];
+    RBT_ASSERT(node >= first_process(cluster));
+    return &cluster->aggregation->nodes[node - first_process(cluster)];
 }
+
+/* --- Who adds up what ------------------------------------------------------------------------ */
+
+/* Worker processes of the rack: rack, rack + racks, and so on. */
+static uint32_t processes_of(const rbt_sim_cluster *cluster, uint32_t rack)
+{
+    return (cluster->aggregation->count + cluster->rack_count - 1 - rack) / cluster->rack_count;
+}
+
+/* The number of a server among those of other racks, as seen from this one. */
+static uint32_t far_number(const rbt_sim_cluster *cluster, uint32_t rack, uint32_t server)
+{
+    const uint32_t racks = cluster->rack_count;
+    const uint32_t behind = (server % racks + racks - rack) % racks;
+    RBT_ASSERT(behind > 0); /* it is in another rack */
+    return server / racks * (racks - 1) + behind - 1;
+}
+
+/* More than the highest such number. */
+static uint32_t far_count(const rbt_sim_cluster *cluster)
+{
+    const uint32_t racks = cluster->rack_count;
+    return (cluster->server_count + racks - 1) / racks * (racks - 1);
+}
+
+/* The node of the rack that adds up for this server, and the server's number there. */
+static uint32_t node_for(const rbt_sim_cluster *cluster, uint32_t rack, uint32_t server)
+{
+    const uint32_t turn = far_number(cluster, rack, server) % processes_of(cluster, rack);
+    return first_process(cluster) + rack + turn * cluster->rack_count;
+}
+
+static uint32_t shard_at(const rbt_sim_cluster *cluster, uint32_t node, uint32_t server)
+{
+    const uint32_t rack = cluster->nodes[node].rack;
+    return far_number(cluster, rack, server) / processes_of(cluster, rack);
+}
+
+/* How many servers there are at most for one process. */
+static uint32_t shards_at(const rbt_sim_cluster *cluster, uint32_t node)
+{
+    const uint32_t processes = processes_of(cluster, cluster->nodes[node].rack);
+    return (far_count(cluster) + processes - 1) / processes;
+}
+
+/* Numbers the workers of the rack. Returns how many it has. */
+static uint32_t number_members(const rbt_sim_cluster *cluster, uint32_t rack)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        if (cluster->nodes[cluster->workers[i].node].rack == rack) {
+            cluster->aggregation->members[i] = count++;
+        }
+    }
+    return count;
+}
+
+/* --- Life ------------------------------------------------------------------------------------ */
 
 rbt_status rbt_sim_aggregator_check(const rbt_sim_cluster *cluster, uint32_t table,
                                     const char *name)
@@ -64,28 +125,15 @@ rbt_status rbt_sim_aggregator_check(const rbt_sim_cluster *cluster, uint32_t tab
                                      : "filters that leave some out or round them");
 }
 
-/* Numbers the workers of each rack. Returns how many this one has. */
-static uint32_t number_members(rbt_sim_cluster *cluster, uint32_t rack)
+static rbt_status init(rbt_sim_cluster *cluster, uint32_t process)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < cluster->worker_count; i++) {
-        if (cluster->nodes[cluster->workers[i].node].rack == rack) {
-            cluster->aggregation->members[i] = count++;
-        }
-    }
-    return count;
-}
-
-static rbt_status init(rbt_sim_cluster *cluster, uint32_t rack)
-{
-    struct aggregator *aggregator = &cluster->aggregation->nodes[rack];
-    const uint32_t members = number_members(cluster, rack);
-    const struct rbt_aggregator_options options = {
-        .member_count = members > 0 ? members : 1, /* a rack of servers needs none */
-        .shard_count = cluster->server_count,
-        .wait = rbt_sim_time(cluster->simulation->options.aggregate_seconds)};
-    aggregator->node = first_node(cluster) + rack;
+    struct aggregator *aggregator = &cluster->aggregation->nodes[process];
+    aggregator->node = first_process(cluster) + process;
     aggregator->timer_at = RBT_TIME_NEVER;
+    const struct rbt_aggregator_options options = {
+        .member_count = number_members(cluster, cluster->nodes[aggregator->node].rack),
+        .shard_count = shards_at(cluster, aggregator->node),
+        .wait = rbt_sim_time(cluster->simulation->options.aggregate_seconds)};
     const rbt_status st = rbt_aggregator_create(&options, &aggregator->core);
     if (st != RBT_OK) {
         return st;
@@ -106,7 +154,8 @@ rbt_status rbt_sim_aggregator_fill(rbt_sim_cluster *cluster)
     struct rbt_aggregation *all = rbt_calloc(1, sizeof *all);
     cluster->aggregation = all;
     if (all != NULL) {
-        all->nodes = rbt_calloc(cluster->rack_count, sizeof *all->nodes);
+        all->count = cluster->node_count - first_process(cluster);
+        all->nodes = rbt_calloc(all->count, sizeof *all->nodes);
         all->members = rbt_calloc(cluster->worker_count, sizeof *all->members);
         all->sums = rbt_calloc(cluster->table_max, sizeof *all->sums);
     }
@@ -114,7 +163,7 @@ rbt_status rbt_sim_aggregator_fill(rbt_sim_cluster *cluster)
         return rbt_fail(RBT_E_NOMEM, "could not allocate simulated aggregators");
     }
     rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < cluster->rack_count; i++) {
+    for (uint32_t i = 0; st == RBT_OK && i < all->count; i++) {
         st = init(cluster, i);
     }
     return st;
@@ -126,7 +175,7 @@ void rbt_sim_aggregator_empty(rbt_sim_cluster *cluster)
     if (all == NULL) {
         return;
     }
-    for (uint32_t i = 0; all->nodes != NULL && i < cluster->rack_count; i++) {
+    for (uint32_t i = 0; all->nodes != NULL && i < all->count; i++) {
         rbt_aggregator_destroy(all->nodes[i].core);
         rbt_free(all->nodes[i].effects);
         rbt_free(all->nodes[i].taken);
@@ -240,8 +289,7 @@ static struct rbt_message *message_of(const struct rbt_aggregator_effect *effect
     return (struct rbt_message *)(uintptr_t)effect->cookie;
 }
 
-static void send_taken(rbt_sim_cluster *cluster, struct aggregator *aggregator,
-                       const struct rbt_aggregator_effect *effect)
+static void send_taken(rbt_sim_cluster *cluster, struct aggregator *aggregator, uint64_t id)
 {
     RBT_ASSERT(aggregator->taken_count > 0);
     struct rbt_message *first = aggregator->taken[0];
@@ -252,8 +300,8 @@ static void send_taken(rbt_sim_cluster *cluster, struct aggregator *aggregator,
         if (message != NULL) {
             message->from = aggregator->node;
             message->to = first->to;
-            message->shard = effect->shard;
-            message->id = effect->id;
+            message->shard = first->shard;
+            message->id = id;
             rbt_sim_cluster_send(cluster, message);
             rbt_message_unref(message);
         }
@@ -277,7 +325,7 @@ static void perform(rbt_sim_cluster *cluster, struct aggregator *aggregator,
             aggregator->taken[aggregator->taken_count++] = message;
             break;
         case RBT_AGGREGATOR_SEND:
-            send_taken(cluster, aggregator, effect);
+            send_taken(cluster, aggregator, effect->id);
             break;
         case RBT_AGGREGATOR_FORWARD:
             rbt_sim_cluster_send_on(cluster, message, aggregator->node, message->to);
@@ -305,8 +353,9 @@ void rbt_sim_aggregator_receive(rbt_sim_cluster *cluster, uint32_t node,
 {
     struct aggregator *aggregator = aggregator_at(cluster, node);
     struct rbt_aggregator_outbox out = {.effects = aggregator->effects};
+    const uint32_t shard = shard_at(cluster, node, message->shard);
     if (message->kind == RBT_MESSAGE_PUSH) {
-        const struct rbt_aggregator_part part = {.shard = message->shard,
+        const struct rbt_aggregator_part part = {.shard = shard,
                                                  .member =
                                                      cluster->aggregation->members[message->worker],
                                                  .clock = message->event.clock,
@@ -314,7 +363,7 @@ void rbt_sim_aggregator_receive(rbt_sim_cluster *cluster, uint32_t node,
         rbt_aggregator_add(aggregator->core, &part, cluster->now, &out);
     } else {
         RBT_ASSERT(message->kind == RBT_MESSAGE_TAKEN || message->kind == RBT_MESSAGE_SPLIT);
-        rbt_aggregator_answered(aggregator->core, message->shard, message->id,
+        rbt_aggregator_answered(aggregator->core, shard, message->id,
                                 message->kind == RBT_MESSAGE_SPLIT, &out);
     }
     perform(cluster, aggregator, &out);
@@ -349,7 +398,7 @@ static bool is_routed(const rbt_sim_cluster *cluster, const struct rbt_link *lin
 
 static uint32_t node_of(const rbt_sim_cluster *cluster, const struct rbt_link *link)
 {
-    return cluster->aggregation->nodes[cluster->nodes[link->node].rack].node;
+    return node_for(cluster, cluster->nodes[link->node].rack, link->server);
 }
 
 uint32_t rbt_sim_aggregator_first_stop(const rbt_sim_cluster *cluster, const struct rbt_link *link,
@@ -379,7 +428,8 @@ void rbt_sim_aggregator_avoid(const rbt_sim_cluster *cluster, struct rbt_link *l
 
 static void forget(rbt_sim_cluster *cluster, struct aggregator *aggregator)
 {
-    for (uint32_t i = 0; aggregator->core != NULL && i < cluster->server_count; i++) {
+    const uint32_t shards = shards_at(cluster, aggregator->node);
+    for (uint32_t i = 0; i < shards; i++) {
         struct rbt_aggregator_outbox out = {.effects = aggregator->effects};
         rbt_aggregator_forget(aggregator->core, i, &out);
         for (size_t k = 0; k < out.count; k++) {
@@ -397,14 +447,14 @@ static void forget(rbt_sim_cluster *cluster, struct aggregator *aggregator)
 
 void rbt_sim_aggregator_clear(rbt_sim_cluster *cluster)
 {
-    for (uint32_t i = 0; cluster->aggregation != NULL && i < cluster->rack_count; i++) {
+    for (uint32_t i = 0; cluster->aggregation != NULL && i < cluster->aggregation->count; i++) {
         forget(cluster, &cluster->aggregation->nodes[i]);
     }
 }
 
 void rbt_sim_aggregator_crash(rbt_sim_cluster *cluster, uint32_t node)
 {
-    if (cluster->aggregation != NULL && node >= first_node(cluster)) {
+    if (cluster->aggregation != NULL && node >= first_process(cluster)) {
         forget(cluster, aggregator_at(cluster, node));
     }
 }

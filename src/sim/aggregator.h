@@ -1,5 +1,4 @@
-/* sim/aggregator.h - nodes that add up what the workers of a rack push to servers in other racks.
- */
+/* sim/aggregator.h - worker processes that add up what their rack pushes to servers in others. */
 #ifndef RUBATO_SIM_AGGREGATOR_H
 #define RUBATO_SIM_AGGREGATOR_H
 
@@ -9,7 +8,7 @@
 RBT_MUST_USE rbt_status rbt_sim_aggregator_check(const rbt_sim_cluster *cluster, uint32_t table,
                                                  const char *name);
 
-/* Makes one for each rack, if there are to be any; when nodes are in their racks. */
+/* Makes one for each worker process, if there are to be any; when nodes are in their racks. */
 RBT_MUST_USE rbt_status rbt_sim_aggregator_fill(rbt_sim_cluster *cluster);
 void rbt_sim_aggregator_empty(rbt_sim_cluster *cluster);
 
@@ -21,12 +20,12 @@ void rbt_sim_aggregator_receive(rbt_sim_cluster *cluster, uint32_t node,
                                 struct rbt_message *message);
 void rbt_sim_aggregator_expire(rbt_sim_cluster *cluster, uint32_t node);
 
-/* The node to which the message of a worker's link goes first: its rack's aggregator, or the
+/* The node to which the message of a worker's link goes first: a process of its rack, or the
  * server. */
 uint32_t rbt_sim_aggregator_first_stop(const rbt_sim_cluster *cluster, const struct rbt_link *link,
                                        const struct rbt_message *message);
 
-/* Whether the message may be at an aggregator that stands still: it should take the other way. */
+/* Whether the message may be at a process that stands still: it should take the other way. */
 bool rbt_sim_aggregator_is_stuck(const rbt_sim_cluster *cluster, const struct rbt_link *link,
                                  const struct rbt_message *message);
 
@@ -34,7 +33,7 @@ bool rbt_sim_aggregator_is_stuck(const rbt_sim_cluster *cluster, const struct rb
 void rbt_sim_aggregator_avoid(const rbt_sim_cluster *cluster, struct rbt_link *link,
                               const struct rbt_message *message);
 
-/* If the node is an aggregator, it has lost its memory. */
+/* The node has crashed: what it had to add up is lost. */
 void rbt_sim_aggregator_crash(rbt_sim_cluster *cluster, uint32_t node);
 
 #endif

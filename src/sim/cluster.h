@@ -27,8 +27,7 @@
 #include "sim/trace.h"
 #include "store/shard.h"
 
-/* Then the worker processes, and then the aggregators. */
-enum { RBT_NODE_COORDINATOR = 0, RBT_NODE_SERVERS = 1 };
+enum { RBT_NODE_COORDINATOR = 0, RBT_NODE_SERVERS = 1 }; /* then the worker processes */
 
 enum { RBT_LINK_WINDOW = 1024 }; /* messages on a link that may be unanswered */
 
@@ -66,7 +65,7 @@ struct rbt_link {
     int64_t floor;     /* what the server last said */
     uint64_t version;
     uint64_t arrived;
-    rbt_time detour_until; /* until then nothing goes through the aggregator */
+    rbt_time detour_until; /* until then nothing goes through an aggregator */
 };
 
 /* Rows that a worker asks for again and again: the newest answer, and the next request. */
@@ -151,7 +150,6 @@ typedef struct rbt_sim_cluster {
     uint32_t worker_count;
     uint32_t server_count;
     uint32_t threads;
-    uint32_t process_count; /* of workers */
     uint32_t node_count;
     uint32_t rack_count; /* 1: there are none */
     uint64_t bandwidth;  /* a node's budget for early messages, bytes per second */

@@ -229,7 +229,8 @@ static void deliver(rbt_sim_cluster *cluster, void *envelope)
         rbt_stable_hear(cluster, message);
     } else if (to < first_process) {
         rbt_server_receive(cluster, &cluster->servers[to - RBT_NODE_SERVERS], message);
-    } else if (to >= first_process + cluster->process_count) {
+    } else if (message->kind == RBT_MESSAGE_PUSH || message->kind == RBT_MESSAGE_TAKEN ||
+               message->kind == RBT_MESSAGE_SPLIT) {
         rbt_sim_aggregator_receive(cluster, to, message);
     } else {
         rbt_sim_worker_receive(cluster, &cluster->workers[message->worker], message);
@@ -546,10 +547,8 @@ static void name_nodes(rbt_sim_cluster *cluster)
             snprintf(name, size, "coordinator");
         } else if (i < first_process) {
             snprintf(name, size, "server/%u", i - RBT_NODE_SERVERS);
-        } else if (i < first_process + cluster->process_count) {
-            snprintf(name, size, "worker/%u", i - first_process);
         } else {
-            snprintf(name, size, "aggregator/%u", i - first_process - cluster->process_count);
+            snprintf(name, size, "worker/%u", i - first_process);
         }
         if (trace != NULL) {
             rbt_trace_name_node(trace, i, name);
@@ -590,12 +589,14 @@ static rbt_status check_faults(const rbt_sim_cluster *cluster)
     const rbt_simulation *simulation = cluster->simulation;
     for (size_t i = 0; i < simulation->options.fault_count; i++) {
         if (rbt_node_find(cluster, simulation->faults[i].node) == UINT32_MAX) {
-            return rbt_fail(RBT_E_INVALID,
-                            "there is no node \"%s\" in a cluster of %u server%s "
-                            "and %u worker process%s",
-                            simulation->faults[i].node, cluster->server_count,
-                            cluster->server_count == 1 ? "" : "s", cluster->process_count,
-                            cluster->process_count == 1 ? "" : "es");
+            return rbt_fail(
+                RBT_E_INVALID,
+                "there is no node \"%s\" in a cluster of %u server%s "
+                "and %u worker process%s",
+                simulation->faults[i].node, cluster->server_count,
+                cluster->server_count == 1 ? "" : "s",
+                cluster->node_count - RBT_NODE_SERVERS - cluster->server_count,
+                cluster->node_count - RBT_NODE_SERVERS - cluster->server_count == 1 ? "" : "es");
         }
     }
     return RBT_OK;
@@ -659,10 +660,8 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
     cluster->table_max = options->table_max;
     cluster->threads = threads;
     cluster->rack_count = simulation->options.racks;
-    cluster->process_count = (options->worker_count + threads - 1) / threads;
-    cluster->node_count = RBT_NODE_SERVERS + options->shard_count + cluster->process_count;
-    cluster->node_count +=
-        simulation->options.aggregate_seconds > 0 ? simulation->options.racks : 0;
+    cluster->node_count =
+        RBT_NODE_SERVERS + options->shard_count + (options->worker_count + threads - 1) / threads;
     simulation->cluster = cluster;
     const struct rbt_simulation_options *o = &simulation->options;
     cluster->stuck_after =

@@ -205,8 +205,7 @@ void rbt_sim_cluster_describe(const rbt_sim_cluster *cluster, const void *envelo
  */
 static struct rbt_trace_lane lane_of(const rbt_sim_cluster *cluster, uint32_t node, uint32_t worker)
 {
-    const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
-    const bool is_worker = node >= first_process && node < first_process + cluster->process_count;
+    const bool is_worker = node >= RBT_NODE_SERVERS + cluster->server_count;
     return (struct rbt_trace_lane){node, is_worker ? worker % cluster->threads : 0};
 }
 

@@ -3,14 +3,18 @@
  *
  * Server i and worker process i are in rack i modulo the number of racks: all of them have about as
  * many of each, and neighbours are not together, so that nothing depends on luck. The coordinator
- * is in rack 0 and adds nothing to its links, since it has next to nothing to send; aggregator i is
- * in rack i and adds nothing either, so that one can see what it does to the same links. */
+ * is in rack 0 and adds nothing to its links, since it has next to nothing to send. */
 #include "sim/rack.h"
 
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
+
+static uint32_t process_count(const rbt_sim_cluster *cluster)
+{
+    return cluster->node_count - RBT_NODE_SERVERS - cluster->server_count;
+}
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -19,15 +23,14 @@ static uint32_t larger(uint32_t a, uint32_t b)
 
 rbt_status rbt_rack_check(const rbt_sim_cluster *cluster, const struct rbt_driver_options *options)
 {
-    const uint32_t most = larger(cluster->server_count, cluster->process_count);
+    const uint32_t most = larger(cluster->server_count, process_count(cluster));
     if (cluster->rack_count > most) {
         return rbt_fail(RBT_E_INVALID,
                         "of %u racks some would be empty: there %s only %u server%s and %u worker "
                         "process%s",
-                        cluster->rack_count,
-                        cluster->server_count + cluster->process_count > 2 ? "are" : "is",
+                        cluster->rack_count, cluster->node_count > 3 ? "are" : "is",
                         cluster->server_count, cluster->server_count == 1 ? "" : "s",
-                        cluster->process_count, cluster->process_count == 1 ? "" : "es");
+                        process_count(cluster), process_count(cluster) == 1 ? "" : "es");
     }
     if (cluster->simulation->options.rack_budget > 0 && options->bandwidth == 0) {
         return rbt_fail(RBT_E_INVALID,
@@ -48,16 +51,11 @@ rbt_status rbt_rack_check(const rbt_sim_cluster *cluster, const struct rbt_drive
     return RBT_OK;
 }
 
-static uint32_t first_aggregator(const rbt_sim_cluster *cluster)
-{
-    return RBT_NODE_SERVERS + cluster->server_count + cluster->process_count;
-}
-
 /* Servers and worker processes in the rack. */
 static uint32_t rack_size(const rbt_sim_cluster *cluster, uint32_t rack)
 {
     uint32_t size = 0;
-    for (uint32_t i = RBT_NODE_SERVERS; i < first_aggregator(cluster); i++) {
+    for (uint32_t i = RBT_NODE_SERVERS; i < cluster->node_count; i++) {
         size += cluster->nodes[i].rack == rack;
     }
     return size;
@@ -71,10 +69,8 @@ void rbt_rack_fill(rbt_sim_cluster *cluster)
         return;
     }
     for (uint32_t i = RBT_NODE_SERVERS; i < cluster->node_count; i++) {
-        const uint32_t first = i < first_process               ? RBT_NODE_SERVERS
-                               : i < first_aggregator(cluster) ? first_process
-                                                               : first_aggregator(cluster);
-        cluster->nodes[i].rack = (i - first) % cluster->rack_count;
+        const uint32_t index = i < first_process ? i - RBT_NODE_SERVERS : i - first_process;
+        cluster->nodes[i].rack = index % cluster->rack_count;
         rbt_network_set_rack(cluster->network, i, cluster->nodes[i].rack);
     }
     for (uint32_t i = 0; i < cluster->rack_count; i++) {

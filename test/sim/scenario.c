@@ -143,14 +143,11 @@ static uint32_t process_count(const struct sim_scenario *s)
     return (s->workers + s->threads - 1) / s->threads;
 }
 
-/* Aggregators have faults more often than others: nobody but them knows what they do. */
 static void draw_node(struct rbt_rng *rng, const struct sim_scenario *s, char name[32])
 {
     const uint32_t processes = process_count(s);
     const uint32_t node = (uint32_t)rbt_rng_below(rng, 1 + s->servers + processes);
-    if (s->cluster.aggregate_seconds > 0 && flip(rng, 0.4)) {
-        snprintf(name, 32, "aggregator/%u", pick(rng, 0, s->cluster.racks - 1));
-    } else if (node == 0) {
+    if (node == 0) {
         snprintf(name, 32, "coordinator");
     } else if (node <= s->servers) {
         snprintf(name, 32, "server/%u", node - 1);
