@@ -236,8 +236,9 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
     const struct rbt_message_table *table = &tables[event->table];
     const bool is_scan = event->kind == RBT_SHARD_SCAN;
     const bool is_early = event->early != NULL;
-    const size_t all = is_early ? event->early->room : event->batches[0].count;
-    const size_t rows = is_scan ? event->scan->capacity : all;
+    const size_t rows = is_scan    ? event->scan->capacity /* and there is no batch */
+                        : is_early ? event->early->room
+                                   : event->batches[0].count;
     const size_t keys = rows * sizeof(uint64_t);
     const size_t values = table->is_sparse ? 0 : rows * table->row_size;
     const size_t applied = event->applied_count * sizeof(uint64_t);
