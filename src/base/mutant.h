@@ -21,7 +21,8 @@
     X(EARLY_ACK, "servers acknowledge what came before its predecessor")                           \
     X(EARLY_RELEASE, "the message after the last acknowledged one is not sent again")              \
     X(NO_WAKING, "reads that wait are not answered when their time has come")                      \
-    X(NO_RESEND, "what is not acknowledged is not sent again")
+    X(NO_RESEND, "what is not acknowledged is not sent again")                                     \
+    X(HALF_MERGE, "servers take a sum of updates though they have some of them")
 
 /* The same, of tables with rules. */
 #define RBT_RULE_MUTANT_LIST(X)                                                                    \

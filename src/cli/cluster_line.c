@@ -66,6 +66,15 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .help = "With --racks and the --bandwidth of \"train\": what the nodes of a rack may send to "
              "other racks before a clock ends, all together, and as much receive.",
      .offset = AT(rack_budget)},
+    {.name = "aggregate",
+     .type = RBT_OPTION_TIME,
+     .min = 0,
+     .max = 1e6,
+     .value = "0",
+     .help = "With --racks: what the workers of a rack push to a server in another rack at the end "
+             "of a clock is added up by one of them, which waits at most so long for the slower "
+             "ones. 0: they push straight to the servers.",
+     .offset = AT(aggregate)},
     {.name = "latency",
      .type = RBT_OPTION_TIME,
      .min = 0,
@@ -229,12 +238,15 @@ static rbt_status read_racks(const struct rbt_cluster_line *cluster,
     const int64_t most = cluster->servers > processes ? cluster->servers : processes;
     const char *alone = cluster->oversubscription > 0  ? "--oversubscription"
                         : cluster->rack_budget != NULL ? "--rack-budget"
+                        : cluster->aggregate > 0       ? "--aggregate"
                                                        : NULL;
     if (cluster->racks < 2 && alone != NULL) {
         const rbt_status st =
             rbt_fail(RBT_E_INVALID, "option \"%s\" needs at least two racks", alone);
         return rbt_fail_hint(st, "For example: --racks 2 %s%s.", alone,
-                             cluster->oversubscription > 0 ? " 4" : " 240kB");
+                             cluster->oversubscription > 0  ? " 4"
+                             : cluster->rack_budget != NULL ? " 240kB"
+                                                            : " 50ms");
     }
     if (cluster->racks > most) {
         return add_hint(rbt_fail(RBT_E_INVALID,
@@ -501,7 +513,8 @@ rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
                     .is_measured = cluster->is_measured,
                     .trace = cluster->trace,
                     .racks = (uint32_t)cluster->racks,
-                    .oversubscription = cluster->oversubscription}};
+                    .oversubscription = cluster->oversubscription,
+                    .aggregate_seconds = cluster->aggregate}};
     struct rbt_simulation_options *options = &plan->options;
     const struct given bandwidth = {"--bandwidth", cluster->bandwidth};
     const struct given loss = {"--loss", cluster->loss};

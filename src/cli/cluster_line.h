@@ -29,6 +29,7 @@ struct rbt_cluster_line {
     int64_t racks;
     double oversubscription; /* 0: not given */
     const char *rack_budget;
+    double aggregate; /* 0: not given */
     double latency;
     double jitter;
     const char *loss;

@@ -126,6 +126,17 @@ static void racks_have_links_and_budgets(void **state)
                  "\"much\"");
 }
 
+static void racks_add_up_updates(void **state)
+{
+    (void)state;
+    assert_ok(READ("--racks", "2", "--aggregate", "50ms"));
+    assert_true(plan.options.aggregate_seconds == 0.05);
+    assert_ok(READ("--racks", "2"));
+    assert_true(plan.options.aggregate_seconds == 0);
+    assert_fails(READ("--aggregate", "50ms"), RBT_E_INVALID,
+                 "option \"--aggregate\" needs at least two racks");
+}
+
 static void faults_name_a_node_and_a_time(void **state)
 {
     (void)state;
@@ -228,6 +239,7 @@ int main(void)
         cmocka_unit_test_teardown(chances_are_shares_or_percentages, tear_down),
         cmocka_unit_test_teardown(stragglers_have_a_factor_or_a_range, tear_down),
         cmocka_unit_test_teardown(racks_have_links_and_budgets, tear_down),
+        cmocka_unit_test_teardown(racks_add_up_updates, tear_down),
         cmocka_unit_test_teardown(faults_name_a_node_and_a_time, tear_down),
         cmocka_unit_test_teardown(nonsense_is_refused, tear_down),
         cmocka_unit_test_teardown(nodes_that_do_not_exist_are_named, tear_down),

@@ -41,6 +41,7 @@ enum rbt_sim_cluster_event {
     RBT_EVENT_HEAL,    /* and ends */
     RBT_EVENT_BEAT,    /* node `index` says that it is there */
     RBT_EVENT_WATCH,   /* the coordinator looks who is silent */
+    RBT_EVENT_EXPIRE,  /* parts may have waited long enough at an aggregator, node `index` */
 };
 
 struct rbt_node {
@@ -64,6 +65,7 @@ struct rbt_link {
     int64_t floor;     /* what the server last said */
     uint64_t version;
     uint64_t arrived;
+    rbt_time detour_until; /* until then nothing goes through an aggregator */
 };
 
 /* Rows that a worker asks for again and again: the newest answer, and the next request. */
@@ -126,6 +128,7 @@ struct rbt_sim_server {
     rbt_shard *shard;
     struct rbt_shard_effect *effects; /* parked_max + 1 */
     uint32_t *ready;                  /* slots to be answered; parked_max + 1 */
+    size_t ready_count;
     int64_t floor;
     uint64_t version;
     struct rbt_parked *parked; /* parked_max; a slot's number is the shard's name for the request */
@@ -134,6 +137,7 @@ struct rbt_sim_server {
     uint32_t free_count;
     uint32_t *parked_of;        /* per worker: its first slot, or UINT32_MAX */
     struct rbt_message **early; /* per worker: messages that came before their predecessor */
+    struct rbt_batch *blank;    /* per table: no rows, for parts of a sum */
     uint32_t gone_count;        /* workers that have left or were expelled */
     uint64_t *told;             /* per table that is synchronised: the version last told */
     struct rbt_comm comm;       /* what it may send early */
@@ -156,7 +160,8 @@ typedef struct rbt_sim_cluster {
     struct rbt_node *nodes;
     struct rbt_sim_server *servers;
     struct rbt_sim_worker *workers;
-    struct rbt_sim_worker *running; /* whose fiber it is, or NULL */
+    struct rbt_aggregation *aggregation; /* see aggregator.h; NULL: there is none */
+    struct rbt_sim_worker *running;      /* whose fiber it is, or NULL */
     struct rbt_message_table *tables;
     uint32_t table_max;
     bool has_filters;                    /* some table has */
@@ -215,6 +220,10 @@ void rbt_sim_cluster_schedule(rbt_sim_cluster *cluster, rbt_time at,
 /* Hands the message to the network, which holds it as long as it needs it. */
 void rbt_sim_cluster_send(rbt_sim_cluster *cluster, struct rbt_message *message);
 
+/* The same, but only one leg of its way: from the first node to the second. */
+void rbt_sim_cluster_send_on(rbt_sim_cluster *cluster, struct rbt_message *message, uint32_t from,
+                             uint32_t to);
+
 void rbt_sim_cluster_arrive(rbt_sim_cluster *cluster, void *envelope);
 
 /* Writes down the traffic of the last slice of time; at the end of a run. */
@@ -271,23 +280,6 @@ void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server);
 /* Makes room for the figures of a cluster, and brings them up to date. */
 RBT_MUST_USE rbt_status rbt_simulation_attach(rbt_sim_cluster *cluster);
 void rbt_simulation_note(rbt_sim_cluster *cluster);
-
-/* --- rack.c ---------------------------------------------------------------------------------- */
-
-/* Whether the cluster can have the racks and the budget that its options ask for. */
-RBT_MUST_USE rbt_status rbt_rack_check(const rbt_sim_cluster *cluster,
-                                       const struct rbt_driver_options *options);
-
-/* Puts every node into its rack, and makes the racks' links as fast as they are. */
-void rbt_rack_fill(rbt_sim_cluster *cluster);
-
-/* Whether the worker's process and the server are in different racks, and there is a budget for
- * what goes from one to the other. */
-bool rbt_rack_is_far(const rbt_sim_cluster *cluster, uint32_t worker, uint32_t shard);
-
-/* The node's part of its rack's budget, in bytes per second: no more than its own budget, since
- * messages would otherwise be made for more than may go. */
-uint64_t rbt_rack_rate(const rbt_sim_cluster *cluster, uint32_t node);
 
 /* --- coordinator.c --------------------------------------------------------------------------- */
 

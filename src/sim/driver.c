@@ -13,7 +13,9 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "rule/rule.h"
+#include "sim/aggregator.h"
 #include "sim/cluster.h"
+#include "sim/rack.h"
 #include "sim/stable.h"
 #include "sim/weigh.h"
 #include "sim/worker.h"
@@ -34,6 +36,7 @@ static rbt_status note_table(rbt_sim_cluster *cluster, const struct rbt_shard_ev
     struct rbt_message_table *table = &cluster->tables[event->table];
     table->element_size = rbt_merge_size(schema->type);
     table->row_size = table->element_size * schema->width;
+    table->kind = (struct rbt_merge_kind){schema->type, schema->merge};
     table->is_sparse = schema->layout == RBT_SPARSE;
     table->has_rule = schema->rule != NULL && schema->rule[0] != '\0';
     table->is_synchronised = table->has_rule && schema->is_synchronised;
@@ -61,6 +64,7 @@ static rbt_status step_table(rbt_sim_cluster *cluster, struct rbt_sim_server *se
     struct rbt_shard_event found = *event;
     found.schema = &schema;
     rbt_status st = note_table(cluster, event);
+    st = st != RBT_OK ? st : rbt_sim_aggregator_check(cluster, event->table, schema.name);
     if (st == RBT_OK && cluster->tables[event->table].has_rule) {
         st = rbt_rule_find(schema.rule, &schema.code);
     }
@@ -201,6 +205,7 @@ static uint32_t node_of(const rbt_sim_cluster *cluster, const struct rbt_agenda_
     case RBT_EVENT_TIMER:
     case RBT_EVENT_BEAT:
     case RBT_EVENT_WATCH:
+    case RBT_EVENT_EXPIRE:
         return event->index;
     case RBT_EVENT_ARRIVE:
     case RBT_EVENT_FAULT:
@@ -212,17 +217,21 @@ static uint32_t node_of(const rbt_sim_cluster *cluster, const struct rbt_agenda_
 
 static void deliver(rbt_sim_cluster *cluster, void *envelope)
 {
+    const uint32_t to = rbt_sim_cluster_addressee(envelope);
     struct rbt_message *message = rbt_sim_cluster_open(cluster, envelope);
     if (message == NULL) {
         return;
     }
     const uint32_t first_process = RBT_NODE_SERVERS + cluster->server_count;
-    if (message->to == RBT_NODE_COORDINATOR) {
+    if (to == RBT_NODE_COORDINATOR) {
         rbt_coordinator_receive(cluster, message);
     } else if (message->kind == RBT_MESSAGE_STABLE) {
         rbt_stable_hear(cluster, message);
-    } else if (message->to < first_process) {
-        rbt_server_receive(cluster, &cluster->servers[message->to - RBT_NODE_SERVERS], message);
+    } else if (to < first_process) {
+        rbt_server_receive(cluster, &cluster->servers[to - RBT_NODE_SERVERS], message);
+    } else if (message->kind == RBT_MESSAGE_PUSH || message->kind == RBT_MESSAGE_TAKEN ||
+               message->kind == RBT_MESSAGE_SPLIT) {
+        rbt_sim_aggregator_receive(cluster, to, message);
     } else {
         rbt_sim_worker_receive(cluster, &cluster->workers[message->worker], message);
     }
@@ -263,14 +272,17 @@ static void handle(rbt_sim_cluster *cluster, const struct rbt_agenda_event *even
     case RBT_EVENT_WATCH:
         rbt_coordinator_watch(cluster);
         break;
+    case RBT_EVENT_EXPIRE:
+        rbt_sim_aggregator_expire(cluster, event->index);
+        break;
     }
 }
 
 /* Writes down what is about to happen, for whoever looks. */
 static void describe(rbt_sim_cluster *cluster, const struct rbt_agenda_event *event)
 {
-    static const char *const names[] = {"arrive", "deliver", "wake", "timer",
-                                        "fault",  "heal",    "beat", "watch"};
+    static const char *const names[] = {"arrive", "deliver", "wake",  "timer", "fault",
+                                        "heal",   "beat",    "watch", "expire"};
     const uint32_t node = node_of(cluster, event);
     cluster->seen = (struct rbt_inspect_event){
         .at = event->at - cluster->began,
@@ -426,6 +438,7 @@ static void end_run(rbt_sim_cluster *cluster)
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         rbt_sim_worker_clear(cluster, &cluster->workers[i]);
     }
+    rbt_sim_aggregator_clear(cluster);
     rbt_coordinator_stop(cluster);
 }
 
@@ -464,6 +477,7 @@ static void close_cluster(rbt_driver *driver)
     for (uint32_t i = 0; cluster->tables != NULL && i < cluster->table_max; i++) {
         rbt_weigher_destroy(cluster->tables[i].weigher);
     }
+    rbt_sim_aggregator_empty(cluster);
     rbt_coordinator_stop(cluster);
     rbt_sim_cluster_free_spare(cluster);
     rbt_message_free_pool(&cluster->pool);
@@ -619,6 +633,7 @@ static rbt_status fill(rbt_sim_cluster *cluster, uint32_t table_max)
     for (uint32_t i = 0; st == RBT_OK && i < cluster->worker_count; i++) {
         st = rbt_sim_worker_init(cluster, i);
     }
+    st = st != RBT_OK ? st : rbt_sim_aggregator_fill(cluster);
     st = st != RBT_OK ? st : draw_stragglers(cluster);
     return st != RBT_OK ? st : rbt_simulation_attach(cluster);
 }

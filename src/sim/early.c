@@ -5,6 +5,7 @@
  * takes it, or never comes and is asked for again. */
 #include "base/assert.h"
 #include "base/error.h"
+#include "sim/rack.h"
 #include "sim/worker.h"
 
 static const uint64_t early_stash = UINT64_C(1) << 62; /* sets count from 1 */

@@ -16,7 +16,7 @@
 struct rbt_inspect_event {
     rbt_time at;         /* virtual, since the run began */
     const char *what;    /* "arrive", "deliver", "wake", "timer", "fault", "heal", "beat", "watch",
-                            "postponed", "dropped" */
+                            "expire", "postponed", "dropped" */
     const char *message; /* "push", "pull", "rows", ... of a delivery; else "" */
     const char *from;    /* nodes; "" if there is none */
     const char *to;

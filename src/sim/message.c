@@ -12,10 +12,12 @@ enum {
     BASE_BYTES = 16, /* of updates that say what they were computed from, and of such a read */
     STAMP_BYTES = 8, /* of its answer */
     STABLE_BYTES = 8,
+    PART_BYTES = 16, /* of a push with a sum: the worker and its number */
 };
 
-const char *const rbt_message_names[] = {"push", "pull",  "rows", "ack",     "parked", "refused",
-                                         "beat", "expel", "done", "version", "stable"};
+const char *const rbt_message_names[] = {"push",    "pull",   "rows",  "ack",  "parked",
+                                         "refused", "beat",   "expel", "done", "version",
+                                         "stable",  "merged", "taken", "split"};
 
 struct rbt_message *rbt_message_create(struct rbt_message_pool *pool, enum rbt_message_kind kind)
 {
@@ -187,6 +189,29 @@ struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
     return message;
 }
 
+struct rbt_message *rbt_message_merge(const struct rbt_shard_event *event,
+                                      struct rbt_message *const *parts, uint32_t part_count,
+                                      const struct rbt_message_table *tables)
+{
+    struct rbt_message *message = rbt_message_copy(event, tables);
+    struct rbt_message **list = rbt_calloc(part_count, sizeof(struct rbt_message *));
+    if (message == NULL || list == NULL) {
+        rbt_message_unref(message);
+        rbt_free(list);
+        return NULL;
+    }
+    rbt_weigh_request(message, parts[0]->shard, tables);
+    message->kind = RBT_MESSAGE_MERGED;
+    message->bytes += (size_t)part_count * PART_BYTES;
+    message->parts = list;
+    message->part_count = part_count;
+    for (uint32_t i = 0; i < part_count; i++) {
+        list[i] = parts[i];
+        rbt_message_ref(parts[i]);
+    }
+    return message;
+}
+
 /* Takes the elements of a sparse row out of the shard. */
 static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
 {
@@ -211,8 +236,9 @@ struct rbt_message *rbt_message_answer(const struct rbt_message *request,
     const struct rbt_message_table *table = &tables[event->table];
     const bool is_scan = event->kind == RBT_SHARD_SCAN;
     const bool is_early = event->early != NULL;
-    const size_t all = is_early ? event->early->room : event->batches[0].count;
-    const size_t rows = is_scan ? event->scan->capacity : all;
+    const size_t rows = is_scan    ? event->scan->capacity /* and there is no batch */
+                        : is_early ? event->early->room
+                                   : event->batches[0].count;
     const size_t keys = rows * sizeof(uint64_t);
     const size_t values = table->is_sparse ? 0 : rows * table->row_size;
     const size_t applied = event->applied_count * sizeof(uint64_t);
@@ -369,10 +395,14 @@ void rbt_message_unref(struct rbt_message *message)
         return;
     }
     rbt_message_unref(message->about);
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        rbt_message_unref(message->parts[i]);
+    }
     if (message->pool != NULL) {
         message->next = message->pool->first;
         message->pool->first = message;
     } else {
+        rbt_free(message->parts);
         rbt_free(message->elements);
         rbt_free(message->values);
         rbt_free(message);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "client/driver.h"
 #include "core/shard_event.h"
+#include "math/merge.h"
 
 enum rbt_message_kind {
     RBT_MESSAGE_PUSH,    /* worker to server: updates, marker, or LEAVE; of the stream */
@@ -30,6 +31,9 @@ enum rbt_message_kind {
     RBT_MESSAGE_DONE,    /* server to coordinator: the answer */
     RBT_MESSAGE_VERSION, /* server to coordinator: how far a table is; may be lost */
     RBT_MESSAGE_STABLE,  /* coordinator to a process: how far it is everywhere; the same */
+    RBT_MESSAGE_MERGED,  /* aggregator to server: pushes of several workers with their sum */
+    RBT_MESSAGE_TAKEN,   /* server to aggregator: all of them are in */
+    RBT_MESSAGE_SPLIT,   /* server to aggregator: it has some of them; send them one by one */
 };
 
 /* For traces; in the order of enum rbt_message_kind. */
@@ -39,6 +43,7 @@ extern const char *const rbt_message_names[];
 struct rbt_message_table {
     size_t element_size;
     size_t row_size; /* of a dense row */
+    struct rbt_merge_kind kind;
     bool is_sparse;
     bool has_rule;
     bool is_synchronised;
@@ -87,8 +92,12 @@ struct rbt_message {
     struct rbt_stash *stash;
     bool is_ahead; /* nobody waits for it yet */
 
+    /* MERGED: counted; the event has the sum. Of a part the receiver looks only at whose it is. */
+    struct rbt_message **parts;
+    uint32_t part_count;
+
     uint32_t on_way;           /* copies of it, and of answers to it, on the network or kept by a
-                                  server: there is no need to send it again */
+                                  server or an aggregator: there is no need to send it again */
     struct rbt_message *about; /* counted: what this answers; or NULL */
 
     struct rbt_message *next; /* in a server's list of those that came too early, or in a pool */
@@ -107,6 +116,12 @@ void rbt_message_free_pool(struct rbt_message_pool *pool); /* all messages are b
 /* A PUSH or PULL message with a copy of the event. NULL if there is no memory. */
 struct rbt_message *rbt_message_copy(const struct rbt_shard_event *event,
                                      const struct rbt_message_table *tables);
+
+/* A MERGED message with a copy of the event, which holds the sum, and of the list of parts, all of
+ * them to the same server. NULL if there is no memory. */
+struct rbt_message *rbt_message_merge(const struct rbt_shard_event *event,
+                                      struct rbt_message *const *parts, uint32_t part_count,
+                                      const struct rbt_message_table *tables);
 
 /* An answer to a PULL message with room for the rows; its event can be stepped. After that,
  * rbt_message_weigh() says what it weighs. NULL if there is no memory. */

@@ -319,6 +319,29 @@ static void a_message_lives_as_long_as_somebody_holds_it(void **state)
     rbt_message_unref(NULL);
 }
 
+static void a_sum_holds_its_parts_and_weighs_one_of_them_and_their_names(void **state)
+{
+    (void)state;
+    int64_t values[2 * KEYS];
+    struct rbt_batch batch = dense(values, false);
+    const struct rbt_shard_event event = {
+        .kind = RBT_SHARD_PUSH, .marker = 1, .batches = &batch, .batch_count = 1};
+    fill(values);
+    struct rbt_message *parts[2] = {rbt_message_copy(&event, tables),
+                                    rbt_message_copy(&event, tables)};
+    struct rbt_message *sum = rbt_message_merge(&event, parts, 2, tables);
+    assert_string_equal(rbt_message_names[sum->kind], "merged");
+    assert_int_equal(sum->bytes, parts[0]->bytes + 2 * 16);
+    assert_int_equal(sum->part_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ptr_equal(sum->parts[i], parts[i]);
+        rbt_message_unref(parts[i]);
+        assert_int_equal(parts[i]->references, 1);
+    }
+    rbt_message_unref(sum);
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 /* A request, its answer and the elements in it; returns whether all of it was there. */
 static bool make_all(const struct rbt_shard_event *event)
 {
@@ -368,6 +391,7 @@ int main(void)
         cmocka_unit_test(the_elements_of_a_sparse_row_survive_the_shards_step),
         cmocka_unit_test(an_answer_fits_requests_for_the_same_rows_only),
         cmocka_unit_test(a_message_lives_as_long_as_somebody_holds_it),
+        cmocka_unit_test(a_sum_holds_its_parts_and_weighs_one_of_them_and_their_names),
         cmocka_unit_test(messages_survive_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

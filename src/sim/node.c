@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "sim/aggregator.h"
 #include "sim/cluster.h"
 #include "sim/worker.h"
 
@@ -121,15 +122,24 @@ static void note_way(struct rbt_message *message, int copies)
     if (message->about != NULL) {
         message->about->on_way += (uint32_t)copies;
     }
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        message->parts[i]->on_way += (uint32_t)copies;
+    }
 }
 
 void rbt_sim_cluster_send(rbt_sim_cluster *cluster, struct rbt_message *message)
 {
-    if (cluster->nodes[message->from].is_down) {
+    rbt_sim_cluster_send_on(cluster, message, message->from, message->to);
+}
+
+void rbt_sim_cluster_send_on(rbt_sim_cluster *cluster, struct rbt_message *message, uint32_t from,
+                             uint32_t to)
+{
+    if (cluster->nodes[from].is_down) {
         return;
     }
-    const struct rbt_message_path path = {.from = message->from,
-                                          .to = message->to,
+    const struct rbt_message_path path = {.from = from,
+                                          .to = to,
                                           .bytes = message->bytes,
                                           .is_urgent = message->kind == RBT_MESSAGE_BEAT};
     struct rbt_passage passages[2];
@@ -184,7 +194,7 @@ void rbt_sim_cluster_describe(const rbt_sim_cluster *cluster, const void *envelo
     const struct rbt_message *message = ((const struct rbt_envelope *)envelope)->message;
     const bool is_push = message->kind == RBT_MESSAGE_PUSH;
     event->message = rbt_message_names[message->kind];
-    event->from = cluster->nodes[message->from].name;
+    event->from = cluster->nodes[((const struct rbt_envelope *)envelope)->path.from].name;
     event->worker = message->kind == RBT_MESSAGE_BEAT ? UINT32_MAX : message->worker;
     event->number = message->id;
     event->clock = is_push ? message->event.clock : message->event.need;
@@ -205,13 +215,13 @@ static void trace_message(const rbt_sim_cluster *cluster, const struct rbt_envel
     if (cluster->simulation->trace == NULL || message->kind == RBT_MESSAGE_BEAT) {
         return;
     }
-    const struct rbt_trace_message record = {.name = rbt_message_names[message->kind],
-                                             .from =
-                                                 lane_of(cluster, message->from, message->worker),
-                                             .to = lane_of(cluster, message->to, message->worker),
-                                             .sent = envelope->sent,
-                                             .delivered = cluster->now,
-                                             .bytes = message->bytes};
+    const struct rbt_trace_message record = {
+        .name = rbt_message_names[message->kind],
+        .from = lane_of(cluster, envelope->path.from, message->worker),
+        .to = lane_of(cluster, envelope->path.to, message->worker),
+        .sent = envelope->sent,
+        .delivered = cluster->now,
+        .bytes = message->bytes};
     rbt_trace_message(cluster->simulation->trace, &record);
 }
 
@@ -273,11 +283,13 @@ void rbt_link_expire(rbt_sim_cluster *cluster, struct rbt_link *link)
     for (size_t i = 0; i < out.count; i++) {
         struct rbt_message *message = message_of(out.effects[i].cookie);
         RBT_ASSERT(out.effects[i].kind == RBT_SESSION_TRANSMIT);
-        if (message->on_way > 0) { /* a transport would know: its bytes still get through */
+        if (message->on_way > 0 && !rbt_sim_aggregator_is_stuck(cluster, link, message)) {
+            /* a transport would know: its bytes still get through */
             rbt_session_put_off(link->session, out.effects[i].cookie, cluster->now);
             continue;
         }
         cluster->simulation->totals.resent++;
+        rbt_sim_aggregator_avoid(cluster, link, message);
         rbt_sim_cluster_send(cluster, message);
     }
     rbt_link_arm(cluster, link);
@@ -347,6 +359,7 @@ static void pause_node(rbt_sim_cluster *cluster, uint32_t node, rbt_time lasts)
 static void crash(rbt_sim_cluster *cluster, uint32_t node, rbt_time lasts)
 {
     cluster->nodes[node].is_down = true;
+    rbt_sim_aggregator_crash(cluster, node);
     if (lasts > 0) {
         pause_node(cluster, node, lasts);
         return;

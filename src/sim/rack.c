@@ -4,11 +4,12 @@
  * Server i and worker process i are in rack i modulo the number of racks: all of them have about as
  * many of each, and neighbours are not together, so that nothing depends on luck. The coordinator
  * is in rack 0 and adds nothing to its links, since it has next to nothing to send. */
+#include "sim/rack.h"
+
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "sim/cluster.h"
 
 static uint32_t process_count(const rbt_sim_cluster *cluster)
 {
@@ -41,6 +42,11 @@ rbt_status rbt_rack_check(const rbt_sim_cluster *cluster, const struct rbt_drive
         return rbt_fail(RBT_E_INVALID,
                         "a sweep sends all rows in turn, near or far: it cannot keep "
                         "to the budget of a rack");
+    }
+    if (cluster->simulation->options.aggregate_seconds > 0 && options->bandwidth > 0) {
+        return rbt_fail(RBT_E_INVALID,
+                        "rows that travel early go by themselves: updates of a job with a "
+                        "bandwidth for them cannot be added up in the racks");
     }
     return RBT_OK;
 }

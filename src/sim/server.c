@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mutant.h"
 #include "sim/cluster.h"
+#include "sim/rack.h"
 #include "sim/stable.h"
 
 enum {
@@ -39,9 +40,11 @@ rbt_status rbt_server_init(rbt_sim_cluster *cluster, uint32_t index, uint32_t ta
     server->parked = rbt_calloc(server->parked_max, sizeof *server->parked);
     server->parked_of = rbt_calloc(workers, sizeof *server->parked_of);
     server->early = rbt_calloc(workers, sizeof(struct rbt_message *));
+    server->blank = rbt_calloc(table_max, sizeof *server->blank);
     server->told = rbt_calloc(table_max, sizeof *server->told);
     if (server->effects == NULL || server->ready == NULL || server->parked == NULL ||
-        server->parked_of == NULL || server->early == NULL || server->told == NULL) {
+        server->parked_of == NULL || server->early == NULL || server->blank == NULL ||
+        server->told == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulated server");
     }
     const struct rbt_comm_options budget = {.rate = cluster->bandwidth};
@@ -62,6 +65,7 @@ void rbt_server_clear(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
     server->free_slot = 0;
     server->free_count = server->parked_max;
     server->gone_count = 0;
+    server->ready_count = 0;
     for (uint32_t i = 0; server->early != NULL && i < cluster->worker_count; i++) {
         while (server->early[i] != NULL) {
             struct rbt_message *message = server->early[i];
@@ -78,6 +82,7 @@ void rbt_server_deinit(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
 {
     rbt_server_clear(cluster, server);
     rbt_free(server->told);
+    rbt_free(server->blank);
     rbt_free(server->early);
     rbt_free(server->parked_of);
     rbt_free(server->parked);
@@ -179,29 +184,28 @@ static void reply(rbt_sim_cluster *cluster, const struct rbt_sim_server *server,
 
 /* --- Stepping -------------------------------------------------------------------------------- */
 
-/* Steps the shard. Returns how many slots in server->ready are to be answered now. */
-static size_t step(struct rbt_sim_server *server, const struct rbt_shard_event *event,
-                   struct rbt_shard_outbox *out)
+/* Steps the shard. Adds slots that are to be answered to server->ready. */
+static void step(struct rbt_sim_server *server, const struct rbt_shard_event *event,
+                 struct rbt_shard_outbox *out)
 {
     *out = (struct rbt_shard_outbox){.effects = server->effects};
     rbt_shard_step(server->shard, event, out);
     server->floor = out->floor;
     server->version = out->version;
-    size_t ready = 0;
     for (size_t i = 0; i < out->count; i++) {
         if (out->effects[i].kind == RBT_SHARD_READY) {
-            server->ready[ready++] = (uint32_t)out->effects[i].request;
+            server->ready[server->ready_count++] = (uint32_t)out->effects[i].request;
         }
     }
-    return ready;
+    RBT_ASSERT(server->ready_count <= server->parked_max); /* each was parked */
 }
 
 rbt_status rbt_server_step_now(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
                                const struct rbt_shard_event *event)
 {
     struct rbt_shard_outbox out;
-    const size_t ready = step(server, event, &out);
-    RBT_ASSERT(ready == 0); /* neither a table nor a reset lets anybody go on */
+    step(server, event, &out);
+    RBT_ASSERT(server->ready_count == 0); /* neither a table nor a reset lets anybody go on */
     (void)cluster;
     return out.status;
 }
@@ -269,7 +273,7 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
     RBT_ASSERT(slot != none || rows->event.need <= server->floor);
     rows->event.request = slot;
     struct rbt_shard_outbox out;
-    (void)step(server, &rows->event, &out); /* a request lets nobody go on */
+    step(server, &rows->event, &out); /* a request lets nobody go on */
     if (out.status != RBT_OK) {
         rbt_sim_cluster_fail(cluster, out.status);
         rbt_message_unref(rows);
@@ -300,14 +304,15 @@ static bool answer(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint
     return is_answered;
 }
 
-static void answer_ready(rbt_sim_cluster *cluster, struct rbt_sim_server *server, size_t count)
+static void answer_ready(rbt_sim_cluster *cluster, struct rbt_sim_server *server)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < server->ready_count; i++) {
         const uint32_t slot = server->ready[i];
         const bool is_answered = answer(cluster, server, slot, server->parked[slot].request);
         RBT_ASSERT(is_answered || cluster->status != RBT_OK);
         free_slot(server, slot);
     }
+    server->ready_count = 0;
 }
 
 /* Keeps a message until its predecessor has come, unless it is kept already. */
@@ -332,7 +337,7 @@ static bool apply(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
     struct rbt_shard_outbox out;
     const bool is_leave = message->event.kind == RBT_SHARD_LEAVE;
     const bool had_left = rbt_shard_clock(server->shard, message->worker) == RBT_CLOCK_GONE;
-    const size_t ready = step(server, &message->event, &out);
+    step(server, &message->event, &out);
     if (out.count > 0 && out.effects[0].kind == RBT_SHARD_EARLY) {
         return false;
     }
@@ -342,8 +347,21 @@ static bool apply(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
         rbt_sim_cluster_fail(cluster, out.status);
     }
     server->gone_count += is_leave && !had_left;
-    answer_ready(cluster, server, ready);
+    answer_ready(cluster, server);
     return true;
+}
+
+/* Steps what was waiting for the worker's last message. */
+static void apply_early(rbt_sim_cluster *cluster, struct rbt_sim_server *server, uint32_t worker)
+{
+    struct rbt_message *next = server->early[worker];
+    while (next != NULL && apply(cluster, server, next)) { /* ends: one less each time */
+        server->early[worker] = next->next;
+        next->next = NULL;
+        next->on_way--;
+        rbt_message_unref(next);
+        next = server->early[worker];
+    }
 }
 
 static void receive_push(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
@@ -356,15 +374,92 @@ static void receive_push(rbt_sim_cluster *cluster, struct rbt_sim_server *server
         }
         return;
     }
-    struct rbt_message *next = server->early[message->worker];
-    while (next != NULL && apply(cluster, server, next)) { /* ends: one less each time */
-        server->early[message->worker] = next->next;
-        next->next = NULL;
-        next->on_way--;
-        rbt_message_unref(next);
-        next = server->early[message->worker];
-    }
+    apply_early(cluster, server, message->worker);
     reply(cluster, server, message, RBT_MESSAGE_ACK);
+}
+
+/* --- Pushes that were added up --------------------------------------------------------------- */
+
+/* What the shard has of a message with several parts. */
+enum standing {
+    IS_NEW,   /* none of them, and each is the next of its worker */
+    IS_KNOWN, /* all of them */
+    IS_MIXED, /* some of them; or a message before one is missing, or its worker was given up */
+};
+
+static enum standing standing_of(const struct rbt_sim_server *server,
+                                 const struct rbt_message *message)
+{
+    bool is_new = true;
+    bool is_known = true;
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        const struct rbt_shard_event *part = &message->parts[i]->event;
+        const uint64_t arrived = rbt_shard_arrived(server->shard, part->worker);
+        is_known = is_known && arrived >= part->sequence;
+        is_new = is_new &&
+                 (arrived + 1 == part->sequence ||
+                  (RBT_MUTANT(HALF_MERGE) && arrived >= part->sequence)) &&
+                 rbt_shard_clock(server->shard, part->worker) != RBT_CLOCK_GONE;
+    }
+    return is_known ? IS_KNOWN : is_new ? IS_NEW : IS_MIXED;
+}
+
+/* Batches of the same tables without rows. Returns how many. */
+static size_t blank_batches(const struct rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                            const struct rbt_shard_event *sum)
+{
+    static const uint32_t no_offsets[1] = {0};
+    for (size_t i = 0; i < sum->batch_count; i++) {
+        const uint32_t table = sum->batches[i].table;
+        server->blank[i] = (struct rbt_batch){
+            .table = table, .offsets = cluster->tables[table].is_sparse ? no_offsets : NULL};
+    }
+    return sum->batch_count;
+}
+
+/* Steps all parts, and nothing in between: the last one with the sum, the others without rows. All
+ * of them complete the same clock, so the sum becomes visible when each of them would. */
+static void apply_merged(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                         const struct rbt_message *message)
+{
+    const size_t count = blank_batches(cluster, server, &message->event);
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        const struct rbt_shard_event *part = &message->parts[i]->event;
+        struct rbt_shard_event event = message->event;
+        struct rbt_shard_outbox out;
+        RBT_ASSERT(part->clock == event.clock && part->marker == event.marker);
+        RBT_ASSERT(event.marker > event.clock);
+        event.worker = part->worker;
+        event.sequence = part->sequence;
+        event.batches = i + 1 < message->part_count ? server->blank : event.batches;
+        event.batch_count = count;
+        step(server, &event, &out);
+        RBT_ASSERT(out.count == 0 || out.effects[0].kind != RBT_SHARD_EARLY);
+        if (out.status != RBT_OK) {
+            rbt_sim_cluster_fail(cluster, out.status);
+        }
+    }
+    answer_ready(cluster, server);
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        apply_early(cluster, server, message->parts[i]->worker);
+    }
+}
+
+static void receive_merged(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
+                           struct rbt_message *message)
+{
+    const enum standing standing = standing_of(server, message);
+    if (standing == IS_MIXED) {
+        reply(cluster, server, message, RBT_MESSAGE_SPLIT);
+        return;
+    }
+    if (standing != IS_KNOWN) {
+        apply_merged(cluster, server, message);
+    }
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        reply(cluster, server, message->parts[i], RBT_MESSAGE_ACK);
+    }
+    reply(cluster, server, message, RBT_MESSAGE_TAKEN);
 }
 
 static void receive_pull(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
@@ -392,12 +487,12 @@ static void receive_expel(rbt_sim_cluster *cluster, struct rbt_sim_server *serve
     const struct rbt_shard_event event = {.kind = RBT_SHARD_LEAVE, .worker = message->event.worker};
     if (rbt_shard_clock(server->shard, event.worker) != RBT_CLOCK_GONE) {
         struct rbt_shard_outbox out;
-        const size_t ready = step(server, &event, &out);
+        step(server, &event, &out);
         if (out.status != RBT_OK) {
             rbt_sim_cluster_fail(cluster, out.status);
         }
         server->gone_count++;
-        answer_ready(cluster, server, ready);
+        answer_ready(cluster, server);
     }
     reply(cluster, server, message, RBT_MESSAGE_DONE);
 }
@@ -411,6 +506,9 @@ void rbt_server_receive(rbt_sim_cluster *cluster, struct rbt_sim_server *server,
         break;
     case RBT_MESSAGE_PULL:
         receive_pull(cluster, server, message);
+        break;
+    case RBT_MESSAGE_MERGED:
+        receive_merged(cluster, server, message);
         break;
     case RBT_MESSAGE_EXPEL:
         receive_expel(cluster, server, message);

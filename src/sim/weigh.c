@@ -90,6 +90,11 @@ bool rbt_weigher_has_text(const rbt_weigher *weigher, const char *text)
     return strcmp(weigher->text, text) == 0;
 }
 
+bool rbt_weigher_alters(const rbt_weigher *weigher)
+{
+    return weigher->push_traits.has_select || weigher->push_traits.has_round;
+}
+
 bool rbt_weigher_selects(const rbt_weigher *weigher)
 {
     return weigher->pull_traits.has_select;

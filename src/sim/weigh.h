@@ -30,6 +30,9 @@ bool rbt_weigher_has_text(const rbt_weigher *weigher, const char *text);
 /* Whether filters select among rows that are read: answers then have room for which go. */
 bool rbt_weigher_selects(const rbt_weigher *weigher);
 
+/* Whether filters leave out or round updates: what arrives is not what was sent. */
+bool rbt_weigher_alters(const rbt_weigher *weigher);
+
 /* A new run begins: servers have no lists. */
 void rbt_weigher_reset(rbt_weigher *weigher);
 

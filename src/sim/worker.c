@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mutant.h"
+#include "sim/aggregator.h"
 #include "sim/weigh.h"
 #include "sim/worker.h"
 
@@ -271,7 +272,8 @@ static rbt_status transmit(rbt_sim_cluster *cluster, struct rbt_sim_worker *work
         }
         return st;
     }
-    rbt_sim_cluster_send(cluster, message);
+    rbt_sim_cluster_send_on(cluster, message, worker->node,
+                            rbt_sim_aggregator_first_stop(cluster, link, message));
     rbt_link_arm(cluster, link);
     return RBT_OK;
 }

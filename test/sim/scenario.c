@@ -99,12 +99,12 @@ static void draw_table(struct rbt_rng *rng, uint32_t width, struct sim_table_pla
 
 /* Filters with which every read must see what it sees without them: those of the second list are
  * at work on every element, and change none. */
-static void draw_filter(struct rbt_rng *rng, struct rbt_table_options *options)
+static void draw_filter(struct rbt_rng *rng, bool may_select, struct rbt_table_options *options)
 {
     static const char *const plain[] = {NULL, "keys", "lz4,zstd", "keys,zeros,lz4"};
     static const char *const real[] = {"keys,changed,zeros,lz4", "changed", "push.skip:1,changed",
                                        "tiny:0,pull.significant:0,zstd"};
-    const bool is_real = options->type == RBT_F32 && options->layout == RBT_DENSE;
+    const bool is_real = may_select && options->type == RBT_F32 && options->layout == RBT_DENSE;
     const char *const *list = is_real && flip(rng, 0.8) ? real : plain;
     options->filter = list[rbt_rng_below(rng, 4)];
 }
@@ -224,6 +224,18 @@ static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
     s->seconds_max = 150 + 2 * last + 100 * computing;
 }
 
+/* At least two racks, none of them empty, if there are enough nodes. */
+static void draw_racks(struct rbt_rng *rng, struct sim_scenario *s)
+{
+    const uint32_t processes = process_count(s);
+    const uint32_t most = s->servers > processes ? s->servers : processes;
+    if (most >= 2) {
+        s->cluster.racks = pick(rng, 2, most < 3 ? most : 3);
+        s->cluster.aggregate_seconds = scale(rng, 1e-3, 1);
+        s->cluster.oversubscription = flip(rng, 0.5) ? 1 : between(rng, 1, 10);
+    }
+}
+
 /* --- All of it ------------------------------------------------------------------------------- */
 
 void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
@@ -234,6 +246,10 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     s->workers = flip(&rng, 0.15) ? pick(&rng, 7, SIM_WORKERS_MAX) : pick(&rng, 1, 6);
     s->servers = pick(&rng, 1, SIM_SERVERS_MAX);
     s->threads = flip(&rng, 0.5) ? 1 : pick(&rng, 1, s->workers);
+    if (seed >= SIM_RACK_SEED && flip(&rng, 0.8)) { /* enough for several in a rack */
+        s->workers = pick(&rng, 4, SIM_WORKERS_MAX);
+        s->threads = flip(&rng, 0.7) ? 1 : pick(&rng, 1, s->workers / 2);
+    }
     s->clocks_max = pick(&rng, 2, SIM_CLOCKS_MAX);
     const bool is_uneven = flip(&rng, 0.3);
     for (uint32_t w = 0; w < s->workers; w++) {
@@ -250,12 +266,15 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     s->cluster.struct_size = sizeof s->cluster;
     s->cluster.seed = seed;
     s->cluster.threads = s->threads;
+    if (seed >= SIM_RACK_SEED) {
+        draw_racks(&rng, s);
+    }
     draw_faults(&rng, s);
     for (uint32_t i = 0; seed >= SIM_FILTER_SEED && i < s->table_count; i++) {
         if (s->tables[i].options.layout == RBT_DENSE && flip(&rng, 0.5)) {
             s->tables[i].options.type = RBT_F32;
         }
-        draw_filter(&rng, &s->tables[i].options);
+        draw_filter(&rng, seed < SIM_RACK_SEED, &s->tables[i].options);
     }
 }
 
@@ -296,6 +315,10 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *out)
             "%.1f%%, spikes %.1f%% of %.2g s\n",
             c->latency, c->jitter, c->bandwidth, 100 * c->loss, 100 * c->duplication,
             100 * c->spike_chance, c->spike_seconds);
+    if (c->racks > 1) {
+        fprintf(out, "  %u racks, oversubscribed %.1f:1, updates wait for %.3g s to be added up\n",
+                c->racks, c->oversubscription, c->aggregate_seconds);
+    }
     fprintf(out,
             "  computing: %.2g s per operation; stragglers %.0f%% x%.1f, slow clocks %.0f%% "
             "x%.1f\n",

@@ -22,6 +22,10 @@ enum {
 /* Tables of scenarios from this seed on may have filters that lose nothing. */
 #define SIM_FILTER_SEED UINT64_C(1000000000)
 
+/* From this one on clusters have racks, in which updates are added up; filters then are those that
+ * change nothing on the way. */
+#define SIM_RACK_SEED UINT64_C(2000000000)
+
 struct sim_table_plan {
     char name[8];
     char consistency[16];
