@@ -30,6 +30,7 @@
 
 #include "algo/mf_adaptation.h"
 #include "algo/mf_export.h"
+#include "algo/mf_job.h"
 #include "algo/mf_model.h"
 #include "algo/replica.h"
 #include "algo/training.h"
@@ -39,62 +40,15 @@
 #include "base/thread.h"
 #include "math/choose.h"
 
-enum { EPOCHS_DEFAULT = 20, RUNS_PER_EPOCH = 16 }; /* runs: how often the step size changes */
-enum { EXCHANGE_RATINGS = 32 };                    /* after so many, rows may travel early */
+enum { EPOCHS_DEFAULT = 20 };
 
 static const double init_deviation = 0.1;
 static const double init_adaptive = 0.05; /* at ratings of deviation 1 */
 static const double lr_default = 0.08;
 
-/* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
- * process. An element of a user's or item's row is pulled and pushed once per clock; in this
- * process that includes what a server does with it. Rows that do not fit into the core's cache,
- * here more than about 1 MB of them, cost up to twice as much; a worker of a cluster has few. */
-enum { COST_RATING, COST_RATING_RANK, COST_ELEMENT, COST_COUNT };
-static const struct rbt_algo_cost costs[COST_COUNT] = {
-    [COST_RATING] = {"rating", 10.0},
-    [COST_RATING_RANK] = {"rating_rank", 0.56},
-    [COST_ELEMENT] = {"element", 4.7},
-};
-
-struct mf_worker {
-    struct rbt_rating_share share;
-    uint32_t *user_counts; /* ratings of each user in the share */
-    uint32_t *item_counts;
-    struct rbt_replica users;
-    struct rbt_replica items;
-    struct rbt_replica user_biases;
-    struct rbt_replica item_biases;
-    struct rbt_mf_adaptation adaptation; /* empty if steps are the same for all rows */
-    struct rbt_mf_sums sums; /* of the final model, over this worker's part of the ratings */
-};
-
-struct mf {
-    const struct rbt_train_options *options;
-    struct rbt_mf_config config; /* combine is not AUTO */
-    struct rbt_training_rate rate;
-    bool is_adaptive; /* steps are by row, and of the rate only lr counts */
-    struct rbt_rules rules;
-    uint64_t seed;
-    struct rbt_ratings ratings;
-    struct rbt_ratings eval;
-    double level; /* mean of all ratings, those below 0 counting as 0 */
-    double mean;  /* of all ratings, or 0 without biases */
-    double scale; /* their deviation from the mean; above 0 */
-    uint32_t worker_count;
-    struct mf_worker *workers;
-    rbt_table *users;
-    rbt_table *items;
-    rbt_table *user_biases;
-    rbt_table *item_biases;
-    rbt_table *usage;           /* of items */
-    rbt_table *sizes;           /* row 0: users in all shares */
-    const rbt_mf_model *scorer; /* being measured */
-};
-
 static rbt_status open_tables(void *context, rbt_job *job)
 {
-    struct mf *mf = context;
+    struct rbt_mf_job *mf = context;
     struct rbt_table_options factors = {.struct_size = sizeof factors,
                                         .type = RBT_F32,
                                         .width = (uint32_t)mf->config.rank,
@@ -155,8 +109,8 @@ static rbt_status no_memory(void)
 
 static rbt_status begin(void *context, rbt_worker *worker)
 {
-    struct mf *mf = context;
-    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    struct rbt_mf_job *mf = context;
+    struct rbt_mf_worker *w = &mf->workers[rbt_worker_index(worker)];
     rbt_status st = rbt_rating_share_take(&mf->ratings, mf->seed, rbt_worker_index(worker),
                                           mf->worker_count, &w->share);
     if (st != RBT_OK) {
@@ -184,7 +138,8 @@ static rbt_status begin(void *context, rbt_worker *worker)
 }
 
 /* Items move by the worker's share n_pi / n_i of their ratings. */
-static rbt_status tune_items(const struct mf *mf, rbt_worker *worker, struct mf_worker *w)
+static rbt_status tune_items(const struct rbt_mf_job *mf, rbt_worker *worker,
+                             struct rbt_mf_worker *w)
 {
     const struct rbt_replica_rows rows = {mf->usage, w->share.item_keys, w->share.item_count};
     double *all = rbt_calloc(rows.count * RBT_USAGE_WIDTH, sizeof *all);
@@ -206,7 +161,7 @@ static rbt_status tune_items(const struct mf *mf, rbt_worker *worker, struct mf_
     return st;
 }
 
-static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint64_t *count)
+static rbt_status count_parameters(const struct rbt_mf_job *mf, rbt_worker *worker, uint64_t *count)
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
@@ -225,8 +180,8 @@ static rbt_status count_parameters(const struct mf *mf, rbt_worker *worker, uint
 
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 {
-    struct mf *mf = context;
-    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    struct rbt_mf_job *mf = context;
+    struct rbt_mf_worker *w = &mf->workers[rbt_worker_index(worker)];
     const struct rbt_rating_share *share = &w->share;
     const struct {
         struct rbt_replica_rows rows;
@@ -263,200 +218,12 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 
 static void end(void *context, rbt_worker *worker)
 {
-    struct mf *mf = context;
-    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
+    struct rbt_mf_job *mf = context;
+    struct rbt_mf_worker *w = &mf->workers[rbt_worker_index(worker)];
     rbt_replica_close(&w->item_biases);
     rbt_replica_close(&w->user_biases);
     rbt_replica_close(&w->items);
     rbt_replica_close(&w->users);
-}
-
-/* The replicas that the configuration uses; the biases come last. */
-static size_t replicas_of(const struct mf *mf, struct mf_worker *w, struct rbt_replica *all[4])
-{
-    all[0] = &w->users;
-    all[1] = &w->items;
-    all[2] = &w->user_biases;
-    all[3] = &w->item_biases;
-    return mf->config.has_bias ? 4 : 2;
-}
-
-/* Runs over the ratings, step by step; the replicas move. Returns the sum of e^2. */
-static double follow(const struct mf *mf, struct mf_worker *w, struct rbt_mf_run *run,
-                     int64_t epoch)
-{
-    const size_t last = run->end;
-    const size_t stride = w->share.count / RUNS_PER_EPOCH + 1;
-    double sum = 0.0;
-    for (; run->begin < last; run->begin = run->end) {
-        const double passes = (double)epoch + (double)run->begin / (double)w->share.count;
-        run->end = last - run->begin < stride ? last : run->begin + stride;
-        if (mf->is_adaptive) {
-            rbt_mf_adaptation_step(&w->adaptation, passes, run);
-        } else {
-            run->eta = (float)rbt_training_rate_at(&mf->rate, passes);
-        }
-        const double errors = rbt_choose_kernels()->mf(run);
-        if (mf->is_adaptive) {
-            rbt_mf_adaptation_note(&w->adaptation, run, errors);
-        }
-        sum += errors;
-    }
-    return sum;
-}
-
-/* Gathers the gradient at the values that were pulled. Returns the sum of e^2. */
-static double gather(const struct mf *mf, struct mf_worker *w, const struct rbt_mf_run *run)
-{
-    const bool has_bias = mf->config.has_bias;
-    const struct rbt_mf_gradient_run gradient = {
-        .at = run,
-        .user_factors = rbt_replica_gradient(&w->users),
-        .item_factors = rbt_replica_gradient(&w->items),
-        .user_biases = has_bias ? rbt_replica_gradient(&w->user_biases) : NULL,
-        .item_biases = has_bias ? rbt_replica_gradient(&w->item_biases) : NULL};
-    return rbt_choose_kernels()->mf_gradient(&gradient);
-}
-
-/* Says which rows the ratings have given a gradient. If these are many, that is about all rows. */
-static void touch(const struct mf *mf, struct mf_worker *w, size_t begin, size_t end)
-{
-    struct rbt_replica *all[4];
-    const size_t set_count = replicas_of(mf, w, all);
-    for (size_t i = 0; i < set_count; i++) {
-        const uint32_t *rows = i % 2 == 0 ? w->share.users : w->share.items;
-        if (end - begin < 4 * all[i]->count) {
-            rbt_set_touch_rows(all[i]->set, rows + begin, end - begin);
-            continue;
-        }
-        for (size_t row = 0; row < all[i]->count; row++) {
-            rbt_set_touch(all[i]->set, row);
-        }
-    }
-}
-
-/* The time that ratings take, and elements that are pulled and pushed. */
-static void spend(rbt_worker *worker, size_t rating_count, size_t rank, size_t element_count)
-{
-    const double ratings = (double)rating_count;
-    rbt_spend(worker, 1e-9 * (costs[COST_RATING].ns * ratings +
-                              costs[COST_RATING_RANK].ns * ratings * (double)rank +
-                              costs[COST_ELEMENT].ns * (double)element_count));
-}
-
-/* The same as gather(), with rows that come and go on the way. */
-static rbt_status gather_managed(const struct mf *mf, rbt_worker *worker, struct mf_worker *w,
-                                 const struct rbt_mf_run *run, double *sum)
-{
-    rbt_status st = RBT_OK;
-    struct rbt_mf_run piece = *run;
-    size_t touched = run->begin; /* the ratings before it */
-    for (; st == RBT_OK && piece.begin < run->end; piece.begin = piece.end) {
-        const size_t left = run->end - piece.begin;
-        piece.end = piece.begin + (left < EXCHANGE_RATINGS ? left : EXCHANGE_RATINGS);
-        *sum += gather(mf, w, &piece);
-        spend(worker, piece.end - piece.begin, piece.rank, 0);
-        if (rbt_exchange_is_due(worker)) {
-            touch(mf, w, touched, piece.end);
-            touched = piece.end;
-            st = rbt_exchange(worker);
-        }
-    }
-    touch(mf, w, touched, run->end);
-    return st;
-}
-
-static void keep_nonnegative(float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        values[i] = values[i] < 0.0F ? 0.0F : values[i];
-    }
-}
-
-static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
-                       struct rbt_training_figures *figures)
-{
-    struct mf *mf = context;
-    struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
-    struct rbt_replica *all[4];
-    const size_t replica_count = replicas_of(mf, w, all);
-    for (size_t i = 0; i < replica_count; i++) {
-        const rbt_status st = rbt_replica_pull(all[i]);
-        if (st != RBT_OK) {
-            return st;
-        }
-        if (mf->config.is_nonnegative) { /* the sum of moves may be below zero */
-            keep_nonnegative(all[i]->values, all[i]->count * all[i]->width);
-        }
-    }
-    const size_t count = w->share.count;
-    const size_t first = count * (size_t)chunk->index / (size_t)chunk->count;
-    const size_t last = count * (size_t)(chunk->index + 1) / (size_t)chunk->count;
-    struct rbt_mf_run run = {.users = w->share.users,
-                             .items = w->share.items,
-                             .values = w->share.values,
-                             .begin = first,
-                             .end = last,
-                             .user_factors = w->users.values,
-                             .item_factors = w->items.values,
-                             .rank = (size_t)mf->config.rank,
-                             .user_biases = mf->config.has_bias ? w->user_biases.values : NULL,
-                             .item_biases = mf->config.has_bias ? w->item_biases.values : NULL,
-                             .mean = (float)mf->mean,
-                             .l2 = (float)mf->config.l2,
-                             .is_nonnegative = mf->config.is_nonnegative};
-    rbt_status st = RBT_OK;
-    const bool is_managed = mf->rules.has_gradients && mf->options->bandwidth > 0;
-    if (is_managed) {
-        st = gather_managed(mf, worker, w, &run, &figures->loss);
-    } else {
-        figures->loss +=
-            mf->rules.has_gradients ? gather(mf, w, &run) : follow(mf, w, &run, chunk->epoch);
-    }
-    figures->count += last - first;
-    size_t elements = 0;
-    for (size_t i = 0; i < replica_count; i++) {
-        elements += all[i]->count * all[i]->width;
-    }
-    spend(worker, is_managed ? 0 : last - first, run.rank, elements);
-    return st;
-}
-
-static rbt_status push(void *context, rbt_worker *worker)
-{
-    struct mf *mf = context;
-    struct rbt_replica *all[4];
-    const size_t count = replicas_of(mf, &mf->workers[rbt_worker_index(worker)], all);
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; i < count && st == RBT_OK; i++) {
-        st = mf->rules.has_gradients ? rbt_replica_push_gradient(all[i]) : rbt_replica_push(all[i]);
-    }
-    return st;
-}
-
-/* Sum over rows of counts[i] * ||row i||^2. */
-static double weighted_size(const struct rbt_replica *replica, const uint32_t *counts)
-{
-    double sum = 0.0;
-    for (size_t i = 0; i < replica->count; i++) {
-        const float *row = replica->values + i * replica->width;
-        sum += (double)counts[i] * rbt_choose_kernels()->norm2_squared(row, replica->width);
-    }
-    return sum;
-}
-
-/* A rating's penalty is that of its user and its item, so rows count as often as they are rated. */
-static double penalty(void *context, rbt_worker *worker)
-{
-    const struct mf *mf = context;
-    const struct mf_worker *w = &mf->workers[rbt_worker_index(worker)];
-    double sum =
-        weighted_size(&w->users, w->user_counts) + weighted_size(&w->items, w->item_counts);
-    if (mf->config.has_bias) {
-        sum += weighted_size(&w->user_biases, w->user_counts);
-        sum += weighted_size(&w->item_biases, w->item_counts);
-    }
-    return mf->config.l2 * sum / (double)mf->ratings.count;
 }
 
 /* Biases are read after factors, and meanwhile rows may have come: keeps those of the factors. When
@@ -492,7 +259,7 @@ static rbt_status match_biases(const struct rbt_model_array *factors,
 static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
                           struct rbt_model *model)
 {
-    const struct mf *mf = context;
+    const struct rbt_mf_job *mf = context;
     rbt_table *const tables[] = {mf->users, mf->items, mf->user_biases, mf->item_biases};
     const size_t count = mf->config.has_bias ? 4 : 2;
     model->kind = RBT_MODEL_MF;
@@ -504,8 +271,8 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = rbt_replica_collect(worker, tables[i], staleness, &model->arrays[i]);
         model->array_count += st == RBT_OK ? 1 : 0;
         if (st == RBT_OK && mf->config.is_nonnegative) {
-            keep_nonnegative(model->arrays[i].values,
-                             model->arrays[i].count * (size_t)mf->config.rank);
+            rbt_mf_keep_nonnegative(model->arrays[i].values,
+                                    model->arrays[i].count * (size_t)mf->config.rank);
         }
         if (st == RBT_OK && i >= 2) {
             st = match_biases(&model->arrays[i - 2], &model->arrays[i]);
@@ -517,7 +284,7 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
 /* A worker's part of the ratings, in file order. */
 static rbt_status measure(void *argument, uint32_t index)
 {
-    struct mf *mf = argument;
+    struct rbt_mf_job *mf = argument;
     const size_t first = mf->ratings.count * index / mf->worker_count;
     const size_t last = mf->ratings.count * (index + 1) / mf->worker_count;
     mf->workers[index].sums = rbt_mf_model_sums(mf->scorer, &mf->ratings, first, last);
@@ -526,7 +293,7 @@ static rbt_status measure(void *argument, uint32_t index)
 
 static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
 {
-    struct mf *mf = context;
+    struct rbt_mf_job *mf = context;
     rbt_mf_model *scorer = NULL;
     rbt_status st = rbt_mf_model_open(model, &scorer);
     if (st != RBT_OK) {
@@ -549,22 +316,22 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
 static rbt_status evaluate(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics)
 {
-    const struct mf *mf = context;
+    const struct rbt_mf_job *mf = context;
     return rbt_mf_model_measure(model, &mf->eval, metrics);
 }
 
 static const struct rbt_training_task task = {.open = open_tables,
                                               .begin = begin,
                                               .ready = ready,
-                                              .work = work,
-                                              .push = push,
-                                              .penalty = penalty,
+                                              .work = rbt_mf_step_work,
+                                              .push = rbt_mf_step_push,
+                                              .penalty = rbt_mf_step_penalty,
                                               .end = end,
                                               .collect = collect,
                                               .objective = objective,
                                               .evaluate = evaluate};
 
-static rbt_status read_data(struct mf *mf, const struct rbt_train_options *options)
+static rbt_status read_data(struct rbt_mf_job *mf, const struct rbt_train_options *options)
 {
     struct rbt_data_options data = {.paths = options->data.values,
                                     .path_count = options->data.count,
@@ -602,7 +369,7 @@ static rbt_status read_data(struct mf *mf, const struct rbt_train_options *optio
     return st;
 }
 
-static void free_data(struct mf *mf)
+static void free_data(struct rbt_mf_job *mf)
 {
     for (uint32_t p = 0; mf->workers != NULL && p < mf->worker_count; p++) {
         rbt_mf_adaptation_close(&mf->workers[p].adaptation);
@@ -621,7 +388,7 @@ static const struct rbt_rules_rate gradient_rates[] = {
     {"adam", 0.01},   {"prox", 0.1},   {"sgd", 0.03},     {NULL, 0}};
 
 /* What the options say about the rule, before data is read. */
-static rbt_status settle_rule(struct mf *mf)
+static rbt_status settle_rule(struct rbt_mf_job *mf)
 {
     struct rbt_rules *rules = &mf->rules;
     rbt_status st = rbt_rules_read(mf->options, rules);
@@ -670,10 +437,10 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
 {
     const struct rbt_mf_config *config = settings;
     struct rbt_training training = rbt_training_of(options, observer, &task, EPOCHS_DEFAULT);
-    struct mf mf = {.options = options,
-                    .config = *config,
-                    .seed = (uint64_t)options->seed,
-                    .worker_count = training.workers};
+    struct rbt_mf_job mf = {.options = options,
+                            .config = *config,
+                            .seed = (uint64_t)options->seed,
+                            .worker_count = training.workers};
     training.context = &mf;
     training.rules = &mf.rules;
     mf.config.has_bias = config->has_bias && !config->is_nonnegative;
@@ -765,8 +532,8 @@ const struct rbt_algo rbt_mf = {
     .options = mf_options,
     .option_count = sizeof mf_options / sizeof mf_options[0],
     .config_size = sizeof(struct rbt_mf_config),
-    .costs = costs,
-    .cost_count = COST_COUNT,
+    .costs = rbt_mf_costs,
+    .cost_count = RBT_MF_COST_COUNT,
     .epochs_default = EPOCHS_DEFAULT,
     .train = train,
     .predict = rbt_mf_model_predict,
