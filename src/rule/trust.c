@@ -14,9 +14,9 @@
  * others, 2023) and layer-wise trust ratios (You and others, 2017) gave the idea; neither is this.
  * docs/experiments/adaptive.md says how well it does.
  *
- * State: s, d max(1, q)^2.5, d, the count of the last change of d; gbar, z; and with b
- * 1 / (beta + sqrt(z')), which stands for z' as eta does in rule/adarev.c. gbar comes first: it is
- * what is kept as of every read. */
+ * State: gbar, which comes first, since it is what is kept as of every read; z; with b
+ * 1 / (beta + sqrt(z')), which stands for z' as eta does in rule/adarev.c; and of the row as a
+ * whole s, d max(1, q)^2.5, d, and the count of the last change of d. */
 #include "rule/trust.h"
 
 #include <math.h>
