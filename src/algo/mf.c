@@ -26,7 +26,6 @@
 #include "algo/mf.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "algo/mf_adaptation.h"
 #include "algo/mf_export.h"
@@ -38,7 +37,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "math/choose.h"
 
 enum { EPOCHS_DEFAULT = 20 };
 

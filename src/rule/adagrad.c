@@ -18,18 +18,16 @@
 #include "rule/trust.h"
 
 struct adagrad {
-    float lr;
-    float beta;
+    struct rbt_trust trust; /* with the parameters that both formulas have */
     float mu;
-    struct rbt_trust trust;
     void (*descend)(const struct adagrad *a, const struct rbt_rule_row *row);
 };
 
 __attribute__((always_inline)) static inline void descend(const struct adagrad *a,
                                                           const struct rbt_rule_row *row)
 {
-    const float lr = a->lr;
-    const float beta = a->beta;
+    const float lr = a->trust.lr;
+    const float beta = a->trust.beta;
     const float mu = a->mu;
     const size_t width = row->width;
     float *restrict w = row->values;
@@ -93,10 +91,8 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
         return st;
     }
     *(struct adagrad *)*self = (struct adagrad){
-        .lr = (float)values[0],
-        .beta = (float)beta,
-        .mu = (float)values[1],
-        .trust = {.lr = (float)values[0], .beta = (float)beta, .trust = (float)values[2]}};
+        .trust = {.lr = (float)values[0], .beta = (float)beta, .trust = (float)values[2]},
+        .mu = (float)values[1]};
     choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width = values[2] > 0 ? rbt_trust_state_width(setup->width, false) : setup->width;

@@ -27,17 +27,15 @@
 #include "rule/trust.h"
 
 struct adarev {
-    float lr;
-    float beta;
-    struct rbt_trust trust;
+    struct rbt_trust trust; /* with the parameters that both formulas have */
     void (*revise)(const struct adarev *a, const struct rbt_rule_row *row);
 };
 
 __attribute__((always_inline)) static inline void
 revise(const struct adarev *a, const struct rbt_rule_row *row, size_t width)
 {
-    const float lr = a->lr;
-    const float beta = a->beta;
+    const float lr = a->trust.lr;
+    const float beta = a->trust.beta;
     float *restrict w = row->values;
     float *restrict gbar = row->state;
     float *restrict z = row->state + width;
@@ -102,8 +100,6 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
         return st;
     }
     *(struct adarev *)*self = (struct adarev){
-        .lr = (float)values[0],
-        .beta = (float)values[1],
         .trust = {.lr = (float)values[0], .beta = (float)values[1], .trust = (float)values[3]}};
     choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
