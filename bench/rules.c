@@ -18,7 +18,7 @@
 #include "rule/rule.h"
 #include "store/shard.h"
 
-enum { ROUNDS = 7, CLOCKS = 6, WORKERS_MAX = 64 };
+enum { ROUNDS = 7, CLOCKS = 12, WORKERS_MAX = 64 };
 
 static const char *const all[] = {"",         "add",     "consgd", "dynsgd",
                                   "sgd",      "adagrad", "adarev", "adarev:trust=1",
@@ -37,7 +37,7 @@ struct worker {
     uint32_t *slots;
     uint64_t slots_complete;
     float *values;
-    float *deltas;
+    float *deltas; /* CLOCKS more than needed: no two clocks push the same */
     size_t count;
     uint64_t stamp;
     uint64_t sequence;
@@ -96,7 +96,7 @@ static void push(rbt_shard *shard, struct worker *w, uint32_t index, struct rbt_
 {
     struct rbt_batch batch = {.count = w->count,
                               .keys = w->keys,
-                              .values = w->deltas,
+                              .values = w->deltas + w->sequence % CLOCKS,
                               .slots = w->slots,
                               .slots_complete = &w->slots_complete,
                               .base = w->stamp,
@@ -124,8 +124,9 @@ static void prepare(const struct setting *setting, struct worker *w, uint32_t in
         }
     }
     w->values = rbt_calloc(w->count * setting->width, sizeof *w->values);
-    w->deltas = rbt_calloc(w->count * setting->width, sizeof *w->deltas);
-    for (size_t i = 0; i < w->count * setting->width; i++) {
+    const size_t deltas = w->count * setting->width + CLOCKS;
+    w->deltas = rbt_calloc(deltas, sizeof *w->deltas);
+    for (size_t i = 0; i < deltas; i++) {
         w->deltas[i] = (float)((double)(rbt_hash_key(i + index) % 2000) / 1e4 - 0.09995);
     }
 }

@@ -194,6 +194,9 @@ void rbt_worker_abandon(rbt_worker *worker);
 /* Tells the shards that nobody need wait for this worker. */
 void rbt_worker_retire(rbt_worker *worker);
 
+/* The shard that the worker turns to first (0), second (1), ... */
+uint32_t rbt_worker_shard(const rbt_worker *worker, uint32_t turn);
+
 /* The smallest clock that a read with this staleness needs from everybody. */
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness);
 

@@ -107,6 +107,7 @@ struct rbt_driver {
     bool counts_bytes;     /* replies say what went over the network */
     bool is_reader;        /* tables are only read, and must be there */
     bool sends_ahead;      /* a PULL with a subscription may be answered with an older copy */
+    bool has_queues;       /* at shards: workers had better not all begin with the same one */
 };
 
 /* The embedded driver, in local/local.c. */

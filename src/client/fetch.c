@@ -195,7 +195,8 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
     const uint64_t stable =
         is_limited ? driver->ops->stable(driver, worker->index, portion->table->id) : 0;
     size_t count = 0;
-    for (uint32_t shard = 0; shard < worker->job->shard_count; shard++) {
+    for (uint32_t turn = 0; turn < worker->job->shard_count; turn++) {
+        const uint32_t shard = rbt_worker_shard(worker, turn);
         struct rbt_batch batch = rbt_keylist_batch(fetch->want.target.keys, shard);
         if (batch.count == 0) {
             continue;

@@ -188,6 +188,12 @@ int64_t rbt_worker_shard_clock(const rbt_worker *worker)
     return floor == RBT_CLOCK_GONE ? rbt_client_clock(worker) : floor;
 }
 
+uint32_t rbt_worker_shard(const rbt_worker *worker, uint32_t turn)
+{
+    const uint32_t first = worker->job->driver->has_queues ? worker->index : 0;
+    return (first + turn) % worker->job->shard_count;
+}
+
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 {
     RBT_ASSERT(staleness >= RBT_STALENESS_ANY);
@@ -478,7 +484,8 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
 static rbt_status send_all(rbt_worker *worker, int64_t marker, struct progress *progress)
 {
     rbt_status st = RBT_OK;
-    for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count; shard++) {
+    for (uint32_t turn = 0; st == RBT_OK && turn < worker->job->shard_count; turn++) {
+        const uint32_t shard = rbt_worker_shard(worker, turn);
         size_t count = 0;
         for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
             st = gather(worker, worker->portions[i], shard, &count);

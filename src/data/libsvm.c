@@ -85,6 +85,21 @@ static rbt_status order_failure(uint64_t key, const uint64_t *previous)
                     (unsigned long long)*previous);
 }
 
+/* Reads "key:value"; NULL: that is not what is there. */
+static const char *read_feature(const char *p, const char *end, uint64_t *key, float *value)
+{
+    if (end - p >= 2 * RBT_NUMBER_ROOM) {
+        const char *colon = rbt_number_quick_u64(p, key);
+        const char *next =
+            colon != NULL && *colon == ':' ? rbt_number_quick_float(colon + 1, value) : NULL;
+        if (next != NULL) {
+            return next;
+        }
+    }
+    const char *colon = rbt_number_u64(p, key);
+    return colon != NULL && *colon == ':' ? rbt_number_float(colon + 1, value) : NULL;
+}
+
 rbt_status rbt_libsvm_line(void *context, const struct rbt_line *line)
 {
     struct rbt_sink *sink = context;
@@ -100,8 +115,7 @@ rbt_status rbt_libsvm_line(void *context, const struct rbt_line *line)
     for (p = rbt_lines_skip(next, end); p < end && *p != '#'; p = rbt_lines_skip(next, end)) {
         uint64_t key = 0;
         float value = 0;
-        next = rbt_number_u64(p, &key);
-        next = next != NULL && *next == ':' ? rbt_number_float(next + 1, &value) : NULL;
+        next = read_feature(p, end, &key, &value);
         if (next == NULL || !is_border(next, end) || !isfinite(value)) {
             return feature_failure(p, end);
         }

@@ -77,7 +77,13 @@ RBT_MUST_USE rbt_status rbt_lines_walk(const struct rbt_chunk *chunk, rbt_line_f
 bool rbt_lines_next(struct rbt_text *text, struct rbt_line *line);
 
 /* The first place from `p` on that is not a blank or tab. */
-const char *rbt_lines_skip(const char *p, const char *end);
+static inline const char *rbt_lines_skip(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t')) {
+        p++;
+    }
+    return p;
+}
 
 /* The word at `p`, up to a blank or one of `borders`, for messages: cut short if it is long. */
 struct rbt_word {

@@ -108,6 +108,72 @@ static void floats_are_rounded_like_the_library_does(void **state)
     }
 }
 
+/* The quick way leaves it to the other or comes to the same result. */
+static bool is_quick(const char *text)
+{
+    char room[64 + RBT_NUMBER_ROOM];
+    memset(room, '7', sizeof room); /* whatever is there */
+    (void)snprintf(room, sizeof room, "%s", text);
+    float value = 0;
+    float quick = 0;
+    const char *end = rbt_number_float(room, &value);
+    const char *quick_end = rbt_number_quick_float(room, &quick);
+    if (quick_end != NULL && (quick_end != end || memcmp(&value, &quick, sizeof value) != 0)) {
+        fail_msg("\"%s\" is read as %.9g, not %.9g", text, (double)quick, (double)value);
+    }
+    uint64_t whole = 0;
+    uint64_t quick_whole = 0;
+    end = rbt_number_u64(room, &whole);
+    const char *quick_whole_end = rbt_number_quick_u64(room, &quick_whole);
+    if (quick_whole_end != NULL) {
+        assert_ptr_equal(quick_whole_end, end);
+        assert_int_equal(quick_whole, whole);
+    }
+    return quick_end != NULL;
+}
+
+static void short_numbers_are_read_quickly(void **state)
+{
+    (void)state;
+    static const char *const short_ones[] = {"0",   "1 ",        "-1:",        "9999999,",
+                                             "-.5", "5.",        "0.99999999", "9999999.99999999",
+                                             "-0",  "0000012.5", "1.5#",       "3.25/"};
+    for (size_t i = 0; i < sizeof short_ones / sizeof short_ones[0]; i++) {
+        assert_true(is_quick(short_ones[i]));
+    }
+    static const char *const others[] = {
+        "",      "-",   ".",           "+1",  "12345678", "1e5",
+        "1.5E2", "nan", "0.123456789", "--1", " 1",       "0.5000000298023223876953125"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(is_quick(others[i]));
+    }
+}
+
+/* Numbers of all lengths, and characters next to digits where none belong. */
+static void short_numbers_are_read_alike(void **state)
+{
+    (void)state;
+    static const char near[] = "0123456789./:;,-+eE \t\xb0\xff";
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 2, 0, 0);
+    size_t quick_count = 0;
+    for (int i = 0; i < 300000; i++) {
+        char text[64];
+        if (i % 2 == 0) {
+            (void)snprintf(text, sizeof text, "%.*f", (int)rbt_rng_below(&rng, 10),
+                           rbt_rng_normal(&rng) * pow(10, (double)rbt_rng_below(&rng, 9)));
+        } else {
+            const size_t size = rbt_rng_below(&rng, 20);
+            for (size_t k = 0; k < size; k++) {
+                text[k] = near[rbt_rng_below(&rng, k % 4 == 0 ? sizeof near - 1 : 11)];
+            }
+            text[size] = '\0';
+        }
+        quick_count += is_quick(text);
+    }
+    assert_true(quick_count > 100000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +183,8 @@ int main(void)
         cmocka_unit_test(words_are_not_floats),
         cmocka_unit_test(floats_too_large_become_infinite),
         cmocka_unit_test(floats_are_rounded_like_the_library_does),
+        cmocka_unit_test(short_numbers_are_read_quickly),
+        cmocka_unit_test(short_numbers_are_read_alike),
     };
     return cmocka_run_group_tests_name("data/number", tests, NULL, NULL);
 }

@@ -289,8 +289,10 @@ rbt_status rbt_local_open(const struct rbt_driver_options *options, rbt_driver *
     if (local == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a driver");
     }
-    local->driver = (rbt_driver){
-        .ops = &ops, .process_size = options->worker_count, .worker_here = options->worker_count};
+    local->driver = (rbt_driver){.ops = &ops,
+                                 .process_size = options->worker_count,
+                                 .worker_here = options->worker_count,
+                                 .has_queues = true}; /* for the mutex */
     local->worker_count = options->worker_count;
     local->may_spin = options->worker_count <= rbt_thread_cores();
     local->shards = rbt_calloc(options->shard_count, sizeof *local->shards);

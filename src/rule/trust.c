@@ -124,18 +124,23 @@ ALWAYS_INLINE float settle_step(const struct rbt_trust *t, const struct rbt_rule
     const float bound = sqrtf(square);
     if (step == 0) {
         own[STEP] = bound > 0 ? bound : t->lr;
-    } else {
-        own[STEP] = fminf(step, fmaxf(bound, step / 2));
+    } else { /* the bound is below the step */
+        own[STEP] = bound > step / 2 ? bound : step / 2;
     }
     return own[STEP];
 }
 
-/* What the step is multiplied by if gradients agree. */
+/* What the step is multiplied by if gradients agree. A branch: when the processor guesses that they
+ * do not, it need not wait for the sums before it begins with the weights. */
 ALWAYS_INLINE float growth(float agreed, float seen)
 {
-    const float q = agreed / (seen > 0 ? seen : 1);
+    const float all = seen > 0 ? seen : 1;
+    if (__builtin_expect_with_probability(agreed <= all, 1, 0.95)) {
+        return 1;
+    }
+    const float q = agreed / all;
     const float grown = q * q * sqrtf(q);
-    return q <= 1 ? 1 : grown < growth_max ? grown : growth_max;
+    return grown < growth_max ? grown : growth_max;
 }
 
 ALWAYS_INLINE void descend(const struct rbt_trust *t, const struct rbt_rule_message *message,

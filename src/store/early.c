@@ -157,10 +157,12 @@ static rbt_status fit(rbt_early *early, const rbt_row_store *rows)
     return RBT_OK;
 }
 
-static void note_row(void *context, uint32_t slot, size_t position)
+static void note_row(void *context, uint32_t slot, void *values, size_t position, void *state)
 {
     rbt_early *early = context;
     (void)position;
+    (void)values;
+    (void)state;
     RBT_ASSERT(early->slot_count <= early->slot_max);
     RBT_ASSERT(early->slot_max <= early->touched.capacity || early->slot_count == 0);
     if (slot >= early->slot_count) {
@@ -254,12 +256,13 @@ static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event
     return &early->readers[early->reader_count++];
 }
 
-static void want_row(void *context, uint32_t slot, size_t position)
+static void want_row(void *context, uint32_t slot, void *values, size_t position, void *state)
 {
     struct reader *reader = context;
-    RBT_ASSERT(slot != RBT_SLOT_NONE);
-    RBT_ASSERT(reader->got_at != NULL);
     (void)position;
+    (void)values;
+    (void)state;
+    RBT_ASSERT(slot != RBT_SLOT_NONE);
     RBT_ASSERT(reader->got_at != NULL);
     if (reader->got_at[slot] == NOT_WANTED) {
         reader->got_at[slot] = 0;

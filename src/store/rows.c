@@ -1,10 +1,11 @@
 /* store/rows.c - rows in one contiguous block, found through an index.
  *
- * The block holds `stride` bytes per slot: the values, then the state of rules, if any; for sparse
- * tables a small header that owns the elements. It grows by remapping, so it is never copied when
- * it is large. A row of one f32 takes 12 bytes with its key, and 9 to 12 in the index. A batch is
- * worked off in three waves that overlap: index entries are fetched while earlier keys are
- * compared, and rows are fetched while earlier rows are read or updated.
+ * The block holds `stride` bytes per slot: the values; for sparse tables a small header that owns
+ * the elements. The states of rules have a block of their own, so that reads do not drag them
+ * through the cache. Blocks grow by remapping, so they are never copied when they are large. A row
+ * of one f32 takes 12 bytes with its key, and 9 to 12 in the index. A batch is worked off in three
+ * waves that overlap: index entries are fetched while earlier keys are compared, and rows are
+ * fetched while earlier rows are read or updated.
  *
  * Invariants:
  *   (1) index, keys and block agree: index[keys[slot]] == slot for slot < count.
@@ -24,7 +25,7 @@ enum {
     WAVE =
         512, /* keys looked up before their rows are touched; the slots of a wave fit the stack */
     AHEAD = 16, /* rows fetched ahead */
-    NEAR = 2,   /* and those with their states */
+    NEAR = 2,   /* and those all of whose lines are, with their states */
     LINE_SIZE = 64,
     FETCH_MAX = 4096, /* bytes of one row: what the first cache has room for besides */
 };
@@ -34,8 +35,10 @@ struct rbt_row_store {
     struct rbt_index index;
     uint64_t *keys; /* by slot */
     char *block;    /* by slot, stride bytes each */
+    char *states;   /* by slot, state_size bytes each; NULL if that is 0 */
     size_t stride;
     size_t row_size; /* bytes of the values */
+    size_t state_size;
     uint64_t count;
     uint64_t capacity;
 };
@@ -53,9 +56,8 @@ rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expect
     const size_t element = rbt_merge_size(schema->kind.type);
     r->schema = *schema;
     r->row_size = schema->width * element;
-    r->stride = schema->layout == RBT_SPARSE
-                    ? sizeof(struct rbt_sparse_row)
-                    : ((size_t)schema->width + schema->state_width) * element;
+    r->state_size = schema->layout == RBT_SPARSE ? 0 : schema->state_width * element;
+    r->stride = schema->layout == RBT_SPARSE ? sizeof(struct rbt_sparse_row) : r->row_size;
     const rbt_status st = rows_expected == 0 ? RBT_OK : rbt_rows_reserve(r, rows_expected);
     if (st != RBT_OK) {
         rbt_rows_destroy(r);
@@ -76,6 +78,7 @@ void rbt_rows_destroy(rbt_row_store *rows)
             rbt_sparse_row_deinit((struct rbt_sparse_row *)(rows->block + slot * rows->stride));
         }
     }
+    rbt_free(rows->states);
     rbt_free(rows->block);
     rbt_free(rows->keys);
     rbt_index_deinit(&rows->index);
@@ -87,6 +90,45 @@ uint64_t rbt_rows_count(const rbt_row_store *rows)
     RBT_DEBUG_ASSERT(rows->count == rows->index.count); /* (1) */
     RBT_ASSERT(rows->count <= rows->capacity);
     return rows->count;
+}
+
+/* NULL: there was no memory, which has been recorded, and the array is as it was. */
+static void *grow_array(void *array, uint64_t count, size_t size, const char *what)
+{
+    RBT_ASSERT(count < RBT_SLOT_NONE); /* (2) */
+    RBT_ASSERT(size > 0);
+    void *grown = rbt_realloc(array, count, size);
+    if (grown == NULL) {
+        (void)rbt_fail(RBT_E_NOMEM, "could not allocate %llu %s of %zu bytes",
+                       (unsigned long long)count, what, size);
+    }
+    return grown;
+}
+
+/* The arrays by slot. If one fails, those before it have room that nobody knows of. */
+static rbt_status grow_arrays(rbt_row_store *rows, uint64_t capacity)
+{
+    RBT_ASSERT(capacity > rows->capacity);
+    uint64_t *keys = grow_array(rows->keys, capacity, sizeof *keys, "keys");
+    if (keys == NULL) {
+        return RBT_E_NOMEM;
+    }
+    rows->keys = keys;
+    char *block = grow_array(rows->block, capacity, rows->stride, "rows");
+    if (block == NULL) {
+        return RBT_E_NOMEM;
+    }
+    rows->block = block;
+    if (rows->state_size > 0) {
+        char *states = grow_array(rows->states, capacity, rows->state_size, "states");
+        if (states == NULL) {
+            return RBT_E_NOMEM;
+        }
+        rows->states = states;
+    }
+    rows->capacity = capacity;
+    RBT_ASSERT((rows->states != NULL) == (rows->state_size > 0));
+    return RBT_OK;
 }
 
 rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
@@ -102,19 +144,10 @@ rbt_status rbt_rows_reserve(rbt_row_store *rows, uint64_t count)
     }
     uint64_t capacity = needed + needed / 2;
     capacity = capacity >= RBT_SLOT_NONE ? RBT_SLOT_NONE - 1 : capacity; /* (2) */
-    uint64_t *keys = rbt_realloc(rows->keys, capacity, sizeof *keys);
-    if (keys == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate the keys of %llu rows",
-                        (unsigned long long)capacity);
+    st = grow_arrays(rows, capacity);
+    if (st != RBT_OK) {
+        return st;
     }
-    rows->keys = keys;
-    char *block = rbt_realloc(rows->block, capacity, rows->stride);
-    if (block == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate %llu rows of %zu bytes",
-                        (unsigned long long)capacity, rows->stride);
-    }
-    rows->block = block;
-    rows->capacity = capacity;
     RBT_ASSERT(rows->capacity >= needed);
     RBT_ASSERT(rows->capacity < RBT_SLOT_NONE); /* (2) */
     return RBT_OK;
@@ -190,18 +223,27 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+static void fetch_lines(const char *begin, size_t size)
+{
+    RBT_DEBUG_ASSERT(begin != NULL);
+    RBT_DEBUG_ASSERT(size > 0);
+    const char *end = begin + smaller(size, FETCH_MAX);
+    for (const char *at = begin; at < end; at += LINE_SIZE) {
+        __builtin_prefetch(at, 1);
+    }
+    __builtin_prefetch(end - 1, 1); /* rows need not begin where a line does */
+}
+
 /* A row with its state is many short arrays, too short for the processor to see where they lead:
  * without this AdaRevision waits for most of them. */
 static void fetch_whole_row(const rbt_row_store *rows, uint32_t slot)
 {
     RBT_DEBUG_ASSERT(slot == RBT_SLOT_NONE || slot < rows->count);
     if (slot != RBT_SLOT_NONE) {
-        const char *row = rows->block + slot * rows->stride;
-        const char *end = row + smaller(rows->stride, FETCH_MAX);
-        for (const char *at = row; at < end; at += LINE_SIZE) {
-            __builtin_prefetch(at, 1);
-        }
-        __builtin_prefetch(end - 1, 1); /* rows need not begin where a line does */
+        fetch_lines(rows->block + slot * rows->stride, rows->stride);
+    }
+    if (slot != RBT_SLOT_NONE && rows->state_size > 0) {
+        fetch_lines(rows->states + slot * rows->state_size, rows->state_size);
     }
 }
 
@@ -266,8 +308,7 @@ const void *rbt_rows_view(const rbt_row_store *rows, const struct rbt_batch *bat
     RBT_ASSERT(rows->schema.layout == RBT_DENSE);
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     uint32_t slots[WAVE];
-    if (batch->count == 0 || batch->count > WAVE || batch->positions != NULL ||
-        rows->stride != rows->row_size) {
+    if (batch->count == 0 || batch->count > WAVE || batch->positions != NULL) {
         return NULL;
     }
     find_slots(rows, batch, 0, batch->count, slots);
@@ -318,8 +359,10 @@ static uint32_t create_row(rbt_row_store *rows, uint64_t key)
     char *row = rows->block + slot * rows->stride;
     rows->keys[slot] = key;
     if (rows->schema.layout == RBT_DENSE) {
-        memset(row, 0, rows->stride);
         rbt_initial_values(&rows->schema.initial, key, row);
+    }
+    if (rows->state_size > 0) {
+        memset(rows->states + slot * rows->state_size, 0, rows->state_size);
     }
     RBT_ASSERT(rows->count == rows->index.count); /* (1) */
     return slot;
@@ -401,6 +444,13 @@ static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
     RBT_ASSERT(rows->count <= rows->capacity);
 }
 
+static void *state_at(const rbt_row_store *rows, uint32_t slot)
+{
+    RBT_DEBUG_ASSERT(slot < rows->count);
+    RBT_DEBUG_ASSERT((rows->states != NULL) == (rows->state_size > 0));
+    return rows->state_size == 0 ? NULL : rows->states + slot * rows->state_size;
+}
+
 /* The wave starts at row visit->begin of the batch. */
 static void visit_wave(const rbt_row_store *rows, const struct rbt_batch *batch, size_t count,
                        const uint32_t *slots, const struct visit *visit)
@@ -411,7 +461,8 @@ static void visit_wave(const rbt_row_store *rows, const struct rbt_batch *batch,
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
         fetch_whole_row(rows, slots[smaller(i + NEAR, count - 1)]);
         if (slots[i] != RBT_SLOT_NONE) {
-            visit->function(visit->context, slots[i], rbt_batch_position(batch, visit->begin + i));
+            visit->function(visit->context, slots[i], rows->block + slots[i] * rows->stride,
+                            rbt_batch_position(batch, visit->begin + i), state_at(rows, slots[i]));
         }
     }
 }
@@ -569,8 +620,16 @@ void *rbt_rows_row(rbt_row_store *rows, uint32_t slot)
     return rows->block + slot * rows->stride;
 }
 
+void *rbt_rows_state(const rbt_row_store *rows, uint32_t slot)
+{
+    RBT_ASSERT((rows->states != NULL) == (rows->state_size > 0));
+    RBT_ASSERT(slot < rows->count);
+    return state_at(rows, slot);
+}
+
 size_t rbt_rows_bytes(const rbt_row_store *rows)
 {
     RBT_ASSERT(rows->count <= rows->capacity);
-    return rows->count * (sizeof *rows->keys + rows->stride) + rbt_index_bytes(&rows->index);
+    return rows->count * (sizeof *rows->keys + rows->stride + rows->state_size) +
+           rbt_index_bytes(&rows->index);
 }

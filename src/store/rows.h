@@ -24,7 +24,7 @@ struct rbt_schema {
     struct rbt_merge_kind kind;
     rbt_layout layout;
     uint32_t width;
-    uint32_t state_width; /* values per row for rules, after the row's own */
+    uint32_t state_width; /* values per row for rules, besides the row's own */
     struct rbt_initial initial;
 };
 
@@ -52,9 +52,10 @@ size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch);
  * changes nothing. Room for all of them must have been reserved. */
 void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch);
 
-/* The same with a function that is called for every row, with its slot and its position in the
- * batch, instead of a merge. Dense rows only. */
-typedef void (*rbt_rows_visitor)(void *context, uint32_t slot, size_t position);
+/* The same with a function that is called for every row instead of a merge, with its slot, its
+ * values, its position in the batch, and its state, NULL if rows have none. Dense rows only. */
+typedef void (*rbt_rows_visitor)(void *context, uint32_t slot, void *values, size_t position,
+                                 void *state);
 void rbt_rows_update(rbt_row_store *rows, const struct rbt_batch *batch, rbt_rows_visitor visit,
                      void *context);
 
@@ -71,10 +72,11 @@ struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t 
 RBT_MUST_USE rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch);
 void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch);
 
-/* Row number `slot`: its key, its values and, after them, its state. */
+/* Row number `slot`: its key, its values, and its state, NULL if rows have none. */
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);
 const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot);
 void *rbt_rows_row(rbt_row_store *rows, uint32_t slot); /* the same, to be changed */
+void *rbt_rows_state(const rbt_row_store *rows, uint32_t slot);
 
 /* Memory in use: keys, index, values and states. Elements of sparse rows are not counted. */
 size_t rbt_rows_bytes(const rbt_row_store *rows);

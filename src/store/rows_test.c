@@ -119,7 +119,7 @@ static void updates_that_change_nothing_create_nothing(void **state)
     }
 }
 
-static void state_begins_at_zero_behind_the_values(void **state)
+static void state_begins_at_zero(void **state)
 {
     (void)state;
     struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 2);
@@ -128,8 +128,14 @@ static void state_begins_at_zero_behind_the_values(void **state)
     const uint64_t keys[] = {1, 2};
     float values[] = {1, 2, 3, 4};
     merge(rows, &(struct rbt_batch){.count = 2, .keys = keys, .values = values});
-    const float expected[] = {3, 4, 0, 0, 0};
-    assert_memory_equal(rbt_rows_values(rows, 1), expected, sizeof expected);
+    const float zeros[3] = {0};
+    assert_memory_equal(rbt_rows_values(rows, 1), values + 2, 2 * sizeof *values);
+    assert_memory_equal(rbt_rows_state(rows, 1), zeros, sizeof zeros);
+    rbt_rows_destroy(rows);
+    schema.state_width = 0;
+    rows = create(&schema);
+    merge(rows, &(struct rbt_batch){.count = 2, .keys = keys, .values = values});
+    assert_null(rbt_rows_state(rows, 1));
     rbt_rows_destroy(rows);
 }
 
@@ -372,10 +378,11 @@ static void rows_side_by_side_can_be_viewed(void **state)
     assert_null(rbt_rows_view(rows, &batch));
     assert_null(rbt_rows_view(rows, &(struct rbt_batch){.keys = keys}));
     rbt_rows_destroy(rows);
-    schema.state_width = 1; /* something lies in between */
+    schema.state_width = 1; /* nothing lies in between */
     rows = create(&schema);
     merge(rows, &(struct rbt_batch){.count = 4, .keys = keys, .values = values});
-    assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = keys}));
+    assert_memory_equal(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = keys}), values,
+                        4 * sizeof(float));
     rbt_rows_destroy(rows);
 }
 
@@ -432,7 +439,7 @@ int main(void)
         cmocka_unit_test(rows_never_written_read_as_initial_values_and_create_nothing),
         cmocka_unit_test(a_first_update_is_merged_with_the_initial_values),
         cmocka_unit_test(updates_that_change_nothing_create_nothing),
-        cmocka_unit_test(state_begins_at_zero_behind_the_values),
+        cmocka_unit_test(state_begins_at_zero),
         cmocka_unit_test(positions_select_rows_in_batches_longer_than_a_wave),
         cmocka_unit_test(remembered_slots_notice_rows_that_others_create),
         cmocka_unit_test(it_agrees_with_an_array),

@@ -430,12 +430,10 @@ static bool is_zero(const float *delta, uint32_t width)
 static const float *before_of(rbt_ruling *ruling, uint32_t slot, const float *state)
 {
     RBT_ASSERT(has_snapshots(ruling));
-    struct rbt_snapshots *snapshots = &ruling->snapshots;
     const uint64_t count = ruling->message.count;
-    const uint64_t base = count - ruling->message.delay;
-    const bool is_present = rbt_snapshots_is_present(snapshots, slot, base);
-    const float *kept = rbt_snapshots_keep(snapshots, slot, state, count, ruling->highest);
-    const float *before = is_present ? kept : rbt_snapshots_find(snapshots, slot, base, state);
+    const struct rbt_snapshot_cause cause = {
+        .count = count, .base = count - ruling->message.delay, .highest = ruling->highest};
+    const float *before = rbt_snapshots_keep(&ruling->snapshots, slot, state, &cause);
     if (before == state) {
         memcpy(ruling->scratch, state, ruling->snapshots.width * sizeof *state);
         before = ruling->scratch;
@@ -458,7 +456,7 @@ static bool take_part(const struct work *work, uint32_t slot, struct rbt_rule_ro
     return row->part != NULL;
 }
 
-static void apply_row(void *context, uint32_t slot, size_t position)
+static void apply_row(void *context, uint32_t slot, void *values, size_t position, void *state)
 {
     const struct work *work = context;
     rbt_ruling *ruling = work->ruling;
@@ -469,11 +467,10 @@ static void apply_row(void *context, uint32_t slot, size_t position)
     if (ruling->status != RBT_OK || is_zero(delta, width)) {
         return;
     }
-    float *values = rbt_rows_row(work->rows, slot);
     struct rbt_rule_row row = {.key = work->batch->keys[position],
                                .width = width,
                                .values = values,
-                               .state = values + width,
+                               .state = state,
                                .delta = delta};
     if (work->version != NULL && !take_part(work, slot, &row)) {
         return;
@@ -548,7 +545,7 @@ static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, u
     struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
                                .width = ruling->width,
                                .values = view->values,
-                               .state = (float *)rbt_rows_values(rows, slot) + ruling->width};
+                               .state = rbt_rows_state(rows, slot)};
     for (size_t i = 0; i < ruling->versions.count; i++) {
         const struct rbt_version *live = &ruling->versions.live[i];
         if (live->id >= view->versions) {
@@ -572,11 +569,10 @@ static void read_row(const rbt_ruling *ruling, const rbt_row_store *rows, uint32
     }
     if (rule->read != NULL &&
         (view->purpose == RBT_READ_RESULT || !ruling->instance.needs.reads_results_only)) {
-        const float *own = rbt_rows_values(rows, slot);
         const struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
                                          .width = ruling->width,
                                          .values = ruling->scratch,
-                                         .state = (float *)own + ruling->width};
+                                         .state = rbt_rows_state(rows, slot)};
         /* A copy: the rule may look at the values when it has begun to write. */
         memcpy(row.values, view->values, ruling->width * sizeof *row.values);
         rule->read(ruling->instance.self, &row, view->purpose, view->values);
@@ -591,8 +587,10 @@ struct reading {
     uint64_t versions;
 };
 
-static void read_for_work(void *context, uint32_t slot, size_t position)
+static void read_for_work(void *context, uint32_t slot, void *values, size_t position, void *state)
 {
+    (void)values;
+    (void)state;
     const struct reading *reading = context;
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(reading->rows));
     RBT_DEBUG_ASSERT(reading->batch->values != NULL);
@@ -700,20 +698,21 @@ static void retire(rbt_ruling *ruling, rbt_row_store *rows)
         if (is_zero(part, ruling->width)) {
             continue;
         }
-        float *values = rbt_rows_row(rows, slot);
         struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
                                    .width = ruling->width,
-                                   .values = values,
-                                   .state = values + ruling->width};
+                                   .values = rbt_rows_row(rows, slot),
+                                   .state = rbt_rows_state(rows, slot)};
         if (!is_hidden) {
             row.part = (float *)part; /* fold() only reads it */
             rule->fold(ruling->instance.self, &version, &row);
             continue;
         }
         row.delta = part;
-        memcpy(ruling->scratch, row.state,
-               ruling->instance.needs.snapshot_width * sizeof *row.state);
-        row.before = ruling->scratch;
+        if (has_snapshots(ruling)) {
+            memcpy(ruling->scratch, row.state,
+                   ruling->instance.needs.snapshot_width * sizeof *row.state);
+            row.before = ruling->scratch;
+        }
         const rbt_status st = rule->apply(ruling->instance.self, &message, &row);
         if (st != RBT_OK) {
             break_down(ruling, st, row.key);

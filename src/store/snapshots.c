@@ -146,36 +146,47 @@ static const float *copy_row(struct rbt_snapshots *snapshots, struct rbt_snapsho
     return memcpy(to, state, snapshots->width * sizeof *state);
 }
 
+/* The oldest copy of the chain from `number` that stands for the read; 0: none does. */
+static uint64_t walk(const struct rbt_snapshots *snapshots, uint64_t number, uint64_t base)
+{
+    uint64_t found = 0;
+    while (number >= snapshots->first && copy_at(snapshots, number)->to >= base) {
+        found = number;
+        number = copy_at(snapshots, number)->older; /* ends: older and older */
+    }
+    RBT_DEBUG_ASSERT(found == 0 || found >= snapshots->first);
+    RBT_DEBUG_ASSERT(found < snapshots->first + snapshots->count);
+    return found;
+}
+
 const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
-                                uint64_t count, uint64_t highest)
+                                const struct rbt_snapshot_cause *cause)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
     struct rbt_snapshot_row *row = &snapshots->rows[slot];
     const uint64_t changed = row->changed;
-    RBT_ASSERT(changed <= count + 1);
+    const uint64_t newest = row->newest;
+    const uint64_t count = cause->count;
+    RBT_ASSERT(changed <= count + 1); /* the same message may change a row twice */
+    RBT_ASSERT(cause->base <= count && cause->highest <= count);
     row->changed = count + 1;
-    if (changed > count || highest < changed) { /* the same message has changed it, or no need */
-        return state;
+    const float *now = state;
+    if (changed <= count && cause->highest >= changed) {
+        const bool has_room =
+            snapshots->count < snapshots->capacity && snapshots->count < snapshots->max;
+        now = has_room || make_room(snapshots) ? copy_row(snapshots, row, state, count) : state;
     }
-    const bool has_room =
-        snapshots->count < snapshots->capacity && snapshots->count < snapshots->max;
-    return has_room || make_room(snapshots) ? copy_row(snapshots, row, state, count) : state;
+    const uint64_t found = cause->base >= changed ? 0 : walk(snapshots, newest, cause->base);
+    return found == 0 ? now : state_at(snapshots, found);
 }
 
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
                                 const float *state)
 {
     RBT_ASSERT(slot < snapshots->slot_capacity);
-    if (rbt_snapshots_is_present(snapshots, slot, base)) {
-        return state;
-    }
-    uint64_t found = 0;
-    uint64_t number = snapshots->rows[slot].newest;
-    while (number >= snapshots->first && copy_at(snapshots, number)->to >= base) {
-        found = number;
-        number = copy_at(snapshots, number)->older; /* ends: older and older */
-    }
-    RBT_DEBUG_ASSERT(found == 0 || found >= snapshots->first);
+    RBT_ASSERT(snapshots->count <= snapshots->capacity); /* (2) */
+    const struct rbt_snapshot_row *row = &snapshots->rows[slot];
+    const uint64_t found = base >= row->changed ? 0 : walk(snapshots, row->newest, base);
     return found == 0 ? state : state_at(snapshots, found);
 }
 

@@ -39,20 +39,20 @@ void rbt_snapshots_deinit(struct rbt_snapshots *snapshots);
 /* Room for rows 0 .. slots-1. */
 RBT_MUST_USE rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots);
 
-/* Whether the row has not changed since this read. */
-static inline bool rbt_snapshots_is_present(const struct rbt_snapshots *snapshots, uint32_t slot,
-                                            uint64_t base)
-{
-    return base >= snapshots->rows[slot].changed;
-}
+/* A message that changes rows. */
+struct rbt_snapshot_cause {
+    uint64_t count;   /* its number */
+    uint64_t base;    /* the read that it was computed from */
+    uint64_t highest; /* stamp that anybody holds */
+};
 
-/* The row is about to be changed by message number `count`; `highest` is the highest stamp that
- * anybody holds. Without memory the oldest copy makes room. Returns the copy, or `state` if there
- * was no need for one. */
+/* The row is about to be changed; what others hold is copied, and without memory the oldest copy
+ * makes room. Returns the row's state at the message's read, or as near to it as is left: a copy,
+ * or `state`, which is the present one. */
 const float *rbt_snapshots_keep(struct rbt_snapshots *snapshots, uint32_t slot, const float *state,
-                                uint64_t count, uint64_t highest);
+                                const struct rbt_snapshot_cause *cause);
 
-/* The row's state at a read, or as near to it as is left; `state` is the present one. */
+/* The same of any read, for a row that does not change. */
 const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t slot, uint64_t base,
                                 const float *state);
 

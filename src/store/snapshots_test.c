@@ -28,21 +28,25 @@ static void stop(struct rows *r)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
-/* The next message changes the row; somebody holds reads up to `highest`. */
-static void change(struct rows *r, uint32_t slot, uint64_t highest)
-{
-    rbt_snapshots_keep(&r->snapshots, slot, r->states[slot], r->count, highest);
-    r->count++;
-    r->states[slot][0] = (float)r->count;
-    r->states[slot][1] = (float)slot;
-}
-
 /* After which message the row's state, as found for this read, was there; 0: at first. */
 static uint64_t found(const struct rows *r, uint32_t slot, uint64_t base)
 {
     const float *state = rbt_snapshots_find(&r->snapshots, slot, base, r->states[slot]);
     assert_true(state[1] == (state[0] == 0 ? 0.0F : (float)slot));
     return (uint64_t)state[0];
+}
+
+/* The next message changes the row; somebody holds reads up to `highest`, and it was computed from
+ * that one. */
+static void change(struct rows *r, uint32_t slot, uint64_t highest)
+{
+    const struct rbt_snapshot_cause cause = {r->count, highest, highest};
+    const uint64_t expected = found(r, slot, highest);
+    const float *before = rbt_snapshots_keep(&r->snapshots, slot, r->states[slot], &cause);
+    assert_true(before[0] == (float)expected);
+    r->count++;
+    r->states[slot][0] = (float)r->count;
+    r->states[slot][1] = (float)slot;
 }
 
 static void a_read_finds_the_state_as_it_was(void **state)
@@ -90,8 +94,9 @@ static void a_row_that_one_message_changes_twice_has_one_copy(void **state)
     start(&r, 0);
     const float first[WIDTH] = {5, 0};
     const float then[WIDTH] = {6, 0};
-    rbt_snapshots_keep(&r.snapshots, 0, first, 0, 0);
-    rbt_snapshots_keep(&r.snapshots, 0, then, 0, 0);
+    const struct rbt_snapshot_cause cause = {0};
+    const float *kept = rbt_snapshots_keep(&r.snapshots, 0, first, &cause);
+    assert_ptr_equal(rbt_snapshots_keep(&r.snapshots, 0, then, &cause), kept);
     assert_int_equal(r.snapshots.count, 1);
     assert_true(rbt_snapshots_find(&r.snapshots, 0, 0, then)[0] == 5);
     stop(&r);
@@ -189,14 +194,15 @@ static void the_copy_is_returned(void **state)
     struct rows r;
     start(&r, 0);
     const float first[WIDTH] = {5, 6};
-    assert_true(rbt_snapshots_is_present(&r.snapshots, 2, 0));
-    const float *kept = rbt_snapshots_keep(&r.snapshots, 2, first, 0, 0);
+    const struct rbt_snapshot_cause cause = {0};
+    const float *kept = rbt_snapshots_keep(&r.snapshots, 2, first, &cause);
     assert_true(kept != first);
     assert_memory_equal(kept, first, sizeof first);
     assert_true(kept == rbt_snapshots_find(&r.snapshots, 2, 0, first));
-    assert_false(rbt_snapshots_is_present(&r.snapshots, 2, 0));
-    assert_true(rbt_snapshots_is_present(&r.snapshots, 2, 1));
-    assert_true(rbt_snapshots_keep(&r.snapshots, 2, first, 1, 0) == first); /* nobody holds it */
+    const struct rbt_snapshot_cause next = {.count = 1, .base = 1, .highest = 0};
+    assert_true(rbt_snapshots_keep(&r.snapshots, 2, first, &next) == first); /* nobody holds it */
+    const struct rbt_snapshot_cause late = {.count = 2, .base = 0, .highest = 0};
+    assert_true(rbt_snapshots_keep(&r.snapshots, 2, first, &late) == kept);
     assert_int_equal(r.snapshots.count, 1);
     stop(&r);
 }
@@ -210,7 +216,8 @@ static void narrow_rows_are_copied_as_well(void **state)
     assert_ok(rbt_snapshots_fit(&snapshots, SLOTS));
     for (uint64_t i = 0; i < MESSAGES; i++) { /* the ring grows meanwhile */
         const float now = (float)i;
-        assert_true(*rbt_snapshots_keep(&snapshots, i % SLOTS, &now, i, i) == now);
+        const struct rbt_snapshot_cause cause = {i, i, i};
+        assert_true(*rbt_snapshots_keep(&snapshots, i % SLOTS, &now, &cause) == now);
     }
     for (uint64_t i = 0; i + SLOTS < MESSAGES; i++) { /* message i found it at i */
         const float none = -1;
