@@ -1,9 +1,10 @@
 /* data/examples.c - reads files of examples: from paths to arrays.
  *
- * Files are read one after the other, each by several threads (data/lines.h), into one set of
- * arrays (data/builder.h). The formats differ in the function that parses a line.
+ * Files are read one after the other and part by part, each part by several threads (data/lines.h),
+ * into one set of arrays (data/builder.h), which is kept or goes to a receiver. The formats differ
+ * in the function that parses a line. A whole file's text would be more than what is made of it.
  *
- * Threads: as many as the options say while a file is parsed. Memory: one file's text at a time. */
+ * Threads: as many as the options say while a part is parsed. Memory: one part's text at a time. */
 #include "data/examples.h"
 
 #include <string.h>
@@ -22,7 +23,10 @@
 #include "data/lines.h"
 #include "data/paths.h"
 
-enum { THREADS_MAX = 256 };
+enum {
+    THREADS_MAX = 256,
+    PART_SIZE = 8 << 20, /* bytes of text: enough for all threads, and the cache has room for it */
+};
 
 /* One file that is being parsed. */
 struct task {
@@ -281,21 +285,6 @@ rbt_status rbt_examples_parse(const struct rbt_data_options *options, const stru
     return finish(&builder, st, options, examples);
 }
 
-static rbt_status add_file(struct rbt_builder *builder, const struct rbt_data_options *options,
-                           const char *path, size_t *column_count)
-{
-    struct rbt_input input = {0};
-    rbt_status st = rbt_input_read(path, &input);
-    if (st != RBT_OK) {
-        return st;
-    }
-    const struct rbt_text text = {
-        .name = path, .bytes = input.bytes, .size = input.size, .first_line = 1};
-    st = add(builder, options, &text, column_count);
-    rbt_input_free(&input);
-    return st;
-}
-
 static rbt_status check_request(const struct rbt_data_options *options)
 {
     if (options->format == RBT_FORMAT_RATINGS || options->format == RBT_FORMAT_BOW ||
@@ -304,24 +293,6 @@ static rbt_status check_request(const struct rbt_data_options *options)
                         rbt_format_name(options->format));
     }
     return options->path_count == 0 ? rbt_fail(RBT_E_INVALID, "no file is given") : RBT_OK;
-}
-
-rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_examples *examples)
-{
-    struct rbt_paths paths = {0};
-    rbt_status st = check_request(options);
-    st = st != RBT_OK ? st : rbt_paths_expand(options->paths, options->path_count, &paths);
-    if (st != RBT_OK) {
-        return st;
-    }
-    struct rbt_builder builder = {0};
-    size_t column_count = 0;
-    for (size_t i = 0; st == RBT_OK && i < paths.count; i++) {
-        st = add_file(&builder, options, paths.items[i], &column_count);
-    }
-    st = finish(&builder, st, options, examples);
-    rbt_paths_free(&paths); /* the builder's messages name them */
-    return st;
 }
 
 /* --- Part by part ---------------------------------------------------------------------------- */
@@ -356,7 +327,16 @@ static rbt_status look(struct task *task, char **header)
     return st != RBT_OK ? st : keep_header(task, header);
 }
 
-/* One file: every part goes to the receiver, and then makes room for the next. */
+/* What the builder has goes to the receiver, and then makes room for the next part. */
+static rbt_status pass_on(struct rbt_builder *builder, const struct rbt_receiver *receiver)
+{
+    const rbt_status st = receiver->take(receiver->context, &builder->examples);
+    builder->examples.count = 0;
+    builder->nonzero_count = 0;
+    return st;
+}
+
+/* One file. Without a receiver the builder keeps the examples. */
 static rbt_status pass_file(struct task *task, struct rbt_builder *builder,
                             rbt_input_reader *reader, const struct rbt_receiver *receiver,
                             char **header)
@@ -368,6 +348,7 @@ static rbt_status pass_file(struct task *task, struct rbt_builder *builder,
         task->text.bytes = part.bytes;
         task->text.size = part.size;
         task->text.first_line = line;
+        const size_t before = builder->examples.count;
         if (line == 1) {
             skip_mark(&task->text);
         }
@@ -376,10 +357,8 @@ static rbt_status pass_file(struct task *task, struct rbt_builder *builder,
         if (st == RBT_OK) {
             const struct rbt_chunk *last = &task->chunks.items[task->chunks.count - 1];
             line = last->first_line + last->line_count;
-            total += builder->examples.count;
-            st = receiver->take(receiver->context, &builder->examples);
-            builder->examples.count = 0;
-            builder->nonzero_count = 0;
+            total += builder->examples.count - before;
+            st = receiver != NULL ? pass_on(builder, receiver) : RBT_OK;
         }
         end_part(task);
         st = st != RBT_OK ? st : rbt_input_next(reader, &part);
@@ -395,7 +374,8 @@ static rbt_status pass_path(struct rbt_builder *builder, const struct rbt_data_o
         .options = options, .text = {.name = path}, .column_count = *column_count, .mark = '\n'};
     rbt_input_reader *reader = NULL;
     char *header = NULL;
-    rbt_status st = rbt_input_open(path, receiver->part_size, &reader);
+    rbt_status st =
+        rbt_input_open(path, receiver == NULL ? PART_SIZE : receiver->part_size, &reader);
     st = st != RBT_OK ? st : pass_file(&task, builder, reader, receiver, &header);
     *column_count = task.column_count;
     builder->examples.column_count = task.column_count;
@@ -404,8 +384,9 @@ static rbt_status pass_path(struct rbt_builder *builder, const struct rbt_data_o
     return st;
 }
 
-rbt_status rbt_examples_pass(const struct rbt_data_options *options,
-                             const struct rbt_receiver *receiver, struct rbt_labels *labels)
+/* Reads all files; what the receiver did not take, or all without one, is in `examples`. */
+static rbt_status read_all(const struct rbt_data_options *options,
+                           const struct rbt_receiver *receiver, struct rbt_examples *examples)
 {
     struct rbt_paths paths = {0};
     rbt_status st = check_request(options);
@@ -418,12 +399,24 @@ rbt_status rbt_examples_pass(const struct rbt_data_options *options,
     for (size_t i = 0; st == RBT_OK && i < paths.count; i++) {
         st = pass_path(&builder, options, receiver, paths.items[i], &column_count);
     }
+    st = finish(&builder, st, options, examples);
+    rbt_paths_free(&paths); /* the builder's messages name them */
+    return st;
+}
+
+rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_examples *examples)
+{
+    return read_all(options, NULL, examples);
+}
+
+rbt_status rbt_examples_pass(const struct rbt_data_options *options,
+                             const struct rbt_receiver *receiver, struct rbt_labels *labels)
+{
     struct rbt_examples none = {0};
-    st = finish(&builder, st, options, &none);
+    const rbt_status st = read_all(options, receiver, &none);
     if (st == RBT_OK) {
         *labels = (struct rbt_labels){none.label_positive, none.label_negative, none.column_count};
         rbt_examples_free(&none);
     }
-    rbt_paths_free(&paths);
     return st;
 }

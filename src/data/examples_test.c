@@ -377,6 +377,72 @@ static void files_are_read_one_after_the_other(void **state)
     (void)unlink(second);
 }
 
+/* `count` lines, each with a long comment behind it: several parts of text, and little to parse.
+ * The last line is what is given. */
+static char *make_parts(const char *header, const char *line, size_t count, const char *last)
+{
+    enum { COMMENT = 4000 };
+    char *text = rbt_calloc(count + 1, COMMENT + 64);
+    assert_non_null(text);
+    char *p = text + sprintf(text, "%s", header);
+    for (size_t i = 0; i < count; i++) {
+        p += sprintf(p, "%s\n#", i + 1 < count ? line : last);
+        memset(p, 'x', COMMENT);
+        p += COMMENT;
+        *p++ = '\n';
+    }
+    return text;
+}
+
+/* What is read part by part is the same as the whole text at once. */
+static void large_files_are_read_in_parts(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    static const struct {
+        const char *header;
+        const char *line;
+    } cases[] = {{"", "1 3:0.5 8:1.25"}, {"a,b,y\n", "0.5,2,1"}};
+    for (size_t i = 0; i < 2; i++) {
+        char path[64];
+        char *text = make_parts(cases[i].header, cases[i].line, COUNT, cases[i].line);
+        assert_true(strlen(text) > 2 * (8 << 20));
+        write_file(path, sizeof path, text);
+        const char *const paths[] = {path};
+        const struct rbt_data_options options = {.paths = paths,
+                                                 .path_count = 1,
+                                                 .format =
+                                                     i == 0 ? RBT_FORMAT_LIBSVM : RBT_FORMAT_CSV,
+                                                 .label_column = -1,
+                                                 .threads = 2};
+        struct rbt_examples whole = {0};
+        struct rbt_examples parts = {0};
+        assert_ok(parse(text, &options, &whole));
+        assert_ok(rbt_examples_read(&options, &parts));
+        assert_int_equal(parts.count, COUNT);
+        assert_int_equal(whole.count, COUNT);
+        assert_memory_equal(parts.offsets, whole.offsets, (COUNT + 1) * sizeof *whole.offsets);
+        assert_memory_equal(parts.labels, whole.labels, COUNT * sizeof *whole.labels);
+        assert_memory_equal(parts.keys, whole.keys, 2 * COUNT * sizeof *whole.keys);
+        assert_memory_equal(parts.values, whole.values, 2 * COUNT * sizeof *whole.values);
+        rbt_examples_free(&whole);
+        rbt_examples_free(&parts);
+        rbt_free(text);
+        (void)unlink(path);
+    }
+    char path[64];
+    char *text = make_parts("a,b,y\n", "0.5,2,1", COUNT, "0.5,x,1");
+    write_file(path, sizeof path, text);
+    rbt_free(text);
+    const char *const paths[] = {path};
+    const struct rbt_data_options options = {.paths = paths, .path_count = 1, .label_column = -1};
+    struct rbt_examples none = {0};
+    assert_fails(rbt_examples_read(&options, &none), RBT_E_DATA, "line 10000: ");
+    assert_non_null(strstr(rbt_last_error(), "\"b\"")); /* the header is known to the last part */
+    assert_int_equal(rbt_alloc_live(), 0);
+    (void)unlink(path);
+}
+
 static void csv_files_must_have_equally_many_columns(void **state)
 {
     (void)state;
@@ -439,6 +505,7 @@ int main(void)
         cmocka_unit_test(first_wrong_line_is_reported_by_any_number_of_threads),
         cmocka_unit_test(third_label_is_found_by_any_number_of_threads),
         cmocka_unit_test(files_are_read_one_after_the_other),
+        cmocka_unit_test(large_files_are_read_in_parts),
         cmocka_unit_test(csv_files_must_have_equally_many_columns),
         cmocka_unit_test(reading_survives_every_failed_allocation),
     };

@@ -81,6 +81,22 @@ static rbt_status out_of_memory(const char *path)
     return rbt_fail(RBT_E_NOMEM, "cannot read \"%s\": out of memory", path);
 }
 
+/* Reads at most `size` bytes; notes if there are no more. */
+static rbt_status read_some(rbt_input_reader *reader, void *to, size_t size, size_t *got)
+{
+    RBT_ASSERT(size > 0);
+    ssize_t result = 0;
+    do {
+        result = read(reader->fd, to, size);
+    } while (result < 0 && errno == EINTR);
+    if (result < 0) {
+        return rbt_fail(RBT_E_IO, "cannot read \"%s\"", reader->path);
+    }
+    reader->is_ended = result == 0;
+    *got = (size_t)result;
+    return RBT_OK;
+}
+
 /* Reads as much as fits into the block, which is used up. */
 static rbt_status fill(rbt_input_reader *reader)
 {
@@ -88,16 +104,13 @@ static rbt_status fill(rbt_input_reader *reader)
     reader->position = 0;
     reader->limit = 0;
     while (reader->limit < reader->block_size && !reader->is_ended) {
-        const ssize_t got =
-            read(reader->fd, reader->block + reader->limit, reader->block_size - reader->limit);
-        if (got < 0 && errno == EINTR) {
-            continue;
+        size_t got = 0;
+        const rbt_status st = read_some(reader, reader->block + reader->limit,
+                                        reader->block_size - reader->limit, &got);
+        if (st != RBT_OK) {
+            return st;
         }
-        if (got < 0) {
-            return rbt_fail(RBT_E_IO, "cannot read \"%s\"", reader->path);
-        }
-        reader->is_ended = got == 0;
-        reader->limit += (size_t)got;
+        reader->limit += got;
     }
     return RBT_OK;
 }
@@ -250,16 +263,35 @@ static rbt_status prepare(rbt_input_reader *reader)
     return is_believed ? reserve(reader, (size_t)expected) : RBT_OK;
 }
 
+/* Reads some of what is not compressed, `wanted` bytes at most, to where it belongs. */
+static rbt_status read_plain(rbt_input_reader *reader, size_t wanted)
+{
+    const size_t block = wanted < BLOCK_SIZE ? wanted : BLOCK_SIZE;
+    rbt_status st = reserve(reader, block);
+    if (st == RBT_OK) {
+        const size_t room = reader->capacity - reader->size - 1;
+        size_t got = 0;
+        st = read_some(reader, reader->bytes + reader->size, room < wanted ? room : wanted, &got);
+        reader->size += st == RBT_OK ? got : 0;
+    }
+    return st;
+}
+
 /* Decodes until there are `wanted` bytes, or the file ends. Every round consumes input or makes
  * output, or is the last. */
 static rbt_status decode(rbt_input_reader *reader, size_t wanted)
 {
     while (!reader->is_done && reader->size < wanted) {
-        if (reader->position == reader->limit && !reader->is_ended) {
-            const rbt_status st = fill(reader);
+        const bool is_used_up = reader->position == reader->limit && !reader->is_ended;
+        if (is_used_up) {
+            const rbt_status st =
+                reader->kind == PLAIN ? read_plain(reader, wanted - reader->size) : fill(reader);
             if (st != RBT_OK) {
                 return st;
             }
+        }
+        if (is_used_up && reader->kind == PLAIN) {
+            continue; /* it is where it belongs */
         }
         const size_t in = reader->limit - reader->position;
         if (in == 0 && reader->verdict == COMPLETE) {

@@ -88,7 +88,7 @@ static rbt_status order_failure(uint64_t key, const uint64_t *previous)
 /* Reads "key:value"; NULL: that is not what is there. */
 static const char *read_feature(const char *p, const char *end, uint64_t *key, float *value)
 {
-    if (end - p >= 2 * RBT_NUMBER_ROOM) {
+    if (end - p >= RBT_NUMBER_ROOM_U64 + RBT_NUMBER_ROOM_FLOAT) {
         const char *colon = rbt_number_quick_u64(p, key);
         const char *next =
             colon != NULL && *colon == ':' ? rbt_number_quick_float(colon + 1, value) : NULL;

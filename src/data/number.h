@@ -21,7 +21,10 @@ const char *rbt_number_float(const char *text, float *value);
 /* --- Short numbers, eight digits at once ------------------------------------------------------ */
 
 /* How many bytes from its beginning the quick functions may look at, whatever is in them. */
-enum { RBT_NUMBER_ROOM = 32 };
+enum {
+    RBT_NUMBER_ROOM_U64 = 8,
+    RBT_NUMBER_ROOM_FLOAT = 18, /* a sign, seven digits, a point, and eight with what follows */
+};
 
 /* The next eight characters as numbers, those of digits 0 to 9; the first is in the lowest byte. */
 static inline uint64_t rbt_number_eight(const char *text)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "data/number.h"
 
@@ -108,27 +109,29 @@ static void floats_are_rounded_like_the_library_does(void **state)
     }
 }
 
-/* The quick way leaves it to the other or comes to the same result. */
+/* Whether the quick way has an answer; it must be that of the other. There is no more room behind
+ * the text than it says it needs, and something in it. */
 static bool is_quick(const char *text)
 {
-    char room[64 + RBT_NUMBER_ROOM];
-    memset(room, '7', sizeof room); /* whatever is there */
-    (void)snprintf(room, sizeof room, "%s", text);
+    const size_t size = strlen(text) + 1;
+    const size_t room = size > RBT_NUMBER_ROOM_FLOAT ? size : RBT_NUMBER_ROOM_FLOAT;
+    char *copy = rbt_alloc(room);
+    assert_non_null(copy);
+    memset(copy, '7', room);
+    memcpy(copy, text, size);
     float value = 0;
     float quick = 0;
-    const char *end = rbt_number_float(room, &value);
-    const char *quick_end = rbt_number_quick_float(room, &quick);
+    const char *end = rbt_number_float(copy, &value);
+    const char *quick_end = rbt_number_quick_float(copy, &quick);
     if (quick_end != NULL && (quick_end != end || memcmp(&value, &quick, sizeof value) != 0)) {
         fail_msg("\"%s\" is read as %.9g, not %.9g", text, (double)quick, (double)value);
     }
     uint64_t whole = 0;
     uint64_t quick_whole = 0;
-    end = rbt_number_u64(room, &whole);
-    const char *quick_whole_end = rbt_number_quick_u64(room, &quick_whole);
-    if (quick_whole_end != NULL) {
-        assert_ptr_equal(quick_whole_end, end);
-        assert_int_equal(quick_whole, whole);
-    }
+    end = rbt_number_u64(copy, &whole);
+    const char *quick_whole_end = rbt_number_quick_u64(copy, &quick_whole);
+    assert_true(quick_whole_end == NULL || (quick_whole_end == end && quick_whole == whole));
+    rbt_free(copy);
     return quick_end != NULL;
 }
 

@@ -4,7 +4,9 @@
  * agree without talking, and a worker's share does not depend on who else asks.
  *
  * Threads: any, at the same time, on the same examples. Memory: 4 bytes per example of the whole
- * and 8 per feature of the share while the share is made. */
+ * while the share is made, and if keys are far apart 8 per feature of the share. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -24,6 +26,11 @@ void rbt_share_free(struct rbt_share *share)
     *share = (struct rbt_share){0};
 }
 
+static rbt_status out_of_memory(size_t count)
+{
+    return rbt_fail(RBT_E_NOMEM, "could not make a share of %zu examples: out of memory", count);
+}
+
 static uint64_t count_nonzeros(const struct rbt_examples *examples, const uint32_t *order,
                                size_t count)
 {
@@ -34,21 +41,53 @@ static uint64_t count_nonzeros(const struct rbt_examples *examples, const uint32
     return sum;
 }
 
-/* Lays the examples out in the given order, with their keys as they are. */
-static void copy_examples(const struct rbt_examples *examples, const uint32_t *order,
-                          struct rbt_share *share, uint64_t *keys)
+/* Lays the examples out in the given order; returns their largest key. Indices are the keys, as far
+ * as there is room for them. */
+static uint64_t copy_examples(const struct rbt_examples *examples, const uint32_t *order,
+                              struct rbt_share *share)
 {
     uint64_t next = 0;
+    uint64_t max = 0;
     for (size_t i = 0; i < share->count; i++) {
         const size_t from = order[i];
         share->labels[i] = examples->labels[from];
         for (uint64_t k = examples->offsets[from]; k < examples->offsets[from + 1]; k++) {
-            keys[next] = examples->keys[k];
+            max = examples->keys[k] > max ? examples->keys[k] : max;
+            share->indices[next] = (uint32_t)examples->keys[k];
             share->values[next] = examples->values[k];
             next++;
         }
         share->offsets[i + 1] = next;
     }
+    return max;
+}
+
+/* Replaces keys by their positions where they are few enough for their range, or else by way of a
+ * list of them: only then is there another copy. */
+static rbt_status number_keys(const struct rbt_examples *examples, const uint32_t *order,
+                              uint64_t max, struct rbt_share *share)
+{
+    struct rbt_sorted sorted = {0};
+    const uint64_t nonzeros = share->offsets[share->count];
+    rbt_status st = RBT_OK;
+    if (rbt_sort_is_dense(nonzeros, max)) {
+        st = rbt_sort_in_place(share->indices, nonzeros, max, &sorted);
+    } else {
+        uint64_t *keys = rbt_calloc(nonzeros, sizeof *keys);
+        if (keys == NULL) {
+            return out_of_memory(share->count);
+        }
+        for (size_t i = 0; i < share->count; i++) {
+            const uint64_t first = examples->offsets[order[i]];
+            const uint64_t count = examples->offsets[order[i] + 1] - first;
+            memcpy(keys + share->offsets[i], examples->keys + first, count * sizeof *keys);
+        }
+        st = rbt_sort_positions(keys, nonzeros, share->indices, &sorted);
+        rbt_free(keys);
+    }
+    share->keys = sorted.keys;
+    share->key_count = sorted.count;
+    return st;
 }
 
 /* Makes the share of the examples listed in `order`. */
@@ -56,27 +95,17 @@ static rbt_status build(const struct rbt_examples *examples, const uint32_t *ord
                         struct rbt_share *share)
 {
     const uint64_t nonzeros = count_nonzeros(examples, order, share->count);
-    struct rbt_sorted sorted = {0};
-    rbt_status st = RBT_OK;
-    uint64_t *keys = rbt_calloc(nonzeros, sizeof *keys);
     share->offsets = rbt_calloc(share->count + 1, sizeof *share->offsets);
     share->labels = rbt_calloc(share->count, sizeof *share->labels);
     share->indices = rbt_calloc(nonzeros, sizeof *share->indices);
     share->values = rbt_calloc(nonzeros, sizeof *share->values);
-    if (keys == NULL || share->offsets == NULL || share->labels == NULL || share->indices == NULL ||
+    if (share->offsets == NULL || share->labels == NULL || share->indices == NULL ||
         share->values == NULL) {
-        st = rbt_fail(RBT_E_NOMEM, "could not make a share of %zu examples: out of memory",
-                      share->count);
-        goto done;
+        return out_of_memory(share->count);
     }
-    copy_examples(examples, order, share, keys);
+    const uint64_t max = copy_examples(examples, order, share);
     RBT_ASSERT(share->offsets[share->count] == nonzeros);
-    st = rbt_sort_positions(keys, nonzeros, share->indices, &sorted);
-    share->keys = sorted.keys;
-    share->key_count = sorted.count;
-done:
-    rbt_free(keys);
-    return st;
+    return number_keys(examples, order, max, share);
 }
 
 rbt_status rbt_share_order(uint64_t seed, size_t count, uint32_t **order)

@@ -68,10 +68,15 @@ static rbt_status out_of_memory(size_t count)
     return rbt_fail(RBT_E_NOMEM, "could not number %zu keys: out of memory", count);
 }
 
-/* Numbers keys of which `max` is the largest: marks those that occur, then counts the marks. */
-static rbt_status number_dense(const uint64_t *keys, size_t count, uint64_t max,
-                               uint32_t *positions, struct rbt_sorted *sorted)
+bool rbt_sort_is_dense(size_t count, uint64_t max)
 {
+    return max < (uint64_t)count * DENSE_FACTOR + DENSE_EXTRA && max < UINT32_MAX;
+}
+
+/* Marks the keys that occur, then counts the marks. */
+rbt_status rbt_sort_in_place(uint32_t *keys, size_t count, uint64_t max, struct rbt_sorted *sorted)
+{
+    RBT_ASSERT(max < UINT32_MAX);
     const size_t range = (size_t)max + 1;
     uint32_t *places = rbt_calloc(range, sizeof *places);
     if (places == NULL) {
@@ -79,6 +84,7 @@ static rbt_status number_dense(const uint64_t *keys, size_t count, uint64_t max,
     }
     size_t different = 0;
     for (size_t i = 0; i < count; i++) {
+        RBT_DEBUG_ASSERT(keys[i] <= max);
         different += places[keys[i]] == 0;
         places[keys[i]] = 1;
     }
@@ -96,7 +102,7 @@ static rbt_status number_dense(const uint64_t *keys, size_t count, uint64_t max,
     }
     RBT_ASSERT(position == different);
     for (size_t i = 0; i < count; i++) {
-        positions[i] = places[keys[i]];
+        keys[i] = places[keys[i]];
     }
     rbt_free(places);
     *sorted = (struct rbt_sorted){.keys = list, .count = different};
@@ -220,9 +226,11 @@ rbt_status rbt_sort_positions(const uint64_t *keys, size_t count, uint32_t *posi
     for (size_t i = 0; i < count; i++) {
         max = keys[i] > max ? keys[i] : max;
     }
-    const uint64_t range_max = (uint64_t)count * DENSE_FACTOR + DENSE_EXTRA;
-    if (max < range_max && max < UINT32_MAX) {
-        return number_dense(keys, count, max, positions, sorted);
+    if (!rbt_sort_is_dense(count, max)) {
+        return number_sparse(keys, count, positions, sorted);
     }
-    return number_sparse(keys, count, positions, sorted);
+    for (size_t i = 0; i < count; i++) {
+        positions[i] = (uint32_t)keys[i];
+    }
+    return rbt_sort_in_place(positions, count, max, sorted);
 }

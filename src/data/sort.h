@@ -2,6 +2,7 @@
 #ifndef RUBATO_DATA_SORT_H
 #define RUBATO_DATA_SORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +23,11 @@ struct rbt_sorted {
  * keys) and RBT_E_NOMEM; `positions` is then undefined. Takes time in proportion to `count`. */
 RBT_MUST_USE rbt_status rbt_sort_positions(const uint64_t *keys, size_t count, uint32_t *positions,
                                            struct rbt_sorted *sorted);
+
+/* The same for keys below 2^32, of which `max` is the largest: they become positions where they
+ * are. Only if rbt_sort_is_dense(), or it takes too much memory. */
+RBT_MUST_USE rbt_status rbt_sort_in_place(uint32_t *keys, size_t count, uint64_t max,
+                                          struct rbt_sorted *sorted);
+bool rbt_sort_is_dense(size_t count, uint64_t max);
 
 #endif
