@@ -51,8 +51,6 @@
 #include "base/thread.h"
 #include "math/choose.h"
 
-enum { LR_DEFAULT = 2, DECAY_DEFAULT = 4, COOL_DECAY_DEFAULT = 2 };
-enum { COOL_CLOCKS = 2 };         /* of an epoch: see above */
 enum { UNWATCHED_EPOCHS = 50 };   /* of solvers that else say when they are done */
 enum { MEASURED_AT_ONCE = 4096 }; /* examples */
 
@@ -364,236 +362,10 @@ static void free_data(struct rbt_linear_job *linear)
     rbt_examples_free(&linear->examples);
 }
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
-static const struct rbt_rules_rate gradient_rates[] = {
-    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
-    {"adam", 0.005},  {"prox", 0.1},   {"sgd", 10},       {NULL, 0}};
-
-/* For plain gradient descent long steps at first are worth much, if they become shorter. */
-static const double sgd_lr = 30;
-static const double sgd_alpha = 0.05;
-
-/* Whether the rule takes --l1 and --l2 over. */
-static bool has_own_penalty(const struct rbt_rules *rules)
-{
-    return rbt_rules_is(rules, "ftrl") || rbt_rules_is(rules, "prox");
-}
-
-/* Rules that adapt to the size of gradients get sums over a chunk, so that their own constants,
- * made for gradients of examples, hardly matter. The others get means over all that the workers do
- * in a clock, so that the step does not depend on their number. */
-static bool wants_sums(const struct rbt_rules *rules)
-{
-    const bool is_prox_unscaled =
-        rbt_rules_is(rules, "prox") && strstr(rules->text, "scale=1") == NULL;
-    return !rules->is_own && !rbt_rules_is(rules, "sgd") && !is_prox_unscaled;
-}
-
-/* The parameters of the rule that nobody has given. */
-static rbt_status give_parameters(struct rbt_rules *rules, double lr)
-{
-    rbt_status st = RBT_OK;
-    if (strcmp(rules->text, "sgd") == 0 && isnan(lr)) {
-        st = rbt_rules_give(rules, "lr", sgd_lr);
-        return st != RBT_OK ? st : rbt_rules_give(rules, "alpha", sgd_alpha);
-    }
-    st = rbt_rules_give_lr(rules, lr, gradient_rates);
-    if (st == RBT_OK && rbt_rules_is(rules, "prox")) {
-        st = rbt_rules_give(rules, "scale", 1);
-    }
-    return st;
-}
-
-/* Whether "kkt" needs no number because the penalty is known; without data. */
-static rbt_status check_kkt(const struct rbt_linear_job *linear)
-{
-    const struct rbt_rules *rules = &linear->rules;
-    const bool has_penalty =
-        has_own_penalty(rules) && (linear->config.l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0);
-    if (!rbt_rules_has_bare(rules->filter, "kkt") || has_penalty) {
-        return RBT_OK;
-    }
-    const rbt_status st = rbt_fail(
-        RBT_E_INVALID, "the filter \"kkt\" is for gradients of a problem with an L1 penalty");
-    return rbt_fail_hint(st, "Give --l1 and --rule prox or --rule ftrl, or the penalty itself: "
-                             "kkt:0.01.");
-}
-
-/* Tells "kkt" the penalty, in the units of what all workers push in a clock. Of "prox", which takes
- * its part of it with every update, that is exactly where a weight of zero stays zero. */
-static rbt_status settle_kkt(struct rbt_linear_job *linear)
-{
-    struct rbt_rules *rules = &linear->rules;
-    if (!rbt_rules_has_bare(rules->filter, "kkt")) {
-        return RBT_OK;
-    }
-    const double n = (double)linear->examples.count;
-    const double all =
-        linear->config.l1 * linear->gradient_factor * n / (double)linear->clocks_per_epoch;
-    const double lambda = rbt_rules_is(rules, "prox")
-                              ? rbt_rules_number(rules, "l1", 0) * (double)linear->worker_count
-                              : all;
-    char filter[RBT_TRAIN_FILTER_MAX];
-    const rbt_status st = rbt_rules_complete(rules->filter, "kkt", lambda, filter);
-    memcpy(rules->filter, filter, sizeof filter);
-    return st;
-}
-
-/* Whether rows travel early. Scaled features are not for that: rows come as the servers have them.
- */
-static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
-{
-    const struct rbt_linear_config *config = &linear->config;
-    const struct rbt_rules *rules = &linear->rules;
-    linear->is_managed = linear->options->bandwidth > 0;
-    if (!linear->is_managed) {
-        return RBT_OK;
-    }
-    if (!rules->has_gradients) {
-        return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
-    }
-    if (config->scale == RBT_SCALE_FEATURES) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "\"--bandwidth\" cannot be used with \"--scale features\"");
-        return rbt_fail_hint(st, "Leave out --scale, or use --scale none.");
-    }
-    if (rbt_rules_is(rules, "prox") && (config->l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0)) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "rule \"prox\" with \"--l1\" cannot be used with "
-                                    "\"--bandwidth\": early rows would be shrunk more often");
-        return rbt_fail_hint(st, "Rule \"ftrl\" can.");
-    }
-    if (rbt_rules_is(rules, "sgd") && isnan(config->lr) && !rbt_rules_has(rules, "lr")) {
-        const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "rule \"sgd\" needs \"--lr\" when rows travel early (--bandwidth)");
-        return rbt_fail_hint(st, "Its default is for scaled features. Rule \"adarev\" needs none.");
-    }
-    return RBT_OK;
-}
-
-/* The schedule of a worker's own steps. */
-static void settle_rate(struct rbt_linear_job *linear)
-{
-    struct rbt_linear_config *config = &linear->config;
-    if (config->schedule == RBT_LINEAR_SCHEDULE_AUTO) {
-        const struct rbt_train_options *options = linear->options;
-        const bool has_end = isnan(options->target) && options->patience == 0;
-        const bool is_cool = has_end && linear->rules.is_plain;
-        config->schedule = is_cool ? RBT_LINEAR_COOL : RBT_SCHEDULE_DECAY;
-    }
-    const bool is_cool = config->schedule == RBT_LINEAR_COOL;
-    /* The mean of what m workers do moves as far as one of them, and is m times less noisy. */
-    const double decay =
-        is_cool ? COOL_DECAY_DEFAULT / (double)linear->worker_count : DECAY_DEFAULT;
-    config->lr = isnan(config->lr) ? LR_DEFAULT : config->lr;
-    config->decay = isnan(config->decay) ? decay : config->decay;
-    linear->rate = (struct rbt_training_rate){is_cool ? RBT_SCHEDULE_DECAY
-                                                      : (enum rbt_schedule)config->schedule,
-                                              config->lr, config->decay};
-}
-
-/* What the options say about the rule, before data is read. */
-static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_options *options)
-{
-    (void)options;
-    struct rbt_linear_config *config = &linear->config;
-    struct rbt_rules *rules = &linear->rules;
-    rbt_status st = rbt_rules_read(linear->options, rules);
-    if (st == RBT_OK) {
-        st = rbt_rules_combine(rules, &config->combine);
-    }
-    st = st != RBT_OK ? st : check_kkt(linear);
-    if (st != RBT_OK) {
-        return st;
-    }
-    st = settle_bandwidth(linear);
-    if (st != RBT_OK) {
-        return st;
-    }
-    if (config->scale == RBT_SCALE_AUTO) {
-        const bool is_scaled =
-            !rules->has_gradients || (rbt_rules_is(rules, "sgd") && !linear->is_managed);
-        config->scale = is_scaled ? RBT_SCALE_FEATURES : RBT_SCALE_NONE;
-    }
-    if (!rules->has_gradients) {
-        settle_rate(linear);
-        linear->bias_rules = *rules;
-        linear->bias_rules.filter[0] = '\0'; /* one number, and not regularised */
-        return RBT_OK;
-    }
-    if (config->schedule != RBT_LINEAR_SCHEDULE_AUTO) {
-        return rbt_rules_refuse_schedule(rules);
-    }
-    if (config->l1 > 0 && !has_own_penalty(rules)) {
-        st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"--l1\"", rules->text);
-        return rbt_fail_hint(st, "Rules \"ftrl\" and \"prox\" can, and so can rules that take "
-                                 "moves, such as \"add\".");
-    }
-    st = give_parameters(rules, config->lr);
-    linear->bias_rules = *rules;
-    rbt_rules_drop(&linear->bias_rules, "l1");
-    rbt_rules_drop(&linear->bias_rules, "l2");
-    linear->bias_rules.filter[0] = '\0';
-    return st != RBT_OK ? st : rbt_rules_check(rules, 1);
-}
-
-/* What follows from the number of examples: how gradients are counted, and who regularises. */
-static rbt_status settle_penalty(struct rbt_linear_job *linear, int64_t epochs)
-{
-    struct rbt_linear_config *config = &linear->config;
-    struct rbt_rules *rules = &linear->rules;
-    const double n = (double)linear->examples.count;
-    config->l2 = isnan(config->l2) ? RBT_LINEAR_L2_TOTAL / n : config->l2;
-    linear->l2 = config->l2;
-    linear->gradient_factor = wants_sums(rules) ? 1.0 : (double)linear->clocks_per_epoch / n;
-    if (!rules->has_gradients || !has_own_penalty(rules)) {
-        return RBT_OK;
-    }
-    rbt_status st = RBT_OK;
-    if (rbt_rules_is(rules, "ftrl")) {
-        /* Its penalty stands against the sum of all gradients that it will have seen. */
-        const double seen = n * (double)epochs;
-        linear->l2 = 0.0;
-        st = rbt_rules_give(rules, "l1", config->l1 * seen);
-        return st != RBT_OK ? st : rbt_rules_give(rules, "l2", config->l2 * seen);
-    }
-    /* It shrinks with every update, of which a clock has one of each worker; l2 stays with the
-     * worker, in the gradient. */
-    const double updates = (double)linear->clocks_per_epoch * (double)linear->worker_count;
-    const double one = linear->gradient_factor * n / updates;
-    linear->is_named = config->l1 > 0;
-    return rbt_rules_give(rules, "l1", config->l1 * one);
-}
-
-static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training *training)
-{
-    const struct rbt_train_options *options = linear->options;
-    const bool is_cool = !linear->rules.has_gradients && linear->config.schedule == RBT_LINEAR_COOL;
-    training->clocks_per_epoch = rbt_training_clocks(options, &linear->rules);
-    if (is_cool && options->clocks_per_epoch == 0) {
-        training->clocks_per_epoch = COOL_CLOCKS;
-    }
-    linear->clocks_per_epoch = training->clocks_per_epoch;
-    linear->cool_passes = is_cool ? (double)training->epochs : 0.0;
-    /* Regularisation of features that a clock's examples do not have can wait for a clock whose do;
-     * then nothing is sent for them. It does not if a clock is half a pass, which has most of them,
-     * nor if the worker's part may be another one by then. */
-    linear->is_lazy = options->clocks_per_epoch > 1 && !linear->config.is_rebalanced &&
-                      linear->config.assign == RBT_ASSIGN_STATIC;
-    rbt_status st = settle_penalty(linear, training->epochs);
-    if (st == RBT_OK && linear->rules.has_gradients) {
-        st = rbt_rules_check(&linear->rules, (uint32_t)linear->width);
-    }
-    return st != RBT_OK ? st : settle_kkt(linear);
-}
-
-static const struct rbt_linear_solver sgd = {
-    .name = "sgd", .epochs_default = RBT_LINEAR_EPOCHS, .check = check_sgd, .settle = settle_sgd};
-
 /* In the order of the choices of --solver. */
-static const struct rbt_linear_solver *const solvers[] = {
-    &sgd,           &rbt_linear_dbpg, &rbt_linear_emso_gd, &rbt_linear_emso_cd,
-    &rbt_linear_cd, &rbt_linear_lbfgs};
+static const struct rbt_linear_solver *const solvers[] = {&rbt_linear_sgd,     &rbt_linear_dbpg,
+                                                          &rbt_linear_emso_gd, &rbt_linear_emso_cd,
+                                                          &rbt_linear_cd,      &rbt_linear_lbfgs};
 
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
@@ -660,7 +432,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     if (st == RBT_OK && config->has_dictionary && config->columns.hash_bits > 0) {
         st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
     }
-    if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &sgd) {
+    if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &rbt_linear_sgd) {
         st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
     }
     st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);

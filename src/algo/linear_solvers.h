@@ -1,10 +1,11 @@
-/* algo/linear_solvers.h - the solvers of `train linear` beside sgd, and what they share. */
+/* algo/linear_solvers.h - the solvers of `train linear`, and what those beside sgd share. */
 #ifndef RUBATO_ALGO_LINEAR_SOLVERS_H
 #define RUBATO_ALGO_LINEAR_SOLVERS_H
 
 #include "algo/columns.h"
 #include "algo/linear_job.h"
 
+extern const struct rbt_linear_solver rbt_linear_sgd;     /* the default */
 extern const struct rbt_linear_solver rbt_linear_dbpg;    /* delayed block proximal gradient */
 extern const struct rbt_linear_solver rbt_linear_emso_gd; /* minibatches by gradient descent */
 extern const struct rbt_linear_solver rbt_linear_emso_cd; /* minibatches by coordinate descent */

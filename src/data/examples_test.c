@@ -381,12 +381,12 @@ static void files_are_read_one_after_the_other(void **state)
  * The last line is what is given. */
 static char *make_parts(const char *header, const char *line, size_t count, const char *last)
 {
-    enum { COMMENT = 4000 };
-    char *text = rbt_calloc(count + 1, COMMENT + 64);
+    enum { COMMENT = 4000, LINE_MAX_SIZE = 64 };
+    char *text = rbt_calloc(count + 1, COMMENT + LINE_MAX_SIZE);
     assert_non_null(text);
-    char *p = text + sprintf(text, "%s", header);
+    char *p = text + snprintf(text, LINE_MAX_SIZE, "%s", header);
     for (size_t i = 0; i < count; i++) {
-        p += sprintf(p, "%s\n#", i + 1 < count ? line : last);
+        p += snprintf(p, LINE_MAX_SIZE, "%s\n#", i + 1 < count ? line : last);
         memset(p, 'x', COMMENT);
         p += COMMENT;
         *p++ = '\n';
