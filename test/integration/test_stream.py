@@ -47,12 +47,13 @@ def test_processes_and_simulations_read_from_disk_too(rubato, shelf):
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need memory of their own")
 def test_the_limit_is_kept(rubato, clicks):
     words = ["--data", clicks, "--consistency", "bsp", "--workers", "2", "--epochs", "2"]
+    limit = 48
     free = train(rubato, *words)
-    assert free["peak_rss_mb"] > 100
+    assert free["peak_rss_mb"] > 1.5 * limit  # or there would be nothing to keep
     for level in LEVELS[1:]:
-        held = train(rubato, *words, "--memory-limit", "48M", "--storage", level)
+        held = train(rubato, *words, "--memory-limit", f"{limit}M", "--storage", level)
         assert held["digest"] == free["digest"] and held["objective"] == free["objective"]
-        assert held["peak_rss_mb"] <= 48, level
+        assert held["peak_rss_mb"] <= limit, level
 
 
 def test_what_cannot_be_is_refused(rubato, shelf):
