@@ -144,10 +144,38 @@ static void taking_survives_every_failed_allocation(void **state)
     assert_int_equal(rbt_alloc_live(), live);
 }
 
+/* Keys that are far apart are numbered in another way, with the same result. */
+static void far_keys_are_numbered_alike(void **state)
+{
+    struct rbt_examples *examples = *state;
+    const uint64_t nonzeros = examples->offsets[COUNT];
+    struct rbt_share near = {0};
+    struct rbt_share far = {0};
+    assert_ok(rbt_share_take(examples, 5, 1, 3, &near));
+    for (uint64_t k = 0; k < nonzeros; k++) {
+        examples->keys[k] <<= 40;
+    }
+    assert_ok(rbt_share_take(examples, 5, 1, 3, &far));
+    const uint64_t count = near.offsets[near.count];
+    assert_int_equal(far.offsets[far.count], count);
+    assert_memory_equal(far.indices, near.indices, count * sizeof *near.indices);
+    assert_memory_equal(far.values, near.values, count * sizeof *near.values);
+    assert_int_equal(far.key_count, near.key_count);
+    for (size_t j = 0; j < near.key_count; j++) {
+        assert_int_equal(far.keys[j], near.keys[j] << 40);
+    }
+    for (uint64_t k = 0; k < nonzeros; k++) {
+        examples->keys[k] >>= 40;
+    }
+    rbt_share_free(&near);
+    rbt_share_free(&far);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_hold_every_example_once),
+        cmocka_unit_test(far_keys_are_numbered_alike),
         cmocka_unit_test(order_depends_on_the_seed_alone),
         cmocka_unit_test(more_workers_than_examples_leaves_some_without),
         cmocka_unit_test(shares_may_be_taken_at_the_same_time),
