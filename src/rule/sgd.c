@@ -129,9 +129,8 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const struct sgd *s = self;
     float *restrict w = row->values;
     const float *restrict g = row->delta;
-    float *count = row->state + row->width;
     if (s->has_average) {
-        const uint64_t then = rbt_builtin_count(count);
+        const uint64_t then = rbt_builtin_count(row->state + row->width);
         move(row->state, w, catch_up(then, message->count), row->width);
     }
     RBT_BUILTIN_APART
@@ -140,7 +139,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     }
     if (s->has_average) {
         move(row->state, w, catch_up(message->count, message->count + 1), row->width);
-        rbt_builtin_set_count(count, message->count + 1);
+        rbt_builtin_set_count(row->state + row->width, message->count + 1);
     }
     return RBT_OK;
 }

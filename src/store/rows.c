@@ -444,11 +444,14 @@ static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
     RBT_ASSERT(rows->count <= rows->capacity);
 }
 
+/* Where rows have no state, a place behind the values that nothing is at: rules may compute with
+ * it, as with any array of no length. */
 static void *state_at(const rbt_row_store *rows, uint32_t slot)
 {
     RBT_DEBUG_ASSERT(slot < rows->count);
     RBT_DEBUG_ASSERT((rows->states != NULL) == (rows->state_size > 0));
-    return rows->state_size == 0 ? NULL : rows->states + slot * rows->state_size;
+    return rows->state_size == 0 ? rows->block + (slot + UINT64_C(1)) * rows->stride
+                                 : rows->states + slot * rows->state_size;
 }
 
 /* The wave starts at row visit->begin of the batch. */

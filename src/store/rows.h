@@ -53,7 +53,7 @@ size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch);
 void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch);
 
 /* The same with a function that is called for every row instead of a merge, with its slot, its
- * values, its position in the batch, and its state, NULL if rows have none. Dense rows only. */
+ * values, its position in the batch, and its state. Dense rows only. */
 typedef void (*rbt_rows_visitor)(void *context, uint32_t slot, void *values, size_t position,
                                  void *state);
 void rbt_rows_update(rbt_row_store *rows, const struct rbt_batch *batch, rbt_rows_visitor visit,
@@ -72,7 +72,7 @@ struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t 
 RBT_MUST_USE rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch);
 void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch);
 
-/* Row number `slot`: its key, its values, and its state, NULL if rows have none. */
+/* Row number `slot`: its key, its values, and its state, which is never NULL. */
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);
 const void *rbt_rows_values(const rbt_row_store *rows, uint32_t slot);
 void *rbt_rows_row(rbt_row_store *rows, uint32_t slot); /* the same, to be changed */
