@@ -11,18 +11,19 @@ MAKEFLAGS += --no-print-directory
 
 BUILD := build
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 DESTDIR ?=
 
-.PHONY: build demo test sim check bench experiments tidy install clean help
+.PHONY: build demo test sim check bench quality experiments tidy install clean help
 
 build: ## builds the library and the program in build/
 	@tools/deps build
-	@tools/build
+	@TARGETS=product tools/build
 	@echo "built $(BUILD)/rubato, $(BUILD)/librubato.so and $(BUILD)/librubato.a"
 
 demo: ## trains a model on generated data and shows its evaluation and its curve
 	@tools/deps build
-	@tools/build
+	@TARGETS=rubato tools/build
 	@tools/demo
 
 test: ## builds, then runs every test
@@ -44,6 +45,12 @@ bench: ## measures this machine, the core against it, and training against peers
 	@tools/build
 	@tools/bench
 
+quality: ## measures default options and solvers beside peers, on real data sets
+	@tools/deps build defaults
+	@tools/build
+	@tools/bench_defaults
+	@tools/bench_solvers
+
 experiments: ## repeats the papers' experiments on simulated clusters, and draws them
 	@tools/deps build
 	@tools/build
@@ -53,11 +60,13 @@ tidy: ## checks layout, names, includes and spelling of the source
 	@tools/deps build check
 	@tools/tidy
 
-install: ## installs the program, the library and the headers under PREFIX
+# Where the library goes is said here, not left to meson: it asks dpkg-architecture, which a Debian
+# without dpkg-dev has not, and then takes lib64, where neither the loader nor pkg-config looks.
+install: ## installs the program, the library and the headers under PREFIX (its libraries in LIBDIR)
 	@tools/deps build
-	@tools/build --prefix "$(abspath $(PREFIX))"
+	@TARGETS=product tools/build --prefix "$(abspath $(PREFIX))" --libdir "$(LIBDIR)"
 	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
-	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then PATH=$$PATH:/sbin:/usr/sbin ldconfig; fi
 	@echo "installed rubato under $(DESTDIR)$(abspath $(PREFIX))"
 
 clean: ## removes everything that was built

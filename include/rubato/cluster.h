@@ -26,7 +26,9 @@ extern "C" {
 
 /* A zero means: what the environment says (RUBATO_COORDINATOR, RUBATO_KEY, RUBATO_WORKERS,
  * RUBATO_THREADS, RUBATO_INDEX, RUBATO_NAMESPACE, RUBATO_READER=1, RUBATO_COMPRESSION,
- * RUBATO_START_TIMEOUT, RUBATO_TIMEOUT), or else the default. */
+ * RUBATO_START_TIMEOUT, RUBATO_TIMEOUT), or else the default. Over TCP there must be a key, unless
+ * RUBATO_INSECURE=1 is set. RUBATO_JOB_KEY names the file of a key that the job has for itself, or,
+ * for a reader, that of its readers. */
 struct rbt_cluster_options {
     size_t struct_size;
     const char *coordinator; /* "HOST:PORT" or "unix:PATH" */

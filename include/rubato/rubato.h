@@ -41,6 +41,7 @@
 
 #include <rubato/cluster.h>
 #include <rubato/export.h>
+#include <rubato/filter.h>
 #include <rubato/job.h>
 #include <rubato/priority.h>
 #include <rubato/rule.h>

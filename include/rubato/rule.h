@@ -94,7 +94,8 @@ struct rbt_rule_needs {
     uint32_t snapshot_width; /* the first so many of them are also kept as of every read that
                                 updates may still be computed from */
     bool reads_results_only; /* read() is of use for RBT_READ_RESULT alone */
-    uint64_t snapshot_max;   /* at most so many copies at a shard; 0: 2^31. When there are more, the
+    uint64_t snapshot_max;   /* at most so many copies at a shard; 0: 256 for each row, of large
+                                tables 16 or 2^20, and 4096 at least. When there are more, the
                                 oldest go, and updates from before count as computed from the oldest
                                 copy that is left; from three quarters on, nothing is sent early */
 };

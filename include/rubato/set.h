@@ -50,7 +50,8 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_create(rbt_worker *worker, rbt_table *ta
                                                const uint64_t *keys, size_t count,
                                                rbt_set_flags flags, rbt_set **set);
 
-/* Accepts NULL. Updates that were pushed are still sent by the next rbt_clock(). */
+/* Accepts NULL. Updates that were pushed are still sent by the next rbt_clock(), and so is what
+ * filters hold back of them. */
 RBT_API void rbt_set_destroy(rbt_set *set);
 
 RBT_API size_t rbt_set_count(const rbt_set *set);
@@ -75,6 +76,11 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_pull_within(rbt_set *set, int64_t stalen
 /* Hands over the updates. Never waits. They carry the current clock and are visible to others when
  * it has ended (or at once, if the table shows partial clocks). */
 RBT_API RBT_MUST_USE rbt_status rbt_set_push(rbt_set *set);
+
+/* Hands over what filters hold back of all the worker's sets (docs/filters.md), so that the next
+ * rbt_clock() leaves nothing behind. Of use before a result is read: the end of a set and
+ * rbt_leave() do the same. */
+RBT_API RBT_MUST_USE rbt_status rbt_flush(rbt_worker *worker);
 
 /* Managed communication: with a job's `bandwidth`, rows of this set travel before the clock ends,
  * as far as that allows, the most important first. The worker says which rows it has put deltas

@@ -26,7 +26,7 @@
  *               those that show partial clocks
  *
  * Many rows at once: rubato/set.h, which is the fast way. Threads: tables may be shared by all
- * workers; only rbt_get() and rbt_get_within() wait. */
+ * workers; only reads of rows wait. */
 #ifndef RUBATO_TABLE_H
 #define RUBATO_TABLE_H
 
@@ -148,8 +148,9 @@ struct rbt_table_options {
     /* What makes its messages smaller, "NAME[:NUMBER...],..." (rubato/filter.h); default: nothing.
      * All filters are for sets (rubato/set.h). Rows that are pushed or read one by one or as lists
      * used once are only rounded and packed, and rbt_pull_range() returns them as they are. What a
-     * filter keeps back of an update stays in rbt_set_deltas(), or if it was made in place in
-     * rbt_set_values(), and is looked at again with the next push of that set. */
+     * filter keeps back of an update stays in the set, where the worker's own pulls show it if the
+     * table shows own updates; it is looked at again with the next push of that set, and goes with
+     * the 64th at the latest, or with rbt_flush(). */
     const char *filter;
 };
 
@@ -190,9 +191,12 @@ struct rbt_elements {
 
 /* Reads the elements of a sparse row that are not zero into `elements`, which the caller has given
  * room for `capacity`. If that is too small, fails with RBT_E_BUSY and sets `count` to the number
- * needed. Waits like rbt_get(). */
+ * needed. Wait like rbt_get() and rbt_get_within(). */
 RBT_API RBT_MUST_USE rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
                                                struct rbt_elements *elements);
+RBT_API RBT_MUST_USE rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table,
+                                                      uint64_t key, int64_t staleness,
+                                                      struct rbt_elements *elements);
 
 /* Updates the whole dense row, one element, or several elements. Never wait. */
 RBT_API RBT_MUST_USE rbt_status rbt_add(rbt_worker *worker, rbt_table *table, uint64_t key,

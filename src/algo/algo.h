@@ -35,6 +35,7 @@ enum {
     RBT_TRAIN_RULE_MAX = 1024,   /* bytes of a rule with all its parameters */
     RBT_TRAIN_FILTER_MAX = 1024, /* bytes of a list of filters */
     RBT_TRAIN_WORKERS_MAX = 1024,
+    RBT_TRAIN_WORDS_MAX = 240, /* bytes of a sentence about a training */
 };
 
 /* The options of every `train` (cli.md); filled in by the command line. */
@@ -44,6 +45,7 @@ struct rbt_train_options {
     int32_t format; /* enum rbt_format */
     bool is_zero_based;
     int64_t label_column;
+    const char *label_name;   /* the same as a text, or a name in the header; NULL: the number */
     int64_t epochs;           /* 0: the algorithm's default */
     int64_t clocks_per_epoch; /* 0: the algorithm's default */
     int64_t workers;          /* 0: one per core */
@@ -120,8 +122,13 @@ struct rbt_train_summary {
     uint64_t parts_returned;                      /* with --assign dynamic: parts dealt again */
     uint32_t worker_count;                        /* the same: whose parts follow; 0: without */
     uint32_t worker_parts[RBT_TRAIN_WORKERS_MAX]; /* parts that each worker has finished */
-    double inactive;     /* share of the weights that a solver leaves alone at the end; 0: none */
-    bool is_interrupted; /* stopped early by the observer; no model was written */
+    double inactive; /* share of the weights that a solver leaves alone at the end; 0: none */
+    char chosen[RBT_TRAIN_WORDS_MAX];      /* what nobody has asked for, and why: "solver newton";
+                                              "" for nothing */
+    char unconverged[RBT_TRAIN_WORDS_MAX]; /* in what the model is not what was asked for, with what
+                                              to do: "the last step still gained 1%; ..."; "" if it
+                                              is, or nobody can tell */
+    bool is_interrupted;                   /* stopped early by the observer; no model was written */
 };
 
 /* Where predict and evaluate read from and write to. */
@@ -130,6 +137,8 @@ struct rbt_predict_options {
     int32_t format;
     bool is_zero_based;
     int64_t label_column;
+    const char *label_name; /* as in struct rbt_train_options */
+    char *note;             /* of RBT_NOTE_SIZE bytes, for a remark on the data; or NULL */
     FILE *out;              /* one value per line */
     bool has_probabilities; /* a line is the probabilities of all classes, where there are some */
 };

@@ -69,7 +69,7 @@ RBT_MUST_USE rbt_status rbt_column_options_store(const struct rbt_data_options *
                                                  struct rbt_model *model);
 
 /* The number of columns of the CSV files that a model was trained on, which others must have, too;
- * 0: there were none, or the model does not say. */
+ * 0: it was LIBSVM data, or the model does not say. */
 void rbt_column_options_keep_count(size_t count, struct rbt_model *model);
 size_t rbt_column_options_count(const struct rbt_model *model);
 
@@ -80,6 +80,21 @@ void rbt_column_options_keep_label(const struct rbt_data_options *data, size_t c
 /* What the numbers of a feature are multiplied with before the model sees them; 1 for others. An
  * export has weights of numbers as they are in files. */
 float rbt_column_options_unit(const struct rbt_model *model, uint64_t key);
+
+/* What the features of a model stand for. */
+struct rbt_feature_names {
+    size_t column_count;
+    struct rbt_title_cursor columns;
+    struct rbt_title_cursor words; /* of the dictionary */
+};
+struct rbt_feature_names rbt_column_options_names(const struct rbt_model *model);
+
+/* Writes what a feature stands for as a cell of CSV: the name of its column, and of a text in a
+ * dictionary "column=text"; its number if nothing is known. Fast if keys increase. */
+void rbt_column_options_write_feature(struct rbt_feature_names *names, uint64_t key, FILE *out);
+
+/* Writes a text as a cell of CSV, in quotes if it needs them. */
+void rbt_column_options_write_cell(const char *text, FILE *out);
 
 /* Says for people what the columns of tables with text hold; nothing about other models. */
 void rbt_column_options_describe(const struct rbt_model *model, FILE *out);

@@ -22,20 +22,21 @@
  * moves, every worker takes the same steps itself, example by example, on a copy of its own, and
  * sends how far it has moved (replica.h): several times faster, since a clock can be long.
  *
- * Numbers far from 1 are scaled (fm_scale.c), and l2_v is found on the way (fm_tune.c).
+ * Numbers far from 1 are scaled, columns of tables are centred (fm_scale.c), and penalties are
+ * found on the way (fm_tune.c).
  *
  * Defaults were chosen on MovieLens 100K, a9a, adult, bank-marketing and generated clicks and
  * ratings, at ranks 8 and 16; see bench/RESULTS.md. */
 #include "algo/fm.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "algo/fm_job.h"
 #include "algo/fm_model.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/thread.h"
 
 enum { EPOCHS_DEFAULT = 20 };
 enum { MOVE_CLOCKS = 4 };                                   /* in an epoch */
@@ -45,7 +46,9 @@ static const double init_width = 0.01;
 static const double lr_default = 0.3; /* of workers that train copies of their own */
 static const double lr_v_default = 0.2;
 static const double l1_default = 1;
+static const double l2_default = 3; /* where the search begins */
 static const double l2_v_default = 0.04;
+static const double l2_v_useless = 10;
 
 static rbt_status open_tables(void *context, rbt_job *job)
 {
@@ -59,13 +62,14 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                            .b = init_width,
                                            .seed = fm->seed};
     struct rbt_table_options bias = weights;
-    const struct rbt_table_options tuning = weights;
+    struct rbt_table_options tuning = weights;
     struct rbt_table_options usage = {
         .struct_size = sizeof usage, .type = RBT_F64, .width = RBT_USAGE_WIDTH};
     const struct rbt_examples *examples = &fm->examples;
     rbt_training_place(&fm->options, examples->keys, examples->offsets[examples->count], &weights);
     embeddings.placement = usage.placement = weights.placement;
     embeddings.keys_max = usage.keys_max = weights.keys_max;
+    tuning.width = RBT_FM_TUNE_WIDTH;
     rbt_rules_apply(&fm->rules, &weights);
     rbt_rules_apply(&fm->embedding_rules, &embeddings);
     rbt_rules_apply(&fm->bias_rules, &bias);
@@ -146,15 +150,18 @@ static rbt_status have_row(struct rbt_model_array *bias)
     return bias->count > 0 ? RBT_OK : no_memory();
 }
 
-/* The penalty that was found. */
+/* The penalties that were found. */
 static rbt_status keep_tuning(const struct rbt_fm_job *fm, rbt_worker *worker, int64_t staleness,
                               struct rbt_model *model)
 {
+    static const float zeros[RBT_FM_TUNE_WIDTH] = {0};
     struct rbt_rows rows = {0};
-    const rbt_status st =
-        fm->is_tuned ? rbt_pull_range(worker, fm->tuning, RBT_RANGE_ALL, staleness, &rows) : RBT_OK;
-    const double row = rows.count > 0 ? (double)*(const float *)rows.values : 0.0;
-    rbt_model_set(model, "l2_v", fm->config.l2_v * rbt_fm_tune_factor(row));
+    const rbt_status st = rbt_fm_is_tuned(fm)
+                              ? rbt_pull_range(worker, fm->tuning, RBT_RANGE_ALL, staleness, &rows)
+                              : RBT_OK;
+    const float *row = rows.count > 0 ? rows.values : zeros;
+    rbt_model_set(model, "l2", rbt_fm_tune_l2(fm, row));
+    rbt_model_set(model, "l2_v", rbt_fm_tune_l2_v(fm, row));
     rbt_rows_free(&rows);
     return st;
 }
@@ -170,7 +177,6 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
     rbt_model_set(model, "rank", (double)fm->config.rank);
     rbt_model_set(model, "min_count", (double)fm->config.min_count);
     rbt_model_set(model, "l1", fm->config.l1);
-    rbt_model_set(model, "l2", fm->config.l2);
     rbt_model_set(model, "label_positive", (double)fm->examples.label_positive);
     rbt_column_options_keep_count(fm->examples.column_count, model);
     rbt_status st = keep_tuning(fm, worker, staleness, model);
@@ -186,104 +192,9 @@ static rbt_status collect(void *context, rbt_worker *worker, int64_t staleness,
         st = have_row(&model->arrays[RBT_FM_BIAS]);
     }
     if (st == RBT_OK) {
-        rbt_fm_scale_model(&fm->scales, model, true);
+        st = rbt_fm_scale_model(&fm->scales, model, true);
     }
     return st != RBT_OK ? st : rbt_column_options_store(&fm->data, model);
-}
-
-static rbt_status measure_share(const struct rbt_fm_job *fm, const struct rbt_share *share,
-                                double *loss)
-{
-    float *margins = rbt_calloc(share->count, sizeof *margins);
-    if (margins == NULL) {
-        return no_memory();
-    }
-    const rbt_status st = rbt_fm_model_margins(fm->model, share, margins);
-    *loss = 0.0;
-    for (size_t i = 0; st == RBT_OK && i < share->count; i++) {
-        *loss += rbt_loss_at(fm->loss, (double)margins[i], (double)share->labels[i]).value;
-    }
-    rbt_free(margins);
-    return st;
-}
-
-/* Measures a part of the examples: a worker's share, or while workers are at work a part of the
- * whole. A worker that was lost at once has not taken its share; its examples count all the same.
- */
-static rbt_status measure(void *argument, uint32_t index)
-{
-    struct rbt_fm_job *fm = argument;
-    struct rbt_fm_worker *w = &fm->workers[index];
-    if (fm->whole.offsets != NULL) {
-        const uint64_t n = fm->examples.count;
-        const uint64_t first = n * index / fm->measured_parts;
-        struct rbt_share part = fm->whole;
-        part.offsets += first;
-        part.labels += first;
-        part.count = n * (index + UINT64_C(1)) / fm->measured_parts - first;
-        return measure_share(fm, &part, &w->loss);
-    }
-    const rbt_status st = w->share.offsets == NULL ? rbt_fm_part_take(fm, index) : RBT_OK;
-    return st != RBT_OK ? st : measure_share(fm, &w->share, &w->loss);
-}
-
-/* The penalty of a model, per example. */
-static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *model)
-{
-    const struct rbt_kernels *kernels = rbt_choose_kernels();
-    const struct rbt_model_array *w = rbt_model_array_find(model, "weights");
-    const struct rbt_model_array *v = rbt_model_array_find(model, "embeddings");
-    const double *usage = fm->counts.values;
-    double embeddings = 0.0;
-    size_t at = 0; /* both lists of keys increase, and all keys are counted */
-    for (size_t i = 0; i < v->count; i++) {
-        while (at < fm->counts.count && fm->counts.keys[at] < v->keys[i]) {
-            at++;
-        }
-        const double n =
-            at < fm->counts.count ? usage[at * RBT_USAGE_WIDTH + RBT_USAGE_COUNT] : 0.0;
-        embeddings +=
-            rbt_fm_shrinks(fm, n) * kernels->norm2_squared(v->values + i * v->width, v->width);
-    }
-    return (fm->config.l1 * kernels->norm1(w->values, w->count) +
-            fm->config.l2 / 2 * kernels->norm2_squared(w->values, w->count)) /
-               (double)fm->examples.count +
-           rbt_model_setting(model, "l2_v", 0) / 2 * embeddings;
-}
-
-static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
-{
-    struct rbt_fm_job *fm = context;
-    const uint32_t cores = rbt_thread_cores();
-    const bool has_whole = fm->whole.offsets != NULL;
-    struct rbt_model inner = {0};
-    rbt_status st = rbt_fm_scale_copy(&fm->scales, model, &inner);
-    if (st != RBT_OK) {
-        return st;
-    }
-    fm->model = &inner;
-    fm->measured_parts = has_whole && cores < fm->worker_count ? cores : fm->worker_count;
-    st = rbt_thread_run(fm->measured_parts, measure, fm);
-    fm->model = NULL;
-    const double penalty = penalty_of(fm, &inner);
-    rbt_model_free(&inner);
-    if (st != RBT_OK) {
-        return st;
-    }
-    double loss = 0.0;
-    for (uint32_t p = 0; p < fm->measured_parts; p++) {
-        loss += fm->workers[p].loss;
-    }
-    *objective = fm->scales.label_unit * fm->scales.label_unit *
-                 (loss / (double)fm->examples.count + penalty);
-    return RBT_OK;
-}
-
-static rbt_status evaluate(void *context, const struct rbt_model *model,
-                           struct rbt_metrics *metrics)
-{
-    const struct rbt_fm_job *fm = context;
-    return rbt_fm_model_measure(model, &fm->eval_share, metrics);
 }
 
 static const struct rbt_training_task task = {.open = open_tables,
@@ -294,8 +205,8 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .penalty = rbt_fm_penalty,
                                               .end = rbt_fm_end,
                                               .collect = collect,
-                                              .objective = objective,
-                                              .evaluate = evaluate};
+                                              .objective = rbt_fm_objective,
+                                              .evaluate = rbt_fm_evaluate};
 
 static rbt_status read_data(struct rbt_fm_job *fm)
 {
@@ -306,6 +217,7 @@ static rbt_status read_data(struct rbt_fm_job *fm)
                                       .format = (enum rbt_format)options->format,
                                       .is_zero_based = options->is_zero_based,
                                       .label_column = options->label_column,
+                                      .label_name = options->label_name,
                                       .has_binary_label = fm->loss != RBT_LOSS_SQUARED,
                                       .is_binary_only = true};
     rbt_column_options_apply(&fm->config.columns, &fm->plan, data);
@@ -337,6 +249,7 @@ static void free_data(struct rbt_fm_job *fm)
     for (uint32_t p = 0; fm->workers != NULL && p < fm->worker_count; p++) {
         rbt_fm_part_free(&fm->workers[p]);
     }
+    rbt_fields_free(&fm->plan);
     rbt_free(fm->workers);
     rbt_rows_free(&fm->counts);
     rbt_share_free(&fm->whole);
@@ -356,7 +269,11 @@ static const struct rbt_rules_rate gradient_rates[] = {
  * steps run away (generated clicks, 16 workers, essp:2: logloss 0.58 with 0.1, 0.40 with 0.02). */
 static double embedding_rate(const struct rbt_fm_job *fm)
 {
-    return isnan(fm->config.lr_v) ? fmin(0.1, 0.2 / (double)fm->worker_count) : fm->config.lr_v;
+    const double lr_v = fmin(0.1, 0.2 / (double)fm->worker_count);
+    const double l2_v = fm->config.l2_v;
+    /* The rule's penalty is that of the embedding before the step, which must not turn it around.
+     */
+    return isnan(fm->config.lr_v) ? fmin(lr_v, l2_v > 0 ? 1 / l2_v : lr_v) : fm->config.lr_v;
 }
 
 /* The embeddings have AdaGrad where the weights have FTRL, which would make them zero; and else the
@@ -372,6 +289,12 @@ static rbt_status settle_embeddings(struct rbt_fm_job *fm)
             st = rbt_rules_give(own, "lr", fm->config.lr_v);
         }
         return st != RBT_OK ? st : rbt_rules_check(own, (uint32_t)fm->config.rank);
+    }
+    if (fm->config.lr_v * fm->config.l2_v >= 2) { /* false if one is not given */
+        st = rbt_fail(RBT_E_INVALID,
+                      "with rule \"ftrl\", \"--lr-v\" times \"--l2-v\" must be below 2");
+        return rbt_fail_hint(st,
+                             "Embeddings would grow with every step; without --rule they do not.");
     }
     struct rbt_train_options options = fm->options;
     options.rule = "adagrad";
@@ -398,6 +321,7 @@ static rbt_status settle_gradients(struct rbt_fm_job *fm)
     }
     rbt_status st = rbt_rules_give_lr(rules, config->lr, gradient_rates);
     config->l1 = isnan(config->l1) ? (is_ftrl ? l1_default : 0) : config->l1;
+    config->l2 = isnan(config->l2) ? 0 : config->l2;
     config->l2_v = isnan(config->l2_v) ? (is_ftrl ? l2_v_default : 0) : config->l2_v;
     if (st == RBT_OK && is_ftrl) {
         /* Its penalty stands against the sum of all gradients that it will have seen. */
@@ -420,6 +344,7 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
         return rbt_rules_refuse_bandwidth("lda, linear or mf");
     }
     rbt_status st = rbt_rules_read(&fm->options, rules);
+    fm->is_fitted = config->combine == RBT_COMBINE_AUTO && rules->is_plain;
     if (st == RBT_OK) {
         st = rbt_rules_combine(rules, &config->combine);
     }
@@ -433,6 +358,8 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
         config->lr_v = isnan(config->lr_v) ? lr_v_default : config->lr_v;
         config->l1 = isnan(config->l1) ? l1_default : config->l1;
         fm->is_tuned = isnan(config->l2_v);
+        fm->is_l2_tuned = isnan(config->l2);
+        config->l2 = fm->is_l2_tuned ? l2_default : config->l2;
         config->l2_v = fm->is_tuned ? l2_v_default : config->l2_v;
         fm->embedding_rules = *rules;
         fm->bias_rules = *rules;
@@ -457,6 +384,26 @@ static int64_t count_clocks(const struct rbt_fm_job *fm)
         batch = batch < BATCH_MIN ? BATCH_MIN : batch > BATCH_MAX ? BATCH_MAX : batch;
     }
     return n <= batch ? 1 : (n + batch - 1) / batch;
+}
+
+/* What was found out, for the summary; nothing in processes without worker 0. */
+static void say_penalties(const struct rbt_fm_job *fm, struct rbt_train_summary *summary)
+{
+    char *const text = summary->chosen;
+    const size_t size = sizeof summary->chosen;
+    const double l2_v = fm->found_l2_v;
+    const char *pairs = l2_v >= l2_v_useless ? ", which leaves nothing of pairs" : "";
+    if (!fm->is_over || !rbt_fm_is_tuned(fm)) {
+        return;
+    }
+    if (fm->is_l2_tuned && fm->is_tuned) {
+        (void)snprintf(text, size, "l2 %.3g and l2_v %.3g, on held-out examples%s", fm->found_l2,
+                       l2_v, pairs);
+    } else if (fm->is_tuned) {
+        (void)snprintf(text, size, "l2_v %.3g, on held-out examples%s", l2_v, pairs);
+    } else {
+        (void)snprintf(text, size, "l2 %.3g, on held-out examples", fm->found_l2);
+    }
 }
 
 static const enum rbt_loss losses[] = {RBT_LOSS_LOGISTIC, RBT_LOSS_SQUARED};
@@ -488,6 +435,9 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
         training.clocks_per_epoch = fm.clocks_per_epoch;
         training.examples = fm.examples.count;
         st = rbt_training_run(&training, summary);
+    }
+    if (st == RBT_OK) {
+        say_penalties(&fm, summary);
     }
     free_data(&fm);
     return st;
@@ -534,9 +484,10 @@ static const struct rbt_option fm_options[] = {
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
-     .value = "0",
+     .value = "nan",
      .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2 against the sum of losses."},
+     .help = "Weight of ||w||^2 / 2 against the sum of losses. If it is not given, it is found out "
+             "on the way; with a rule that takes gradients it is 0."},
     {.name = "l2-v",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -585,7 +536,8 @@ static const struct rbt_option fm_options[] = {
      .value = "auto",
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers, with a rule that takes moves: their "
-             "mean, weighted by how often each uses the feature, or their sum."},
+             "mean, weighted by how often each uses the feature, or their sum. auto is between the "
+             "two, as far as one worker would go that saw all examples."},
     RBT_COLUMN_OPTIONS(AT),
 };
 #undef AT

@@ -14,11 +14,11 @@ struct rbt_fm_config {
     int64_t min_count; /* 0: twice the rank */
     bool is_shrunk;    /* no embedding where the weight is zero */
     double l1;         /* NaN: the default */
-    double l2;
-    double l2_v;   /* NaN: the default */
-    double lr;     /* NaN: the default */
-    double lr_v;   /* NaN: the default */
-    int64_t batch; /* 0: as fits the data */
+    double l2;         /* NaN: the default */
+    double l2_v;       /* NaN: the default */
+    double lr;         /* NaN: the default */
+    double lr_v;       /* NaN: the default */
+    int64_t batch;     /* 0: as fits the data */
     bool has_bias;
     int32_t combine;                  /* enum rbt_combine */
     struct rbt_column_config columns; /* of tables with text */

@@ -1,23 +1,55 @@
 /* algo/fm_job.h - one training of a factorisation machine, as the files of fm.c share it.
  *
  * fm.c has the options, the tables and the end; fm_part.c a worker's part of the data; fm_step.c
- * what it does in a clock, and fm_tune.c how it finds l2_v; fm_model.c what a model says. Threads:
- * a worker touches its own entry of `workers`; the rest is not changed while workers run, but for
- * `counts`, which worker 0 sets. */
+ * what it does in a clock, and fm_tune.c how it finds penalties; fm_measure.c how good a model is,
+ * and fm_model.c what it says. Threads: a worker touches its own entry of `workers`; the rest is
+ * not changed while workers run, but for `counts`, `passes` and `is_over`, which worker 0 sets. */
 #ifndef RUBATO_ALGO_FM_JOB_H
 #define RUBATO_ALGO_FM_JOB_H
 
 #include "algo/fm.h"
 #include "algo/replica.h"
 #include "algo/rules.h"
+#include "algo/standard.h"
 #include "algo/training.h"
 #include "base/map.h"
 #include "data/examples.h"
 #include "math/choose.h"
 
+#define RBT_FM_DIVERGED_HINT                                                                       \
+    "Try smaller step sizes, --lr and --lr-v, fewer workers, or --consistency bsp."
+
 /* What computing costs: of `rbt_fm_costs`. */
 enum { RBT_FM_NONZERO, RBT_FM_NONZERO_RANK, RBT_FM_EXAMPLE, RBT_FM_ELEMENT, RBT_FM_COSTS };
 extern const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS];
+
+/* Where steps stood at the beginning of a clock: fm_combine.c. */
+struct rbt_fm_combine {
+    bool is_fitted;
+    float *times_v; /* 1 / share, or 1: (embedded_count) */
+    float *uses;    /* in a clock, by all workers: (embedded_count) */
+    float *root;    /* (key_count) */
+    float *squares; /* (embedded_count, rank) */
+    float bias_root;
+};
+
+/* Elements of the row of the table of tuning: logarithms of what penalties are multiplied with,
+ * behind each the sum of the squares of what moved it, and how many examples were looked at. */
+enum {
+    RBT_FM_TUNE_L2,
+    RBT_FM_TUNE_L2_SQUARES,
+    RBT_FM_TUNE_L2_V,
+    RBT_FM_TUNE_L2_V_SQUARES,
+    RBT_FM_TUNE_COUNT,
+    RBT_FM_TUNE_WIDTH,
+};
+
+/* The penalties that stand against the gradients of a weight, as of the worker's last step of it:
+ * fm_step.c. */
+struct rbt_fm_paid {
+    float l1;
+    float l2;
+};
 
 struct rbt_fm_worker {
     struct rbt_share share;
@@ -33,19 +65,22 @@ struct rbt_fm_worker {
     struct rbt_replica weights;
     struct rbt_replica embeddings;
     struct rbt_replica bias;
-    struct rbt_replica tuning; /* one number, fm_tune.c */
-    struct rbt_fm_steps steps; /* of a worker that trains its own copy */
-    float *l1;                 /* of these: (key_count) */
-    float *l2_v;               /* of these: (embedded_count) */
-    float *shrinks;            /* what l2_v is multiplied with for them: (embedded_count) */
-    double loss;               /* of the final model on this share */
+    struct rbt_replica tuning;      /* one row, fm_tune.c */
+    float tuned[RBT_FM_TUNE_WIDTH]; /* the row as it was seen in the clock before */
+    struct rbt_fm_steps steps;      /* of a worker that trains its own copy */
+    struct rbt_fm_combine combine;
+    struct rbt_fm_paid *paid; /* (key_count) */
+    float *l2_v;              /* of these: (embedded_count) */
+    float *shrinks;           /* what l2_v is multiplied with for them: (embedded_count) */
+    double loss;              /* of the final model on this share */
 };
 
 /* The model's arrays. */
 enum { RBT_FM_WEIGHTS, RBT_FM_EMBEDDINGS, RBT_FM_BIAS };
 
-/* What the data was divided by: fm_scale.c. */
+/* What the data was divided by, and before it what columns were shifted by: fm_scale.c. */
 struct rbt_fm_scales {
+    struct rbt_standard standard;
     struct rbt_map map; /* of features to positions in `units` */
     float *units;       /* NULL: all are 1 */
     float label_shift;
@@ -60,6 +95,8 @@ struct rbt_fm_job {
     struct rbt_rules embedding_rules; /* of the embeddings */
     struct rbt_rules bias_rules;      /* of the bias, which is not regularised */
     bool is_tuned;                    /* l2_v is found out on the way */
+    bool is_l2_tuned;                 /* and l2 */
+    bool is_fitted;                   /* moves are neither a mean nor a sum: fm_combine.c */
     int64_t epochs;
     int64_t clocks_per_epoch;
     uint64_t seed;
@@ -80,7 +117,16 @@ struct rbt_fm_job {
     struct rbt_rows counts;        /* the usage of all features, once worker 0 knows it */
     const struct rbt_model *model; /* being measured */
     uint32_t measured_parts;       /* by so many threads */
+    double passes;                 /* of worker 0 */
+    double found_l2;               /* of the model that was measured last */
+    double found_l2_v;
+    bool is_over; /* worker 0 has left: what is measured now is the final model */
 };
+
+static inline bool rbt_fm_is_tuned(const struct rbt_fm_job *fm)
+{
+    return fm->is_tuned || fm->is_l2_tuned;
+}
 
 /* Of a feature with n_i of n examples, when `batch` of them share a step (Lemma 22):
  * rho_i = 1 - (1 - n_i / n)^batch. */
@@ -113,14 +159,39 @@ RBT_MUST_USE rbt_status rbt_fm_scale_take(struct rbt_fm_job *fm);
 void rbt_fm_scale_free(struct rbt_fm_scales *scales);
 
 /* A model in these units becomes one for the data as it is, or the other way round. Only values of
- * the three arrays change. */
-void rbt_fm_scale_model(const struct rbt_fm_scales *scales, struct rbt_model *model,
-                        bool is_outward);
+ * the three arrays change. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_fm_scale_model(const struct rbt_fm_scales *scales,
+                                           struct rbt_model *model, bool is_outward);
 
 /* Makes a copy of a model for the data as it is, in these units. The caller frees it. Fails with
  * RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales,
                                           const struct rbt_model *model, struct rbt_model *inner);
+
+/* --- fm_measure.c: the callbacks objective and evaluate -----------------------------------------
+ */
+
+/* The final model must be of use: fails with RBT_E_DATA if training has diverged. */
+rbt_status rbt_fm_objective(void *context, const struct rbt_model *model, double *objective);
+rbt_status rbt_fm_evaluate(void *context, const struct rbt_model *model,
+                           struct rbt_metrics *metrics);
+
+/* --- fm_combine.c -------------------------------------------------------------------------------
+ */
+
+RBT_MUST_USE rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker *w);
+void rbt_fm_combine_free(struct rbt_fm_combine *combine);
+
+/* Before the steps of a clock, and after them: then moves are multiplied with what is right for
+ * them, but for the share of the worker. `error` is the mean squared error of the clock's examples,
+ * for the squared loss. */
+void rbt_fm_combine_start(const struct rbt_fm_job *fm, struct rbt_fm_worker *w);
+void rbt_fm_combine_end(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, int64_t staleness,
+                        double error);
+
+/* What the move of a worker is multiplied with, when rate times curvature of all workers' examples
+ * is `step` and the worker has one of `times` parts of them. */
+float rbt_fm_combine_factor(float step, float times, float staleness);
 
 /* --- fm_tune.c ----------------------------------------------------------------------------------
  */
@@ -129,10 +200,11 @@ RBT_MUST_USE rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales,
 size_t rbt_fm_tune_held_out(const struct rbt_fm_job *fm, const struct rbt_training_chunk *chunk,
                             size_t count);
 
-/* What l2_v is multiplied with, given the row of the table. */
-double rbt_fm_tune_factor(double row);
+/* The penalties that are in force, given the row of the table. */
+double rbt_fm_tune_l2(const struct rbt_fm_job *fm, const float *row);
+double rbt_fm_tune_l2_v(const struct rbt_fm_job *fm, const float *row);
 
-/* Moves it by what the examples of the run say, which were kept back. */
+/* Moves them by what the examples of the run say, which were kept back. */
 RBT_MUST_USE rbt_status rbt_fm_tune_measure(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
                                             const struct rbt_fm_run *run);
 

@@ -229,6 +229,8 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
+                                    .label_name = options->label_name,
+                                    .note = options->note,
                                     .ignores_label = !has_labels,
                                     .has_binary_label = has_labels && is_binary,
                                     .label_positive =

@@ -36,9 +36,10 @@ rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index)
 
 void rbt_fm_part_free(struct rbt_fm_worker *w)
 {
+    rbt_fm_combine_free(&w->combine);
+    rbt_free(w->paid);
     rbt_free(w->shrinks);
     rbt_free(w->l2_v);
-    rbt_free(w->l1);
     rbt_free(w->steps.squares);
     rbt_free(w->steps.root);
     rbt_free(w->steps.z);
@@ -118,20 +119,20 @@ static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *
 {
     const struct rbt_fm_config *config = &fm->config;
     const size_t rank = (size_t)config->rank;
-    w->l1 = rbt_calloc(w->share.key_count, sizeof *w->l1);
+    w->paid = rbt_calloc(w->share.key_count, sizeof *w->paid);
     w->l2_v = rbt_calloc(w->embedded_count, sizeof *w->l2_v);
     w->shrinks = rbt_calloc(w->embedded_count, sizeof *w->shrinks);
     w->steps = (struct rbt_fm_steps){
         .lr = (float)config->lr,
         .lr_v = (float)config->lr_v,
         .beta = 1.0F,
-        .l1 = w->l1,
+        .shares = w->shares,
         .l2_v = w->l2_v,
         .z = rbt_calloc(w->share.key_count, sizeof *w->steps.z),
         .root = rbt_calloc(w->share.key_count, sizeof *w->steps.root),
         .squares = rbt_calloc(w->embedded_count * rank, sizeof *w->steps.squares),
         .has_bias = config->has_bias};
-    if (w->l1 == NULL || w->l2_v == NULL || w->shrinks == NULL || w->steps.z == NULL ||
+    if (w->paid == NULL || w->l2_v == NULL || w->shrinks == NULL || w->steps.z == NULL ||
         w->steps.root == NULL || w->steps.squares == NULL) {
         return no_memory();
     }
@@ -180,16 +181,14 @@ static rbt_status open_replicas(const struct rbt_fm_job *fm, rbt_worker *worker,
     if (st == RBT_OK) {
         st = rbt_replica_open(worker, &bias, &w->bias);
     }
-    if (st == RBT_OK && fm->is_tuned) {
+    if (st == RBT_OK && rbt_fm_is_tuned(fm)) {
         st = rbt_replica_open(worker, &tuning, &w->tuning);
     }
-    const bool is_filtered = fm->rules.filter[0] != '\0';
-    w->weights.is_filtered = is_filtered;
-    w->embeddings.is_filtered = is_filtered;
     if (st != RBT_OK || fm->rules.has_gradients) {
         return st;
     }
     st = make_steps(fm, w);
+    st = st != RBT_OK ? st : rbt_fm_combine_open(fm, w);
     return st == RBT_OK && fm->config.combine == RBT_COMBINE_MEAN ? tune(fm, w) : st;
 }
 
@@ -234,7 +233,11 @@ rbt_status rbt_fm_ready(void *context, rbt_worker *worker, uint64_t *parameters)
 void rbt_fm_end(void *context, rbt_worker *worker)
 {
     struct rbt_fm_job *fm = context;
-    struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
+    const uint32_t index = rbt_worker_index(worker);
+    struct rbt_fm_worker *w = &fm->workers[index];
+    if (index == 0) {
+        fm->is_over = true;
+    }
     rbt_replica_close(&w->tuning);
     rbt_replica_close(&w->bias);
     rbt_replica_close(&w->embeddings);

@@ -1,14 +1,18 @@
-/* algo/fm_scale.c - units in which numbers are near 1.
+/* algo/fm_scale.c - units in which numbers are near 1, and columns that are near 0.
  *
  * Steps of FTRL and AdaGrad have a size of their own, so a column in the thousands, or a label, is
  * never reached in small ones, and penalties weigh nothing. Therefore features whose values are far
- * from 1 are divided by a unit u_j, and the labels of the squared loss become (y - shift) / U.
- * Tables, penalties and steps are about these. Models are about the data as it is:
+ * from 1 are divided by a unit u_j, and the labels of the squared loss become (y - shift) / U. And
+ * steps turn back and forth between a column that is far from 0, the bias and every other such
+ * column. Therefore columns of tables become (x - mean_j) scale_j before (standard.h), where there
+ * is a bias. Tables, penalties and steps are about these. Models are about the data as it is:
  *
- *     w_j = U / u_j w'_j,     V_j = sqrt(U) / u_j V'_j,     b = U b' + shift
+ *     V_j = sqrt(U) f_j V'_j,                                            f_j = scale_j / u_j
+ *     w_j = U f_j w'_j - <V_j, M - mean_j V_j>,                          M = sum_k mean_k V_k
+ *     b = U b' + shift - sum_j mean_j U f_j w'_j + sum_{j<k} mean_j mean_k <V_j, V_k>
  *
- * Units are powers of two, and U of four, so that nothing is rounded. All processes have all
- * examples, and find the same. */
+ * for what is multiplied out is the margin of the data as it is. Units u_j are powers of two, and U
+ * of four, so that they round nothing. All processes have all examples, and find the same. */
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +23,10 @@
 #include "base/map.h"
 
 static const double near_one = 4; /* a size from 1/4 to 4 stays */
+
+/* Of two columns that are so many standard deviations away from 0, pairs are sums of terms of the
+ * square of that, which numbers of type float must hold: columns that are farther away stay. */
+static const double far_max = 256;
 
 static rbt_status no_memory(void)
 {
@@ -133,6 +141,24 @@ static rbt_status scale_features(struct rbt_examples *examples, struct rbt_fm_sc
     return st;
 }
 
+/* Columns of tables, but for those that are too far away, get the mean 0 and the deviation 1. */
+static rbt_status standardise(struct rbt_fm_job *fm)
+{
+    struct rbt_standard *standard = &fm->scales.standard;
+    const struct rbt_standard_options options = {.has_shift = true, .has_scale = true};
+    if (fm->examples.column_count == 0 || !fm->config.has_bias) {
+        return RBT_OK;
+    }
+    const rbt_status st = rbt_standard_find(&fm->examples, &options, standard);
+    for (size_t j = 0; st == RBT_OK && j < standard->count; j++) {
+        if (fabs(standard->means[j]) * standard->scales[j] > far_max) {
+            standard->means[j] = 0.0;
+            standard->scales[j] = 1.0;
+        }
+    }
+    return st != RBT_OK ? st : rbt_standard_apply(standard, &fm->examples);
+}
+
 rbt_status rbt_fm_scale_take(struct rbt_fm_job *fm)
 {
     struct rbt_fm_scales *scales = &fm->scales;
@@ -155,13 +181,15 @@ rbt_status rbt_fm_scale_take(struct rbt_fm_job *fm)
             labels[i] /= (float)scales->label_unit;
         }
     }
-    return scale_features(&fm->examples, scales);
+    const rbt_status st = standardise(fm);
+    return st != RBT_OK ? st : scale_features(&fm->examples, scales);
 }
 
 void rbt_fm_scale_free(struct rbt_fm_scales *scales)
 {
     rbt_map_deinit(&scales->map);
     rbt_free(scales->units);
+    rbt_standard_free(&scales->standard);
     *scales = (struct rbt_fm_scales){0};
 }
 
@@ -171,30 +199,130 @@ static float unit_at(const struct rbt_fm_scales *scales, uint64_t key)
     return at == RBT_MAP_NONE ? 1.0F : scales->units[at];
 }
 
-/* values = from * unit / u_j, or the other way round. */
+/* The place of a key in the list of changed columns, from `at` on; keys increase. */
+static size_t column_at(const struct rbt_standard *standard, size_t at, uint64_t key)
+{
+    while (at < standard->count && standard->keys[at] < key) {
+        at++;
+    }
+    return at;
+}
+
+static bool is_column(const struct rbt_standard *standard, size_t at, uint64_t key)
+{
+    return at < standard->count && standard->keys[at] == key;
+}
+
+/* values = from * unit * f_j, or the other way round. */
 static void convert_rows(const struct rbt_fm_scales *scales, struct rbt_model_array *array,
                          double unit, bool is_outward)
 {
+    const struct rbt_standard *standard = &scales->standard;
+    size_t at = 0;
     for (size_t i = 0; i < array->count; i++) {
-        const double factor = unit / (double)unit_at(scales, array->keys[i]);
-        const float by = (float)(is_outward ? factor : 1.0 / factor);
+        const uint64_t key = array->keys[i];
+        at = column_at(standard, at, key);
+        const double scale = is_column(standard, at, key) ? standard->scales[at] : 1.0;
+        const double factor = unit * scale / (double)unit_at(scales, key);
+        const double by = is_outward ? factor : 1.0 / factor;
         for (size_t e = 0; e < array->width; e++) {
-            array->values[i * array->width + e] *= by;
+            float *value = &array->values[i * array->width + e];
+            *value = (float)((double)*value * by);
         }
     }
 }
 
-void rbt_fm_scale_model(const struct rbt_fm_scales *scales, struct rbt_model *model,
-                        bool is_outward)
+static double dot(const double *sum, const float *row, double mean, size_t width)
 {
-    const float unit = (float)scales->label_unit;
-    convert_rows(scales, &model->arrays[RBT_FM_WEIGHTS], scales->label_unit, is_outward);
-    convert_rows(scales, &model->arrays[RBT_FM_EMBEDDINGS], sqrt(scales->label_unit), is_outward);
+    double all = 0.0;
+    for (size_t e = 0; e < width; e++) {
+        all += (double)row[e] * (sum[e] - mean * (double)row[e]);
+    }
+    return all;
+}
+
+/* M, and what pairs of means add to the bias: half of sum_j mean_j <V_j, M - mean_j V_j>. */
+static double sum_means(const struct rbt_standard *standard, const struct rbt_model_array *v,
+                        double *sum)
+{
+    double pairs = 0.0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t r = 0, at = 0; r < v->count; r++) {
+            const float *row = v->values + r * v->width;
+            at = column_at(standard, at, v->keys[r]);
+            const double mean = is_column(standard, at, v->keys[r]) ? standard->means[at] : 0.0;
+            for (size_t e = 0; pass == 0 && mean != 0.0 && e < v->width; e++) {
+                sum[e] += mean * (double)row[e];
+            }
+            pairs += pass == 1 && mean != 0.0 ? mean * dot(sum, row, mean, v->width) / 2 : 0.0;
+        }
+    }
+    return pairs;
+}
+
+/* What columns were shifted by goes into weights and bias, or out of them; all arrays are in the
+ * units of the file. Every feature with an embedding has a weight. */
+static rbt_status shift_model(const struct rbt_standard *standard, struct rbt_model *model,
+                              bool is_outward)
+{
+    struct rbt_model_array *w = &model->arrays[RBT_FM_WEIGHTS];
+    const struct rbt_model_array *v = &model->arrays[RBT_FM_EMBEDDINGS];
+    double *sum = rbt_calloc(v->width, sizeof *sum);
+    if (sum == NULL) {
+        return no_memory();
+    }
+    double bias = sum_means(standard, v, sum);
+    for (size_t i = 0, at = 0, r = 0; i < w->count; i++) {
+        const uint64_t key = w->keys[i];
+        at = column_at(standard, at, key);
+        const double mean = is_column(standard, at, key) ? standard->means[at] : 0.0;
+        while (r < v->count && v->keys[r] < key) {
+            r++;
+        }
+        const bool is_embedded = r < v->count && v->keys[r] == key;
+        const double pair = is_embedded ? dot(sum, v->values + r * v->width, mean, v->width) : 0.0;
+        const double inside = is_outward ? (double)w->values[i] : (double)w->values[i] + pair;
+        w->values[i] = (float)(is_outward ? inside - pair : inside);
+        /* as it is rounded, so that the bias takes up what was rounded off at the mean */
+        bias -= mean * (is_outward ? (double)w->values[i] + pair : inside);
+    }
+    rbt_free(sum);
+    float *const b = model->arrays[RBT_FM_BIAS].values;
+    *b = (float)((double)*b + (is_outward ? bias : -bias));
+    return RBT_OK;
+}
+
+/* The bias, in units of labels. */
+static void convert_bias(const struct rbt_fm_scales *scales, struct rbt_model *model,
+                         bool is_outward)
+{
     if (model->array_count > RBT_FM_BIAS && model->arrays[RBT_FM_BIAS].count > 0) {
+        const float unit = (float)scales->label_unit;
         float *bias = model->arrays[RBT_FM_BIAS].values;
         *bias =
             is_outward ? *bias * unit + scales->label_shift : (*bias - scales->label_shift) / unit;
     }
+}
+
+rbt_status rbt_fm_scale_model(const struct rbt_fm_scales *scales, struct rbt_model *model,
+                              bool is_outward)
+{
+    const bool has_shift = scales->standard.count > 0 && model->array_count > RBT_FM_BIAS &&
+                           model->arrays[RBT_FM_BIAS].count > 0;
+    rbt_status st = RBT_OK;
+    if (has_shift && !is_outward) {
+        st = shift_model(&scales->standard, model, false);
+    }
+    if (st == RBT_OK) {
+        convert_rows(scales, &model->arrays[RBT_FM_WEIGHTS], scales->label_unit, is_outward);
+        convert_rows(scales, &model->arrays[RBT_FM_EMBEDDINGS], sqrt(scales->label_unit),
+                     is_outward);
+        convert_bias(scales, model, is_outward);
+    }
+    if (st == RBT_OK && has_shift && is_outward) {
+        st = shift_model(&scales->standard, model, true);
+    }
+    return st;
 }
 
 rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales, const struct rbt_model *model,
@@ -216,6 +344,9 @@ rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales, const struct rb
         memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
         memcpy(to->values, from->values, values * sizeof *to->values);
     }
-    rbt_fm_scale_model(scales, inner, false);
-    return RBT_OK;
+    const rbt_status st = rbt_fm_scale_model(scales, inner, false);
+    if (st != RBT_OK) {
+        rbt_model_free(inner);
+    }
+    return st;
 }

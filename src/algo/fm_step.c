@@ -4,6 +4,7 @@
 
 #include "algo/fm_job.h"
 #include "base/assert.h"
+#include "base/error.h"
 
 /* Measured by differences of processor time on one of two cores of a busy Intel Xeon, with one
  * worker in this process. An element of a row is pulled and pushed once per clock; in this process
@@ -36,46 +37,58 @@ double rbt_fm_shrinks(const struct rbt_fm_job *fm, double occurrences)
     return rbt_fm_chance(occurrences, n, batch) / batch;
 }
 
-/* As of the last pull. */
-static double l2_v_of(const struct rbt_fm_job *fm, const struct rbt_fm_worker *w)
-{
-    return fm->config.l2_v * (fm->is_tuned ? rbt_fm_tune_factor((double)w->tuning.before[0]) : 1.0);
-}
-
 /* Where the worker's copy of w was moved by others, z must fit it again, since FTRL's state and
- * its weight say the same: w = (z - sign(z) l1) / ((beta + root) / lr + l2). Where it is zero, |z|
- * is at most l1, and what the worker itself has seen is the best guess. */
-static float fit(const struct rbt_fm_steps *steps, float w, float l1, float z, float root)
+ * its weight say the same: w = (z - sign(z) l1) / ((beta + root) / lr + l2), with the penalties
+ * that the worker's last step of w had. Where it is zero, |z| is at most l1, and what the worker
+ * itself has seen is the best guess. */
+static float fit(const struct rbt_fm_steps *steps, struct rbt_fm_paid paid, float w, float z,
+                 float root)
 {
     if (w == 0.0F) {
-        return fminf(fmaxf(z, -l1), l1);
+        return fminf(fmaxf(z, -paid.l1), paid.l1);
     }
-    return w * ((steps->beta + root) / steps->lr + steps->l2) + copysignf(l1, w);
+    return w * ((steps->beta + root) / steps->lr + paid.l2) + copysignf(paid.l1, w);
+}
+
+/* Features of the run's examples have paid their shares of the penalties that are in force. What
+ * others owe they pay with the next step. */
+static void note_paid(struct rbt_fm_worker *w, const struct rbt_fm_run *run)
+{
+    for (uint64_t k = run->offsets[run->begin]; k < run->offsets[run->end]; k++) {
+        const uint32_t j = run->indices[k];
+        w->paid[j].l1 = w->shares[j] * w->steps.l1;
+        w->paid[j].l2 = w->shares[j] * w->steps.l2;
+    }
 }
 
 /* Runs over the examples, step by step; the replicas move. Returns the sum of losses. The penalty
  * of so many passes stands against the gradients of as many; since the worker sees only its share
  * of a feature's examples, that share of it. */
-static double follow(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, struct rbt_fm_run *run,
+static double follow(const struct rbt_fm_job *fm, rbt_worker *worker, struct rbt_fm_run *run,
                      double passes)
 {
+    struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
     struct rbt_fm_steps *steps = &w->steps;
-    struct rbt_fm_steps free = *steps;
-    const float l1 = (float)(fm->config.l1 * passes);
-    free.l2 = 0.0F;
+    const struct rbt_fm_paid nothing = {0};
     for (size_t j = 0; j < w->weights.count; j++) {
-        steps->z[j] = fit(steps, run->weights[j], w->l1[j], steps->z[j], steps->root[j]);
-        w->l1[j] = l1 * w->shares[j];
+        steps->z[j] = fit(steps, w->paid[j], run->weights[j], steps->z[j], steps->root[j]);
     }
-    const float l2_v = (float)l2_v_of(fm, w);
+    steps->l1 = (float)(fm->config.l1 * passes);
+    steps->l2 = (float)(rbt_fm_tune_l2(fm, w->tuning.before) * passes);
+    const float l2_v = (float)rbt_fm_tune_l2_v(fm, w->tuning.before);
     for (size_t r = 0; r < w->embedded_count; r++) {
         w->l2_v[r] = l2_v * w->shrinks[r];
     }
     steps->lr_v = (float)(fm->config.lr_v * (1.0 - lr_v_fall * passes / (double)fm->epochs));
-    steps->l2 = (float)(fm->config.l2 * passes / (double)fm->worker_count);
-    steps->bias_z = fit(&free, run->bias, 0.0F, 0.0F, steps->bias_root);
+    steps->bias_z = fit(steps, nothing, run->bias, 0.0F, steps->bias_root);
+    rbt_fm_combine_start(fm, w);
     const double loss = rbt_choose_kernels()->fm_steps(run, steps);
-    w->bias.values[0] = run->bias;
+    note_paid(w, run);
+    const double count = fmax(1.0, (double)(run->end - run->begin));
+    if (steps->has_bias) { /* else it was not pulled, and has no room */
+        w->bias.values[0] = run->bias;
+    }
+    rbt_fm_combine_end(fm, w, rbt_job_staleness(rbt_worker_job(worker)), 2 * loss / count);
     return loss;
 }
 
@@ -99,7 +112,7 @@ static rbt_status pull(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
     if (st == RBT_OK) {
         st = rbt_replica_pull(&w->embeddings);
     }
-    if (st == RBT_OK && fm->is_tuned) {
+    if (st == RBT_OK && rbt_fm_is_tuned(fm)) {
         st = rbt_replica_pull(&w->tuning);
     }
     return st == RBT_OK && fm->config.has_bias ? rbt_replica_pull(&w->bias) : st;
@@ -147,6 +160,9 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
                              .sum_room = w->sum_room};
     const size_t held_out = rbt_fm_tune_held_out(fm, chunk, run.end - run.begin);
     const double passes = (double)chunk->epoch + (double)(chunk->index + 1) / (double)chunk->count;
+    if (rbt_worker_index(worker) == 0) {
+        fm->passes = passes;
+    }
     figures->count += run.end - run.begin - held_out;
     spend(fm, worker, &run);
     if (held_out > 0) {
@@ -155,8 +171,14 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
         run.end = rest.begin;
         st = rbt_fm_tune_measure(fm, w, &rest);
     }
-    const double loss = fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, w, &run, passes);
+    const double loss =
+        fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, worker, &run, passes);
     figures->loss += fm->scales.label_unit * fm->scales.label_unit * loss;
+    if (st == RBT_OK && !isfinite(loss)) {
+        st = rbt_fail(RBT_E_DATA, "training diverged in epoch %lld: the loss is %s",
+                      (long long)chunk->epoch + 1, isnan(loss) ? "not a number" : "infinite");
+        st = rbt_fail_hint(st, RBT_FM_DIVERGED_HINT);
+    }
     return st;
 }
 
@@ -170,7 +192,7 @@ rbt_status rbt_fm_push(void *context, rbt_worker *worker)
     if (st == RBT_OK) {
         st = send(&w->embeddings);
     }
-    if (st == RBT_OK && fm->is_tuned) {
+    if (st == RBT_OK && rbt_fm_is_tuned(fm)) {
         st = rbt_replica_push(&w->tuning);
     }
     return st == RBT_OK && fm->config.has_bias ? send(&w->bias) : st;
@@ -182,6 +204,7 @@ double rbt_fm_penalty(void *context, rbt_worker *worker)
     const struct rbt_fm_job *fm = context;
     const struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
     const size_t rank = (size_t)fm->config.rank;
+    const float *row = w->tuning.before;
     double sizes = 0.0;
     double squares = 0.0;
     double embeddings = 0.0;
@@ -196,8 +219,8 @@ double rbt_fm_penalty(void *context, rbt_worker *worker)
                           rbt_choose_kernels()->norm2_squared(v, rank);
         }
     }
-    const double penalty =
-        (fm->config.l1 * sizes + fm->config.l2 / 2 * squares) / (double)fm->examples.count +
-        l2_v_of(fm, w) / 2 * embeddings;
+    const double penalty = (fm->config.l1 * sizes + rbt_fm_tune_l2(fm, row) / 2 * squares) /
+                               (double)fm->examples.count +
+                           rbt_fm_tune_l2_v(fm, row) / 2 * embeddings;
     return fm->scales.label_unit * fm->scales.label_unit * penalty;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "algo/fm.h"
@@ -255,6 +256,103 @@ static void servers_equal_a_serial_loop(void **state)
     rbt_share_free(&share);
 }
 
+/* How many minibatches of a hundredth of the examples have the feature, per example that has it. */
+static float shrinks_of(const struct rbt_share *share, uint32_t j)
+{
+    double count = 0;
+    for (uint64_t k = 0; k < share->offsets[share->count]; k++) {
+        count += share->indices[k] == j;
+    }
+    const double batch = EXAMPLES / 100.0;
+    return (float)((1.0 - pow(1.0 - count / EXAMPLES, batch)) / batch * EXAMPLES / count);
+}
+
+/* The model that was trained against that of a run. */
+static void compare_with(const struct fixture *f, const struct rbt_share *share,
+                         const struct rbt_fm_run *run)
+{
+    const struct rbt_model_array *weights = array(f, "weights");
+    const struct rbt_model_array *embeddings = array(f, "embeddings");
+    for (uint32_t j = 0; j < share->key_count; j++) {
+        const size_t row = row_of(weights, share->keys[j]);
+        const size_t row_v = row_of(embeddings, share->keys[j]);
+        assert_true(row != SIZE_MAX && row_v != SIZE_MAX);
+        assert_true(fabsf(weights->values[row] - run->weights[j]) < 1e-4F);
+        for (size_t e = 0; e < RANK; e++) {
+            assert_true(fabsf(embeddings->values[row_v * RANK + e] -
+                              run->embeddings[j * RANK + e]) < 1e-4F);
+        }
+    }
+    assert_true(fabsf(array(f, "bias")->values[0] - run->bias) < 1e-4F);
+}
+
+/* One worker is one loop over the examples: penalties that grow with the passes, steps of
+ * embeddings that fall to a tenth, and embeddings that are shrunk by how frequent their feature is.
+ */
+static void one_worker_equals_a_serial_loop(void **state)
+{
+    struct fixture *f = *state;
+    enum { CLOCKS = 2, KEYS_MAX = 256 };
+    static float w[KEYS_MAX], z[KEYS_MAX], root[KEYS_MAX], ones[KEYS_MAX], l2_v[KEYS_MAX];
+    static float v[KEYS_MAX * RANK], squares[KEYS_MAX * RANK];
+    uint32_t rows[KEYS_MAX];
+    uint32_t row_room[COLUMNS];
+    float value_room[COLUMNS];
+    float sum_room[RANK];
+    struct rbt_share share = take_share(f);
+    assert_true(share.key_count <= KEYS_MAX);
+    f->config.min_count = 1;
+    f->config.is_shrunk = false;
+    f->config.l1 = 0.2;
+    f->config.l2 = 0.7;
+    f->config.l2_v = 2;
+    f->config.lr_v = 1e-7; /* embeddings as they begin */
+    assert_ok(train(f));
+    for (uint32_t j = 0; j < share.key_count; j++) {
+        const struct rbt_model_array *begin = array(f, "embeddings");
+        const size_t row = row_of(begin, share.keys[j]);
+        assert_true(row != SIZE_MAX);
+        memcpy(v + (size_t)j * RANK, begin->values + row * RANK, RANK * sizeof *v);
+        l2_v[j] = 2 * shrinks_of(&share, j);
+        ones[j] = 1;
+        rows[j] = j;
+    }
+    struct rbt_fm_run run = {.loss = RBT_LOSS_LOGISTIC,
+                             .offsets = share.offsets,
+                             .labels = share.labels,
+                             .indices = share.indices,
+                             .values = share.values,
+                             .rows = rows,
+                             .rank = RANK,
+                             .weights = w,
+                             .embeddings = v,
+                             .row_room = row_room,
+                             .value_room = value_room,
+                             .sum_room = sum_room};
+    struct rbt_fm_steps steps = {.lr = 0.3F,
+                                 .beta = 1,
+                                 .shares = ones,
+                                 .l2_v = l2_v,
+                                 .times_v = ones,
+                                 .z = z,
+                                 .root = root,
+                                 .squares = squares,
+                                 .has_bias = true};
+    for (int t = 0; t < EPOCHS * CLOCKS; t++) {
+        const float passes = (float)(t + 1) / CLOCKS;
+        run.begin = (size_t)(t % CLOCKS) * EXAMPLES / CLOCKS;
+        run.end = run.begin + EXAMPLES / CLOCKS;
+        steps.lr_v = 0.5F * (1 - 0.9F * passes / EPOCHS);
+        steps.l1 = 0.2F * passes;
+        steps.l2 = 0.7F * passes;
+        (void)rbt_choose_kernels()->fm_steps(&run, &steps); /* the model is what is compared */
+    }
+    f->config.lr_v = 0.5;
+    assert_ok(train(f));
+    compare_with(f, &share, &run);
+    rbt_share_free(&share);
+}
+
 /* Lemma 22: the chance that a minibatch has a feature, by drawing; and its ends. */
 static void shrinking_follows_frequency(void **state)
 {
@@ -329,6 +427,36 @@ static void objective_is_loss_and_penalty(void **state)
     rbt_share_free(&share);
 }
 
+static void keep_objective(void *context, const struct rbt_train_event *event)
+{
+    double *objectives = context;
+    if (event->epoch == floor(event->epoch)) {
+        objectives[(int)event->epoch] = event->objective;
+    }
+}
+
+/* What workers tell of a pass late in training is about what the model of that moment has: a little
+ * more, since its examples are measured before their steps. */
+static void events_tell_the_objective(void **state)
+{
+    struct fixture *f = *state;
+    enum { LATE = 39 };
+    double told[LATE + 2] = {0};
+    double exact[LATE + 2] = {0};
+    f->options.epochs = LATE + 1;
+    f->options.workers = 2;
+    f->config.l1 = 0.1;
+    f->config.l2 = 3;
+    f->config.l2_v = 0.05;
+    f->config.min_count = 1;
+    f->observer = (struct rbt_observer){.context = told, .on_event = keep_objective};
+    assert_ok(train(f));
+    f->options.is_exact = true;
+    f->observer.context = exact;
+    assert_ok(train(f));
+    assert_true(exact[LATE] > 0 && fabs(told[LATE] / exact[LATE] - 1) < 0.05);
+}
+
 /* The penalty becomes small where pairs are everything, and large where labels are drawn, and stays
  * as it is if somebody gives one. */
 static void penalties_are_found(void **state)
@@ -348,7 +476,7 @@ static void penalties_are_found(void **state)
     write_data(f->path, 4 * EXAMPLES, 10);
     assert_ok(train(f));
     const double of_noise = rbt_model_setting(&f->model, "l2_v", 0);
-    assert_true(of_pairs > 0 && of_pairs < 0.02 && of_noise > 0.08);
+    assert_true(of_pairs > 0 && of_pairs < 0.2 && of_noise > 5 * of_pairs);
     f->config.l2_v = 0.01;
     assert_ok(train(f));
     assert_true(rbt_model_setting(&f->model, "l2_v", 0) == 0.01);
@@ -455,6 +583,119 @@ static void contradictions_are_refused(void **state)
     assert_fails(train(f), RBT_E_INVALID, "\"--bandwidth\" needs");
 }
 
+/* A move counts in full where steps are short, as a mean where they are long, and less if reads are
+ * stale; and the moves of all workers together never exceed what one would do. */
+static void moves_add_up_to_those_of_one_worker(void **state)
+{
+    (void)state;
+    static const float steps[] = {1e-6F, 1e-3F, 0.1F, 1, 10, 1000};
+    for (float times = 1; times <= 64; times *= 2) {
+        float before = 2;
+        for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+            const float factor = rbt_fm_combine_factor(steps[i], times, 0);
+            const float mine = steps[i] / times;
+            const float all = factor * times * mine / (1 + mine);
+            assert_true(fabsf(all - steps[i] / (1 + steps[i])) <= 1e-5F * all);
+            assert_true(factor <= before && (times > 1 || factor == 1.0F));
+            before = factor;
+        }
+        assert_true(fabsf(rbt_fm_combine_factor(1e-9F, times, 2) - 1) < 1e-6F);
+        assert_true(fabsf(rbt_fm_combine_factor(1e6F, times, 0) * times - 1) < 1e-3F);
+        assert_true(fabsf(rbt_fm_combine_factor(1e6F, times, 2) * times * 3 - 1) < 1e-3F);
+    }
+}
+
+/* The loss on all examples. */
+static double loss_of(struct fixture *f)
+{
+    struct rbt_share share = take_share(f);
+    struct rbt_metrics metrics = {0};
+    assert_ok(rbt_fm_model_measure(&f->model, &share, &metrics));
+    rbt_share_free(&share);
+    assert_string_equal(metrics.names[0], "logloss");
+    return metrics.values[0];
+}
+
+/* What is in pairs is learnt with many workers almost as with one. */
+static void many_workers_learn_pairs(void **state)
+{
+    struct fixture *f = *state;
+    f->options.epochs = 20;
+    f->options.clocks_per_epoch = 4;
+    f->config.l1 = 0.1;
+    write_data(f->path, 8 * EXAMPLES, 0);
+    assert_ok(train(f));
+    const double alone = loss_of(f);
+    f->options.workers = 16;
+    assert_ok(train(f));
+    const double together = loss_of(f);
+    assert_true(alone < 0.2 && together < 1.3 * alone);
+}
+
+/* A feature pays its penalty, however rare it is and whoever has its examples. */
+static void penalties_do_not_depend_on_workers(void **state)
+{
+    struct fixture *f = *state;
+    static const double penalties[] = {3, 40};
+    f->options.epochs = 20;
+    f->options.clocks_per_epoch = 4;
+    f->config.l1 = 0;
+    f->config.l2_v = 1000;
+    for (size_t p = 0; p < 2; p++) {
+        double norms[2] = {0};
+        double objectives[2] = {0};
+        f->config.l2 = penalties[p];
+        for (size_t many = 0; many < 2; many++) {
+            f->options.workers = many ? 8 : 1;
+            assert_ok(train(f));
+            const struct rbt_model_array *w = array(f, "weights");
+            norms[many] = rbt_choose_kernels()->norm1(w->values, w->count);
+            objectives[many] = f->summary.objective;
+        }
+        assert_true(fabs(norms[1] / norms[0] - 1) < 0.06);
+        assert_true(objectives[1] < 1.01 * objectives[0]);
+    }
+}
+
+/* However large the penalty, embeddings become zero and what is left is a linear model. */
+static void large_penalties_do_no_harm(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rules[] = {NULL, "ftrl"};
+    static const double penalties[] = {20, 1e3, 1e6};
+    f->config.loss = 1;
+    f->options.workers = 2;
+    f->options.epochs = 30;
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        f->options.rule = rules[r];
+        for (size_t p = 0; p < sizeof penalties / sizeof penalties[0]; p++) {
+            f->config.l2_v = penalties[p];
+            assert_ok(train(f));
+            assert_true(f->summary.objective < 0.55); /* of a model that knows nothing: 0.5 */
+        }
+    }
+}
+
+/* A run that ends with less than nothing fails with a sentence, and writes no model. */
+static void divergence_is_said(void **state)
+{
+    struct fixture *f = *state;
+    f->options.epochs = 30; /* steps enough to judge */
+    f->config.l1 = 0;
+    f->config.l2_v = 0;
+    f->config.lr_v = 500;
+    for (int32_t loss = 0; loss < 2; loss++) {
+        f->config.loss = loss;
+        assert_fails(train(f), RBT_E_DATA, "training diverged");
+        assert_non_null(strstr(rbt_last_hint(), "--lr-v"));
+        assert_int_not_equal(access(f->model_path, F_OK), 0);
+    }
+    f->options.rule = "ftrl";
+    f->config.lr_v = 0.1;
+    f->config.l2_v = 20;
+    assert_fails(train(f), RBT_E_INVALID, "must be below 2");
+}
+
 /* A model by hand: keys 1 and 4 have embeddings, key 3 has none. */
 static void fill_model(struct rbt_model *model)
 {
@@ -530,12 +771,19 @@ int main(void)
         cmocka_unit_test_setup_teardown(constraints_hold, setup, teardown),
         cmocka_unit_test_setup_teardown(without_constraints_all_have_embeddings, setup, teardown),
         cmocka_unit_test_setup_teardown(servers_equal_a_serial_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_worker_equals_a_serial_loop, setup, teardown),
         cmocka_unit_test(shrinking_follows_frequency),
         cmocka_unit_test_setup_teardown(objective_is_loss_and_penalty, setup, teardown),
+        cmocka_unit_test_setup_teardown(events_tell_the_objective, setup, teardown),
         cmocka_unit_test_setup_teardown(penalties_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(squared_loss_and_other_rules_work, setup, teardown),
         cmocka_unit_test_setup_teardown(units_do_not_matter, setup, teardown),
+        cmocka_unit_test(moves_add_up_to_those_of_one_worker),
+        cmocka_unit_test_setup_teardown(many_workers_learn_pairs, setup, teardown),
+        cmocka_unit_test_setup_teardown(penalties_do_not_depend_on_workers, setup, teardown),
+        cmocka_unit_test_setup_teardown(large_penalties_do_no_harm, setup, teardown),
+        cmocka_unit_test_setup_teardown(divergence_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(contradictions_are_refused, setup, teardown),
         cmocka_unit_test(export_is_libfm_text),
         cmocka_unit_test_setup_teardown(predictions_follow_the_formula, setup, teardown),

@@ -24,6 +24,7 @@
  * follows from the rows alone, so everybody does the same. */
 #include "algo/kmeans.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "algo/kmeans_init.h"
@@ -34,7 +35,9 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-enum { EPOCHS_DEFAULT = 30 };
+enum { EPOCHS_DEFAULT = 300 }; /* at most, if it does not converge before */
+static const double tolerance_default = 1e-5;
+static const double tolerance_batch = 1e-4; /* minibatches gain ever less, but never nothing */
 
 static const char default_filter[] = "keys,zeros"; /* rows of centres that stay are zero */
 
@@ -287,6 +290,7 @@ static void describe_files(struct rbt_kmeans_job *job)
     job->data = (struct rbt_data_options){.format = (enum rbt_format)options->format,
                                           .is_zero_based = options->is_zero_based,
                                           .label_column = options->label_column,
+                                          .label_name = options->label_name,
                                           .is_unlabelled = !job->config.is_labelled,
                                           .ignores_label = true};
     rbt_column_options_apply(&job->config.columns, &job->plan, &job->data);
@@ -328,6 +332,7 @@ static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
 
 static void free_all(struct rbt_kmeans_job *job)
 {
+    rbt_fields_free(&job->plan);
     rbt_free(job->workers);
     rbt_free(job->lower);
     rbt_free(job->nearest);
@@ -335,6 +340,34 @@ static void free_all(struct rbt_kmeans_job *job)
     rbt_kmeans_points_free(&job->points);
     rbt_kmeans_points_leave(&job->space);
     rbt_examples_free(&job->eval);
+}
+
+/* The objective of one centre, the mean of all points; 0 if there is no memory to tell. */
+static double spread(const struct rbt_kmeans_job *job)
+{
+    const double n = (double)job->points.count;
+    double *sums = rbt_calloc(job->space.dims, sizeof *sums);
+    double squares = 0.0;
+    for (size_t i = 0; sums != NULL && i < job->points.count; i++) {
+        rbt_kmeans_points_add(&job->points, i, 1.0, sums);
+        squares += job->points.squares[i];
+    }
+    double mean = 0.0; /* |mean|^2 */
+    for (size_t j = 0; sums != NULL && j < job->space.dims; j++) {
+        mean += sums[j] / n * (sums[j] / n);
+    }
+    rbt_free(sums);
+    return fmax(squares / n - mean, 0.0);
+}
+
+/* --epochs alone says how many passes there are. */
+static double tolerance_of(const struct rbt_kmeans_job *job)
+{
+    if (!isnan(job->config.tolerance)) {
+        return job->config.tolerance;
+    }
+    const double fallback = job->config.batch > 0 ? tolerance_batch : tolerance_default;
+    return job->options->epochs > 0 ? 0.0 : fallback;
 }
 
 /* What the options say, before data is read. */
@@ -380,6 +413,10 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
         training.examples = job.points.count;
         training.clocks_per_epoch = config->batch > 0 ? (n + config->batch - 1) / config->batch
                                                       : rbt_training_clocks(options, &job.rules);
+        training.tolerance = tolerance_of(&job);
+        training.trivial = spread(&job);
+        training.trivial_name = "one centre for all points";
+        training.remedy = "Try --consistency bsp.";
         st = rbt_training_run(&training, summary);
     }
     free_all(&job);
@@ -412,6 +449,16 @@ static const struct rbt_option kmeans_options[] = {
      .offset = AT(batch),
      .help = "Points of a clock, all workers together: minibatches. 0 is Lloyd's algorithm, which "
              "looks at all points before centres move."},
+    {.name = "tol",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1,
+     .value = "nan",
+     .offset = AT(tolerance),
+     .help =
+         "Training ends when a pass lowers the objective by no more than this part of it. By "
+         "default 1e-5, with --batch 1e-4, and after 300 passes at the latest; with --epochs it "
+         "is 0, and so many passes are made."},
     {.name = "labelled",
      .type = RBT_OPTION_FLAG,
      .value = "false",

@@ -15,8 +15,9 @@ enum rbt_kmeans_init {
 /* What the options of `train kmeans` write into. */
 struct rbt_kmeans_config {
     int64_t k;
-    int32_t init;  /* enum rbt_kmeans_init */
-    int64_t batch; /* points in a clock, of all workers; 0: Lloyd */
+    int32_t init;     /* enum rbt_kmeans_init */
+    int64_t batch;    /* points in a clock, of all workers; 0: Lloyd */
+    double tolerance; /* NaN: as the epochs say */
     bool is_labelled;
     struct rbt_column_config columns; /* of tables with text */
 };

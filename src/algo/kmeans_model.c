@@ -22,6 +22,8 @@ static rbt_status read_examples(const struct rbt_model *model,
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
+                                    .label_name = options->label_name,
+                                    .note = options->note,
                                     .is_unlabelled = !(rbt_model_setting(model, "labelled", 0) > 0),
                                     .ignores_label = true};
     const rbt_status st = rbt_column_options_load(model, &plan, &data);
@@ -236,9 +238,11 @@ static rbt_status write_csv(const struct rbt_model *model, FILE *out)
     if (st != RBT_OK) {
         return st;
     }
+    struct rbt_feature_names names = rbt_column_options_names(model);
     fprintf(out, "cluster,size");
     for (size_t j = 0; j < features->count; j++) {
-        fprintf(out, ",%llu", (unsigned long long)features->keys[j]);
+        fprintf(out, ",");
+        rbt_column_options_write_feature(&names, features->keys[j], out);
     }
     fprintf(out, "\n");
     for (size_t c = 0; c < centres->count; c++) {

@@ -1,6 +1,8 @@
 /* algo/lbfgs.c - limited memory BFGS. */
 #include "algo/lbfgs.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -94,4 +96,48 @@ void rbt_lbfgs_direction(struct rbt_lbfgs *lbfgs, const double *gradient, double
             lbfgs->inverses[at] * rbt_lbfgs_dot(lbfgs->changes + at * n, direction, n);
         add(direction, lbfgs->factors[at] - back, lbfgs->steps + at * n, n);
     }
+}
+
+enum { TRIES = 30 };
+
+struct rbt_lbfgs_line rbt_lbfgs_line_begin(double value, double slope, double size)
+{
+    return (struct rbt_lbfgs_line){
+        .size = size, .value = value, .slope = slope, .low_slope = slope, .high = (double)INFINITY};
+}
+
+/* Where a parabola has its minimum, if it is well inside; or else where it may be. */
+static double between(double low, double high, double guess)
+{
+    const double width = high - low;
+    if (!isfinite(guess)) {
+        return low + width / 2;
+    }
+    return fmin(fmax(guess, low + 0.1 * width), high - 0.1 * width);
+}
+
+enum rbt_lbfgs_verdict rbt_lbfgs_line_judge(struct rbt_lbfgs_line *line, double value, double slope)
+{
+    const double enough = 1e-4;
+    const double flat = 0.9;
+    const double rounding = 1e-12 * fabs(line->value);
+    const double size = line->size;
+    const bool is_lower = value <= line->value + enough * size * line->slope;
+    const bool is_level =
+        value <= line->value + rounding && slope <= (2.0 * enough - 1.0) * line->slope;
+    if (!is_lower && !is_level) { /* or not a number */
+        const double bend = 2.0 * (value - line->value - size * line->slope);
+        const double guess = line->low == 0.0 ? -line->slope * size * size / bend : (double)NAN;
+        line->high = size;
+        line->size = between(line->low, line->high, guess);
+    } else if (slope < flat * line->slope) {
+        const double guess = size - slope * (size - line->low) / (slope - line->low_slope);
+        line->low = size;
+        line->low_slope = slope;
+        line->size = isinf(line->high) ? fmin(fmax(guess, 2.0 * size), 10.0 * size)
+                                       : between(line->low, line->high, guess);
+    } else {
+        return RBT_LINE_GOOD;
+    }
+    return ++line->tries < TRIES && isfinite(line->size) ? RBT_LINE_AGAIN : RBT_LINE_NOWHERE;
 }

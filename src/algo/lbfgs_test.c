@@ -106,11 +106,92 @@ static void without_steps_it_is_steepest_descent(void **state)
     rbt_lbfgs_deinit(&lbfgs);
 }
 
+/* Functions along a line, with their slopes; none is lower beyond 1000. */
+static double parabola(double a, double *slope)
+{
+    *slope = 2e-3 * (a - 700);
+    return 1e-3 * (a - 700) * (a - 700);
+}
+
+static double steep(double a, double *slope)
+{
+    *slope = 2e6 * (a - 1e-4);
+    return 1e6 * (a - 1e-4) * (a - 1e-4);
+}
+
+static double logistic(double a, double *slope)
+{
+    *slope = 1 / (1 + exp(3 - a)) - 0.05;
+    return log1p(exp(a - 3)) - 0.05 * a;
+}
+
+/* It overflows soon. */
+static double cliff(double a, double *slope)
+{
+    *slope = exp(300 * a) - 2;
+    return exp(300 * a) / 300 - 2 * a;
+}
+
+static double falling(double a, double *slope)
+{
+    *slope = -1;
+    return -a;
+}
+
+static double wrong(double a, double *slope)
+{
+    *slope = -1; /* what the value says is not so */
+    return a;
+}
+
+/* Whatever size is tried first, the one that is taken falls enough and is flatter. */
+static void a_line_ends_at_a_size_that_is_good(void **state)
+{
+    (void)state;
+    double (*const functions[])(double, double *) = {parabola, steep, logistic, cliff};
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        for (double size = 1e-6; size < 1e7; size *= 100) {
+            double start_slope = 0;
+            double slope = 0;
+            enum rbt_lbfgs_verdict verdict = RBT_LINE_AGAIN;
+            const double start = functions[i](0, &start_slope);
+            struct rbt_lbfgs_line line = rbt_lbfgs_line_begin(start, start_slope, size);
+            double value = start;
+            while (verdict == RBT_LINE_AGAIN) {
+                value = functions[i](line.size, &slope);
+                verdict = rbt_lbfgs_line_judge(&line, value, slope);
+            }
+            assert_int_equal(verdict, RBT_LINE_GOOD);
+            assert_true(value <= start + 1e-4 * line.size * start_slope);
+            assert_true(slope >= 0.9 * start_slope);
+        }
+    }
+}
+
+static void a_line_without_a_good_size_ends(void **state)
+{
+    (void)state;
+    double (*const functions[])(double, double *) = {falling, wrong};
+    for (size_t i = 0; i < 2; i++) {
+        double slope = 0;
+        struct rbt_lbfgs_line line = rbt_lbfgs_line_begin(functions[i](0, &slope), -1, 1);
+        enum rbt_lbfgs_verdict verdict = RBT_LINE_AGAIN;
+        for (int tries = 0; verdict == RBT_LINE_AGAIN; tries++) {
+            assert_true(tries < 100);
+            const double value = functions[i](line.size, &slope);
+            verdict = rbt_lbfgs_line_judge(&line, value, slope);
+        }
+        assert_int_equal(verdict, RBT_LINE_NOWHERE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direction_is_that_of_the_matrix),
         cmocka_unit_test(without_steps_it_is_steepest_descent),
+        cmocka_unit_test(a_line_ends_at_a_size_that_is_good),
+        cmocka_unit_test(a_line_without_a_good_size_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,19 +76,19 @@ float *rbt_lda_counts_first(const struct rbt_lda_job *lda, struct rbt_lda_worker
 }
 
 rbt_status rbt_lda_counts_pull(const struct rbt_lda_job *lda, rbt_worker *worker,
-                               struct rbt_lda_worker *w)
+                               struct rbt_lda_worker *w, int64_t staleness)
 {
     struct rbt_lda_counts *counts = &w->counts;
     if (counts->set != NULL) {
         counts->element_count = w->share.key_count * (size_t)lda->config.topics;
-        return rbt_set_pull(counts->set);
+        return rbt_set_pull_within(counts->set, staleness);
     }
     const size_t topic_count = (size_t)lda->config.topics;
     const float *values = counts->elements.values;
     counts->element_count = 0;
     for (size_t i = 0; i < w->share.key_count; i++) {
-        const rbt_status st =
-            rbt_get_sparse(worker, lda->words, w->share.keys[i], &counts->elements);
+        const rbt_status st = rbt_get_sparse_within(worker, lda->words, w->share.keys[i], staleness,
+                                                    &counts->elements);
         if (st != RBT_OK) {
             return st;
         }
@@ -190,12 +190,12 @@ rbt_status rbt_lda_counts_add(const struct rbt_lda_job *lda, rbt_worker *worker,
 /* --- The end --------------------------------------------------------------------------------- */
 
 /* Row by row; those without counts are left out. */
-static rbt_status collect_rows(const struct rbt_lda_job *lda, rbt_worker *worker,
+static rbt_status collect_rows(const struct rbt_lda_job *lda, rbt_worker *worker, int64_t staleness,
                                struct rbt_elements *elements, struct rbt_model_array *array)
 {
     const float *values = elements->values;
     for (uint64_t key = 1; key <= lda->documents.word_count; key++) {
-        const rbt_status st = rbt_get_sparse(worker, lda->words, key, elements);
+        const rbt_status st = rbt_get_sparse_within(worker, lda->words, key, staleness, elements);
         if (st != RBT_OK) {
             return st;
         }
@@ -226,10 +226,7 @@ rbt_status rbt_lda_counts_collect(const struct rbt_lda_job *lda, rbt_worker *wor
                             made.values == NULL
                         ? no_memory()
                         : RBT_OK;
-    if (st == RBT_OK && staleness == 0) { /* the end, where nobody else reads any more */
-        st = rbt_table_set_staleness(lda->words, 0);
-    }
-    st = st != RBT_OK ? st : collect_rows(lda, worker, &elements, &made);
+    st = st != RBT_OK ? st : collect_rows(lda, worker, staleness, &elements, &made);
     rbt_free(elements.index);
     rbt_free(elements.values);
     if (st != RBT_OK) {

@@ -30,9 +30,9 @@ void rbt_lda_counts_close(struct rbt_lda_worker *w);
 float *rbt_lda_counts_values(struct rbt_lda_worker *w);
 float *rbt_lda_counts_first(const struct rbt_lda_job *lda, struct rbt_lda_worker *w);
 
-/* Brings the copy up to date; sends what has changed. */
+/* Brings the copy up to date, at most `staleness` clocks old; sends what has changed. */
 RBT_MUST_USE rbt_status rbt_lda_counts_pull(const struct rbt_lda_job *lda, rbt_worker *worker,
-                                            struct rbt_lda_worker *w);
+                                            struct rbt_lda_worker *w, int64_t staleness);
 RBT_MUST_USE rbt_status rbt_lda_counts_push(const struct rbt_lda_job *lda, rbt_worker *worker,
                                             struct rbt_lda_worker *w);
 

@@ -46,6 +46,7 @@ struct rbt_lda_worker {
     int64_t epochs;    /* that it has completed */
     struct rbt_lda_counts counts;
     rbt_set *sum_set;
+    bool has_counts; /* they have been pulled */
 };
 
 struct rbt_lda_job {

@@ -179,6 +179,150 @@ static void alias_draws_are_exact(void **state)
     }
 }
 
+/* --- A document with several topics ---------------------------------------------------------- */
+
+/* Four tokens of three words. Only six of the topics are likely, on both sides of a border of 64:
+ * the others have so many tokens that a word is hardly ever theirs. */
+enum { LONG = 4, LONG_WORDS = 3, LIKELY = 6, LONG_TOPICS = 70, LONG_DRAWS = 100000 };
+enum { STATES = LIKELY * LIKELY * LIKELY * LIKELY };
+static const size_t likely[LIKELY] = {1, 3, 40, 63, 64, 69};
+static const uint64_t long_offsets[] = {0, LONG};
+static const uint32_t long_tokens[LONG] = {0, 1, 0, 2};
+static const float long_beta = 2.0F; /* much of the weight is n_dk b i_k */
+
+struct document {
+    float others[LONG_WORDS * LONG_TOPICS];
+    float word_topics[LONG_WORDS * LONG_TOPICS];
+    float sums[LONG_TOPICS];
+    double exact[STATES]; /* P(z), z_0 the last digit to base LIKELY */
+    uint32_t seen[STATES];
+    uint32_t strangers; /* draws of topics that are not likely */
+    uint16_t topics[LONG];
+    double logs[LONG + 1];
+    struct rbt_lda_sampler sampler;
+};
+
+/* The weight of a state: one token after the other is added. */
+static double weight_of(const struct document *d, size_t at)
+{
+    double weight = 1;
+    size_t drawn[LONG];
+    for (size_t i = 0; i < LONG; i++, at /= LIKELY) {
+        const size_t k = likely[at % LIKELY];
+        double in_document = (double)alpha;
+        double of_word = (double)d->others[long_tokens[i] * LONG_TOPICS + k] + (double)long_beta;
+        double in_all = (double)d->sums[k] + (double)long_beta * (double)vocabulary;
+        for (size_t j = 0; j < i; j++) {
+            in_document += drawn[j] == k ? 1 : 0;
+            in_all += drawn[j] == k ? 1 : 0;
+            of_word += drawn[j] == k && long_tokens[j] == long_tokens[i] ? 1 : 0;
+        }
+        drawn[i] = k;
+        weight *= in_document * of_word / in_all;
+    }
+    return weight;
+}
+
+static void fill_document(struct document *d, enum rbt_lda_kind kind)
+{
+    double total = 0;
+    for (size_t k = 0; k < LONG_TOPICS; k++) {
+        d->sums[k] = 1e7F;
+    }
+    for (size_t i = 0; i < LIKELY; i++) {
+        const size_t k = likely[i];
+        d->sums[k] = (float)(2 * i + 1); /* of words that do not occur here */
+        for (size_t w = 0; w < LONG_WORDS; w++) {
+            const float count = (i + w) % 3 == 0 ? (float)(i + 1) : 0.0F;
+            d->others[w * LONG_TOPICS + k] = count;
+            d->sums[k] += count;
+        }
+    }
+    for (size_t at = 0; at < STATES; at++) {
+        d->exact[at] = weight_of(d, at);
+        total += d->exact[at];
+    }
+    for (size_t at = 0; at < STATES; at++) {
+        d->exact[at] /= total;
+    }
+    memcpy(d->word_topics, d->others, sizeof d->others);
+    for (size_t i = 0; i < LONG; i++) {
+        d->topics[i] = (uint16_t)likely[i];
+        d->word_topics[long_tokens[i] * LONG_TOPICS + likely[i]] += 1;
+        d->sums[likely[i]] += 1;
+    }
+    for (size_t n = 0; n <= LONG; n++) {
+        d->logs[n] = log((double)n + (double)alpha);
+    }
+    d->sampler.topics = (struct rbt_topics){.alpha = alpha,
+                                            .beta = long_beta,
+                                            .beta_sum = long_beta * vocabulary,
+                                            .word_topics = d->word_topics,
+                                            .sums = d->sums,
+                                            .offsets = long_offsets,
+                                            .words = long_tokens,
+                                            .topics = d->topics,
+                                            .logs = d->logs,
+                                            .random = 9};
+    assert_ok(rbt_lda_sampler_open(&d->sampler, kind, LONG_TOPICS, LONG_WORDS));
+}
+
+static void note_state(struct document *d)
+{
+    size_t at = 0;
+    for (size_t i = LONG; i-- > 0;) {
+        size_t digit = 0;
+        while (digit < LIKELY && likely[digit] != d->topics[i]) {
+            digit++;
+        }
+        if (digit == LIKELY) {
+            d->strangers++;
+            return;
+        }
+        at = at * LIKELY + digit;
+    }
+    d->seen[at]++;
+}
+
+static void draws_of_several_topics_are_exact(void **state)
+{
+    (void)state;
+    static const enum rbt_lda_kind kinds[] = {RBT_LDA_DENSE, RBT_LDA_SPARSE, RBT_LDA_ALIAS};
+    for (size_t kind = 0; kind < 3; kind++) {
+        struct document *d = calloc(1, sizeof *d);
+        assert_non_null(d);
+        fill_document(d, kinds[kind]);
+        for (int i = 0; i < LONG_DRAWS; i++) {
+            if (i % 1000 == 0) {
+                assert_ok(rbt_lda_sampler_refresh(&d->sampler));
+            }
+            for (int k = 0; k < (kinds[kind] == RBT_LDA_ALIAS ? 8 : 4); k++) {
+                rbt_lda_sampler_run(&d->sampler, 0, 1);
+            }
+            note_state(d);
+        }
+        double statistic = 0;
+        size_t freedom = 0;
+        for (size_t at = 0; at < STATES; at++) {
+            const double expected = d->exact[at] * LONG_DRAWS;
+            if (expected >= 10) {
+                statistic += (d->seen[at] - expected) * (d->seen[at] - expected) / expected;
+                freedom++;
+            }
+        }
+        const double limit = (double)freedom + 5 * sqrt(2 * (double)freedom);
+        if (statistic > limit) {
+            fail_msg("%s: %.1f is above %.1f", rbt_lda_kinds[kinds[kind]], statistic, limit);
+        }
+        assert_true(freedom > 500);
+        assert_true(d->strangers < 50);
+        rbt_lda_sampler_close(&d->sampler);
+        free(d);
+    }
+}
+
+/* --- Versions -------------------------------------------------------------------------------- */
+
 /* The same draws whatever the processor, but for rounding: one sweep over random counts. */
 static void versions_agree(void **state)
 {
@@ -231,6 +375,7 @@ int main(void)
         cmocka_unit_test(dense_draws_are_exact),
         cmocka_unit_test(sparse_draws_are_exact),
         cmocka_unit_test(alias_draws_are_exact),
+        cmocka_unit_test(draws_of_several_topics_are_exact),
         cmocka_unit_test(versions_agree),
         cmocka_unit_test(the_documents_likelihood_is_exact),
     };

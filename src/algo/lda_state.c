@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/io.h"
 
 enum { PATH_MAX_SIZE = 4096, MAGIC_SIZE = 8, FORMAT = 1 };
 enum { BLOCK_SIZE = RBT_LDA_STATE_BLOCK * 2 + RBT_LDA_STATE_CHECK_SIZE }; /* bytes, a whole one */
@@ -138,7 +139,7 @@ static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t offset)
 {
     size_t done = 0;
     while (done < size) {
-        const ssize_t got = pread(fd, bytes + done, size - done, offset + (off_t)done);
+        const ssize_t got = rbt_io_pread(fd, bytes + done, size - done, offset + (off_t)done);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -155,7 +156,7 @@ static rbt_status write_at(const rbt_lda_state *state, const uint8_t *bytes, siz
 {
     for (size_t done = 0; done < size;) {
         const ssize_t wrote =
-            pwrite(state->new.fd, bytes + done, size - done, offset + (off_t)done);
+            rbt_io_pwrite(state->new.fd, bytes + done, size - done, offset + (off_t)done);
         if (wrote < 0 && errno == EINTR) {
             continue;
         }
@@ -234,7 +235,7 @@ static rbt_status find(rbt_lda_state *state)
 {
     struct rbt_lda_state_facts found = {0};
     struct stat about = {0};
-    state->old.fd = open(state->path, O_RDONLY | O_CLOEXEC);
+    state->old.fd = rbt_io_open(state->path, O_RDONLY | O_CLOEXEC, 0);
     if (state->old.fd < 0) {
         return errno == ENOENT ? RBT_OK
                                : rbt_fail(RBT_E_IO, "cannot read topics of \"%s\"", state->path);
@@ -339,7 +340,7 @@ rbt_status rbt_lda_state_start(rbt_lda_state *state)
     RBT_ASSERT(state->new.fd < 0);
     state->old.at = 0;
     state->new.at = 0;
-    state->new.fd = open(state->path_new, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    state->new.fd = rbt_io_open(state->path_new, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (state->new.fd < 0) {
         return rbt_fail(RBT_E_IO, "cannot create \"%s\"", state->path_new);
     }
@@ -435,7 +436,8 @@ rbt_status rbt_lda_state_commit(rbt_lda_state *state)
     facts.passes += state->old.fd >= 0 ? 1 : 0;
     encode(&facts, head);
     rbt_status st = write_at(state, head, sizeof head, 0);
-    if (st == RBT_OK && (fsync(state->new.fd) != 0 || rename(state->path_new, state->path) != 0)) {
+    if (st == RBT_OK &&
+        (rbt_io_fsync(state->new.fd) != 0 || rbt_io_rename(state->path_new, state->path) != 0)) {
         st = rbt_fail(RBT_E_IO, "cannot write topics to \"%s\"", state->path);
     }
     if (st != RBT_OK) {

@@ -9,6 +9,7 @@
 #include "algo/lda_state.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 
 /* More than two blocks; read and written in pieces that do not divide them. */
 enum { TOKENS = 2 * RBT_LDA_STATE_BLOCK + 1234, PIECE = 10007, TOPICS = 1000 };
@@ -229,6 +230,34 @@ static void a_place_that_cannot_be_is_told(void **context)
     }
 }
 
+/* A pass is written whole, or what was there before stays and can be read. */
+static void every_failed_system_call_leaves_the_pass_before(void **context)
+{
+    struct fixture *f = *context;
+    write_passes(f, 0);
+    for (unsigned nth = 1;; nth++) {
+        rbt_lda_state *state = NULL;
+        (void)rbt_io_fail_nth(nth);
+        rbt_status st = rbt_lda_state_open(f->directory, &f->facts, &state);
+        st = st != RBT_OK ? st : make_pass(state, 1, TOKENS);
+        st = st != RBT_OK ? st : rbt_lda_state_commit(state);
+        const bool has_failed = rbt_io_fail_nth(0) == 0;
+        rbt_lda_state_close(state);
+        if (!has_failed) {
+            assert_ok(st);
+            assert_true(nth > 8);
+            break;
+        }
+        assert_int_equal(st, RBT_E_IO);
+        assert_true(rbt_last_error()[0] != '\0');
+        assert_int_equal(rbt_alloc_live(), 0);
+        state = NULL;
+        assert_ok(rbt_lda_state_open(f->directory, &f->facts, &state));
+        assert_int_equal(rbt_lda_state_passes(state), 0);
+        rbt_lda_state_close(state);
+    }
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
@@ -240,6 +269,7 @@ int main(void)
         TEST(what_does_not_fit_is_refused),
         TEST(damage_is_noticed),
         TEST(a_place_that_cannot_be_is_told),
+        TEST(every_failed_system_call_leaves_the_pass_before),
     };
 #undef TEST
     return cmocka_run_group_tests_name("algo/lda_state", tests, NULL, NULL);

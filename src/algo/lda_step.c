@@ -435,6 +435,17 @@ static rbt_status sample(const struct rbt_lda_job *lda, rbt_worker *worker,
     return st;
 }
 
+/* Gets the counts. The first time they are those of all tokens: with some missing, the likelihood
+ * of the rest would look far better than it is, and words would seem rare that are not. */
+static rbt_status pull(const struct rbt_lda_job *lda, rbt_worker *worker, struct rbt_lda_worker *w)
+{
+    const int64_t staleness = w->has_counts ? rbt_table_staleness(lda->words) : 0;
+    rbt_status st = rbt_lda_counts_pull(lda, worker, w, staleness);
+    st = st != RBT_OK ? st : rbt_set_pull_within(w->sum_set, staleness);
+    w->has_counts = st == RBT_OK;
+    return st != RBT_OK ? st : look(lda, w);
+}
+
 rbt_status rbt_lda_step_work(void *context, rbt_worker *worker,
                              const struct rbt_training_chunk *chunk,
                              struct rbt_training_figures *figures)
@@ -443,9 +454,7 @@ rbt_status rbt_lda_step_work(void *context, rbt_worker *worker,
     const uint32_t index = rbt_worker_index(worker);
     struct rbt_lda_worker *w = &lda->workers[index];
     struct rbt_topics *t = &w->sampler.topics;
-    rbt_status st = rbt_lda_counts_pull(lda, worker, w);
-    st = st != RBT_OK ? st : rbt_set_pull(w->sum_set);
-    st = st != RBT_OK ? st : look(lda, w);
+    rbt_status st = pull(lda, worker, w);
     if (st != RBT_OK) {
         return st;
     }

@@ -169,6 +169,38 @@ static void figures_of_epochs_are_those_of_the_model(void **state)
     assert_true(fabs(alone - f->summary.objective) < 1e-5);
 }
 
+/* With such priors counts say nothing, and topics follow from random numbers alone: those of
+ * another pass must be others, and those of another worker, too. Two workers with equal ones would
+ * give every topic an even number of tokens. */
+static void random_numbers_are_never_used_twice(void **state)
+{
+    struct fixture *f = *state;
+    f->config.topics = 16;
+    f->config.alpha = 1e9;
+    f->config.beta = 1e9;
+    f->options.epochs = 1;
+    assert_ok(train(f));
+    const uint64_t once = f->summary.digest;
+    f->options.epochs = 2;
+    assert_ok(train(f));
+    assert_true(f->summary.digest != once);
+    struct rbt_model model = {0};
+    f->options.workers = 2;
+    assert_ok(train(f));
+    assert_ok(rbt_model_read(f->model_path, &model));
+    const struct rbt_model_array *words = rbt_model_array_find(&model, "words");
+    size_t odd_count = 0;
+    for (size_t k = 0; k < words->width; k++) {
+        double sum = 0;
+        for (size_t i = 0; i < words->count; i++) {
+            sum += (double)words->values[i * words->width + k];
+        }
+        odd_count += fmod(sum, 2) != 0 ? 1 : 0;
+    }
+    assert_true(odd_count > 0);
+    rbt_model_free(&model);
+}
+
 /* Training checks the counts itself; that it did not fail is the test. */
 static void counts_are_exact_whatever_is_stale(void **state)
 {
@@ -327,6 +359,7 @@ int main(void)
         TEST(topics_are_found),
         TEST(the_likelihood_rises),
         TEST(figures_of_epochs_are_those_of_the_model),
+        TEST(random_numbers_are_never_used_twice),
         TEST(counts_are_exact_whatever_is_stale),
         TEST(sparse_rows_hold_the_same),
         TEST(a_state_is_gone_on_with),

@@ -39,6 +39,7 @@
 #include "algo/linear.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "algo/column_words.h"
@@ -50,6 +51,14 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "math/choose.h"
+
+/* What --solver auto goes by. */
+struct auto_choice {
+    bool is_open;                           /* options leave a choice */
+    const struct rbt_linear_config *config; /* as it was given */
+    struct rbt_train_options *options;
+    struct rbt_training_task *task; /* that is trained with */
+};
 
 enum { UNWATCHED_EPOCHS = 50 };   /* of solvers that else say when they are done */
 enum { MEASURED_AT_ONCE = 4096 }; /* examples */
@@ -163,12 +172,15 @@ rbt_status rbt_linear_collect(void *context, rbt_worker *worker, int64_t stalene
     }
     model->array_count = 1;
     take_first(&model->arrays[0], linear->width);
-    drop_zeros(&model->arrays[0]);
     if (linear->config.has_bias) {
         st = rbt_replica_collect(worker, linear->bias, staleness, &model->arrays[1]);
         model->array_count = st == RBT_OK ? 2 : 1;
         take_first(&model->arrays[1], linear->width);
     }
+    st = st != RBT_OK ? st
+                      : rbt_standard_fold(&linear->standard, &model->arrays[0],
+                                          linear->config.has_bias ? &model->arrays[1] : NULL);
+    drop_zeros(&model->arrays[0]);
     st = st == RBT_OK && linear->classes != NULL ? add_classes(linear, model) : st;
     st = st != RBT_OK ? st : rbt_column_options_store(&linear->data, model);
     return st != RBT_OK ? st : rbt_column_words_store(&linear->plan, model);
@@ -234,9 +246,48 @@ static rbt_status measure(void *argument, uint32_t index)
     return st != RBT_OK ? st : measure_share(linear, &w->share, w, &w->loss);
 }
 
-static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
+/* A copy of an array. */
+static rbt_status copy_array(const struct rbt_model_array *from, struct rbt_model_array *to)
 {
-    struct rbt_linear_job *linear = context;
+    *to = *from;
+    to->keys = rbt_calloc(from->count, sizeof *to->keys);
+    to->values = rbt_calloc(from->count * from->width, sizeof *to->values);
+    if (to->keys == NULL || to->values == NULL) {
+        return no_memory();
+    }
+    memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
+    memcpy(to->values, from->values, from->count * from->width * sizeof *to->values);
+    return RBT_OK;
+}
+
+/* Weights and bias of the model in the units of the examples in memory. The caller frees it, also
+ * after a failure. */
+static rbt_status unfold(const struct rbt_linear_job *linear, const struct rbt_model *model,
+                         struct rbt_model *other)
+{
+    const bool has_bias = linear->config.has_bias;
+    const size_t count = has_bias ? 2 : 1; /* as collect has put them */
+    rbt_status st = RBT_OK;
+    *other = (struct rbt_model){.kind = model->kind};
+    for (size_t i = 0; st == RBT_OK && i < count; i++) {
+        other->array_count = i + 1;
+        st = copy_array(&model->arrays[i], &other->arrays[i]);
+    }
+    memcpy(other->settings, model->settings, sizeof other->settings);
+    other->setting_count = model->setting_count;
+    if (st == RBT_OK && linear->classes != NULL) { /* the margins' width is theirs */
+        st = copy_array(rbt_model_array_find(model, "classes"),
+                        &other->arrays[other->array_count++]);
+    }
+    return st != RBT_OK ? st
+                        : rbt_standard_unfold(&linear->standard, &other->arrays[0],
+                                              has_bias ? &other->arrays[1] : NULL);
+}
+
+/* What is minimised, of a model in the units of the examples. */
+static rbt_status measure_all(struct rbt_linear_job *linear, const struct rbt_model *model,
+                              double *objective)
+{
     const struct rbt_model_array *weights = rbt_model_array_find(model, "weights");
     linear->model = model;
     const uint32_t cores = rbt_thread_cores();
@@ -257,6 +308,17 @@ static rbt_status objective(void *context, const struct rbt_model *model, double
                  linear->config.l2 / 2 * kernels->norm2_squared(weights->values, count) +
                  linear->config.l1 * kernels->norm1(weights->values, count);
     return RBT_OK;
+}
+
+static rbt_status objective(void *context, const struct rbt_model *model, double *objective)
+{
+    struct rbt_linear_job *linear = context;
+    struct rbt_model other;
+    rbt_status st = unfold(linear, model, &other);
+    st = st != RBT_OK ? st : measure_all(linear, &other, objective);
+    rbt_model_free(&other);
+    linear->model = NULL;
+    return st;
 }
 
 static rbt_status evaluate(void *context, const struct rbt_model *model,
@@ -313,7 +375,9 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
                                       .format = (enum rbt_format)options->format,
                                       .is_zero_based = options->is_zero_based,
                                       .label_column = options->label_column,
-                                      .has_binary_label = is_binary};
+                                      .label_name = options->label_name,
+                                      .has_binary_label = is_binary,
+                                      .has_classes = loss == RBT_LOSS_SOFTMAX};
     rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
     linear->plan.dictionary = linear->config.has_dictionary ? &linear->dictionary : NULL;
     const bool is_streamed = rbt_linear_is_streamed(linear);
@@ -328,6 +392,15 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
     }
     if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
         st = rbt_linear_class_take(linear);
+    }
+    st = st != RBT_OK ? st : rbt_linear_auto_sample(linear);
+    if (st == RBT_OK && linear->is_standardised) {
+        const struct rbt_standard_options standard = {.has_shift = linear->config.has_bias,
+                                                      .has_label = false,
+                                                      .has_scale =
+                                                          linear->examples.column_count > 0};
+        st = rbt_standard_find(&linear->examples, &standard, &linear->standard);
+        st = st != RBT_OK ? st : rbt_standard_apply(&linear->standard, &linear->examples);
     }
     if (st == RBT_OK && options->eval.count > 0) {
         data->paths = options->eval.values;
@@ -350,8 +423,12 @@ static void free_data(struct rbt_linear_job *linear)
     for (uint32_t p = 0; linear->workers != NULL && p < linear->worker_count; p++) {
         rbt_linear_part_free(&linear->workers[p]);
     }
+    rbt_fields_free(&linear->plan);
     rbt_free(linear->workers);
     rbt_free(linear->classes);
+    if (linear->solver->free != NULL) {
+        linear->solver->free(linear);
+    }
     rbt_free(linear->own);
     rbt_linear_stream_free(linear);
     rbt_dictionary_free(&linear->dictionary);
@@ -360,24 +437,73 @@ static void free_data(struct rbt_linear_job *linear)
     rbt_share_free(&linear->eval_share);
     rbt_examples_free(&linear->eval);
     rbt_examples_free(&linear->examples);
+    rbt_standard_free(&linear->standard);
+    rbt_sample_free(&linear->sample);
 }
 
-/* In the order of the choices of --solver. */
-static const struct rbt_linear_solver *const solvers[] = {&rbt_linear_sgd,     &rbt_linear_dbpg,
-                                                          &rbt_linear_emso_gd, &rbt_linear_emso_cd,
-                                                          &rbt_linear_cd,      &rbt_linear_lbfgs};
+/* In the order of the choices of --solver; auto, the last one, is sgd until there is data. */
+static const struct rbt_linear_solver *const solvers[] = {
+    &rbt_linear_sgd, &rbt_linear_dbpg,  &rbt_linear_emso_gd, &rbt_linear_emso_cd,
+    &rbt_linear_cd,  &rbt_linear_lbfgs, &rbt_linear_newton,  &rbt_linear_sgd};
+enum { SOLVER_AUTO = sizeof solvers / sizeof solvers[0] - 1 };
+
+/* With --solver auto, when the data is there: takes newton instead of sgd, if that fits. */
+static rbt_status choose_solver(struct rbt_linear_job *linear, struct rbt_training *training,
+                                const struct auto_choice *choice)
+{
+    if (!choice->is_open || !rbt_linear_auto_fits(linear)) {
+        snprintf(linear->chosen, sizeof linear->chosen, "solver sgd");
+        return RBT_OK;
+    }
+    snprintf(linear->chosen, sizeof linear->chosen, "solver newton");
+    linear->solver = &rbt_linear_newton;
+    const int32_t storage = linear->config.storage;
+    linear->config = *choice->config; /* sgd has filled in its own */
+    linear->config.storage = storage;
+    linear->rules = linear->bias_rules = (struct rbt_rules){0};
+    *choice->task = task_of(linear->solver);
+    training->epochs = linear->solver->epochs_default;
+    return linear->solver->check(linear, choice->options);
+}
+
+/* The objective of a model of all zeros, on labels as solvers see them. */
+static double trivial_objective(const struct rbt_linear_job *linear)
+{
+    double sum = 0.0;
+    switch ((enum rbt_loss)linear->config.loss) {
+    case RBT_LOSS_LOGISTIC:
+        return log(2.0);
+    case RBT_LOSS_HINGE:
+        return 1.0;
+    case RBT_LOSS_SOFTMAX:
+        return log((double)linear->width);
+    case RBT_LOSS_SQUARED:
+        break;
+    }
+    for (size_t i = 0; linear->examples.labels != NULL && i < linear->examples.count; i++) {
+        sum += (double)linear->examples.labels[i] * (double)linear->examples.labels[i] / 2;
+    }
+    return sum / (double)linear->examples.count; /* 0 if they are on disk: not known */
+}
 
 /* Reads, trains and measures. */
 static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training *training,
-                             struct rbt_train_summary *summary)
+                             const struct auto_choice *choice, struct rbt_train_summary *summary)
 {
     rbt_status st = read_data(linear, linear->options);
+    if (st == RBT_OK && choice->config->solver == SOLVER_AUTO) {
+        st = choose_solver(linear, training, choice);
+    }
+    st = st != RBT_OK ? st : rbt_linear_auto_penalty(linear);
     const bool is_dynamic = linear->config.assign == RBT_ASSIGN_DYNAMIC;
     if (st == RBT_OK && (linear->config.is_rebalanced || is_dynamic || linear->options->is_exact)) {
         st = rbt_linear_whole_take(linear);
     }
     if (st == RBT_OK) {
         training->examples = linear->examples.count;
+        training->is_apart = rbt_linear_is_streamed(linear); /* each has one place on disk */
+        training->trivial = trivial_objective(linear);
+        training->trivial_name = "a model of all zeros";
         st = linear->solver->settle(linear, training);
     }
     if (st == RBT_OK && is_dynamic) {
@@ -389,6 +515,9 @@ static rbt_status train_with(struct rbt_linear_job *linear, struct rbt_training 
     }
     if (st == RBT_OK && is_dynamic) {
         rbt_linear_assign_summarise(linear, summary);
+    }
+    if (st == RBT_OK) {
+        memcpy(summary->chosen, linear->chosen, sizeof summary->chosen);
     }
     return st;
 }
@@ -424,6 +553,8 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
                                     .width = 1,
+                                    .is_standardised = config->storage == RBT_STORAGE_AUTO &&
+                                                       config->memory_limit == 0,
                                     .worker_count = training.workers};
     training.context = &linear;
     training.rules = &linear.rules;
@@ -432,8 +563,9 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     if (st == RBT_OK && config->has_dictionary && config->columns.hash_bits > 0) {
         st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
     }
-    if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &rbt_linear_sgd) {
-        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd.");
+    if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &rbt_linear_sgd &&
+        solver != &rbt_linear_newton) {
+        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd or newton.");
     }
     st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);
@@ -444,8 +576,19 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     }
     struct rbt_linear_watch watch;
     const struct rbt_observer watching = rbt_linear_watch_begin(&watch, observer, &own);
-    training.observer = is_watched(&linear) ? &watching : observer;
-    st = st != RBT_OK ? st : train_with(&linear, &training, summary);
+    const bool is_noted = solver == &rbt_linear_dbpg || solver == &rbt_linear_cd ||
+                          solver == &rbt_linear_emso_gd || solver == &rbt_linear_emso_cd;
+    watch.is_ending = is_watched(&linear);
+    training.observer = is_noted ? &watching : observer;
+    const struct auto_choice choice = {.is_open = rbt_linear_auto_is_open(options, config),
+                                       .config = config,
+                                       .options = &own,
+                                       .task = &task};
+    st = st != RBT_OK ? st : train_with(&linear, &training, &choice, summary);
+    if (st == RBT_OK && is_noted && isnan(options->target) && options->patience == 0 &&
+        !summary->is_interrupted) {
+        rbt_linear_watch_note(&watch, summary);
+    }
     free_data(&linear);
     return st;
 }

@@ -185,7 +185,6 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     if (st == RBT_OK) {
         st = rbt_replica_open(worker, &bias, &w->bias);
     }
-    w->weights.is_filtered = linear->rules.filter[0] != '\0';
     const bool has_scales =
         linear->config.scale == RBT_SCALE_FEATURES || !linear->rules.has_gradients;
     return st != RBT_OK ? st : rbt_replica_tune(&w->weights, NULL, has_scales ? w->scales : NULL);

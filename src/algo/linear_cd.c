@@ -28,7 +28,7 @@
 #include "base/rng.h"
 #include "math/loss.h"
 
-enum { EPOCHS_DEFAULT = 400 };
+enum { EPOCHS_DEFAULT = 2000 };
 
 /* Measured like those of linear_step.c; a nonzero is read twice, and an example's row is pulled and
  * pushed. */

@@ -37,7 +37,7 @@
 #include "base/rng.h"
 #include "math/loss.h"
 
-enum { EPOCHS_DEFAULT = 400, BLOCKS_MIN = 64, BLOCKS_PER_DELAY = 32, RING = 64 };
+enum { EPOCHS_DEFAULT = 2000, BLOCKS_MIN = 64, BLOCKS_PER_DELAY = 32, RING = 64 };
 enum { BLOCKS_BY_HASH, BLOCKS_BY_RANGE };
 
 /* Measured as the processor time of an epoch of one worker on one core of the machine of

@@ -1,4 +1,4 @@
-/* algo/linear_export.c - linear models as liblinear's model files.
+/* algo/linear_export.c - linear models as tables, and as liblinear's model files.
  *
  * These name a solver, the labels, and then a line of numbers for each feature from 1 on: one
  * number, or with several classes one for each; a constant of 1 stands behind the last feature for
@@ -6,6 +6,7 @@
  * first label; of several classes the largest margin wins ("MCSVM_CS": with logistic regression it
  * would offer probabilities that are not those of softmax). */
 #include <inttypes.h>
+#include <string.h>
 
 #include "algo/column_options.h"
 #include "algo/linear_model.h"
@@ -113,6 +114,56 @@ rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out)
     }
     if (has_bias) {
         write_row(bias->values, 1, width, out);
+    }
+    return RBT_OK;
+}
+
+/* "weight", or the names of classes. */
+static void write_head(const struct rbt_model *model, size_t width, FILE *out)
+{
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    const struct rbt_model_texts *texts = rbt_model_texts_find(model, "classes");
+    const char *text = texts != NULL && texts->count == width ? texts->bytes : NULL;
+    fprintf(out, width == 1 ? "feature,weight" : "feature");
+    for (size_t c = 0; width > 1 && c < width; c++) {
+        fprintf(out, ",");
+        if (text != NULL) {
+            rbt_column_options_write_cell(text, out);
+            text += strlen(text) + 1;
+        } else {
+            fprintf(out, "%.9g", (double)classes->values[c]);
+        }
+    }
+    fprintf(out, "\n");
+}
+
+static void write_cells(const float *row, float unit, size_t width, FILE *out)
+{
+    for (size_t c = 0; c < width; c++) {
+        fprintf(out, ",%.9g", (double)(row[c] * unit));
+    }
+    fprintf(out, "\n");
+}
+
+rbt_status rbt_linear_model_export_csv(const struct rbt_model *model, FILE *out)
+{
+    const rbt_status st = rbt_linear_model_check(model);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const struct rbt_model_array *weights = rbt_model_array_find(model, "weights");
+    const struct rbt_model_array *bias = rbt_model_array_find(model, "bias");
+    const size_t width = rbt_linear_model_width(model);
+    struct rbt_feature_names names = rbt_column_options_names(model);
+    write_head(model, width, out);
+    if (bias != NULL && bias->count > 0) {
+        fprintf(out, "(bias)");
+        write_cells(bias->values, 1, width, out);
+    }
+    for (size_t i = 0; i < weights->count; i++) {
+        rbt_column_options_write_feature(&names, weights->keys[i], out);
+        write_cells(weights->values + i * width, rbt_column_options_unit(model, weights->keys[i]),
+                    width, out);
     }
     return RBT_OK;
 }

@@ -13,6 +13,8 @@
 #include "algo/rebalance.h"
 #include "algo/replica.h"
 #include "algo/rules.h"
+#include "algo/sample.h"
+#include "algo/standard.h"
 #include "algo/training.h"
 #include "data/dictionary.h"
 #include "data/examples.h"
@@ -31,19 +33,15 @@ struct rbt_linear_worker {
     float *shares;          /* n_pj / n_j: (key_count) */
     float *pulls;           /* r n n_pj / (n_p n_j), for l1: (key_count) */
     float *decays;          /* r sqrt(n n_pj / (n_p n_j)), for l2: (key_count) */
-    double *settled;        /* what `due` was when a feature's penalty was seen to: (key_count) */
-    double due;             /* sum of the sizes of all steps, or clocks, so far */
-    uint32_t *marks;        /* the clock of the worker that used a feature last: (key_count) */
-    uint32_t mark;          /* this one */
-    uint32_t *used;         /* features of the examples of this clock: (key_count + 1) */
-    size_t used_count;
-    float *step_max;     /* (count) */
-    float *coefficients; /* (batch, width) */
-    double step_unit;    /* 1 / (L R) */
-    size_t sweep;        /* examples between two regularisation steps */
+    float *step_max;        /* (count) */
+    float *coefficients;    /* (batch, width) */
+    double step_unit;       /* 1 / (L R) */
+    double progress;        /* how far a clock goes, of what its steps would one by one */
+    size_t sweep;           /* examples between two regularisation steps */
     struct rbt_replica weights;
     struct rbt_replica bias;
     struct rbt_hand hand;             /* with --rebalance */
+    struct rbt_linear_lazy *lazy;     /* if penalties can wait, or NULL */
     bool is_borrowed;                 /* share and step_max are the whole's: --assign dynamic */
     struct rbt_linear_source *source; /* of the share and step_max, if they are on disk */
     void *own;                        /* of a solver, from begin to end */
@@ -73,6 +71,8 @@ struct rbt_linear_solver {
     rbt_status (*settle)(struct rbt_linear_job *linear, struct rbt_training *training);
     /* After training, if not NULL: its own figures. */
     void (*summarise)(const struct rbt_linear_job *linear, struct rbt_train_summary *summary);
+    /* At the end, if not NULL, also if `settle` was never called: what `own` has. */
+    void (*free)(struct rbt_linear_job *linear);
     /* NULL: the same as of sgd. `objective` and `evaluate` always are. */
     struct rbt_training_task task;
 };
@@ -90,6 +90,7 @@ struct rbt_linear_job {
     uint32_t row_width;          /* of weights and bias; the weight comes first; 0: 1 */
     const char *consistency;     /* of weights and bias; NULL: the job's */
     double gradient_factor;      /* what gradients of single examples are multiplied with */
+    bool is_blended;             /* moves have rates between those of mean and sum */
     bool is_managed;             /* rows travel before the clock ends */
     bool is_named; /* weights that are not zero are named in every update, for the rule to shrink */
     int64_t clocks_per_epoch;
@@ -97,7 +98,10 @@ struct rbt_linear_job {
     uint64_t seed;
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
-    struct rbt_examples examples;
+    struct rbt_examples examples;     /* as `standard` has made them */
+    bool is_standardised;             /* examples are changed for solvers */
+    struct rbt_standard standard;     /* how */
+    struct rbt_sample sample;         /* that tells a penalty, if one is looked for */
     struct rbt_data_options data;     /* how files are read, but not which */
     struct rbt_column_plan plan;      /* of tables with text */
     struct rbt_dictionary dictionary; /* of these, with --dictionary */
@@ -112,10 +116,11 @@ struct rbt_linear_job {
     rbt_table *weights;
     rbt_table *bias;
     rbt_table *usage;
-    void *own;                     /* of the solver, from settle on; freed with the job */
-    const struct rbt_model *model; /* being measured */
-    uint32_t measured_parts;       /* by so many threads */
-    bool is_noted;                 /* by worker 0: what there is to say of the labels is said */
+    void *own;                        /* of the solver, from settle on; freed with the job */
+    const struct rbt_model *model;    /* being measured */
+    uint32_t measured_parts;          /* by so many threads */
+    char chosen[RBT_TRAIN_WORDS_MAX]; /* for the summary */
+    bool is_noted;                    /* by worker 0: what there is to say of the labels is said */
 };
 
 /* --- linear.c: what options and solvers build on ------------------------------------------------
@@ -161,6 +166,15 @@ void rbt_linear_part_sweep(const struct rbt_linear_job *linear, struct rbt_linea
 /* With --rebalance, before a clock: takes and gives examples, and makes a new part of them. */
 RBT_MUST_USE rbt_status rbt_linear_part_trade(struct rbt_linear_job *linear, rbt_worker *worker);
 
+/* --- linear_rates.c -----------------------------------------------------------------------------
+ */
+
+/* If moves are blended, when the share is scaled: the rates of a worker's features (key_count), and
+ * its progress. `all` is everybody's usage. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_linear_rates(const struct rbt_linear_job *linear,
+                                         struct rbt_linear_worker *w, const double *all,
+                                         float *rates);
+
 /* --- linear_assign.c: parts for whoever is idle; all but the first only with --assign dynamic ----
  */
 
@@ -196,5 +210,11 @@ RBT_MUST_USE rbt_status rbt_linear_walk(const struct rbt_linear_job *linear, rbt
                                         const struct rbt_piece *piece, int64_t epoch, double *loss);
 void rbt_linear_walk_end(const struct rbt_linear_job *linear, rbt_worker *worker);
 double rbt_linear_penalty(void *context, rbt_worker *worker);
+
+/* One regularisation step of feature j that stands for steps whose sizes have this sum; and the
+ * size above which truncation leaves a weight alone. */
+void rbt_linear_shrink_one(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                           size_t j, double amount);
+float rbt_linear_theta(const struct rbt_linear_config *config);
 
 #endif

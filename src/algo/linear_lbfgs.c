@@ -1,17 +1,27 @@
-/* algo/linear_lbfgs.c - limited memory BFGS: the classical solver, for comparison.
+/* algo/linear_lbfgs.c - limited memory BFGS: exact minima of smooth objectives.
  *
  * An epoch is one look at the objective, in two clocks. In the first all workers pull the point in
  * question and push gradient and loss of their examples there. In the second worker 0, the root,
- * reads the sums, decides, and pushes the next point; the others wait. It accepts a point if
+ * reads the sums, decides whether the step was good or which size to try next (lbfgs.h), and pushes
+ * the next point; the others wait. Everything is exact: all tables are BSP and of doubles, whatever
+ * --consistency says, so that --delay and staleness do not apply. The model is the last point that
+ * was accepted.
  *
- *     f(x + a d) <= f(x) + 1e-4 a g'd
+ * Directions are found in coordinates in which all features are about as steep and have little to
+ * do with the bias,
  *
- * and then goes along a new direction d (lbfgs.h) with a = 1; if not, it halves a. Everything is
- * exact: all tables are BSP and of doubles, whatever --consistency says, so that --delay and
- * staleness do not apply. The model is the last point that was accepted.
+ *     u_j = w_j / r_j,   r_j = 1 / sqrt(L v_j + l2)           u_b = (b + sum_j mean_j w_j) / r_b
+ *
+ * with mean_j and v_j mean and variance of x_j, and L the bound of loss''. So the first step has
+ * about the right size, and raw columns are no harder than standardised ones.
+ *
+ * The training is over when what the next step can gain, -g'd / 2, is nothing against the
+ * objective, and the last steps have gained as good as nothing; or when no step is good. If neither
+ * comes within the epochs, the summary says so.
  *
  * Li's thesis has it as the baseline of chapter 7. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "algo/lbfgs.h"
@@ -21,7 +31,8 @@
 #include "base/error.h"
 #include "math/loss.h"
 
-enum { EPOCHS_DEFAULT = 50, MEMORY = 10 };
+enum { EPOCHS_DEFAULT = 500, MEMORY = 20, MEMORY_LARGE = 10, LARGE = 1000000 };
+enum { RECENT = 5 }; /* accepted points that are looked back upon */
 enum { CLOCKS = 2 }; /* of an epoch: look, decide */
 
 /* Elements of the only row of the sums. */
@@ -33,6 +44,11 @@ static const double ns_per_example = 40.0;
 static const double ns_per_weight = 16.0;
 static const double ns_per_pair = 2.0; /* of a number in memory, once per direction */
 
+/* Of the objective: what one step, and what the last few, may gain when it is over. Flat valleys
+ * gain more than one step knows of; hence so little. */
+static const double gain_tolerance = 1e-9;
+static const double recent_tolerance = 1e-7;
+
 static const uint64_t only_key = 0;
 
 struct tables {
@@ -40,6 +56,12 @@ struct tables {
     rbt_table *gradient;
     rbt_table *bias; /* of the point */
     rbt_table *sums;
+    rbt_table *columns;                /* sums of features */
+    struct rbt_train_options *options; /* whose target ends the training */
+    /* Of the root, where it is. */
+    bool has_root;
+    bool is_done; /* nothing moves any more */
+    double gain;  /* that the last direction promises, as a part of the objective */
 };
 
 /* What only the root has; vectors are of all weights, then the bias. */
@@ -55,10 +77,18 @@ struct root {
     double *direction;
     double *new_slope;
     double *move;
-    double value; /* of the objective at the best */
-    double size;  /* a */
+    double *units; /* r */
+    double *means; /* of features; 0 without a bias */
+    rbt_set *columns;
+    double *scratch; /* two vectors */
+    double value;    /* of the objective at the best */
+    double first;    /* of the objective at 0 */
+    double recent[RECENT];
+    size_t accepted;
     bool has_best;
+    bool is_fresh; /* the direction is that of a new start */
     struct rbt_lbfgs lbfgs;
+    struct rbt_lbfgs_line line;
 };
 
 struct part {
@@ -88,12 +118,17 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
     if (st != RBT_OK) {
         return st;
     }
-    linear->own = rbt_calloc(1, sizeof(struct tables));
+    struct tables *tables = rbt_calloc(1, sizeof *tables);
+    if (tables == NULL) {
+        return no_memory();
+    }
+    tables->options = options;
+    linear->own = tables;
     linear->consistency = "bsp";
     config->scale = RBT_SCALE_NONE;
     st = rbt_rules_read(options, &linear->rules);
     linear->bias_rules = linear->rules;
-    return linear->own == NULL ? no_memory() : st;
+    return st;
 }
 
 static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *training)
@@ -119,6 +154,7 @@ static rbt_status open_tables(void *context, rbt_job *job)
     rbt_status st = rbt_linear_open(context, job);
     st = st != RBT_OK ? st : rbt_table_open(job, "point", &vector, &tables->point);
     st = st != RBT_OK ? st : rbt_table_open(job, "gradient", &vector, &tables->gradient);
+    st = st != RBT_OK ? st : rbt_table_open(job, "columns", &vector, &tables->columns);
     sums.width = 1;
     st = st != RBT_OK ? st : rbt_table_open(job, "point_bias", &sums, &tables->bias);
     sums.width = SUMS_WIDTH;
@@ -136,9 +172,47 @@ static rbt_status make_room(struct root *root)
     root->direction = rbt_calloc(root->n, sizeof *root->direction);
     root->new_slope = rbt_calloc(root->n, sizeof *root->new_slope);
     root->move = rbt_calloc(root->n, sizeof *root->move);
+    root->units = rbt_calloc(root->n, sizeof *root->units);
+    root->means = rbt_calloc(root->n, sizeof *root->means);
+    root->scratch = rbt_calloc(2 * root->n, sizeof *root->scratch);
     const bool has_all = root->at != NULL && root->best != NULL && root->slope != NULL &&
-                         root->direction != NULL && root->new_slope != NULL && root->move != NULL;
-    return has_all ? rbt_lbfgs_init(&root->lbfgs, root->n, MEMORY) : no_memory();
+                         root->direction != NULL && root->new_slope != NULL && root->move != NULL &&
+                         root->units != NULL && root->means != NULL && root->scratch != NULL;
+    const size_t memory = root->n < LARGE ? MEMORY : MEMORY_LARGE;
+    return has_all ? rbt_lbfgs_init(&root->lbfgs, root->n, memory) : no_memory();
+}
+
+/* Mean squares of all features, from everybody's usage; set_units() makes r of them. */
+static void set_squares(const struct rbt_linear_job *linear, struct root *root,
+                        const struct rbt_rows *usage)
+{
+    const double n = (double)linear->examples.count;
+    for (size_t j = 0; j < root->features; j++) {
+        const double *row = (const double *)usage->values + j * RBT_USAGE_WIDTH;
+        root->units[j] = row[RBT_USAGE_SQUARES] / n;
+    }
+}
+
+/* Adds up the worker's columns, for the root. */
+static rbt_status add_columns(const struct rbt_linear_job *linear, rbt_worker *worker,
+                              const struct rbt_columns *columns)
+{
+    const struct tables *tables = linear->own;
+    const struct rbt_share *share = &linear->workers[rbt_worker_index(worker)].share;
+    rbt_set *set = NULL;
+    rbt_status st = rbt_set_create(worker, tables->columns, share->keys, share->key_count,
+                                   RBT_SET_DELTAS, &set);
+    if (st == RBT_OK) {
+        double *sums = rbt_set_deltas(set);
+        for (size_t c = 0; c < columns->count; c++) {
+            for (uint64_t k = columns->starts[c]; k < columns->starts[c + 1]; k++) {
+                sums[columns->features[c]] += (double)columns->values[k];
+            }
+        }
+        st = rbt_set_push(set);
+    }
+    rbt_set_destroy(set);
+    return st;
 }
 
 static rbt_status open_root(const struct rbt_linear_job *linear, rbt_worker *worker,
@@ -160,8 +234,14 @@ static rbt_status open_root(const struct rbt_linear_job *linear, rbt_worker *wor
     st = st != RBT_OK ? st
                       : rbt_set_create(worker, linear->weights, all.keys, all.count, RBT_SET_DELTAS,
                                        &root->weights);
+    st = st != RBT_OK ? st : make_room(root);
+    if (st == RBT_OK) {
+        set_squares(linear, root, &all);
+        st = rbt_set_create(worker, tables->columns, all.keys, all.count, RBT_SET_DELTAS,
+                            &root->columns);
+    }
     rbt_rows_free(&all);
-    return st != RBT_OK ? st : make_room(root);
+    return st;
 }
 
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
@@ -176,6 +256,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     rbt_status st = part == NULL ? no_memory() : RBT_OK;
     st = st != RBT_OK ? st : rbt_columns_take(share, 0, share->count, &columns);
     st = st != RBT_OK ? st : rbt_linear_shares(linear, worker, &columns, parameters);
+    st = st != RBT_OK ? st : add_columns(linear, worker, &columns);
     rbt_columns_free(&columns);
     if (st == RBT_OK) {
         part->weights = rbt_calloc(share->key_count, sizeof *part->weights);
@@ -190,6 +271,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     if (st == RBT_OK && rbt_worker_index(worker) == 0) {
         part->root = rbt_calloc(1, sizeof *part->root);
         st = part->root == NULL ? no_memory() : open_root(linear, worker, part->root);
+        ((struct tables *)linear->own)->has_root = true;
     }
     return st;
 }
@@ -197,6 +279,10 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 static void free_root(struct root *root)
 {
     rbt_lbfgs_deinit(&root->lbfgs);
+    rbt_free(root->scratch);
+    rbt_free(root->means);
+    rbt_free(root->units);
+    rbt_set_destroy(root->columns);
     rbt_free(root->move);
     rbt_free(root->new_slope);
     rbt_free(root->direction);
@@ -302,6 +388,89 @@ static rbt_status read_sums(const struct rbt_linear_job *linear, rbt_worker *wor
     return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, back);
 }
 
+/* When everybody's columns have been added up: the coordinates. */
+static rbt_status set_units(const struct rbt_linear_job *linear, struct root *root)
+{
+    const double curvature = rbt_loss_curvature((enum rbt_loss)linear->config.loss);
+    const double n = (double)linear->examples.count;
+    const bool has_bias = root->n > root->features;
+    const rbt_status st = rbt_set_pull(root->columns);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const double *sums = rbt_set_values(root->columns);
+    for (size_t j = 0; j < root->features; j++) {
+        root->means[j] = has_bias ? sums[j] / n : 0.0;
+        const double square = root->units[j];
+        const double variance = square - root->means[j] * root->means[j];
+        /* What rounding leaves of a column that is constant is no variance. */
+        const double steep = curvature * fmax(variance, 1e-9 * square) + linear->config.l2;
+        root->units[j] = steep > 0.0 ? 1.0 / sqrt(steep) : 1.0;
+    }
+    if (has_bias) {
+        root->units[root->features] = 1.0 / sqrt(curvature);
+    }
+    return RBT_OK;
+}
+
+/* How the bias moves so that the mean margin of a move of the weights stays where it is. */
+static double bias_of(const struct root *root, const double *weights)
+{
+    return root->n > root->features ? rbt_lbfgs_dot(root->means, weights, root->features) : 0.0;
+}
+
+/* A gradient in the coordinates of directions. */
+static void convert(const struct root *root, const double *slope, double *gradient)
+{
+    const double bias = root->n > root->features ? slope[root->features] : 0.0;
+    for (size_t j = 0; j < root->n; j++) {
+        gradient[j] = root->units[j] * (slope[j] - root->means[j] * bias);
+    }
+}
+
+/* Where to go from the best point; with a new start, against the gradient. */
+static void turn(struct root *root, bool is_fresh)
+{
+    double *gradient = root->scratch;
+    if (is_fresh) {
+        rbt_lbfgs_forget(&root->lbfgs);
+    }
+    convert(root, root->slope, gradient);
+    rbt_lbfgs_direction(&root->lbfgs, gradient, root->direction);
+    for (size_t j = 0; j < root->n; j++) {
+        root->direction[j] *= root->units[j];
+    }
+    if (root->n > root->features) {
+        root->direction[root->features] -= bias_of(root, root->direction);
+    }
+    const double lean = rbt_lbfgs_dot(root->direction, root->slope, root->n);
+    if (lean >= 0.0 && root->lbfgs.count > 0) {
+        turn(root, true);
+        return;
+    }
+    root->is_fresh = root->lbfgs.count == 0;
+    root->line = rbt_lbfgs_line_begin(root->value, lean, 1.0);
+}
+
+/* Notes the step to the point in question, and the change of the gradient on it. */
+static void note_step(struct root *root)
+{
+    double *step = root->scratch;
+    double *change = root->scratch + root->n;
+    for (size_t j = 0; j < root->n; j++) {
+        step[j] = root->at[j] - root->best[j];
+        root->slope[j] = root->new_slope[j] - root->slope[j];
+    }
+    if (root->n > root->features) {
+        step[root->features] += bias_of(root, step);
+    }
+    for (size_t j = 0; j < root->n; j++) {
+        step[j] /= root->units[j];
+    }
+    convert(root, root->slope, change);
+    rbt_lbfgs_note(&root->lbfgs, step, change);
+}
+
 /* Makes the point in question the best one, in the model as well, and finds where to go from it. */
 static rbt_status accept(const struct rbt_linear_job *linear, rbt_worker *worker, struct root *root,
                          double value)
@@ -318,24 +487,36 @@ static rbt_status accept(const struct rbt_linear_job *linear, rbt_worker *worker
         st = rbt_add(worker, linear->bias, only_key, &move);
     }
     if (root->has_best) {
-        for (size_t j = 0; j < root->n; j++) {
-            root->move[j] = root->at[j] - root->best[j];
-            root->slope[j] = root->new_slope[j] - root->slope[j];
-        }
-        rbt_lbfgs_note(&root->lbfgs, root->move, root->slope);
+        note_step(root);
+    } else {
+        root->first = value;
     }
     memcpy(root->best, root->at, bytes);
     memcpy(root->slope, root->new_slope, bytes);
     root->value = value;
-    rbt_lbfgs_direction(&root->lbfgs, root->slope, root->direction);
-    if (rbt_lbfgs_dot(root->direction, root->slope, root->n) >= 0.0) {
-        rbt_lbfgs_forget(&root->lbfgs);
-        rbt_lbfgs_direction(&root->lbfgs, root->slope, root->direction);
-    }
-    const double length = sqrt(rbt_lbfgs_dot(root->slope, root->slope, root->n));
-    root->size = root->lbfgs.count > 0 ? 1.0 : 1.0 / fmax(length, 1e-300);
     root->has_best = true;
+    turn(root, false);
     return st;
+}
+
+/* After a point was accepted: whether the training is over. */
+static bool is_converged(struct tables *tables, struct root *root)
+{
+    double *oldest = &root->recent[root->accepted % RECENT];
+    const double size = fmax(fabs(root->value), 1e-12 * fabs(root->first));
+    tables->gain = size > 0.0 ? -root->line.slope / 2 / size : 0.0;
+    const bool has_slowed =
+        root->accepted >= RECENT && *oldest - root->value <= recent_tolerance * size;
+    *oldest = root->value;
+    root->accepted++;
+    return tables->gain <= 1e-6 * gain_tolerance || (tables->gain <= gain_tolerance && has_slowed);
+}
+
+/* The next pass is the last. */
+static void stop(struct tables *tables)
+{
+    tables->is_done = true;
+    tables->options->target = (double)INFINITY;
 }
 
 /* Goes to best + size * direction. */
@@ -344,7 +525,7 @@ static rbt_status go(const struct rbt_linear_job *linear, rbt_worker *worker, st
     const struct tables *tables = linear->own;
     double *deltas = rbt_set_deltas(root->point);
     for (size_t j = 0; j < root->n; j++) {
-        root->move[j] = root->best[j] + root->size * root->direction[j] - root->at[j];
+        root->move[j] = root->best[j] + root->line.size * root->direction[j] - root->at[j];
         root->at[j] += root->move[j]; /* as the table will compute it */
     }
     memcpy(deltas, root->move, root->features * sizeof *deltas);
@@ -356,20 +537,29 @@ static rbt_status go(const struct rbt_linear_job *linear, rbt_worker *worker, st
 
 static rbt_status decide(const struct rbt_linear_job *linear, rbt_worker *worker, struct root *root)
 {
-    const double enough = 1e-4;
+    struct tables *tables = linear->own;
     double value = 0.0;
-    rbt_status st = read_sums(linear, worker, root, &value);
+    rbt_status st = root->has_best ? RBT_OK : set_units(linear, root);
+    st = st != RBT_OK ? st : read_sums(linear, worker, root, &value);
     if (st != RBT_OK) {
         return st;
     }
-    const double lean = rbt_lbfgs_dot(root->direction, root->slope, root->n);
-    if (!root->has_best || value <= root->value + enough * root->size * lean) {
+    const double lean = rbt_lbfgs_dot(root->direction, root->new_slope, root->n);
+    const enum rbt_lbfgs_verdict verdict =
+        root->has_best ? rbt_lbfgs_line_judge(&root->line, value, lean) : RBT_LINE_GOOD;
+    if (verdict == RBT_LINE_GOOD) {
         st = accept(linear, worker, root, value);
-    } else {
-        root->size /= 2;
+        if (is_converged(tables, root)) {
+            stop(tables);
+        }
+    } else if (verdict == RBT_LINE_NOWHERE && !root->is_fresh) {
+        turn(root, true);
+    } else if (verdict == RBT_LINE_NOWHERE) {
+        stop(tables); /* doubles cannot tell which point is better */
     }
-    rbt_spend(worker, 1e-9 * (double)root->n * (2 * ns_per_weight + 4 * MEMORY * ns_per_pair));
-    return st != RBT_OK ? st : go(linear, worker, root);
+    rbt_spend(worker, 1e-9 * (double)root->n *
+                          (2 * ns_per_weight + 4 * (double)root->lbfgs.memory * ns_per_pair));
+    return st != RBT_OK || tables->is_done ? st : go(linear, worker, root);
 }
 
 static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
@@ -380,7 +570,8 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     if (chunk->index == 0) {
         return look(linear, worker, figures);
     }
-    return part->root != NULL ? decide(linear, worker, part->root) : RBT_OK;
+    const struct tables *tables = linear->own;
+    return part->root != NULL && !tables->is_done ? decide(linear, worker, part->root) : RBT_OK;
 }
 
 static rbt_status push(void *context, rbt_worker *worker)
@@ -397,10 +588,27 @@ static double penalty(void *context, rbt_worker *worker)
     return rbt_linear_penalty_of(linear, w, ((const struct part *)w->own)->weights);
 }
 
+/* A tenth of the tolerance of 0.01% is near enough to be silent, also where no step was good. */
+static void summarise(const struct rbt_linear_job *linear, struct rbt_train_summary *summary)
+{
+    const struct tables *tables = linear->own;
+    const double near = 1e-5;
+    if (!tables->has_root || (tables->is_done && tables->gain <= near)) {
+        return;
+    }
+    snprintf(summary->unconverged, sizeof summary->unconverged,
+             tables->is_done ? "no further step of lbfgs makes the objective smaller, although the "
+                               "gradient promises about %.2g%%"
+                             : "lbfgs has not reached the minimum: its next step alone gains about "
+                               "%.2g%%; give it more --epochs",
+             100.0 * tables->gain);
+}
+
 const struct rbt_linear_solver rbt_linear_lbfgs = {.name = "lbfgs",
                                                    .epochs_default = EPOCHS_DEFAULT,
                                                    .check = check,
                                                    .settle = settle,
+                                                   .summarise = summarise,
                                                    .task = {.open = open_tables,
                                                             .ready = ready,
                                                             .work = work,

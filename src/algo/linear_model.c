@@ -255,8 +255,11 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
                                     .format = (enum rbt_format)options->format,
                                     .is_zero_based = options->is_zero_based,
                                     .label_column = options->label_column,
+                                    .label_name = options->label_name,
+                                    .note = options->note,
                                     .ignores_label = !has_labels,
                                     .has_binary_label = has_labels && is_binary,
+                                    .has_classes = has_labels && loss == RBT_LOSS_SOFTMAX,
                                     .label_positive =
                                         (float)rbt_model_setting(model, "label_positive", 0.0)};
     struct rbt_dictionary dictionary = {0};
@@ -290,13 +293,21 @@ static rbt_status score(const struct rbt_model *model, const struct rbt_predict_
 }
 
 /* One line for an example with margins of several classes: the likeliest, or all probabilities. */
-static void print_classes(FILE *out, const struct rbt_model_array *classes, const float *margins,
+static void print_classes(FILE *out, const struct rbt_model *model, const float *margins,
                           bool has_probabilities)
 {
+    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
+    const struct rbt_model_texts *names = rbt_model_texts_find(model, "classes");
     size_t best = 0;
     double sum = 0.0;
     for (size_t c = 1; c < classes->count; c++) {
         best = margins[c] > margins[best] ? c : best;
+    }
+    if (!has_probabilities && names != NULL && names->count == classes->count) {
+        const struct rbt_titles titles = {
+            .count = names->count, .size = names->size, .bytes = names->bytes};
+        fprintf(out, "%s\n", rbt_titles_at(&titles, best));
+        return;
     }
     if (!has_probabilities) {
         fprintf(out, "%.9g\n", (double)classes->values[best]);
@@ -325,8 +336,7 @@ rbt_status rbt_linear_model_predict(const struct rbt_model *model,
     for (size_t i = 0; i < examples.count; i++) {
         const double m = (double)margins[i * width];
         if (loss == RBT_LOSS_SOFTMAX) {
-            print_classes(options->out, rbt_model_array_find(model, "classes"), margins + i * width,
-                          options->has_probabilities);
+            print_classes(options->out, model, margins + i * width, options->has_probabilities);
         } else {
             fprintf(options->out, "%.9g\n", loss == RBT_LOSS_LOGISTIC ? 1.0 / (1.0 + exp(-m)) : m);
         }

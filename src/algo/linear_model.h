@@ -55,8 +55,9 @@ RBT_MUST_USE rbt_status rbt_linear_model_measure_share(const struct rbt_model *m
 RBT_MUST_USE rbt_status rbt_linear_model_place(const float *classes, size_t class_count,
                                                struct rbt_examples *examples);
 
-/* liblinear's model file. */
+/* liblinear's model file; and a table of features, by their names, and their weights. */
 rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out);
+rbt_status rbt_linear_model_export_csv(const struct rbt_model *model, FILE *out);
 
 /* For the registry: one value per line (a probability, a margin, or a prediction); figures. */
 rbt_status rbt_linear_model_predict(const struct rbt_model *model,

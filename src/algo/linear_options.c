@@ -11,8 +11,8 @@
 #include "algo/linear_stream.h"
 
 static const char *const losses[] = {"logistic", "hinge", "squared", "softmax", NULL};
-static const char *const solver_names[] = {"sgd", "dbpg",  "emso-gd", "emso-cd",
-                                           "cd",  "lbfgs", NULL};
+static const char *const solver_names[] = {"sgd",   "dbpg",   "emso-gd", "emso-cd", "cd",
+                                           "lbfgs", "newton", "auto",    NULL};
 static const char *const methods[] = {
     [RBT_L1_PROXIMAL] = "proximal", [RBT_L1_TRUNCATE] = "truncate", NULL};
 static const char *const blocks_by[] = {"hash", "range", NULL};
@@ -41,15 +41,15 @@ static const struct rbt_option linear_options[] = {
      .value = "logistic",
      .offset = AT(loss),
      .help = "What is minimised. logistic and hinge need two labels; softmax takes any number of "
-             "classes, whose labels may be any numbers; squared is for quantities."},
+             "classes, whose labels may be any numbers or texts; squared is for quantities."},
     {.name = "l2",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2 in the objective per example. If it is not given, 25 / number "
-             "of examples: the same prior belief about the weights whatever the size of the data."},
+     .help = "Weight of ||w||^2 / 2 in the objective per example. If it is not given, it is looked "
+             "for on examples that are held out, and told in the summary."},
     {.name = "l1",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -115,12 +115,14 @@ static const struct rbt_option linear_options[] = {
     {.name = "solver",
      .type = RBT_OPTION_CHOICE,
      .choices = solver_names,
-     .value = "sgd",
+     .value = "auto",
      .offset = AT(solver),
      .help = "How it is minimised. sgd: stochastic gradient descent. dbpg: delayed block proximal "
              "gradient, exact and with exact zeros; for --l1. emso-gd, emso-cd: large minibatches, "
              "each minimised by the workers and averaged. cd: coordinate descent, for --loss "
-             "squared. lbfgs: the classical one, for --l2."},
+             "squared. lbfgs: the classical one, for --l2. newton: exact, for up to some hundred "
+             "features. auto: newton if features are few, unless other options ask for sgd, such "
+             "as --epochs, --rule, --lr, --l1 or a --consistency of your own."},
     {.name = "blocks",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -197,9 +199,10 @@ static const struct rbt_option linear_options[] = {
      .value = "auto",
      .offset = AT(combine),
      .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
-             "uses the feature, or their sum, which goes further but needs short clocks: with "
-             "four workers or more try it with --clocks-per-epoch 64. auto is the mean, and the "
-             "sum for rules that weigh moves. Not for rules that take gradients."},
+             "uses the feature, or their sum, which goes further but needs short clocks. auto is "
+             "the sum for rare features and nearer to the mean the more examples of a clock have "
+             "the feature, as far as that is safe; and the sum for rules that weigh moves. Not for "
+             "rules that take gradients."},
     {.name = "rebalance",
      .type = RBT_OPTION_FLAG,
      .offset = AT(is_rebalanced),
@@ -243,14 +246,15 @@ static const struct rbt_option linear_options[] = {
      .unit = "bytes",
      .offset = AT(memory_limit),
      .help = "Memory that the whole process may use: 500M, 4Gi. Examples that do not fit are kept "
-             "on disk and read again in every pass; results are the same."},
+             "on disk and read again in every pass; results are those of --storage memory."},
     {.name = "storage",
      .type = RBT_OPTION_CHOICE,
      .choices = storages,
      .value = "auto",
      .offset = AT(storage),
      .help = "Where examples are: memory, disk, or memory-and-disk, which is memory as far as it "
-             "goes. auto is memory, and with --memory-limit memory-and-disk."},
+             "goes. auto is memory, and with --memory-limit memory-and-disk. If it is given, "
+             "features are taken as they are in the file, also those of tables."},
     {.name = "cache",
      .type = RBT_OPTION_TEXT,
      .unit = "DIR",
@@ -264,6 +268,9 @@ static const struct rbt_algo_export exports[] = {
     {.name = "liblinear",
      .summary = "liblinear's model, for its liblinear-predict",
      .write = rbt_linear_model_export},
+    {.name = "csv",
+     .summary = "a line per feature: its name or number, its weights",
+     .write = rbt_linear_model_export_csv},
     {.name = "dictionary",
      .summary = "what features stand for: feature column=text",
      .write = rbt_column_words_export},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/linear_job.h"
+#include "algo/linear_lazy.h"
 #include "algo/linear_stream.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -45,23 +46,19 @@ rbt_status rbt_linear_part_room(const struct rbt_linear_job *linear, struct rbt_
     w->shares = rbt_calloc(w->share.key_count, sizeof *w->shares);
     w->pulls = rbt_calloc(w->share.key_count, sizeof *w->pulls);
     w->decays = rbt_calloc(w->share.key_count, sizeof *w->decays);
-    w->settled = rbt_calloc(w->share.key_count, sizeof *w->settled);
-    w->marks = rbt_calloc(w->share.key_count, sizeof *w->marks);
-    w->used = rbt_calloc(w->share.key_count + 1, sizeof *w->used);
     if (w->source == NULL && !w->is_borrowed) {
         w->step_max = rbt_calloc(w->share.count, sizeof *w->step_max);
     }
     w->coefficients =
         rbt_calloc((size_t)linear->config.batch * linear->width, sizeof *w->coefficients);
     if (w->scales == NULL || w->shares == NULL || w->pulls == NULL || w->decays == NULL ||
-        w->settled == NULL || w->marks == NULL || w->used == NULL ||
         (w->step_max == NULL && w->share.count > 0) || w->coefficients == NULL) {
         return no_memory();
     }
     for (size_t j = 0; j < w->share.key_count; j++) {
         w->scales[j] = 1.0F;
     }
-    return RBT_OK;
+    return linear->is_lazy ? rbt_linear_lazy_open(linear, w) : RBT_OK;
 }
 
 rbt_status rbt_linear_part_take(struct rbt_linear_job *linear, uint32_t index)
@@ -76,6 +73,7 @@ rbt_status rbt_linear_part_take(struct rbt_linear_job *linear, uint32_t index)
 
 void rbt_linear_part_free(struct rbt_linear_worker *w)
 {
+    rbt_linear_lazy_close(w);
     rbt_linear_stream_drop(w);
     if (w->is_borrowed) {
         w->is_borrowed = false;
@@ -84,16 +82,11 @@ void rbt_linear_part_free(struct rbt_linear_worker *w)
     }
     rbt_free(w->coefficients);
     rbt_free(w->step_max);
-    rbt_free(w->used);
-    rbt_free(w->marks);
-    rbt_free(w->settled);
     rbt_free(w->decays);
     rbt_free(w->pulls);
     rbt_free(w->shares);
     rbt_free(w->scales);
     w->coefficients = w->step_max = w->decays = w->pulls = w->shares = w->scales = NULL;
-    w->used = w->marks = NULL;
-    w->settled = NULL;
     rbt_share_free(&w->share);
 }
 
@@ -173,12 +166,17 @@ static rbt_status use_usage(struct rbt_linear_job *linear, struct rbt_linear_wor
     const bool is_mean = linear->config.combine == RBT_COMBINE_MEAN;
     const float bias_share = is_mean ? (float)((double)w->share.count / n) : 1.0F;
     rbt_status st = rbt_replica_tune(&w->bias, &bias_share, NULL);
-    w->weights.is_filtered = linear->rules.filter[0] != '\0';
     const bool has_scales = is_scaled || !linear->rules.has_gradients;
+    float *rates = linear->is_blended ? rbt_calloc(w->share.key_count, sizeof *rates) : NULL;
+    if (st == RBT_OK && linear->is_blended) {
+        st = rates == NULL ? no_memory() : rbt_linear_rates(linear, w, all, rates);
+    }
+    const float *shares = is_mean ? w->shares : NULL;
     if (st == RBT_OK) {
-        st = rbt_replica_tune(&w->weights, is_mean ? w->shares : NULL,
+        st = rbt_replica_tune(&w->weights, rates != NULL ? rates : shares,
                               has_scales ? w->scales : NULL);
     }
+    rbt_free(rates);
     return st;
 }
 

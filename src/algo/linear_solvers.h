@@ -5,7 +5,8 @@
 #include "algo/columns.h"
 #include "algo/linear_job.h"
 
-extern const struct rbt_linear_solver rbt_linear_sgd;     /* the default */
+extern const struct rbt_linear_solver rbt_linear_sgd;     /* the default of many features */
+extern const struct rbt_linear_solver rbt_linear_newton;  /* second derivatives: few features */
 extern const struct rbt_linear_solver rbt_linear_dbpg;    /* delayed block proximal gradient */
 extern const struct rbt_linear_solver rbt_linear_emso_gd; /* minibatches by gradient descent */
 extern const struct rbt_linear_solver rbt_linear_emso_cd; /* minibatches by coordinate descent */
@@ -13,6 +14,27 @@ extern const struct rbt_linear_solver rbt_linear_cd;      /* parallel coordinate
 extern const struct rbt_linear_solver rbt_linear_lbfgs;   /* limited memory BFGS */
 
 enum { RBT_LINEAR_L2_TOTAL = 25 }; /* --l2 times the number of examples, unless it is given */
+
+/* --- linear_auto.c: what nobody has said --------------------------------------------------------
+ */
+
+/* Whether --solver auto may become something else than sgd, as far as options tell. `options` and
+ * `config` are as they were given. */
+bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
+                             const struct rbt_linear_config *config);
+
+/* When the data is there: whether its features are so few that newton is better than sgd. */
+bool rbt_linear_auto_fits(const struct rbt_linear_job *linear);
+
+/* If l2 is no number yet: before examples are standardised, chooses those that will tell it; and
+ * when the solver is known, makes it one. Fail with RBT_E_NOMEM, RBT_E_IO. */
+RBT_MUST_USE rbt_status rbt_linear_auto_sample(struct rbt_linear_job *linear);
+RBT_MUST_USE rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear);
+
+/* --- linear_newton.c */
+
+/* Whether second derivatives of this data take little time. */
+bool rbt_linear_newton_fits(const struct rbt_examples *examples, size_t features, size_t classes);
 
 /* --- linear_solvers.c
  * -----------------------------------------------------------------------------
@@ -52,11 +74,17 @@ struct rbt_linear_watch {
     struct rbt_train_options *options; /* whose target becomes one that is reached */
     double recent[RBT_LINEAR_WATCHED]; /* objectives */
     size_t count;                      /* of all so far */
+    bool is_ending;                    /* the caller's to set: it ends the training */
+    bool has_ended;                    /* it has */
+    double gain;                       /* of these passes, as a part of the objective */
 };
 
 /* The observer to train with: `watch` is the caller's and must stay. */
 struct rbt_observer rbt_linear_watch_begin(struct rbt_linear_watch *watch,
                                            const struct rbt_observer *outer,
                                            struct rbt_train_options *options);
+
+/* After training: says in the summary if passes still helped when it ended. */
+void rbt_linear_watch_note(const struct rbt_linear_watch *watch, struct rbt_train_summary *summary);
 
 #endif

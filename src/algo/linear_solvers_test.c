@@ -266,6 +266,31 @@ static void dbpg_leaves_weights_alone_without_harm(void **state)
     }
 }
 
+/* At the minimum: as many as are zero with a gradient below l1 by the margin, by our own count. */
+static void dbpg_leaves_alone_what_the_margin_says(void **state)
+{
+    struct fixture *f = *state;
+    const double margins[] = {0.1, 0.3, 0.5, 0.7, 0.9};
+    f->config.l1 = 0.03;
+    f->options.epochs = 400;
+    choose(f, DBPG, RBT_LOSS_LOGISTIC);
+    double last = 1;
+    for (size_t i = 0; i < sizeof margins / sizeof margins[0]; i++) {
+        double w[COORDINATES];
+        double slopes[COORDINATES];
+        int count = 0;
+        f->config.kkt_margin = margins[i];
+        learn(f, w);
+        (void)objective_at(f, w, slopes); /* for the slopes */
+        for (size_t j = 0; j < FEATURES; j++) {
+            count += w[j] == 0 && fabs(slopes[j]) <= f->config.l1 * (1 - margins[i]);
+        }
+        assert_true(fabs(f->summary.inactive - (double)count / FEATURES) < 1e-9);
+        assert_true(f->summary.inactive < last); /* the margin says which */
+        last = f->summary.inactive;
+    }
+}
+
 /* --- emso --------------------------------------------------------------------------------------
  */
 
@@ -471,6 +496,152 @@ static void lbfgs_reaches_the_minimum(void **state)
     }
 }
 
+/* Columns of a table as people have them: far from zero, of very different sizes, and some alike.
+ */
+static void write_table(const char *path, bool is_regression)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 8, 0, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        double x[FEATURES];
+        for (int j = 0; j < FEATURES; j++) {
+            const double alike = j % 5 == 4 ? 5 * x[j - 1] / pow(10, (j - 1) % 7 - 3) : 0;
+            x[j] = (j % 3 * 20 + alike + rbt_rng_normal(&rng)) * pow(10, j % 7 - 3);
+        }
+        const double target = 1e3 * x[0] - 20 + 0.5 * rbt_rng_normal(&rng);
+        fprintf(file, "%.6g", is_regression ? 1e5 * target : target > -20 ? 1.0 : -1.0);
+        for (int j = 0; j < FEATURES; j++) {
+            fprintf(file, " %d:%.6g", j + 1, x[j]);
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Solves h d = -g by elimination; h and g are lost. */
+static void solve(double h[COORDINATES][COORDINATES], double *g, double *d)
+{
+    for (size_t k = 0; k < COORDINATES; k++) {
+        for (size_t i = k + 1; i < COORDINATES; i++) {
+            const double factor = h[i][k] / h[k][k];
+            for (size_t j = k; j < COORDINATES; j++) {
+                h[i][j] -= factor * h[k][j];
+            }
+            g[i] -= factor * g[k];
+        }
+    }
+    for (size_t k = COORDINATES; k-- > 0;) {
+        double rest = -g[k];
+        for (size_t j = k + 1; j < COORDINATES; j++) {
+            rest -= h[k][j] * d[j];
+        }
+        d[k] = rest / h[k][k];
+    }
+}
+
+/* Newton's method in doubles, with halved steps where whole ones do not help. */
+static double minimise_by_newton(const struct fixture *f, double *w)
+{
+    memset(w, 0, COORDINATES * sizeof *w);
+    double value = objective_at(f, w, NULL);
+    for (int step = 0; step < 200; step++) {
+        static double h[COORDINATES][COORDINATES];
+        double g[COORDINATES];
+        double d[COORDINATES];
+        double next[COORDINATES];
+        (void)objective_at(f, w, g); /* for the slopes */
+        memset(h, 0, sizeof h);
+        for (size_t j = 0; j < FEATURES; j++) {
+            h[j][j] = f->config.l2;
+        }
+        for (size_t i = 0; i < EXAMPLES; i++) {
+            double margin = 0;
+            for (size_t j = 0; j < COORDINATES; j++) {
+                margin += f->x[i][j] * w[j];
+            }
+            const double p = 1 / (1 + exp(-margin));
+            const double c = f->config.loss == RBT_LOSS_SQUARED ? 1 : fmax(p * (1 - p), 1e-12);
+            for (size_t j = 0; j < COORDINATES; j++) {
+                for (size_t k = 0; k < COORDINATES; k++) {
+                    h[j][k] += c * f->x[i][j] * f->x[i][k] / EXAMPLES;
+                }
+            }
+        }
+        solve(h, g, d);
+        double reached = value;
+        for (double size = 1; size > 1e-6 && !(reached < value); size /= 2) {
+            for (size_t j = 0; j < COORDINATES; j++) {
+                next[j] = w[j] + size * d[j];
+            }
+            reached = objective_at(f, next, NULL);
+        }
+        if (!(reached < value)) {
+            break;
+        }
+        memcpy(w, next, sizeof next);
+        value = reached;
+    }
+    return value;
+}
+
+/* Columns as they are, without a word about epochs; it says that it is done. */
+static void lbfgs_needs_no_scaled_columns(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    f->config.l2 = 1e-5;
+    for (int is_squared = 0; is_squared < 2; is_squared++) {
+        choose(f, LBFGS, is_squared ? RBT_LOSS_SQUARED : RBT_LOSS_LOGISTIC);
+        write_table(f->path, is_squared);
+        read_data(f);
+        const double value = minimise_by_newton(f, best);
+        for (f->options.workers = 1; f->options.workers <= 32; f->options.workers *= 2) {
+            assert_ok(train(f));
+            assert_true(f->summary.objective < value * (1 + 1e-4));
+            assert_true(f->summary.objective > value * (1 - 1e-4));
+            assert_string_equal(f->summary.unconverged, "");
+        }
+    }
+}
+
+static void lbfgs_says_that_it_has_not_converged(void **state)
+{
+    struct fixture *f = *state;
+    f->config.l2 = 0.01;
+    f->options.epochs = 4;
+    choose(f, LBFGS, RBT_LOSS_LOGISTIC);
+    assert_ok(train(f));
+    assert_non_null(strstr(f->summary.unconverged, "--epochs"));
+    f->options.epochs = 0;
+    assert_ok(train(f));
+    assert_string_equal(f->summary.unconverged, "");
+}
+
+/* Passes that still help are said, and no word is said after enough of them. */
+static void solvers_say_that_passes_still_helped(void **state)
+{
+    struct fixture *f = *state;
+    const int32_t solvers[] = {DBPG, CD, EMSO_GD, EMSO_CD};
+    for (size_t i = 0; i < sizeof solvers / sizeof solvers[0]; i++) {
+        f->config.l1 = solvers[i] == DBPG || solvers[i] == CD ? 0.01 : 0;
+        f->config.l2 = solvers[i] == DBPG || solvers[i] == CD ? 0 : 0.001;
+        f->options.epochs = 3;
+        choose(f, solvers[i], RBT_LOSS_SQUARED);
+        f->summary.unconverged[0] = '\0';
+        assert_ok(train(f));
+        assert_non_null(strstr(f->summary.unconverged, "--epochs"));
+        if (solvers[i] == DBPG || solvers[i] == CD) {
+            double best[COORDINATES];
+            f->options.epochs = 0;
+            f->summary.unconverged[0] = '\0';
+            assert_reaches(f, minimise(f, best), 1e-4);
+            assert_string_equal(f->summary.unconverged, "");
+        }
+    }
+}
+
 /* --- Options -----------------------------------------------------------------------------------
  */
 
@@ -519,6 +690,7 @@ int main(void)
         CASE(dbpg_reaches_the_minimum_with_every_delay),
         CASE(dbpg_gives_the_same_bits_with_a_delay),
         CASE(dbpg_leaves_weights_alone_without_harm),
+        CASE(dbpg_leaves_alone_what_the_margin_says),
         CASE(emso_solves_least_squares_when_it_has_the_time),
         CASE(emso_gd_of_one_worker_is_algorithm_7),
         CASE(emso_gd_stands_any_gamma),
@@ -527,6 +699,9 @@ int main(void)
         CASE(cd_is_the_lasso),
         CASE(cd_does_not_go_too_far_with_features_that_are_alike),
         CASE(lbfgs_reaches_the_minimum),
+        CASE(lbfgs_needs_no_scaled_columns),
+        CASE(lbfgs_says_that_it_has_not_converged),
+        CASE(solvers_say_that_passes_still_helped),
         CASE(solvers_refuse_what_they_cannot_do),
 #undef CASE
     };

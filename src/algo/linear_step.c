@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "algo/linear_job.h"
+#include "algo/linear_lazy.h"
 #include "algo/linear_stream.h"
 #include "math/choose.h"
 #include "math/prox.h"
@@ -22,7 +23,6 @@ const struct rbt_algo_cost rbt_linear_costs[RBT_LINEAR_COSTS] = {
 static const double exchange_ns = 1000.0;
 
 enum { GATHER_EXAMPLES = 4096 }; /* whose gradients are gathered at once */
-enum { LIST_EXAMPLES = 256 };    /* whose features are listed before the place is told again */
 
 /* Examples of a share: first .. end-1. */
 struct range {
@@ -30,41 +30,20 @@ struct range {
     size_t end;
 };
 
-/* Lists the features that the examples have; without a branch, which would be a guess. */
-static void list_used(struct rbt_linear_worker *w, struct range range)
-{
-    const struct rbt_share *share = &w->share;
-    size_t count = 0;
-    w->mark++;
-    for (size_t first = range.first; first < range.end; first += LIST_EXAMPLES) {
-        const size_t left = range.end - first;
-        const size_t end = left < LIST_EXAMPLES ? range.end : first + LIST_EXAMPLES;
-        rbt_linear_visit(w, first, end);
-        for (uint64_t k = share->offsets[first]; k < share->offsets[end]; k++) {
-            const uint32_t j = share->indices[k];
-            w->used[count] = j;
-            count += w->marks[j] != w->mark;
-            w->marks[j] = w->mark;
-        }
-    }
-    w->used_count = count;
-}
-
-static float theta_of(const struct rbt_linear_config *config)
+float rbt_linear_theta(const struct rbt_linear_config *config)
 {
     return config->l1_method == RBT_L1_TRUNCATE ? (float)config->theta : INFINITY;
 }
 
-/* One regularisation step of feature j that stands for steps whose sizes have this sum. */
-static void shrink_one(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
-                       size_t j, double amount)
+void rbt_linear_shrink_one(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
+                           size_t j, double amount)
 {
     const size_t width = w->weights.width;
     float *u = &w->weights.values[j * width];
     if (config->l1 > 0.0) {
         for (size_t c = 0; c < width; c++) {
             u[c] = rbt_prox_truncate(u[c], (float)(amount * config->l1) * w->pulls[j],
-                                     theta_of(config) / w->scales[j]);
+                                     rbt_linear_theta(config) / w->scales[j]);
         }
     }
     const float decay = 1.0F + (float)(amount * config->l2) * w->decays[j] * w->decays[j];
@@ -83,15 +62,13 @@ static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_wo
                        double amount)
 {
     const struct rbt_linear_config *config = &linear->config;
-    if (linear->is_lazy) {
-        for (size_t i = 0; i < w->used_count; i++) {
-            shrink_one(config, w, w->used[i], amount);
-        }
+    if (w->lazy != NULL) {
+        rbt_linear_lazy_shrink(linear, w, amount);
         return;
     }
     if (linear->width > 1) {
         for (size_t j = 0; j < w->weights.count; j++) {
-            shrink_one(config, w, j, amount);
+            rbt_linear_shrink_one(config, w, j, amount);
         }
         return;
     }
@@ -100,23 +77,8 @@ static void regularise(const struct rbt_linear_job *linear, struct rbt_linear_wo
                                       .decays = w->decays,
                                       .l1 = (float)(amount * config->l1),
                                       .l2 = (float)(amount * config->l2),
-                                      .theta = theta_of(config)};
+                                      .theta = rbt_linear_theta(config)};
     rbt_choose_kernels()->shrink(&shrink, w->weights.values, w->weights.count);
-}
-
-/* After a clock whose steps had this sum: makes up for what the features that it used have missed.
- * It comes after the gradients, so that a weight is at rest where they and its penalty are even. */
-static void settle(const struct rbt_linear_config *config, struct rbt_linear_worker *w,
-                   double amount)
-{
-    for (size_t i = 0; i < w->used_count; i++) {
-        const uint32_t j = w->used[i];
-        if (w->due > w->settled[j]) {
-            shrink_one(config, w, j, w->due - w->settled[j]);
-        }
-        w->settled[j] = w->due + amount;
-    }
-    w->due += amount;
 }
 
 /* Steps over the examples at one step size. Returns the sum of losses. */
@@ -167,7 +129,9 @@ static double descend(const struct rbt_linear_job *linear, struct rbt_linear_wor
 static double rate_at(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
                       double passes)
 {
-    const double rate = rbt_training_rate_at(&linear->rate, passes) * w->step_unit;
+    struct rbt_training_rate own = linear->rate;
+    own.decay *= linear->is_blended ? w->progress : 1.0;
+    const double rate = rbt_training_rate_at(&own, passes) * w->step_unit;
     const double end = linear->cool_passes;
     return end > 0.0 ? rate * fmax(0.0, 1.0 - passes / end) : rate;
 }
@@ -180,25 +144,21 @@ static double follow(const struct rbt_linear_job *linear, struct rbt_linear_work
     const size_t batch = (size_t)config->batch;
     const bool has_penalty = config->l1 > 0.0 || config->l2 > 0.0;
     double loss = 0.0;
-    double amount = 0.0;
-    if (has_penalty && linear->is_lazy) {
-        list_used(w, range);
-    }
+    const size_t sweep = w->lazy != NULL ? rbt_linear_lazy_sweep(w) : w->sweep;
     struct range piece = range;
     for (; piece.first < range.end; piece.first = piece.end) {
         const double passes = (double)epoch + (double)piece.first / (double)w->share.count;
         const double eta = rate_at(linear, w, passes);
-        piece.end = range.end - piece.first < w->sweep ? range.end : piece.first + w->sweep;
+        piece.end = range.end - piece.first < sweep ? range.end : piece.first + sweep;
         rbt_linear_visit(w, piece.first, piece.end);
         loss += descend(linear, w, piece, (float)eta);
         if (has_penalty) {
             const double steps = (double)((piece.end - piece.first + batch - 1) / batch);
             regularise(linear, w, eta * steps);
-            amount += eta * steps;
         }
     }
-    if (has_penalty && linear->is_lazy) {
-        settle(config, w, amount);
+    if (has_penalty && w->lazy != NULL) {
+        rbt_linear_lazy_settle(linear, w);
     }
     return loss;
 }
@@ -406,6 +366,9 @@ rbt_status rbt_linear_work(void *context, rbt_worker *worker,
     const struct rbt_share *share = &w->share;
     const struct range range = {share->count * (size_t)chunk->index / (size_t)chunk->count,
                                 share->count * (size_t)(chunk->index + 1) / (size_t)chunk->count};
+    if (w->lazy != NULL) {
+        rbt_linear_lazy_begin(linear, w, chunk->index, range.first, range.end);
+    }
     st = pass(linear, worker, range, chunk->epoch, &figures->loss);
     figures->count += range.end - range.first;
     if (st != RBT_OK) {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/penalty.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -160,9 +161,10 @@ const uint64_t *rbt_linear_stream_keys(const struct rbt_linear_job *linear, size
     return facts.keys;
 }
 
-rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
+/* Share `index` of `count`. */
+static rbt_status take(const struct rbt_linear_job *linear, uint32_t index, uint32_t count,
+                       struct rbt_linear_worker *w)
 {
-    struct rbt_linear_worker *w = &linear->workers[index];
     struct rbt_linear_source *source = rbt_calloc(1, sizeof *source);
     if (source == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a worker's examples");
@@ -171,8 +173,7 @@ rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
     w->source = source;
     const uint64_t piece = linear->store->limit / 8 / linear->worker_count / PIECES;
     const size_t size = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
-    rbt_status st =
-        rbt_depot_deal(linear->store->depot, index, linear->worker_count, &source->stored);
+    rbt_status st = rbt_depot_deal(linear->store->depot, index, count, &source->stored);
     rbt_alloc_trim();
     st = st != RBT_OK ? st : rbt_paged_open(&source->stored, size, &source->paged);
     if (st != RBT_OK) {
@@ -184,6 +185,28 @@ rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
     w->share.key_count = source->stored.key_count;
     w->step_max = rbt_paged_steps(source->paged);
     return RBT_OK;
+}
+
+rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
+{
+    return take(linear, index, linear->worker_count, &linear->workers[index]);
+}
+
+rbt_status rbt_linear_stream_sample(const struct rbt_linear_job *linear, uint32_t parts,
+                                    const struct rbt_penalty_options *options,
+                                    struct rbt_penalty *found)
+{
+    struct rbt_linear_worker sample = {0};
+    *found = (struct rbt_penalty){.total = 1.0};
+    rbt_status st = take(linear, 0, parts, &sample);
+    const double most = (double)linear->store->limit / 2;
+    if (st == RBT_OK && rbt_penalty_bytes(&sample.share, options) < most) {
+        rbt_linear_visit(&sample, 0, sample.share.count);
+        st = rbt_penalty_find(&sample.share, options, found);
+    }
+    rbt_linear_stream_drop(&sample);
+    rbt_alloc_trim();
+    return st;
 }
 
 void rbt_linear_stream_drop(struct rbt_linear_worker *w)

@@ -290,6 +290,19 @@ static void several_workers_repeat_under_bsp(void **state)
     assert_true(f->summary.objective < log(2.0));
 }
 
+/* --clocks-per-epoch 2 is what an epoch has anyway. */
+static void to_say_the_default_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
+    f->options.clocks_per_epoch = 0;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    f->options.clocks_per_epoch = 2;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+}
+
 static void examples_on_disk_give_the_same_model(void **state)
 {
     struct fixture *f = *state;
@@ -361,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gradients_of_one_worker_equal_a_serial_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
+        cmocka_unit_test_setup_teardown(to_say_the_default_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(examples_on_disk_give_the_same_model, setup, teardown),
         cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_kept_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),

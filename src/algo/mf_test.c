@@ -273,6 +273,34 @@ static void adaptive_steps_learn_and_repeat(void **state)
     assert_int_equal(f->summary.digest, digest_decay);
 }
 
+static void on_event(void *context, const struct rbt_train_event *event)
+{
+    double *objectives = context;
+    if (event->epoch <= 2) {
+        objectives[(size_t)event->epoch] = event->objective;
+    }
+}
+
+/* When steps have become tiny, the figures of a pass are those of the model, penalties and all. */
+static void figures_of_epochs_are_those_of_the_model(void **state)
+{
+    struct fixture *f = *state;
+    double objectives[3] = {0};
+    f->observer = (struct rbt_observer){.context = objectives, .on_event = on_event};
+    f->config.has_bias = true;
+    f->config.l2 = 0.5;
+    f->config.lr = 0.3;
+    f->config.schedule = RBT_SCHEDULE_DECAY;
+    f->config.decay = 1e6;
+    for (int64_t workers = 1; workers <= 3; workers += 2) {
+        f->options.workers = workers;
+        f->options.epochs = 3;
+        assert_ok(train(f));
+        assert_true(fabs(objectives[2] - f->summary.objective) < 1e-4 * objectives[2]);
+        assert_true(objectives[2] > 0.1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +311,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_factor_is_negative, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_learn_and_repeat, setup, teardown),
         cmocka_unit_test_setup_teardown(adaptive_steps_learn_and_repeat, setup, teardown),
+        cmocka_unit_test_setup_teardown(figures_of_epochs_are_those_of_the_model, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/io.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "model files are little-endian; this machine needs byte swaps in put() and take()"
@@ -200,7 +201,7 @@ static rbt_status write_all(int fd, const uint8_t *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
-        const ssize_t n = write(fd, bytes + done, size - done);
+        const ssize_t n = rbt_io_write(fd, bytes + done, size - done);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -209,7 +210,7 @@ static rbt_status write_all(int fd, const uint8_t *bytes, size_t size)
         }
         done += (size_t)n;
     }
-    if (fsync(fd) != 0) {
+    if (rbt_io_fsync(fd) != 0) {
         return rbt_fail(RBT_E_IO, "could not write to disk");
     }
     return RBT_OK;
@@ -239,15 +240,15 @@ static rbt_status replace(const char *path, const uint8_t *bytes, size_t size)
     if (length < 0 || (size_t)length >= sizeof temporary) {
         return rbt_fail(RBT_E_INVALID, "the path is too long");
     }
-    const int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int fd = rbt_io_open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
         return rbt_fail(RBT_E_IO, "could not create \"%s\"", temporary);
     }
     rbt_status st = write_all(fd, bytes, size);
-    if (close(fd) != 0 && st == RBT_OK) {
+    if (rbt_io_close(fd) != 0 && st == RBT_OK) {
         st = rbt_fail(RBT_E_IO, "could not close \"%s\"", temporary);
     }
-    if (st == RBT_OK && rename(temporary, path) != 0) {
+    if (st == RBT_OK && rbt_io_rename(temporary, path) != 0) {
         st = rbt_fail(RBT_E_IO, "could not rename \"%s\"", temporary);
     }
     if (st != RBT_OK) {
@@ -470,7 +471,7 @@ static rbt_status read_file(int fd, uint8_t **bytes, size_t *size)
     }
     size_t done = 0;
     while (done < total) {
-        const ssize_t n = read(fd, buffer + done, total - done);
+        const ssize_t n = rbt_io_read(fd, buffer + done, total - done);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -491,7 +492,7 @@ static rbt_status read_file(int fd, uint8_t **bytes, size_t *size)
 
 rbt_status rbt_model_read(const char *path, struct rbt_model *model)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = rbt_io_open(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0) {
         const rbt_status st = errno == ENOENT ? RBT_E_NOTFOUND : RBT_E_IO;
         return st == RBT_E_NOTFOUND

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/io.h"
 
 static uint64_t keys[] = {1, 5, UINT64_MAX};
 static float values[] = {1.5F, -2.0F, 0.25F, 1e-30F, 3e38F, 7.0F};
@@ -194,6 +195,54 @@ static void decoding_survives_failed_allocations(void **state)
     rbt_free(bytes);
 }
 
+/* Every system call of writing and of reading fails once: the old file stays as it was, nothing
+ * else is left, and a sentence names the file. */
+static void every_failed_system_call_leaves_the_old_file(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/rubato-model-XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(directory));
+    assert_true(snprintf(path, sizeof path, "%s/m.rbt", directory) > 0);
+    struct rbt_model model = example();
+    struct rbt_model read = {0};
+    assert_ok(rbt_model_write(&model, path));
+    const uint64_t digest = rbt_model_digest(&model);
+    rbt_model_set(&model, "mean", 7.5);
+    unsigned nth = 0;
+    do {
+        (void)rbt_io_fail_nth(++nth);
+        const rbt_status st = rbt_model_write(&model, path);
+        const bool has_failed = rbt_io_fail_nth(0) == 0;
+        if (has_failed) {
+            assert_int_equal(st, RBT_E_IO);
+            assert_non_null(strstr(rbt_last_error(), "m.rbt"));
+            assert_ok(rbt_model_read(path, &read));
+            assert_int_equal(rbt_model_digest(&read), digest);
+            rbt_model_free(&read);
+            continue;
+        }
+        assert_ok(st);
+        break;
+    } while (true);
+    assert_true(nth > 5); /* open, write, fsync, close, rename */
+    nth = 0;
+    do {
+        (void)rbt_io_fail_nth(++nth);
+        const rbt_status st = rbt_model_read(path, &read);
+        const bool has_failed = rbt_io_fail_nth(0) == 0;
+        assert_int_equal(st, has_failed ? RBT_E_IO : RBT_OK);
+        rbt_model_free(&read);
+        if (!has_failed) {
+            break;
+        }
+        assert_int_equal(rbt_alloc_live(), 0);
+    } while (true);
+    assert_true(nth > 2);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(directory), 0); /* which is empty: no temporary file was left */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +253,7 @@ int main(void)
         cmocka_unit_test(every_changed_byte_is_noticed),
         cmocka_unit_test(bad_content_with_a_good_checksum_is_refused),
         cmocka_unit_test(decoding_survives_failed_allocations),
+        cmocka_unit_test(every_failed_system_call_leaves_the_old_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

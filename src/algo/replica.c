@@ -40,7 +40,6 @@ void rbt_replica_close(struct rbt_replica *replica)
 {
     rbt_free(replica->inverses);
     rbt_free(replica->scales);
-    rbt_free(replica->rest);
     rbt_free(replica->rates);
     rbt_free(replica->before);
     rbt_set_destroy(replica->set);
@@ -89,31 +88,6 @@ rbt_status rbt_replica_pull(struct rbt_replica *replica)
     return RBT_OK;
 }
 
-/* Pushes the set's deltas. What filters keep back is put aside, so that the deltas are the next
- * ones' alone, and added to them then. */
-static rbt_status push_set(struct rbt_replica *replica)
-{
-    if (!replica->is_filtered) {
-        return rbt_set_push(replica->set);
-    }
-    const size_t count = replica->count * replica->width;
-    if (replica->rest == NULL) {
-        replica->rest = rbt_calloc(count, sizeof *replica->rest);
-    }
-    if (replica->rest == NULL) {
-        return no_memory(replica->count);
-    }
-    float *deltas = rbt_set_deltas(replica->set);
-    for (size_t i = 0; i < count; i++) {
-        deltas[i] += replica->rest[i];
-    }
-    const rbt_status st = rbt_set_push(replica->set);
-    deltas = rbt_set_deltas(replica->set); /* may be elsewhere */
-    memcpy(replica->rest, deltas, count * sizeof *deltas);
-    memset(deltas, 0, count * sizeof *deltas);
-    return st;
-}
-
 rbt_status rbt_replica_push(struct rbt_replica *replica)
 {
     const struct rbt_difference difference = {.now = replica->values,
@@ -122,7 +96,7 @@ rbt_status rbt_replica_push(struct rbt_replica *replica)
                                               .count = replica->count,
                                               .width = replica->width};
     rbt_choose_kernels()->difference(&difference, rbt_set_deltas(replica->set));
-    return push_set(replica);
+    return rbt_set_push(replica->set);
 }
 
 float *rbt_replica_gradient(struct rbt_replica *replica)
@@ -132,7 +106,7 @@ float *rbt_replica_gradient(struct rbt_replica *replica)
 
 rbt_status rbt_replica_push_gradient(struct rbt_replica *replica)
 {
-    return push_set(replica);
+    return rbt_set_push(replica->set);
 }
 
 rbt_status rbt_replica_add_usage(rbt_worker *worker, const struct rbt_replica_rows *rows,

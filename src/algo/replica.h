@@ -30,8 +30,6 @@ enum rbt_combine {
 
 struct rbt_replica {
     rbt_set *set;
-    bool is_filtered; /* the caller's to set: filters may leave a rest of a push for the next one */
-    float *rest;      /* (count, width), or NULL before there is one */
     size_t count;
     size_t width;
     float *values;   /* (count, width): the caller's to change */

@@ -2,8 +2,10 @@
 #include "algo/training.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "algo/effort.h"
 #include "algo/guide.h"
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -14,9 +16,14 @@
 enum { GRADIENT_CLOCKS = 32 }; /* in an epoch: minibatches of a rule that takes gradients */
 enum { RECENT_MAX = 5 };       /* objectives that the summary is about */
 enum { NOTE_SIZE = 160 };
+enum { QUIET_ASP = 5 }; /* passes without a gain, if nothing bounds how old copies are */
 
-/* Elements of the row of an epoch in the table of figures. */
-enum { LOSS, COUNT, PENALTY, FIGURES_WIDTH };
+/* A model whose objective is so many times that of a trivial one has diverged. */
+static const double useless = 1.5;
+
+/* Elements of the row of an epoch in the table of figures. From EFFORT on it has, in a cluster,
+ * what all processes have done so far; elsewhere it ends there, since one process knows it all. */
+enum { LOSS, COUNT, PENALTY, EFFORT, FIGURES_WIDTH = EFFORT + RBT_EFFORT_WIDTH };
 
 /* Elements of row 0 of the control table; whoever adds to one of the first three makes everybody
  * leave. PROCESSED counts the examples of all workers. */
@@ -42,6 +49,9 @@ struct run {
     int64_t epochs_reported;
     double objective_min;
     int64_t evaluations_since;
+    double objective_last;  /* of a pass */
+    double gain;            /* of the last pass, as a part of the objective */
+    int64_t quiet_passes;   /* the last ones, without a gain beyond the tolerance */
     struct rbt_guide guide; /* of a staleness that is tuned */
     bool is_interrupted;
     double recent[RECENT_MAX];    /* objectives told; the next goes to recent_count % RECENT_MAX */
@@ -93,18 +103,49 @@ double rbt_training_rate_at(const struct rbt_training_rate *rate, double passes)
     RBT_UNREACHABLE();
 }
 
-static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
+/* In a cluster every process adds what it has done so far to the figures of an epoch, through its
+ * first worker. */
+static void add_effort(const struct run *run, rbt_worker *worker, double *row)
 {
-    struct rbt_job_stats stats;
+    const rbt_job *job = rbt_worker_job(worker);
+    uint32_t first = 0;
+    while (!rbt_job_is_here(job, first)) {
+        first++;
+    }
+    if (run->training->options->cluster != NULL && rbt_worker_index(worker) == first) {
+        struct rbt_job_stats stats;
+        rbt_job_stats(rbt_worker_job(worker), &stats);
+        rbt_effort_pack(&stats, row + EFFORT);
+    }
+}
+
+/* What is known of the job at the moment. `worker` and `row`, the figures of an epoch, are NULL
+ * when all have left, and everything is known. */
+static void get_stats(const struct run *run, rbt_job *job, rbt_worker *worker, const double *row,
+                      struct rbt_job_stats *stats)
+{
+    rbt_job_stats(job, stats);
+    if (run->training->options->cluster != NULL && row != NULL) {
+        rbt_effort_unpack(row + EFFORT, stats);
+    }
+    if (run->training->options->cluster != NULL && worker != NULL) {
+        stats->clock_min = rbt_worker_shard_clock(worker);
+    } else if (worker == NULL) {
+        stats->clock_min = run->clocks + 1; /* one to prepare */
+    }
+    stats->clock_max = stats->clock_max > stats->clock_min ? stats->clock_max : stats->clock_min;
+}
+
+static void tell(struct run *run, const struct rbt_job_stats *now, struct rbt_train_event *event)
+{
+    const struct rbt_job_stats stats = *now;
     const struct rbt_observer *observer = run->training->observer;
-    rbt_job_stats(job, &stats);
     run->recent[run->recent_count++ % RECENT_MAX] = event->objective;
     /* What has been counted so far may be some clocks old; epochs that are complete are not. */
     const uint64_t complete = (uint64_t)run->epochs_reported * run->training->examples;
     event->examples = run->processed > complete ? run->processed : complete;
     event->lag_mean = stats.lag_mean;
     event->lag_max = stats.lag_max;
-    event->staleness = rbt_job_staleness(job);
     event->clock_min = stats.clock_min;
     event->clock_max = stats.clock_max;
     event->bytes = stats.bytes_sent + stats.bytes_received;
@@ -116,14 +157,18 @@ static void tell(struct run *run, rbt_job *job, struct rbt_train_event *event)
 }
 
 /* The same, with a note. */
-static void tell_more(struct run *run, rbt_worker *worker, struct rbt_train_event *event)
+static void tell_more(struct run *run, rbt_worker *worker, const double *row,
+                      struct rbt_train_event *event)
 {
+    struct rbt_job_stats stats;
+    get_stats(run, rbt_worker_job(worker), worker, row, &stats);
+    event->staleness = rbt_job_staleness(rbt_worker_job(worker));
     char note[NOTE_SIZE] = "";
     if (run->training->task->note != NULL) {
         run->training->task->note(run->training->context, worker, note, sizeof note);
     }
     event->note = note[0] != '\0' ? note : NULL;
-    tell(run, rbt_worker_job(worker), event);
+    tell(run, &stats, event);
     event->note = NULL;
 }
 
@@ -145,6 +190,44 @@ static bool is_goal_reached(struct run *run, double objective)
     }
     return objective <= options->target ||
            (options->patience > 0 && run->evaluations_since >= options->patience);
+}
+
+/* Whether training has converged, now that a pass had this objective. Under bounded staleness
+ * several passes in a row may be made with copies that are no newer, so more of them must show it.
+ */
+static bool has_converged(struct run *run, double objective)
+{
+    const double tolerance = run->training->tolerance;
+    const int64_t staleness = rbt_table_staleness(run->figures);
+    int64_t passes = 1 + (staleness + run->clocks_per_epoch - 1) / run->clocks_per_epoch;
+    passes = staleness == RBT_STALENESS_ANY ? QUIET_ASP : passes;
+    passes = run->training->workers == 1 ? 1 : passes;
+    run->gain = (run->objective_last - objective) / fabs(objective);
+    const bool is_quiet = run->objective_last - objective <= tolerance * fabs(objective);
+    run->quiet_passes = is_quiet ? run->quiet_passes + 1 : 0;
+    run->objective_last = objective;
+    return tolerance > 0 && run->quiet_passes >= passes;
+}
+
+/* Workers measure their losses on copies that show their own moves and, under bounded staleness,
+ * not yet all of the others': such an objective may be good while the model that everybody's moves
+ * make is not. So, when it seems to have reached the target, it becomes the exact objective of the
+ * model with all that everybody did up to the end of the epoch at clock `end`. */
+static rbt_status confirm(struct run *run, rbt_worker *worker, int64_t end, double *objective)
+{
+    const struct rbt_training *training = run->training;
+    if (training->is_apart || !(*objective <= training->options->target)) {
+        return RBT_OK;
+    }
+    struct rbt_model model = {0};
+    const int64_t clock = rbt_worker_clock(worker);
+    rbt_status st =
+        training->task->collect(training->context, worker, clock > end ? clock - end : 0, &model);
+    if (st == RBT_OK) {
+        st = training->task->objective(training->context, &model, objective);
+    }
+    rbt_model_free(&model);
+    return st;
 }
 
 /* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
@@ -210,15 +293,22 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
             st = training->task->compare(training->context, worker, run->epochs_reported - 1,
                                          rbt_table_staleness(run->figures), &event.by_worker);
         }
+        if (st == RBT_OK && !is_last && !run->is_goal_reached) {
+            st = confirm(run, worker, run->epochs_reported * run->clocks_per_epoch + 1,
+                         &event.objective);
+        }
         rbt_job_advise_staleness(rbt_worker_job(worker),
                                  rbt_guide_step(&run->guide, event.objective));
-        if (st == RBT_OK && is_goal_reached(run, event.objective)) {
+        const bool is_over = has_converged(run, event.objective);
+        if (st == RBT_OK && !run->is_goal_reached &&
+            (is_goal_reached(run, event.objective) || is_over)) {
+            run->is_goal_reached = true;
             st = ask_to_stop(run, worker, GOAL_REACHED);
         }
         if (st != RBT_OK) {
             return st;
         }
-        tell_more(run, worker, &event);
+        tell_more(run, worker, row, &event);
     }
     return RBT_OK;
 }
@@ -254,12 +344,19 @@ static rbt_status report_exact(struct run *run, rbt_worker *worker)
     }
     rbt_model_free(&model);
     st = st != RBT_OK ? st : count_processed(run, worker);
-    if (st == RBT_OK && !run->is_goal_reached && is_goal_reached(run, event.objective)) {
+    const bool is_pass = st == RBT_OK && run->clocks % run->clocks_per_epoch == 0;
+    const bool is_over = is_pass && has_converged(run, event.objective);
+    if (is_pass) {
+        rbt_job_advise_staleness(rbt_worker_job(worker),
+                                 rbt_guide_step(&run->guide, event.objective));
+    }
+    if (st == RBT_OK && !run->is_goal_reached &&
+        (is_goal_reached(run, event.objective) || is_over)) {
         run->is_goal_reached = true;
         st = ask_to_stop(run, worker, GOAL_REACHED);
     }
     if (st == RBT_OK) {
-        tell_more(run, worker, &event);
+        tell_more(run, worker, NULL, &event);
     }
     return st;
 }
@@ -289,8 +386,21 @@ static rbt_status prepare(struct run *run, rbt_worker *worker)
     return st;
 }
 
+/* What to do about divergence. */
+static rbt_status advise(const struct rbt_training *training, rbt_status st)
+{
+    const char *consistency = training->options->consistency;
+    if (training->remedy != NULL) {
+        return rbt_fail_hint(st, "%s", training->remedy);
+    }
+    return training->workers == 1 || (consistency != NULL && strcmp(consistency, "bsp") == 0)
+               ? rbt_fail_hint(st, "Try a smaller step size, --lr.")
+               : rbt_fail_hint(st, "Try a smaller step size, --lr, or --consistency bsp.");
+}
+
 /* The loss must be a number; if it is not, nothing of this clock is sent. */
-static rbt_status check(double loss, const struct rbt_training_chunk *chunk)
+static rbt_status check(const struct rbt_training *training, double loss,
+                        const struct rbt_training_chunk *chunk)
 {
     if (isfinite(loss)) {
         return RBT_OK;
@@ -298,7 +408,29 @@ static rbt_status check(double loss, const struct rbt_training_chunk *chunk)
     const rbt_status st =
         rbt_fail(RBT_E_DATA, "training diverged in epoch %lld: the loss is %s",
                  (long long)chunk->epoch + 1, isnan(loss) ? "not a number" : "infinite");
-    return rbt_fail_hint(st, "Try a smaller step size, --lr.");
+    return advise(training, st);
+}
+
+/* Refuses a final model that knows less than none: far above a trivial one's objective. */
+static rbt_status check_final(const struct run *run, double objective)
+{
+    const struct rbt_training *training = run->training;
+    const bool is_useless = training->trivial > 0 && objective > useless * training->trivial;
+    if (run->is_interrupted || (isfinite(objective) && !is_useless)) {
+        return RBT_OK;
+    }
+    const double epochs = (double)run->clocks / (double)run->clocks_per_epoch;
+    rbt_status st = RBT_OK;
+    if (is_useless) {
+        st = rbt_fail(RBT_E_DATA,
+                      "training diverged: the objective after pass %.4g is %.6g, worse than the "
+                      "%.6g of %s",
+                      epochs, objective, training->trivial, training->trivial_name);
+    } else {
+        st = rbt_fail(RBT_E_DATA, "training diverged: the objective after pass %.4g is %s", epochs,
+                      isnan(objective) ? "not a number" : "infinite");
+    }
+    return advise(training, st);
 }
 
 /* One clock of training. */
@@ -309,15 +441,16 @@ static rbt_status work(struct run *run, rbt_worker *worker, const struct rbt_tra
     const uint64_t count_before = figures->count;
     rbt_status st = training->task->work(training->context, worker, chunk, figures);
     if (st == RBT_OK) {
-        st = check(figures->loss, chunk);
+        st = check(training, figures->loss, chunk);
     }
     if (st == RBT_OK && chunk->index + 1 == chunk->count) {
         double (*penalty)(void *, rbt_worker *) = training->task->penalty;
-        const double row[FIGURES_WIDTH] = {
+        double row[FIGURES_WIDTH] = {
             [LOSS] = figures->loss,
             [COUNT] = (double)figures->count,
             [PENALTY] = penalty == NULL ? 0.0 : penalty(training->context, worker)};
-        st = check(row[PENALTY], chunk);
+        st = check(training, row[PENALTY], chunk);
+        add_effort(run, worker, row);
         if (st == RBT_OK) {
             st = rbt_add(worker, run->figures, (uint64_t)chunk->epoch, row);
         }
@@ -421,12 +554,26 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     return st;
 }
 
+/* After the last clock, however many there were: what filters hold back goes in one of its own, so
+ * that the model has it. */
+static rbt_status release(const struct run *run, rbt_worker *worker)
+{
+    if (run->training->rules->filter[0] == '\0') {
+        return RBT_OK;
+    }
+    const rbt_status st = rbt_flush(worker);
+    return st != RBT_OK ? st : rbt_clock(worker);
+}
+
 static rbt_status run_worker(rbt_worker *worker, void *argument)
 {
     struct run *run = argument;
     rbt_status st = prepare(run, worker);
     if (st == RBT_OK) {
         st = train(run, worker);
+    }
+    if (st == RBT_OK) {
+        st = release(run, worker);
     }
     if (st == RBT_OK && rbt_worker_index(worker) == 0) {
         st = finish(run, worker);
@@ -447,7 +594,10 @@ static rbt_status run_worker(rbt_worker *worker, void *argument)
 static rbt_status open_tables(struct run *run, rbt_job *job)
 {
     struct rbt_table_options figures = {
-        .struct_size = sizeof figures, .type = RBT_F64, .width = FIGURES_WIDTH};
+        .struct_size = sizeof figures, .type = RBT_F64, .width = EFFORT};
+    if (run->training->options->cluster != NULL) {
+        figures.width = FIGURES_WIDTH;
+    }
     /* Without an overlay, so that who asks to stop does so when the others do. */
     struct rbt_table_options control = {.struct_size = sizeof control,
                                         .type = RBT_I64,
@@ -521,6 +671,18 @@ static void summarise_recent(const struct run *run, struct rbt_train_summary *su
     summary->objective_var5 = squares / (double)count;
 }
 
+/* Says so if training had to stop before it had converged. */
+static void note_convergence(const struct run *run, struct rbt_train_summary *summary)
+{
+    const struct rbt_training *training = run->training;
+    const bool is_whole = run->clocks >= training->epochs * run->clocks_per_epoch;
+    if (training->tolerance > 0 && is_whole && !run->is_goal_reached) {
+        (void)snprintf(summary->unconverged, sizeof summary->unconverged,
+                       "the last of %lld passes still gained %.2g%%; allow more with --epochs",
+                       (long long)training->epochs, 100 * run->gain);
+    }
+}
+
 /* Measures the final model, says so, and writes it. */
 static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summary *summary)
 {
@@ -530,6 +692,7 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
     }
     summarise(run, job, summary);
     rbt_status st = training->task->objective(training->context, &run->model, &summary->objective);
+    st = st != RBT_OK ? st : check_final(run, summary->objective);
     if (st == RBT_OK && training->has_eval) {
         st = training->task->evaluate(training->context, &run->model, &summary->eval);
     }
@@ -543,9 +706,13 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
                                         .objective = summary->objective,
                                         .eval = summary->eval,
                                         .by_worker = summary->by_worker};
-        tell(run, job, &event);
+        struct rbt_job_stats stats;
+        get_stats(run, job, NULL, NULL, &stats);
+        event.staleness = rbt_job_staleness(job);
+        tell(run, &stats, &event);
     }
     summarise_recent(run, summary);
+    note_convergence(run, summary);
     return write_model(run);
 }
 
@@ -557,7 +724,8 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
     RBT_ASSERT(training->clocks_per_epoch >= 1);
     struct run run = {.training = training,
                       .clocks_per_epoch = training->clocks_per_epoch,
-                      .objective_min = INFINITY};
+                      .objective_min = INFINITY,
+                      .objective_last = INFINITY};
     const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
                                                 .workers = training->workers,
                                                 .shards = (uint32_t)options->servers,

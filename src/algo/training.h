@@ -75,6 +75,16 @@ struct rbt_training {
     const struct rbt_rules *rules;
     double started; /* rbt_clock_seconds() before the data was read */
     bool has_eval;  /* evaluate may be called */
+    bool is_apart;  /* examples are the workers' alone while they work: objective has to wait */
+    /* tolerance: training has converged, and stops, when passes lower the objective by no more than
+     * this part of it; 0: it never stops for that. A summary says if it has not within `epochs`.
+     * trivial: the objective of a model that knows nothing; 0: not known. A training that ends far
+     * above it has diverged and fails, and writes no model. trivial_name: whose objective that is,
+     * "a model of all zeros". remedy: what to do about it; NULL: a smaller --lr. */
+    double tolerance;
+    double trivial;
+    const char *trivial_name;
+    const char *remedy;
 };
 
 /* What the options say about a training. The caller adds what is its own: context, rules, examples

@@ -38,9 +38,18 @@ struct plugin {
     char *path;         /* absolute */
 };
 
-/* Rank PLUGINS; guards `plugins`. The loader works under it, so that a file is opened once. */
+/* What may be loaded once the process is confined. */
+struct admitted {
+    struct admitted *next;
+    bool is_directory;
+    char *path; /* real */
+};
+
+/* Rank PLUGINS; guards what follows. The loader works under it, so that a file is opened once. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct plugin *plugins;
+static struct admitted *admitted;
+static bool is_confined;
 
 rbt_status rbt_plugin_resolve(const struct rbt_plugin_kind *kind, const char *path,
                               char resolved[RBT_PLUGIN_PATH_MAX])
@@ -205,15 +214,73 @@ static rbt_status find_or_load(const struct rbt_plugin_kind *kind, const char *p
     return RBT_OK;
 }
 
+/* --- What may be loaded ---------------------------------------------------------------------- */
+
+void rbt_plugin_confine(void)
+{
+    pthread_mutex_lock(&mutex);
+    is_confined = true;
+    pthread_mutex_unlock(&mutex);
+}
+
+rbt_status rbt_plugin_admit(const char *path)
+{
+    char whole[RBT_PLUGIN_PATH_MAX];
+    struct stat about;
+    if (realpath(path, whole) == NULL || stat(whole, &about) != 0) {
+        return rbt_fail(RBT_E_INVALID, "cannot find the plug-in \"%s\": %s", path, strerror(errno));
+    }
+    if ((about.st_mode & S_IWOTH) != 0) {
+        return rbt_fail(RBT_E_INVALID,
+                        "plug-ins are not loaded from \"%s\": everybody may write to it", path);
+    }
+    struct admitted *added = rbt_calloc(1, sizeof *added);
+    char *copy = rbt_strdup(whole);
+    if (added == NULL || copy == NULL) {
+        rbt_free(copy);
+        rbt_free(added);
+        return rbt_fail(RBT_E_NOMEM, "no memory for the plug-in \"%s\"", path);
+    }
+    added->is_directory = S_ISDIR(about.st_mode);
+    added->path = copy;
+    pthread_mutex_lock(&mutex);
+    added->next = admitted;
+    admitted = added;
+    pthread_mutex_unlock(&mutex);
+    return RBT_OK;
+}
+
+/* Whether the file with this real path may be loaded. The mutex is held. */
+static bool is_admitted(const char *path)
+{
+    const size_t folder = (size_t)(strrchr(path, '/') - path); /* a real path begins with one */
+    for (const struct admitted *a = admitted; a != NULL; a = a->next) {
+        const bool is_in =
+            a->is_directory && strlen(a->path) == folder && memcmp(a->path, path, folder) == 0;
+        if (is_in || strcmp(a->path, path) == 0) {
+            return true;
+        }
+    }
+    return !is_confined;
+}
+
+static rbt_status refuse(const struct rbt_plugin_kind *kind, const char *path)
+{
+    return rbt_fail(RBT_E_INVALID,
+                    "the %s \"%s\" may not be loaded here, since nobody has named it when this "
+                    "process was started; say --plugin with its path, or with its directory",
+                    kind->what, path);
+}
+
 rbt_status rbt_plugin_find(const struct rbt_plugin_kind *kind, const char *path, const void **found)
 {
     char whole[RBT_PLUGIN_PATH_MAX];
     rbt_status st = rbt_plugin_resolve(kind, path, whole);
-    if (st != RBT_OK) {
-        return st;
-    }
     pthread_mutex_lock(&mutex);
-    st = find_or_load(kind, whole, found);
+    if (is_confined && (st != RBT_OK || !is_admitted(whole))) {
+        st = refuse(kind, path); /* which does not say whether there is such a file */
+    }
+    st = st != RBT_OK ? st : find_or_load(kind, whole, found);
     pthread_mutex_unlock(&mutex);
     return st;
 }

@@ -39,6 +39,13 @@ struct rbt_plugin_kind {
 RBT_MUST_USE rbt_status rbt_plugin_find(const struct rbt_plugin_kind *kind, const char *path,
                                         const void **found);
 
+/* From now on this process loads only what was admitted, before or after: a shared object, or all
+ * those in a directory, without its subdirectories. For servers, whom others tell what to load.
+ * Files are compared by their real paths, so that neither ".." nor a link leads out of a directory.
+ * Fails with RBT_E_INVALID if there is no such file, or if others could put files there. */
+void rbt_plugin_confine(void);
+RBT_MUST_USE rbt_status rbt_plugin_admit(const char *path);
+
 /* The absolute path. Fails with RBT_E_INVALID if there is no such file. */
 RBT_MUST_USE rbt_status rbt_plugin_resolve(const struct rbt_plugin_kind *kind, const char *path,
                                            char resolved[RBT_PLUGIN_PATH_MAX]);

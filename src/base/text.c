@@ -290,3 +290,29 @@ size_t rbt_text_utf8(const char *text, size_t size)
     const bool is_too_large = bytes[0] == 0xF4 && bytes[1] > 0x8F;
     return is_overlong || is_surrogate || is_too_large ? 0 : length;
 }
+
+size_t rbt_text_shown(const char *text, size_t size)
+{
+    const size_t length = rbt_text_utf8(text, size);
+    const unsigned char *bytes = (const unsigned char *)text;
+    if (length == 1) {
+        return bytes[0] < 0x20 || bytes[0] == 0x7F ? 0 : 1;
+    }
+    const bool is_control = length == 2 && bytes[0] == 0xC2 && bytes[1] < 0xA0;
+    const bool is_none = length == 3 && bytes[0] == 0xEF && bytes[1] == 0xBF && bytes[2] > 0xBD;
+    return is_control || is_none ? 0 : length;
+}
+
+void rbt_text_print(FILE *out, const char *text)
+{
+    for (size_t left = strlen(text); left > 0;) {
+        const size_t length = rbt_text_shown(text, left);
+        if (length == 0) {
+            fputc('?', out);
+        } else {
+            fwrite(text, 1, length, out);
+        }
+        text += length > 0 ? length : 1;
+        left -= length > 0 ? length : 1;
+    }
+}

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <rubato/export.h>
 
@@ -68,5 +69,11 @@ void rbt_text_from_seconds(double value, char text[RBT_TEXT_SHORT]);
 /* How many bytes, 1 to 4, the UTF-8 character at `text` has; 0 if there is none at this place.
  * Reads no more than `size` bytes. */
 size_t rbt_text_utf8(const char *text, size_t size);
+
+/* The same for characters that may be shown and may be in XML: 0 also for control characters. */
+size_t rbt_text_shown(const char *text, size_t size);
+
+/* Prints a text that comes from elsewhere: what may not be shown becomes '?'. */
+void rbt_text_print(FILE *out, const char *text);
 
 #endif

@@ -111,6 +111,32 @@ static void numbers_for_people_have_three_digits(void **state)
     assert_string_equal(text, "?");
 }
 
+static void what_may_not_be_shown_is_printed_as_question_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *shown;
+    } cases[] = {
+        {"plain", "plain"},
+        {"a\001b\033[1m\177\n", "a?b?[1m??"},
+        {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xbb", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xbb"},
+        {"\xff\xc3.", "??."}, /* not UTF-8 */
+        {"\xc2\x9b"
+         "2J",
+         "??2J"},                               /* a control character of two bytes */
+        {"\xed\xa0\x80\xef\xbf\xbf", "??????"}, /* half a pair, and no character */
+        {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char shown[64] = "";
+        FILE *out = fmemopen(shown, sizeof shown, "w");
+        assert_non_null(out);
+        rbt_text_print(out, cases[i].text);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(shown, cases[i].shown);
+    }
+}
+
 static void a_text_remembers_that_memory_ran_out(void **state)
 {
     (void)state;
@@ -152,6 +178,7 @@ int main(void)
         cmocka_unit_test(times_have_units),
         cmocka_unit_test(printed_reals_read_back_as_the_same_bits),
         cmocka_unit_test(numbers_for_people_have_three_digits),
+        cmocka_unit_test(what_may_not_be_shown_is_printed_as_question_marks),
         cmocka_unit_test(a_text_remembers_that_memory_ran_out),
         cmocka_unit_test(only_valid_utf8_counts),
     };

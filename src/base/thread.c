@@ -52,11 +52,28 @@ static void *run_member(void *argument)
     return NULL;
 }
 
+int rbt_thread_create(pthread_t *thread, void *(*function)(void *argument), void *argument)
+{
+    pthread_attr_t attributes;
+    size_t size = 0;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0) {
+        return error;
+    }
+    error = pthread_attr_getstacksize(&attributes, &size);
+    if (error == 0 && size < RBT_THREAD_STACK) {
+        error = pthread_attr_setstacksize(&attributes, RBT_THREAD_STACK);
+    }
+    error = error != 0 ? error : pthread_create(thread, &attributes, function, argument);
+    (void)pthread_attr_destroy(&attributes); /* always succeeds */
+    return error;
+}
+
 /* Starts the members; returns how many run. */
 static uint32_t start_members(struct member *members, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const int error = pthread_create(&members[i].thread, NULL, run_member, &members[i]);
+        const int error = rbt_thread_create(&members[i].thread, run_member, &members[i]);
         if (error != 0) {
             errno = error;
             return i;

@@ -44,7 +44,15 @@ rbt_status rbt_apply_parse(struct rbt_apply *apply, const char *name,
         return rbt_fail_hint(st, "Name the examples: %s MODEL --data FILE.", name);
     }
     apply->path = apply->arguments.values[0];
+    apply->options.note = apply->note;
     return RBT_OK;
+}
+
+void rbt_apply_note(const struct rbt_apply *apply)
+{
+    if (apply->note[0] != '\0') {
+        fprintf(stderr, "rubato: note: %s\n", apply->note);
+    }
 }
 
 void rbt_apply_help(struct rbt_apply *apply)

@@ -15,6 +15,7 @@ struct rbt_apply {
     const char *out;             /* of predict: path, or NULL */
     int32_t summary;             /* of eval: enum rbt_summary_format */
     const char *path;            /* of the model */
+    char note[RBT_NOTE_SIZE];    /* what there is to say about the data */
     struct rbt_model model;      /* filled in by rbt_apply_open() */
     const struct rbt_algo *algo; /* that made it */
     struct rbt_option_arguments arguments;
@@ -28,6 +29,9 @@ RBT_MUST_USE rbt_status rbt_apply_parse(struct rbt_apply *apply, const char *nam
 
 /* Prints the help of the shared options. */
 void rbt_apply_help(struct rbt_apply *apply);
+
+/* Says on standard error what there is to say about the data. */
+void rbt_apply_note(const struct rbt_apply *apply);
 
 /* Reads the model and finds its algorithm. The caller frees apply->model. */
 RBT_MUST_USE rbt_status rbt_apply_open(struct rbt_apply *apply);

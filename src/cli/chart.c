@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text.h"
 
 /* Extends the range by the curve's values. */
 static void extend(struct rbt_chart_axis *axis, const double *values, size_t count)
@@ -234,7 +235,8 @@ static void print_x_labels(const struct rbt_chart *chart, int columns, FILE *out
 static void print_canvas(const struct canvas *canvas, const struct rbt_chart *chart,
                          const struct rbt_chart_look *look, FILE *out)
 {
-    fprintf(out, "%s\n", chart->title);
+    rbt_text_print(out, chart->title);
+    fputc('\n', out);
     for (int row = 0; row < canvas->rows; row++) {
         char label[32];
         row_label(&chart->y, row, canvas->rows, label);
@@ -271,7 +273,9 @@ static void print_legend(const struct canvas *canvas, const struct rbt_chart *ch
             fputc(marks[i % RBT_CHART_COLOURS], out);
         }
         end_colour(look, out);
-        fprintf(out, " %s  %.6g\n", curve->name, curve->y[curve->count - 1]);
+        fputc(' ', out);
+        rbt_text_print(out, curve->name);
+        fprintf(out, "  %.6g\n", curve->y[curve->count - 1]);
     }
 }
 

@@ -69,6 +69,7 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
 {
     rbt_status st = check(config);
     st = st != RBT_OK ? st : rbt_role_line_begin(role);
+    st = st != RBT_OK ? st : rbt_role_line_allow(role, config->listen);
     if (st != RBT_OK) {
         return st;
     }

@@ -61,6 +61,7 @@ int rbt_cmd_eval(int argc, char *const *argv)
     if (st == RBT_OK) {
         struct rbt_metrics metrics = {0};
         st = apply.algo->evaluate(&apply.model, &apply.options, &metrics);
+        rbt_apply_note(&apply);
         st = st != RBT_OK ? st : print(&apply, &metrics);
         rbt_model_free(&apply.model);
     }

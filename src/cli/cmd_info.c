@@ -2,10 +2,13 @@
  *
  * The first byte decides: a log begins with "{", a model does not. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "algo/algo.h"
 #include "base/error.h"
@@ -17,6 +20,8 @@
 #include "cli/names.h"
 #include "cli/runs.h"
 #include "cli/summary.h"
+
+enum { NAME_WIDTH = 12 };
 
 struct config {
     int32_t summary; /* enum rbt_summary_format */
@@ -141,8 +146,11 @@ static void print_columns(const struct rbt_run *run)
            rbt_runs_value(run, last, RBT_RUNS_EPOCH), time);
     for (size_t i = RBT_RUNS_OBJECTIVE; i < run->column_count; i++) {
         if (i == RBT_RUNS_OBJECTIVE || i >= RBT_RUNS_METRICS) {
-            printf("  %-12s %.6g -> %.6g\n", run->names[i], rbt_runs_value(run, 0, (int)i),
-                   rbt_runs_value(run, last, (int)i));
+            const size_t width = strlen(run->names[i]);
+            fputs("  ", stdout);
+            rbt_text_print(stdout, run->names[i]);
+            printf("%*s %.6g -> %.6g\n", width < NAME_WIDTH ? (int)(NAME_WIDTH - width) : 0, "",
+                   rbt_runs_value(run, 0, (int)i), rbt_runs_value(run, last, (int)i));
         }
     }
 }
@@ -158,11 +166,15 @@ static rbt_status info_log(const char *path, bool is_json)
         st = log_json(&run);
     } else {
         printf("%s: the log of a run\n", path);
-        printf("  command      %s\n", rbt_text_data(&run.command));
-        printf("  began        %s, rubato %s\n", run.time[0] != '\0' ? run.time : "in virtual time",
-               run.version);
-        printf("  status       %s%s\n", status_of(&run),
-               run.is_cut ? "; the last line is cut off" : "");
+        fputs("  command      ", stdout);
+        rbt_text_print(stdout, rbt_text_data(&run.command));
+        fputs("\n  began        ", stdout);
+        rbt_text_print(stdout, run.time[0] != '\0' ? run.time : "in virtual time");
+        fputs(", rubato ", stdout);
+        rbt_text_print(stdout, run.version);
+        fputs("\n  status       ", stdout);
+        rbt_text_print(stdout, status_of(&run));
+        puts(run.is_cut ? "; the last line is cut off" : "");
         if (run.row_count > 0) {
             print_columns(&run);
         }
@@ -173,15 +185,24 @@ static rbt_status info_log(const char *path, bool is_json)
 
 static rbt_status info(const char *path, bool is_json)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us */
+    if (fd < 0) {
         return errno == ENOENT ? rbt_fail(RBT_E_NOTFOUND, "cannot read \"%s\": no such file", path)
                                : rbt_fail(RBT_E_IO, "could not read \"%s\"", path);
     }
-    errno = 0;
-    const int first = fgetc(file);
-    const rbt_status st = ferror(file) ? rbt_fail(RBT_E_IO, "could not read \"%s\"", path) : RBT_OK;
-    (void)fclose(file); /* only read */
+    struct stat status;
+    char first = '\0';
+    rbt_status st = RBT_OK;
+    if (fstat(fd, &status) != 0 || (S_ISREG(status.st_mode) && read(fd, &first, 1) < 0)) {
+        st = rbt_fail(RBT_E_IO, "could not read \"%s\"", path);
+    } else if (!S_ISREG(status.st_mode)) {
+        errno = 0; /* the system has nothing against it */
+        st = rbt_fail(RBT_E_IO, "cannot read \"%s\": it is %s, not a regular file", path,
+                      S_ISDIR(status.st_mode)    ? "a directory"
+                      : S_ISFIFO(status.st_mode) ? "a pipe"
+                                                 : "a device or a socket");
+    }
+    (void)close(fd); /* only read */
     if (st != RBT_OK) {
         return st;
     }

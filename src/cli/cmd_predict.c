@@ -92,6 +92,7 @@ int rbt_cmd_predict(int argc, char *const *argv)
     st = st != RBT_OK ? st : rbt_apply_open(&apply);
     if (st == RBT_OK) {
         st = predict(&apply);
+        rbt_apply_note(&apply);
         rbt_model_free(&apply.model);
     }
     return st == RBT_OK ? RBT_EXIT_OK : rbt_complain_last(stderr, st);

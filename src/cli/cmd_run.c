@@ -25,9 +25,16 @@
 #include "cli/train_line.h"
 #include "coordinator/hosts.h"
 #include "coordinator/launch.h"
+#include "coordinator/words.h"
 #include "net/address.h"
+#include "net/descriptors.h"
 
-enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
+enum {
+    PATH_BYTES = 4096,
+    NAME_BYTES = 256,
+    SOME_DESCRIPTORS = 32, /* that any process has open */
+    SHARD_DESCRIPTORS = 8, /* that a shard's thread has */
+};
 
 static const char example[] = "rubato run --workers 4 -- train linear --data FILE";
 
@@ -59,6 +66,7 @@ struct scene {
     char folder[PATH_BYTES];
     char key[RBT_KEY_TEXT];
     struct rbt_sockets sockets;
+    struct rbt_words plugins; /* absolute paths */
 };
 
 static rbt_status check_halves(const struct rbt_halves *halves)
@@ -99,10 +107,31 @@ static rbt_status check_stdin(const struct rbt_train_options *options)
     return RBT_OK;
 }
 
+static void add_plugin(void *context, const char *path)
+{
+    rbt_words_add_word(context, path);
+}
+
+/* The plug-ins that the command line names, as other processes can find them. */
+static rbt_status take_plugins(const struct rbt_run_line *line, struct scene *scene)
+{
+    for (size_t i = 0; i < line->plugins.count; i++) {
+        char path[PATH_BYTES];
+        if (realpath(line->plugins.values[i], path) == NULL) {
+            return rbt_fail(RBT_E_INVALID, "cannot find the plug-in \"%s\": %s",
+                            line->plugins.values[i], strerror(errno));
+        }
+        rbt_words_add_word(&scene->plugins, path);
+    }
+    return scene->plugins.has_failed
+               ? rbt_fail(RBT_E_NOMEM, "could not allocate the names of plug-ins")
+               : RBT_OK;
+}
+
 /* Checks the words of "train" as `rubato train` would, and takes over what stands there about the
  * cluster. */
 static rbt_status check_train(struct rbt_run_line *line, const struct rbt_halves *halves,
-                              const struct rbt_option_table *table, const struct scene *scene,
+                              const struct rbt_option_table *table, struct scene *scene,
                               bool *wants_help)
 {
     struct rbt_train_line train;
@@ -128,6 +157,7 @@ static rbt_status check_train(struct rbt_run_line *line, const struct rbt_halves
         st = rbt_halves_check(halves, "run", shared, sizeof shared / sizeof shared[0]);
         st = st != RBT_OK ? st : check_stdin(options);
         st = st != RBT_OK ? st : rbt_train_check(&train.request);
+        rbt_train_line_plugins(&train, add_plugin, &scene->plugins);
     }
     rbt_train_line_free(&train);
     return st;
@@ -151,22 +181,13 @@ static rbt_status look_around(const struct rbt_run_line *line, struct scene *sce
                                : rbt_hosts_read(line->hosts, scene->own_name, &scene->hosts);
 }
 
-/* Whether anything that is sent can be seen outside of this host. */
-static bool is_exposed(const struct rbt_run_line *line, const struct scene *scene)
-{
-    char address[RBT_ADDRESS_MAX];
-    snprintf(address, sizeof address, "%s:0", line->listen != NULL ? line->listen : "127.0.0.1");
-    return rbt_hosts_has_far(&scene->hosts) || !rbt_address_is_local(address) ||
-           (line->coordinator != NULL && !rbt_address_is_local(line->coordinator));
-}
-
-/* The key that was given, or a fresh one where others could listen. */
+/* The key that was given, or a fresh one: over TCP other hosts, or other users of this one, could
+ * connect. */
 static rbt_status take_key(const struct rbt_run_line *line, struct scene *scene)
 {
     const rbt_status st = rbt_role_line_key(line->key, scene->key);
-    return st == RBT_OK && scene->key[0] == '\0' && is_exposed(line, scene)
-               ? rbt_key_generate(scene->key)
-               : st;
+    const bool is_tcp = scene->sockets.path[0] == '\0';
+    return st == RBT_OK && scene->key[0] == '\0' && is_tcp ? rbt_key_generate(scene->key) : st;
 }
 
 /* Unix sockets or TCP; for the former, makes their directory. */
@@ -199,6 +220,7 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
                          struct scene *scene)
 {
     const bool is_live = rbt_terminal_is_live(stderr);
+    const bool is_train = strcmp(halves->behind[0], "train") == 0;
     const struct rbt_crew_options options = {
         .program = scene->program,
         .far_program = line->remote_path != NULL ? line->remote_path : scene->program,
@@ -216,14 +238,17 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
         .start_timeout = line->start_timeout,
         .timeout = line->timeout,
         .compress = line->compress,
+        .plugins = (const char *const *)scene->plugins.items,
+        .plugin_count = scene->plugins.count,
         .is_quiet = !line->is_verbose,
-        .is_colocated = line->is_colocated,
+        .is_colocated = line->is_colocated && is_train,
+        .is_beside = line->is_colocated && !is_train, /* a program has no server inside */
         .job = halves->behind,
         .folder = scene->folder[0] != '\0' ? scene->folder : NULL,
         .environment = environ,
         .parent = getpid(),
         /* A program may want to see the terminal; "train" prints its results at the end. */
-        .is_ordered = strcmp(halves->behind[0], "train") == 0 && isatty(STDOUT_FILENO) == 1,
+        .is_ordered = is_train && isatty(STDOUT_FILENO) == 1,
         .columns = is_live ? rbt_terminal_width(stderr) : 0,
     };
     struct rbt_crew crew = {0};
@@ -250,13 +275,49 @@ static void complete(struct rbt_run_line *line, const struct scene *scene)
     line->threads = line->threads < line->workers ? line->threads : line->workers;
 }
 
+/* How many files the process needs that needs most of them; those of other hosts see for
+ * themselves. */
+static int64_t count_descriptors(const struct rbt_run_line *line, const struct scene *scene)
+{
+    const int64_t processes = (line->workers + line->threads - 1) / line->threads;
+    const int64_t children = 1 + processes + (line->is_colocated ? 0 : line->servers);
+    const int64_t launcher = 3 * children + SOME_DESCRIPTORS;
+    /* Every worker is connected to every shard, and so is every process. */
+    const int64_t server =
+        line->server_threads * (line->workers + processes + SHARD_DESCRIPTORS) + SOME_DESCRIPTORS;
+    const int64_t worker = (line->threads + 1) * line->servers * line->server_threads +
+                           (line->is_colocated ? server : SOME_DESCRIPTORS);
+    const int64_t most = server > worker ? server : worker;
+    return launcher > most || scene->hosts.count > 0 ? launcher : most;
+}
+
+static rbt_status check_descriptors(const struct rbt_run_line *line, const struct scene *scene)
+{
+    const uint64_t limit = rbt_descriptors_raise();
+    const int64_t needed = count_descriptors(line, scene);
+    if ((uint64_t)needed <= limit) {
+        return RBT_OK;
+    }
+    errno = 0; /* the sentence says it all */
+    const rbt_status st = rbt_fail(
+        RBT_E_IO,
+        "%lld workers and %lld server%s need about %lld open files in one process, and only %llu "
+        "are allowed",
+        (long long)line->workers, (long long)line->servers, line->servers == 1 ? "" : "s",
+        (long long)needed, (unsigned long long)limit);
+    return rbt_fail_hint(st,
+                         "Raise the limit (ulimit -Hn, or \"nofile\" in limits.conf), or put more "
+                         "workers into a process with --threads.");
+}
+
 /* Checks everything, then starts. */
 static rbt_status run_here(struct rbt_run_line *line, const struct rbt_halves *halves,
                            struct scene *scene)
 {
     complete(line, scene);
-    rbt_status st = take_key(line, scene);
+    rbt_status st = check_descriptors(line, scene);
     st = st != RBT_OK ? st : choose_transport(line, scene);
+    st = st != RBT_OK ? st : take_key(line, scene);
     st = st != RBT_OK ? st : launch(line, halves, scene);
     rbt_sockets_remove(&scene->sockets);
     explicit_bzero(scene->key, sizeof scene->key);
@@ -284,11 +345,13 @@ static rbt_status run(int argc, char *const *argv, int *code)
     if (st == RBT_OK && strcmp(halves.behind[0], "train") == 0) {
         st = check_train(&line, &halves, &table, &scene, &wants_help);
     }
+    st = st != RBT_OK ? st : take_plugins(&line, &scene);
     if (st == RBT_OK && !wants_help) {
-        st = rbt_run_rank(&line, &halves, &is_ranked, code);
+        st = rbt_run_rank(&line, &halves, &scene.plugins, &is_ranked, code);
         st = st != RBT_OK || is_ranked ? st : run_here(&line, &halves, &scene);
     }
     rbt_hosts_deinit(&scene.hosts);
+    rbt_words_deinit(&scene.plugins);
     return st;
 }
 

@@ -18,6 +18,7 @@ struct config {
     const char *advertise;
     int64_t threads;
     int64_t index;
+    struct rbt_option_list plugins;
 };
 
 static const struct rbt_option options[] = {
@@ -50,6 +51,12 @@ static const struct rbt_option options[] = {
      .value = "-1",
      .help = "Which of the servers this is, from 0; -1 is the next that is free.",
      .offset = offsetof(struct config, index)},
+    {.name = "plugin",
+     .type = RBT_OPTION_LIST,
+     .unit = "PATH...",
+     .help = "Shared objects that jobs may use as rules, filters and priorities, or directories of "
+             "them; no others are loaded.",
+     .offset = offsetof(struct config, plugins)},
 };
 
 static void print_help(const struct rbt_option_table *tables)
@@ -108,6 +115,8 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
     }
     st = st != RBT_OK || config->advertise == NULL ? st : rbt_address_check(config->advertise);
     st = st != RBT_OK ? st : rbt_role_line_begin(role);
+    st = st != RBT_OK ? st : rbt_role_line_allow(role, coordinator);
+    st = st != RBT_OK ? st : rbt_role_line_allow(role, listen);
     if (st != RBT_OK) {
         return st;
     }
@@ -122,6 +131,8 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
         .silence_max = rbt_role_line_time(role->timeout),
         .cut_max = rbt_role_line_cut(role),
         .log = stderr,
+        .plugins = config->plugins.values,
+        .plugin_count = config->plugins.count,
     });
     rbt_role_line_end(role);
     return st;

@@ -4,6 +4,7 @@
  * rubato/cluster.h reads there. */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 
 #include "base/error.h"
 #include "base/option.h"
+#include "base/plugin.h"
+#include "base/thread.h"
 #include "cli/command.h"
 #include "cli/complain.h"
 #include "cli/halves.h"
@@ -32,8 +35,10 @@ struct config {
     int64_t index;
     const char *name_space;
     bool is_reader;
+    const char *job_key;
     const char *compress;
     const char *serve;
+    struct rbt_option_list plugins;
 };
 
 static const char example[] = "rubato worker --coordinator unix:PATH --workers 4 -- train linear "
@@ -76,6 +81,12 @@ static const struct rbt_option options[] = {
      .type = RBT_OPTION_FLAG,
      .help = "Only read what the namespace's job trains.",
      .offset = offsetof(struct config, is_reader)},
+    {.name = "job-key",
+     .type = RBT_OPTION_TEXT,
+     .unit = "FILE",
+     .help = "A key for this job alone: only who has it can join the job, and only who has that of "
+             "its readers (\"rubato keygen --readers-of\") can read it. Also from RUBATO_JOB_KEY.",
+     .offset = offsetof(struct config, job_key)},
     {.name = "compress",
      .type = RBT_OPTION_TEXT,
      .unit = "HOW",
@@ -89,6 +100,12 @@ static const struct rbt_option options[] = {
      .help = "Be a server as well, which listens there; workers of this process reach it by "
              "function call.",
      .offset = offsetof(struct config, serve)},
+    {.name = "plugin",
+     .type = RBT_OPTION_LIST,
+     .unit = "PATH...",
+     .help = "With --serve: shared objects that jobs may use as rules, filters and priorities, "
+             "beside those of this job, or directories of them.",
+     .offset = offsetof(struct config, plugins)},
 };
 
 static void print_help(const struct rbt_option_table *tables)
@@ -152,8 +169,16 @@ static rbt_status become(const struct rbt_cluster_options *join, char *const *ar
         return st;
     }
     fflush(NULL);
+    (void)signal(SIGXFSZ, SIG_DFL); /* ignored by us, see main(); theirs to decide */
     execvp(argv[0], argv);
     return rbt_fail(RBT_E_IO, "could not run \"%s\"", argv[0]);
+}
+
+/* What the job of this process names may be loaded, whatever a server here is told. */
+static void admit(void *context, const char *path)
+{
+    rbt_status *st = context;
+    *st = *st != RBT_OK ? *st : rbt_plugin_admit(path);
 }
 
 static rbt_status train(const struct rbt_cluster_options *join, const struct rbt_halves *halves)
@@ -168,7 +193,8 @@ static rbt_status train(const struct rbt_cluster_options *join, const struct rbt
     } else {
         line.request.join = join;
         line.request.options.workers = join->workers; /* the cluster's number holds */
-        st = rbt_train_check(&line.request);
+        rbt_train_line_plugins(&line, admit, &st);
+        st = st != RBT_OK ? st : rbt_train_check(&line.request);
         st = st != RBT_OK ? st : rbt_train_run(&line.request);
     }
     rbt_train_line_free(&line);
@@ -204,9 +230,11 @@ static rbt_status start_companion(const struct config *config, const struct rbt_
         .start_timeout = rbt_role_line_time(role->start_timeout),
         .silence_max = rbt_role_line_time(role->timeout),
         .cut_max = rbt_role_line_cut(role),
-        .log = stderr};
+        .log = stderr,
+        .plugins = config->plugins.values,
+        .plugin_count = config->plugins.count};
     rbt_status st = rbt_address_check(config->serve);
-    if (st == RBT_OK && pthread_create(&companion->thread, NULL, serve, companion) != 0) {
+    if (st == RBT_OK && rbt_thread_create(&companion->thread, serve, companion) != 0) {
         st = rbt_fail(RBT_E_NOMEM, "could not start a server's thread");
     }
     return st;
@@ -250,6 +278,16 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
     char key_path[64];
     rbt_status st = rbt_role_line_coordinator(config->coordinator, &join.coordinator);
     st = st != RBT_OK ? st : rbt_role_line_begin(role);
+    st = st != RBT_OK ? st : rbt_role_line_allow(role, join.coordinator);
+    if (st == RBT_OK && config->serve != NULL) {
+        st = rbt_role_line_allow(role, config->serve);
+    }
+    if (st == RBT_OK && role->is_insecure) {
+        st = set("RUBATO_INSECURE", "1");
+    }
+    if (st == RBT_OK && config->job_key != NULL) {
+        st = set("RUBATO_JOB_KEY", "%s", config->job_key);
+    }
     if (st == RBT_OK && role->key_text[0] != '\0') {
         st = rbt_tether_hide(role->key_text, key_path, sizeof key_path);
         join.key_file = key_path;

@@ -19,14 +19,17 @@ int64_t rbt_crew_processes(const struct rbt_crew_options *options)
     return (options->workers + options->threads - 1) / options->threads;
 }
 
-static const struct rbt_host *host_of_server(const struct rbt_crew_options *options, int64_t i)
-{
-    return options->hosts == NULL ? &nearby : rbt_hosts_of_server(options->hosts, (uint64_t)i);
-}
-
 static const struct rbt_host *host_of_worker(const struct rbt_crew_options *options, int64_t i)
 {
     return options->hosts == NULL ? &nearby : rbt_hosts_of_worker(options->hosts, (uint64_t)i);
+}
+
+static const struct rbt_host *host_of_server(const struct rbt_crew_options *options, int64_t i)
+{
+    if (options->is_beside) {
+        return host_of_worker(options, i % rbt_crew_processes(options));
+    }
+    return options->hosts == NULL ? &nearby : rbt_hosts_of_server(options->hosts, (uint64_t)i);
 }
 
 /* The TCP address, with any free port, of a process on the host. */
@@ -95,6 +98,14 @@ static rbt_status describe_coordinator(const struct rbt_crew_options *options,
     return st;
 }
 
+/* What a server may load. */
+static void add_plugins(const struct rbt_crew_options *options, struct rbt_words *words)
+{
+    for (size_t i = 0; i < options->plugin_count; i++) {
+        rbt_words_add(words, "--plugin=%s", options->plugins[i]);
+    }
+}
+
 /* Where a server listens, behind the name of the option that says so. */
 static rbt_status add_listen(const struct rbt_crew_options *options, int64_t index,
                              const char *option, struct rbt_words *words)
@@ -119,6 +130,7 @@ static rbt_status describe_server(const struct rbt_crew_options *options, int64_
     rbt_words_add(words, "--index=%lld", (long long)index);
     rbt_words_add(words, "--threads=%lld", (long long)options->server_threads);
     const rbt_status st = add_listen(options, index, "listen", words);
+    add_plugins(options, words);
     add_coordinator(options, words);
     add_common(options, words);
     return st;
@@ -142,6 +154,7 @@ static rbt_status describe_worker(const struct rbt_crew_options *options, int64_
     }
     if (options->is_colocated && index < options->servers) {
         st = add_listen(options, index, "serve", words);
+        add_plugins(options, words);
     }
     rbt_words_add(words, "--");
     rbt_words_add_all(words, options->job);

@@ -36,9 +36,12 @@ struct rbt_crew_options {
     const char *key;               /* text; NULL: none */
     double start_timeout;
     double timeout;
-    const char *compress; /* or NULL */
+    const char *compress;       /* or NULL */
+    const char *const *plugins; /* that servers may load */
+    size_t plugin_count;
     bool is_quiet;
     bool is_colocated;        /* servers are in the first worker processes */
+    bool is_beside;           /* servers are processes beside them, on the same hosts */
     char *const *job;         /* what to run; ends with NULL */
     const char *folder;       /* where to run on other hosts; may be NULL */
     char *const *environment; /* for other hosts, see coordinator/tether.h */

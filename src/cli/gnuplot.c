@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/svg.h"
 
 extern char **environ;
@@ -22,11 +23,15 @@ extern char **environ;
 static void write_quoted(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (; *text != '\0'; text++) {
+    size_t length = 0;
+    for (size_t left = strlen(text); left > 0; left -= length) {
+        const size_t shown = rbt_text_shown(text, left);
+        length = shown > 0 ? shown : 1;
         if (*text == '"' || *text == '\\') {
             fputc('\\', out);
         }
-        fputc((unsigned char)*text < 0x20 ? '?' : *text, out);
+        fwrite(shown > 0 ? text : "?", 1, length, out);
+        text += length;
     }
     fputc('"', out);
 }

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/io.h"
 
 void rbt_json_deinit(struct rbt_json *json)
 {
@@ -119,7 +120,7 @@ rbt_status rbt_json_print(struct rbt_json *json, FILE *out)
     if (has_failed) {
         st = rbt_fail(RBT_E_NOMEM, "could not allocate a line of JSON");
     } else if (fwrite(json->text.data, 1, json->text.length, out) != json->text.length ||
-               fflush(out) != 0) {
+               rbt_io_flush(out) != 0) {
         st = rbt_fail(RBT_E_IO, "could not write");
     }
     rbt_text_clear(&json->text);

@@ -22,9 +22,10 @@ extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
          .help = "Features of libsvm files start at 0 instead of 1.",                              \
          .offset = AT(options.is_zero_based)},                                                     \
     {                                                                                              \
-        .name = "label-column", .type = RBT_OPTION_INT, .min = -1, .max = 1000000, .value = "-1",  \
-        .help = "Column of csv files that holds the label, from 0; -1 is the last.",               \
-        .offset = AT(options.label_column)                                                         \
+        .name = "label-column", .type = RBT_OPTION_TEXT, .unit = "COLUMN", .value = "-1",          \
+        .help = "Column of csv files that holds the label: a number from 0 (-1 is the last) or a " \
+                "name of the header.",                                                             \
+        .offset = AT(options.label_name)                                                           \
     }
 
 #endif

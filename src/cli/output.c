@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "data/paths.h"
 
@@ -28,7 +29,7 @@ static int create_beside(const char *path, char **name)
         errno = ENOMEM;
         return -1;
     }
-    const int fd = mkostemp(text.data, O_CLOEXEC);
+    const int fd = rbt_io_create(text.data, O_CLOEXEC);
     if (fd < 0) {
         const int error = errno;
         rbt_text_deinit(&text);
@@ -102,13 +103,13 @@ rbt_status rbt_output_close(struct rbt_output *output)
 {
     const char *path = output->path != NULL ? output->path : "standard output";
     errno = 0;
-    if (fflush(output->file) != 0 || ferror(output->file)) {
+    if (rbt_io_flush(output->file) != 0 || ferror(output->file)) {
         const rbt_status st = rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
         rbt_output_drop(output);
         return st;
     }
     rbt_status st = RBT_OK;
-    if (output->temporary != NULL && rename(output->temporary, output->path) != 0) {
+    if (output->temporary != NULL && rbt_io_rename(output->temporary, output->path) != 0) {
         st = rbt_fail(RBT_E_IO, "could not write \"%s\"", path);
     } else {
         rbt_free(output->temporary);

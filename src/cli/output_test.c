@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/io.h"
 #include "cli/output.h"
+#include "cli/runlog.h"
 
 static char folder[] = "/tmp/output_test.XXXXXX";
 static char path[64];
@@ -115,6 +117,66 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
+static void every_failed_system_call_leaves_nothing(void **state)
+{
+    (void)state;
+    for (unsigned nth = 1;; nth++) {
+        struct rbt_output output;
+        (void)rbt_io_fail_nth(nth);
+        rbt_status st = rbt_output_open(path, &output);
+        if (st == RBT_OK) {
+            fputs("hello", output.file);
+            st = rbt_output_close(&output);
+        }
+        if (rbt_io_fail_nth(0) > 0) {
+            assert_true(nth > 3); /* create, flush, rename */
+            assert_ok(st);
+            break;
+        }
+        assert_fails(st, RBT_E_IO, "could not write");
+        assert_int_equal(file_count(), 0);
+        assert_int_equal(rbt_alloc_live(), 0);
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Every call that fails is told, and what is in the file then is whole lines. */
+static void every_failed_system_call_leaves_a_log_of_whole_lines(void **state)
+{
+    (void)state;
+    const struct rbt_runlog_start start = {.command = "train", .algo = "linear"};
+    const struct rbt_runlog_end end = {.t = 1, .status = "ok"};
+    for (unsigned nth = 1;; nth++) {
+        struct rbt_runlog log;
+        (void)rbt_io_fail_nth(nth);
+        rbt_status st = rbt_runlog_open(path, &log);
+        if (st == RBT_OK) {
+            st = rbt_runlog_start(&log, &start);
+            st = st != RBT_OK ? st : rbt_runlog_node(&log, 0.5, "worker/0", "up");
+            st = st != RBT_OK ? st : rbt_runlog_end(&log, &end);
+            const rbt_status closed = rbt_runlog_close(&log);
+            st = st != RBT_OK ? st : closed;
+        }
+        const bool has_failed = rbt_io_fail_nth(0) == 0;
+        FILE *file = fopen(path, "r");
+        char line[1024];
+        while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+            assert_true(strlen(line) > 2 && strcmp(line + strlen(line) - 2, "}\n") == 0);
+        }
+        if (file != NULL) {
+            fclose(file);
+            assert_int_equal(unlink(path), 0);
+        }
+        assert_int_equal(rbt_alloc_live(), 0);
+        if (!has_failed) {
+            assert_true(nth > 5);
+            assert_ok(st);
+            break;
+        }
+        assert_fails(st, RBT_E_IO, "could not write log");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +185,8 @@ int main(void)
         cmocka_unit_test(a_full_device_is_an_error),
         cmocka_unit_test(places_that_cannot_be_written_are_found_early),
         cmocka_unit_test(open_survives_every_failed_allocation),
+        cmocka_unit_test(every_failed_system_call_leaves_nothing),
+        cmocka_unit_test(every_failed_system_call_leaves_a_log_of_whole_lines),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

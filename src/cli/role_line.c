@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "coordinator/tether.h"
 #include "net/address.h"
+#include "net/descriptors.h"
 
 #define CUT_SECONDS 3.0
 #define AT(field)   offsetof(struct rbt_role_line, field)
@@ -20,9 +21,15 @@ static const struct rbt_option options[] = {
     {.name = "key",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "The cluster's key, made by \"rubato keygen\"; without it (and without RUBATO_KEY) "
-             "nothing is encrypted.",
+     .help =
+         "The cluster's key, made by \"rubato keygen\"; also from RUBATO_KEY. Only Unix sockets "
+         "can do without.",
      .offset = AT(key)},
+    {.name = "insecure",
+     .type = RBT_OPTION_FLAG,
+     .help = "Use TCP without a key: nothing is encrypted, and whoever can connect belongs to the "
+             "cluster. Also from RUBATO_INSECURE=1.",
+     .offset = AT(is_insecure)},
     {.name = "start-timeout",
      .type = RBT_OPTION_TIME,
      .min = 0.1,
@@ -81,6 +88,7 @@ rbt_status rbt_role_line_coordinator(const char *given, const char **address)
 rbt_status rbt_role_line_begin(struct rbt_role_line *role)
 {
     rbt_log_set_quiet(role->is_quiet);
+    (void)rbt_descriptors_raise(); /* as many as there are */
     rbt_status st = RBT_OK;
     if (role->is_child) {
         struct rbt_tether tether;
@@ -99,6 +107,30 @@ rbt_status rbt_role_line_begin(struct rbt_role_line *role)
         st = rbt_security_open(role->key_text, &role->security);
     }
     return st;
+}
+
+rbt_status rbt_role_line_allow(struct rbt_role_line *role, const char *address)
+{
+    const char *setting = getenv("RUBATO_INSECURE");
+    if (role->security != NULL || rbt_address_is_unix(address)) {
+        return RBT_OK;
+    }
+    if (!role->is_insecure && (setting == NULL || strcmp(setting, "1") != 0)) {
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID,
+            "there is no key for \"%s\", where whoever can connect would belong to the cluster",
+            address);
+        return rbt_fail_hint(st,
+                             "Make one with \"rubato keygen FILE\" and say \"--key FILE\" to all "
+                             "processes, or use a Unix socket; \"--insecure\" does without.");
+    }
+    if (!role->has_warned) {
+        fputs("rubato: warning: there is no key: nothing is encrypted, and whoever can connect "
+              "belongs to the cluster\n",
+              stderr);
+        role->has_warned = true;
+    }
+    return RBT_OK;
 }
 
 void rbt_role_line_end(struct rbt_role_line *role)

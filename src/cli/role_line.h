@@ -20,7 +20,8 @@
 #include "net/security.h"
 
 struct rbt_role_line {
-    const char *key; /* file, or NULL */
+    const char *key;  /* file, or NULL */
+    bool is_insecure; /* TCP without a key is meant */
     double start_timeout;
     double timeout;
     bool is_quiet;
@@ -29,6 +30,7 @@ struct rbt_role_line {
     /* What rbt_role_line_begin() makes of it. */
     char key_text[RBT_KEY_TEXT]; /* "" if there is none */
     rbt_security *security;      /* NULL: plain */
+    bool has_warned;             /* that there is no key */
 };
 
 struct rbt_option_table rbt_role_line_table(struct rbt_role_line *role);
@@ -44,6 +46,10 @@ RBT_MUST_USE rbt_status rbt_role_line_key(const char *path, char text[static RBT
 
 /* Where the coordinator is: `given`, or what RUBATO_COORDINATOR says. Fails with RBT_E_INVALID. */
 RBT_MUST_USE rbt_status rbt_role_line_coordinator(const char *given, const char **address);
+
+/* Whether the address may be used: over TCP there must be a key, unless that is not wanted. After
+ * rbt_role_line_begin(). Fails with RBT_E_INVALID. */
+RBT_MUST_USE rbt_status rbt_role_line_allow(struct rbt_role_line *role, const char *address);
 
 rbt_time rbt_role_line_time(double seconds);
 

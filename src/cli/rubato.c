@@ -1,11 +1,15 @@
 /* cli/rubato.c - main: finds the subcommand. */
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <rubato/version.h>
 
 #include "base/option.h"
+#include "base/thread.h"
 #include "cli/command.h"
 #include "cli/complain.h"
 
@@ -93,9 +97,43 @@ static int dispatch(int argc, char **argv)
     return refuse(name);
 }
 
+struct call {
+    int argc;
+    char **argv;
+    int code;
+};
+
+static void *run_call(void *argument)
+{
+    struct call *call = argument;
+    call->code = dispatch(call->argc, call->argv);
+    return NULL;
+}
+
+/* Where the main thread may have little stack ("ulimit -s 64"), another one does its work. */
+static int dispatch_with_stack(int argc, char **argv)
+{
+    struct call call = {.argc = argc, .argv = argv};
+    struct rlimit limit;
+    pthread_t thread;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= RBT_THREAD_STACK) {
+        return dispatch(argc, argv);
+    }
+    const int error = rbt_thread_create(&thread, run_call, &call);
+    if (error != 0) {
+        return rbt_complain(stderr, RBT_EXIT_FAILED, "Allow a larger stack (\"ulimit -s\").",
+                            "could not make room for a stack: %s", strerror(error));
+    }
+    (void)pthread_join(thread, NULL); /* cannot fail: it is ours and nobody else joins it */
+    return call.code;
+}
+
 int main(int argc, char **argv)
 {
-    const int code = dispatch(argc, argv);
+    /* A file that must not grow any more (RLIMIT_FSIZE) then fails like a full disk: whoever writes
+     * says so and removes what is not whole. */
+    (void)signal(SIGXFSZ, SIG_IGN);
+    const int code = dispatch_with_stack(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         return code != RBT_EXIT_OK
                    ? code

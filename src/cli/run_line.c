@@ -59,8 +59,9 @@ static const struct rbt_option options[] = {
     {.name = "key",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "The cluster's key, made by \"rubato keygen\"; also from RUBATO_KEY. Between hosts "
-             "there is always one, by default a new one for this run.",
+     .help =
+         "The cluster's key, made by \"rubato keygen\"; also from RUBATO_KEY. Over TCP there is "
+         "always one, by default a new one for this run.",
      .offset = AT(key)},
     {.name = "ssh",
      .type = RBT_OPTION_TEXT,
@@ -97,8 +98,14 @@ static const struct rbt_option options[] = {
     {.name = "colocate",
      .type = RBT_OPTION_FLAG,
      .help = "Servers live in the first worker processes, whose workers reach them by function "
-             "call.",
+             "call; those of a program run beside them, on the same hosts.",
      .offset = AT(is_colocated)},
+    {.name = "plugin",
+     .type = RBT_OPTION_LIST,
+     .unit = "PATH...",
+     .help = "Shared objects that servers may load as rules, filters and priorities, beside those "
+             "that \"train\" names, or directories of them; for a PROGRAM's.",
+     .offset = AT(plugins)},
     {.name = "verbose",
      .type = RBT_OPTION_FLAG,
      .help = "Say which processes come and go.",

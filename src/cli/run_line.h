@@ -6,6 +6,7 @@
 
 #include "base/option.h"
 #include "cli/halves.h"
+#include "coordinator/words.h"
 
 enum rbt_run_transport { RBT_RUN_AUTO, RBT_RUN_UNIX, RBT_RUN_TCP };
 
@@ -27,13 +28,15 @@ struct rbt_run_line {
     double timeout;
     bool is_colocated;
     bool is_verbose;
+    struct rbt_option_list plugins; /* beside those that "train" names */
 };
 
 struct rbt_option_table rbt_run_line_table(struct rbt_run_line *line);
 
 /* One of several ranks that srun or mpirun has started: takes a role and plays it, in this process.
- * `*is_ranked` says whether that was so. */
+ * Servers may load `plugins`. `*is_ranked` says whether that was so. */
 RBT_MUST_USE rbt_status rbt_run_rank(const struct rbt_run_line *line,
-                                     const struct rbt_halves *halves, bool *is_ranked, int *code);
+                                     const struct rbt_halves *halves,
+                                     const struct rbt_words *plugins, bool *is_ranked, int *code);
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "cli/command.h"
 #include "cli/role_line.h"
 #include "cli/run_line.h"
@@ -135,7 +136,7 @@ static rbt_status start_watching(const struct rbt_rank_plan *plan)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for all threads to come */
-    const int error = pthread_create(&thread, NULL, watch_signals, (void *)plan);
+    const int error = rbt_thread_create(&thread, watch_signals, (void *)plan);
     if (error != 0) {
         errno = error;
         return rbt_fail(RBT_E_IO, "could not start a thread");
@@ -184,7 +185,7 @@ static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves
 }
 
 rbt_status rbt_run_rank(const struct rbt_run_line *line, const struct rbt_halves *halves,
-                        bool *is_ranked, int *code)
+                        const struct rbt_words *plugins, bool *is_ranked, int *code)
 {
     struct rbt_rank rank;
     rbt_status st = line->hosts != NULL ? RBT_OK : rbt_rank_find(look_up, &rank);
@@ -213,6 +214,9 @@ rbt_status rbt_run_rank(const struct rbt_run_line *line, const struct rbt_halves
     }
     struct rbt_words words = {0};
     describe(line, &rank, &plan, workers, &words);
+    for (size_t i = 0; plan.role == RBT_RANK_SERVER && i < plugins->count; i++) {
+        rbt_words_add(&words, "--plugin=%s", plugins->items[i]);
+    }
     st = play(&plan, halves, &words, code);
     rbt_words_deinit(&words);
     return st;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <rubato/version.h>
 
 #include "base/error.h"
+#include "base/io.h"
 
 enum { NODES_MAX = 64 }; /* of whose traffic the log tells again and again */
 
@@ -19,10 +21,10 @@ rbt_status rbt_runlog_open(const char *path, struct rbt_runlog *log)
     if (path == NULL) {
         return RBT_OK;
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = rbt_io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     log->is_new = fd >= 0;
     if (fd < 0 && errno == EEXIST) {
-        fd = open(path, O_WRONLY | O_CLOEXEC);
+        fd = rbt_io_open(path, O_WRONLY | O_CLOEXEC, 0);
     }
     if (fd >= 0) {
         log->file = fdopen(fd, "w");
@@ -46,7 +48,7 @@ rbt_status rbt_runlog_close(struct rbt_runlog *log)
     if (log->is_new && !log->is_started) {
         (void)unlink(log->path); /* at worst an empty file stays */
     }
-    const int result = fclose(log->file);
+    const int result = rbt_io_finish(log->file);
     log->file = NULL;
     return result == 0 ? RBT_OK : rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
 }
@@ -56,10 +58,17 @@ static rbt_status print(struct rbt_runlog *log)
 {
     rbt_json_end(&log->json, '}');
     const rbt_status st = rbt_json_print(&log->json, log->file);
-    if (st == RBT_E_IO) {
-        return rbt_fail(st, "could not write log \"%s\"", log->path);
+    if (st != RBT_E_IO) {
+        log->size = st == RBT_OK ? lseek(fileno(log->file), 0, SEEK_CUR) : log->size;
+        return st;
     }
-    return st;
+    const rbt_status failed = rbt_fail(st, "could not write log \"%s\"", log->path);
+    const int fd = fileno(log->file);
+    __fpurge(log->file); /* what could not be written must not be tried again by closing */
+    if (log->size >= 0 && rbt_io_truncate(fd, log->size) == 0) {
+        (void)lseek(fd, log->size, SEEK_SET); /* else part of a line stays, as after a crash */
+    }
+    return failed;
 }
 
 static void add_option(struct rbt_json *json, const struct rbt_option *option, const void *config)
@@ -140,7 +149,7 @@ rbt_status rbt_runlog_start(struct rbt_runlog *log, const struct rbt_runlog_star
     }
     struct stat info;
     if (fstat(fileno(log->file), &info) == 0 && S_ISREG(info.st_mode) &&
-        ftruncate(fileno(log->file), 0) != 0) {
+        rbt_io_truncate(fileno(log->file), 0) != 0) {
         return rbt_fail(RBT_E_IO, "could not write log \"%s\"", log->path);
     }
     log->is_started = true;

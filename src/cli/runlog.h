@@ -9,6 +9,7 @@
 #define RUBATO_CLI_RUNLOG_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include <rubato/export.h>
 #include <rubato/status.h>
@@ -23,6 +24,7 @@ struct rbt_runlog {
     const char *path;
     bool is_new;     /* the file was not there before */
     bool is_started; /* the start event is written; nothing else comes before it */
+    off_t size;      /* of the lines that are complete; below 0 where that has no meaning */
     struct rbt_json json;
 };
 

@@ -85,6 +85,17 @@ static void add_parts(struct rbt_json *json, const struct rbt_train_summary *tra
     rbt_json_count(json, "parts_returned", train->parts_returned);
 }
 
+/* What an algorithm says of its training. */
+static void add_words(struct rbt_json *json, const struct rbt_train_summary *train)
+{
+    if (train->chosen[0] != '\0') {
+        rbt_json_text(json, "chosen", train->chosen);
+    }
+    if (train->unconverged[0] != '\0') {
+        rbt_json_text(json, "not_converged", train->unconverged);
+    }
+}
+
 static void add_classes(struct rbt_json *json, const char *name, const uint64_t *bytes)
 {
     rbt_json_begin(json, name, '{');
@@ -210,6 +221,7 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
     if (train->inactive > 0) {
         rbt_json_real(json, "inactive", train->inactive);
     }
+    add_words(json, train);
     if (train->worker_count > 0) {
         add_parts(json, train);
     }
@@ -327,6 +339,12 @@ void rbt_summary_text(FILE *out, const char *algo, const char *model,
     char b[RBT_TEXT_SHORT];
     print_time(out, algo, summary);
     fprintf(out, "  objective  %.6g\n", train->objective);
+    if (train->unconverged[0] != '\0') {
+        fprintf(out, "  not converged: %s\n", train->unconverged);
+    }
+    if (train->chosen[0] != '\0') {
+        fprintf(out, "  chosen     %s\n", train->chosen);
+    }
     for (size_t i = 0; i < train->eval.count; i++) {
         fprintf(out, "  %-9s  %s %.6g\n", i == 0 ? "eval" : "", train->eval.names[i],
                 train->eval.values[i]);

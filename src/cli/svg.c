@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 enum {
     WIDTH = 860,
     HEIGHT = 480,
@@ -38,9 +40,13 @@ const char *rbt_svg_colour(size_t i)
     return colours[i % RBT_CHART_COLOURS];
 }
 
+/* A text in XML; what may not be in it becomes '?'. */
 static void write_escaped(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
+    size_t length = 0;
+    for (size_t left = strlen(text); left > 0; left -= length) {
+        const size_t shown = rbt_text_shown(text, left);
+        length = shown > 0 ? shown : 1;
         switch (*text) {
         case '<':
             fputs("&lt;", out);
@@ -55,8 +61,9 @@ static void write_escaped(FILE *out, const char *text)
             fputs("&quot;", out);
             break;
         default:
-            fputc((unsigned char)*text < 0x20 ? '?' : *text, out);
+            fwrite(shown > 0 ? text : "?", 1, length, out);
         }
+        text += length;
     }
 }
 

@@ -36,6 +36,7 @@ struct run {
     struct rbt_simulation_stats stats; /* of the simulation, when it is over */
     uint64_t rack_bytes;               /* the same: between its racks */
     atomic_bool is_stopped;            /* a log line could not be written */
+    atomic_bool has_obeyed;            /* the training was told of a signal */
     double began;                      /* when training began, on our clock */
     pthread_mutex_t mutex;             /* guards all below while training */
     struct rbt_runlog log;
@@ -223,14 +224,23 @@ static void on_node(void *context, double t, const char *node, const char *state
 static bool is_interrupted(void *context)
 {
     struct run *run = context;
-    /* relaxed: a worker that sees it one clock later is no worse */
-    return rbt_interrupt_seen() || atomic_load_explicit(&run->is_stopped, memory_order_relaxed);
+    if (rbt_interrupt_seen()) { /* relaxed, both: a worker that sees it one clock later is no worse
+                                 */
+        atomic_store_explicit(&run->has_obeyed, true, memory_order_relaxed);
+        return true;
+    }
+    return atomic_load_explicit(&run->is_stopped, memory_order_relaxed);
 }
 
 /* Says how far an interrupted run got. */
 static rbt_status tell_interrupted(const struct rbt_train_request *request, const struct run *run)
 {
-    return rbt_fail(RBT_E_INTERRUPTED, "interrupted after %.4g epoch%s%s", run->last.epoch,
+    const bool is_other = run->cluster != NULL && !rbt_interrupt_seen();
+    if (run->is_silent && !is_other) { /* it does not know how far */
+        return rbt_fail(RBT_E_INTERRUPTED, "interrupted");
+    }
+    return rbt_fail(RBT_E_INTERRUPTED, "%sinterrupted after %.4g epoch%s%s",
+                    is_other ? "another process of the job was " : "", run->last.epoch,
                     run->last.epoch == 1 ? "" : "s",
                     request->options.model != NULL ? "; no model was written" : "");
 }
@@ -299,7 +309,13 @@ static rbt_status train(const struct rbt_train_request *request, struct run *run
         options.model = NULL;
     }
     rbt_status st = request->algo->train(&options, request->config, &observer, summary);
-    const bool has_stopped = st == RBT_E_INTERRUPTED || (st == RBT_OK && summary->is_interrupted);
+    /* A cluster that was told to stop says so itself; one that ends because we were does not know
+     * why. */
+    const bool is_ours = rbt_interrupt_seen() && st == RBT_E_CLOSED && run->cluster != NULL;
+    const bool has_obeyed = atomic_load_explicit(&run->has_obeyed, memory_order_relaxed);
+    const bool has_stopped =
+        (st == RBT_E_INTERRUPTED && (run->cluster == NULL || rbt_interrupt_seen())) || is_ours ||
+        (st == RBT_OK && (summary->is_interrupted || has_obeyed));
     rbt_progress_finish(&run->progress, st == RBT_OK && !has_stopped);
     if (run->log_status != RBT_OK) {
         rbt_error_restore(&run->log_error);

@@ -328,6 +328,27 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     return RBT_OK;
 }
 
+void rbt_train_line_plugins(const struct rbt_train_line *line,
+                            void (*visit)(void *context, const char *path), void *context)
+{
+    char path[RBT_PLUGIN_PATH_MAX];
+    _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_RULE_TEXT_MAX, "a path fits");
+    _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_FILTER_TEXT_MAX, "a path fits");
+    const size_t size = rbt_rule_name_size(line->rule);
+    if (memchr(line->rule, '/', size) != NULL) {
+        memcpy(path, line->rule, size);
+        path[size] = '\0';
+        visit(context, path);
+    }
+    const char *filters = line->filter;
+    while (rbt_filter_next_path(&filters, path)) {
+        visit(context, path);
+    }
+    if (strchr(line->priority, '/') != NULL) {
+        visit(context, line->priority);
+    }
+}
+
 void rbt_train_line_free(struct rbt_train_line *line)
 {
     rbt_free(line->options);

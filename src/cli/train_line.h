@@ -43,6 +43,11 @@ RBT_MUST_USE rbt_status rbt_train_line_parse(int argc, char *const *argv,
                                              struct rbt_train_line *line);
 void rbt_train_line_free(struct rbt_train_line *line);
 
+/* Hands over the paths of the shared objects that the line names: its rule's, its filters', its
+ * priority's. */
+void rbt_train_line_plugins(const struct rbt_train_line *line,
+                            void (*visit)(void *context, const char *path), void *context);
+
 /* The options that every algorithm has, writing into the request. */
 struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request);
 

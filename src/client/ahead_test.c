@@ -65,6 +65,22 @@ static void test_what_is_on_its_way_or_waits_is_not_let_go(void **state)
     assert_int_equal(least(aheads, 20), 0);
 }
 
+/* One version makes a difference. */
+static void test_copies_never_get_older(void **state)
+{
+    struct rbt_aheads *aheads = *state;
+    struct rbt_ahead *ahead = rbt_aheads_get(aheads, 9, SHARD, false);
+    keep(aheads, ahead, 5, 50);
+    keep(aheads, ahead, 4, 40);
+    assert_int_equal(ahead->news.version, 5);
+    assert_int_equal(ahead->answer_stamp, 50);
+    keep(aheads, ahead, 5, 51); /* as new: what came last has no fewer of the worker's own */
+    assert_int_equal(ahead->answer_stamp, 51);
+    rbt_ahead_drop(ahead);
+    keep(aheads, ahead, 3, 30); /* there is nothing that it could be older than */
+    assert_int_equal(ahead->news.version, 3);
+}
+
 static void test_what_nobody_uses_is_dropped(void **state)
 {
     struct rbt_aheads *aheads = *state;
@@ -112,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_on_its_way_or_waits_is_not_let_go, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_copies_never_get_older, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_nobody_uses_is_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_last_stamp_stays, setup, teardown),
     };

@@ -108,7 +108,7 @@ rbt_status rbt_buffer_append(struct rbt_buffer *buffer, uint64_t sequence, struc
         u->bases = rbt_calloc(buffer->placement->shard_count, sizeof *u->bases);
         st = u->bases != NULL ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not allocate an update");
     }
-    if (st == RBT_OK && u->values_max < bytes) {
+    if (st == RBT_OK && (u->values == NULL || u->values_max < bytes)) { /* also of no bytes */
         rbt_free(u->values);
         u->values = rbt_calloc(bytes, 1);
         u->values_max = u->values == NULL ? 0 : bytes;

@@ -115,6 +115,19 @@ static void drop_forgets_sent_updates_of_visible_clocks_only(void **state)
     rbt_keylist_unref(keys);
 }
 
+/* Whoever copies values need not ask whether there are any. */
+static void an_update_of_nothing_has_an_array(void **state)
+{
+    (void)state;
+    struct rbt_buffer buffer = buffer_of(1, WIDTH);
+    struct rbt_keylist *nothing = make_list(1, NULL, 0);
+    struct rbt_update *update = NULL;
+    assert_ok(rbt_buffer_append(&buffer, 1, nothing, 0, &update));
+    assert_non_null(update->values);
+    rbt_buffer_deinit(&buffer);
+    rbt_keylist_unref(nothing);
+}
+
 static void take_back_removes_the_last_update(void **state)
 {
     (void)state;
@@ -339,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refill_gets_back_what_the_shard_does_not_show_yet),
         cmocka_unit_test(drop_forgets_sent_updates_of_visible_clocks_only),
+        cmocka_unit_test(an_update_of_nothing_has_an_array),
         cmocka_unit_test(take_back_removes_the_last_update),
         cmocka_unit_test(an_unsent_update_of_the_same_list_is_found),
         cmocka_unit_test(overlays_agree_with_an_array_for_any_lists_and_shards),

@@ -134,6 +134,7 @@ struct rbt_worker {
     size_t applied_max;
     uint64_t set_count;                  /* sets made so far, to tell them apart */
     struct rbt_managed *managed;         /* sets whose rows travel early */
+    struct rbt_set *held;                /* sets of which filters may hold something back */
     struct rbt_comm out;                 /* the worker's part of the node's budget, to the shards */
     struct rbt_comm in;                  /* and back */
     struct rbt_far *far;                 /* the same for shards that are far; NULL: none are */

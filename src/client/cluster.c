@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "net/address.h"
 
 enum {
     WORKERS_MAX = 1024,
@@ -127,6 +128,27 @@ static rbt_status open_security(rbt_cluster *cluster, const char *path)
     return st;
 }
 
+/* What shows that this process may take part in the job, if the job has a key of its own. */
+static rbt_status read_job_key(bool is_reader, struct rbt_member_options *member)
+{
+    _Static_assert((int)RBT_WIRE_SECRET == (int)RBT_PERMIT_BYTES, "a permit travels whole");
+    char key[RBT_KEY_TEXT];
+    char readers[RBT_KEY_TEXT] = "";
+    const char *path = getenv("RUBATO_JOB_KEY");
+    if (path == NULL || path[0] == '\0') {
+        return RBT_OK;
+    }
+    rbt_status st = rbt_key_read(path, key);
+    st = st != RBT_OK ? st : rbt_key_permit(key, is_reader, member->permit.bytes);
+    if (!is_reader) {
+        st = st != RBT_OK ? st : rbt_key_of_readers(key, readers);
+        st = st != RBT_OK ? st : rbt_key_permit(readers, true, member->read_permit.bytes);
+    }
+    explicit_bzero(key, sizeof key);
+    explicit_bzero(readers, sizeof readers);
+    return st;
+}
+
 /* The number of a compression; below 0 for none given. */
 static rbt_status read_compression(const char *text, int32_t *compression)
 {
@@ -145,16 +167,33 @@ static rbt_status read_compression(const char *text, int32_t *compression)
                           text);
 }
 
+/* Over TCP both sides must show a key, unless somebody has said that they need not. */
+static rbt_status check_key(const struct rbt_cluster_options *options)
+{
+    const char *insecure = getenv("RUBATO_INSECURE");
+    if (options->key_file != NULL || rbt_address_is_unix(options->coordinator) ||
+        (insecure != NULL && strcmp(insecure, "1") == 0)) {
+        return RBT_OK;
+    }
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "there is no key for the coordinator at \"%s\"",
+                                   options->coordinator);
+    return rbt_fail_hint(st, "Set RUBATO_KEY to the file of the cluster's key; RUBATO_INSECURE=1 "
+                             "does without.");
+}
+
 static rbt_status join(rbt_cluster *cluster, const struct rbt_cluster_options *options)
 {
-    rbt_status st = options->key_file != NULL ? open_security(cluster, options->key_file) : RBT_OK;
+    rbt_status st = check_key(options);
+    if (st == RBT_OK && options->key_file != NULL) {
+        st = open_security(cluster, options->key_file);
+    }
     if (st != RBT_OK) {
         return st;
     }
     cluster->silence_max = (rbt_time)(options->timeout * 1e9);
     cluster->cut_max =
         options->timeout < CUT_SECONDS ? cluster->silence_max : (rbt_time)(CUT_SECONDS * 1e9);
-    const struct rbt_member_options member = {
+    struct rbt_member_options member = {
         .coordinator = options->coordinator,
         .security = cluster->security,
         .role = cluster->is_reader ? RBT_ROLE_READER : RBT_ROLE_WORKER,
@@ -168,7 +207,8 @@ static rbt_status join(rbt_cluster *cluster, const struct rbt_cluster_options *o
         .context = cluster,
         .on_bound = on_bound,
         .on_stable = on_stable};
-    return rbt_member_join(&member, &cluster->member);
+    st = read_job_key(cluster->is_reader, &member);
+    return st != RBT_OK ? st : rbt_member_join(&member, &cluster->member);
 }
 
 rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_cluster **cluster)

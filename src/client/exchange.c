@@ -133,6 +133,9 @@ static void put_row(const struct rbt_managed *m, size_t row)
     if (table->options.overlay != RBT_OVERLAY_NONE) {
         rbt_merge_apply(table->kind, set->values + at, set->deltas + at, table->options.width);
     }
+    if (table->options.overlay != RBT_OVERLAY_NONE && set->rest != NULL) {
+        rbt_merge_apply(table->kind, set->values + at, set->rest + at, table->options.width);
+    }
 }
 
 static void stamp_row(struct rbt_managed *m, uint32_t shard, uint32_t row, uint64_t stamp)
@@ -155,53 +158,6 @@ static void settle_row(const rbt_set *set, uint32_t row)
     rbt_merge_clear(table->kind, delta, table->options.width);
 }
 
-/* Applies the table's filters to the chosen rows, which are in order of `m->tagged`: what goes is
- * in filtering->values, a row of zeros for what does not, and the rest in filtering->known. */
-static rbt_status filter_rows(struct rbt_managed *m, size_t count, struct rbt_filter_code *code)
-{
-    const rbt_set *set = m->set;
-    struct rbt_filtering *filtering = set->portion->filtering;
-    const size_t width = filtering->width;
-    const float *copy = (const float *)(set->base != NULL ? set->base : set->values);
-    rbt_status st = rbt_filtering_fit(filtering, count * width);
-    if (st != RBT_OK) {
-        return st;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const size_t at = (size_t)m->chosen[i] * width;
-        m->keys[i] = m->tagged[i].key;
-        memcpy(filtering->values + i * width, (const float *)set->deltas + at,
-               width * sizeof *filtering->values);
-        memcpy(filtering->known + i * width, copy + at, width * sizeof *filtering->known);
-        m->tagged[i].row = (uint32_t)i;
-    }
-    const struct rbt_filtering_rows rows = {.keys = m->keys,
-                                            .count = count,
-                                            .values = filtering->values,
-                                            .known = filtering->known,
-                                            .turn = set->turn};
-    st = rbt_filtering_apply(filtering, &rows, code);
-    for (size_t i = 0; st == RBT_OK && i < count * width; i++) {
-        filtering->known[i] = filtering->keep[i] ? 0.0F : filtering->values[i];
-        filtering->values[i] = filtering->keep[i] ? filtering->values[i] : 0.0F;
-    }
-    return st;
-}
-
-/* The same as settle_row() for a row that was filtered, number `i` of the chosen ones: the rest
- * waits until the row changes again. */
-static void settle_filtered(const rbt_set *set, uint32_t row, size_t i)
-{
-    const rbt_table *table = set->portion->table;
-    const struct rbt_filtering *filtering = set->portion->filtering;
-    if (set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE) {
-        rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size,
-                        filtering->values + i * filtering->width, filtering->width);
-    }
-    memcpy(set->deltas + (size_t)row * table->row_size, filtering->known + i * filtering->width,
-           table->row_size);
-}
-
 /* Makes updates of the chosen rows, one for each read that they name. */
 static rbt_status emit(struct rbt_managed *m, size_t count)
 {
@@ -220,7 +176,7 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
     const bool is_filtered = portion->filtering != NULL && count > 0;
     struct rbt_filter_code code = {0};
     rbt_worker_lock(portion);
-    rbt_status st = is_filtered ? filter_rows(m, count, &code) : RBT_OK;
+    rbt_status st = is_filtered ? rbt_managed_filter(m, count, &code) : RBT_OK;
     if (is_filtered) {
         rows.values = (const char *)portion->filtering->values;
         rows.code = &code;
@@ -236,7 +192,7 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
     for (size_t i = 0; i < count; i++) {
         const uint32_t row = m->chosen[i];
         if (is_filtered) {
-            settle_filtered(set, row, i);
+            rbt_managed_settle(m, row, i);
         } else {
             settle_row(set, row);
         }
@@ -289,15 +245,23 @@ static size_t choose(struct rbt_managed *m, const struct rbt_room *rows)
 /* In order of key, because all go: there is no need to look for the most important ones. */
 rbt_status rbt_managed_push(struct rbt_managed *managed)
 {
+    const rbt_set *set = managed->set;
     size_t count = 0;
+    managed->is_release =
+        set->rest != NULL &&
+        (set->is_released || rbt_filtering_is_release(set->portion->filtering, managed->pushes));
+    managed->pushes++;
     for (uint32_t row = 0; row < managed->row_count; row++) {
-        if (is_changed(managed, row)) {
+        if (is_changed(managed, row) ||
+            (managed->is_release && rbt_filtering_has_rest(set, row, 1))) {
             rbt_queue_unmark(queue_of(managed, row), row);
             managed->chosen[count++] = row;
         }
     }
     rbt_touched_clear(&managed->touched);
-    return emit(managed, count);
+    const rbt_status st = emit(managed, count);
+    managed->is_release = false;
+    return st;
 }
 
 /* Makes updates of the most important rows of one set; returns about how many bytes they take. */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rubato/filter.h>
 #include <rubato/set.h>
 
 #include "client/client.h"
@@ -47,6 +48,8 @@ struct rbt_managed {
      * that is full must not stand before what need not go there. */
     rbt_change_queue *queues[RBT_SIDES]; /* the second one is NULL if no shard is far */
     struct rbt_touched touched; /* rows that have changed since their priority was looked at */
+    uint64_t pushes;            /* of the whole set */
+    bool is_release;            /* in this one, what filters hold back goes as well */
     uint32_t sweep;             /* with "sweep": the row that goes next, changed or not */
     uint32_t *chosen;           /* (row_count): scratch */
     uint64_t *keys;             /* (row_count): the same */
@@ -77,6 +80,15 @@ RBT_MUST_USE uint32_t rbt_managed_sweep(struct rbt_managed *managed, size_t take
 
 /* Makes updates of all rows that have changed: what a push of such a set is. */
 RBT_MUST_USE rbt_status rbt_managed_push(struct rbt_managed *managed);
+
+/* Applies the table's filters to the chosen rows, which are in order of `m->tagged`: what goes is
+ * in filtering->values, a row of zeros for what does not, and the rest in filtering->known. */
+RBT_MUST_USE rbt_status rbt_managed_filter(struct rbt_managed *m, size_t count,
+                                           struct rbt_filter_code *code);
+
+/* After their update has been made, of a row that is number `i` of the chosen ones: what went is
+ * part of the copy, and the rest waits until the row changes again. */
+void rbt_managed_settle(const struct rbt_managed *m, uint32_t row, size_t i);
 
 /* All rows of the set have been read. */
 void rbt_managed_pulled(struct rbt_managed *managed);

@@ -110,7 +110,8 @@ rbt_status rbt_filtering_apply(struct rbt_filtering *filtering,
         return st;
     }
     const struct rbt_filter_rows told = tell(filtering, rows);
-    return rbt_chain_apply(filtering->chain, &told, code);
+    return rows->is_release ? rbt_chain_release(filtering->chain, &told, code)
+                            : rbt_chain_apply(filtering->chain, &told, code);
 }
 
 rbt_status rbt_filtering_round(struct rbt_filtering *filtering, struct rbt_update *update)
@@ -131,14 +132,17 @@ rbt_status rbt_filtering_round(struct rbt_filtering *filtering, struct rbt_updat
 
 /* --- Sets ------------------------------------------------------------------------------------ */
 
-/* Deltas: what goes is gone, and part of what is shown; the rest is what they are now. */
+/* Deltas are gone: what goes is part of what is shown, and what does not is the rest. */
 static void settle_deltas(const rbt_set *set, const bool *keep, float *values)
 {
     const bool is_shown = set->portion->table->options.overlay != RBT_OVERLAY_NONE;
-    float *deltas = (float *)set->deltas;
+    float *rest = (float *)set->rest;
     float *base = is_shown ? (float *)set->base : NULL;
+    memset(set->deltas, 0, set->bytes);
+    for (size_t i = 0; rest != NULL && i < set->elements; i++) {
+        rest[i] = keep[i] ? 0.0F : values[i];
+    }
     for (size_t i = 0; i < set->elements; i++) {
-        deltas[i] = keep[i] ? 0.0F : values[i];
         values[i] = keep[i] ? values[i] : 0.0F;
     }
     for (size_t i = 0; base != NULL && i < set->elements; i++) {
@@ -176,16 +180,21 @@ rbt_status rbt_filtering_take(rbt_set *set, struct rbt_update *update, bool is_n
         return st;
     }
     float *values = is_new ? (float *)update->values : filtering->values;
-    memcpy(values, set->is_in_place ? set->values : set->deltas, set->bytes);
+    if (set->bytes > 0) { /* a set of no rows has no arrays */
+        memcpy(values, set->is_in_place ? set->values : set->deltas, set->bytes);
+    }
     if (set->is_in_place) {
         rbt_merge_subtract(table->kind.type, (char *)values, set->base, set->elements);
+    } else if (set->rest != NULL) {
+        rbt_merge_apply(table->kind, (char *)values, set->rest, set->elements);
     }
     const struct rbt_filtering_rows rows = {
         .keys = set->keys->keys,
         .count = set->keys->count,
         .values = values,
         .known = (const float *)(set->base != NULL ? set->base : set->values),
-        .turn = set->turn};
+        .turn = set->turn,
+        .is_release = rbt_filtering_is_release(filtering, set->turn)};
     struct rbt_filter_code code;
     st = rbt_filtering_apply(filtering, &rows, &code);
     if (st != RBT_OK) {
@@ -204,4 +213,15 @@ rbt_status rbt_filtering_take(rbt_set *set, struct rbt_update *update, bool is_n
         rbt_merge_apply(table->kind, update->values, (const char *)values, set->elements);
     }
     return RBT_OK;
+}
+
+bool rbt_filtering_has_rest(const rbt_set *set, size_t first, size_t count)
+{
+    const size_t width = set->portion->table->options.width;
+    const float *rest = (const float *)set->rest + first * width;
+    size_t i = 0;
+    while (i < count * width && rest[i] == 0) {
+        i++;
+    }
+    return i < count * width;
 }

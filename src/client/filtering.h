@@ -51,7 +51,18 @@ struct rbt_filtering_rows {
     float *values;      /* (count, width); see filter/chain.h for what they are afterwards */
     const float *known; /* (count, width), or NULL */
     uint64_t turn;
+    bool is_release; /* what filters hold back goes as well */
 };
+
+/* Every so many pushes of a set, all that filters have held back of it goes: an update waits for
+ * fewer pushes than this. */
+enum { RBT_FILTERING_TURNS = 64 };
+
+/* Whether everything goes in this turn of a set. */
+static inline bool rbt_filtering_is_release(const struct rbt_filtering *filtering, uint64_t turn)
+{
+    return filtering->keeps_rest && turn % RBT_FILTERING_TURNS == RBT_FILTERING_TURNS - 1;
+}
 
 /* Applies all filters; filtering->keep says what goes. */
 RBT_MUST_USE rbt_status rbt_filtering_apply(struct rbt_filtering *filtering,
@@ -66,5 +77,8 @@ RBT_MUST_USE rbt_status rbt_filtering_round(struct rbt_filtering *filtering,
 /* Moves what goes of a set's changes to an update, which is new or to be added to; the rest stays.
  * On failure all of it does. */
 RBT_MUST_USE rbt_status rbt_filtering_take(rbt_set *set, struct rbt_update *update, bool is_new);
+
+/* Whether filters hold back anything of so many rows of a set that has a rest. */
+bool rbt_filtering_has_rest(const rbt_set *set, size_t first, size_t count);
 
 #endif

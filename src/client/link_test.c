@@ -28,6 +28,7 @@ struct fixture {
     uint32_t answer_count;
     uint32_t news_count;
     rbt_status answer; /* what the handler returns */
+    bool was_placed;   /* the last answer's rows were put where they belong */
 };
 
 static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_link_request *request,
@@ -39,6 +40,7 @@ static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_lin
     assert_int_equal(request->id, frame->id);
     assert_true(f->answer_count < SEEN_MAX);
     f->answers[f->answer_count++] = frame->id;
+    f->was_placed = request->is_placed;
     return f->answer;
 }
 
@@ -493,6 +495,127 @@ static void test_wrong_messages_cut(void **state)
     assert_int_equal(work(f), RBT_E_NOMEM);
 }
 
+/* --- Messages that are sent from where they lie --------------------------------------------- */
+
+/* An update whose values are the worker's own memory: it says when that is about to change, and
+ * what is sent again after a cut is what was sent before. */
+static void test_what_is_sent_again_is_what_was_sent(void **state)
+{
+    struct fixture *f = *state;
+    enum { VALUES = 64 };
+    static char values[VALUES];
+    struct rbt_block *block = rbt_block_create(RBT_FRAME_HEADER + VALUES);
+    assert_non_null(block);
+    memset(values, 5, sizeof values);
+    block->bytes = RBT_FRAME_HEADER + VALUES;
+    rbt_wire_close(block->data, (struct rbt_frame){.kind = RBT_FRAME_PUSH, .worker = 3, .id = 1},
+                   block->bytes);
+    block->tail = values;
+    block->tail_at = RBT_FRAME_HEADER;
+    assert_ok(rbt_link_push(&f->link, block, 1, false));
+    come_up(f, 0);
+    peer_expect(f, RBT_FRAME_PUSH, 1);
+    peer_hang_up(f);
+    rbt_link_own(&f->link);
+    memset(values, 9, sizeof values); /* the next update */
+    assert_ok(work(f));
+    f->now += SECOND;
+    come_up(f, 0);
+    struct rbt_frame frame;
+    const char *body = NULL;
+    rbt_status st = rbt_channel_receive(f->peer, &frame, &body);
+    st = st == RBT_E_BUSY ? rbt_channel_receive(f->peer, &frame, &body) : st;
+    assert_ok(st);
+    assert_int_equal(frame.id, 1);
+    for (size_t i = 0; i < VALUES; i++) {
+        assert_int_equal(body[i], 5);
+    }
+}
+
+/* --- Long answers ---------------------------------------------------------------------------- */
+
+enum { PREFIX = 64, LONG = 64 << 10 }; /* what a long answer begins with, and its rows */
+
+/* The peer writes half of an answer to this request, the first or the second, whose rows are all
+ * `byte`. */
+static void peer_write_half(struct fixture *f, uint64_t id, int byte, bool is_second)
+{
+    struct rbt_block *block = rbt_block_create(RBT_FRAME_HEADER + PREFIX + LONG);
+    assert_non_null(block);
+    const struct rbt_wire_answer answer = {0};
+    const size_t head = rbt_wire_put_answer(block->data, &answer);
+    assert_true(head <= RBT_FRAME_HEADER + PREFIX);
+    block->bytes = RBT_FRAME_HEADER + PREFIX + LONG;
+    memset(block->data + head, byte, block->bytes - head);
+    rbt_wire_close(block->data, (struct rbt_frame){.kind = RBT_FRAME_ROWS, .id = id}, block->bytes);
+    const size_t first = is_second ? block->bytes / 2 : 0;
+    const size_t now = is_second ? block->bytes - first : block->bytes / 2;
+    assert_int_equal(write(rbt_channel_socket(f->peer), block->data + first, now), now);
+    rbt_block_unref(block);
+}
+
+/* Half of a long answer has come, and gone to its place, when the connection is cut. On the next
+ * one the answer is short: it must not be taken for what lies there. */
+static void test_half_of_a_long_answer(void **state)
+{
+    struct fixture *f = *state;
+    static char rows[LONG];
+    static int owner;
+    struct rbt_link_request *request = NULL;
+    assert_ok(rbt_link_ask(&f->link, make_block(RBT_FRAME_PULL, 0),
+                           (struct rbt_frame){.kind = RBT_FRAME_PULL, .worker = 3}, &owner,
+                           &request));
+    request->place = (struct rbt_channel_place){.prefix = PREFIX, .to = rows, .bytes = LONG};
+    const uint64_t id = request->id;
+    come_up(f, 0);
+    peer_expect(f, RBT_FRAME_PULL, id);
+    peer_write_half(f, id, 1, false);
+    assert_ok(work(f));
+    assert_int_equal(f->answer_count, 0);
+    assert_true(request->is_placed);
+    peer_hang_up(f);
+    assert_ok(work(f));
+    f->now += SECOND;
+    come_up(f, 0);
+    peer_expect(f, RBT_FRAME_PULL, id);
+    peer_answer(f, id, (struct rbt_wire_news){.floor = 4});
+    assert_ok(work(f));
+    assert_int_equal(f->answer_count, 1);
+    assert_false(f->was_placed);
+}
+
+/* A long answer that is as long as it should be goes to its place; any other does not. */
+static void test_a_long_answer_is_placed_if_it_fits(void **state)
+{
+    struct fixture *f = *state;
+    static char rows[LONG + 1];
+    static int owner;
+    push(f, 1);
+    come_up(f, 0);
+    peer_expect(f, RBT_FRAME_PUSH, 1);
+    for (size_t off = 0; off < 2; off++) {
+        struct rbt_link_request *request = NULL;
+        assert_ok(rbt_link_ask(&f->link, make_block(RBT_FRAME_PULL, 0),
+                               (struct rbt_frame){.kind = RBT_FRAME_PULL, .worker = 3}, &owner,
+                               &request));
+        request->place = (struct rbt_channel_place){
+            .prefix = PREFIX, .to = rows, .bytes = LONG - off * RBT_FRAME_ALIGN};
+        const uint64_t id = request->id;
+        assert_ok(work(f));
+        peer_expect(f, RBT_FRAME_PULL, id);
+        memset(rows, 0, sizeof rows);
+        peer_write_half(f, id, 7, false);
+        assert_ok(work(f));
+        peer_write_half(f, id, 7, true);
+        assert_ok(work(f));
+        assert_int_equal(f->answer_count, off + 1);
+        assert_int_equal(f->was_placed, off == 0);
+        assert_int_equal(rows[0], off == 0 ? 7 : 0);
+        assert_int_equal(rows[LONG - 1], off == 0 ? 7 : 0);
+        assert_int_equal(rows[LONG], 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest list[] = {
@@ -505,6 +628,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused_for_now, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gives_up_when_nobody_is_there, setup, teardown),
         cmocka_unit_test_setup_teardown(test_comes_back_after_a_pause, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_sent_again_is_what_was_sent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_half_of_a_long_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_long_answer_is_placed_if_it_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silence, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_greeting, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_messages_cut, setup, teardown),

@@ -99,6 +99,12 @@ static void test_copies(void **state)
     assert_memory_equal(got, rows, sizeof rows);
     answer(f, rows, keep, 8, 10); /* of what is no longer there */
     assert_false(can_use(f));
+    answer(f, rows, keep, 0, 11); /* whole: what it does not name is zero, not what was there */
+    assert_true(can_use(f));
+    assert_ok(take(f, &got));
+    const float whole[ELEMENTS] = {[5] = -1};
+    assert_memory_equal(got, whole, sizeof whole);
+    assert_int_equal(rbt_packing_copy_name(&f->packing, SET, SHARD), 11);
     rbt_packing_forget(&f->packing, SET);
     assert_int_equal(rbt_packing_copy_name(&f->packing, SET, SHARD), 0);
 }

@@ -438,8 +438,8 @@ static rbt_status copy_elements(const rbt_table *table, const struct rbt_sparse_
     return RBT_OK;
 }
 
-rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
-                          struct rbt_elements *elements)
+rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t key,
+                                 int64_t staleness, struct rbt_elements *elements)
 {
     if (table->options.layout != RBT_SPARSE) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has dense rows; use rbt_get()", table->name);
@@ -454,8 +454,14 @@ rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
         return record(portion, key);
     }
     uint32_t row = 0;
-    st = read_row(worker, portion, key, rbt_table_staleness(table), &row);
+    st = read_row(worker, portion, key, staleness, &row);
     return st != RBT_OK ? st : copy_elements(table, &portion->rows.sparse_values[row], elements);
+}
+
+rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
+                          struct rbt_elements *elements)
+{
+    return rbt_get_sparse_within(worker, table, key, rbt_table_staleness(table), elements);
 }
 
 void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,

@@ -326,7 +326,12 @@ static rbt_status run_one(void *argument, uint32_t index)
     if (st != RBT_OK) {
         rbt_error_restore(&record);
     }
-    return st != RBT_OK ? st : drained;
+    st = st != RBT_OK ? st : drained;
+    if (remote->callers[index].status != RBT_OK && st != RBT_OK && !remote->driver.is_reader) {
+        /* It could not tell the shards that it has left: the others here would wait for ever. */
+        rbt_member_give_up(remote->cluster->member, st, rbt_last_error());
+    }
+    return st;
 }
 
 /* How a run went in a process. */
@@ -527,6 +532,7 @@ static struct rbt_link_options *make_links(const struct remote *remote)
                                              .silence_max = cluster->silence_max,
                                              .hello = {.cluster = plan->cluster,
                                                        .job = plan->job,
+                                                       .secret = plan->secret,
                                                        .worker_count = plan->worker_count,
                                                        .shard = i,
                                                        .is_reader = cluster->is_reader,

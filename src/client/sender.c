@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "client/caller.h"
 
 struct rbt_sender {
@@ -91,7 +92,7 @@ rbt_status rbt_sender_start(struct rbt_caller *callers, uint32_t caller_count, u
         st = rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
     if (st == RBT_OK) {
-        s->is_running = pthread_create(&s->thread, NULL, run, s) == 0;
+        s->is_running = rbt_thread_create(&s->thread, run, s) == 0;
         st = s->is_running ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not start a sender");
     }
     if (st != RBT_OK) {

@@ -74,6 +74,15 @@ static rbt_status check_list(const rbt_table *table, const uint64_t *keys, size_
     return RBT_OK;
 }
 
+/* Whether rows of zeros may be left out: filters can say that they must not. */
+static bool leaves_zeros(const rbt_table *table)
+{
+    const struct rbt_chain_options options = rbt_table_chain(table, RBT_FILTER_PUSH);
+    struct rbt_chain_traits traits = {.skips_zeros = true};
+    return table->filter == NULL ||
+           (rbt_chain_check(&options, &traits) == RBT_OK && traits.skips_zeros);
+}
+
 static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
 {
     const rbt_table *table = set->portion->table;
@@ -97,16 +106,16 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     for (uint32_t i = 0; set->stamps != NULL && i < table->job->shard_count; i++) {
         set->stamps[i] = RBT_STAMP_NONE;
     }
-    const bool may_push_few = !has_stamps && !set->is_in_place && table->options.tiny == 0 &&
-                              table->filter == NULL && table->kind.merge == RBT_MERGE_ADD &&
-                              count >= RBT_SET_FEW;
+    const bool may_push_few = leaves_zeros(table) && !has_stamps && !set->is_in_place &&
+                              table->options.tiny == 0 && set->portion->filtering == NULL &&
+                              table->kind.merge == RBT_MERGE_ADD && count >= RBT_SET_FEW;
     const size_t few = may_push_few ? count / RBT_SET_FEW + 1 : 0;
     set->changed = may_push_few ? rbt_calloc(few, sizeof *set->changed) : NULL;
     set->changed_keys = may_push_few ? rbt_calloc(few, sizeof *set->changed_keys) : NULL;
     set->copies =
         table->has_copies ? rbt_calloc(table->job->shard_count, sizeof *set->copies) : NULL;
     const struct rbt_filtering *filtering = set->portion->filtering;
-    const bool has_rest = set->is_in_place && filtering != NULL && filtering->keeps_rest;
+    const bool has_rest = filtering != NULL && filtering->keeps_rest;
     set->rest = has_rest ? rbt_calloc(set->bytes, 1) : NULL;
     if ((may_push_few && (set->changed == NULL || set->changed_keys == NULL)) ||
         set->values == NULL || (has_base && set->base == NULL) ||
@@ -164,6 +173,10 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
         rbt_set_destroy(s);
         return st;
     }
+    if (s->rest != NULL) {
+        s->next_held = worker->held;
+        worker->held = s;
+    }
     *set = s;
     return RBT_OK;
 }
@@ -174,6 +187,7 @@ void rbt_set_destroy(rbt_set *set)
         return;
     }
     rbt_driver *driver = set->worker->job->driver;
+    rbt_set_let_go(set);
     if (driver->ops->forget != NULL) {
         driver->ops->forget(driver, set->worker->index, set->subscription);
     }
@@ -283,10 +297,11 @@ bool rbt_set_has_answer(const rbt_set *set)
            driver->ops->has_answer(driver, set->worker->index, set->subscription);
 }
 
-/* Rows have been pulled: what filters have kept back is still a change of them. */
+/* Rows have been pulled: what filters have kept back is still a change of them, which the worker
+ * sees as it sees all that it has pushed. */
 static void add_rest(const rbt_set *set)
 {
-    if (set->rest != NULL) {
+    if (set->rest != NULL && (set->is_in_place || shows_own(set->portion->table))) {
         rbt_merge_apply(set->portion->table->kind, set->values, set->rest, set->elements);
     }
 }
@@ -354,9 +369,8 @@ static rbt_status may_push(rbt_worker *worker)
     return st != RBT_OK ? st : rbt_worker_resend(worker);
 }
 
-/* Makes an update of rows, which were computed from copies with these stamps (NULL: from none). */
-static rbt_status push_rows(rbt_worker *worker, struct rbt_portion *portion,
-                            const struct rbt_rows *rows, const uint64_t *stamps)
+rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_portion *portion,
+                             const struct rbt_rows *rows, const uint64_t *stamps)
 {
     const size_t bytes = rows->count * portion->table->row_size;
     struct rbt_update *update = NULL;
@@ -556,7 +570,11 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
     if (set->is_in_place) { /* values become the changes for a moment */
         rbt_merge_subtract(table->kind.type, set->values + begin, set->base + begin, elements);
     }
-    st = push_rows(set->worker, set->portion, &rows, set->stamps);
+    if (!set->is_in_place && set->rest != NULL) { /* if this fails, they wait among the deltas */
+        rbt_merge_apply(table->kind, set->deltas + begin, set->rest + begin, elements);
+        memset(set->rest + begin, 0, bytes);
+    }
+    st = rbt_set_push_rows(set->worker, set->portion, &rows, set->stamps);
     if (set->is_in_place) {
         const bool keeps = st != RBT_OK || shows_own(table);
         if (keeps) {
@@ -606,7 +624,7 @@ rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
     if (st != RBT_OK) {
         return st;
     }
-    return push_rows(worker, portion, rows, NULL);
+    return rbt_set_push_rows(worker, portion, rows, NULL);
 }
 
 void rbt_rows_free(struct rbt_rows *rows)

@@ -30,8 +30,10 @@ struct rbt_set {
     uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
     uint64_t *copies;   /* by shard: names of what filters left it with; NULL: there are none */
     uint64_t turn;      /* how often it has been filtered */
-    char *rest;        /* in place: what filters have kept back of it, which pulls leave; or NULL */
-    uint32_t *changed; /* scratch for rbt_set_push_few(), or NULL: it does not apply */
+    char *rest;       /* what filters have kept back of it, which pulls leave; NULL: they do not */
+    bool is_released; /* the next push of a managed one leaves nothing behind */
+    struct rbt_set *next_held; /* of the worker's sets that have a rest */
+    uint32_t *changed;         /* scratch for rbt_set_push_few(), or NULL: it does not apply */
     uint64_t *changed_keys;
     struct rbt_managed *managed; /* NULL: its rows go when a clock ends */
 };
@@ -43,6 +45,14 @@ size_t rbt_set_list_calls(rbt_set *set);
  * so in `is_done`. */
 RBT_MUST_USE rbt_status rbt_set_push_few(rbt_set *set, bool *is_done);
 enum { RBT_SET_FEW = 4 }; /* one row in so many */
+
+/* Makes an update of rows, which were computed from copies with these stamps (NULL: from none). */
+RBT_MUST_USE rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_portion *portion,
+                                          const struct rbt_rows *rows, const uint64_t *stamps);
+
+/* The set is about to go: what filters hold back of it becomes an update, if updates may still be
+ * made. */
+void rbt_set_let_go(rbt_set *set);
 
 /* Whether a pull would be served by what the set has. */
 bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness);

@@ -661,7 +661,8 @@ rbt_status rbt_leave(rbt_worker *worker)
         return RBT_OK;
     }
     rbt_ticket_poll(worker);
-    rbt_status st = has_pending(worker) ? rbt_clock(worker) : RBT_OK;
+    rbt_status st = worker->held == NULL || worker->must_repeat ? RBT_OK : rbt_flush(worker);
+    st = st == RBT_OK && has_pending(worker) ? rbt_clock(worker) : st;
     if (st == RBT_OK) {
         rbt_worker_retire(worker);
     }

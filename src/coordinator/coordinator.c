@@ -25,21 +25,25 @@
 #include "net/channel.h"
 #include "net/loop.h"
 #include "net/member.h"
+#include "net/strangers.h"
 #include "wire/control.h"
 
 #define MS           INT64_C(1000000)
 #define HELLO_TIME   (5000 * MS) /* for a new connection to say who it is; see on_tick() */
 #define CLOSING_TIME (1000 * MS) /* for the last words to arrive */
 #define TICK_MAX     (100 * MS)
+#define DEAF_TIME    (10000 * MS) /* before the log is told again that nobody can be accepted */
 
 enum {
-    STRANGERS_MAX = 64, /* connections that belong to nobody */
-    REFUSED_MAX = 10,   /* lines of the log about them, in a second */
+    STRANGERS_MAX = 256, /* connections that belong to nobody */
+    PER_HOST_MAX = 192,  /* the same, from one host: a cluster may be on one, and come at once */
+    ACCEPT_MAX = 16,     /* connections before those that were accepted have their turn */
 };
 
 struct driver;
 
 struct line {
+    struct rbt_stranger stranger; /* first: it leads back to the line */
     struct line *next;
     struct driver *driver;
     rbt_channel *channel;
@@ -61,10 +65,9 @@ struct driver {
     rbt_watch *listener_watch;
     struct line *lines;
     struct line *by_peer[RBT_ROSTER_PEERS_MAX];
-    uint32_t stranger_count;
-    bool is_deaf; /* no descriptor is free: nobody is accepted until the next tick */
-    rbt_time refused_second;
-    uint32_t refused_count;         /* in this second; only the first are logged */
+    struct rbt_strangers strangers;
+    bool is_deaf;         /* no descriptor is free: nobody is accepted until the next tick */
+    rbt_time deaf_logged; /* when the log was told, or 0 */
     struct rbt_control_part *parts; /* RBT_CONTROL_PARTS_MAX; scratch */
     rbt_status status;
     char text[RBT_WIRE_TEXT_MAX];
@@ -85,16 +88,7 @@ static void note(const struct driver *driver, enum rbt_log_level level, const ch
 /* Strangers must not be able to fill the log. */
 static void note_refused(struct driver *driver, const char *who, const char *why)
 {
-    const rbt_time second = rbt_clock_now() / (1000 * MS);
-    if (second != driver->refused_second) {
-        if (driver->refused_count > REFUSED_MAX) {
-            note(driver, RBT_LOG_WARN, "refused more connections count=%u",
-                 driver->refused_count - REFUSED_MAX);
-        }
-        driver->refused_second = second;
-        driver->refused_count = 0;
-    }
-    if (++driver->refused_count <= REFUSED_MAX) {
+    if (rbt_strangers_may_log(&driver->strangers, rbt_clock_now())) {
         note(driver, RBT_LOG_WARN, "refused a connection from %s: %s", who, why);
     }
 }
@@ -120,9 +114,8 @@ static void end_line(struct line *line)
     line->is_over = true;
     rbt_watch_close(line->watch);
     line->watch = NULL;
-    if (line->peer == RBT_ROSTER_NOBODY) {
-        driver->stranger_count--;
-    } else {
+    rbt_strangers_remove(&driver->strangers, &line->stranger);
+    if (line->peer != RBT_ROSTER_NOBODY) {
         driver->by_peer[line->peer] = NULL;
         line->peer = RBT_ROSTER_NOBODY;
     }
@@ -137,7 +130,7 @@ static void close_line(struct line *line)
     if (line->peer != RBT_ROSTER_NOBODY) {
         driver->by_peer[line->peer] = NULL;
         line->peer = RBT_ROSTER_NOBODY;
-        driver->stranger_count++;
+        rbt_strangers_add(&driver->strangers, &line->stranger, line->who);
     }
 }
 
@@ -213,6 +206,17 @@ static void send_stable(struct line *line, const struct rbt_roster_effect *effec
     send_block(line, block);
 }
 
+static void send_job(struct line *line, uint64_t number)
+{
+    struct rbt_control_job job;
+    rbt_roster_job(line->driver->roster, number, &job);
+    struct rbt_block *block = make_block(rbt_control_put_job(NULL, number, &job));
+    if (block != NULL) {
+        (void)rbt_control_put_job(block->data, number, &job);
+    }
+    send_block(line, block);
+}
+
 /* All parts of a round in one block, which all its receivers share. */
 static struct rbt_block *make_gathered(struct driver *driver,
                                        const struct rbt_roster_effect *effect)
@@ -240,6 +244,9 @@ static void perform_for(struct driver *driver, struct line *line,
         break;
     case RBT_ROSTER_STABLE:
         send_stable(line, effect);
+        break;
+    case RBT_ROSTER_JOB:
+        send_job(line, effect->job);
         break;
     case RBT_ROSTER_DROP:
         send_plain(line, RBT_FRAME_DROP, effect->job);
@@ -360,7 +367,7 @@ static rbt_status hear_join(struct line *line, struct rbt_wire_cursor body)
     }
     driver->by_peer[peer] = line;
     line->peer = peer;
-    driver->stranger_count--;
+    rbt_strangers_remove(&driver->strangers, &line->stranger);
     if (join.role == RBT_ROLE_WORKER) {
         rbt_channel_set_body_max(line->channel, RBT_FRAME_BODY_MAX);
     }
@@ -487,6 +494,24 @@ static void on_line(void *context, short events)
     }
 }
 
+static void turn_away(struct line *line)
+{
+    note_refused(line->driver, line->who,
+                 "too many have not said who they are, and it was the first of them");
+    end_line(line);
+}
+
+/* Makes room for somebody who comes from there. */
+static void make_room(struct driver *driver, const char *who)
+{
+    static const struct rbt_strangers_limits limits = {.all = STRANGERS_MAX,
+                                                       .per_host = PER_HOST_MAX};
+    struct rbt_stranger *oldest = rbt_strangers_displaced(&driver->strangers, who, &limits);
+    if (oldest != NULL) {
+        turn_away((struct line *)oldest);
+    }
+}
+
 static void add_line(struct driver *driver, int socket)
 {
     struct line *line = rbt_calloc(1, sizeof *line);
@@ -510,29 +535,47 @@ static void add_line(struct driver *driver, int socket)
         rbt_free(line);
         return;
     }
+    make_room(driver, line->who);
+    rbt_strangers_add(&driver->strangers, &line->stranger, line->who);
     line->next = driver->lines;
     driver->lines = line;
-    driver->stranger_count++;
+}
+
+/* There are no descriptors. If strangers have them, some have to go, and will have gone before the
+ * next turn; else who waits would wake us for nothing, again and again, until somebody leaves. */
+static void go_deaf(struct driver *driver)
+{
+    const rbt_time now = rbt_clock_now();
+    if (driver->strangers.oldest == NULL) {
+        driver->is_deaf = true;
+        rbt_watch_change(driver->listener_watch, 0);
+    }
+    for (int i = 0; i < ACCEPT_MAX && driver->strangers.oldest != NULL; i++) {
+        turn_away((struct line *)driver->strangers.oldest);
+    }
+    if (driver->deaf_logged == 0 || now - driver->deaf_logged > DEAF_TIME) {
+        driver->deaf_logged = now;
+        note(driver, RBT_LOG_WARN, "%s; raise the limit of open files (ulimit -n)",
+             rbt_last_error());
+    }
 }
 
 static void on_listener(void *context, short events)
 {
     struct driver *driver = context;
     (void)events;
-    /* Who is too many waits in the socket's queue until others have said who they are. */
-    while (driver->stranger_count < STRANGERS_MAX) {
+    for (int i = 0; i < ACCEPT_MAX; i++) {
         int socket;
         const rbt_status st = rbt_address_accept(driver->listener, &socket);
         if (st == RBT_E_BUSY) {
             return;
         }
         if (st != RBT_OK) {
-            driver->is_deaf = true;
-            break;
+            go_deaf(driver);
+            return;
         }
         add_line(driver, socket);
     }
-    rbt_watch_change(driver->listener_watch, 0); /* until there is room again */
 }
 
 /* Frees lines that have ended, and sends what has been said. */
@@ -555,16 +598,16 @@ static void before_sleep(void *context)
         rbt_watch_change(line->watch, rbt_channel_wants(line->channel));
         at = &line->next;
     }
-    if (driver->stranger_count < STRANGERS_MAX && !driver->is_deaf) {
-        rbt_watch_change(driver->listener_watch, POLLIN);
-    }
 }
 
 static void on_tick(void *context)
 {
     struct driver *driver = context;
     const rbt_time now = rbt_clock_now();
-    driver->is_deaf = false;
+    if (driver->is_deaf) {
+        driver->is_deaf = false;
+        rbt_watch_change(driver->listener_watch, POLLIN);
+    }
     for (struct line *line = driver->lines; line != NULL; line = line->next) {
         if (line->is_over || line->peer != RBT_ROSTER_NOBODY || now < line->deadline) {
             continue;
@@ -583,6 +626,14 @@ static void on_tick(void *context)
     perform(driver);
 }
 
+static rbt_status draw(void *bytes, size_t size)
+{
+    RBT_ASSERT(size <= 256); /* so much comes whole, or not at all */
+    return getrandom(bytes, size, 0) == (ssize_t)size
+               ? RBT_OK
+               : rbt_fail(RBT_E_IO, "could not draw a random number");
+}
+
 static rbt_status open_roster(struct driver *driver)
 {
     const struct rbt_coordinator_options *options = driver->options;
@@ -590,13 +641,15 @@ static rbt_status open_roster(struct driver *driver)
                                         .is_once = options->is_once,
                                         .start_timeout = options->start_timeout,
                                         .silence_max = options->silence_max,
-                                        .cut_max = options->cut_max};
+                                        .cut_max = options->cut_max,
+                                        .draw = draw};
     if (options->server_count == 0 || options->server_count >= RBT_ROSTER_PEERS_MAX) {
         return rbt_fail(RBT_E_INVALID, "a cluster cannot have %u servers", options->server_count);
     }
     while (roster.cluster == 0) {
-        if (getrandom(&roster.cluster, sizeof roster.cluster, 0) != sizeof roster.cluster) {
-            return rbt_fail(RBT_E_IO, "could not draw a random number");
+        const rbt_status st = draw(&roster.cluster, sizeof roster.cluster);
+        if (st != RBT_OK) {
+            return st;
         }
     }
     driver->parts = rbt_calloc(RBT_CONTROL_PARTS_MAX, sizeof *driver->parts);

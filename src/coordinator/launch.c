@@ -620,12 +620,16 @@ static void clean_up(struct launch *launch)
     rbt_free(launch->children);
 }
 
-/* What a worker process said when it was interrupted; the plain one first. */
+/* What a worker process said when it was interrupted: the plain one, unless it says that another
+ * one was, for we have interrupted them all. */
 static rbt_status report_interrupt(const struct launch *launch)
 {
     for (size_t i = 0; i < launch->options->count; i++) {
         const struct child *child = &launch->children[i];
-        if (child->process->is_plain && child->record.error[0] != '\0') {
+        const struct rbt_verdict_end end = end_of(child);
+        if (child->process->is_worker && child->record.error[0] != '\0' &&
+            (child->process->is_plain ? !rbt_verdict_is_about_others(&end)
+                                      : strncmp(child->record.error, "interrupted", 11) == 0)) {
             (void)rbt_fail(RBT_E_INTERRUPTED, "%s", child->record.error);
             return rbt_fail_hint(RBT_E_INTERRUPTED, "%s", child->record.hint);
         }

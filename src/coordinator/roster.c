@@ -64,6 +64,7 @@ rbt_status rbt_roster_create(const struct rbt_roster_options *options, rbt_time 
     RBT_ASSERT(options->server_count > 0);
     RBT_ASSERT(options->server_count < RBT_ROSTER_PEERS_MAX);
     RBT_ASSERT(options->silence_max > 1);
+    RBT_ASSERT(options->draw != NULL);
     rbt_roster *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a roster");
@@ -291,6 +292,7 @@ static rbt_status enter(rbt_roster *roster, const struct rbt_control_join *join,
                                      .deadline = now + roster->options.start_timeout};
     memcpy(peer->host, join->host, sizeof peer->host);
     memcpy(peer->space, join->space, sizeof peer->space);
+    peer->permit = join->permit;
     const rbt_status st = copy_shards(peer, join->shards);
     if (st != RBT_OK) {
         clear_peer(peer);
@@ -374,6 +376,12 @@ static rbt_status check_worker(const rbt_roster *roster, const struct rbt_roster
     if (job == NULL) {
         return RBT_OK;
     }
+    if (!rbt_wire_is_secret(&job->permit, &join->permit)) {
+        return rbt_fail(
+            RBT_E_INVALID,
+            "the job in namespace \"%s\" was begun with another job key, or without one",
+            join->space);
+    }
     if (job->state == RBT_ROSTER_JOB_RUNNING) {
         return rbt_fail(RBT_E_INVALID,
                         "a job is running in namespace \"%s\" already, with all its workers",
@@ -428,6 +436,9 @@ static void welcome_back(rbt_roster *roster, uint32_t place, rbt_time now,
     rbt_roster_hear(roster, place, now);
     if (peer->is_planned) {
         rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_PLAN, .peer = place});
+    }
+    if (peer->role == RBT_ROLE_SERVER && peer->is_planned) {
+        rbt_roster_repeat_jobs(roster, place, out);
     }
     const uint32_t drops =
         roster->drop_count < RBT_ROSTER_DROPS_KEPT ? roster->drop_count : RBT_ROSTER_DROPS_KEPT;
@@ -503,6 +514,7 @@ void rbt_roster_plan(const rbt_roster *roster, uint32_t peer, struct rbt_control
     const struct rbt_roster_job *job = &roster->jobs[p->job];
     plan->job = job->number;
     plan->thread_count = p->thread_count;
+    plan->secret = p->role == RBT_ROLE_READER ? job->read_secret : job->secret;
     if (p->role == RBT_ROLE_READER) { /* a group of its own */
         plan->process_count = 1;
         plan->worker_count = p->thread_count;

@@ -38,6 +38,8 @@ struct rbt_roster_options {
     rbt_time start_timeout;
     rbt_time silence_max;
     rbt_time cut_max;
+    /* Draws random bytes: what jobs are known by must not be guessed. */
+    rbt_status (*draw)(void *bytes, size_t size);
 };
 
 enum rbt_roster_effect_kind {
@@ -45,13 +47,14 @@ enum rbt_roster_effect_kind {
     RBT_ROSTER_GATHERED, /* send the peer all parts of the round: rbt_roster_parts() */
     RBT_ROSTER_BOUND,    /* send the peer `number` and `staleness` */
     RBT_ROSTER_STABLE,   /* send the peer `job`, `table` and `number`, a version */
-    RBT_ROSTER_DROP,     /* send the peer, a server, that the job is over */
-    RBT_ROSTER_FAILED,   /* send the peer `status` and `text` */
-    RBT_ROSTER_GOODBYE,  /* answer the peer's goodbye; it is gone from the roster */
-    RBT_ROSTER_LOST,     /* the peer is gone from the roster, `text` says why; close its line */
-    RBT_ROSTER_STARTED,  /* a job has begun; for the log */
-    RBT_ROSTER_ENDED,    /* a job has ended, `status` and `text`; for the log */
-    RBT_ROSTER_END,      /* the coordinator's work is done, `status` and `text` */
+    RBT_ROSTER_JOB,  /* send the peer, a server, who may say HELLO for the job: rbt_roster_job() */
+    RBT_ROSTER_DROP, /* send the peer, a server, that the job is over */
+    RBT_ROSTER_FAILED,  /* send the peer `status` and `text` */
+    RBT_ROSTER_GOODBYE, /* answer the peer's goodbye; it is gone from the roster */
+    RBT_ROSTER_LOST,    /* the peer is gone from the roster, `text` says why; close its line */
+    RBT_ROSTER_STARTED, /* a job has begun; for the log */
+    RBT_ROSTER_ENDED,   /* a job has ended, `status` and `text`; for the log */
+    RBT_ROSTER_END,     /* the coordinator's work is done, `status` and `text` */
 };
 
 struct rbt_roster_effect {
@@ -118,6 +121,9 @@ void rbt_roster_expire(rbt_roster *roster, rbt_time now, struct rbt_roster_outbo
 
 /* What effects refer to. The plan's addresses are the roster's. */
 void rbt_roster_plan(const rbt_roster *roster, uint32_t peer, struct rbt_control_plan *plan);
+
+/* What servers are told of a running job. */
+void rbt_roster_job(const rbt_roster *roster, uint64_t number, struct rbt_control_job *job);
 
 /* The parts of the last complete round of a job, in order of process; room for
  * RBT_CONTROL_PARTS_MAX. */

@@ -80,9 +80,18 @@ rbt_status rbt_roster_add_job(rbt_roster *roster, const struct rbt_control_join 
         if (j->state != RBT_ROSTER_JOB_NONE) {
             continue;
         }
+        struct rbt_wire_secret secrets[2];
+        const rbt_status st = roster->options.draw(secrets, sizeof secrets);
+        if (st != RBT_OK) {
+            return st;
+        }
         *j = (struct rbt_roster_job){.state = RBT_ROSTER_JOB_FORMING,
                                      .number = ++roster->job_count,
                                      .worker_count = join->worker_count,
+                                     .permit = join->permit,
+                                     .read_permit = join->read_permit,
+                                     .secret = secrets[0],
+                                     .read_secret = secrets[1],
                                      .deadline = now + roster->options.start_timeout};
         if (roster->options.is_once && j->number == 1) {
             j->deadline = roster->server_deadline;
@@ -102,6 +111,14 @@ static void plan_peer(rbt_roster *roster, uint32_t peer, struct rbt_roster_outbo
     rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_PLAN, .peer = peer});
 }
 
+/* Whether the reader may read what the job trains. */
+static bool may_read(const struct rbt_roster_job *job, const struct rbt_roster_peer *reader)
+{
+    static const struct rbt_wire_secret none;
+    return rbt_wire_is_secret(&job->read_permit, &none) ||
+           rbt_wire_is_secret(&job->read_permit, &reader->permit);
+}
+
 void rbt_roster_attach_readers(rbt_roster *roster, struct rbt_roster_outbox *out)
 {
     for (uint32_t i = 0; i < RBT_ROSTER_PEERS_MAX; i++) {
@@ -110,11 +127,48 @@ void rbt_roster_attach_readers(rbt_roster *roster, struct rbt_roster_outbox *out
             continue;
         }
         const struct rbt_roster_job *job = rbt_roster_find_job(roster, peer->space);
-        if (job != NULL && job->state == RBT_ROSTER_JOB_RUNNING) {
+        if (job == NULL || job->state != RBT_ROSTER_JOB_RUNNING) {
+            continue;
+        }
+        if (may_read(job, peer)) {
             peer->job = place_of(roster, job);
             plan_peer(roster, i, out);
+        } else {
+            rbt_roster_tell(
+                roster, i, RBT_E_INVALID,
+                "the job in this namespace may be read only with the key of its readers", out);
         }
     }
+}
+
+static void emit_job(const struct rbt_roster_job *job, uint32_t server,
+                     struct rbt_roster_outbox *out)
+{
+    rbt_roster_emit(out, (struct rbt_roster_effect){
+                             .kind = RBT_ROSTER_JOB, .peer = server, .job = job->number});
+}
+
+void rbt_roster_repeat_jobs(const rbt_roster *roster, uint32_t peer, struct rbt_roster_outbox *out)
+{
+    for (uint32_t i = 0; i < RBT_ROSTER_JOBS_MAX; i++) {
+        if (roster->jobs[i].state == RBT_ROSTER_JOB_RUNNING) {
+            emit_job(&roster->jobs[i], peer, out);
+        }
+    }
+}
+
+void rbt_roster_job(const rbt_roster *roster, uint64_t number, struct rbt_control_job *job)
+{
+    for (uint32_t i = 0; i < RBT_ROSTER_JOBS_MAX; i++) {
+        const struct rbt_roster_job *j = &roster->jobs[i];
+        if (j->number == number && j->state != RBT_ROSTER_JOB_NONE) {
+            *job = (struct rbt_control_job){.worker_count = j->worker_count,
+                                            .secret = j->secret,
+                                            .read_secret = j->read_secret};
+            return;
+        }
+    }
+    RBT_UNREACHABLE(); /* effects are performed before the place is used again */
 }
 
 void rbt_roster_start_jobs(rbt_roster *roster, struct rbt_roster_outbox *out)
@@ -128,6 +182,11 @@ void rbt_roster_start_jobs(rbt_roster *roster, struct rbt_roster_outbox *out)
         rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_STARTED,
                                                         .job = job->number,
                                                         .text = job->space});
+        for (uint32_t p = 0; p < RBT_ROSTER_PEERS_MAX; p++) { /* servers first: they are asked */
+            if (roster->peers[p].is_there && roster->peers[p].role == RBT_ROLE_SERVER) {
+                emit_job(job, p, out);
+            }
+        }
         for (uint32_t p = 0; p < RBT_ROSTER_PEERS_MAX; p++) {
             if (is_worker_of(&roster->peers[p], i)) {
                 plan_peer(roster, p, out);

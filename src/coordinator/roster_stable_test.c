@@ -37,6 +37,12 @@ static uint32_t join(struct fixture *f, enum rbt_role role, uint64_t token)
     return peer;
 }
 
+static rbt_status draw(void *bytes, size_t size)
+{
+    memset(bytes, 1, size);
+    return RBT_OK;
+}
+
 /* Servers at 0 and 1, worker processes at 2 and 3. */
 static void begin(struct fixture *f)
 {
@@ -44,7 +50,8 @@ static void begin(struct fixture *f)
                                                .server_count = 2,
                                                .start_timeout = 30000 * MS,
                                                .silence_max = 10000 * MS,
-                                               .cut_max = 3000 * MS};
+                                               .cut_max = 3000 * MS,
+                                               .draw = draw};
     *f = (struct fixture){0};
     assert_ok(rbt_roster_create(&options, 1000 * MS, &f->roster));
     assert_int_equal(join(f, RBT_ROLE_SERVER, 1), 0);

@@ -30,6 +30,7 @@ struct rbt_roster_peer {
     uint32_t thread_count;
     char host[RBT_WIRE_NAME_MAX];
     char space[RBT_WIRE_NAME_MAX];
+    struct rbt_wire_secret permit; /* of a reader */
     uint32_t job;      /* its place in `jobs`, or RBT_ROSTER_NOBODY: a server, a waiting reader */
     rbt_time deadline; /* of a reader that waits for its job */
     char **shards;     /* of a server */
@@ -61,6 +62,10 @@ struct rbt_roster_job {
     uint64_t number;
     char space[RBT_WIRE_NAME_MAX];
     uint32_t worker_count;
+    struct rbt_wire_secret permit; /* that its processes must show to join, and its readers */
+    struct rbt_wire_secret read_permit;
+    struct rbt_wire_secret secret; /* that they must show to servers, and its readers */
+    struct rbt_wire_secret read_secret;
     struct rbt_lineup_shape shape;
     rbt_time deadline; /* for everybody to come */
     uint32_t left_count;
@@ -138,6 +143,9 @@ void rbt_roster_attach_readers(rbt_roster *roster, struct rbt_roster_outbox *out
 /* Ends the job, well or not: its peers and the servers are told. */
 void rbt_roster_end_job(rbt_roster *roster, struct rbt_roster_job *job, rbt_status status,
                         const char *text, struct rbt_roster_outbox *out);
+
+/* Tells a server of all jobs that run. */
+void rbt_roster_repeat_jobs(const rbt_roster *roster, uint32_t peer, struct rbt_roster_outbox *out);
 
 /* Says again to a process which versions all servers have. */
 void rbt_roster_repeat_stable(const rbt_roster *roster, uint32_t peer,

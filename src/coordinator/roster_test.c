@@ -31,6 +31,15 @@ static void begin(struct fixture *f)
     assert_ok(rbt_roster_create(&f->options, f->now, &f->roster));
 }
 
+/* Bytes that are different every time. */
+static rbt_status draw(void *bytes, size_t size)
+{
+    static unsigned char last;
+    memset(bytes, ++last, size);
+    *((unsigned char *)bytes + size - 1) ^= 0xff; /* so that two halves are not equal */
+    return RBT_OK;
+}
+
 static int set_up(void **state)
 {
     static struct fixture fixture;
@@ -40,7 +49,8 @@ static int set_up(void **state)
                                            .is_once = true,
                                            .start_timeout = 30000 * MS,
                                            .silence_max = 10000 * MS,
-                                           .cut_max = 3000 * MS}};
+                                           .cut_max = 3000 * MS,
+                                           .draw = draw}};
     *state = &fixture;
     return 0;
 }
@@ -57,7 +67,7 @@ static int tear_down(void **state)
 /* What was wanted since the last call, as text. */
 static const char *effects(struct fixture *f)
 {
-    static const char letters[] = "PGBVDFgLSEX";
+    static const char letters[] = "PGBVJDFgLSEX";
     size_t used = 0;
     f->text[0] = '\0';
     for (size_t i = 0; i < f->out.count && used < sizeof f->text; i++) {
@@ -137,7 +147,7 @@ static void start_job(struct fixture *f)
     assert_int_equal(join_server(f, -1), 0);
     assert_int_equal(join_worker(f, 0, 1, 2), 1);
     assert_int_equal(join_worker(f, 1, 1, 2), 2);
-    assert_string_equal(effects(f), "P0 S P1 P2");
+    assert_string_equal(effects(f), "P0 S J0 P1 P2");
 }
 
 static void leave(struct fixture *f, uint32_t peer, rbt_status status, const char *why)
@@ -476,7 +486,7 @@ static void jobs_follow_each_other_and_run_side_by_side(void **state)
     uint32_t peer;
     assert_ok(join_as(f, other, &peer));
     assert_int_equal(peer, 3);
-    assert_string_equal(effects(f), "S P3");
+    assert_string_equal(effects(f), "S J0 P3");
     struct rbt_control_plan plan;
     rbt_roster_plan(f->roster, 3, &plan);
     assert_int_equal(plan.job, 2);
@@ -486,7 +496,7 @@ static void jobs_follow_each_other_and_run_side_by_side(void **state)
     rbt_roster_plan(f->roster, next, &plan);
     assert_int_equal(plan.job, 3);
     assert_int_equal(next, 1);
-    assert_string_equal(effects(f), "S P1");
+    assert_string_equal(effects(f), "S J0 P1");
     leave(f, 3, RBT_OK, "");
     assert_string_equal(effects(f), "g3 E D0");
 }
@@ -523,7 +533,7 @@ static void readers_join_a_running_job(void **state)
     assert_ok(join_as(f, reader(), &early));
     (void)join_server(f, 0);
     (void)join_worker(f, 0, 1, 1);
-    assert_string_equal(effects(f), "P1 S P2 P0");
+    assert_string_equal(effects(f), "P1 S J1 P2 P0");
     assert_ok(join_as(f, reader(), &late));
     assert_string_equal(effects(f), "P3");
     struct rbt_control_plan plan;

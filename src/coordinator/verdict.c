@@ -24,7 +24,8 @@ enum guilt { GUILT_KILLED, GUILT_COMPLAINED, GUILT_ECHO, GUILT_NONE };
  * ...". It needs no name in front. */
 static bool is_about_others(const char *text)
 {
-    static const char *const beginnings[] = {"lost ", "worker/", "server/"};
+    static const char *const beginnings[] = {"lost ", "worker/", "server/", "another process ",
+                                             "the coordinator was told to stop"};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) {
             return true;
@@ -42,6 +43,11 @@ static enum guilt guilt_of(const struct rbt_verdict_end *end)
         return GUILT_ECHO;
     }
     return end->signal != 0 ? GUILT_KILLED : GUILT_COMPLAINED;
+}
+
+bool rbt_verdict_is_about_others(const struct rbt_verdict_end *end)
+{
+    return is_about_others(end->record->error);
 }
 
 bool rbt_verdict_is_loss(const struct rbt_verdict_end *end)

@@ -30,6 +30,9 @@ struct rbt_verdict_end {
 /* Whether the process ended badly by itself. */
 bool rbt_verdict_is_loss(const struct rbt_verdict_end *end);
 
+/* Whether what it said last is about another process. */
+bool rbt_verdict_is_about_others(const struct rbt_verdict_end *end);
+
 /* Whether it only reports the loss of another, so that it is worth waiting for a better reason. */
 bool rbt_verdict_is_echo(const struct rbt_verdict_end *end);
 

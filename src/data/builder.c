@@ -183,17 +183,43 @@ size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count)
     return sink->nonzero_count + last + 1;
 }
 
+/* Hashes the features behind sink->nonzero_count, up to `nonzero_count`; says where they end. */
+static size_t hash_row(struct rbt_sink *sink, size_t nonzero_count, uint32_t bits)
+{
+    for (size_t k = sink->nonzero_count; k < nonzero_count; k++) {
+        const uint64_t hash = rbt_hash_key(sink->keys[k] + HASH_SALT);
+        sink->keys[k] = (hash >> (64 - bits)) + 1;
+    }
+    return rbt_builder_tidy(sink, nonzero_count);
+}
+
+void rbt_builder_hash(struct rbt_builder *builder, uint32_t bits)
+{
+    struct rbt_examples *examples = &builder->examples;
+    struct rbt_sink row = {.keys = examples->keys, .values = examples->values};
+    uint64_t begin = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < examples->count; i++) {
+        const uint64_t end = examples->offsets[i + 1];
+        const size_t count = (size_t)(end - begin);
+        memmove(examples->keys + kept, examples->keys + begin, count * sizeof *examples->keys);
+        memmove(examples->values + kept, examples->values + begin,
+                count * sizeof *examples->values);
+        row.nonzero_count = kept;
+        kept = hash_row(&row, kept + count, bits);
+        examples->offsets[i + 1] = kept;
+        begin = end;
+    }
+    builder->nonzero_count = kept;
+}
+
 void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, size_t line)
 {
     RBT_ASSERT(nonzero_count >= sink->nonzero_count);
-    if (sink->options->hash_bits > 0) {
-        for (size_t k = sink->nonzero_count; k < nonzero_count; k++) {
-            const uint64_t hash = rbt_hash_key(sink->keys[k] + HASH_SALT);
-            sink->keys[k] = (hash >> (64 - sink->options->hash_bits)) + 1;
-        }
-        nonzero_count = rbt_builder_tidy(sink, nonzero_count);
-    }
     const struct rbt_column_plan *plan = sink->options->plan;
+    if (sink->options->hash_bits > 0 && (plan == NULL || !plan->is_measuring)) {
+        nonzero_count = hash_row(sink, nonzero_count, sink->options->hash_bits);
+    }
     const bool is_named = plan != NULL && plan->positive != 0; /* it is asked whether it occurs */
     if (sink->options->has_binary_label || is_named) {
         note_label(sink, label, line);

@@ -9,6 +9,8 @@
 
 #include "data/examples.h"
 #include "data/lines.h"
+#include "data/scales.h"
+#include "data/vocabulary.h"
 
 struct rbt_csv; /* data/csv.h */
 
@@ -31,7 +33,9 @@ struct rbt_sink {
     float *values;
     size_t count;
     size_t nonzero_count;
-    size_t unknown_count;                          /* cells that a dictionary does not have */
+    struct rbt_vocabulary classes; /* labels that are texts (data/classes.h) */
+    uint64_t *numbers;             /* of each column, those met; NULL: nobody wants to know */
+    size_t unknown_count;          /* cells that a dictionary does not have */
     struct rbt_label_place places[RBT_LABELS_MAX]; /* different labels in the order met */
     size_t place_count;
 };
@@ -43,8 +47,10 @@ struct rbt_builder {
     size_t nonzero_capacity;
     float labels[2]; /* different labels so far, with has_binary_label */
     size_t label_count;
-    const char *label_name; /* the file of the first label, borrowed until the end */
-    size_t label_line;      /* and its line */
+    const char *label_name;        /* the file of the first label, borrowed until the end */
+    size_t label_line;             /* and its line */
+    struct rbt_vocabulary classes; /* the same, of all sinks */
+    struct rbt_scales scales;      /* of numbers, while a plan measures them */
 };
 
 /* Makes sinks for the chunks, with room for a row per line and `nonzero_max[i]` features in chunk
@@ -58,11 +64,14 @@ RBT_MUST_USE rbt_status rbt_builder_reserve(struct rbt_builder *builder,
 size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count);
 
 /* Ends an example whose features were written behind sink->nonzero_count. With hash_bits, they are
- * hashed and made tidy. */
+ * hashed and made tidy, unless numbers among them are to be measured first. */
 void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, size_t line);
 
 /* Adds what the sinks hold to the examples. */
 void rbt_builder_gather(struct rbt_builder *builder, const struct rbt_sink *sinks, uint32_t count);
+
+/* Hashes the features of all examples, if that was put off. */
+void rbt_builder_hash(struct rbt_builder *builder, uint32_t bits);
 
 /* Looks at the different labels of the sinks. Fails with RBT_E_DATA at the first label that makes
  * it impossible to see two classes. */

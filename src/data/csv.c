@@ -13,7 +13,11 @@
 
 #include "base/error.h"
 #include "data/builder.h"
+#include "data/cells.h"
+#include "data/classes.h"
 #include "data/fields.h"
+#include "data/header.h"
+#include "data/match.h"
 #include "data/number.h"
 
 const char *rbt_csv_end(const char *p, const char *end, char separator)
@@ -60,23 +64,6 @@ static char find_separator(const struct rbt_line *line, enum rbt_format format)
     return ',';
 }
 
-/* Whether the cell holds a word that can name a column; those for missing numbers cannot, so that
- * a first row with one of them is an error and not silently skipped. */
-static bool is_name(const char *p, const char *end, char separator)
-{
-    static const char *const missing[] = {"nan", "na", "null", "none", "inf", "infinity"};
-    const struct rbt_word word =
-        rbt_lines_word(skip_blanks(p), rbt_csv_end(p, end, separator), "\t\"");
-    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
-        if (strcasecmp(word.text, missing[i]) == 0) {
-            return false;
-        }
-    }
-    p = skip_blanks(p);
-    p += *p == '"';
-    return isalpha((unsigned char)*p) || *p == '_' || (unsigned char)*p >= 0x80;
-}
-
 static size_t count_columns(const struct rbt_line *line, char separator)
 {
     size_t count = 1;
@@ -98,65 +85,68 @@ static const char *find_cell(const struct rbt_line *line, char separator, size_t
     return p;
 }
 
-/* Whether a line names a column other than `except`. */
-static bool has_names(const struct rbt_line *line, char separator, size_t except)
+bool rbt_csv_find(const struct rbt_csv *csv, const char *name, size_t size, size_t *column)
 {
-    bool is_found = except != 0 && is_name(line->begin, line->end, separator);
-    const char *p = rbt_csv_end(line->begin, line->end, separator);
-    for (size_t i = 1; p < line->end; i++) {
-        is_found |= i != except && is_name(p + 1, line->end, separator);
-        p = rbt_csv_end(p + 1, line->end, separator);
+    const char *p = csv->header.begin;
+    for (size_t i = 0; csv->has_header && i < csv->column_count; i++, p++) {
+        const struct rbt_cell cell = rbt_cell_at(p, csv->header.end, csv->separator, &p);
+        if (rbt_cell_size(&cell) == size && memcmp(cell.begin, name, size) == 0) {
+            *column = i;
+            return true;
+        }
     }
-    return is_found;
+    return false;
 }
 
-static bool names_label(const struct rbt_csv *csv, const struct rbt_line *line)
-{
-    const char *p = find_cell(line, csv->separator, csv->label_column);
-    return p < line->end && is_name(p, line->end, csv->separator);
-}
-
-/* Whether the line has names. Where labels may be texts, because nobody looks at them, the label's
- * alone is one only if no text follows in the next line. */
-static bool is_header(const struct rbt_csv *csv, const struct rbt_line *line, struct rbt_text rest,
-                      bool ignores_label)
-{
-    struct rbt_line next;
-    if (has_names(line, csv->separator, ignores_label ? csv->label_column : SIZE_MAX)) {
-        return true;
-    }
-    return ignores_label && names_label(csv, line) &&
-           !(rbt_lines_next(&rest, &next) && names_label(csv, &next));
-}
-
-rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
-                        struct rbt_csv *csv)
+rbt_status rbt_csv_look(const struct rbt_data_options *options, enum rbt_format format,
+                        struct rbt_text *text, struct rbt_csv *csv)
 {
     struct rbt_text rest = *text;
     struct rbt_line line;
     if (!rbt_lines_next(&rest, &line)) {
         return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
     }
-    struct rbt_csv layout = {.separator = find_separator(&line, options->format), .header = line};
+    struct rbt_csv layout = {
+        .separator = find_separator(&line, format), .header = line, .label_column = SIZE_MAX};
     layout.column_count = count_columns(&line, layout.separator);
-    const int64_t wanted = options->label_column;
-    if (!options->is_unlabelled &&
-        (wanted < -1 || (wanted >= 0 && (uint64_t)wanted >= layout.column_count))) {
-        return rbt_fail(RBT_E_INVALID,
-                        "cannot read \"%s\": there is no column %lld for the label; "
-                        "the columns are 0 to %zu",
-                        text->name, (long long)wanted, layout.column_count - 1);
-    }
-    layout.label_column = wanted < 0 ? layout.column_count - 1 : (size_t)wanted;
-    if (options->is_unlabelled) {
-        layout.label_column = SIZE_MAX;
-    }
-    layout.has_header = is_header(&layout, &line, rest, options->ignores_label);
+    layout.has_header = rbt_match_is_header(options->plan, &line, layout.separator) ||
+                        rbt_header_is(&line, layout.separator, layout.column_count, &rest);
     if (layout.has_header) {
         *text = rest;
     }
     *csv = layout;
     return RBT_OK;
+}
+
+/* A line of names that is alone: a table of numbers says more about it as a header. */
+static bool is_lone_header(const struct rbt_csv *csv, const struct rbt_text *text)
+{
+    struct rbt_text rest = *text;
+    struct rbt_line line;
+    return rbt_lines_next(&rest, &line) && !rbt_lines_next(&rest, &line) &&
+           rbt_header_can_be(&csv->header, csv->separator);
+}
+
+rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
+                        struct rbt_csv *csv)
+{
+    struct rbt_column_plan *plan = options->plan;
+    struct rbt_csv layout;
+    rbt_status st = rbt_csv_look(options, options->format, text, &layout);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (!layout.has_header && is_lone_header(&layout, text)) {
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
+    }
+    if (plan != NULL && plan->width != 0) {
+        st = rbt_match_columns(options, text->name, &layout);
+    } else {
+        st = rbt_match_label(options, text->name, &layout);
+        st = st == RBT_OK && plan != NULL ? rbt_match_begin(plan, &layout) : st;
+    }
+    *csv = layout;
+    return st;
 }
 
 struct rbt_word rbt_csv_name(const struct rbt_csv *csv, size_t column)
@@ -205,7 +195,7 @@ rbt_status rbt_csv_hint_label(const struct rbt_data_options *options, rbt_status
     return rbt_fail_hint(st, "%s; if another column is the label, name it with --label-column.",
                          options->has_binary_label
                              ? "Say which label is the positive one with --positive"
-                             : "Classes and quantities are numbers");
+                             : "Quantities are numbers");
 }
 
 /* What can be done about text among numbers, for those who can say anything about columns. */
@@ -258,7 +248,21 @@ rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
             return count_failure(csv, line);
         }
         float value = 0;
-        const bool is_ignored = column == csv->label_column && sink->options->ignores_label;
+        const bool is_ignored = column == csv->label_column
+                                    ? sink->options->ignores_label
+                                    : rbt_csv_place(csv, column) == SIZE_MAX;
+        const bool is_class = column == csv->label_column && sink->options->has_classes;
+        if (is_class && !is_ignored) {
+            const struct rbt_cell cell = rbt_cell_at(p, line->end, csv->separator, &p);
+            const rbt_status st = rbt_classes_note(sink, &cell, &label);
+            if (st != RBT_OK) {
+                return st;
+            }
+            if (p == line->end) {
+                break;
+            }
+            continue;
+        }
         const char *next = is_ignored ? rbt_csv_end(p, line->end, csv->separator)
                                       : read_cell(p, line->end, csv->separator, &value);
         if (next == NULL || !isfinite(value)) {
@@ -267,7 +271,7 @@ rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
         if (column == csv->label_column) {
             label = value;
         } else if (value != 0) {
-            sink->keys[nonzero_count] = column + 1;
+            sink->keys[nonzero_count] = rbt_csv_place(csv, column) + 1;
             sink->values[nonzero_count] = value;
             nonzero_count++;
         }
@@ -278,6 +282,9 @@ rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
     }
     if (column + 1 != csv->column_count) {
         return count_failure(csv, line);
+    }
+    if (csv->order != NULL) {
+        nonzero_count = rbt_builder_tidy(sink, nonzero_count);
     }
     rbt_builder_row(sink, label, nonzero_count, line->number);
     return RBT_OK;

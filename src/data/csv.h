@@ -13,13 +13,29 @@ struct rbt_csv {
     bool has_header;
     struct rbt_line header;             /* names of the columns; inside the text */
     const struct rbt_column_plan *plan; /* data/fields.h; NULL: all columns are numbers */
+    size_t *order; /* of each column, that of the training data, SIZE_MAX: it is left out; NULL: as
+                      they come (data/match.h) */
+    bool is_matched; /* by names, or without a label: the number of columns may be another one */
 };
 
-/* Looks at the first line of the text, and takes it off the text if it is a header: if a cell
- * begins with a letter. Fails with RBT_E_DATA (no lines) and RBT_E_INVALID (no such column).
- */
+/* The column of the training data that a column of the file is. */
+static inline size_t rbt_csv_place(const struct rbt_csv *csv, size_t column)
+{
+    return csv->order == NULL ? column : csv->order[column];
+}
+
+/* Looks at the first line of the text, and takes it off the text if it is a header (data/header.h).
+ * The label's column is not known yet. Fails with RBT_E_DATA (no lines). */
+RBT_MUST_USE rbt_status rbt_csv_look(const struct rbt_data_options *options, enum rbt_format format,
+                                     struct rbt_text *text, struct rbt_csv *csv);
+
+/* The same for tables of numbers, with their columns. Fails also with RBT_E_INVALID (no such
+ * column). The caller frees `order` with rbt_free(). */
 RBT_MUST_USE rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text *text,
                                      struct rbt_csv *csv);
+
+/* The column with this name in the header. */
+bool rbt_csv_find(const struct rbt_csv *csv, const char *name, size_t size, size_t *column);
 
 /* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
 rbt_status rbt_csv_line(void *context, const struct rbt_line *line);

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "data/scales.h"
 #include "data/sort.h"
 
 enum {
@@ -42,6 +43,8 @@ struct rbt_depot {
     struct rbt_labels label;
     uint64_t *keys; /* sorted */
     size_t key_count;
+    float *scales; /* (scale_count), of the first keys; values of others stay */
+    size_t scale_count;
     uint32_t *ranks;             /* of features as they were met, or DROPPED */
     struct rbt_scratch lengths;  /* uint32_t */
     struct rbt_scratch labels;   /* as in the files */
@@ -72,6 +75,7 @@ void rbt_depot_close(rbt_depot *depot)
     rbt_scratch_close(&depot->labels);
     rbt_scratch_close(&depot->lengths);
     rbt_free(depot->ranks);
+    rbt_free(depot->scales);
     rbt_free(depot->keys);
     (void)pthread_mutex_destroy(&depot->dealing);
     rbt_free(depot);
@@ -203,6 +207,24 @@ static rbt_status rank(rbt_depot *depot, struct filling *filling)
     return st;
 }
 
+/* Takes the scales of a table's columns: they are known when all of it has been read. */
+static rbt_status take_scales(rbt_depot *depot, const struct rbt_column_plan *plan)
+{
+    size_t count = 0;
+    while (count < depot->key_count && depot->keys[count] <= plan->count) {
+        count++;
+    }
+    depot->scales = rbt_calloc(count, sizeof *depot->scales);
+    if (depot->scales == NULL) {
+        return no_memory();
+    }
+    for (size_t i = 0; i < count; i++) {
+        depot->scales[i] = depot->keys[i] == 0 ? 1 : plan->scales[depot->keys[i] - 1];
+    }
+    depot->scale_count = count;
+    return RBT_OK;
+}
+
 /* Draws the order, and stores where each example is in it. */
 static rbt_status draw(rbt_depot *depot, uint64_t seed)
 {
@@ -257,6 +279,9 @@ static rbt_status fill(rbt_depot *depot, const struct rbt_depot_options *options
     st = st != RBT_OK ? st : rbt_examples_pass(options->data, &receiver, &depot->label);
     st = st != RBT_OK ? st : flush_pool(depot);
     st = st != RBT_OK ? st : rank(depot, &filling);
+    if (st == RBT_OK && depot->label.is_unscaled) {
+        st = take_scales(depot, options->data->plan);
+    }
     rbt_map_deinit(&filling.map);
     rbt_free(filling.uses);
     rbt_free(filling.keys);
@@ -342,7 +367,9 @@ static rbt_status throw(struct dealing * dealing, struct record record, uint32_t
     for (uint32_t k = 0; k < record.length; k++) {
         const uint32_t at = dealing->depot->ranks[features[k]];
         features[kept] = at;
-        values[kept] = values[k];
+        values[kept] = at < dealing->depot->scale_count
+                           ? rbt_scales_times(values[k], dealing->depot->scales[at])
+                           : values[k];
         kept += at != DROPPED;
     }
     for (uint32_t k = 0; k < kept; k++) {
@@ -373,8 +400,8 @@ static rbt_status read_rows(struct dealing *dealing, size_t first, size_t count,
     for (size_t i = 0; i < count; i++) {
         sum += dealing->lengths[i];
     }
-    if (sum > dealing->room) {
-        dealing->room = sum + sum / 4;
+    if (dealing->features == NULL || sum > dealing->room) { /* also of examples without any */
+        dealing->room = sum + sum / 4 + 1;
         if (!widen((void **)&dealing->features, dealing->room * sizeof *dealing->features) ||
             !widen((void **)&dealing->values, dealing->room * sizeof *dealing->values)) {
             return no_memory();

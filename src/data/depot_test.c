@@ -5,12 +5,15 @@
  * 0 and 1. The memory that the depot may use is so small that there are many parts and buckets. */
 #include "base/test.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/rng.h"
 #include "data/depot.h"
 #include "data/paged.h"
@@ -207,6 +210,38 @@ static void every_failed_allocation_is_survived(void **state)
     assert_true(nth > 30);
 }
 
+static size_t count_descriptors(void)
+{
+    size_t count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    }
+    return count;
+}
+
+static void every_failed_system_call_is_told(void **state)
+{
+    const struct fixture *f = *state;
+    const size_t live = rbt_alloc_live();
+    const size_t open_files = count_descriptors();
+    unsigned count = 0;
+    (void)rbt_io_fail_nth(UINT_MAX);
+    assert_ok(open_and_deal(f));
+    const unsigned calls = UINT_MAX - rbt_io_fail_nth(0);
+    assert_true(calls > 50);
+    for (unsigned nth = 1; nth <= calls; nth += nth < 40 ? 1 : 1 + calls / 60) {
+        (void)rbt_io_fail_nth(nth);
+        const rbt_status st = open_and_deal(f);
+        assert_int_equal(rbt_io_fail_nth(0), 0);
+        assert_int_equal(st, RBT_E_IO);
+        assert_true(rbt_last_error()[0] != '\0');
+        assert_int_equal(rbt_alloc_live(), live);
+        assert_int_equal(count_descriptors(), open_files);
+        count++;
+    }
+    assert_true(count >= 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistakes_are_reported_with_their_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_directory_that_is_not_there_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_failed_system_call_is_told, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "data/builder.h"
+#include "data/classes.h"
 #include "data/csv.h"
 #include "data/dictionary.h"
 #include "data/fields.h"
@@ -38,6 +39,7 @@ struct task {
     size_t column_count; /* of the CSV files before it, or 0 */
     struct rbt_chunks chunks;
     struct rbt_sink *sinks;
+    uint64_t *numbers; /* of the sinks, one behind the other */
 };
 
 void rbt_examples_free(struct rbt_examples *examples)
@@ -66,15 +68,15 @@ static rbt_status not_examples(const char *name)
 static rbt_status check_columns(const struct task *task, size_t count)
 {
     const size_t wanted = task->options->column_count;
-    if (wanted == 0 || count == wanted) {
+    if (wanted == 0 || count == wanted || task->csv.is_matched) {
         return RBT_OK;
     }
     const rbt_status st = rbt_fail(
         RBT_E_DATA, "cannot read \"%s\", line %zu: %zu column%s instead of %zu as in training",
         task->text.name, task->csv.header.number, count, count == 1 ? "" : "s", wanted);
     return count + 1 == wanted && !task->options->is_unlabelled
-               ? rbt_fail_hint(st, "The label's column must be there, too; what is in it does not "
-                                   "matter for predictions, so that 0 will do.")
+               ? rbt_fail_hint(st, "The label's column must be there, too; only `rubato predict` "
+                                   "does without it.")
                : st;
 }
 
@@ -117,6 +119,14 @@ static rbt_status choose(struct task *task)
     if (format == RBT_FORMAT_LIBSVM) {
         return choose_libsvm(task);
     }
+    if (task->options->plan != NULL && task->options->plan->is_libsvm) {
+        const rbt_status st = rbt_fail(
+            RBT_E_DATA, "cannot read \"%s\": it is a table, but training was on LIBSVM data",
+            task->text.name);
+        return task->options->format == RBT_FORMAT_AUTO
+                   ? rbt_fail_hint(st, "Use --format libsvm if it is LIBSVM data after all.")
+                   : st;
+    }
     const bool is_clicks = format == RBT_FORMAT_CRITEO || format == RBT_FORMAT_AVAZU;
     if (is_clicks && task->options->plan == NULL) {
         return rbt_fail(RBT_E_INVALID,
@@ -135,15 +145,21 @@ static rbt_status choose(struct task *task)
     if (st != RBT_OK) {
         return st;
     }
-    if (task->column_count != 0 && task->column_count != count) {
+    if (task->column_count != 0 && task->column_count != count && !task->csv.is_matched) {
         return rbt_fail(RBT_E_DATA,
                         "cannot read \"%s\", line %zu: %zu columns; the files before have %zu",
                         task->text.name, task->csv.header.number, count, task->column_count);
     }
-    task->column_count = count;
+    task->column_count = task->csv.is_matched ? task->options->plan->width : count;
     task->function = is_planned ? rbt_fields_line : rbt_csv_line;
     task->mark = task->csv.separator;
     return RBT_OK;
+}
+
+/* Whether the numbers of the task's table are measured. */
+static bool is_measuring(const struct task *task)
+{
+    return task->function == rbt_fields_line && task->csv.plan->is_measuring;
 }
 
 /* Cuts the text and makes the sinks. */
@@ -166,10 +182,33 @@ static rbt_status prepare(struct task *task, struct rbt_builder *builder)
     if (st != RBT_OK) {
         return st;
     }
+    const size_t columns = task->csv.column_count;
+    if (is_measuring(task)) {
+        task->numbers = rbt_calloc(chunks->count * columns, sizeof *task->numbers);
+        if (task->numbers == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "cannot read \"%s\": out of memory", task->text.name);
+        }
+    }
     for (uint32_t i = 0; i < chunks->count; i++) {
         task->sinks[i].options = task->options;
         task->sinks[i].csv = is_csv ? &task->csv : NULL;
+        task->sinks[i].numbers = task->numbers == NULL ? NULL : task->numbers + i * columns;
     }
+    return RBT_OK;
+}
+
+/* Adds the part's numbers, those of examples from `first` on, to what is known of columns. */
+static rbt_status measure(const struct task *task, struct rbt_builder *builder, size_t first)
+{
+    const size_t columns = task->csv.column_count;
+    const rbt_status st = rbt_scales_open(&builder->scales, columns);
+    if (st != RBT_OK) {
+        return st;
+    }
+    for (size_t k = 0; k < task->chunks.count * columns; k++) {
+        builder->scales.columns[k % columns].numbers += task->numbers[k];
+    }
+    rbt_scales_add(&builder->scales, &builder->examples, first);
     return RBT_OK;
 }
 
@@ -181,9 +220,14 @@ static rbt_status parse_chunk(void *argument, uint32_t index)
 
 static void end_part(struct task *task)
 {
+    for (uint32_t i = 0; task->sinks != NULL && i < task->chunks.count; i++) {
+        rbt_vocabulary_free(&task->sinks[i].classes);
+    }
     rbt_lines_free(&task->chunks);
     rbt_free(task->sinks);
+    rbt_free(task->numbers);
     task->sinks = NULL;
+    task->numbers = NULL;
 }
 
 /* What can be done about labels that are not two; a model's are what they are. */
@@ -202,6 +246,28 @@ static rbt_status label_hint(const struct task *task, rbt_status st)
                : rbt_fail_hint(st, "Quantities need --loss squared%s.", column);
 }
 
+/* Labels of all sinks become numbers of one list. */
+static rbt_status merge_classes(const struct task *task, struct rbt_builder *builder)
+{
+    const bool is_table = task->function != rbt_libsvm_line;
+    rbt_status st = RBT_OK;
+    const struct rbt_column_plan *plan = task->options->plan;
+    if (!task->options->has_classes || task->options->ignores_label || plan == NULL ||
+        plan->positive != 0) {
+        return RBT_OK;
+    }
+    if (builder->examples.count > 0 && is_table != (builder->classes.count > 0)) {
+        return rbt_fail(RBT_E_DATA,
+                        "cannot read \"%s\": tables and LIBSVM data cannot go together where "
+                        "labels are classes",
+                        task->text.name);
+    }
+    for (uint32_t i = 0; st == RBT_OK && is_table && i < task->chunks.count; i++) {
+        st = rbt_classes_merge(builder, &task->sinks[i]);
+    }
+    return st != RBT_OK ? rbt_fail_in(st, "cannot read \"%s\"", task->text.name) : RBT_OK;
+}
+
 /* Adds the examples of the task's text, whose format is known. */
 static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
 {
@@ -218,7 +284,16 @@ static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
     for (uint32_t i = 0; dictionary != NULL && i < task->chunks.count; i++) {
         dictionary->unknown += task->sinks[i].unknown_count;
     }
+    const size_t first = builder->examples.count;
+    st = merge_classes(task, builder);
+    if (st != RBT_OK) {
+        return st;
+    }
     rbt_builder_gather(builder, task->sinks, task->chunks.count);
+    st = is_measuring(task) ? measure(task, builder, first) : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
     st = rbt_builder_check(builder, task->text.name, task->sinks, task->chunks.count);
     return st != RBT_OK ? label_hint(task, st) : RBT_OK;
 }
@@ -237,22 +312,14 @@ static void skip_mark(struct rbt_text *text)
     }
 }
 
-/* Adds the examples of one text; `column_count` is that of the CSV files so far. */
-static rbt_status add(struct rbt_builder *builder, const struct rbt_data_options *options,
-                      const struct rbt_text *text, size_t *column_count)
+/* All numbers are measured: those that are here are multiplied and hashed. */
+static void settle_scales(struct rbt_builder *builder, const struct rbt_data_options *options)
 {
-    struct task task = {.options = options, .text = *text, .column_count = *column_count};
-    const size_t before = builder->examples.count;
-    skip_mark(&task.text);
-    rbt_status st = choose(&task);
-    st = st != RBT_OK ? st : parse_part(&task, builder);
-    if (st == RBT_OK && builder->examples.count == before) {
-        st = no_examples(text->name);
+    rbt_scales_settle(&builder->scales, options->plan);
+    rbt_scales_apply(options->plan, &builder->examples);
+    if (options->hash_bits > 0) {
+        rbt_builder_hash(builder, options->hash_bits);
     }
-    *column_count = task.column_count;
-    builder->examples.column_count = task.column_count;
-    end_part(&task);
-    return st;
 }
 
 /* Takes the builder: its content moves to `examples` or is freed. */
@@ -265,9 +332,17 @@ static rbt_status finish(struct rbt_builder *builder, rbt_status st,
         options->label_positive == 0) {
         st = rbt_fail(RBT_E_DATA, "no example has the label that --positive names");
     }
+    if (st == RBT_OK && builder->classes.count > 0) {
+        st = rbt_classes_settle(builder, options->plan);
+    }
+    rbt_vocabulary_free(&builder->classes);
     if (st == RBT_OK && options->has_binary_label) {
         st = rbt_builder_classify(builder, options->label_positive);
     }
+    if (st == RBT_OK && builder->scales.columns != NULL) {
+        settle_scales(builder, options);
+    }
+    rbt_scales_free(&builder->scales);
     if (st != RBT_OK) {
         rbt_examples_free(&builder->examples);
         return st;
@@ -280,8 +355,16 @@ rbt_status rbt_examples_parse(const struct rbt_data_options *options, const stru
                               struct rbt_examples *examples)
 {
     struct rbt_builder builder = {0};
-    size_t column_count = 0;
-    const rbt_status st = add(&builder, options, text, &column_count);
+    struct task task = {.options = options, .text = *text};
+    skip_mark(&task.text);
+    rbt_status st = choose(&task);
+    st = st != RBT_OK ? st : parse_part(&task, &builder);
+    if (st == RBT_OK && builder.examples.count == 0) {
+        st = no_examples(text->name);
+    }
+    builder.examples.column_count = task.column_count;
+    end_part(&task);
+    rbt_free(task.csv.order);
     return finish(&builder, st, options, examples);
 }
 
@@ -380,6 +463,7 @@ static rbt_status pass_path(struct rbt_builder *builder, const struct rbt_data_o
     *column_count = task.column_count;
     builder->examples.column_count = task.column_count;
     rbt_input_close(reader);
+    rbt_free(task.csv.order);
     rbt_free(header);
     return st;
 }
@@ -409,13 +493,50 @@ rbt_status rbt_examples_read(const struct rbt_data_options *options, struct rbt_
     return read_all(options, NULL, examples);
 }
 
+static rbt_status ignore(void *context, const struct rbt_examples *part)
+{
+    (void)context;
+    (void)part;
+    return RBT_OK;
+}
+
+/* Reads all files for the scales alone: numbers must be multiplied before they are hashed. */
+static rbt_status survey(const struct rbt_data_options *options)
+{
+    const struct rbt_receiver receiver = {.part_size = PART_SIZE, .take = ignore};
+    struct rbt_data_options plain = *options;
+    struct rbt_examples none = {0};
+    for (size_t i = 0; i < options->path_count; i++) {
+        if (strcmp(options->paths[i], "-") == 0) {
+            const rbt_status st = rbt_fail(
+                RBT_E_INVALID,
+                "tables on disk with \"--hash\" are read twice, which is not possible with "
+                "standard input");
+            return rbt_fail_hint(st, "Put the data into a file, or leave --hash out.");
+        }
+    }
+    plain.hash_bits = 0;
+    const rbt_status st = read_all(&plain, &receiver, &none);
+    rbt_examples_free(&none);
+    return st;
+}
+
 rbt_status rbt_examples_pass(const struct rbt_data_options *options,
                              const struct rbt_receiver *receiver, struct rbt_labels *labels)
 {
     struct rbt_examples none = {0};
-    const rbt_status st = read_all(options, receiver, &none);
+    struct rbt_column_plan *plan = options->plan;
+    const bool is_clicks =
+        options->format == RBT_FORMAT_CRITEO || options->format == RBT_FORMAT_AVAZU;
+    rbt_status st = RBT_OK;
+    if (options->hash_bits > 0 && !is_clicks && rbt_fields_is_planned(plan) && plan->count == 0) {
+        st = survey(options);
+    }
+    const bool is_fresh = plan != NULL && plan->count == 0;
+    st = st != RBT_OK ? st : read_all(options, receiver, &none);
     if (st == RBT_OK) {
-        *labels = (struct rbt_labels){none.label_positive, none.label_negative, none.column_count};
+        *labels = (struct rbt_labels){none.label_positive, none.label_negative, none.column_count,
+                                      is_fresh && plan->count > 0};
         rbt_examples_free(&none);
     }
     return st;

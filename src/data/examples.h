@@ -26,17 +26,25 @@ enum rbt_format {
 
 struct rbt_column_plan; /* data/fields.h */
 
+enum { RBT_NOTE_SIZE = 512 };
+
 struct rbt_data_options {
     const char *const *paths; /* files, directories, globs, or "-" for standard input */
     size_t path_count;
     enum rbt_format format;
-    uint32_t threads;      /* that parse; 0: one per core */
-    bool is_zero_based;    /* LIBSVM keys start at 0 */
-    int64_t label_column;  /* of CSV, from 0; -1 is the last */
+    uint32_t threads;       /* that parse; 0: one per core */
+    bool is_zero_based;     /* LIBSVM keys start at 0 */
+    int64_t label_column;   /* of CSV, from 0; -1 is the last */
+    const char *label_name; /* the same as a text: a number, or a name in the header; NULL: look at
+                               the number */
+    char *note; /* of RBT_NOTE_SIZE bytes: gets a remark on files that have more columns than a
+                   model knows; NULL: such files are refused */
     bool is_unlabelled;    /* CSV: all columns are features, and labels are 0 */
     bool ignores_label;    /* what the label's cell of a table holds is not looked at, nor whether
                               there is a rating; they are 0 */
     bool has_binary_label; /* labels must be two values, -1/+1, 0/1 or 1/2; they become -1 and +1 */
+    bool has_classes;      /* labels of tables may be any texts, and the plan keeps the list of them
+                              (data/classes.h) */
     bool is_binary_only;   /* no loss of the reader takes several classes: for hints */
     float label_positive; /* with has_binary_label: the label that becomes +1, as in the data that a
                              model was trained on; 0: the larger one of those that occur */
@@ -92,9 +100,13 @@ struct rbt_labels {
     float positive;
     float negative;
     size_t column_count;
+    bool is_unscaled; /* numbers of columns were as in the files: the receiver has to multiply them
+                         by the plan's scales, which are known now */
 };
 
-/* Reads like rbt_examples_read(), but keeps nothing. What labels mean is only known at the end. */
+/* Reads like rbt_examples_read(), but keeps nothing. What labels mean is only known at the end.
+ * With hash_bits, tables with numbers are read twice, which standard input cannot be
+ * (RBT_E_INVALID). */
 RBT_MUST_USE rbt_status rbt_examples_pass(const struct rbt_data_options *options,
                                           const struct rbt_receiver *receiver,
                                           struct rbt_labels *labels);

@@ -189,10 +189,10 @@ static void labels_may_be_ignored(void **state)
     (void)state;
     struct rbt_data_options options = csv;
     options.ignores_label = true;
-    assert_parses(&options, "1,2,x\n3,4,\n5,6,?\n", "0 1=3 2=4;0 1=5 2=6;");
+    assert_parses(&options, "1,2,x\n3,4,\n5,6,?\n", "0 1=1 2=2;0 1=3 2=4;0 1=5 2=6;");
     assert_parses(&options, "1,2,x\n3,4,\"y,z\"\n", "0 1=1 2=2;0 1=3 2=4;");
     assert_parses(&options, "a,b,c\n1,2,x\n3,4,x\n", "0 1=1 2=2;0 1=3 2=4;");
-    assert_refuses(&options, "1,2,x\n", "cannot read \"f\": there are no examples in it");
+    assert_parses(&options, "1,2,x\n", "0 1=1 2=2;");
     options.label_column = 0;
     assert_parses(&options, "x,1,2\ny,3,4\n,5,6\n", "0 2=1 3=2;0 2=3 3=4;0 2=5 3=6;");
     options.ignores_label = false;

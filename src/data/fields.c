@@ -8,32 +8,27 @@
 #include "data/fields.h"
 
 #include <ctype.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/builder.h"
+#include "data/cells.h"
+#include "data/classes.h"
 #include "data/dictionary.h"
-#include "data/number.h"
+#include "data/match.h"
+#include "data/scales.h"
 
 enum {
     LINES_MAX = 1000, /* that are looked at to see which columns hold text */
     CRITEO_COLUMNS = 40,
     CRITEO_COUNTS = 13,
     NAME_SIZE_MAX = 128,
-    SCALE_EXPONENT_MAX = 60,
 };
 
-/* A cell without blanks around it and without quotes. */
-struct cell {
-    const char *begin;
-    const char *end;
-};
+#define COLUMN_STEP UINT64_C(0x9e3779b97f4a7c15) /* odd, and its bits look random */
 
 bool rbt_fields_is_planned(const struct rbt_column_plan *plan)
 {
@@ -41,9 +36,17 @@ bool rbt_fields_is_planned(const struct rbt_column_plan *plan)
                             plan->positive != 0 || plan->count != 0 || plan->dictionary != NULL);
 }
 
+void rbt_fields_free(struct rbt_column_plan *plan)
+{
+    rbt_titles_free(&plan->titles);
+    rbt_titles_free(&plan->classes);
+}
+
+/* XXH3 adds its seed to the first bytes of a short text, so that a number's digits undo a column's
+ * number: the column is mixed in behind it. */
 uint64_t rbt_fields_hash(const char *text, size_t size, size_t column)
 {
-    const uint64_t hash = rbt_hash_bytes(text, size, column + 1);
+    const uint64_t hash = rbt_hash_key(rbt_hash_bytes(text, size, 0) + (column + 1) * COLUMN_STEP);
     return hash == 0 ? 1 : hash;
 }
 
@@ -51,56 +54,6 @@ uint64_t rbt_fields_positive(const char *text, size_t size)
 {
     const uint64_t hash = rbt_hash_bytes(text, size, 0) >> 12;
     return hash == 0 ? 1 : hash;
-}
-
-/* The cell that begins at `p`; `next` is where it ends: at a separator or the end of the line. */
-static struct cell cell_at(const char *p, const char *end, char separator, const char **next)
-{
-    struct cell cell = {p, NULL};
-    if (separator == '\t') { /* nobody quotes tabs, but some texts have a quote in them */
-        cell.end = memchr(p, separator, (size_t)(end - p));
-        cell.end = cell.end == NULL ? end : cell.end;
-    } else {
-        cell.end = rbt_csv_end(p, end, separator);
-    }
-    *next = cell.end;
-    while (cell.begin < cell.end && *cell.begin == ' ') {
-        cell.begin++;
-    }
-    while (cell.end > cell.begin && cell.end[-1] == ' ') {
-        cell.end--;
-    }
-    if (cell.end - cell.begin >= 2 && *cell.begin == '"' && cell.end[-1] == '"') {
-        cell.begin++;
-        cell.end--;
-    }
-    return cell;
-}
-
-static size_t size_of(const struct cell *cell)
-{
-    return (size_t)(cell->end - cell->begin);
-}
-
-static bool is_missing(const struct cell *cell)
-{
-    static const char *const words[] = {"?", "na", "n/a", "nan", "null"};
-    const size_t size = size_of(cell);
-    if (size == 0) {
-        return true;
-    }
-    for (size_t i = 0; size <= 4 && i < sizeof words / sizeof words[0]; i++) {
-        if (strlen(words[i]) == size && strncasecmp(cell->begin, words[i], size) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The number that fills the cell; the byte behind a cell belongs to no number. */
-static bool read_number(const struct cell *cell, float *value)
-{
-    return rbt_number_float(cell->begin, value) == cell->end && isfinite(*value);
 }
 
 /* --- The plan --------------------------------------------------------------------------------- */
@@ -118,15 +71,7 @@ static bool find_column(const struct rbt_csv *csv, const char *name, size_t size
         *column = number;
         return number < csv->column_count;
     }
-    const char *p = csv->header.begin;
-    for (size_t i = 0; csv->has_header && i < csv->column_count; i++, p++) {
-        const struct cell cell = cell_at(p, csv->header.end, csv->separator, &p);
-        if (size_of(&cell) == size && memcmp(cell.begin, name, size) == 0) {
-            *column = i;
-            return true;
-        }
-    }
-    return false;
+    return rbt_csv_find(csv, name, size, column);
 }
 
 static rbt_status no_column(const struct rbt_csv *csv, const char *entry, size_t size)
@@ -142,16 +87,16 @@ static rbt_status no_column(const struct rbt_csv *csv, const char *entry, size_t
 
 /* One entry of a list: a column, or a range of them. */
 static rbt_status mark_entry(struct rbt_column_plan *plan, const struct rbt_csv *csv,
-                             const struct cell *entry, enum rbt_column kind)
+                             const struct rbt_cell *entry, enum rbt_column kind)
 {
     size_t first = 0;
-    if (!find_column(csv, entry->begin, size_of(entry), &first)) {
-        const char *dash = memchr(entry->begin, '-', size_of(entry));
+    if (!find_column(csv, entry->begin, rbt_cell_size(entry), &first)) {
+        const char *dash = memchr(entry->begin, '-', rbt_cell_size(entry));
         size_t last = 0;
         if (dash == NULL ||
             !find_column(csv, entry->begin, (size_t)(dash - entry->begin), &first) ||
             !find_column(csv, dash + 1, (size_t)(entry->end - dash - 1), &last)) {
-            return no_column(csv, entry->begin, size_of(entry));
+            return no_column(csv, entry->begin, rbt_cell_size(entry));
         }
         for (size_t i = first; i <= last; i++) {
             plan->kinds[i] = (uint8_t)kind;
@@ -169,8 +114,8 @@ static rbt_status mark(struct rbt_column_plan *plan, const struct rbt_csv *csv, 
     const char *p = list;
     while (p != NULL && *p != '\0') {
         const char *end = p + strcspn(p, ",");
-        const struct cell entry = {p, end};
-        if (is_auto != NULL && size_of(&entry) == 4 && memcmp(p, "auto", 4) == 0) {
+        const struct rbt_cell entry = {p, end};
+        if (is_auto != NULL && rbt_cell_size(&entry) == 4 && memcmp(p, "auto", 4) == 0) {
             *is_auto = true;
         } else {
             const rbt_status st = mark_entry(plan, csv, &entry, kind);
@@ -183,103 +128,40 @@ static rbt_status mark(struct rbt_column_plan *plan, const struct rbt_csv *csv, 
     return RBT_OK;
 }
 
-/* What the first lines say about a column. */
-struct glance {
-    double squares; /* sum over numbers */
-    size_t numbers;
-    size_t texts;
-};
-
-static void glance_at(struct glance *glances, const struct rbt_csv *csv,
+/* Columns of numbers in which the line has text are categories. */
+static void glance_at(struct rbt_column_plan *plan, const struct rbt_csv *csv,
                       const struct rbt_line *line)
 {
     const char *p = line->begin;
     for (size_t column = 0; column < csv->column_count && p <= line->end; column++, p++) {
         float value = 0;
-        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
-        struct glance *glance = &glances[column];
-        if (read_number(&cell, &value)) {
-            glance->squares += (double)value * (double)value;
-            glance->numbers++;
-        } else {
-            glance->texts += !is_missing(&cell);
-        }
-    }
-}
-
-/* Columns in which one of the first lines has text are categories, if they are to be guessed; the
- * others get a scale. */
-static rbt_status look_ahead(struct rbt_column_plan *plan, const struct rbt_csv *csv,
-                             struct rbt_text rest, bool is_auto)
-{
-    struct rbt_line line;
-    struct glance *glances = rbt_calloc(csv->column_count, sizeof *glances);
-    if (glances == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "out of memory");
-    }
-    for (int i = 0; i < LINES_MAX && rbt_lines_next(&rest, &line); i++) {
-        glance_at(glances, csv, &line);
-    }
-    for (size_t column = 0; column < csv->column_count; column++) {
-        const struct glance *glance = &glances[column];
-        if (is_auto && glance->texts > 0 && plan->kinds[column] == RBT_COLUMN_NUMBER) {
+        const struct rbt_cell cell = rbt_cell_at(p, line->end, csv->separator, &p);
+        if (plan->kinds[column] == RBT_COLUMN_NUMBER && !rbt_cell_number(&cell, &value) &&
+            !rbt_cell_is_missing(&cell)) {
             plan->kinds[column] = RBT_COLUMN_CATEGORY;
         }
-        const double size =
-            glance->squares > 0 ? sqrt(glance->squares / (double)glance->numbers) : 1;
-        const double exponent = fmin(round(log2(size)), SCALE_EXPONENT_MAX);
-        plan->scales[column] =
-            plan->is_raw ? 1.0F : (float)exp2(-fmax(exponent, -SCALE_EXPONENT_MAX));
     }
-    rbt_free(glances);
-    return RBT_OK;
 }
 
-/* How many cells of a line hold numbers. */
-static size_t count_numbers(const struct rbt_line *line, char separator)
+/* Guesses by the first lines which columns hold text. */
+static void look_ahead(struct rbt_column_plan *plan, const struct rbt_csv *csv,
+                       struct rbt_text rest)
 {
-    size_t count = 0;
-    for (const char *p = line->begin; p <= line->end; p++) {
-        float value = 0;
-        const struct cell cell = cell_at(p, line->end, separator, &p);
-        count += read_number(&cell, &value);
+    struct rbt_line line;
+    for (int i = 0; i < LINES_MAX && rbt_lines_next(&rest, &line); i++) {
+        glance_at(plan, csv, &line);
     }
-    return count;
 }
 
-static bool is_numeric(const struct rbt_column_plan *plan, size_t column)
+/* Scales are 1, and still to be found if there are numbers. */
+static void begin_scales(struct rbt_column_plan *plan)
 {
-    if (column == plan->label) {
-        return plan->positive == 0;
+    plan->is_measuring = false;
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->scales[i] = 1;
+        plan->is_measuring |=
+            !plan->is_raw && i != plan->label && plan->kinds[i] == RBT_COLUMN_NUMBER;
     }
-    return plan->kinds[column] == RBT_COLUMN_NUMBER || plan->kinds[column] == RBT_COLUMN_COUNT;
-}
-
-/* Whether a line holds names: no number where there should be one, but text. What should be is told
- * by a plan that is complete, and else by the next lines. */
-static bool is_header(const struct rbt_column_plan *plan, const struct rbt_csv *csv,
-                      const struct rbt_line *line, struct rbt_text rest)
-{
-    if (plan->count == 0) {
-        struct rbt_line next;
-        bool has_numbers = count_numbers(line, csv->separator) > 0;
-        const bool is_candidate = !has_numbers;
-        for (int i = 0; is_candidate && !has_numbers && i < LINES_MAX; i++) {
-            has_numbers = rbt_lines_next(&rest, &next) && count_numbers(&next, csv->separator) > 0;
-        }
-        return is_candidate && has_numbers;
-    }
-    const char *p = line->begin;
-    size_t texts = 0;
-    size_t numbers = 0;
-    for (size_t column = 0; column < plan->count && p <= line->end; column++, p++) {
-        float value = 0;
-        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
-        const bool is_number = read_number(&cell, &value);
-        numbers += is_numeric(plan, column) && is_number;
-        texts += is_numeric(plan, column) && !is_number && !is_missing(&cell);
-    }
-    return texts > 0 && numbers == 0;
 }
 
 /* What is known of files of click data. */
@@ -312,8 +194,12 @@ static rbt_status complete(struct rbt_column_plan *plan, const struct rbt_csv *c
         plan_clicks(plan, format);
     }
     rbt_status st = mark(plan, csv, plan->categorical, RBT_COLUMN_CATEGORY, &is_auto);
-    st = st != RBT_OK ? st : look_ahead(plan, csv, *rest, is_auto);
-    return st != RBT_OK ? st : mark(plan, csv, plan->skipped, RBT_COLUMN_SKIPPED, NULL);
+    if (st == RBT_OK && is_auto) {
+        look_ahead(plan, csv, *rest);
+    }
+    st = st != RBT_OK ? st : mark(plan, csv, plan->skipped, RBT_COLUMN_SKIPPED, NULL);
+    begin_scales(plan);
+    return st;
 }
 
 static rbt_status wrong_count(const struct rbt_column_plan *plan, const struct rbt_text *text,
@@ -328,8 +214,8 @@ static rbt_status wrong_count(const struct rbt_column_plan *plan, const struct r
         spare += plan->kinds[i] == RBT_COLUMN_SKIPPED;
     }
     return plan->is_loaded && count < wanted && count + spare >= wanted
-               ? rbt_fail_hint(st, "The label's column and those that are skipped must be there, "
-                                   "too; what they hold does not matter for predictions.")
+               ? rbt_fail_hint(st, "Without names in the first line, columns that are skipped must "
+                                   "be there, too, and but for predictions the label's.")
                : st;
 }
 
@@ -343,44 +229,49 @@ rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_form
                            struct rbt_text *text, struct rbt_csv *csv)
 {
     struct rbt_column_plan *plan = options->plan;
-    struct rbt_data_options asked = *options;
-    asked.format = plan->count != 0 ? plan->format : format;
-    asked.label_column = plan->count != 0              ? -1
-                         : format == RBT_FORMAT_CRITEO ? 0
-                         : format == RBT_FORMAT_AVAZU  ? 1
-                                                       : options->label_column;
-    struct rbt_text whole = *text;
+    const bool is_known = plan->count != 0;
+    if (is_known && plan->width == 0) {
+        plan->width = plan->count;
+        plan->target = plan->label;
+    }
+    const enum rbt_format asked = is_known ? plan->format : format;
     struct rbt_csv layout;
-    rbt_status st = rbt_csv_open(&asked, &whole, &layout); /* what it thinks of headers is for */
-    if (st != RBT_OK) {                                    /* tables of numbers */
+    rbt_status st = rbt_csv_look(options, asked, text, &layout);
+    if (st == RBT_OK && is_known) {
+        st = rbt_match_columns(options, text->name, &layout);
+    }
+    if (st != RBT_OK) {
         return st;
     }
-    struct rbt_text rest = *text;
-    struct rbt_line line;
-    (void)rbt_lines_next(&rest, &line); /* there is one, as has just been seen */
-    const size_t wanted = wanted_count(plan, asked.format);
-    if ((wanted != 0 && layout.column_count != wanted) || layout.column_count > RBT_FIELDS_MAX ||
-        (asked.format == RBT_FORMAT_AVAZU && layout.column_count < 3)) {
-        return wrong_count(plan, text, &line, layout.column_count, wanted != 0 ? wanted : 24);
-    }
-    layout.label_column = plan->count != 0 ? plan->label : layout.label_column;
-    layout.has_header = is_header(plan, &layout, &line, rest);
     layout.plan = plan;
-    if (layout.has_header) {
-        *text = rest;
+    *csv = layout; /* from here on its order is the caller's */
+    const size_t wanted = wanted_count(plan, asked);
+    const size_t count = layout.column_count;
+    if ((wanted != 0 && count != wanted && !layout.is_matched) || count > RBT_FIELDS_MAX ||
+        (asked == RBT_FORMAT_AVAZU && count < 3)) {
+        return wrong_count(plan, text, &layout.header, count, wanted != 0 ? wanted : 24);
     }
-    st = plan->count != 0 ? RBT_OK : complete(plan, &layout, asked.format, text);
+    if (is_known) {
+        return RBT_OK;
+    }
+    if (asked == RBT_FORMAT_CRITEO || asked == RBT_FORMAT_AVAZU) {
+        csv->label_column = asked == RBT_FORMAT_CRITEO ? 0 : 1;
+    } else {
+        st = rbt_match_label(options, text->name, csv);
+        if (st != RBT_OK) {
+            return st;
+        }
+    }
+    st = complete(plan, csv, asked, text);
     if (st != RBT_OK) {
         return rbt_fail_in(st, "cannot read \"%s\"", text->name);
     }
-    layout.label_column = plan->label; /* that of click data is known */
-    *csv = layout;
-    return RBT_OK;
+    return rbt_match_begin(plan, csv);
 }
 
 /* --- Lines ------------------------------------------------------------------------------------ */
 
-static rbt_status number_failure(const struct rbt_sink *sink, const struct cell *cell,
+static rbt_status number_failure(const struct rbt_sink *sink, const struct rbt_cell *cell,
                                  size_t column)
 {
     const struct rbt_csv *csv = sink->csv;
@@ -389,9 +280,10 @@ static rbt_status number_failure(const struct rbt_sink *sink, const struct cell 
     if (column == csv->label_column) {
         const rbt_status st =
             rbt_fail(RBT_E_DATA, "the label in column %zu%s %s%s%s", column, name.text,
-                     is_missing(cell) ? "is missing" : "is \"", is_missing(cell) ? "" : word.text,
-                     is_missing(cell) ? "" : "\", which is not a number");
-        return is_missing(cell) ? st : rbt_csv_hint_label(sink->options, st);
+                     rbt_cell_is_missing(cell) ? "is missing" : "is \"",
+                     rbt_cell_is_missing(cell) ? "" : word.text,
+                     rbt_cell_is_missing(cell) ? "" : "\", which is not a number");
+        return rbt_cell_is_missing(cell) ? st : rbt_csv_hint_label(sink->options, st);
     }
     const rbt_status st = rbt_fail(RBT_E_DATA, "column %zu%s holds \"%s\", which is not a number",
                                    column, name.text, word.text);
@@ -401,17 +293,21 @@ static rbt_status number_failure(const struct rbt_sink *sink, const struct cell 
                                column);
 }
 
-static rbt_status read_label(const struct rbt_sink *sink, const struct cell *cell, float *label)
+static rbt_status read_label(struct rbt_sink *sink, const struct rbt_cell *cell, float *label)
 {
     const struct rbt_csv *csv = sink->csv;
     if (sink->options->ignores_label) {
         return RBT_OK;
     }
     if (csv->plan->positive != 0) {
-        *label = rbt_fields_positive(cell->begin, size_of(cell)) == csv->plan->positive ? 1 : 0;
-        return is_missing(cell) ? number_failure(sink, cell, csv->label_column) : RBT_OK;
+        *label =
+            rbt_fields_positive(cell->begin, rbt_cell_size(cell)) == csv->plan->positive ? 1 : 0;
+        return rbt_cell_is_missing(cell) ? number_failure(sink, cell, csv->label_column) : RBT_OK;
     }
-    return read_number(cell, label) ? RBT_OK : number_failure(sink, cell, csv->label_column);
+    if (sink->options->has_classes) {
+        return rbt_classes_note(sink, cell, label);
+    }
+    return rbt_cell_number(cell, label) ? RBT_OK : number_failure(sink, cell, csv->label_column);
 }
 
 /* The bucket of a count: itself up to 2, then the whole part of log(x)^2, above them. */
@@ -433,16 +329,17 @@ struct name {
 };
 
 /* False if it should be a number and is not. */
-static bool name_cell(const struct rbt_csv *csv, const struct cell *cell, size_t column,
+static bool name_cell(const struct rbt_csv *csv, const struct rbt_cell *cell, size_t column,
                       struct name *name)
 {
     const enum rbt_column kind = (enum rbt_column)csv->plan->kinds[column];
-    const char *from = kind == RBT_COLUMN_HOUR && size_of(cell) > 2 ? cell->end - 2 : cell->begin;
+    const char *from =
+        kind == RBT_COLUMN_HOUR && rbt_cell_size(cell) > 2 ? cell->end - 2 : cell->begin;
     float value = 0;
     *name = (struct name){.text = {column, from, (size_t)(cell->end - from)},
                           .is_bucket = kind == RBT_COLUMN_COUNT};
     if (name->is_bucket) {
-        if (!read_number(cell, &value)) {
+        if (!rbt_cell_number(cell, &value)) {
             return false;
         }
         name->bucket = bucket_of(value);
@@ -476,12 +373,14 @@ static rbt_status collect_line(const struct rbt_csv *csv, const struct rbt_line 
     rbt_status st = RBT_OK;
     for (size_t column = 0; st == RBT_OK && column < csv->column_count && p <= line->end;
          column++, p++) {
-        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
+        const struct rbt_cell cell = rbt_cell_at(p, line->end, csv->separator, &p);
         struct name name;
-        const bool has_text = column != csv->label_column &&
-                              plan->kinds[column] != RBT_COLUMN_NUMBER &&
-                              plan->kinds[column] != RBT_COLUMN_SKIPPED && !is_missing(&cell);
-        if (has_text && name_cell(csv, &cell, column, &name)) {
+        const size_t place = rbt_csv_place(csv, column);
+        const bool has_text = column != csv->label_column && place != SIZE_MAX &&
+                              plan->kinds[place] != RBT_COLUMN_NUMBER &&
+                              plan->kinds[place] != RBT_COLUMN_SKIPPED &&
+                              !rbt_cell_is_missing(&cell);
+        if (has_text && name_cell(csv, &cell, place, &name)) {
             st = rbt_dictionary_add(plan->dictionary, &name.text);
         }
     }
@@ -501,27 +400,34 @@ rbt_status rbt_fields_collect(const struct rbt_csv *csv, const struct rbt_text *
 }
 
 /* Adds the feature of a cell that is not missing. */
-static rbt_status add_cell(struct rbt_sink *sink, const struct cell *cell, size_t column,
+static rbt_status add_cell(struct rbt_sink *sink, const struct rbt_cell *cell, size_t column,
                            size_t *count)
 {
     const struct rbt_csv *csv = sink->csv;
+    const size_t place = rbt_csv_place(csv, column);
+    if (place == SIZE_MAX) {
+        return RBT_OK;
+    }
     float value = 1;
     uint64_t key = 0;
-    switch ((enum rbt_column)csv->plan->kinds[column]) {
+    switch ((enum rbt_column)csv->plan->kinds[place]) {
     case RBT_COLUMN_SKIPPED:
         return RBT_OK;
     case RBT_COLUMN_NUMBER:
-        if (!read_number(cell, &value)) {
+        if (!rbt_cell_number(cell, &value)) {
             return number_failure(sink, cell, column);
         }
-        key = column + 1;
-        value = fmaxf(fminf(value * csv->plan->scales[column], FLT_MAX), -FLT_MAX);
+        key = place + 1;
+        value = rbt_scales_times(value, csv->plan->scales[place]);
+        if (sink->numbers != NULL) {
+            sink->numbers[place]++;
+        }
         break;
     case RBT_COLUMN_CATEGORY:
     case RBT_COLUMN_HOUR:
     case RBT_COLUMN_COUNT: {
         struct name name;
-        if (!name_cell(csv, cell, column, &name)) {
+        if (!name_cell(csv, cell, place, &name)) {
             return number_failure(sink, cell, column);
         }
         key = key_of(sink, &name);
@@ -547,14 +453,14 @@ rbt_status rbt_fields_line(void *context, const struct rbt_line *line)
     float label = 0;
     size_t column = 0;
     for (const char *p = line->begin; p <= line->end; p++, column++) {
-        const struct cell cell = cell_at(p, line->end, csv->separator, &p);
+        const struct rbt_cell cell = rbt_cell_at(p, line->end, csv->separator, &p);
         rbt_status st = RBT_OK;
         if (column >= csv->column_count) {
             continue; /* they are counted */
         }
         if (column == csv->label_column) {
             st = read_label(sink, &cell, &label);
-        } else if (!is_missing(&cell)) {
+        } else if (!rbt_cell_is_missing(&cell)) {
             st = add_cell(sink, &cell, column, &count);
         }
         if (st != RBT_OK) {

@@ -4,7 +4,7 @@
  * file, and kept with the model, so that later files are read the same way.
  *
  *     number      feature `column + 1` with this value, unless it is 0; multiplied by a power of
- *                 two that brings the first lines near 1, so that it goes with categories
+ *                 two that brings the column near 1, so that it goes with categories
  *     category    a feature for every text, with value 1: its key is a hash of the column and the
  *                 text, so that no dictionary is needed; or its number in one, behind the columns
  *     count       a number with a long tail: a feature for every bucket, 0, 1, 2, then log(x)^2
@@ -18,6 +18,7 @@
 #include "data/csv.h"
 #include "data/examples.h"
 #include "data/lines.h"
+#include "data/titles.h"
 
 enum rbt_column {
     RBT_COLUMN_NUMBER,
@@ -27,7 +28,10 @@ enum rbt_column {
     RBT_COLUMN_SKIPPED,
 };
 
-enum { RBT_FIELDS_MAX = 4096 };
+enum {
+    RBT_FIELDS_MAX = 4096,
+    RBT_FIELDS_HASH_VERSION = 2, /* of rbt_fields_hash(): models of another one know other keys */
+};
 
 struct rbt_dictionary; /* data/dictionary.h */
 
@@ -40,15 +44,30 @@ struct rbt_column_plan {
     enum rbt_format format;            /* how files are laid out, when the rest is known */
     struct rbt_dictionary *dictionary; /* of texts; until it is closed, files add to it; or NULL */
     bool is_raw;                       /* numbers are not scaled */
-    bool is_loaded;                    /* from a model: nobody can say more about columns */
-    size_t count;                      /* columns; 0: not known yet */
-    size_t label;                      /* column */
-    uint8_t kinds[RBT_FIELDS_MAX];     /* enum rbt_column */
-    float scales[RBT_FIELDS_MAX];      /* what numbers are multiplied with */
+    bool is_spread;                    /* scales are by the standard deviation */
+    bool is_measuring; /* scales are not known yet, so numbers are as in the files (data/scales.h)
+                        */
+    bool is_libsvm;    /* from a model of LIBSVM data: tables are refused */
+    bool is_loaded;    /* from a model: nobody can say more about columns */
+    size_t width; /* columns of any table, also of one that is read without a plan; 0: not known yet
+                   */
+    size_t target;             /* the label's column, the same; SIZE_MAX: none */
+    struct rbt_titles titles;  /* names of the columns; empty: there are none */
+    struct rbt_titles classes; /* with has_classes: the labels that are texts, in order; empty: they
+                                  are numbers */
+    bool has_classes;          /* all training data was read, so that this is known */
+    const char *label_asked;   /* what a user says about the label of other files, or NULL */
+    size_t count;              /* columns; 0: not known yet */
+    size_t label;              /* column */
+    uint8_t kinds[RBT_FIELDS_MAX]; /* enum rbt_column */
+    float scales[RBT_FIELDS_MAX];  /* what numbers are multiplied with */
 };
 
 /* Whether anything is said about columns, so that files are to be read by a plan. */
 bool rbt_fields_is_planned(const struct rbt_column_plan *plan);
+
+/* Frees what reading files has added to it. */
+void rbt_fields_free(struct rbt_column_plan *plan);
 
 /* What stands for a text in a column, and for a label. Never 0; that of a label has 52 bits, so
  * that a double can hold it. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "data/fields.h"
+#include "data/sort.h"
 
 struct fixture {
     struct rbt_column_plan plan;
@@ -28,6 +29,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     rbt_examples_free(&f->examples);
+    rbt_fields_free(&f->plan);
     rbt_free(f);
     return rbt_alloc_live() == 0 ? 0 : -1;
 }
@@ -115,6 +117,7 @@ static void labels_may_be_texts(void **state)
     f->plan.categorical = "auto";
     assert_fails(parse(f, "a,1,yes\nb,2,no\n"), RBT_E_DATA,
                  "line 1: the label in column 2 (from 0) is \"yes\", which is not a number");
+    rbt_fields_free(&f->plan);
     f->plan =
         (struct rbt_column_plan){.categorical = "auto", .positive = rbt_fields_positive("yes", 3)};
     f->options.has_binary_label = true;
@@ -129,8 +132,12 @@ static void labels_may_be_texts(void **state)
     assert_ok(parse(f, "a,1,\nb,2,maybe\nc,3,yes\n"));
     assert_int_equal(f->examples.count, 3);
     assert_true(f->examples.labels[1] == 0 && f->examples.labels[2] == 0);
+    assert_ok(parse(f, "a,1\n")); /* nor need their column be there */
+    assert_int_equal(f->examples.count, 1);
+    assert_true(has_text(f, 0, 0, "a") && length(f, 0) == 2);
+    f->options.ignores_label = false;
     assert_fails(parse(f, "a,1\n"), RBT_E_DATA, "line 1: 2 columns instead of 3 as in training");
-    assert_non_null(strstr(rbt_last_hint(), "those that are skipped must be there"));
+    assert_non_null(strstr(rbt_last_hint(), "columns that are skipped must be there"));
 }
 
 static void columns_that_are_not_there_are_named(void **state)
@@ -138,8 +145,10 @@ static void columns_that_are_not_there_are_named(void **state)
     struct fixture *f = *state;
     f->plan.categorical = "auto,jbo";
     assert_fails(parse(f, "job,y\na,1\n"), RBT_E_INVALID, "there is no column \"jbo\"");
+    rbt_fields_free(&f->plan);
     f->plan = (struct rbt_column_plan){.skipped = "2"};
     assert_fails(parse(f, "job,y\n2,1\n"), RBT_E_INVALID, "there is no column \"2\"");
+    rbt_fields_free(&f->plan);
     f->plan = (struct rbt_column_plan){.skipped = "0-7"};
     assert_fails(parse(f, "job,y\n2,1\n"), RBT_E_INVALID, "there is no column \"0-7\"");
 }
@@ -221,6 +230,30 @@ static void hashing_bounds_the_number_of_features(void **state)
     assert_true(sum == 45);
 }
 
+/* Ids of neighbouring columns: digits must not make up for the number of the column. */
+static void short_texts_of_neighbouring_columns_have_keys_of_their_own(void **state)
+{
+    enum { IDS = 100000, COLUMNS = 4, COUNT = IDS * COLUMNS };
+    (void)state;
+    uint64_t *keys = rbt_calloc(COUNT, sizeof *keys);
+    uint64_t *scratch = rbt_calloc(COUNT, sizeof *scratch);
+    assert_non_null(keys);
+    assert_non_null(scratch);
+    for (size_t i = 0; i < COUNT; i++) {
+        char text[16];
+        const int size = snprintf(text, sizeof text, "%zu", i / COLUMNS);
+        keys[i] = rbt_fields_hash(text, (size_t)size, i % COLUMNS);
+    }
+    rbt_sort_keys(keys, scratch, COUNT);
+    size_t collisions = 0;
+    for (size_t i = 1; i < COUNT; i++) {
+        collisions += keys[i] == keys[i - 1];
+    }
+    assert_int_equal(collisions, 0);
+    rbt_free(scratch);
+    rbt_free(keys);
+}
+
 static void long_lines_are_sorted_too(void **state)
 {
     struct fixture *f = *state;
@@ -250,6 +283,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_of_criteo_are_recognised, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_of_avazu_are_recognised, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hashing_bounds_the_number_of_features, set_up, tear_down),
+        cmocka_unit_test(short_texts_of_neighbouring_columns_have_keys_of_their_own),
         cmocka_unit_test_setup_teardown(long_lines_are_sorted_too, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

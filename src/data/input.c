@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "data/lines.h"
 
 enum {
@@ -87,7 +88,7 @@ static rbt_status read_some(rbt_input_reader *reader, void *to, size_t size, siz
     RBT_ASSERT(size > 0);
     ssize_t result = 0;
     do {
-        result = read(reader->fd, to, size);
+        result = rbt_io_read(reader->fd, to, size);
     } while (result < 0 && errno == EINTR);
     if (result < 0) {
         return rbt_fail(RBT_E_IO, "cannot read \"%s\"", reader->path);
@@ -234,6 +235,12 @@ static rbt_status prepare(rbt_input_reader *reader)
     unsigned long long expected = 0;
     struct stat status;
     reader->kind = recognize(reader->block, reader->limit);
+    if (reader->limit >= 10 && memcmp(reader->block, "BZh", 3) == 0 &&
+        memcmp(reader->block + 4, "1AY&SY", 6) == 0) {
+        return rbt_fail(RBT_E_DATA,
+                        "cannot read \"%s\": bzip2 is not supported; use zstd, gzip or xz",
+                        reader->path);
+    }
     switch (reader->kind) {
     case PLAIN:
         if (reader->part_size > 0) {
@@ -326,7 +333,7 @@ static rbt_status open_file(rbt_input_reader *reader)
         reader->fd = STDIN_FILENO;
         return RBT_OK;
     }
-    reader->fd = open(reader->path, O_RDONLY | O_CLOEXEC);
+    reader->fd = rbt_io_open(reader->path, O_RDONLY | O_CLOEXEC, 0);
     if (reader->fd >= 0) {
         return RBT_OK;
     }

@@ -57,6 +57,9 @@ static rbt_status feature_failure(const char *p, const char *end)
     if (next != NULL && *next == ':') {
         return value_failure(next, end, key);
     }
+    if (word.text[0] == ':') {
+        return rbt_fail(RBT_E_DATA, "\"%s\" has no feature number before the colon", word.text);
+    }
     if (strncmp(word.text, "qid:", 4) == 0) {
         return rbt_fail(RBT_E_DATA, "\"%s\" is a query id; ranking data is not supported",
                         word.text);

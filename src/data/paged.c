@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 enum {
     PAGE = 4096,
@@ -237,7 +238,7 @@ rbt_status rbt_paged_open(struct rbt_stored *stored, size_t piece_size, rbt_page
     (void)pthread_cond_init(&made->changed, NULL);
     rbt_status st = make_steps(stored);
     st = st != RBT_OK ? st : map_all(made, stored);
-    if (st == RBT_OK && pthread_create(&made->thread, NULL, run_reader, made) != 0) {
+    if (st == RBT_OK && rbt_thread_create(&made->thread, run_reader, made) != 0) {
         st = rbt_fail(RBT_E_IO, "could not start a thread that fetches examples");
     }
     if (st != RBT_OK) {

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/io.h"
 
 enum { NAME_MAX_SIZE = 4096 };
 
@@ -26,7 +27,7 @@ const char *rbt_scratch_directory(void)
 
 static int open_nameless(const char *directory)
 {
-    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = rbt_io_open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) {
         return fd;
     }
@@ -36,7 +37,7 @@ static int open_nameless(const char *directory)
         errno = ENAMETOOLONG;
         return -1;
     }
-    fd = mkostemp(name, O_CLOEXEC);
+    fd = rbt_io_create(name, O_CLOEXEC);
     if (fd >= 0) {
         (void)unlink(name); /* if it cannot be, there is a file too many, and all works */
     }
@@ -80,7 +81,8 @@ rbt_status rbt_scratch_write(struct rbt_scratch *scratch, uint64_t offset, const
     RBT_ASSERT(offset <= scratch->size);
     const uint8_t *from = bytes;
     for (size_t done = 0; done < size;) {
-        const ssize_t wrote = pwrite(scratch->fd, from + done, size - done, (off_t)(offset + done));
+        const ssize_t wrote =
+            rbt_io_pwrite(scratch->fd, from + done, size - done, (off_t)(offset + done));
         if (wrote < 0 && errno == EINTR) {
             continue;
         }
@@ -134,7 +136,8 @@ rbt_status rbt_scratch_read(const struct rbt_scratch *scratch, uint64_t offset, 
     RBT_ASSERT(offset + size <= scratch->size);
     uint8_t *to = bytes;
     for (size_t done = 0; done < size;) {
-        const ssize_t got = pread(scratch->fd, to + done, size - done, (off_t)(offset + done));
+        const ssize_t got =
+            rbt_io_pread(scratch->fd, to + done, size - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) {
             continue;
         }

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/io.h"
 
 enum {
     BUFFER_SIZE = 1 << 20,
@@ -51,7 +52,7 @@ rbt_status rbt_writer_open(const char *path, struct rbt_writer *writer)
         return rbt_fail(RBT_E_NOMEM, "could not write \"%s\": out of memory", path);
     }
     const char *name = is_special ? path : made.temporary;
-    made.fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    made.fd = rbt_io_open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (made.fd < 0) {
         const int error = errno;
         release(&made);
@@ -66,7 +67,7 @@ static void flush(struct rbt_writer *writer)
 {
     size_t done = 0;
     while (done < writer->size && writer->error == 0) {
-        const ssize_t wrote = write(writer->fd, writer->buffer + done, writer->size - done);
+        const ssize_t wrote = rbt_io_write(writer->fd, writer->buffer + done, writer->size - done);
         if (wrote < 0 && errno != EINTR) {
             writer->error = errno;
         }
@@ -132,11 +133,11 @@ bool rbt_writer_is_well(const struct rbt_writer *writer)
 rbt_status rbt_writer_close(struct rbt_writer *writer)
 {
     flush(writer);
-    if (close(writer->fd) != 0 && writer->error == 0) {
+    if (rbt_io_close(writer->fd) != 0 && writer->error == 0) {
         writer->error = errno;
     }
     if (writer->error == 0 && writer->temporary != NULL &&
-        rename(writer->temporary, writer->path) != 0) {
+        rbt_io_rename(writer->temporary, writer->path) != 0) {
         writer->error = errno;
     }
     rbt_status st = RBT_OK;

@@ -148,8 +148,7 @@ static rbt_status add(rbt_chain *chain, const struct rbt_chain_options *options,
     if (item->trait == RBT_TRAIT_KEYS) {
         chain->traits.names_keys = true;
     } else if (item->trait == RBT_TRAIT_ZEROS) {
-        chain->traits.skips_zeros = true;
-        chain->form.skips_zeros = true;
+        chain->form.skips_zeros = item->argument_count == 0 || item->arguments[0] != 0;
     }
     if (item->filter == NULL) {
         return RBT_OK;
@@ -166,6 +165,9 @@ static rbt_status fill(rbt_chain *chain, const struct rbt_chain_options *options
     rbt_status st = RBT_OK;
     chain->form.element_size = (uint32_t)rbt_merge_size(options->type);
     chain->direction = options->direction;
+    /* Whatever is named: only "none" and "zeros:0" send them. */
+    chain->form.skips_zeros =
+        options->direction == RBT_FILTER_PUSH && *at != '\0' && strcmp(text, "none") != 0;
     while (st == RBT_OK && *at != '\0') {
         struct rbt_filter_item item;
         st = rbt_filter_parse(&at, &item);
@@ -176,6 +178,7 @@ static rbt_status fill(rbt_chain *chain, const struct rbt_chain_options *options
             st = add(chain, options, &item);
         }
     }
+    chain->traits.skips_zeros = chain->form.skips_zeros;
     return st;
 }
 
@@ -285,7 +288,8 @@ static uint64_t seed_of(uint64_t seed, uint32_t i)
     return (seed ^ (seed >> 31)) * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0xa24baed4963ee407);
 }
 
-static rbt_status select_all(rbt_chain *chain, struct rbt_filter_rows rows)
+/* With `is_release`, nothing is held back that could go later. */
+static rbt_status select_all(rbt_chain *chain, struct rbt_filter_rows rows, bool is_release)
 {
     const size_t count = rbt_filter_count(&rows);
     const uint64_t seed = rows.seed;
@@ -293,6 +297,9 @@ static rbt_status select_all(rbt_chain *chain, struct rbt_filter_rows rows)
     for (uint32_t i = 0; i < chain->select_count; i++) {
         const struct instance *instance = &chain->selects[i];
         const bool forgets = chain->direction == RBT_FILTER_PUSH && !instance->filter->keeps_rest;
+        if (is_release && !forgets) {
+            continue;
+        }
         rbt_status st = forgets && has_rest ? reserve(chain, count) : RBT_OK;
         if (st != RBT_OK) {
             return st;
@@ -355,7 +362,19 @@ rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
     if (!prepare(rows, code)) {
         return RBT_OK;
     }
-    const rbt_status st = select_all(chain, *rows);
+    const rbt_status st = select_all(chain, *rows, false);
+    return st != RBT_OK ? st : round_all(chain, rows, code);
+}
+
+rbt_status rbt_chain_release(rbt_chain *chain, const struct rbt_filter_rows *rows,
+                             struct rbt_filter_code *code)
+{
+    RBT_ASSERT(chain != NULL);
+    RBT_ASSERT(chain->direction == RBT_FILTER_PUSH);
+    if (!prepare(rows, code)) {
+        return RBT_OK;
+    }
+    const rbt_status st = select_all(chain, *rows, true);
     return st != RBT_OK ? st : round_all(chain, rows, code);
 }
 

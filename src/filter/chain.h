@@ -63,7 +63,7 @@ void rbt_chain_destroy(rbt_chain *chain); /* accepts NULL */
 /* What the text says, for one direction. */
 struct rbt_chain_traits {
     bool names_keys;  /* "keys": lists of keys travel once and are named afterwards */
-    bool skips_zeros; /* "zeros": elements that are zero are not sent */
+    bool skips_zeros; /* elements that are zero are not sent: a push without "zeros:0" */
     bool has_select;
     bool has_round;
     bool has_pack;
@@ -80,6 +80,10 @@ struct rbt_chain_traits rbt_chain_traits(const rbt_chain *chain); /* of NULL: no
  * rbt_chain_put(). */
 RBT_MUST_USE rbt_status rbt_chain_apply(rbt_chain *chain, const struct rbt_filter_rows *rows,
                                         struct rbt_filter_code *code);
+
+/* The same without those SELECT filters that keep their rest, so that nothing waits any longer. */
+RBT_MUST_USE rbt_status rbt_chain_release(rbt_chain *chain, const struct rbt_filter_rows *rows,
+                                          struct rbt_filter_code *code);
 
 /* The same with ROUND alone: for rows that are sent once, of which nothing can wait. */
 RBT_MUST_USE rbt_status rbt_chain_round(rbt_chain *chain, const struct rbt_filter_rows *rows,
@@ -100,8 +104,8 @@ struct rbt_chain_elements {
 /* The most bytes that rbt_chain_put() takes; `scratch` has room for two times that. */
 size_t rbt_chain_bound(const rbt_chain *chain, size_t count);
 
-/* Writes elements as bytes and returns how many. With "zeros", elements whose bits are all zero are
- * not there. `to` and `scratch` need not be aligned. */
+/* Writes elements as bytes and returns how many. Without "zeros:0", elements of a push whose bits
+ * are all zero are not there. `to` and `scratch` need not be aligned. */
 size_t rbt_chain_put(rbt_chain *chain, const struct rbt_chain_elements *elements, char *to,
                      char *scratch);
 

@@ -33,10 +33,11 @@ static void nothing_to_do_is_no_chain(void **state)
     assert_true(is_empty(NULL, RBT_FILTER_PUSH));
     assert_true(is_empty("", RBT_FILTER_PUSH));
     assert_true(is_empty("none", RBT_FILTER_PUSH));
-    assert_true(is_empty("keys", RBT_FILTER_PUSH));
+    assert_true(is_empty("keys,zeros:0", RBT_FILTER_PUSH));
+    assert_true(is_empty("keys", RBT_FILTER_PULL));
     assert_true(is_empty("push.lz4", RBT_FILTER_PULL));
     assert_true(is_empty("kkt:1,skip:0.5,tiny:1,sample:3,zeros", RBT_FILTER_PULL));
-    assert_true(is_empty("changed", RBT_FILTER_PUSH));
+    assert_true(is_empty("zeros:0,changed", RBT_FILTER_PUSH));
     assert_false(is_empty("zeros", RBT_FILTER_PUSH));
     assert_false(is_empty("lz4", RBT_FILTER_PULL));
 }
@@ -54,6 +55,20 @@ static void traits_are_those_of_the_direction(void **state)
     assert_false(traits_of("push.keys", RBT_FILTER_PULL).names_keys);
     assert_false(traits_of("significant:1", RBT_FILTER_PULL).keeps_rest);
     assert_false(rbt_chain_traits(NULL).names_keys);
+}
+
+static void zeros_stay_behind_whatever_is_named(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"keys", "changed", "lz4", "push.f16", "zeros:1", "tiny:1"};
+    static const char *const others[] = {"zeros:0", "keys,zeros:0", "none", ""};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_true(traits_of(texts[i], RBT_FILTER_PUSH).skips_zeros);
+        assert_false(traits_of(texts[i], RBT_FILTER_PULL).skips_zeros);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_false(traits_of(others[i], RBT_FILTER_PUSH).skips_zeros);
+    }
 }
 
 static void texts_that_make_no_sense_are_refused_with_a_sentence(void **state)
@@ -277,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_to_do_is_no_chain),
         cmocka_unit_test(traits_are_those_of_the_direction),
+        cmocka_unit_test(zeros_stay_behind_whatever_is_named),
         cmocka_unit_test(texts_that_make_no_sense_are_refused_with_a_sentence),
         cmocka_unit_test(mistakes_of_the_other_direction_are_found),
         cmocka_unit_test(tables_that_are_not_real_can_only_be_packed),

@@ -328,6 +328,18 @@ static char *put_head(const struct rbt_filter_code *code, char *to, uint32_t *fl
     return to;
 }
 
+/* Whether it takes fewer bytes to say which elements are there than to write all of them, where
+ * only zeros are not. */
+static bool pays(const struct rbt_elements_form *form, const struct rbt_chain_elements *elements,
+                 bool is_coded, size_t present)
+{
+    const size_t absent = elements->count - present;
+    const size_t saved = is_coded ? code_bytes(elements->count, elements->code.bits) -
+                                        code_bytes(present, elements->code.bits)
+                                  : absent * form->element_size;
+    return saved > bits_bytes(elements->count);
+}
+
 size_t rbt_elements_put(const struct rbt_elements_form *form,
                         const struct rbt_chain_elements *elements, char *to, uint32_t *flags,
                         char *words)
@@ -335,7 +347,10 @@ size_t rbt_elements_put(const struct rbt_elements_form *form,
     const struct rbt_filter_code *code = &elements->code;
     const bool is_coded = code->bits != 0 && code->bits != 32 && elements->count > 0;
     const bool has_mask = elements->keep != NULL || form->skips_zeros;
-    const size_t present = has_mask ? put_mask(form, elements, words) : elements->count;
+    size_t present = has_mask ? put_mask(form, elements, words) : elements->count;
+    if (elements->keep == NULL && present > 0 && !pays(form, elements, is_coded, present)) {
+        present = elements->count;
+    }
     RBT_ASSERT(elements->count <= UINT32_MAX);
     RBT_ASSERT(!is_coded || form->round != NULL);
     RBT_ASSERT(!is_coded || form->element_size == sizeof(float));

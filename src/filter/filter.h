@@ -71,4 +71,8 @@ RBT_MUST_USE rbt_status rbt_filter_parse(const char **text, struct rbt_filter_it
  * RBT_FILTER_TEXT_MAX. */
 RBT_MUST_USE rbt_status rbt_filter_resolve(const char *text, char *to);
 
+/* The next path of a shared object in the text at *text, which is moved behind it; false if there
+ * is none. `path` has room for RBT_FILTER_TEXT_MAX. */
+bool rbt_filter_next_path(const char **text, char *path);
+
 #endif

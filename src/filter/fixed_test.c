@@ -11,7 +11,7 @@
 static struct rig *open_fixed(uint32_t bits, size_t count)
 {
     char text[32];
-    (void)snprintf(text, sizeof text, "fixed:%u", bits);
+    (void)snprintf(text, sizeof text, "fixed:%u,zeros:0", bits);
     return rig_open(text, RBT_FILTER_PUSH, count);
 }
 

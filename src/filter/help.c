@@ -12,6 +12,7 @@
     }
 
 static const struct rbt_filter_parameter nothing[] = {END};
+static const struct rbt_filter_parameter zeros[] = {{"ON", "1", "0: zeros are sent as well"}, END};
 static const struct rbt_filter_parameter tiny[] = {{"T", NULL, "updates smaller than this wait"},
                                                    END};
 static const struct rbt_filter_parameter significant[] = {
@@ -48,9 +49,9 @@ const struct rbt_filter_entry rbt_filter_all[] = {
     {.name = "zeros",
      .trait = RBT_TRAIT_ZEROS,
      .does = "Elements that are zero are not sent.",
-     .choose = "Rows of which most elements are not touched. Exact, and cheaper than compression.",
+     .choose = "It need not be named: every list of filters does it, unless it has zeros:0.",
      .formula = "push: x goes if x != 0",
-     .parameters = nothing},
+     .parameters = zeros},
     {.name = "tiny",
      .filter = &rbt_filter_tiny,
      .does = "Tiny updates wait at the worker until they have grown.",

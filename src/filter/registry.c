@@ -209,8 +209,17 @@ rbt_status rbt_filter_parse(const char **text, struct rbt_filter_item *item)
     if (st != RBT_OK) {
         return st;
     }
-    if (item->argument_count > 0 &&
-        (item->filter == NULL || item->filter->create == NULL)) { /* the others see to it */
+    if (item->trait == RBT_TRAIT_ZEROS && item->argument_count > 0) {
+        const bool is_right =
+            item->argument_count == 1 && (item->arguments[0] == 0 || item->arguments[0] == 1);
+        if (!is_right) {
+            return rbt_fail(RBT_E_INVALID,
+                            "\"%.*s\": the filter \"zeros\" takes one number, 0 (they are sent) "
+                            "or 1",
+                            (int)piece.size, piece.text);
+        }
+    } else if (item->argument_count > 0 &&
+               (item->filter == NULL || item->filter->create == NULL)) { /* the others see to it */
         return rbt_fail(RBT_E_INVALID, "\"%.*s\": the filter \"%s\" takes no numbers",
                         (int)piece.size, piece.text, item->name);
     }
@@ -264,4 +273,20 @@ rbt_status rbt_filter_resolve(const char *text, char *to)
         }
     }
     return st;
+}
+
+bool rbt_filter_next_path(const char **text, char *path)
+{
+    bool has_path = false;
+    while (!has_path && **text != '\0') {
+        const struct piece piece = first_piece(*text);
+        has_path = is_path(&piece) && piece.name_size < RBT_FILTER_TEXT_MAX;
+        if (has_path) {
+            memcpy(path, piece.name, piece.name_size);
+            path[piece.name_size] = '\0';
+        }
+        *text += piece.size;
+        *text += **text == ',';
+    }
+    return has_path;
 }

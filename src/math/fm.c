@@ -120,18 +120,19 @@ ALWAYS_INLINE double gradient_range(const struct rbt_fm_run *run, struct rbt_fm_
 struct ftrl {
     float lr_inverse;
     float beta;
+    float l1;
     float l2;
 };
 
-/* One step; returns the new weight. */
-ALWAYS_INLINE float follow(struct ftrl c, float g, float w, float l1, float *z, float *root)
+/* One step of a parameter that has a share of the penalties; returns the new weight. */
+ALWAYS_INLINE float follow(struct ftrl c, float g, float w, float share, float *z, float *root)
 {
     const float next = sqrtf(*root * *root + g * g);
     const float sum = *z + (next - *root) * c.lr_inverse * w - g;
-    const float size = fmaxf(fabsf(sum) - l1, 0.0F);
+    const float size = fmaxf(fabsf(sum) - share * c.l1, 0.0F);
     *root = next;
     *z = sum;
-    return copysignf(size, sum) / ((c.beta + next) * c.lr_inverse + c.l2);
+    return copysignf(size, sum) / ((c.beta + next) * c.lr_inverse + share * c.l2);
 }
 
 /* Steps of the embeddings of the example that was looked at. */
@@ -148,12 +149,14 @@ ALWAYS_INLINE void step_embeddings(const struct rbt_fm_run *run, struct rbt_fm_s
         const float x = run->value_room[a];
         const float gx = g * x;
         const float l2 = steps->l2_v[run->row_room[a]];
+        const float times = steps->times_v[run->row_room[a]];
         OVER_RANK
         for (size_t f = 0; f < rank; f++) {
             const float d = gx * (sum[f] - x * v[f]);
-            const float squares = n[f] + d * d;
+            const float squares = n[f] + times * d * d;
+            const float size = beta + sqrtf(squares);
             n[f] = squares;
-            v[f] -= lr / (beta + sqrtf(squares)) * (d + l2 * v[f]);
+            v[f] = (size * v[f] - lr * d) / (size + lr * l2);
         }
     }
 }
@@ -166,20 +169,21 @@ ALWAYS_INLINE void step_weights(const struct rbt_fm_run *run, const struct rbt_f
     const size_t count = (size_t)(run->offsets[i + 1] - first);
     const uint32_t *restrict indices = run->indices + first;
     const float *restrict values = run->values + first;
-    const float *restrict l1 = steps->l1;
+    const float *restrict shares = steps->shares;
     float *restrict w = run->weights;
     float *restrict z = steps->z;
     float *restrict root = steps->root;
     INDEPENDENT
     for (size_t k = 0; k < count; k++) {
         const uint32_t j = indices[k];
-        w[j] = follow(c, g * values[k], w[j], l1[j], &z[j], &root[j]);
+        w[j] = follow(c, g * values[k], w[j], shares[j], &z[j], &root[j]);
     }
 }
 
 ALWAYS_INLINE double step_range(struct rbt_fm_run *run, struct rbt_fm_steps *steps, size_t rank)
 {
-    const struct ftrl c = {.lr_inverse = 1.0F / steps->lr, .beta = steps->beta, .l2 = steps->l2};
+    const struct ftrl c = {
+        .lr_inverse = 1.0F / steps->lr, .beta = steps->beta, .l1 = steps->l1, .l2 = steps->l2};
     const struct ftrl bias = {.lr_inverse = c.lr_inverse, .beta = c.beta};
     double loss = 0.0;
     for (size_t i = run->begin; i < run->end; i++) {

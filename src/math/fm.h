@@ -51,20 +51,26 @@ struct rbt_fm_gradient {
 
 /* One step per example. With g the derivative of the loss by the parameter,
  *
- *     w by FTRL-proximal (H31), kept as z and r = sqrt(n), with l1 per feature
- *     V by AdaGrad (H32):  n += g^2,  V -= lr_v / (beta + sqrt(n)) (g + l2_v V)
- *     the bias like w, without penalties */
+ *     w by FTRL-proximal, kept as z and r = sqrt(n), with a share of l1 and l2 per feature
+ *     V by AdaGrad:  n += g^2,  r = lr_v / (beta + sqrt(n)),  V = (V - r g) / (1 + r l2_v)
+ *     the bias like w, without penalties
+ *
+ * The penalty of V is taken at the new V, not at the old one as equation 10.18 prints it, so that
+ * it shrinks V however large it is and never turns it around. */
 struct rbt_fm_steps {
     float lr;
     float lr_v;
     float beta;
+    float l1;
     float l2;
-    const float *l1;   /* (features) */
-    const float *l2_v; /* (embeddings) */
-    float *z;          /* (features) */
-    float *root;       /* (features) */
-    float *squares;    /* n: (embeddings, rank) */
-    float bias_z;      /* not changed if has_bias is false */
+    const float *shares;  /* of l1 and l2: (features) */
+    const float *l2_v;    /* (embeddings) */
+    const float *times_v; /* (embeddings): how many times g^2 is added to n, since others take
+                             steps with the same V at the same time; 1 if nobody does */
+    float *z;             /* (features) */
+    float *root;          /* (features) */
+    float *squares;       /* n: (embeddings, rank) */
+    float bias_z;         /* not changed if has_bias is false */
     float bias_root;
     bool has_bias;
 };

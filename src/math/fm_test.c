@@ -176,14 +176,14 @@ static void embeddings_of_zero_weights_have_no_gradient(void **state)
 }
 
 /* Equation 10.19 in double; *n and *z are its state. */
-static double ftrl(const struct rbt_fm_steps *s, double l1, double g, double w, double *z,
+static double ftrl(const struct rbt_fm_steps *s, double share, double g, double w, double *z,
                    double *n)
 {
     const double sigma = (sqrt(*n + g * g) - sqrt(*n)) / (double)s->lr;
     *z += sigma * w - g;
     *n += g * g;
-    const double size = fabs(*z) - l1;
-    const double l2 = l1 > 0 ? (double)s->l2 : 0.0; /* the bias has neither */
+    const double size = fabs(*z) - share * (double)s->l1;
+    const double l2 = share * (double)s->l2;
     return size <= 0 ? 0.0
                      : copysign(size, *z) / (((double)s->beta + sqrt(*n)) / (double)s->lr + l2);
 }
@@ -198,7 +198,7 @@ struct textbook {
     double squares[FEATURES * STEP_RANK];
 };
 
-/* Equation 10.18 for one feature. */
+/* Equation 10.18 for one feature, with the penalty at the new V. */
 static void adagrad(struct textbook *t, const struct rbt_fm_steps *s, uint64_t k, double g,
                     const double *sum)
 {
@@ -208,9 +208,9 @@ static void adagrad(struct textbook *t, const struct rbt_fm_steps *s, uint64_t k
         const size_t at = row * STEP_RANK + e;
         const double v = (double)t->f.embeddings[at];
         const double d = g * (x * sum[e] - x * x * v);
-        t->squares[at] += d * d;
+        t->squares[at] += (double)s->times_v[row] * d * d;
         const double rate = (double)s->lr_v / ((double)s->beta + sqrt(t->squares[at]));
-        t->f.embeddings[at] = (float)(v - rate * (d + (double)s->l2_v[row] * v));
+        t->f.embeddings[at] = (float)((v - rate * d) / (1 + rate * (double)s->l2_v[row]));
     }
 }
 
@@ -231,7 +231,7 @@ static void textbook_step(struct textbook *t, const struct rbt_fm_steps *s, size
         if (embedding(&f->run, j) != NULL) {
             adagrad(t, s, k, g, sum);
         }
-        f->weights[j] = (float)ftrl(s, (double)s->l1[j], g * (double)f->values[k],
+        f->weights[j] = (float)ftrl(s, (double)s->shares[j], g * (double)f->values[k],
                                     (double)f->weights[j], &t->z[j], &t->n[j]);
     }
     f->run.bias = (float)ftrl(s, 0.0, g, (double)f->run.bias, &t->z[FEATURES], &t->n[FEATURES]);
@@ -241,17 +241,20 @@ static void compare_steps(const struct rbt_kernels *kernels)
 {
     static struct textbook t; /* zero but for what is filled in here */
     struct fixture f;
-    float l1[FEATURES];
+    float shares[FEATURES];
     float l2_v[FEATURES];
+    float times_v[FEATURES];
     float z[FEATURES] = {0};
     float root[FEATURES] = {0};
     float squares[FEATURES * STEP_RANK] = {0};
     struct rbt_fm_steps s = {.lr = 0.3F,
                              .lr_v = 0.2F,
                              .beta = 1.0F,
-                             .l2 = 0.1F,
-                             .l1 = l1,
+                             .l1 = 0.5F,
+                             .l2 = 1.0F,
+                             .shares = shares,
                              .l2_v = l2_v,
+                             .times_v = times_v,
                              .z = z,
                              .root = root,
                              .squares = squares,
@@ -265,8 +268,9 @@ static void compare_steps(const struct rbt_kernels *kernels)
     t.f.run.weights = t.f.weights;
     t.f.run.embeddings = t.f.embeddings;
     for (size_t j = 0; j < FEATURES; j++) {
-        l1[j] = 0.05F + 0.05F * (float)j;
+        shares[j] = 0.1F + 0.1F * (float)j;
         l2_v[j] = 0.02F + 0.01F * (float)j;
+        times_v[j] = 1.0F + 0.5F * (float)j;
     }
     for (size_t step = 0; step < (size_t)PASSES * EXAMPLES; step++) {
         textbook_step(&t, &s, step % EXAMPLES);

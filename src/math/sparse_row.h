@@ -17,6 +17,7 @@ struct rbt_sparse_row {
     uint32_t count;
     uint32_t capacity;
     uint32_t promised; /* elements of updates that are still to come, for which there is room */
+    uint32_t zeros;    /* elements whose bits are all zero */
 };
 
 /* Some elements, borrowed: indices increasing. */
@@ -39,6 +40,14 @@ RBT_MUST_USE rbt_status rbt_sparse_row_reserve(struct rbt_sparse_row *row, rbt_t
  * and from the update itself for MAX and MIN. The room must have been reserved. */
 void rbt_sparse_row_merge(struct rbt_sparse_row *row, struct rbt_merge_kind kind,
                           struct rbt_sparse_view elements);
+
+/* If most elements of a row of a table that adds or ors are zero, forgets those, which changes
+ * nothing that anybody reads, and gives back their memory, but for what has been promised. Others
+ * start anew from what comes, so theirs stay. */
+void rbt_sparse_row_compact(struct rbt_sparse_row *row, struct rbt_merge_kind kind);
+
+/* Bytes of the elements, with the room for more. */
+size_t rbt_sparse_row_bytes(const struct rbt_sparse_row *row, rbt_type type);
 
 struct rbt_sparse_view rbt_sparse_row_peek(const struct rbt_sparse_row *row);
 

@@ -116,6 +116,46 @@ static void clear_keeps_the_memory(void **state)
     rbt_sparse_row_deinit(&row);
 }
 
+/* Counts go up and down; what is zero goes when it is the greater part. */
+static void most_zeros_are_given_back(void **state)
+{
+    (void)state;
+    for (int merge = 0; merge < 2; merge++) { /* ADD; then MAX, whose zeros mean something */
+        const struct rbt_merge_kind kind = {RBT_I64, merge == 0 ? RBT_MERGE_ADD : RBT_MERGE_MAX};
+        struct rbt_sparse_row row = {0};
+        uint32_t index[WIDTH];
+        int64_t values[WIDTH];
+        for (uint32_t i = 0; i < WIDTH; i++) {
+            index[i] = i;
+            values[i] = merge == 0 ? (int64_t)i + 1 : i % 8 == 0 ? 1 : 0;
+        }
+        const struct rbt_sparse_view all = {index, values, WIDTH};
+        assert_ok(rbt_sparse_row_reserve(&row, kind.type, WIDTH));
+        rbt_sparse_row_merge(&row, kind, all);
+        const size_t full = rbt_sparse_row_bytes(&row, kind.type);
+        assert_true(full >= WIDTH * (sizeof *index + sizeof *values));
+        for (uint32_t i = 0; i < WIDTH && merge == 0; i++) {
+            values[i] = i % 8 == 0 ? 0 : -values[i];
+        }
+        rbt_sparse_row_merge(&row, kind, all);
+        assert_int_equal(row.zeros, WIDTH - WIDTH / 8);
+        row.promised = 5;
+        rbt_sparse_row_compact(&row, kind);
+        const struct rbt_sparse_view left = rbt_sparse_row_peek(&row);
+        assert_int_equal(left.count, merge == 0 ? WIDTH / 8 : WIDTH);
+        for (size_t i = 0; i < left.count; i++) {
+            assert_int_equal(left.index[i], merge == 0 ? 8 * i : i);
+            assert_int_equal(((const int64_t *)left.values)[i], merge == 0   ? 8 * (int64_t)i + 1
+                                                                : i % 8 == 0 ? 1
+                                                                             : 0);
+        }
+        assert_true(row.capacity >= left.count + row.promised);
+        assert_true(merge != 0 || rbt_sparse_row_bytes(&row, kind.type) < full / 4);
+        rbt_sparse_row_deinit(&row);
+    }
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 static void a_failed_reserve_changes_nothing(void **state)
 {
     (void)state;
@@ -143,6 +183,7 @@ int main(void)
         cmocka_unit_test(merging_agrees_with_an_array),
         cmocka_unit_test(merging_what_is_there_needs_no_room),
         cmocka_unit_test(clear_keeps_the_memory),
+        cmocka_unit_test(most_zeros_are_given_back),
         cmocka_unit_test(a_failed_reserve_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,21 +191,18 @@ static rbt_status fail_with(const char *what, const char *address, int error)
     return fail_for(what, address, explain(error, text, sizeof text));
 }
 
-/* The places of a TCP address; `count` is at least 1 on success. */
-static rbt_status look_up(const char *what, const char *address, const struct parts *parts,
-                          struct place places[static CANDIDATES_MAX], size_t *count)
+/* Adds the places of a host to those found so far; returns an error of getaddrinfo(). */
+static int add_places(const char *host, const char *port,
+                      struct place places[static CANDIDATES_MAX], size_t *count)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
-    const int error = getaddrinfo(parts->host, parts->port, &hints, &list);
-    if (error == EAI_MEMORY) {
-        return rbt_fail(RBT_E_NOMEM, "could not %s %s: out of memory", what, address);
-    }
+    const int error = getaddrinfo(host, port, &hints, &list);
     if (error != 0) {
-        return fail_for(what, address, "no host of that name was found");
+        return error;
     }
-    size_t found = 0;
+    size_t found = *count;
     for (const struct addrinfo *at = list; at != NULL && found < CANDIDATES_MAX; at = at->ai_next) {
         if (at->ai_addrlen <= sizeof places[found].room) {
             memcpy(&places[found].room, at->ai_addr, at->ai_addrlen);
@@ -214,6 +211,29 @@ static rbt_status look_up(const char *what, const char *address, const struct pa
         }
     }
     freeaddrinfo(list);
+    *count = found;
+    return 0;
+}
+
+/* The places of a TCP address; `count` is at least 1 on success. "localhost" is this host, whether
+ * there is an /etc/hosts that says so or not. */
+static rbt_status look_up(const char *what, const char *address, const struct parts *parts,
+                          struct place places[static CANDIDATES_MAX], size_t *count)
+{
+    size_t found = 0;
+    int error = 0;
+    if (strcmp(parts->host, "localhost") == 0) {
+        error = add_places("127.0.0.1", parts->port, places, &found);
+        error = error != 0 ? error : add_places("::1", parts->port, places, &found);
+    } else {
+        error = add_places(parts->host, parts->port, places, &found);
+    }
+    if (error == EAI_MEMORY) {
+        return rbt_fail(RBT_E_NOMEM, "could not %s %s: out of memory", what, address);
+    }
+    if (error != 0) {
+        return fail_for(what, address, "no host of that name was found");
+    }
     *count = found;
     return found > 0 ? RBT_OK : fail_for(what, address, "the host has no address");
 }

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "net/address.h"
 #include "net/member_state.h"
 
@@ -90,7 +91,7 @@ static rbt_status start_thread(rbt_member *member)
     member->heard = now;
     member->cut_at = now;
     member->looked = now;
-    const int error = pthread_create(&member->thread, NULL, rbt_member_run, member);
+    const int error = rbt_thread_create(&member->thread, rbt_member_run, member);
     if (error != 0) {
         errno = error;
         return rbt_fail(RBT_E_IO, "could not start the thread that talks to the coordinator");

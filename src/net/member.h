@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "net/security.h"
+#include "wire/control.h"
 
 typedef struct rbt_member rbt_member;
 
@@ -54,10 +55,14 @@ struct rbt_member_options {
     const char *space;
     uint32_t worker_count;
     uint32_t thread_count;
+    struct rbt_wire_secret permit; /* see struct rbt_control_join */
+    struct rbt_wire_secret read_permit;
     /* All called on the member's thread; may be NULL. */
     void *context;
-    bool (*is_alive)(void *context);                    /* false: no sign of life is given */
-    void (*on_drop)(void *context, uint64_t job);       /* a server: the job is over */
+    bool (*is_alive)(void *context);              /* false: no sign of life is given */
+    void (*on_drop)(void *context, uint64_t job); /* a server: the job is over */
+    /* A server: the job begins, and this is who may say HELLO for it. May be repeated. */
+    void (*on_job)(void *context, uint64_t number, const struct rbt_control_job *job);
     void (*on_bound)(void *context, int64_t staleness); /* see rbt_member_tell_bound() */
     /* A worker process: all shards have the versions of the table below this one. */
     void (*on_stable)(void *context, uint32_t table, uint64_t version);
@@ -70,10 +75,11 @@ struct rbt_member_plan {
     uint32_t index;         /* of this server or process in its job */
     uint32_t process_count; /* worker processes of the job */
     uint32_t worker_count;
-    uint32_t worker_first; /* of this process */
-    uint32_t thread_count; /* workers of this process */
-    uint32_t process_size; /* workers of every process but the last, which may have fewer */
-    uint64_t map_version;  /* of the list of shards */
+    uint32_t worker_first;         /* of this process */
+    uint32_t thread_count;         /* workers of this process */
+    uint32_t process_size;         /* workers of every process but the last, which may have fewer */
+    uint64_t map_version;          /* of the list of shards */
+    struct rbt_wire_secret secret; /* for HELLO */
     uint32_t shard_count;
     const char *const *shards; /* addresses; the member's */
 };
@@ -109,6 +115,10 @@ int rbt_member_alarm(const rbt_member *member);
 
 /* RBT_OK, or why the job is over, with the sentence in the calling thread's record. */
 RBT_MUST_USE rbt_status rbt_member_failure(const rbt_member *member);
+
+/* This process cannot go on with its job: its other threads hear of it as they do when the job has
+ * failed elsewhere. Whoever else is in the job hears of it when the member leaves. */
+void rbt_member_give_up(rbt_member *member, rbt_status status, const char *why);
 
 /* A server: waits until the cluster is over: RBT_OK, or why it failed. */
 RBT_MUST_USE rbt_status rbt_member_wait(rbt_member *member);

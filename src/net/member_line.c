@@ -52,7 +52,7 @@ static const char *print_time(rbt_time time, char text[static 32])
 }
 
 /* The first failure counts. */
-static void set_failure(rbt_member *member, rbt_status status, const char *text)
+void rbt_member_give_up(rbt_member *member, rbt_status status, const char *text)
 {
     RBT_ASSERT(status != RBT_OK);
     pthread_mutex_lock(&member->mutex);
@@ -103,7 +103,7 @@ static void flush(rbt_member *member)
 static void send_block(rbt_member *member, struct rbt_block *block)
 {
     if (block == NULL) {
-        set_failure(member, RBT_E_NOMEM, "could not allocate a message to the coordinator");
+        rbt_member_give_up(member, RBT_E_NOMEM, "could not allocate a message to the coordinator");
         return;
     }
     if (member->channel != NULL && rbt_channel_send(member->channel, block) == RBT_OK) {
@@ -133,6 +133,8 @@ static void send_join(rbt_member *member)
         .pid = (uint32_t)getpid(),
         .worker_count = options->role == RBT_ROLE_SERVER ? 0 : options->worker_count,
         .thread_count = options->role == RBT_ROLE_SERVER ? 0 : options->thread_count,
+        .permit = options->permit,
+        .read_permit = options->read_permit,
         .shards = {.count = member->shard_count, .texts = (const char *const *)member->shards}};
     (void)snprintf(join.space, sizeof join.space, "%s", member->space);
     memcpy(join.host, member->host, sizeof join.host);
@@ -280,6 +282,7 @@ static rbt_status keep_plan(rbt_member *member, struct rbt_control_plan *plan)
                                             .thread_count = plan->thread_count,
                                             .process_size = plan->process_size,
                                             .map_version = plan->map_version,
+                                            .secret = plan->secret,
                                             .shard_count = plan->shards.count,
                                             .shards = (const char *const *)shards};
     member->has_plan = true;
@@ -351,6 +354,16 @@ static void hear_drop(rbt_member *member, uint64_t job)
     }
 }
 
+static rbt_status hear_job(const rbt_member *member, uint64_t number, struct rbt_wire_cursor body)
+{
+    struct rbt_control_job job;
+    const rbt_status st = rbt_control_get_job(body, &job);
+    if (st == RBT_OK && member->options.on_job != NULL) {
+        member->options.on_job(member->options.context, number, &job);
+    }
+    return st;
+}
+
 static rbt_status hear_ending(rbt_member *member, uint16_t kind, struct rbt_wire_cursor body)
 {
     struct rbt_control_ending ending;
@@ -359,7 +372,7 @@ static rbt_status hear_ending(rbt_member *member, uint16_t kind, struct rbt_wire
         return st;
     }
     if (kind == RBT_FRAME_FAILED && ending.status != RBT_OK) {
-        set_failure(member, ending.status, ending.text);
+        rbt_member_give_up(member, ending.status, ending.text);
         return RBT_OK;
     }
     pthread_mutex_lock(&member->mutex);
@@ -397,6 +410,8 @@ static rbt_status hear(rbt_member *member, const struct rbt_frame *frame, const 
         return st;
     case RBT_FRAME_STABLE:
         return hear_stable(member, body);
+    case RBT_FRAME_JOB:
+        return hear_job(member, frame->id, body);
     case RBT_FRAME_FAILED:
     case RBT_FRAME_GOODBYE:
         return hear_ending(member, frame->kind, body);
@@ -426,7 +441,7 @@ static void listen_to(rbt_member *member)
         char text[RBT_WIRE_TEXT_MAX];
         (void)snprintf(text, sizeof text, "the coordinator at %s: %s", member->coordinator,
                        rbt_last_error());
-        set_failure(member, st, text);
+        rbt_member_give_up(member, st, text);
     }
     if (st != RBT_E_BUSY) {
         (void)snprintf(member->trouble, sizeof member->trouble, "%s", rbt_last_error());
@@ -449,7 +464,7 @@ static void lose_coordinator(rbt_member *member, const char *why, rbt_time time)
     char length[32];
     (void)snprintf(text, sizeof text, "lost the coordinator at %s: %s for %s", member->coordinator,
                    why, print_time(time, length));
-    set_failure(member, RBT_E_CLOSED, text);
+    rbt_member_give_up(member, RBT_E_CLOSED, text);
     drop_line(member);
 }
 
@@ -485,7 +500,7 @@ static void fail_connect(rbt_member *member, rbt_status st)
     }
     char text[RBT_WIRE_TEXT_MAX];
     (void)snprintf(text, sizeof text, "could not join the coordinator: %s", rbt_last_error());
-    set_failure(member, st, text);
+    rbt_member_give_up(member, st, text);
 }
 
 static void connect_line(rbt_member *member)
@@ -538,7 +553,7 @@ static void fail_join(rbt_member *member)
     (void)snprintf(text, sizeof text, "could not join the coordinator at %s within %s: %.512s",
                    member->coordinator, print_time(member->options.start_timeout, length),
                    member->trouble);
-    set_failure(member, RBT_E_TIMEOUT, text);
+    rbt_member_give_up(member, RBT_E_TIMEOUT, text);
 }
 
 /* Whether the coordinator is still there, and has said in time that all are. */
@@ -564,7 +579,7 @@ static void judge(rbt_member *member, rbt_time now)
         (void)snprintf(text, sizeof text,
                        "the coordinator at %s has not said within %s that everybody is there",
                        member->coordinator, print_time(member->options.start_timeout, length));
-        set_failure(member, RBT_E_TIMEOUT, text);
+        rbt_member_give_up(member, RBT_E_TIMEOUT, text);
     }
 }
 

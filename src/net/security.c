@@ -20,6 +20,7 @@
 #include <openssl/params.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +35,10 @@ enum {
 };
 
 static const char IDENTITY[] = "rubato";
-static const char LABEL[] = "rubato cluster";
+static const char CLUSTER_LABEL[] = "rubato cluster";
+static const char JOB_LABEL[] = "rubato job";
+static const char READER_LABEL[] = "rubato reader";
+static const char READER_KEY_LABEL[] = "rubato reader key";
 static const unsigned char SUITE[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
 
 struct rbt_security {
@@ -71,20 +75,38 @@ static bool parse_key(const char *text, unsigned char key[static RBT_KEY_BYTES])
     return true;
 }
 
-rbt_status rbt_key_generate(char text[static RBT_KEY_TEXT])
+/* A key that was not drawn: all its bytes are equal, all zero perhaps. */
+static bool is_weak(const unsigned char key[static RBT_KEY_BYTES])
+{
+    return memcmp(key, key + 1, RBT_KEY_BYTES - 1) == 0;
+}
+
+static rbt_status refuse_weak(const char *what)
+{
+    const rbt_status st = rbt_fail(
+        RBT_E_DATA, "%s is not a random key: all its digits are equal, or pairs of them", what);
+    return rbt_fail_hint(st, "Make one with \"rubato keygen FILE\".");
+}
+
+static void print_key(const unsigned char key[static RBT_KEY_BYTES], char text[static RBT_KEY_TEXT])
 {
     static const char DIGITS[] = "0123456789abcdef";
+    for (size_t i = 0; i < RBT_KEY_BYTES; i++) {
+        text[2 * i] = DIGITS[key[i] >> 4];
+        text[2 * i + 1] = DIGITS[key[i] & 15];
+    }
+    text[RBT_KEY_TEXT - 1] = '\0';
+}
+
+rbt_status rbt_key_generate(char text[static RBT_KEY_TEXT])
+{
     unsigned char key[RBT_KEY_BYTES];
     if (RAND_priv_bytes(key, sizeof key) != 1) {
         ERR_clear_error();
         errno = 0;
         return rbt_fail(RBT_E_IO, "could not make a key: there are no random numbers");
     }
-    for (size_t i = 0; i < sizeof key; i++) {
-        text[2 * i] = DIGITS[key[i] >> 4];
-        text[2 * i + 1] = DIGITS[key[i] & 15];
-    }
-    text[RBT_KEY_TEXT - 1] = '\0';
+    print_key(key, text);
     OPENSSL_cleanse(key, sizeof key);
     return RBT_OK;
 }
@@ -190,6 +212,8 @@ rbt_status rbt_key_read(const char *path, char text[static RBT_KEY_TEXT])
                       "hexadecimal digits",
                       path, RBT_KEY_TEXT - 1);
         st = rbt_fail_hint(st, "Make one with \"rubato keygen FILE\".");
+    } else if (is_weak(key)) {
+        st = refuse_weak(path);
     } else {
         memcpy(text, line, RBT_KEY_TEXT);
     }
@@ -199,8 +223,8 @@ rbt_status rbt_key_read(const char *path, char text[static RBT_KEY_TEXT])
 }
 
 /* HKDF-SHA256 without salt: the key is already uniform. */
-static bool derive(const unsigned char key[static RBT_KEY_BYTES],
-                   unsigned char psk[static PSK_BYTES])
+static bool derive(const unsigned char key[static RBT_KEY_BYTES], const char *label,
+                   unsigned char *to, size_t size)
 {
     EVP_KDF *kdf = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
     EVP_KDF_CTX *context = kdf != NULL ? EVP_KDF_CTX_new(kdf) : NULL;
@@ -208,13 +232,42 @@ static bool derive(const unsigned char key[static RBT_KEY_BYTES],
     const OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)key, RBT_KEY_BYTES),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)LABEL, sizeof LABEL - 1),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)(uintptr_t)label,
+                                          strlen(label)),
         OSSL_PARAM_construct_end()};
-    const bool is_derived =
-        context != NULL && EVP_KDF_derive(context, psk, PSK_BYTES, parameters) == 1;
+    const bool is_derived = context != NULL && EVP_KDF_derive(context, to, size, parameters) == 1;
     EVP_KDF_CTX_free(context);
     EVP_KDF_free(kdf);
     return is_derived;
+}
+
+/* The same of a key as text. */
+static rbt_status derive_text(const char *text, const char *label, unsigned char *to, size_t size)
+{
+    unsigned char key[RBT_KEY_BYTES];
+    if (!parse_key(text, key)) {
+        return rbt_fail(RBT_E_INVALID, "a key has %d hexadecimal digits", RBT_KEY_TEXT - 1);
+    }
+    const bool is_derived = derive(key, label, to, size);
+    OPENSSL_cleanse(key, sizeof key);
+    return is_derived ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not derive a key: out of memory");
+}
+
+rbt_status rbt_key_of_readers(const char *job, char readers[static RBT_KEY_TEXT])
+{
+    unsigned char key[RBT_KEY_BYTES];
+    const rbt_status st = derive_text(job, READER_KEY_LABEL, key, sizeof key);
+    if (st == RBT_OK) {
+        print_key(key, readers);
+    }
+    OPENSSL_cleanse(key, sizeof key);
+    return st;
+}
+
+rbt_status rbt_key_permit(const char *text, bool is_reader,
+                          unsigned char permit[static RBT_PERMIT_BYTES])
+{
+    return derive_text(text, is_reader ? READER_LABEL : JOB_LABEL, permit, RBT_PERMIT_BYTES);
 }
 
 /* What both callbacks hand to OpenSSL, which takes it; NULL without memory. */
@@ -292,8 +345,11 @@ rbt_status rbt_security_open(const char *text, rbt_security **security)
     if (!parse_key(text, key)) {
         return rbt_fail(RBT_E_INVALID, "a key has %d hexadecimal digits", RBT_KEY_TEXT - 1);
     }
+    if (is_weak(key)) {
+        return refuse_weak("what was given");
+    }
     rbt_security *created = rbt_calloc(1, sizeof *created);
-    if (created != NULL && derive(key, created->psk)) {
+    if (created != NULL && derive(key, CLUSTER_LABEL, created->psk, PSK_BYTES)) {
         created->server = make_context(created, true);
         created->client = make_context(created, false);
     }

@@ -27,6 +27,14 @@ RBT_MUST_USE rbt_status rbt_key_generate(char text[static RBT_KEY_TEXT]);
 RBT_MUST_USE rbt_status rbt_key_write(const char *path, const char *text);
 RBT_MUST_USE rbt_status rbt_key_read(const char *path, char text[static RBT_KEY_TEXT]);
 
+/* A job may have a key of its own, beside the cluster's: who wants to join must have it. That of
+ * its readers is derived from it, and nothing leads back. A permit is what a process shows to the
+ * coordinator: derived from the job's key, or, `is_reader`, from that of its readers. */
+enum { RBT_PERMIT_BYTES = 16 };
+RBT_MUST_USE rbt_status rbt_key_of_readers(const char *job, char readers[static RBT_KEY_TEXT]);
+RBT_MUST_USE rbt_status rbt_key_permit(const char *text, bool is_reader,
+                                       unsigned char permit[static RBT_PERMIT_BYTES]);
+
 /* Makes the two TLS contexts. `text` is 64 hexadecimal digits. */
 RBT_MUST_USE rbt_status rbt_security_open(const char *text, rbt_security **security);
 void rbt_security_close(rbt_security *security);

@@ -20,14 +20,26 @@
 
 struct dynsgd {
     uint64_t version_max; /* c_max */
+    uint64_t max;         /* versions that are kept */
 };
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
+    static const struct rbt_builtin_range range = {
+        .name = "max", .fallback = 64, .min = 1, .max = UINT32_MAX - 1, .is_whole = true};
+    double max;
+    rbt_status st = rbt_builtin_numbers(setup, &range, 1, &max);
+    if (st == RBT_OK) {
+        st = rbt_builtin_new(setup, sizeof(struct dynsgd), self);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    *(struct dynsgd *)*self = (struct dynsgd){.max = (uint64_t)max};
     needs->input = RBT_RULE_MOVES;
     needs->parts = RBT_PARTS_SHOWN;
-    return rbt_builtin_new(setup, sizeof(struct dynsgd), self);
+    return RBT_OK;
 }
 
 static uint64_t on_send(void *self, const struct rbt_rule_send *send)
@@ -38,8 +50,11 @@ static uint64_t on_send(void *self, const struct rbt_rule_send *send)
 
 static uint64_t map(void *self, const struct rbt_rule_message *message)
 {
-    (void)self;
-    return message->previous == RBT_RULE_NO_VERSION ? message->tag : message->previous + 1;
+    const struct dynsgd *d = self;
+    const uint64_t oldest = d->version_max < d->max ? 0 : d->version_max - d->max + 1;
+    const uint64_t version =
+        message->previous == RBT_RULE_NO_VERSION ? message->tag : message->previous + 1;
+    return version < oldest ? oldest : version;
 }
 
 static void begin(void *self, const struct rbt_rule_message *message)
@@ -79,12 +94,14 @@ static void fold(void *self, const struct rbt_rule_version *version, const struc
 
 /* A version stays as long as a worker may come back to it: with its next message, or with the first
  * one after another read, which gets c_max. That may be less than what the worker has now, since
- * versions run ahead of c_max when a slow worker pushes several clocks from one read. */
+ * versions run ahead of c_max when a slow worker pushes several clocks from one read. But no more
+ * than `max` stay, or a worker that does nothing would keep all: what comes later from one that is
+ * gone joins the oldest that is left, where it weighs as little as it may. */
 static bool expire(void *self, const struct rbt_rule_age *age)
 {
     const struct dynsgd *d = self;
     const uint64_t version = age->version.version;
-    return age->lowest == RBT_RULE_NO_VERSION ||
+    return age->lowest == RBT_RULE_NO_VERSION || version + d->max <= d->version_max ||
            (version < age->lowest && version < d->version_max);
 }
 

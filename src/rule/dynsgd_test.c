@@ -150,6 +150,29 @@ static void dynsgd_gives_reads_no_version_that_they_do_not_show(void **state)
     test_free(rig);
 }
 
+/* Workers 1 to 3 have read once and do nothing: as many versions stay as are asked for. */
+static void dynsgd_keeps_no_more_versions_than_it_may(void **state)
+{
+    (void)state;
+    struct rig *rig = test_calloc(1, sizeof *rig);
+    rig_open(rig, "dynsgd:max=8", 1);
+    memset(rig->values, 0, sizeof rig->values);
+    for (uint32_t w = 0; w < WORKERS; w++) {
+        rig_read(rig, w);
+    }
+    for (uint32_t i = 0; i < 50; i++) {
+        rig_read(rig, 0);
+        push(rig, 0, 1);
+        rig_expire(rig);
+        assert_int_equal(rig->expired, i + 1 < 8 ? 0 : i + 2 - 8);
+    }
+    assert_true(value(rig) == 50);
+    push(rig, 1, 3); /* from version 0, which is gone: the oldest that is left takes it */
+    assert_true(value(rig) == 49 + (1 + 3) / 2.0F);
+    rig_close(rig);
+    test_free(rig);
+}
+
 static void dynsgd_lets_all_versions_go_when_nobody_is_left(void **state)
 {
     (void)state;
@@ -169,6 +192,7 @@ int main(void)
         cmocka_unit_test(dynsgd_is_the_fold_of_the_means_of_its_versions),
         cmocka_unit_test(dynsgd_keeps_versions_that_a_read_can_bring_back),
         cmocka_unit_test(dynsgd_gives_reads_no_version_that_they_do_not_show),
+        cmocka_unit_test(dynsgd_keeps_no_more_versions_than_it_may),
         cmocka_unit_test(dynsgd_lets_all_versions_go_when_nobody_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,9 +45,12 @@ static const struct rbt_rule_parameter adagrad[] = {
 static const struct rbt_rule_parameter adarev[] = {
     LR("0.1"),
     {"beta", "1e-12", "added to the root of the sum of squares"},
-    {"max", "0", "copies of rows that a shard keeps at most; 0: no limit"},
+    {"max", "0", "copies of rows that a shard keeps; 0: 256 per row or so"},
     TRUST,
     END};
+
+static const struct rbt_rule_parameter dynsgd[] = {
+    {"max", "64", "versions that are kept; what is later joins the oldest"}, END};
 
 static const struct rbt_rule_parameter adadelay[] = {
     LR("0.1"),
@@ -92,7 +95,7 @@ static const struct {
     {&rbt_rule_dynsgd,
      {"Machines that differ, some of them much slower. Late updates count little and the others "
       "fully; some copies of changed rows are kept.",
-      "w += sum over versions of the mean of the version's updates", none}},
+      "w += sum over versions of the mean of the version's updates", dynsgd}},
     {&rbt_rule_sgd,
      {"You know the schedule that you want, or you compare with one from a paper.", "w -= eta(t) g",
       sgd}},

@@ -13,7 +13,7 @@
 #include "server/host.h"
 #include "store/shard.h"
 
-enum { GUESTS = 4, HEARD_MAX = 4096, ROOM = 1 << 16, KEYS = 20 };
+enum { GUESTS = 4, HEARD_MAX = 4096, ROOM = 1 << 17, KEYS = 20 };
 
 /* A connection, and what it has heard. */
 struct ear {

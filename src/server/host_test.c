@@ -307,6 +307,88 @@ static void test_runs(void **state)
     assert_int_equal(rbt_host_news(f->host, 0).arrived, 1);
 }
 
+/* --- Long rows ------------------------------------------------------------------------------- */
+
+enum { LONG_WIDTH = 8192, LONG_TABLE = 2 }; /* 64 KB: such rows are sent from where they lie */
+
+/* Adds `amount` to every element of the long row, in a message that ends the clock. */
+static void push_long(struct fixture *f, uint32_t worker, uint64_t id, int64_t amount)
+{
+    static int64_t values[LONG_WIDTH];
+    const uint64_t key = 3;
+    for (size_t i = 0; i < LONG_WIDTH; i++) {
+        values[i] = amount;
+    }
+    const struct rbt_wire_rows rows = {.table = LONG_TABLE,
+                                       .count = 1,
+                                       .keys = &key,
+                                       .values = values,
+                                       .element_size = 8,
+                                       .width = LONG_WIDTH};
+    make_push(
+        f, worker, id,
+        (struct rbt_wire_push){.clock = (int64_t)id - 1, .marker = (int64_t)id, .batch_count = 1},
+        &rows);
+    assert_ok(deliver(f, worker));
+}
+
+static void pull_long(struct fixture *f, uint32_t worker)
+{
+    const uint64_t key = 3;
+    const struct rbt_wire_rows asked = {
+        .table = LONG_TABLE, .count = 1, .keys = &key, .element_size = 8, .width = LONG_WIDTH};
+    make_pull(f, worker, 50, (struct rbt_wire_pull){.need = RBT_CLOCK_ANY}, &asked);
+    assert_ok(deliver(f, worker));
+}
+
+/* What would be sent now of the last answer, if nothing of it has been: all elements are `value`.
+ */
+static void expect_long(const struct fixture *f, uint32_t worker, int64_t value)
+{
+    const struct ear *ear = &f->ears[worker];
+    const struct rbt_block *block = ear->heard[ear->count - 1];
+    const size_t bytes = LONG_WIDTH * sizeof value;
+    const char *rows = block->tail != NULL ? block->tail : block->data + block->bytes - bytes;
+    for (size_t i = 0; i < LONG_WIDTH; i++) {
+        int64_t element;
+        memcpy(&element, rows + i * sizeof element, sizeof element);
+        assert_int_equal(element, value);
+    }
+}
+
+/* An answer is of one moment, however long it takes to be sent: updates that come meanwhile, and
+ * those that are shown meanwhile because somebody has left, are not in it. */
+static void test_long_rows_on_their_way_do_not_change(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_wire_table told = table_of(LONG_TABLE, RBT_DENSE, 0);
+    told.width = LONG_WIDTH;
+    begin(f, 0);
+    make_table(f, &told);
+    assert_ok(deliver(f, 2));
+    assert_int_equal(hear_done(&f->ears[2]).status, RBT_OK);
+    push_long(f, 0, 1, 5);
+    push_long(f, 1, 1, 1);
+    pull_long(f, 0); /* it has all of clock 0 */
+    assert_non_null(f->ears[0].heard[f->ears[0].count - 1]->tail);
+    expect_long(f, 0, 6);
+    push_long(f, 0, 2, 10); /* held back, since worker 1 is not so far */
+    expect_long(f, 0, 6);
+    pull_long(f, 1);
+    expect_long(f, 1, 6);
+    leave(f, 1); /* now it is shown */
+    expect_long(f, 1, 6);
+    expect_long(f, 0, 6);
+    pull_long(f, 0);
+    expect_long(f, 0, 16);
+    push_long(f, 0, 3, 100);
+    expect_long(f, 0, 16);
+    f->ears[0].guest.is_near = true; /* it keeps answers for as long as it likes */
+    pull_long(f, 0);
+    assert_null(f->ears[0].heard[f->ears[0].count - 1]->tail);
+    expect_long(f, 0, 116);
+}
+
 static void test_readers(void **state)
 {
     struct fixture *f = *state;
@@ -362,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_forgotten_while_it_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaving, setup, teardown),
         cmocka_unit_test_setup_teardown(test_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_rows_on_their_way_do_not_change, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_figures, setup, teardown),
     };

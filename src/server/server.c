@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/plugin.h"
 #include "base/text.h"
 #include "net/address.h"
 #include "net/member.h"
@@ -109,6 +110,14 @@ static void on_drop(void *context, uint64_t job)
     }
 }
 
+static void on_job(void *context, uint64_t number, const struct rbt_control_job *job)
+{
+    const struct server *server = context;
+    for (uint32_t i = 0; i < server->count; i++) {
+        rbt_shard_thread_admit(server->threads[i], number, job);
+    }
+}
+
 /* The number of our first shard among all. */
 static uint32_t first_shard(const struct server *server, const struct rbt_member_plan *plan)
 {
@@ -141,7 +150,8 @@ static rbt_status join(struct server *server)
                                               .shard_count = server->count,
                                               .context = server,
                                               .is_alive = is_alive,
-                                              .on_drop = on_drop};
+                                              .on_drop = on_drop,
+                                              .on_job = on_job};
     rbt_member *joined = NULL;
     const rbt_status st = rbt_member_join(&member, &joined);
     if (st != RBT_OK) {
@@ -181,12 +191,27 @@ static rbt_status serve(struct server *server)
     return st;
 }
 
+/* What the messages of others may make us load. */
+static rbt_status confine(const struct rbt_server_options *options)
+{
+    rbt_status st = RBT_OK;
+    rbt_plugin_confine();
+    for (size_t i = 0; st == RBT_OK && i < options->plugin_count; i++) {
+        st = rbt_plugin_admit(options->plugins[i]);
+    }
+    return st;
+}
+
 rbt_status rbt_server_run(const struct rbt_server_options *options)
 {
     RBT_ASSERT(options->threads >= 1);
     if (options->advertise != NULL && options->threads > 1) {
         return rbt_fail(RBT_E_INVALID, "an address can be advertised for one shard only, not %u",
                         options->threads);
+    }
+    const rbt_status confined = confine(options);
+    if (confined != RBT_OK) {
+        return confined;
     }
     struct server server = {.options = options};
     const int error = pthread_mutex_init(&server.mutex, NULL);

@@ -4,6 +4,7 @@
 #ifndef RUBATO_SERVER_SERVER_H
 #define RUBATO_SERVER_SERVER_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -25,6 +26,10 @@ struct rbt_server_options {
     rbt_time silence_max;
     rbt_time cut_max;
     FILE *log; /* info and warning lines; may be NULL */
+    /* Shared objects that jobs may name as rules, filters and priorities, or directories of them;
+     * this process loads no others. */
+    const char *const *plugins;
+    size_t plugin_count;
 };
 
 /* Runs until the coordinator says that it is over. */

@@ -12,29 +12,24 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "net/channel.h"
-#include "net/loop.h"
-#include "net/nearby.h"
+#include "base/thread.h"
 #include "server/host.h"
+#include "server/shard_state.h"
 
 _Static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
 
 enum {
     TABLE_MAX = 4096,
-    REFUSED_MAX = 10,      /* lines of the log about strangers, in a second */
-    STRANGERS_MAX = 64,    /* connections that have not said who they are */
     QUEUED_MAX = 64 << 20, /* bytes to a peer, above which it is not read from */
     FLUSH_AT = 256 << 10,  /* bytes to a peer that are sent without waiting for more */
-    DROPPED_MAX = 64,      /* jobs that are remembered to be over */
-    DROPS_MAX = 64,        /* that wait for the thread */
     TURN_MAX = 256,        /* messages of a peer before it is others' turn */
     HOSTS_MAX = 1024,      /* jobs at a time */
 };
@@ -42,61 +37,12 @@ enum {
 #define SECOND     INT64_C(1000000000)
 #define HELLO_TIME (5 * SECOND) /* for a stranger to say who it is */
 #define TICK_TIME  (SECOND / 10)
-
-struct peer {
-    rbt_shard_thread *thread;
-    struct peer *next;
-    struct peer *next_dirty;
-    rbt_channel *channel;          /* NULL: it is in this process */
-    rbt_watch *watch;              /* the same */
-    struct rbt_nearby_inbox inbox; /* where its answers go then */
-    struct rbt_guest guest;
-    rbt_host *host; /* NULL: it has not said who it is */
-    rbt_time since;
-    bool is_dirty;                /* in the list of those that may have something to be sent */
-    bool is_over;                 /* to be closed when the callbacks are done */
-    char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
-};
-
-struct rbt_shard_thread {
-    rbt_loop *loop;
-    rbt_watch *listening;
-    rbt_timer *timer;
-    int listener;
-    char address[RBT_ADDRESS_MAX];
-    const rbt_security *security;
-    FILE *log;
-    struct rbt_shard_thread_options options; /* on_version and what it is called with */
-    pthread_t thread;
-    bool is_running;
-    atomic_int_least64_t seen; /* when the loop last went round */
-
-    /* rank SHARD; the loop holds it while it works, and so do workers of this process, which call
-     * instead of sending. Guards all below. */
-    pthread_mutex_t core;
-    pthread_cond_t alone; /* near_count has become less */
-    uint32_t near_count;  /* connections of this process */
-    struct peer *peers;
-    struct peer *dirty;
-    uint32_t stranger_count;
-    rbt_time refused_second;
-    uint32_t refused_count; /* in this second; only the first are logged */
-    rbt_host **hosts;
-    uint32_t host_count;
-    uint64_t dropped[DROPPED_MAX];
-    uint32_t dropped_count; /* ever */
-
-    pthread_mutex_t mutex; /* rank LEAF; guards all below */
-    uint64_t cluster;
-    uint32_t shard;
-    bool has_name;
-    uint64_t drops[DROPS_MAX];
-    uint32_t drop_count;
-};
+#define END_TIME   (5 * SECOND)   /* for what is under way when the server ends */
+#define MOMENT     (SECOND / 500) /* between two looks whether it has ended */
 
 /* --- Peers ----------------------------------------------------------------------------------- */
 
-static void mark_dirty(struct peer *peer)
+static void mark_dirty(struct rbt_shard_peer *peer)
 {
     if (!peer->is_dirty && peer->channel != NULL) {
         peer->is_dirty = true;
@@ -105,7 +51,7 @@ static void mark_dirty(struct peer *peer)
     }
 }
 
-static void end_peer(struct peer *peer)
+void rbt_shard_peer_end(struct rbt_shard_peer *peer)
 {
     peer->is_over = true;
     mark_dirty(peer);
@@ -119,9 +65,9 @@ static void wake_loop(const rbt_shard_thread *thread)
     }
 }
 
-static void send_block(void *context, struct rbt_block *block)
+void rbt_shard_peer_send(void *context, struct rbt_block *block)
 {
-    struct peer *peer = context;
+    struct rbt_shard_peer *peer = context;
     if (peer->channel == NULL) {
         if (!peer->is_over) {
             rbt_block_ref(block);
@@ -130,24 +76,23 @@ static void send_block(void *context, struct rbt_block *block)
         return;
     }
     if (!peer->is_over && rbt_channel_send(peer->channel, block) != RBT_OK) {
-        end_peer(peer);
+        rbt_shard_peer_end(peer);
     }
     mark_dirty(peer);
     wake_loop(peer->thread);
 }
 
-static void free_peer(struct peer *peer)
+static void free_peer(struct rbt_shard_peer *peer)
 {
-    struct peer **at = &peer->thread->peers;
+    struct rbt_shard_peer **at = &peer->thread->peers;
     while (*at != peer) { /* ends: it is in the list */
         RBT_ASSERT(*at != NULL);
         at = &(*at)->next;
     }
     *at = peer->next;
+    rbt_strangers_remove(&peer->thread->strangers, &peer->stranger);
     if (peer->host != NULL) {
         rbt_host_forget(peer->host, &peer->guest);
-    } else {
-        peer->thread->stranger_count--;
     }
     if (peer->channel != NULL) {
         rbt_watch_close(peer->watch);
@@ -157,28 +102,23 @@ static void free_peer(struct peer *peer)
 }
 
 /* Strangers must not be able to fill the log. */
-static void note_refused(const struct peer *peer, const char *why)
+void rbt_shard_peer_note(const struct rbt_shard_peer *peer, const char *why)
 {
     rbt_shard_thread *thread = peer->thread;
-    const rbt_time second = rbt_clock_now() / SECOND;
-    if (second != thread->refused_second) {
-        thread->refused_second = second;
-        thread->refused_count = 0;
-    }
-    if (++thread->refused_count <= REFUSED_MAX) {
+    if (rbt_strangers_may_log(&thread->strangers, rbt_clock_now())) {
         rbt_log(thread->log, RBT_LOG_WARN, "server", "refused a connection from %s: %s", peer->name,
                 why);
     }
 }
 
 /* Says no, in a sentence, and ends the connection. */
-static void refuse(struct peer *peer, rbt_status status)
+static void refuse(struct rbt_shard_peer *peer, rbt_status status)
 {
     char why[RBT_ERROR_MAX];
     const bool is_failure = rbt_host_is_failure(status) && peer->host != NULL;
     memcpy(why, rbt_last_error(), sizeof why);
     if (status != RBT_E_NOTFOUND && !is_failure) { /* that one comes back */
-        note_refused(peer, why);
+        rbt_shard_peer_note(peer, why);
     }
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block != NULL && (peer->channel == NULL || rbt_channel_is_ready(peer->channel))) {
@@ -190,18 +130,18 @@ static void refuse(struct peer *peer, rbt_status status)
                                          .worker = peer->guest.worker,
                                          .id = is_failure ? (uint64_t)-status : 0};
         rbt_wire_close(block->data, header, block->bytes);
-        send_block(peer, block);
+        rbt_shard_peer_send(peer, block);
         const rbt_status flushed =
             peer->channel == NULL ? RBT_OK : rbt_channel_flush(peer->channel);
         (void)flushed; /* as far as it goes */
     }
     rbt_block_unref(block);
-    end_peer(peer);
+    rbt_shard_peer_end(peer);
 }
 
 /* Something was not as it should be: its sender hears why and is not listened to any more. If the
  * job has failed here, nobody can go on, and who waits for others would wait for ever. */
-static void refuse_all(struct peer *peer, rbt_status status)
+static void refuse_all(struct rbt_shard_peer *peer, rbt_status status)
 {
     const rbt_host *host = peer->host;
     if (host == NULL || !rbt_host_is_failure(status)) {
@@ -212,7 +152,7 @@ static void refuse_all(struct peer *peer, rbt_status status)
     rbt_error_save(&why);
     rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "job %llu has failed: %s",
             (unsigned long long)rbt_host_job(host), why.message);
-    for (struct peer *p = peer->thread->peers; p != NULL; p = p->next) {
+    for (struct rbt_shard_peer *p = peer->thread->peers; p != NULL; p = p->next) {
         if (p->host == host && !p->is_over) {
             rbt_error_restore(&why);
             refuse(p, status);
@@ -235,7 +175,7 @@ static rbt_host *find_host(const rbt_shard_thread *thread, uint64_t job)
 
 static bool is_dropped(const rbt_shard_thread *thread, uint64_t job)
 {
-    for (uint32_t i = 0; i < DROPPED_MAX && i < thread->dropped_count; i++) {
+    for (uint32_t i = 0; i < RBT_SHARD_DROPPED_MAX && i < thread->dropped_count; i++) {
         if (thread->dropped[i] == job) {
             return true;
         }
@@ -290,7 +230,7 @@ static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_he
     if (is_dropped(thread, hello->job)) {
         return rbt_fail(RBT_E_CLOSED, "the job is over");
     }
-    return RBT_OK;
+    return rbt_admitted_check(&thread->admitted, hello);
 }
 
 static rbt_status find_or_make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
@@ -300,31 +240,24 @@ static rbt_status find_or_make_host(rbt_shard_thread *thread, const struct rbt_w
     if (*host == NULL && hello->is_reader) {
         return rbt_fail(RBT_E_NOTFOUND, "nobody trains in namespace \"%s\"", hello->space);
     }
-    if (*host == NULL) {
-        return make_host(thread, hello, host);
-    }
-    if (!hello->is_reader && rbt_host_worker_count(*host) != hello->worker_count) {
-        return rbt_fail(RBT_E_PROTOCOL, "%s says that the job has %u workers, others say %u",
-                        hello->node, hello->worker_count, rbt_host_worker_count(*host));
-    }
-    return RBT_OK;
+    return *host == NULL ? make_host(thread, hello, host) : RBT_OK;
 }
 
 /* A worker has one connection. The newest is the right one: the other was cut without our noticing.
  */
-static void replace_older(const struct peer *peer)
+static void replace_older(const struct rbt_shard_peer *peer)
 {
-    for (struct peer *p = peer->thread->peers; p != NULL; p = p->next) {
+    for (struct rbt_shard_peer *p = peer->thread->peers; p != NULL; p = p->next) {
         const bool is_same = p != peer && p->host == peer->host && !p->is_over &&
                              p->guest.worker == peer->guest.worker;
         if (is_same && !p->guest.is_reader && p->guest.worker != RBT_FRAME_NOBODY) {
-            end_peer(p);
+            rbt_shard_peer_end(p);
             rbt_host_forget(p->host, &p->guest); /* nothing more of it counts */
         }
     }
 }
 
-static rbt_status welcome(struct peer *peer)
+static rbt_status welcome(struct rbt_shard_peer *peer)
 {
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block == NULL) {
@@ -335,12 +268,13 @@ static rbt_status welcome(struct peer *peer)
     rbt_wire_close(block->data,
                    (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = peer->guest.worker},
                    block->bytes);
-    send_block(peer, block);
+    rbt_shard_peer_send(peer, block);
     rbt_block_unref(block);
     return RBT_OK;
 }
 
-static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame, const char *body)
+static rbt_status receive_hello(struct rbt_shard_peer *peer, const struct rbt_frame *frame,
+                                const char *body)
 {
     struct rbt_wire_cursor cursor = {body, body + frame->length};
     struct rbt_wire_hello hello;
@@ -355,7 +289,7 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
         return st;
     }
     peer->host = host;
-    peer->thread->stranger_count--;
+    rbt_strangers_remove(&peer->thread->strangers, &peer->stranger);
     memcpy(peer->name, hello.node, sizeof peer->name);
     peer->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
     peer->guest.is_reader = hello.is_reader;
@@ -371,7 +305,7 @@ static rbt_status receive_hello(struct peer *peer, const struct rbt_frame *frame
 
 /* Works on what the peer has sent, unless it leaves too much unread; for a while, since others want
  * their turn, too. What is left is taken up by on_wake(). */
-static void serve(struct peer *peer)
+static void serve(struct rbt_shard_peer *peer)
 {
     struct rbt_frame frame;
     const char *body = NULL;
@@ -383,7 +317,7 @@ static void serve(struct peer *peer)
             break;
         }
         if (st == RBT_E_CLOSED || st == RBT_E_IO) { /* not worth a word: they come back */
-            end_peer(peer);
+            rbt_shard_peer_end(peer);
             break;
         }
         if (st == RBT_OK) {
@@ -412,9 +346,9 @@ static void unlock(rbt_shard_thread *thread)
     RBT_ASSERT(error == 0);
 }
 
-static void on_peer(void *context, short events)
+void rbt_shard_peer_work(void *context, short events)
 {
-    struct peer *peer = context;
+    struct rbt_shard_peer *peer = context;
     (void)events;
     lock(peer->thread);
     if (!peer->is_over) {
@@ -425,7 +359,7 @@ static void on_peer(void *context, short events)
 
 /* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile:
  * it may end here, and must not be in the list again when it does. */
-static void settle(struct peer *peer)
+static void settle(struct rbt_shard_peer *peer)
 {
     RBT_ASSERT(peer->is_dirty);
     if (!peer->is_over && peer->host != NULL) {
@@ -452,7 +386,7 @@ static void settle(struct peer *peer)
 static void settle_all(rbt_shard_thread *thread)
 {
     while (thread->dirty != NULL) { /* ends: nobody is added but by callbacks of others */
-        struct peer *peer = thread->dirty;
+        struct rbt_shard_peer *peer = thread->dirty;
         thread->dirty = peer->next_dirty;
         settle(peer);
     }
@@ -494,47 +428,11 @@ static void before_sleep(void *context)
     unlock(thread);
 }
 
-/* Takes all connections that wait; the core's mutex is held. */
-static void accept_all(rbt_shard_thread *thread)
-{
-    int socket = -1;
-    while (rbt_address_accept(thread->listener, &socket) == RBT_OK) {
-        const struct rbt_channel_options options = {
-            .security = thread->security, .is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
-        if (thread->stranger_count >= STRANGERS_MAX) {
-            (void)close(socket);
-            continue;
-        }
-        struct peer *peer = rbt_calloc(1, sizeof *peer);
-        if (peer == NULL) {
-            (void)close(socket);
-            continue;
-        }
-        *peer = (struct peer){.thread = thread, .since = rbt_clock_now()};
-        rbt_address_describe(socket, peer->name);
-        peer->guest =
-            (struct rbt_guest){.worker = RBT_FRAME_NOBODY, .send = send_block, .context = peer};
-        const struct rbt_watcher watcher = {.on_events = on_peer, .context = peer};
-        rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
-        if (st == RBT_OK) {
-            st = rbt_loop_watch(thread->loop, socket, POLLIN, &watcher, &peer->watch);
-        }
-        if (st != RBT_OK) {
-            rbt_channel_close(peer->channel);
-            rbt_free(peer);
-            continue;
-        }
-        peer->next = thread->peers;
-        thread->peers = peer;
-        thread->stranger_count++;
-    }
-}
-
 static void on_connection(void *context, short events)
 {
     (void)events;
     lock(context);
-    accept_all(context);
+    rbt_doorway_accept(context);
     unlock(context);
 }
 
@@ -544,7 +442,11 @@ static void on_tick(void *context)
     const rbt_time now = rbt_clock_now();
     atomic_store_explicit(&thread->seen, now, memory_order_relaxed);
     lock(thread);
-    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+    if (thread->is_deaf) {
+        thread->is_deaf = false;
+        rbt_watch_change(thread->listening, POLLIN);
+    }
+    for (struct rbt_shard_peer *peer = thread->peers; peer != NULL; peer = peer->next) {
         if (peer->channel != NULL && peer->host == NULL && !peer->is_over &&
             now - peer->since > HELLO_TIME) {
             (void)rbt_fail(RBT_E_TIMEOUT, "it has not said who it is");
@@ -558,17 +460,17 @@ static void on_tick(void *context)
 
 static void drop(rbt_shard_thread *thread, uint64_t job)
 {
-    thread->dropped[thread->dropped_count++ % DROPPED_MAX] = job;
+    thread->dropped[thread->dropped_count++ % RBT_SHARD_DROPPED_MAX] = job;
+    rbt_admitted_remove(&thread->admitted, job);
     rbt_host *host = find_host(thread, job);
     if (host == NULL) {
         return;
     }
-    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+    for (struct rbt_shard_peer *peer = thread->peers; peer != NULL; peer = peer->next) {
         if (peer->host == host) {
-            end_peer(peer);
+            rbt_shard_peer_end(peer);
             rbt_host_forget(host, &peer->guest);
             peer->host = NULL;
-            thread->stranger_count++;
         }
     }
     settle_all(thread);
@@ -585,7 +487,7 @@ static void drop(rbt_shard_thread *thread, uint64_t job)
 static void on_wake(void *context)
 {
     rbt_shard_thread *thread = context;
-    uint64_t drops[DROPS_MAX];
+    uint64_t drops[RBT_SHARD_DROPS_MAX];
     pthread_mutex_lock(&thread->mutex);
     const uint32_t count = thread->drop_count;
     memcpy(drops, thread->drops, count * sizeof *drops);
@@ -595,7 +497,7 @@ static void on_wake(void *context)
     for (uint32_t i = 0; i < count; i++) {
         drop(thread, drops[i]);
     }
-    for (struct peer *peer = thread->peers; peer != NULL; peer = peer->next) {
+    for (struct rbt_shard_peer *peer = thread->peers; peer != NULL; peer = peer->next) {
         if (!peer->is_over && peer->channel != NULL && rbt_channel_has_more(peer->channel)) {
             serve(peer);
         }
@@ -608,17 +510,16 @@ static void on_wake(void *context)
 static rbt_status open_near(void *shard, const struct rbt_nearby_inbox *inbox, void **connection)
 {
     rbt_shard_thread *thread = shard;
-    struct peer *peer = rbt_calloc(1, sizeof *peer);
+    struct rbt_shard_peer *peer = rbt_calloc(1, sizeof *peer);
     if (peer == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
-    *peer = (struct peer){.thread = thread, .inbox = *inbox, .name = "a neighbour"};
+    *peer = (struct rbt_shard_peer){.thread = thread, .inbox = *inbox, .name = "a neighbour"};
     peer->guest = (struct rbt_guest){
-        .worker = RBT_FRAME_NOBODY, .is_near = true, .send = send_block, .context = peer};
+        .worker = RBT_FRAME_NOBODY, .is_near = true, .send = rbt_shard_peer_send, .context = peer};
     lock(thread);
     peer->next = thread->peers;
     thread->peers = peer;
-    thread->stranger_count++;
     thread->near_count++;
     unlock(thread);
     *connection = peer;
@@ -628,7 +529,7 @@ static rbt_status open_near(void *shard, const struct rbt_nearby_inbox *inbox, v
 /* Works on one frame, in the thread of whoever sends it. */
 static rbt_status send_near(void *connection, const struct rbt_block *block)
 {
-    struct peer *peer = connection;
+    struct rbt_shard_peer *peer = connection;
     struct rbt_frame frame;
     rbt_status st = rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &frame);
     lock(peer->thread);
@@ -651,12 +552,11 @@ static rbt_status send_near(void *connection, const struct rbt_block *block)
 
 static void close_near(void *connection)
 {
-    struct peer *peer = connection;
+    struct rbt_shard_peer *peer = connection;
     rbt_shard_thread *thread = peer->thread;
     lock(thread);
     free_peer(peer);
     thread->near_count--;
-    (void)pthread_cond_signal(&thread->alone);
     unlock(thread);
 }
 
@@ -666,11 +566,18 @@ static const struct rbt_nearby_ops nearby_ops = {
 void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
 {
     pthread_mutex_lock(&thread->mutex);
-    if (thread->drop_count < DROPS_MAX) { /* else its memory stays until the server ends */
+    if (thread->drop_count <
+        RBT_SHARD_DROPS_MAX) { /* else its memory stays until the server ends */
         thread->drops[thread->drop_count++] = job;
     }
     pthread_mutex_unlock(&thread->mutex);
     rbt_loop_wake(thread->loop);
+}
+
+void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
+                            const struct rbt_control_job *job)
+{
+    rbt_admitted_add(&thread->admitted, number, job);
 }
 
 void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard)
@@ -698,6 +605,7 @@ static void *run(void *argument)
 {
     rbt_shard_thread *thread = argument;
     rbt_loop_run(thread->loop);
+    atomic_store(&thread->has_ended, true);
     return NULL;
 }
 
@@ -728,13 +636,13 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
                             .log = options->log,
                             .options = *options,
                             .seen = rbt_clock_now()};
-    int error = pthread_mutex_init(&t->mutex, NULL) | pthread_mutex_init(&t->core, NULL) |
-                pthread_cond_init(&t->alone, NULL);
+    int error = pthread_mutex_init(&t->mutex, NULL) | pthread_mutex_init(&t->core, NULL);
     RBT_ASSERT(error == 0);
+    rbt_admitted_init(&t->admitted);
     rbt_status st = rbt_address_listen(options->listen, t->address, &t->listener);
     st = st != RBT_OK ? st : open_loop(t);
     if (st == RBT_OK) {
-        error = pthread_create(&t->thread, NULL, run, t);
+        error = rbt_thread_create(&t->thread, run, t);
         t->is_running = error == 0;
         st = error == 0 ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not start a shard's thread");
     }
@@ -750,19 +658,43 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
     return RBT_OK;
 }
 
+/* Stops the thread, and the workers of this process that use it; false if they do not end. What
+ * users have written runs under the core's mutex, and may never return. */
+static bool is_stuck(rbt_shard_thread *thread)
+{
+    const struct timespec moment = {.tv_nsec = MOMENT};
+    const rbt_time deadline = rbt_clock_now() + END_TIME;
+    bool has_ended = false;
+    bool is_told = !thread->is_running;
+    while (!has_ended && rbt_clock_now() < deadline) {
+        if (pthread_mutex_trylock(&thread->core) == 0) {
+            const bool is_alone = thread->near_count == 0; /* they leave when the cluster does */
+            unlock(thread);
+            if (is_alone && !is_told) {
+                rbt_loop_stop(thread->loop);
+                is_told = true;
+            }
+            has_ended = is_alone && (!thread->is_running || atomic_load(&thread->has_ended));
+        }
+        if (!has_ended) {
+            (void)nanosleep(&moment, NULL); /* shorter is as good */
+        }
+    }
+    return !has_ended;
+}
+
 void rbt_shard_thread_destroy(rbt_shard_thread *thread)
 {
     if (thread == NULL) {
         return;
     }
     rbt_nearby_remove(thread->address);
-    lock(thread);
-    while (thread->near_count > 0) { /* ends: they leave when the cluster is over for them, too */
-        (void)pthread_cond_wait(&thread->alone, &thread->core);
+    if (is_stuck(thread)) {
+        rbt_log(thread->log, RBT_LOG_WARN, "server",
+                "a rule or a filter of a job does not return; the process ends without it");
+        return; /* with all that it may still use */
     }
-    unlock(thread);
     if (thread->is_running) {
-        rbt_loop_stop(thread->loop);
         const int error = pthread_join(thread->thread, NULL);
         RBT_ASSERT(error == 0);
     }
@@ -788,8 +720,8 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
     if (thread->loop != NULL) {
         rbt_loop_destroy(thread->loop);
     }
+    rbt_admitted_deinit(&thread->admitted);
     (void)pthread_mutex_destroy(&thread->mutex); /* nobody holds it */
     (void)pthread_mutex_destroy(&thread->core);  /* the same */
-    (void)pthread_cond_destroy(&thread->alone);  /* nobody waits */
     rbt_free(thread);
 }

@@ -16,6 +16,7 @@
 #include "net/address.h"
 #include "net/member.h"
 #include "net/security.h"
+#include "wire/control.h"
 
 typedef struct rbt_shard_thread rbt_shard_thread;
 
@@ -43,6 +44,10 @@ const char *rbt_shard_thread_address(const rbt_shard_thread *thread);
 
 /* Who it is: a shard of a cluster. */
 void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard);
+
+/* A job begins: who may say HELLO for it, as a worker process or as a reader. */
+void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
+                            const struct rbt_control_job *job);
 
 /* A job is over: its rows are freed and its connections closed. */
 void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job);

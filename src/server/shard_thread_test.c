@@ -89,18 +89,26 @@ static rbt_status await(rbt_channel *channel, struct rbt_frame *frame, const cha
     return st;
 }
 
-static void greet(rbt_channel *channel, uint64_t cluster, uint32_t worker)
+static const struct rbt_control_job ADMITTED = {
+    .worker_count = WORKERS, .secret = {"of its workers"}, .read_secret = {"of its readers"}};
+
+static void greet_with(rbt_channel *channel, struct rbt_wire_hello hello)
 {
-    const struct rbt_wire_hello hello = {.cluster = cluster,
-                                         .job = JOB,
-                                         .worker = worker,
-                                         .worker_count = WORKERS,
-                                         .shard = SHARD,
-                                         .node = "test\nclient"};
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     block->bytes = rbt_wire_put_hello(block->data, &hello);
-    post(channel, block, (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = worker});
+    post(channel, block, (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = hello.worker});
     flush(channel);
+}
+
+static void greet(rbt_channel *channel, uint64_t cluster, uint32_t worker)
+{
+    greet_with(channel, (struct rbt_wire_hello){.cluster = cluster,
+                                                .job = JOB,
+                                                .worker = worker,
+                                                .worker_count = WORKERS,
+                                                .shard = SHARD,
+                                                .secret = ADMITTED.secret,
+                                                .node = "test\nclient"});
 }
 
 static void expect(rbt_channel *channel, uint16_t kind, uint16_t flags)
@@ -155,6 +163,7 @@ static void post_push(rbt_channel *channel, uint32_t worker, uint64_t id)
 static void begin_with(struct fixture *f, const struct rbt_wire_table *table)
 {
     rbt_shard_thread_name(f->thread, CLUSTER, SHARD);
+    rbt_shard_thread_admit(f->thread, JOB, &ADMITTED);
     rbt_channel *process = join(f, RBT_FRAME_NOBODY);
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     block->bytes = rbt_wire_put_table(block->data, table);
@@ -193,6 +202,11 @@ static void test_who_is_let_in(void **state)
     expect_refused(channel, RBT_FRAME_TRY_AGAIN, "does not know yet"); /* a worker was faster */
     rbt_shard_thread_name(f->thread, CLUSTER, SHARD);
     channel = dial(f);
+    greet(channel, CLUSTER, 0);
+    expect_refused(channel, RBT_FRAME_TRY_AGAIN, "does not know job"); /* the same */
+    rbt_shard_thread_admit(f->thread, JOB, &ADMITTED);
+    rbt_shard_thread_admit(f->thread, JOB, &ADMITTED); /* it may be told again */
+    channel = dial(f);
     greet(channel, CLUSTER + 1, 0);
     expect_refused(channel, 0, "means another cluster");
     channel = dial(f);
@@ -207,6 +221,44 @@ static void test_who_is_let_in(void **state)
     f->thread = NULL;
     assert_int_equal(fflush(f->stream), 0);
     assert_null(strstr(f->log, "\nclient")); /* nobody else writes lines into the log */
+}
+
+/* A secret opens what it is for, and nothing else. */
+static void test_secrets_of_a_job(void **state)
+{
+    struct fixture *f = *state;
+    begin(f);
+    const struct rbt_control_job other = {
+        .worker_count = 1, .secret = {"of another job"}, .read_secret = {"of its readers2"}};
+    rbt_shard_thread_admit(f->thread, JOB + 1, &other);
+    const struct rbt_wire_hello hello = {
+        .cluster = CLUSTER, .job = JOB, .worker_count = WORKERS, .shard = SHARD, .node = "thief"};
+    const struct rbt_wire_secret secrets[] = {{{0}}, other.secret, ADMITTED.read_secret};
+    rbt_channel *worker = join(f, 0);
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
+        struct rbt_wire_hello one = hello;
+        rbt_channel *channel = dial(f);
+        one.secret = secrets[i];
+        greet_with(channel, one);
+        expect_refused(channel, 0, "thief does not have the secret of job");
+    }
+    struct rbt_wire_hello reader = hello;
+    reader.is_reader = true;
+    reader.secret = other.read_secret;
+    rbt_channel *channel = dial(f);
+    greet_with(channel, reader);
+    expect_refused(channel, 0, "does not have the secret of job");
+    reader.secret = ADMITTED.read_secret;
+    channel = dial(f);
+    greet_with(channel, reader);
+    expect(channel, RBT_FRAME_WELCOME, 0);
+    post_push(channel, 0, 1); /* readers only read */
+    flush(channel);
+    expect_refused(channel, 0, "");
+    post_push(worker, 0, 1); /* nobody has cut it off */
+    flush(worker);
+    expect(worker, RBT_FRAME_ACK, 0);
+    rbt_channel_close(worker);
 }
 
 /* All requests come at once, nobody reads: what has been read by then must be answered later. */
@@ -339,6 +391,7 @@ int main(void)
 {
     const struct CMUnitTest list[] = {
         cmocka_unit_test_setup_teardown(test_who_is_let_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_secrets_of_a_job, setup, teardown),
         cmocka_unit_test_setup_teardown(test_answers_more_than_fit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hurried_clients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_connection_per_worker, setup, teardown),

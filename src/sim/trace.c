@@ -25,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/text.h"
 
 enum { BUFFER_BYTES = 256 * 1024 };
@@ -267,12 +268,12 @@ rbt_status rbt_trace_close(rbt_trace *trace)
     }
     put(trace, "\n]}\n");
     errno = 0;
-    if (fclose(trace->file) != 0) {
+    if (rbt_io_finish(trace->file) != 0) {
         note_error(trace);
     }
     trace->file = NULL;
     if (trace->error == 0 && trace->temporary != NULL &&
-        rename(trace->temporary, trace->path) != 0) {
+        rbt_io_rename(trace->temporary, trace->path) != 0) {
         note_error(trace);
     }
     rbt_status st = RBT_OK;

@@ -182,7 +182,8 @@ static size_t weigh_push(rbt_weigher *weigher, const struct rbt_message_table *t
         if (weigher->push_traits.has_select) {
             elements.keep = list_nonzero(weigher, batch->values, count);
         }
-        bytes = encode(weigher, weigher->push, &elements, plain);
+        const size_t filtered = encode(weigher, weigher->push, &elements, plain);
+        bytes = filtered < plain ? filtered : plain; /* else they travel as they are */
     }
     weigher->figures.filter_push_in += plain;
     weigher->figures.filter_push_out += bytes;

@@ -37,7 +37,8 @@ struct rbt_row_store {
     char *block;    /* by slot, stride bytes each */
     char *states;   /* by slot, state_size bytes each; NULL if that is 0 */
     size_t stride;
-    size_t row_size; /* bytes of the values */
+    size_t row_size;      /* bytes of the values */
+    size_t element_bytes; /* of all sparse rows' elements */
     size_t state_size;
     uint64_t count;
     uint64_t capacity;
@@ -549,7 +550,9 @@ rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch)
         }
         struct rbt_sparse_row *row = sparse_row(rows, slot);
         const size_t count = elements_at(rows, batch, position).count;
+        const size_t before = rbt_sparse_row_bytes(row, rows->schema.kind.type);
         st = rbt_sparse_row_reserve(row, rows->schema.kind.type, row->promised + count);
+        rows->element_bytes += rbt_sparse_row_bytes(row, rows->schema.kind.type) - before;
         if (st == RBT_OK) {
             row->promised += (uint32_t)count;
         } else {
@@ -577,6 +580,9 @@ static void merge_sparse(rbt_row_store *rows, const struct rbt_batch *batch)
         RBT_ASSERT(row->promised >= elements.count);
         row->promised -= (uint32_t)elements.count;
         rbt_sparse_row_merge(row, rows->schema.kind, elements);
+        const size_t before = rbt_sparse_row_bytes(row, rows->schema.kind.type);
+        rbt_sparse_row_compact(row, rows->schema.kind);
+        rows->element_bytes -= before - rbt_sparse_row_bytes(row, rows->schema.kind.type);
     }
 }
 
@@ -634,5 +640,5 @@ size_t rbt_rows_bytes(const rbt_row_store *rows)
 {
     RBT_ASSERT(rows->count <= rows->capacity);
     return rows->count * (sizeof *rows->keys + rows->stride + rows->state_size) +
-           rbt_index_bytes(&rows->index);
+           rows->element_bytes + rbt_index_bytes(&rows->index);
 }

@@ -312,6 +312,38 @@ static const struct rbt_schema sparse = {.kind = {RBT_I64, RBT_MERGE_ADD},
                                          .width = 1000000,
                                          .initial = {.type = RBT_I64, .width = 1000000}};
 
+/* Elements count, and those that have become zero are given back. */
+static void the_elements_of_sparse_rows_are_memory(void **state)
+{
+    (void)state;
+    enum { ELEMENTS = 1000 };
+    rbt_row_store *rows = create(&sparse);
+    static uint32_t index[ELEMENTS];
+    static int64_t values[ELEMENTS];
+    const uint64_t key = 7;
+    const uint32_t offsets[2] = {0, ELEMENTS};
+    struct rbt_batch batch = {
+        .keys = &key, .count = 1, .values = values, .offsets = offsets, .elements = index};
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        index[i] = i;
+        values[i] = 3;
+    }
+    const size_t least = ELEMENTS * (sizeof *index + sizeof *values);
+    const size_t before = rbt_rows_bytes(rows);
+    assert_ok(rbt_rows_promise(rows, &batch));
+    rbt_rows_merge(rows, &batch);
+    const size_t full = rbt_rows_bytes(rows);
+    assert_true(full >= before + least && full < before + 2 * least);
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        values[i] = i == 500 ? 0 : -3;
+    }
+    assert_ok(rbt_rows_promise(rows, &batch));
+    rbt_rows_merge(rows, &batch);
+    assert_int_equal(rbt_rows_peek_sparse(rows, key).count, 1);
+    assert_true(rbt_rows_bytes(rows) < before + least / 10);
+    rbt_rows_destroy(rows);
+}
+
 static void sparse_rows_gather_elements(void **state)
 {
     (void)state;
@@ -444,6 +476,7 @@ int main(void)
         cmocka_unit_test(remembered_slots_notice_rows_that_others_create),
         cmocka_unit_test(it_agrees_with_an_array),
         cmocka_unit_test(a_reserve_is_enough_for_all_rows_and_rows_stay_while_it_grows),
+        cmocka_unit_test(the_elements_of_sparse_rows_are_memory),
         cmocka_unit_test(sparse_rows_gather_elements),
         cmocka_unit_test(rows_side_by_side_can_be_viewed),
         cmocka_unit_test(long_batches_are_not_viewed),

@@ -20,7 +20,13 @@
 #include "base/error.h"
 #include "core/batch.h"
 
-enum { CAPACITY_MIN = 64 };
+enum {
+    CAPACITY_MIN = 64,
+    MAX_MIN = 4096,      /* copies that small tables may have, */
+    PER_ROW = 256,       /* others for each row, */
+    PER_ROW_LARGE = 16,  /* and large ones, */
+    MAX_LARGE = 1 << 20, /* which may have these in any case */
+};
 
 /* It stands for the reads after the copy before it, up to `to`. */
 struct rbt_snapshot {
@@ -29,13 +35,30 @@ struct rbt_snapshot {
 };
 _Static_assert(CAPACITY_MIN * sizeof(struct rbt_snapshot) % 64 == 0, "states begin on a line");
 
+static const uint64_t MOST = UINT32_MAX / 2;
+
 void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max)
 {
-    const uint64_t most = UINT32_MAX / 2;
     RBT_ASSERT(width > 0);
-    *snapshots = (struct rbt_snapshots){
-        .width = width, .max = max == 0 || max > most ? most : max, .first = 1};
+    *snapshots = (struct rbt_snapshots){.width = width,
+                                        .max = max == 0     ? MAX_MIN
+                                               : max > MOST ? MOST
+                                                            : max,
+                                        .follows_rows = max == 0,
+                                        .first = 1};
     RBT_ASSERT(snapshots->max > 0);
+}
+
+/* How many copies a table of so many rows may have unless its rule says otherwise: what many
+ * workers that are within bounds need, and not what one that does nothing would make of it. */
+static uint64_t max_of(uint64_t rows)
+{
+    const uint64_t few = rows * PER_ROW < MAX_LARGE ? rows * PER_ROW : MAX_LARGE;
+    const uint64_t many = rows * PER_ROW_LARGE < MOST ? rows * PER_ROW_LARGE : MOST;
+    const uint64_t max = few > many ? few : many;
+    RBT_ASSERT(rows < RBT_SLOT_NONE);
+    RBT_ASSERT(max <= MOST);
+    return max < MAX_MIN ? MAX_MIN : max;
 }
 
 void rbt_snapshots_deinit(struct rbt_snapshots *snapshots)
@@ -51,6 +74,9 @@ rbt_status rbt_snapshots_fit(struct rbt_snapshots *snapshots, uint64_t slots)
 {
     RBT_ASSERT(slots < RBT_SLOT_NONE);
     const uint64_t before = snapshots->slot_capacity;
+    if (snapshots->follows_rows) {
+        snapshots->max = max_of(slots); /* rows only become more */
+    }
     if (slots <= before) {
         return RBT_OK;
     }

@@ -24,6 +24,7 @@ struct rbt_snapshot_row {
 struct rbt_snapshots {
     uint32_t width;
     uint64_t max;                  /* copies at most */
+    bool follows_rows;             /* that is what rows ask for */
     struct rbt_snapshot_row *rows; /* by slot */
     uint64_t slot_capacity;
     struct rbt_snapshot *ring; /* (capacity), and behind it their states */
@@ -33,6 +34,8 @@ struct rbt_snapshots {
     uint32_t count_max; /* so far */
 };
 
+/* With a `max` of 0 it follows how many rows there are: 256 copies for each, of large tables 2^20
+ * or 16 for each, whichever is more; and 4096 at least. */
 void rbt_snapshots_init(struct rbt_snapshots *snapshots, uint32_t width, uint64_t max);
 void rbt_snapshots_deinit(struct rbt_snapshots *snapshots);
 

@@ -149,6 +149,32 @@ static void there_are_never_more_than_the_limit(void **state)
 }
 
 /* Under random work every read that is held finds what a list of all states says. */
+/* Somebody holds the first read and every later one, and never lets go. */
+static void a_few_rows_have_no_more_copies_than_they_can_use(void **state)
+{
+    (void)state;
+    struct rows r;
+    start(&r, 0);
+    assert_int_equal(r.snapshots.max, 4096);
+    for (uint64_t message = 0; message < 20000; message++) {
+        const struct rbt_snapshot_cause cause = {r.count, r.count, r.count};
+        (void)rbt_snapshots_keep(&r.snapshots, 0, r.states[0], &cause);
+        r.count++;
+        r.states[0][0] = (float)r.count;
+    }
+    assert_int_equal(r.snapshots.count_max, 4096);
+    assert_true(rbt_snapshots_bytes(&r.snapshots) < 4096 * 2 * (16 + WIDTH * sizeof(float)) + 4096);
+    assert_int_equal(found(&r, 0, 1), 20000 - 4096); /* the oldest that is left */
+    assert_int_equal(found(&r, 0, 19000), 19000);
+    assert_ok(rbt_snapshots_fit(&r.snapshots, 1000));
+    assert_int_equal(r.snapshots.max, 256000);
+    assert_ok(rbt_snapshots_fit(&r.snapshots, 10000));
+    assert_int_equal(r.snapshots.max, 1 << 20);
+    assert_ok(rbt_snapshots_fit(&r.snapshots, 100000));
+    assert_int_equal(r.snapshots.max, 1600000);
+    stop(&r);
+}
+
 static void reads_find_what_a_list_of_all_states_says(void **state)
 {
     (void)state;
@@ -279,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_row_that_one_message_changes_twice_has_one_copy),
         cmocka_unit_test(copies_go_when_the_lowest_read_has_passed_them),
         cmocka_unit_test(there_are_never_more_than_the_limit),
+        cmocka_unit_test(a_few_rows_have_no_more_copies_than_they_can_use),
         cmocka_unit_test(reads_find_what_a_list_of_all_states_says),
         cmocka_unit_test(the_copy_is_returned),
         cmocka_unit_test(narrow_rows_are_copied_as_well),

@@ -89,6 +89,12 @@ static void put_shards(struct writer *w, const struct rbt_control_shards *shards
     }
 }
 
+static void put_secret(struct writer *w, const struct rbt_wire_secret *secret)
+{
+    RBT_ASSERT(w->used % RBT_FRAME_ALIGN == 0);
+    put_bytes(w, secret->bytes, sizeof secret->bytes);
+}
+
 static struct writer begin(char *to)
 {
     RBT_ASSERT((uintptr_t)to % RBT_FRAME_ALIGN == 0);
@@ -126,6 +132,8 @@ size_t rbt_control_put_join(char *to, const struct rbt_control_join *join)
     put_u32(&w, join->pid);
     put_u32(&w, join->worker_count);
     put_u32(&w, join->thread_count);
+    put_secret(&w, &join->permit);
+    put_secret(&w, &join->read_permit);
     put_text(&w, join->space, sizeof join->space);
     put_text(&w, join->host, sizeof join->host);
     put_shards(&w, &join->shards);
@@ -149,6 +157,7 @@ size_t rbt_control_put_plan(char *to, const struct rbt_control_plan *plan)
     put_u32(&w, plan->worker_first);
     put_u32(&w, plan->thread_count);
     put_u32(&w, plan->process_size);
+    put_secret(&w, &plan->secret);
     put_shards(&w, &plan->shards);
     return finish(&w, RBT_FRAME_PLAN, 0);
 }
@@ -210,6 +219,18 @@ size_t rbt_control_put_version(char *to, enum rbt_frame_kind kind, uint64_t job,
     return finish(&w, kind, job);
 }
 
+size_t rbt_control_put_job(char *to, uint64_t number, const struct rbt_control_job *job)
+{
+    RBT_ASSERT(number > 0);
+    RBT_ASSERT(job->worker_count > 0 && job->worker_count <= RBT_WIRE_WORKERS_MAX);
+    struct writer w = begin(to);
+    put_u32(&w, job->worker_count);
+    put_u32(&w, 0);
+    put_secret(&w, &job->secret);
+    put_secret(&w, &job->read_secret);
+    return finish(&w, RBT_FRAME_JOB, number);
+}
+
 size_t rbt_control_put_plain(char *to, enum rbt_frame_kind kind, uint64_t id)
 {
     RBT_ASSERT(kind == RBT_FRAME_BEAT || kind == RBT_FRAME_DROP);
@@ -231,7 +252,7 @@ static size_t left(const struct rbt_wire_cursor *from)
     return (size_t)(from->end - from->at);
 }
 
-/* These two are called after a check that there is enough. */
+/* These are called after a check that there is enough. */
 static uint32_t take_u32(struct rbt_wire_cursor *from)
 {
     uint32_t value;
@@ -248,6 +269,13 @@ static uint64_t take_u64(struct rbt_wire_cursor *from)
     memcpy(&value, from->at, sizeof value);
     from->at += sizeof value;
     return le64toh(value);
+}
+
+static void take_secret(struct rbt_wire_cursor *from, struct rbt_wire_secret *secret)
+{
+    RBT_ASSERT(left(from) >= sizeof secret->bytes);
+    memcpy(secret->bytes, from->at, sizeof secret->bytes);
+    from->at += sizeof secret->bytes;
 }
 
 static rbt_status need(const struct rbt_wire_cursor *from, size_t bytes)
@@ -367,7 +395,7 @@ static rbt_status check_join(const struct rbt_control_join *join, uint32_t flags
 
 rbt_status rbt_control_get_join(struct rbt_wire_cursor body, struct rbt_control_join *join)
 {
-    enum { FIXED = 32 };
+    enum { FIXED = 32 + 2 * RBT_WIRE_SECRET };
     RBT_ASSERT(body.at <= body.end);
     RBT_ASSERT((uintptr_t)body.at % RBT_FRAME_ALIGN == 0);
     rbt_status st = need(&body, FIXED);
@@ -382,6 +410,8 @@ rbt_status rbt_control_get_join(struct rbt_wire_cursor body, struct rbt_control_
     join->pid = take_u32(&body);
     join->worker_count = take_u32(&body);
     join->thread_count = take_u32(&body);
+    take_secret(&body, &join->permit);
+    take_secret(&body, &join->read_permit);
     st = check_join(join, flags);
     if (st == RBT_OK) {
         st = get_text(&body, join->space, sizeof join->space);
@@ -397,7 +427,7 @@ rbt_status rbt_control_get_join(struct rbt_wire_cursor body, struct rbt_control_
 
 rbt_status rbt_control_get_plan(struct rbt_wire_cursor body, struct rbt_control_plan *plan)
 {
-    enum { FIXED = 48 };
+    enum { FIXED = 48 + RBT_WIRE_SECRET };
     RBT_ASSERT(body.at <= body.end);
     RBT_ASSERT((uintptr_t)body.at % RBT_FRAME_ALIGN == 0);
     rbt_status st = need(&body, FIXED);
@@ -413,6 +443,7 @@ rbt_status rbt_control_get_plan(struct rbt_wire_cursor body, struct rbt_control_
     plan->worker_first = take_u32(&body);
     plan->thread_count = take_u32(&body);
     plan->process_size = take_u32(&body);
+    take_secret(&body, &plan->secret);
     if (plan->cluster == 0 || plan->map_version == 0 || plan->worker_count > RBT_WIRE_WORKERS_MAX ||
         plan->thread_count > plan->worker_count ||
         plan->worker_first > plan->worker_count - plan->thread_count) {
@@ -521,6 +552,26 @@ rbt_status rbt_control_get_version(struct rbt_wire_cursor body, struct rbt_contr
         *version = read;
     }
     return st;
+}
+
+rbt_status rbt_control_get_job(struct rbt_wire_cursor body, struct rbt_control_job *job)
+{
+    enum { FIXED = 8 + 2 * RBT_WIRE_SECRET };
+    RBT_ASSERT(body.at <= body.end);
+    const rbt_status st = need(&body, FIXED);
+    if (st != RBT_OK) {
+        return st;
+    }
+    job->worker_count = take_u32(&body);
+    if (take_u32(&body) != 0) {
+        return broken("something in it where zeros should be");
+    }
+    if (job->worker_count == 0 || job->worker_count > RBT_WIRE_WORKERS_MAX) {
+        return broken("a number of workers in it that cannot be");
+    }
+    take_secret(&body, &job->secret);
+    take_secret(&body, &job->read_secret);
+    return end(&body);
 }
 
 rbt_status rbt_control_get_plain(struct rbt_wire_cursor body)

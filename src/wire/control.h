@@ -44,7 +44,11 @@ struct rbt_control_join {
     uint32_t worker_count; /* of the job; 0 for a server */
     uint32_t thread_count; /* of them, in this process; 0 for a server */
     struct rbt_control_shards shards;
-    char space[RBT_WIRE_NAME_MAX]; /* namespace; "" for a server */
+    /* What the process shows to be let into the job of this name: the first process of a job sets
+     * it for the others, and what readers must show. All zero: whoever is of the cluster may. */
+    struct rbt_wire_secret permit;
+    struct rbt_wire_secret read_permit; /* zero for a reader, whose own is `permit` */
+    char space[RBT_WIRE_NAME_MAX];      /* namespace; "" for a server */
     char host[RBT_WIRE_NAME_MAX];
 };
 
@@ -59,7 +63,16 @@ struct rbt_control_plan {
     uint32_t thread_count;
     uint32_t process_size;
     uint64_t map_version;
+    struct rbt_wire_secret secret; /* for HELLO; zero for a server */
     struct rbt_control_shards shards;
+};
+
+/* JOB: a server is told of a job before its processes are: who may say HELLO for it. The frame's
+ * id is the job's number. */
+struct rbt_control_job {
+    uint32_t worker_count;
+    struct rbt_wire_secret secret; /* of its worker processes */
+    struct rbt_wire_secret read_secret;
 };
 
 /* One process's bytes of a GATHERED. */
@@ -94,6 +107,7 @@ size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status sta
                               const char *text);
 size_t rbt_control_put_version(char *to, enum rbt_frame_kind kind, uint64_t job,
                                const struct rbt_control_version *version);
+size_t rbt_control_put_job(char *to, uint64_t number, const struct rbt_control_job *job);
 size_t rbt_control_put_plain(char *to, enum rbt_frame_kind kind, uint64_t id); /* BEAT, DROP */
 
 /* Readers fail with RBT_E_PROTOCOL and a sentence if the body is not exactly what they read. */
@@ -108,6 +122,8 @@ RBT_MUST_USE rbt_status rbt_control_get_ending(struct rbt_wire_cursor body,
                                                struct rbt_control_ending *ending);
 RBT_MUST_USE rbt_status rbt_control_get_version(struct rbt_wire_cursor body,
                                                 struct rbt_control_version *version);
+RBT_MUST_USE rbt_status rbt_control_get_job(struct rbt_wire_cursor body,
+                                            struct rbt_control_job *job);
 RBT_MUST_USE rbt_status rbt_control_get_plain(struct rbt_wire_cursor body);
 
 /* GATHERED: how many parts there are, all of them checked; then each, as often as that. */

@@ -46,6 +46,8 @@ static void join_comes_back(void **state)
                                           .pid = 4242,
                                           .worker_count = 8,
                                           .thread_count = 2,
+                                          .permit = {{1, 2, [15] = 3}},
+                                          .read_permit = {{4, 5, [15] = 6}},
                                           .shards = {.count = 3, .texts = addresses},
                                           .space = "main",
                                           .host = "node7"};
@@ -61,6 +63,8 @@ static void join_comes_back(void **state)
     assert_int_equal(read.pid, 4242);
     assert_int_equal(read.worker_count, 8);
     assert_int_equal(read.thread_count, 2);
+    assert_true(rbt_wire_is_secret(&read.permit, &join.permit));
+    assert_true(rbt_wire_is_secret(&read.read_permit, &join.read_permit));
     assert_string_equal(read.space, "main");
     assert_string_equal(read.host, "node7");
     assert_int_equal(read.shards.count, 3);
@@ -84,6 +88,7 @@ static void plan_comes_back(void **state)
                                           .thread_count = 2,
                                           .process_size = 2,
                                           .map_version = 1,
+                                          .secret = {{7, [15] = 8}},
                                           .shards = {.count = 2, .texts = addresses}};
     const size_t bytes = rbt_control_put_plan(frame_bytes, &plan);
     const struct rbt_wire_cursor body = body_of(bytes, RBT_FRAME_PLAN, 0);
@@ -98,8 +103,30 @@ static void plan_comes_back(void **state)
     assert_int_equal(read.thread_count, 2);
     assert_int_equal(read.process_size, 2);
     assert_int_equal(read.map_version, 1);
+    assert_true(rbt_wire_is_secret(&read.secret, &plan.secret));
     assert_int_equal(read.shards.count, 2);
     assert_only_whole(body, rbt_control_get_plan(from, &read));
+}
+
+static void a_job_comes_back(void **state)
+{
+    (void)state;
+    const struct rbt_control_job job = {
+        .worker_count = 5, .secret = {{1, [15] = 2}}, .read_secret = {{3, [15] = 4}}};
+    const size_t bytes = rbt_control_put_job(frame_bytes, 9, &job);
+    assert_int_equal(rbt_control_put_job(NULL, 9, &job), bytes);
+    const struct rbt_wire_cursor body = body_of(bytes, RBT_FRAME_JOB, 9);
+    struct rbt_control_job read;
+    assert_ok(rbt_control_get_job(body, &read));
+    assert_int_equal(read.worker_count, 5);
+    assert_true(rbt_wire_is_secret(&read.secret, &job.secret));
+    assert_true(rbt_wire_is_secret(&read.read_secret, &job.read_secret));
+    assert_only_whole(body, rbt_control_get_job(from, &read));
+    frame_bytes[RBT_FRAME_HEADER + 4] = 1; /* must be zero */
+    assert_int_equal(rbt_control_get_job(body, &read), RBT_E_PROTOCOL);
+    frame_bytes[RBT_FRAME_HEADER + 4] = 0;
+    frame_bytes[RBT_FRAME_HEADER] = 0; /* no workers */
+    assert_int_equal(rbt_control_get_job(body, &read), RBT_E_PROTOCOL);
 }
 
 static void parts_come_back(void **state)
@@ -194,6 +221,8 @@ static void the_bytes_are_as_written_down(void **state)
                                           .pid = 0x1234,
                                           .worker_count = 5,
                                           .thread_count = 4,
+                                          .permit = {"permit of 16 by"},
+                                          .read_permit = {"and for readers"},
                                           .shards = {.count = 1, .texts = addresses},
                                           .space = "main",
                                           .host = "12345678"};
@@ -201,6 +230,8 @@ static void the_bytes_are_as_written_down(void **state)
                                 "\x01\0\0\0\x02\0\0\0"
                                 "\xff\xff\xff\xff\x34\x12\0\0"
                                 "\x05\0\0\0\x04\0\0\0"
+                                "permit of 16 by\0"
+                                "and for readers\0"
                                 "main\0\0\0\0"
                                 "12345678"
                                 "\0\0\0\0\0\0\0\0"
@@ -235,7 +266,7 @@ static void numbers_out_of_range_are_refused(void **state)
         {16, (uint32_t)-2, 0},             /* index */
         {24, RBT_WIRE_WORKERS_MAX + 1, 2}, /* workers */
         {28, 3, 1},                        /* threads */
-        {48, RBT_CONTROL_SHARDS_MAX + 1, 0},
+        {80, RBT_CONTROL_SHARDS_MAX + 1, 0},
     };
     struct rbt_control_join read;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -268,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(join_comes_back),
         cmocka_unit_test(plan_comes_back),
+        cmocka_unit_test(a_job_comes_back),
         cmocka_unit_test(parts_come_back),
         cmocka_unit_test(short_messages_come_back),
         cmocka_unit_test(a_sentence_is_one_line_that_fits),

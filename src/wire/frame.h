@@ -14,13 +14,13 @@
 #include <rubato/status.h>
 
 enum {
-    RBT_WIRE_VERSION = 3,
+    RBT_WIRE_VERSION = 4,
     RBT_FRAME_HEADER = 32,
     RBT_FRAME_ALIGN = 8,
 };
 
 #define RBT_FRAME_BODY_MAX  (UINT32_C(1) << 30) /* bytes */
-#define RBT_FRAME_SMALL_MAX (UINT32_C(1) << 20) /* of a body before a peer has said who it is */
+#define RBT_FRAME_SMALL_MAX (UINT32_C(1) << 17) /* of a body before a peer has said who it is */
 #define RBT_FRAME_NOBODY    UINT32_MAX          /* `worker` of who is none */
 
 enum rbt_frame_kind {
@@ -51,6 +51,7 @@ enum rbt_frame_kind {
     RBT_FRAME_GOODBYE,
     RBT_FRAME_VERSION, /* id: job */
     RBT_FRAME_STABLE,  /* the same */
+    RBT_FRAME_JOB,     /* the same */
 };
 
 /* Flags. */

@@ -13,7 +13,7 @@
 #include "wire/bytes.h"
 
 enum {
-    HELLO_BYTES = 32,
+    HELLO_BYTES = 32 + RBT_WIRE_SECRET,
     NEWS_BYTES = 24,
     PUSH_BYTES = RBT_WIRE_PUSH_BYTES - RBT_FRAME_HEADER,
     PULL_BYTES = RBT_WIRE_PULL_BYTES - RBT_FRAME_HEADER,
@@ -49,6 +49,15 @@ _Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX +
                        RBT_WIRE_PRIORITY_MAX + RBT_WIRE_FILTER_MAX + RBT_WIRE_TEXT_MAX <=
                    RBT_WIRE_SHORT_MAX,
                "DONE is short");
+
+bool rbt_wire_is_secret(const struct rbt_wire_secret *a, const struct rbt_wire_secret *b)
+{
+    volatile unsigned char difference = 0; /* volatile: so that the loop is not ended early */
+    for (size_t i = 0; i < sizeof a->bytes; i++) {
+        difference = (unsigned char)(difference | (a->bytes[i] ^ b->bytes[i]));
+    }
+    return difference == 0;
+}
 
 /* --- Writing --------------------------------------------------------------------------------- */
 
@@ -93,6 +102,8 @@ size_t rbt_wire_put_hello(char *to, const struct rbt_wire_hello *hello)
     rbt_bytes_put_u32(&at, hello->worker_count);
     rbt_bytes_put_u32(&at, hello->shard);
     rbt_bytes_put_u32(&at, (uint32_t)hello->is_reader | (uint32_t)hello->compression << 8);
+    memcpy(at, hello->secret.bytes, sizeof hello->secret.bytes);
+    at += sizeof hello->secret.bytes;
     RBT_ASSERT(at == to + RBT_FRAME_HEADER + HELLO_BYTES);
     put_text(&at, hello->space, RBT_WIRE_NAME_MAX);
     put_text(&at, hello->node, RBT_WIRE_NAME_MAX);
@@ -375,6 +386,8 @@ rbt_status rbt_wire_get_hello(struct rbt_wire_cursor *from, struct rbt_wire_hell
     const uint32_t flags = rbt_bytes_get_u32(&cursor.at);
     read.is_reader = (flags & 1) != 0;
     read.compression = (enum rbt_compression)(flags >> 8);
+    memcpy(read.secret.bytes, cursor.at, sizeof read.secret.bytes);
+    cursor.at += sizeof read.secret.bytes;
     RBT_ASSERT(cursor.at == from->at + HELLO_BYTES);
     if (read.worker_count > RBT_WIRE_WORKERS_MAX) {
         return wrong("HELLO", "too many workers");

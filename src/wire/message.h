@@ -26,7 +26,16 @@ enum {
     RBT_WIRE_FILTER_MAX = 1024,
     RBT_WIRE_BATCHES_MAX = 1 << 16,
     RBT_WIRE_WORKERS_MAX = 1 << 16,
+    RBT_WIRE_SECRET = 16, /* bytes */
 };
+
+/* What shows that its sender belongs to a job: random bytes that the coordinator has drawn. */
+struct rbt_wire_secret {
+    unsigned char bytes[RBT_WIRE_SECRET];
+};
+
+/* Takes as long whether they are equal or not, so that nobody can find out one byte by byte. */
+bool rbt_wire_is_secret(const struct rbt_wire_secret *a, const struct rbt_wire_secret *b);
 
 /* HELLO: a connection belongs to one worker, to a process (worker RBT_FRAME_NOBODY), or to a
  * reader. */
@@ -38,6 +47,7 @@ struct rbt_wire_hello {
     uint32_t shard;        /* which one it thinks it talks to */
     bool is_reader;
     enum rbt_compression compression; /* that the sender wants answers to have, when it pays */
+    struct rbt_wire_secret secret;    /* the job's, or that of its readers */
     char space[RBT_WIRE_NAME_MAX];    /* namespace */
     char node[RBT_WIRE_NAME_MAX];     /* for people: "worker/3" */
 };

@@ -24,6 +24,7 @@ static const struct rbt_wire_hello HELLO = {.cluster = 0x0807060504030201,
                                             .worker_count = 4,
                                             .shard = 5,
                                             .is_reader = true,
+                                            .secret = {"0123456789abcde"},
                                             .space = "main",
                                             .node = "worker/3"};
 static const struct rbt_wire_table TABLE = {.table = 1,
@@ -283,6 +284,7 @@ static rbt_status get_hello(struct rbt_wire_cursor *from, bool is_whole)
         assert_int_equal(hello.worker_count, 4);
         assert_int_equal(hello.shard, 5);
         assert_true(hello.is_reader);
+        assert_true(rbt_wire_is_secret(&hello.secret, &HELLO.secret));
         assert_string_equal(hello.space, "main");
         assert_string_equal(hello.node, "worker/3");
     }
@@ -518,6 +520,7 @@ static const struct {
 } MESSAGES[] = {
     {RBT_FRAME_HELLO, put_hello, get_hello,
      "0102030405060708 0200000000000000 03000000 04000000 05000000 01000000 "
+     "3031323334353637 3839616263646500 "
      "6d61696e00000000 776f726b65722f33 0000000000000000"},
     {RBT_FRAME_WELCOME, put_welcome, get_news, GOLDEN_NEWS},
     {RBT_FRAME_REFUSED, put_refused, get_refused, "6e6f000000000000"},
@@ -650,7 +653,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_HELLO, 28, (RBT_COMPRESSION_ZSTD + 1) << 8, 4,
                    "flags that mean nothing");
     expect_refusal(RBT_FRAME_HELLO, 28, UINT32_C(1) << 31, 4, "flags that mean nothing");
-    expect_refusal(RBT_FRAME_HELLO, 37, 1, 1, "behind its end");
+    expect_refusal(RBT_FRAME_HELLO, 53, 1, 1, "behind its end");
     expect_refusal(RBT_FRAME_PUSH, 0, UINT64_MAX, 8, "a clock below 0");
     expect_refusal(RBT_FRAME_PUSH, 8, UINT64_MAX - 1, 8, "a clock below 0");
     expect_refusal(RBT_FRAME_PUSH, 16, 100, 8, "ends before it begins");

@@ -1,5 +1,6 @@
 /* fuzz/columns_fuzz.c - any bytes as a table with text. The first byte chooses what is said about
- * the columns; what comes out is judged, and read once more by the plan that it has left. */
+ * the columns; what comes out is judged, and read once more by the plan that it has left, then as
+ * for predictions. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -49,13 +50,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     RBT_ASSERT(copy != NULL);
     memcpy(copy, bytes + 1, size - 1);
     const struct rbt_text text = {.name = "fuzz", .bytes = copy, .size = size - 1, .first_line = 1};
-    for (int pass = 0; pass < 2; pass++) {
+    char note[RBT_NOTE_SIZE];
+    options.has_classes = (choice & 32) == 0 && size % 2 == 0;
+    for (int pass = 0; pass < 3; pass++) {
         struct rbt_examples examples = {0};
+        if (pass == 2) { /* as predictions are made */
+            options.ignores_label = true;
+            options.has_binary_label = false;
+            options.note = note;
+            plan.is_loaded = true;
+        }
         if (rbt_examples_parse(&options, &text, &examples) == RBT_OK) {
             check(&examples);
         }
         rbt_examples_free(&examples);
     }
+    rbt_fields_free(&plan);
     rbt_free(copy);
     RBT_ASSERT(rbt_alloc_live() == 0);
     return 0;

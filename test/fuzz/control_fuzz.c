@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { KINDS = 7, SHARDS = 32, PARTS = 32, ROOM = 1 << 16 };
+enum { KINDS = 8, SHARDS = 32, PARTS = 32, ROOM = 1 << 16 };
 
 static _Alignas(8) char again[ROOM];
 static char names[SHARDS][RBT_WIRE_NAME_MAX];
@@ -68,6 +68,7 @@ static void read_body(uint8_t kind, struct rbt_wire_cursor body)
     struct rbt_control_part part;
     struct rbt_control_ending ending;
     struct rbt_control_version version;
+    struct rbt_control_job job;
     int64_t staleness;
     switch (kind % KINDS) {
     case 0:
@@ -90,6 +91,11 @@ static void read_body(uint8_t kind, struct rbt_wire_cursor body)
     case 6:
         if (rbt_control_get_version(body, &version) == RBT_OK) {
             check_same(body, rbt_control_put_version(again, RBT_FRAME_STABLE, 1, &version));
+        }
+        break;
+    case 7:
+        if (rbt_control_get_job(body, &job) == RBT_OK) {
+            check_same(body, rbt_control_put_job(again, 1, &job));
         }
         break;
     default:

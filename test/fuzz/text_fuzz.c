@@ -6,7 +6,10 @@
 #include "fuzz/text_fuzz.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -97,4 +100,24 @@ void rbt_text_fuzz_examples(const uint8_t *bytes, size_t size, enum rbt_format f
     rbt_examples_free(&examples);
     rbt_free(copy);
     RBT_ASSERT(rbt_alloc_live() == 0);
+}
+
+char *rbt_text_fuzz_string(const uint8_t *bytes, size_t size)
+{
+    const size_t length = size > 0 ? strnlen((const char *)bytes, size) : 0;
+    char *text = rbt_calloc(length + 1, 1);
+    RBT_ASSERT(text != NULL);
+    if (length > 0) {
+        memcpy(text, bytes, length);
+    }
+    return text;
+}
+
+int rbt_text_fuzz_file(const uint8_t *bytes, size_t size, char path[RBT_TEXT_FUZZ_PATH])
+{
+    const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    RBT_ASSERT(fd >= 0);
+    RBT_ASSERT(size == 0 || write(fd, bytes, size) == (ssize_t)size);
+    (void)snprintf(path, RBT_TEXT_FUZZ_PATH, "/proc/self/fd/%d", fd); /* fits */
+    return fd;
 }

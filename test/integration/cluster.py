@@ -13,7 +13,7 @@ from pathlib import Path
 
 from conftest import PROGRAM, environment
 
-PATIENCE_S = 30  # for what should happen soon, on a machine that is busy
+PATIENCE_S = 120  # for what should happen soon, on a machine that is busy
 
 
 def wait_for(condition, what, seconds=PATIENCE_S, progress=lambda: None):
@@ -209,7 +209,8 @@ class Cluster:
     def __init__(self, folder, servers=2, key=None, timeout="10s", once=True, **more):
         self.folder = folder
         self.processes = []
-        self.common = ["--timeout", timeout, *(["--key", key] if key else [])]
+        self.common = ["--timeout", timeout, *(["--key", key] if key else ["--insecure"])]
+        self.plugin = ["--plugin", more["plugin"]] if "plugin" in more else []
         self.start_timeout = ["--start-timeout", more.get("start_timeout", "30s")]
         self.server_count = servers
         self.coordinator = self.start("coordinator", "coordinator", "--listen",
@@ -236,7 +237,7 @@ class Cluster:
         number = len(self.servers)
         server = self.start(f"server/{number}", "server", "--listen", "127.0.0.1:0",
                             "--coordinator", coordinator or self.address, "--index",
-                            number if index is None else index,
+                            number if index is None else index, *self.plugin,
                             *(["--advertise", advertise] if advertise else []))
         self.servers.append(server)
         return server

@@ -10,7 +10,7 @@ from conftest import PROGRAM, ROOT, TIMEOUT_S, environment
 
 HOSTS = ROOT / "test/hosts"
 SKIP = 77  # exit code of the scripts there
-GONE_S = 5  # within which nothing may be left of a job
+GONE_S = 30  # within which nothing may be left of a job
 TRAIN = ["train", "linear", "--consistency", "bsp", "--progress", "never", "--data"]
 LONG = ["--epochs", "1000000"]
 

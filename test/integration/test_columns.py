@@ -108,8 +108,8 @@ def by_hand(text, columns):
 
 
 DICTIONARY = ["train", "linear", "--data", "train.csv", "--categorical", "0-2", "--positive",
-              "well", "--dictionary", "--consistency", "bsp", "--epochs", "5", "--summary", "json",
-              *QUIET]
+              "well", "--dictionary", "--consistency", "bsp", "--epochs", "5", "--l2", "0.01",
+              "--summary", "json", *QUIET]
 
 
 def digest(text):
@@ -121,7 +121,7 @@ def test_a_dictionary_gives_the_features_that_one_would_by_hand(rubato):
     rubato.write("train.svm", by_hand(people(600), 4))
     text = rubato.ok(*DICTIONARY, "--workers", "2")
     hand = rubato.ok("train", "linear", "--data", "train.svm", "--consistency", "bsp", "--epochs",
-                     "5", "--summary", "json", "--workers", "2", *QUIET)
+                     "5", "--l2", "0.01", "--summary", "json", "--workers", "2", *QUIET)
     assert json.loads(text)["objective"] == json.loads(hand)["objective"]  # the same bits
     assert digest(text) == digest(rubato.ok(*DICTIONARY, "--workers", "2", "--storage", "disk"))
     for driver in ["run", "simulate"]:
@@ -224,10 +224,12 @@ def as_libsvm(table):
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("words", [["--min-count", "1000000"], ["--min-count", "1", "--l1", "0"]],
+@pytest.mark.parametrize("words", [["--min-count", "1000000", "--no-bias"],
+                                   ["--min-count", "1", "--l1", "0"]],
                          ids=["weights", "embeddings"])
 def test_fm_reads_text_like_numbers(rubato, words):
-    """Weights do not depend on how features are numbered; embeddings do, by how they begin."""
+    """Weights do not depend on how features are numbered; embeddings do, by how they begin. With a
+    bias, columns of tables are centred for training, and those of LIBSVM are not."""
     rubato.write("table.csv", pairs(900))
     rubato.write("table.svm", as_libsvm(pairs(900)))
     scores, figures = {}, {}
@@ -272,7 +274,7 @@ def flowers(count):
 def test_kmeans_takes_text(rubato, words):
     rubato.write("flowers.csv", flowers(200))
     rubato.write("flowers.svm", "".join(
-        f"{i % 2} {1 + i % 2}:1 3:{((100 if i % 2 else 20) + i % 5) / 64}\n" for i in range(200)))
+        f"{i % 2} {1 + i % 2}:1 3:{((100 if i % 2 else 20) + i % 5) / 32}\n" for i in range(200)))
     common = ["--k", "2", "--workers", "2", "--consistency", "bsp", "--model", "m", *QUIET]
     rubato.ok("train", "kmeans", "--data", "flowers.svm", *common)
     out = rubato.ok("eval", "m", "--data", "flowers.svm", "--summary", "json")
@@ -285,8 +287,44 @@ def test_kmeans_takes_text(rubato, words):
     assert clusters in (["0", "1"] * 100, ["1", "0"] * 100)
     rubato.ok("export", "m", "--out", "c.csv")
     lines = (rubato.folder / "c.csv").read_text().splitlines()
-    assert lines[0].startswith("cluster,size,3,")  # lengths as they are in the file
+    assert lines[0].startswith("cluster,size,length,")  # lengths as they are in the file
     assert sorted(float(line.split(",")[2]) for line in lines[1:]) == pytest.approx([22, 102])
+
+
+def sorted_people(is_reversed):
+    """Sums of money that are small at one end of the file and large at the other."""
+    lines = [f"{i % 3 and 'a' or 'b'},{1 + i % 5 if i < 2000 else 30000 + i % 7 * 1000},{i % 2}\n"
+             for i in range(3000)]
+    return "job,sum,y\n" + "".join(lines[::-1] if is_reversed else lines)
+
+
+@pytest.mark.parametrize("algo", ["linear", "kmeans"])
+def test_the_order_of_lines_does_not_matter_to_scales(rubato, algo):
+    found = []
+    for name in ("up.csv", "down.csv"):
+        rubato.write(name, sorted_people(name == "down.csv"))
+        words = ["--k", "3", "--skip", "y"] if algo == "kmeans" else ["--l2", "1"]
+        out = rubato.ok("train", algo, "--data", name, "--categorical", "auto", "--epochs", "30",
+                        "--workers", "1", "--summary", "json", *words, *QUIET)
+        found.append(json.loads(out.splitlines()[-1])["objective"])
+    assert found[0] == pytest.approx(found[1], rel=0.01)
+
+
+@pytest.mark.parametrize("words", [[], ["--hash", "18"], ["--min-count", "2"]])
+def test_scales_are_those_of_all_lines_on_disk_too(rubato, words):
+    rubato.write("up.csv", sorted_people(False))
+    found = [json.loads(rubato.ok("train", "linear", "--data", "up.csv", "--categorical", "auto",
+                                  "--workers", "2", "--consistency", "bsp", "--epochs", "3",
+                                  "--storage", storage, "--summary", "json", *words,
+                                  *QUIET).splitlines()[-1])["digest"]
+             for storage in ("memory", "disk")]
+    assert found[0] == found[1]
+
+
+def test_hashed_tables_on_disk_cannot_come_from_standard_input(rubato):
+    result = rubato("train", "linear", "--data", "-", "--format", "csv", "--categorical", "auto",
+                    "--hash", "8", "--storage", "disk", stdin="a,1,0\nb,2,1\n")
+    assert result.returncode == 2 and "read twice" in result.stderr
 
 
 def test_kmeans_leaves_numbers_alone_without_text(rubato):
@@ -364,12 +402,15 @@ def test_a_model_without_a_dictionary_says_so(rubato):
 @pytest.mark.parametrize("words, lines", [
     (["linear", "--loss", "squared", "--dictionary"],
      ["loss 2 is    squared.",
-      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3 (from 0).",
+      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3, price.",
+      "names        id, rooms, town, price",
       'its texts    are shown by "rubato export --format dictionary".']),
     (["fm", "--loss", "squared"],
      ["loss 2 is    squared.",
-      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3 (from 0)."]),
-    (["kmeans", "--k", "2"], ["4 columns   2 of numbers, 1 of categories, 1 skipped."]),
+      "4 columns   1 of numbers, 1 of categories, 1 skipped; the label is column 3, price.",
+      "names        id, rooms, town, price"]),
+    (["kmeans", "--k", "2"], ["4 columns   2 of numbers, 1 of categories, 1 skipped.",
+                               "names        id, rooms, town, price"]),
 ], ids=["linear", "fm", "kmeans"])
 def test_info_says_what_columns_hold(rubato, words, lines):
     write_houses(rubato)

@@ -4,6 +4,7 @@ A row is (name, file, content, error, hint). Content None means that there is no
 the error stands for the file's name. The command that reads a table's files is in TABLES.
 """
 
+import bz2
 import gzip
 import lzma
 import os
@@ -59,6 +60,10 @@ LIBSVM = [
      'cannot read "F", line 1: "qid:3" is a query id; ranking data is not supported', None),
     ("overlong line", "o.svm", b"1 1:1\n1 " + b"1" * (17 << 20) + b"\n",
      'cannot read "F", line 2: the line is longer than 16 MiB', None),
+    ("no number before the colon", "p.svm", "1 :1\n",
+     'cannot read "F", line 1: ":1" has no feature number before the colon', None),
+    ("bzip2", "c.svm.bz2", bz2.compress(GOOD.encode()),
+     'cannot read "F": bzip2 is not supported; use zstd, gzip or xz', None),
     ("truncated gzip", "c.svm.gz", gzip.compress(GOOD.encode())[:60],
      'cannot read "F": the compressed data ends early', None),
     ("truncated xz", "c.svm.xz", lzma.compress(GOOD.encode())[:60],

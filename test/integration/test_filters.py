@@ -1,6 +1,8 @@
 """Filters in training: lossless ones change no bit, others little, all the same everywhere."""
 
 import json
+import os
+import pathlib
 
 import pytest
 
@@ -8,8 +10,9 @@ LOSSLESS = ["keys", "zeros", "changed", "lz4", "zstd:3", "keys,changed,zeros,lz4
             "push.tiny:0,pull.significant:0", "push.skip:1"]
 LATE = ["tiny:1e-3", "significant:1e-3", "significant:4e-3:1"]  # nothing is lost, or little
 ROUNDED = ["f16", "bf16", "fixed:8", "push.fixed:8,pull.f16", "significant:1e-3,fixed:8,lz4"]
-NOISY = ["skip:0.95", "sample:290"]
+NOISY = ["skip:0.95", "sample:250"]
 QUIET = ["--progress", "never", "--summary", "json"]
+TOP = pathlib.Path(os.environ["RUBATO"]).parent / "test" / "filters"
 DATA = {"linear": "train.svm", "mf": "ratings.csv"}
 FIXED = ["--consistency", "bsp", "--epochs", "4"]
 
@@ -57,14 +60,49 @@ def test_lossless_filters_change_no_bit(rubato, data, algo, rule):
 @pytest.mark.parametrize("algo", ["linear", "mf"])
 @pytest.mark.parametrize("rule", ["add", "adagrad"])
 def test_others_change_little_and_the_same_everywhere(rubato, data, algo, rule):
-    plain = embedded(rubato, data, algo, "--rule", rule)
+    words = ["--rule", rule]
+    if algo == "linear" and rule == "add":  # so that a clock changes more rows than a sample has
+        words += ["--clocks-per-epoch", "3"]
+    plain = embedded(rubato, data, algo, *words)
     for text in LATE + ROUNDED + NOISY:
-        made = embedded(rubato, data, algo, "--rule", rule, "--filter", text)
+        made = embedded(rubato, data, algo, *words, "--filter", text)
         assert made["digest"] != plain["digest"], text
         error = abs(made["objective"] - plain["objective"]) / plain["objective"]
         assert error < (0.3 if text in NOISY else 0.02), text
-        far = simulated(rubato, data, algo, "--rule", rule, "--filter", text)
+        far = simulated(rubato, data, algo, *words, "--filter", text)
         assert far["digest"] == made["digest"], text
+
+
+def test_what_is_held_back_arrives(rubato, data):
+    """One worker sees all that it has done, and in the end everybody does."""
+    top = TOP / "top.so"
+    for algo in ("linear", "mf"):
+        for clocks in ("1", "7"):
+            more = ["--workers", "1", "--epochs", "10", "--clocks-per-epoch", clocks]
+            plain = embedded(rubato, data, algo, *more)
+            for text in (f"push.{top}", "push.significant:0.2", "tiny:1e9"):
+                made = embedded(rubato, data, algo, *more, "--filter", text)
+                error = abs(made["objective"] - plain["objective"]) / plain["objective"]
+                assert error < 1e-5, (algo, text, made["objective"], plain["objective"])
+
+
+def test_what_is_held_back_arrives_from_many(rubato, data):
+    plain = embedded(rubato, data, "linear", "--epochs", "10")
+    held = embedded(rubato, data, "linear", "--epochs", "10", "--filter", f"push.{TOP / 'top.so'}")
+    assert held["objective"] < 1.05 * plain["objective"]
+    far = processes(rubato, data, "--epochs", "10", "--filter", f"push.{TOP / 'top.so'}")
+    assert far["digest"] == held["digest"]
+
+
+def test_a_target_that_stops_a_run_loses_nothing(rubato, data, tmp_path):
+    embedded(rubato, data, "linear", "--workers", "1", "--epochs", "8", "--log", tmp_path / "log")
+    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    told = [event["objective"] for event in events if event["event"] == "eval"]
+    target = (told[3] + told[4]) / 2  # between two epochs
+    stop = ["--workers", "1", "--epochs", "20", "--target", str(target)]
+    held = embedded(rubato, data, "linear", *stop, "--filter", "push.significant:0.2")
+    assert held["epochs"] < 20
+    assert held["objective"] < target  # the servers have it, and what was on its way besides
 
 
 def test_every_filter_saves_what_it_is_for(rubato, data):
@@ -187,3 +225,22 @@ def test_processes_send_less(rubato, data):
         now = weigh(text)
         assert now[0] <= most_sent * sent, (text, now, sent, received)
         assert now[1] <= most_received * received, (text, now, sent, received)
+
+
+def test_zeros_stay_behind_whatever_is_named(rubato, tmp_path):
+    """A clock changes few of many rows, and only those travel unless all are asked for."""
+    rubato.ok("gen", "sparse", "--examples", "400", "--features", "40000", "--nonzeros", "20",
+              "--out", tmp_path / "wide.svm")
+
+    def sent(*more):
+        return summary(rubato.ok(
+            "run", "--transport", "tcp", "--workers", "1", "--servers", "1", "--", "train",
+            "linear", "--data", tmp_path / "wide.svm", *QUIET, *FIXED, "--clocks-per-epoch", "40",
+            *more))["bytes_sent"]
+
+    plain = sent()
+    all_rows = sent("--filter", "keys,zeros:0")
+    assert all_rows > 3 * plain
+    assert sent("--filter", "keys") < 1.1 * plain
+    assert sent("--filter", "keys,changed") < 1.1 * plain
+    assert sent("--filter", "changed") < all_rows / 3  # reads write keys out

@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import pytest
 
@@ -98,6 +99,48 @@ def test_constraints_make_it_small(rubato, clicks):
     assert held["logloss"] <= free["logloss"] + 0.001
 
 
+@pytest.fixture(scope="module", name="ratings")
+def make_ratings(tmp_path_factory):
+    """A folder with generated ratings: a feature per user and one per item."""
+    run = Rubato(tmp_path_factory.mktemp("ratings"))
+    run.ok("gen", "ratings", "--users", "300", "--items", "200", "--ratings", "20000", "--out",
+           "all.csv")
+    rows = [line.split(",") for line in (run.folder / "all.csv").read_text().splitlines()[1:]]
+    lines = [f"{rating} {user}:1 {1000 + int(item)}:1\n" for user, item, rating in rows]
+    (run.folder / "train.svm").write_text("".join(x for i, x in enumerate(lines) if i % 5))
+    (run.folder / "test.svm").write_text("".join(lines[::5]))
+    return run.folder
+
+
+@pytest.mark.parametrize("consistency", ["bsp", "essp:2", "auto"])
+def test_many_workers_learn_factors(rubato, ratings, consistency):
+    """With means of moves embeddings hardly begin to grow: 1.8 times the error of one worker."""
+    def rmse(workers):
+        out = rubato.ok("simulate", "--workers", workers, "--latency", "1ms", "--jitter", "2ms",
+                        "--", "train", "fm", "--data", ratings / "train.svm", "--eval",
+                        ratings / "test.svm", "--loss", "squared", "--rank", "8", "--consistency",
+                        consistency, "--summary", "json", *QUIET)
+        return json.loads(out.splitlines()[-1])["eval"]["rmse"]
+    assert rmse("16") < 1.6 * rmse("1")
+
+
+def test_many_workers_with_stale_reads_stay_on_the_way(rubato):
+    """Moves of clocks that others have not seen do not add up to long ones."""
+    rubato.ok("gen", "clicks", "--examples", "24000", "--out", "all.svm")
+    lines = (rubato.folder / "all.svm").read_text().splitlines(keepends=True)
+    (rubato.folder / "train.svm").write_text("".join(lines[:20000]))
+    (rubato.folder / "test.svm").write_text("".join(lines[20000:]))
+    def curve(workers):
+        rubato.ok("simulate", "--workers", workers, "--latency", "1ms", "--jitter", "2ms", "--",
+                  "train", "fm", "--data", "train.svm", "--eval", "test.svm", "--rank", "8",
+                  "--epochs", "6", "--consistency", "essp:2", "--log", "log.jsonl", *QUIET)
+        events = map(json.loads, (rubato.folder / "log.jsonl").read_text().splitlines())
+        return [event["eval"]["logloss"] for event in events if event["event"] == "eval"]
+    alone, together = curve("1"), curve("16")
+    assert max(together) < math.log(2)
+    assert together[-1] < 1.05 * alone[-1]
+
+
 def test_the_fixed_point_filter_costs_little(rubato, clicks):
     def run(*more):
         return json.loads(rubato.ok("simulate", "--workers", "4", "--", "train", "fm", "--data",
@@ -107,10 +150,50 @@ def test_the_fixed_point_filter_costs_little(rubato, clicks):
     assert rounded["objective"] == pytest.approx(plain["objective"], rel=0.02)
 
 
+@pytest.mark.parametrize("more", [[], ["--workers", "3"], ["--rule", "ftrl"]])
+def test_it_can_do_without_a_bias(rubato, clicks, more):
+    rubato.ok("train", "fm", "--data", clicks / "train.svm", "--no-bias", "--model", "m.rbt",
+              "--consistency", "bsp", *more, *QUIET)
+    figures = json.loads(rubato.ok("eval", "m.rbt", "--data", clicks / "test.svm", "--summary",
+                                   "json"))["eval"]
+    assert figures["logloss"] < 0.6
+    rubato.ok("export", "m.rbt", "--format", "libfm", "--out", "m.libfm")
+    assert (rubato.folder / "m.libfm").read_text().startswith("#global bias W0\n0\n")
+
+
 def test_numbers_can_be_predicted(rubato, clicks):
     rubato.ok("train", "fm", "--data", clicks / "train.svm", "--loss", "squared", "--model",
               "m.rbt", *QUIET)
     assert "rmse" in rubato.ok("eval", "m.rbt", "--data", clicks / "test.svm")
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_columns_may_be_far_from_zero(rubato, loss):
+    """A pair of columns that are many deviations away from zero is learnt as if they were not."""
+    def write(name, means, first):
+        rng = random.Random(first)
+        with open(rubato.folder / name, "w", encoding="utf-8") as file:
+            for _ in range(2000):
+                x = [rng.gauss(0, 1) for _ in means]
+                y = 2 * x[0] - x[1] + 1.5 * x[0] * x[2] + rng.gauss(0, 0.3)
+                y = y if loss == "squared" else "yes" if y > 0 else "no"
+                cells = [f"{mean + value:.6f}" for mean, value in zip(means, x)]
+                file.write(",".join([str(y), *cells]) + "\n")
+    def figure(means):
+        write("train.csv", means, 1)
+        write("test.csv", means, 2)
+        positive = ["--positive", "yes"] if loss == "logistic" else []
+        summary = json.loads(rubato.ok(
+            "train", "fm", "--loss", loss, *positive, "--data", "train.csv", "--eval", "test.csv",
+            "--label-column", "0", "--categorical", "auto", "--rank", "4", "--workers", "2",
+            "--consistency", "bsp", "--model", "m.rbt", "--summary", "json", *QUIET))
+        name = "rmse" if loss == "squared" else "logloss"
+        later = json.loads(rubato.ok("eval", "m.rbt", "--data", "test.csv", "--summary", "json"))
+        assert later["eval"][name] == pytest.approx(summary["eval"][name])
+        return summary["eval"][name]
+    near = figure([0, 0, 0])
+    assert figure([60, -20, 5]) == pytest.approx(near, rel=0.05)
+    assert near < (0.5 if loss == "squared" else 0.25)
 
 
 @pytest.mark.parametrize("wrong, said", [

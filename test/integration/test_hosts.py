@@ -130,13 +130,14 @@ def test_without_a_key_all_could_be_read(rubato, shelf, hosts):
     capture = Capture(hosts, rubato.folder / "wire.pcap")
     place = ADDRESS.format(0) + ":7000"
     coordinator = hosts.start(rubato, "rbt0", "coordinator", "--listen", place, "--servers", 2,
-                              "--once")
+                              "--once", "--insecure")
     coordinator.wait_for("listening on")
     others = [hosts.start(rubato, f"rbt{i}", "server", "--coordinator", place, "--listen",
-                          ADDRESS.format(i) + ":0", "--index", i) for i in range(2)]
+                          ADDRESS.format(i) + ":0", "--index", i, "--insecure")
+              for i in range(2)]
     others += [hosts.start(rubato, NAMES[i % 3], "worker", "--coordinator", place, "--workers", 4,
-                           "--index", i, "--", *TRAIN, shelf / "train.svm", "--summary", "json",
-                           "--model", "m") for i in range(4)]
+                           "--index", i, "--insecure", "--", *TRAIN, shelf / "train.svm",
+                           "--summary", "json", "--model", "m") for i in range(4)]
     ends = [process.end() for process in [coordinator, *others]]
     seen = capture.end()
     assert [code for code, _, _ in ends] == [0] * 7, ends
@@ -246,12 +247,13 @@ def test_rows_travel_early_over_a_link_with_the_rate_of_the_budget(rubato, hosts
     try:
         hosts.call("rate", "rbt1", "32mbit")
         coordinator = hosts.start(rubato, "rbt0", "coordinator", "--listen", place, "--servers", 2,
-                                  "--once")
+                                  "--once", "--insecure")
         coordinator.wait_for("listening on")
         servers = [hosts.start(rubato, "rbt0", "server", "--coordinator", place, "--listen",
-                               ADDRESS.format(0) + ":0", "--index", i) for i in range(2)]
+                               ADDRESS.format(0) + ":0", "--index", i, "--insecure")
+                   for i in range(2)]
         job = hosts.start(rubato, "rbt1", "worker", "--coordinator", place, "--workers", 2,
-                          "--threads", 2, "--", load, 6, 4000000)
+                          "--threads", 2, "--insecure", "--", load, 6, 4000000)
         wait_for_bytes(4000000)
         hosts.call("rate", "rbt1", "16mbit")
         wait_for_bytes(3000000)

@@ -90,3 +90,50 @@ def test_too_many_clusters_are_refused(rubato):
     result = rubato("train", "kmeans", "--data", "p.csv", "--k", "3")
     assert result.returncode != 0
     assert result.stderr == "rubato: error: --k 3 is more than the 2 points\n"
+
+
+def write_line(rubato):
+    """Points on a line, which many centres take long to share: more than 30 passes."""
+    rubato.write("line.csv", "".join(f"{i * 0.6180339887 % 1.0:.6f}\n" for i in range(4000)))
+    return ["train", "kmeans", "--data", "line.csv", "--format", "csv", "--k", "40", "--init",
+            "random", "--progress", "never", "--summary", "json"]
+
+
+@pytest.mark.parametrize("layout", [["--workers", "1"], ["--workers", "3", "--consistency", "bsp"],
+                                    ["--workers", "8"]])
+def test_training_goes_on_until_it_has_converged(rubato, layout):
+    words = [*write_line(rubato), *layout]
+    summary = json.loads(rubato.ok(*words))
+    long = json.loads(rubato.ok(*words, "--epochs", "600"))
+    short = json.loads(rubato.ok(*words, "--epochs", "30"))
+    assert long["epochs"] == 600
+    assert short["epochs"] == 30
+    assert 30 < summary["epochs"] < 300
+    assert "not_converged" not in summary
+    assert summary["objective"] < 1.03 * long["objective"]
+    assert short["objective"] > 1.03 * long["objective"]
+
+
+def test_stopping_before_it_has_converged_is_said(rubato):
+    words = [*write_line(rubato), "--workers", "1"]
+    summary = json.loads(rubato.ok(*words, "--epochs", "10", "--tol", "1e-6"))
+    assert summary["epochs"] == 10
+    assert "the last of 10 passes still gained" in summary["not_converged"]
+    assert "--epochs" in summary["not_converged"]
+    assert "not_converged" not in json.loads(rubato.ok(*words, "--epochs", "10"))
+
+
+def test_minibatches_converge(rubato):
+    words = [*write_line(rubato), "--workers", "1", "--batch", "500"]
+    summary = json.loads(rubato.ok(*words))
+    assert 10 < summary["epochs"] < 300
+
+
+def test_clusters_are_found_from_any_seed(rubato):
+    """A set of first centres that misses a cluster, one in twelve, costs 70% of the objective."""
+    rubato.ok("gen", "blobs", "--points", "3000", "--clusters", "20", "--out", "blobs.csv")
+    for seed in range(1, 25):
+        summary = json.loads(rubato.ok("train", "kmeans", "--data", "blobs.csv", "--k", "20",
+                                       "--seed", seed, "--workers", "1", "--progress", "never",
+                                       "--summary", "json"))
+        assert summary["objective"] < 16.5, seed

@@ -255,3 +255,17 @@ def test_evaluation_data_must_have_known_words(rubato):
     result = rubato("train", "lda", "--data", "d", "--eval", "e", "--min-count", 1)
     assert result.returncode != 0
     assert "the evaluation data has no word that the model knows" in result.stderr
+
+
+def test_samplers_find_topics_of_equal_worth(rubato):
+    """The objective is that of words and topics together, which may look well where all tokens have
+    one topic; what topics are worth shows in documents that are completed with them."""
+    rubato.ok("gen", "documents", "--docs", 800, "--vocab", 500, "--tokens", "60k", "--out", "docs")
+    found = {}
+    for sampler in ("dense", "sparse", "alias"):
+        summary = json.loads(rubato.ok(
+            "train", "lda", "--data", "docs", "--eval", "docs", "--topics", 20, "--epochs", 30,
+            "--workers", 1, "--sampler", sampler, "--progress", "never", "--summary", "json"))
+        found[sampler] = summary["eval"]["perplexity"]
+    assert max(found.values()) < 1.05 * min(found.values()), found
+    assert max(found.values()) < 120, found  # 190 with the frequencies of words alone

@@ -142,7 +142,7 @@ def test_a_model_that_was_there_stays(tmp_path, data):
 
 def test_servers_outlive_the_rule_that_failed(tmp_path, data):
     words = ["train", "linear", "--data", data, "--progress", "never", "--summary", "json"]
-    with Cluster(tmp_path, servers=2, once=False).start_servers() as cluster:
+    with Cluster(tmp_path, servers=2, once=False, plugin=RULES).start_servers() as cluster:
         for space, rule, code in (("a", "failing.so:clock=3", 1), ("b", "failing.so", 0),
                                   ("a", "failing.so:clock=2", 1), ("a", "failing.so", 0)):
             job = cluster.start_job(2, *words, "--rule", RULES / rule, space=space)
@@ -154,7 +154,8 @@ def test_servers_outlive_the_rule_that_failed(tmp_path, data):
 def test_a_rule_that_only_a_server_cannot_make_names_the_server(tmp_path, data):
     with Cluster(tmp_path, servers=1) as cluster:
         server = cluster.start("server/0", "server", "--listen", "127.0.0.1:0", "--coordinator",
-                               cluster.address, "--index", 0, RULE_FAILS_HERE="1")
+                               cluster.address, "--index", 0, "--plugin", RULES / "failing.so",
+                               RULE_FAILS_HERE="1")
         address = server.says(r"listening address=(\S+)").group(1)
         worker, = cluster.start_job(1, "train", "linear", "--data", data, "--rule",
                                     RULES / "failing.so:here=1", "--progress", "never", "--model",

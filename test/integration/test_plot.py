@@ -49,6 +49,24 @@ def test_svg_is_xml_with_a_curve_per_run_and_value(log):
     assert log.files() == ["cut.jsonl", "run <1>.jsonl", "x.svg"]
 
 
+def test_any_bytes_in_a_title_give_xml_and_do_not_reach_the_terminal(log):
+    odd = b"a\x01b\x1b[1m \x7f \xff \xc3 <&> \"q\" \xc2\x9b \xed\xa0\x80 \xef\xbf\xbf \xc3\xa9"
+    title = odd.decode(errors="surrogateescape")
+    log.ok("plot", "cut.jsonl", "--title", title, "--out", "x.svg")
+    texts = [element.text for element in ElementTree.parse(log.folder / "x.svg").iter()]
+    shown = 'a?b?[1m ? ? ? <&> "q" ?? ??? ??? \u00e9'
+    assert shown in texts
+    assert log.ok("plot", "cut.jsonl", "--title", title,
+                  env=environment(LC_ALL="C.UTF-8")).splitlines()[0] == shown
+
+
+def test_texts_of_a_log_do_not_reach_the_terminal_as_they_are(rubato):
+    start = {**EVENTS[0], "argv": ["\x1b[2Jrubato"], "version": "\x07", "time": "\x1b]0;x"}
+    rubato.write("odd.jsonl", "\n".join([json.dumps(start), *LINES[1:]]) + "\n")
+    assert "\x1b" not in rubato.ok("info", "odd.jsonl")
+    assert "\x07" not in rubato.ok("info", "odd.jsonl")
+
+
 def test_png_comes_from_gnuplot(log):
     if shutil.which("gnuplot") is None:
         pytest.skip("gnuplot is not installed")

@@ -97,7 +97,7 @@ def test_steps_are_the_rules_or_the_line_s(rubato, data):
 
 
 def test_add_is_what_there_is_without_a_rule(rubato, data):
-    words = train(data, "linear", "--workers", "2", "--consistency", "bsp")
+    words = train(data, "linear", "--workers", "2", "--consistency", "bsp", "--solver", "sgd")
     a = summary(rubato.ok(*words))
     b = summary(rubato.ok(*words, "--rule", "add"))
     assert a["digest"] == b["digest"] and a["rule"] == b["rule"] == "add"

@@ -18,7 +18,7 @@ HELP = 'See "rubato run --help".'
 EXAMPLE = "For example: rubato run --workers 4 -- train linear --data FILE."
 BSP = ["--consistency", "bsp", "--summary", "json", "--progress", "never"]
 LONG = ["--epochs", "1000000", "--progress", "never"]
-GONE_S = 5  # within which nothing may be left of a job
+GONE_S = 30  # within which nothing may be left of a job
 
 FAKE_SSH = """#!/bin/sh
 host=$1; shift
@@ -238,6 +238,18 @@ def test_a_program_finds_its_place_in_the_environment(rubato):
     assert "I am 1" not in results
     assert "[worker/1] going\n" in messages
     assert errors(messages)[0].endswith(": exit status 3; its last line was: going")
+    job.assert_nothing_left()
+
+
+def test_the_servers_of_a_program_run_beside_it(rubato, shelf):
+    """A program has no server inside; with --colocate they are on its hosts."""
+    program = Path(PROGRAM).parent / "examples" / "lr"
+    job = Job(rubato, "--workers", 2, "--servers", 2, "--colocate", "--", program,
+              shelf / "train.svm")
+    code, messages, results = job.end()
+    assert code == 0, messages
+    assert "the final model" in results
+    assert "joined node=server/1" in messages
     job.assert_nothing_left()
 
 

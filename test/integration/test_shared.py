@@ -52,7 +52,7 @@ def test_two_jobs_at_once_do_not_meet(folder):
 
 
 def test_a_job_that_fails_does_not_harm_another(folder):
-    with Cluster(folder, servers=2, once=False, timeout="2s") as cluster:
+    with Cluster(folder, servers=2, once=False, timeout="5s") as cluster:
         cluster.start_servers()
         long = cluster.start_job(2, *LINEAR, "--epochs", "1000000", "--log", "long.jsonl",
                                  space="long")
@@ -81,7 +81,9 @@ def test_jobs_one_after_the_other_leave_nothing(folder, monkeypatch):
             assert workers[0].digest() == expected
             cluster.coordinator.says(f"job ended job={number + 1}")
             sizes.append(memory_of(cluster.servers[0].pid))
-    assert sizes[-1] < sizes[1] + (1 << 20), sizes
+        # The server hears of the last end a moment after the coordinator has told it.
+        limit = min(sizes[1:4]) + (1 << 20)
+        wait_for(lambda: memory_of(cluster.servers[0].pid) < limit, f"less than {limit}: {sizes}")
 
 
 def test_the_coordinator_ends_its_servers(folder):
@@ -90,7 +92,7 @@ def test_the_coordinator_ends_its_servers(folder):
         cluster.servers[1].says("joined")
         cluster.servers[0].says("joined")
         cluster.coordinator.process.send_signal(signal.SIGTERM)
-        codes = [p.wait(10) for p in (cluster.coordinator, *cluster.servers)]
+        codes = [p.wait() for p in (cluster.coordinator, *cluster.servers)]
         assert codes[1:] == [codes[1]] * 2
 
 
@@ -122,7 +124,7 @@ def test_a_reader_is_told_what_it_cannot_read(folder):
         cluster.start_servers()
         cluster.servers[0].says("joined")
         nobody = start_reader(cluster, "bias", 0, 1)
-        assert nobody.wait(15) == 1
+        assert nobody.wait() == 1
         assert "serve: " in nobody.err and "main" in nobody.err
         cluster.start_timeout = ["--start-timeout", "30s"]
         trainers = cluster.start_job(1, *LINEAR, "--epochs", "1000000", "--log", "run.jsonl")

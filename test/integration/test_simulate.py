@@ -167,7 +167,8 @@ def test_bsp_gives_the_bits_of_a_real_run(rubato, shelf, algo, data, workers, se
 
 def test_summary_and_log_are_complete(rubato, shelf):
     out = rubato.ok("simulate", "--workers", "6", "--threads", "2", "--servers", "2", "--", "train",
-                    "linear", "--data", shelf / "train.svm", "--log", "r.jsonl", *JSON)
+                    "linear", "--data", shelf / "train.svm", "--solver", "sgd", "--log", "r.jsonl",
+                    *JSON)
     summary = json.loads(out)
     assert summary["virtual_seconds"] > 0 and summary["seconds"] > 0
     for name in ("compute_seconds", "transmit_seconds", "wait_seconds", "events", "messages",
@@ -208,7 +209,7 @@ def test_logs_of_simulations_can_be_read(rubato, shelf):
 
 def test_the_text_says_how_time_was_divided(rubato, shelf):
     result = rubato("simulate", "--", "train", "linear", "--data", shelf / "train.svm",
-                    "--progress", "always")
+                    "--solver", "sgd", "--progress", "always")
     first, *rest = result.stdout.splitlines()
     assert first.startswith("linear: 10 epochs in ") and "of virtual time" in first
     time = next(line for line in rest if line.startswith("  time "))
@@ -225,7 +226,7 @@ def test_stragglers_hold_up_everybody(rubato):
     def run(*cluster, consistency="bsp"):
         out = rubato.ok("simulate", "--workers", "6", "--latency", "0", "--bandwidth", "1000GB",
                         *cluster, "--", "train", "linear", "--data", "d.svm", "--epochs", "20",
-                        "--consistency", consistency, *JSON)
+                        "--clocks-per-epoch", "2", "--consistency", consistency, *JSON)
         return json.loads(out)
 
     calm, slow = run(), run("--stragglers", "34%x2")

@@ -88,3 +88,41 @@ def test_an_exact_solver_stops_when_it_is_there(rubato, data, words):
     long = json.loads(rubato.ok(*common, "--consistency", "bsp", "--epochs", "1000"))
     assert 10 < short["epochs"] < 400
     assert short["objective"] <= 1.001 * long["objective"]
+
+
+def test_lbfgs_ends_at_the_minimum_or_says_that_it_has_not(rubato, data):
+    base = ["train", "linear", "--data", data, "--solver", "lbfgs", "--l2", "0.001", *QUIET]
+    runs = [summary(rubato.ok(*base, "--workers", "1")),
+            summary(rubato.ok(*base, "--workers", "32")),
+            summary(rubato.ok("run", "--workers", "3", "--servers", "2", "--", *base))]
+    assert all("not_converged" not in run and run["epochs"] < 400 for run in runs)
+    objectives = [run["objective"] for run in runs]
+    assert max(objectives) <= min(objectives) * 1.00001
+    assert "--epochs" in summary(rubato.ok(*base, "--epochs", "5"))["not_converged"]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_more_workers_get_as_far_in_as_many_epochs(rubato, loss):
+    rubato.ok("gen", "sparse", "--examples", "6000", "--features", "3000", "--nonzeros", "20",
+              "--out", "many.svm")
+    base = ["train", "linear", "--data", "many.svm", "--solver", "sgd", "--loss", loss, "--l2",
+            "0.001", "--consistency", "bsp", *QUIET]
+    one = summary(rubato.ok(*base, "--workers", "1"))["objective"]
+    for workers in (2, 4, 8, 16, 32):
+        many = summary(rubato.ok(*base, "--workers", workers))
+        assert many["objective"] <= 1.01 * one, workers
+
+
+def test_moves_that_all_go_one_way_are_not_added_up(rubato):
+    """Examples that are nearly alike: the sum of 32 workers' steps would go 32 times too far."""
+    lines = []
+    for i in range(2000):
+        level = 1 + (i * 7919 % 1000) / 1000
+        values = [level + (i * (j + 3) % 11) / 50 for j in range(1, 31)]
+        lines.append(f"{level * 3:.4f} " + " ".join(f"{j + 1}:{v:.4f}"
+                                                   for j, v in enumerate(values)))
+    (rubato.folder / "alike.svm").write_text("\n".join(lines) + "\n")
+    base = ["train", "linear", "--data", "alike.svm", "--solver", "sgd", "--loss", "squared",
+            "--l2", "0.0001", "--consistency", "bsp", *QUIET]
+    many = summary(rubato.ok(*base, "--workers", "32"))
+    assert many["objective"] < 0.05

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from cluster import Cluster, Process
-from conftest import Rubato
+from conftest import Rubato, slowness
 
 TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--clocks-per-epoch",
          "2", "--epochs", "5", "--progress", "never", "--summary", "json"]
@@ -30,12 +30,12 @@ def folder(data, tmp_path):
     return tmp_path
 
 
-def fails(folder, *words, code=1, seconds=15):
+def fails(folder, *words, code=1, seconds=25):
     """Runs a command that must fail, in time, and returns its sentence."""
     began = time.monotonic()
-    process = Process(folder, "failing", *words)
-    assert process.wait(seconds + 15) == code, process.err
-    assert time.monotonic() - began < seconds
+    process = Process(folder, "failing", *words, RUBATO_INSECURE="1")
+    assert process.wait() == code, process.err
+    assert time.monotonic() - began < seconds * slowness()
     return process.error()
 
 
@@ -66,7 +66,7 @@ def test_an_address_of_another_host(folder):
 def test_a_coordinator_that_does_not_answer(folder, role, where):
     rest = ["--", *TRAIN] if role == ["worker"] else []
     sentence = fails(folder, *role, "--coordinator", where, "--start-timeout", "1s", *rest,
-                     seconds=8)
+                     seconds=25)
     assert "coordinator" in sentence and where in sentence
 
 
@@ -95,17 +95,17 @@ def deaf():
 def test_a_coordinator_that_says_nothing(folder, kind, request):
     where = request.getfixturevalue(kind)
     sentence = fails(folder, "worker", "--coordinator", where, "--start-timeout", "1s", "--timeout",
-                     "2s", "--", *TRAIN, seconds=8)
+                     "2s", "--", *TRAIN, seconds=25)
     assert "coordinator" in sentence and where in sentence
 
 
 @pytest.mark.parametrize("kind", ["taken", "silent", "deaf", "nobody"])
 def test_a_server_that_workers_cannot_reach(folder, kind, request):
     where = "127.0.0.1:1" if kind == "nobody" else request.getfixturevalue(kind)
-    with Cluster(folder, servers=1, timeout="2s") as cluster:
+    with Cluster(folder, servers=1, timeout="4s") as cluster:
         cluster.start_server(advertise=where)
         worker = cluster.start_worker(0, 1, *TRAIN)
-        assert worker.wait(15) == 1
+        assert worker.wait() == 1
         assert f"lost shard 0 at {where}: " in worker.error()
         assert cluster.coordinator.wait() == 1
         assert f"lost shard 0 at {where}: " in cluster.coordinator.error()
@@ -118,7 +118,7 @@ def test_a_host_without_a_name(folder):
 
 
 def test_servers_that_are_missing_are_named(folder):
-    with Cluster(folder, servers=3, start_timeout="1s") as cluster:
+    with Cluster(folder, servers=3, start_timeout="5s") as cluster:
         first = cluster.start_server(index=1)
         worker = cluster.start_worker(0, 1, *TRAIN)
         assert [p.wait() for p in (first, worker, cluster.coordinator)] == [1, 1, 1]
@@ -128,7 +128,7 @@ def test_servers_that_are_missing_are_named(folder):
 
 
 def test_workers_that_are_missing_are_named(folder):
-    with Cluster(folder, servers=1, start_timeout="1s") as cluster:
+    with Cluster(folder, servers=1, start_timeout="5s") as cluster:
         cluster.start_servers()
         workers = [cluster.start_worker(i, 4, *TRAIN) for i in (0, 1, 3)]
         for process in workers:
@@ -182,7 +182,7 @@ def test_a_worker_that_cannot_read_its_data_ends_all(folder):
         cluster.start_servers()
         good = [cluster.start_worker(i, 3, *TRAIN) for i in (0, 2)]
         bad = cluster.start_worker(1, 3, *[w.replace("train.svm", "missing.svm") for w in TRAIN])
-        codes = [p.wait(15) for p in (bad, *good, cluster.servers[0], cluster.coordinator)]
+        codes = [p.wait() for p in (bad, *good, cluster.servers[0], cluster.coordinator)]
         assert codes == [1, 1, 1, 0, 1]
         assert "missing.svm" in bad.error()
         for process in (*good, cluster.coordinator):

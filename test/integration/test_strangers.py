@@ -24,7 +24,7 @@ TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--cl
 ROLES = ["coordinator", "server"]
 VERSION_AT, LENGTH_AT = 4, 12  # in the header of a frame, see docs/wire.md
 MAGIC = b"RBTO"
-VERSION = 3
+VERSION = 4
 OTHER = VERSION + 1
 
 
@@ -164,7 +164,8 @@ def test_strangers_on_a_cluster_with_a_key(scene, data, tmp_path_factory):
         s.stranger(role, s.first_bytes(role), "key")  # a replayed handshake
         folder = tmp_path_factory.mktemp("stranger")
         os.link(data / "train.svm", folder / "train.svm")
-        for key, sentence in (([], "the peer wants a cluster key, but there is none here"),
+        for key, sentence in ((["--insecure"],
+                               "the peer wants a cluster key, but there is none here"),
                               (["--key", data / "other.key"],
                                "the peer does not have this cluster's key")):
             before = len(s.refused(role))
@@ -210,7 +211,7 @@ def test_a_key_for_a_cluster_without_one_is_refused(data, tmp_path):
     for name in ("train.svm", "other.key"):
         os.link(data / name, tmp_path / name)
     with Cluster(tmp_path, servers=1) as cluster:
-        cluster.common = [*cluster.common, "--key", "other.key"]
+        cluster.common = ["--key", "other.key"]
         worker = cluster.start_worker(0, 1, *TRAIN)
         assert worker.wait() == 1
         assert worker.error() == (f"the coordinator at {cluster.address}: the peer does not have "

@@ -35,7 +35,8 @@ def test_all_levels_give_the_same_model(rubato, shelf, words):
 
 
 def test_processes_and_simulations_read_from_disk_too(rubato, shelf):
-    words = ["train", "linear", "--data", shelf / "train.svm", "--consistency", "bsp", *QUIET]
+    words = ["train", "linear", "--data", shelf / "train.svm", "--consistency", "bsp", "--solver",
+             "sgd", "--l2", "0.001", *QUIET]
     digests = {json.loads(rubato.ok(*start, *words, *end).splitlines()[-1])["digest"]
                for start, end in [([], ["--workers", "2"]),
                                   (["simulate", "--workers", "2", "--"], ["--storage", "disk"]),
@@ -46,7 +47,8 @@ def test_processes_and_simulations_read_from_disk_too(rubato, shelf):
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need memory of their own")
 def test_the_limit_is_kept(rubato, clicks):
-    words = ["--data", clicks, "--consistency", "bsp", "--workers", "2", "--epochs", "2"]
+    words = ["--data", clicks, "--consistency", "bsp", "--workers", "2", "--epochs", "2", "--l2",
+             "1e-5"]
     limit = 48
     free = train(rubato, *words)
     assert free["peak_rss_mb"] > 1.5 * limit  # or there would be nothing to keep

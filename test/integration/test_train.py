@@ -7,12 +7,15 @@ import time
 
 import pytest
 
+from conftest import TIMEOUT_S
+
 FIELDS = ["objective", "objective_mean5", "objective_var5", "eval", "seconds", "load_seconds",
           "examples", "examples_per_s", "epochs", "clocks", "updates", "seconds_per_update",
           "reads", "reads_waited", "wait_seconds", "lag_mean", "lag_max",
           "lag_counts", "bytes_sent",
           "bytes_received", "sent", "received", "early_sent", "early_received", "early_bytes_sent",
-          "early_bytes_received", "early_pauses", "mode", "rule", "filter", "server_bytes",
+          "early_bytes_received", "early_pauses", "mode", "rule", "filter", "chosen",
+          "server_bytes",
           "rule_bytes",
           "rule_bytes_max", "versions_max", "snapshots_max", "peak_rss_mb", "digest"]
 QUIET = ["--progress", "never"]
@@ -163,7 +166,7 @@ def test_an_interrupted_run_leaves_a_log_and_no_model(rubato, shelf, number):
                            "--model", "m.model", *ENDLESS, *QUIET)
     wait_for_events(rubato.folder / "r.jsonl", process)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
     assert out == ""
     assert err.startswith("rubato: error: interrupted after ") and err.count("\n") == 1
@@ -178,14 +181,14 @@ def test_a_killed_run_leaves_a_usable_log(rubato, shelf):
                            *ENDLESS, *QUIET)
     wait_for_events(rubato.folder / "r.jsonl", process)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=TIMEOUT_S)
     assert "running or killed" in rubato.ok("info", "r.jsonl")
     assert "objective" in rubato.ok("plot", "r.jsonl")
 
 
 def wait_for_events(path, process):
     """Until the log has a few lines; the run is endless, so it can only be slow."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + TIMEOUT_S
     while not path.exists() or path.read_bytes().count(b"\n") < 5:
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline

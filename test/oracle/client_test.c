@@ -463,6 +463,38 @@ static void a_range_pull_returns_the_rows_that_exist_in_order(void **state)
     }
 }
 
+/* A share of the data may have no rows at all. */
+static rbt_status use_nothing(rbt_worker *worker, void *argument)
+{
+    struct scene *scene = argument;
+    for (int flags = RBT_SET_DELTAS; flags <= RBT_SET_IN_PLACE; flags++) {
+        rbt_set *set = NULL;
+        TRY(rbt_set_create(worker, scene->table, NULL, 0, (rbt_set_flags)flags, &set));
+        for (int clock = 0; clock < 3; clock++) {
+            TRY(rbt_set_pull(set));
+            TRY(rbt_set_push(set));
+            TRY(rbt_set_push(set));
+            TRY(rbt_set_push_range(set, RBT_RANGE_ALL));
+            TRY(rbt_clock(worker));
+        }
+        rbt_set_destroy(set);
+    }
+    return RBT_OK;
+}
+
+static void a_set_may_have_no_rows(void **state)
+{
+    (void)state;
+    static const char *const filters[] = {NULL, "significant:1", "f16", "keys"};
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
+        rbt_job *job = rig_job(2, 2, i % 2 == 0 ? "bsp" : "essp:1");
+        const struct rbt_table_options options = {.type = RBT_F32, .filter = filters[i]};
+        struct scene scene = {.table = rig_table(job, "t", options)};
+        rig_run(job, use_nothing, &scene);
+        rbt_job_close(job);
+    }
+}
+
 static rbt_status push_ranges(rbt_worker *worker, void *argument)
 {
     struct scene *scene = argument;
@@ -515,6 +547,7 @@ int main(void)
         cmocka_unit_test(recording_remembers_keys_without_waiting_or_updating),
         cmocka_unit_test(nothing_is_allocated_inside_the_loop),
         cmocka_unit_test(a_range_pull_returns_the_rows_that_exist_in_order),
+        cmocka_unit_test(a_set_may_have_no_rows),
         cmocka_unit_test(a_range_push_sends_the_rows_of_the_range_and_keeps_the_others),
     };
     return cmocka_run_group_tests_name("client", tests, NULL, NULL);

@@ -19,6 +19,9 @@ struct trial {
     double made[WORKERS][COUNT];
     double rest[WORKERS][COUNT];
     float seen[WORKERS][COUNT]; /* by the last read that sees everything */
+    bool flushes;
+    float last[WORKERS][COUNT]; /* with `flushes`: seen after that */
+    float left[WORKERS][COUNT]; /* seen when all have left */
 };
 
 static uint64_t key_at(size_t row)
@@ -40,13 +43,13 @@ static void change(struct trial *trial, struct rbt_rng *rng, uint32_t me, rbt_se
     }
 }
 
-/* What the set holds back. In place that is what its values have more than the shards. */
+/* What the set shows, of which `seen` is subtracted later: the difference is what it holds back. */
 static void note_rest(struct trial *trial, uint32_t me, rbt_set *set)
 {
+    const float *deltas = rbt_set_deltas(set);
     for (size_t i = 0; i < COUNT; i++) {
-        trial->rest[me][i] = trial->flags == RBT_SET_IN_PLACE
-                                 ? (double)((float *)rbt_set_values(set))[i]
-                                 : (double)((float *)rbt_set_deltas(set))[i];
+        trial->rest[me][i] = (double)((float *)rbt_set_values(set))[i];
+        assert_true(deltas == NULL || deltas[i] == 0); /* they are the worker's own */
     }
 }
 
@@ -74,11 +77,31 @@ static rbt_status work(rbt_worker *worker, void *argument)
     note_rest(trial, me, set);
     const struct rbt_rows rows = {keys, trial->seen[me], KEYS};
     TRY(rbt_pull(worker, trial->table, &rows));
-    for (size_t i = 0; trial->flags == RBT_SET_IN_PLACE && i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++) {
         trial->rest[me][i] -= (double)trial->seen[me][i];
+    }
+    TRY(rbt_clock(worker)); /* nobody flushes before all have looked */
+    TRY(rbt_set_pull_within(set, 0));
+    if (trial->flushes) {
+        TRY(rbt_flush(worker));
+        TRY(rbt_clock(worker));
+        TRY(rbt_set_pull_within(set, 0));
+        memcpy(trial->last[me], rbt_set_values(set), sizeof trial->last[me]);
     }
     rbt_set_destroy(set);
     return RBT_OK;
+}
+
+/* What is there when all have left. */
+static rbt_status look(rbt_worker *worker, void *argument)
+{
+    struct trial *trial = argument;
+    uint64_t keys[KEYS];
+    for (size_t i = 0; i < KEYS; i++) {
+        keys[i] = key_at(i);
+    }
+    const struct rbt_rows rows = {keys, trial->left[rbt_worker_index(worker)], KEYS};
+    return rbt_pull(worker, trial->table, &rows);
 }
 
 static void run_trial(const char *filter, const char *consistency, struct trial *trial)
@@ -88,6 +111,7 @@ static void run_trial(const char *filter, const char *consistency, struct trial 
         .type = RBT_F32, .width = WIDTH, .seed = 7, .filter = filter};
     trial->table = rig_table(job, "t", options);
     rig_run(job, work, trial);
+    rig_run(job, look, trial);
     rbt_job_close(job);
 }
 
@@ -116,17 +140,64 @@ static void nothing_that_is_kept_back_is_lost(void **state)
     const rbt_set_flags flags[] = {RBT_SET_DELTAS, RBT_SET_IN_PLACE};
     const char *const consistencies[] = {"bsp", "ssp:2", "essp:2"};
     const char *const filters[] = {"push.significant:1", "tiny:1.25", "keys,tiny:0.5,push.skip:1"};
-    for (int c = 0; c < 18; c++) {
+    for (int c = 0; c < 36; c++) {
         static struct trial trial;
-        trial = (struct trial){.flags = flags[c % 2], .pushes = c % 4 < 2 ? 1 : 3};
-        run_trial(filters[c / 6], consistencies[c / 2 % 3], &trial);
+        trial =
+            (struct trial){.flags = flags[c % 2], .pushes = c % 4 < 2 ? 1 : 3, .flushes = c >= 18};
+        run_trial(filters[c % 18 / 6], consistencies[c / 2 % 3], &trial);
         double waiting = 0;
         for (size_t i = 0; i < COUNT; i++) {
             assert_true((double)trial.seen[0][i] + rest(&trial, i) == made(&trial, i));
             waiting += fabs(rest(&trial, i));
+            assert_true(!trial.flushes || (double)trial.last[0][i] == made(&trial, i));
+            assert_true((double)trial.left[0][i] == made(&trial, i));
         }
         assert_true(waiting > 0);
     }
+}
+
+/* --- How long updates wait ------------------------------------------------------------------- */
+
+enum { TURNS = 64, LOOKS = 3 * TURNS }; /* docs/filters.md has the first */
+
+struct wait {
+    rbt_table *table;
+    float seen[LOOKS]; /* by worker 1, of what worker 0 holds back */
+};
+
+static rbt_status push_a_little(rbt_worker *worker, void *argument)
+{
+    struct wait *wait = argument;
+    const uint64_t key = 5;
+    const bool is_pusher = rbt_worker_index(worker) == 0;
+    rbt_set *set = NULL;
+    TRY(rbt_set_create(worker, wait->table, &key, 1, RBT_SET_DELTAS, &set));
+    for (int clock = 0; clock < LOOKS; clock++) {
+        TRY(rbt_set_pull(set));
+        if (!is_pusher) {
+            wait->seen[clock] = *(float *)rbt_set_values(set);
+        } else {
+            *(float *)rbt_set_deltas(set) = clock % TURNS == 0 ? 1 : 0; /* once, and never again */
+            TRY(rbt_set_push(set));
+        }
+        TRY(rbt_clock(worker));
+    }
+    rbt_set_destroy(set);
+    return RBT_OK;
+}
+
+static void no_update_waits_for_more_than_so_many_pushes(void **state)
+{
+    (void)state;
+    static struct wait wait;
+    rbt_job *job = rig_job(2, 1, "bsp");
+    wait.table =
+        rig_table(job, "t", (struct rbt_table_options){.type = RBT_F32, .filter = "tiny:1000"});
+    rig_run(job, push_a_little, &wait);
+    for (int clock = 0; clock < LOOKS; clock++) {
+        assert_true(wait.seen[clock] == (float)(clock / TURNS));
+    }
+    rbt_job_close(job);
 }
 
 /* Pulls differ from what the shards have by no more than they may. */
@@ -159,6 +230,7 @@ static void what_loses_nothing_changes_nothing(void **state)
         trial = (struct trial){.flags = RBT_SET_DELTAS, .pushes = 2};
         run_trial(filters[i], "bsp", &trial);
         assert_memory_equal(trial.seen, plain.seen, sizeof plain.seen);
+        assert_memory_equal(trial.left, plain.left, sizeof plain.left);
     }
 }
 
@@ -284,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_that_is_kept_back_is_lost),
+        cmocka_unit_test(no_update_waits_for_more_than_so_many_pushes),
         cmocka_unit_test(reads_are_as_exact_as_the_filter_says),
         cmocka_unit_test(what_loses_nothing_changes_nothing),
         cmocka_unit_test(random_filters_do_the_same_every_time),

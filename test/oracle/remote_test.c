@@ -18,6 +18,7 @@
 #include "coordinator/coordinator.h"
 #include "net/nearby.h"
 #include "oracle/cutter.h"
+#include "oracle/rig.h"
 #include "server/server.h"
 
 #define SECOND INT64_C(1000000000)
@@ -111,6 +112,7 @@ static void start_server(struct fixture *f, int index, uint32_t cut_bytes)
                                                   .start_timeout = 40 * SECOND,
                                                   .silence_max = 40 * SECOND,
                                                   .cut_max = 20 * SECOND};
+    server->options.plugin_count = rig_plugins(&server->options.plugins);
     if (cut_bytes > 0) {
         (void)snprintf(cutter->address, sizeof cutter->address, "unix:%s/x%d", f->folder, index);
         (void)snprintf(cutter->target, sizeof cutter->target, "%s", server->listen);

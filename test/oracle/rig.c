@@ -83,6 +83,20 @@ struct rig_cluster {
 
 static struct rig_cluster *clusters;
 
+size_t rig_plugins(const char *const **paths)
+{
+    enum { COUNT = 2, PATH_BYTES = 4096 };
+    static char folders[COUNT][2 * PATH_BYTES];
+    static const char *const list[COUNT] = {folders[0], folders[1]};
+    const ssize_t size = readlink("/proc/self/exe", folders[0], PATH_BYTES - 1);
+    assert_true(size > 0);
+    folders[0][size] = '\0';
+    *strrchr(folders[0], '/') = '\0';
+    (void)snprintf(folders[1], sizeof folders[1], "%.*s/../rules", PATH_BYTES, folders[0]);
+    *paths = list;
+    return COUNT;
+}
+
 static void *run_coordinator(void *argument)
 {
     const struct rig_cluster *c = argument;
@@ -140,6 +154,7 @@ static rbt_cluster *begin_cluster(uint32_t workers, uint32_t shards)
                                             .start_timeout = 60 * SECOND,
                                             .silence_max = 60 * SECOND,
                                             .cut_max = 60 * SECOND};
+    c->server.plugin_count = rig_plugins(&c->server.plugins);
     assert_int_equal(pthread_create(&c->threads[0], NULL, run_coordinator, c), 0);
     assert_int_equal(pthread_create(&c->threads[1], NULL, run_server, c), 0);
     const struct rbt_cluster_options options = {.struct_size = sizeof options,

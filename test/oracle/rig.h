@@ -25,6 +25,10 @@ void rig_post(struct rig_gate *gate);
 /* Waits until the gate has been posted `posts` times; false if a check was broken meanwhile. */
 bool rig_await(struct rig_gate *gate, int posts);
 
+/* Where the shared objects of the tests lie: beside this program, and in the folder of rules.
+ * Returns how many `paths` there are, which stay. */
+size_t rig_plugins(const char *const **paths);
+
 /* Any thread: remembers the first broken promise, opens all gates, returns a failing status. */
 rbt_status rig_broken(const char *file, int line, const char *what);
 

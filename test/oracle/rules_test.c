@@ -6,6 +6,8 @@
  * so that sums are exact in any order. */
 #include "base/test.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,6 +513,59 @@ static void snapshots_are_kept_for_reads_that_updates_may_name_and_no_longer(voi
     rbt_job_close(job);
 }
 
+enum { IDLE_CLOCKS = 6000 };
+static atomic_bool idle_is_over;
+
+/* Worker 1 reads once and then does nothing; worker 0 works on. */
+static rbt_status work_beside_an_idle_one(rbt_worker *worker, void *argument)
+{
+    const struct scene *scene = argument;
+    rbt_set *set = NULL;
+    TRY(rbt_set_create(worker, scene->table, keys, 2, RBT_SET_DELTAS, &set));
+    TRY(rbt_set_pull(set));
+    if (rbt_worker_index(worker) == 0) {
+        for (int clock = 0; clock < IDLE_CLOCKS; clock++) {
+            float *deltas = rbt_set_deltas(set);
+            deltas[0] = 0.5F;
+            deltas[1] = -0.25F;
+            TRY(rbt_set_push(set));
+            TRY(rbt_clock(worker));
+            TRY(rbt_set_pull(set));
+        }
+        atomic_store(&idle_is_over, true);
+    } else {
+        while (!atomic_load(&idle_is_over)) {
+            (void)sched_yield();
+        }
+        float *deltas = rbt_set_deltas(set); /* as late as can be */
+        deltas[0] = 1;
+        TRY(rbt_set_push(set));
+    }
+    rbt_set_destroy(set);
+    return RBT_OK;
+}
+
+static void an_idle_worker_does_not_fill_the_memory(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"adarev", "adarev:max=100", "dynsgd", "dynsgd:max=5"};
+    static const uint64_t most[] = {4096, 100, 65, 6};
+    if (!is_embedded()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        rbt_job *job = rig_job(2, 1, "asp");
+        struct scene scene = {.flags = RBT_SET_DELTAS};
+        atomic_store(&idle_is_over, false);
+        open_table(&scene, job, (struct rbt_table_options){.rule = rules[i]});
+        rig_run(job, work_beside_an_idle_one, &scene);
+        const struct rbt_job_stats stats = rig_stats(job);
+        const uint64_t kept = i < 2 ? stats.snapshots_max : stats.versions_max;
+        assert_in_range(kept, 1, most[i]);
+        rbt_job_close(job);
+    }
+}
+
 /* --- Tiny updates ---------------------------------------------------------------------------- */
 
 static rbt_status push_crumbs(rbt_worker *worker, void *argument)
@@ -678,6 +733,7 @@ int main(void)
         cmocka_unit_test(dynsgd_weighs_updates_by_those_that_share_their_version),
         cmocka_unit_test(a_rule_learns_how_many_messages_came_between_read_and_update),
         cmocka_unit_test(snapshots_are_kept_for_reads_that_updates_may_name_and_no_longer),
+        cmocka_unit_test(an_idle_worker_does_not_fill_the_memory),
         cmocka_unit_test(tiny_updates_stay_until_they_have_grown_and_none_is_lost),
         cmocka_unit_test(what_a_rule_cannot_do_is_refused_in_a_sentence),
         cmocka_unit_test(a_table_keeps_its_rule),

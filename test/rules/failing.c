@@ -4,16 +4,19 @@
  *     failing.so:here=1       create fails in processes with RULE_FAILS_HERE in their environment
  *     failing.so:clock=5      apply fails from clock 5 on; with silent=1 without a word
  *     failing.so:crash=5      apply is killed by a signal at clock 5
+ *     failing.so:stuck=5      apply does not return from clock 5 on
  *     failing.so:snapshots=1  more snapshots than state
  *     failing.so:gradients=1  takes gradients, and otherwise moves */
 #include <rubato/rule.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct failing {
     rbt_status (*fail)(const char *format, ...);
     double clock;
     double crash;
+    double stuck;
     double silent;
     double gradients;
 };
@@ -26,6 +29,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     const struct failing made = {.fail = setup->fail,
                                  .clock = setup->number(setup, "clock", 1e9),
                                  .crash = setup->number(setup, "crash", 1e9),
+                                 .stuck = setup->number(setup, "stuck", 1e9),
                                  .silent = setup->number(setup, "silent", 0),
                                  .gradients = setup->number(setup, "gradients", 0)};
     needs->snapshot_width = (uint32_t)setup->number(setup, "snapshots", 0);
@@ -51,6 +55,9 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const struct failing *failing = self;
     if ((double)message->clock >= failing->crash) {
         (void)raise(SIGKILL); /* leaves no core, and no sanitizer's report */
+    }
+    while ((double)message->clock >= failing->stuck) {
+        (void)pause(); /* signals come and go */
     }
     if ((double)message->clock >= failing->clock) {
         return failing->silent != 0

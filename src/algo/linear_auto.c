@@ -1,0 +1,135 @@
+/* algo/linear_auto.c - what nobody has said: --solver auto, which is newton where features are few
+ * and the options leave it the choice, else sgd; and --l2, which is looked for (penalty.h) on a
+ * sample of the examples that depends on the seed and on what they are, not on their order (of
+ * those that may be on disk, on the seed and the order, since disk and memory find the same). Every
+ * process that has workers does so, as it reads all the data, and finds the same. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/linear_job.h"
+#include "algo/linear_solvers.h"
+#include "algo/linear_stream.h"
+#include "algo/penalty.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "math/loss.h"
+
+enum { FEATURES_MAX = 1024, SLOTS = 4096 };
+
+/* Consistencies that do not ask for anything: the default, and what newton does anyway. */
+static bool is_plain(const char *consistency)
+{
+    return consistency == NULL || strcmp(consistency, "essp:2") == 0 ||
+           strcmp(consistency, "bsp") == 0;
+}
+
+bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
+                             const struct rbt_linear_config *config)
+{
+    const bool asks_for_steps = options->epochs > 0 || options->clocks_per_epoch > 0 ||
+                                options->rule != NULL || options->filter != NULL ||
+                                options->bandwidth > 0 || options->is_synchronised ||
+                                options->patience > 0 || !isnan(options->target) ||
+                                options->until > 0 || !is_plain(options->consistency);
+    const bool has_steps = !isnan(config->lr) || !isnan(config->decay) || config->batch != 1 ||
+                           config->schedule != RBT_LINEAR_SCHEDULE_AUTO ||
+                           config->scale != RBT_SCALE_AUTO || config->combine != RBT_COMBINE_AUTO;
+    const bool is_spread = config->is_rebalanced || config->assign != RBT_ASSIGN_STATIC ||
+                           config->storage != RBT_STORAGE_AUTO || config->memory_limit > 0;
+    return !asks_for_steps && !has_steps && !is_spread && config->loss != RBT_LOSS_HINGE &&
+           config->l1 == 0.0;
+}
+
+/* How many different features there are, or more than FEATURES_MAX if they are many. */
+static size_t count_features(const struct rbt_examples *examples)
+{
+    uint64_t slots[SLOTS]; /* keys + 1; 0: empty */
+    size_t count = 0;
+    memset(slots, 0, sizeof slots);
+    for (uint64_t k = 0; k < examples->offsets[examples->count] && count <= FEATURES_MAX; k++) {
+        const uint64_t key = examples->keys[k];
+        size_t at = (size_t)(rbt_hash_key(key) % SLOTS);
+        while (slots[at] != 0 && slots[at] != key + 1) {
+            at = (at + 1) % SLOTS;
+        }
+        count += slots[at] == 0;
+        slots[at] = key + 1;
+    }
+    return count;
+}
+
+bool rbt_linear_auto_fits(const struct rbt_linear_job *linear)
+{
+    const size_t features = count_features(&linear->examples);
+    return features > 0 && features <= FEATURES_MAX &&
+           rbt_linear_newton_fits(&linear->examples, features, linear->width);
+}
+
+/* Adds words to what was chosen. */
+static void say(struct rbt_linear_job *linear, const char *words)
+{
+    const size_t used = strlen(linear->chosen);
+    snprintf(linear->chosen + used, sizeof linear->chosen - used, "%s%s", used > 0 ? "; " : "",
+             words);
+}
+
+/* The penalty that a share of the examples tells. */
+static rbt_status find_penalty(const struct rbt_linear_job *linear, struct rbt_penalty *found)
+{
+    const struct rbt_penalty_options options = {.loss = (enum rbt_loss)linear->config.loss,
+                                                .classes = linear->width,
+                                                .has_bias = linear->config.has_bias};
+    const size_t parts =
+        (linear->examples.count + RBT_PENALTY_EXAMPLES_MAX - 1) / RBT_PENALTY_EXAMPLES_MAX;
+    if (rbt_linear_is_streamed(linear)) {
+        return rbt_linear_stream_sample(linear, (uint32_t)parts, &options, found);
+    }
+    struct rbt_share share;
+    rbt_status st =
+        linear->sample.places != NULL
+            ? rbt_sample_take(&linear->examples, &linear->sample, linear->seed, &share)
+            : rbt_share_take(&linear->examples, linear->seed, 0, (uint32_t)parts, &share);
+    if (st == RBT_OK) {
+        st = rbt_penalty_find(&share, &options, found);
+        rbt_share_free(&share);
+    }
+    return st;
+}
+
+/* Whether a penalty is to be looked for. Beside another one it is the solver's to say. */
+static bool wants_penalty(const struct rbt_linear_config *config)
+{
+    return isnan(config->l2) && config->l1 == 0.0;
+}
+
+rbt_status rbt_linear_auto_sample(struct rbt_linear_job *linear)
+{
+    return wants_penalty(&linear->config) && linear->is_standardised
+               ? rbt_sample_choose(&linear->examples, linear->seed, RBT_PENALTY_EXAMPLES_MAX,
+                                   &linear->sample)
+               : RBT_OK;
+}
+
+rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear)
+{
+    struct rbt_linear_config *config = &linear->config;
+    struct rbt_penalty found = {0};
+    char words[RBT_TRAIN_WORDS_MAX];
+    if (!wants_penalty(config)) {
+        return RBT_OK;
+    }
+    const rbt_status st = find_penalty(linear, &found);
+    if (st != RBT_OK) {
+        return st;
+    }
+    config->l2 = found.total / (double)linear->examples.count;
+    if (found.held_out > 0) {
+        snprintf(words, sizeof words, "l2 %.3g, found on %zu held-out examples", config->l2,
+                 found.held_out);
+    } else {
+        snprintf(words, sizeof words, "l2 %.3g, as 1 / number of examples", config->l2);
+    }
+    say(linear, words);
+    return RBT_OK;
+}

@@ -1,0 +1,100 @@
+"""What the system allows little of: file sizes, stacks; and files that are none."""
+
+import os
+import resource
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM, TIMEOUT_S, environment
+
+FILE_BYTES = 1024
+STACK_BYTES = 64 * 1024
+SANITIZED = "asan" in PROGRAM or "tsan" in PROGRAM
+
+
+def word(number):
+    return "".join(chr(ord("a") + int(digit)) for digit in f"{number:04}")
+
+
+@pytest.fixture
+def data(rubato):
+    """Examples, a model and a log of more than FILE_BYTES."""
+    rubato.ok("gen", "sparse", "--examples", 400, "--features", 200, "--nonzeros", 8,
+              "--out", "d.svm")
+    rubato.write("d.txt", "".join(f"{word(i)} {word(i % 7)} {word(i % 50)}\n" for i in range(300)))
+    rubato.ok("train", "linear", "--data", "d.svm", "--epochs", 8, "--workers", 2, "--log",
+              "run.jsonl", "--model", "a.model")
+    assert all((rubato.folder / name).stat().st_size > FILE_BYTES
+               for name in ("d.svm", "run.jsonl", "a.model"))
+    return rubato
+
+
+def run_limited(folder, what, bytes_allowed, words):
+    """Runs the program with a limit and with outputs that are pipes, which have none."""
+    return subprocess.run([PROGRAM, *words], cwd=folder, env=environment(), text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                          timeout=TIMEOUT_S,
+                          preexec_fn=lambda: resource.setrlimit(what, (bytes_allowed,) * 2))
+
+
+@pytest.mark.parametrize("words", [
+    "gen sparse --examples 400 --out new",
+    "train linear --data d.svm --epochs 2 --model new",
+    "train lda --data d.txt --topics 4 --epochs 2 --model new",
+    "export a.model --out new",
+    "predict a.model --data d.svm --out new",
+    "plot run.jsonl --out new.svg",
+    "simulate --trace new -- train linear --data d.svm --epochs 1",
+])
+def test_a_file_that_may_not_grow_is_named_and_leaves_nothing(data, words):
+    before = data.files()
+    result = run_limited(data.folder, resource.RLIMIT_FSIZE, FILE_BYTES, words.split())
+    assert result.returncode == 1, result.stderr
+    error = [line for line in result.stderr.splitlines() if line.startswith("rubato: error:")]
+    assert len(error) == 1 and "File too large" in error[0], result.stderr
+    assert "new" in error[0] or "predictions" in error[0]
+    assert data.files() == before
+
+
+def test_a_log_that_may_not_grow_ends_with_a_whole_line(data):
+    words = "train linear --data d.svm --epochs 50 --log new.jsonl".split()
+    result = run_limited(data.folder, resource.RLIMIT_FSIZE, 4096, words)
+    assert result.returncode == 1
+    assert 'could not write log "new.jsonl": File too large' in result.stderr
+    text = (data.folder / "new.jsonl").read_text()
+    assert text.endswith("}\n") and '"event":"eval"' in text
+    assert "the last line is cut off" not in data.ok("info", "new.jsonl")
+
+
+def test_data_kept_on_disk_may_not_grow(data):
+    words = "train linear --data d.svm --epochs 1 --storage disk --cache .".split()
+    result = run_limited(data.folder, resource.RLIMIT_FSIZE, FILE_BYTES, words)
+    assert result.returncode == 1
+    assert "could not keep data in" in result.stderr and "File too large" in result.stderr
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need stack")
+@pytest.mark.parametrize("words", [
+    "train linear --data d.svm --epochs 2 --workers 2",
+    "train fm --data d.svm --epochs 1 --workers 2",
+    "train kmeans --data d.svm --k 2 --epochs 1 --workers 2",
+    "train lda --data d.txt --topics 4 --epochs 1 --workers 2",
+    "simulate -- train linear --data d.svm --epochs 1",
+    "run --servers 1 --workers 2 -- train linear --data d.svm --epochs 1",
+    "eval a.model --data d.svm",
+    "plot run.jsonl --out new.svg",
+    "gen ratings --out new",
+])
+def test_a_small_stack_is_enough(data, words):
+    result = run_limited(data.folder, resource.RLIMIT_STACK, STACK_BYTES, words.split())
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("make, kind", [(os.mkfifo, "a pipe"), (os.mkdir, "a directory")])
+def test_info_reads_regular_files_only(rubato, make, kind):
+    make(rubato.folder / "odd")
+    result = rubato("info", "odd")
+    assert result.returncode == 1
+    assert result.stderr == (
+        f'rubato: error: cannot read "odd": it is {kind}, not a regular file\n')
