@@ -3,11 +3,14 @@
 Nothing here sleeps for a fixed time: wait_for() looks until something is so.
 """
 
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -124,6 +127,32 @@ class Log:
         if size != self.size:
             self.size, self.kept = size, events(self.path)
         return self.kept
+
+
+class Brake:
+    """Holds a job in the middle, however fast or slow it is: its log is a pipe of one page that
+    nobody reads, so that the worker who writes it waits, and under BSP the others wait for that
+    worker, until release(). The log must be longer than a page."""
+
+    def __init__(self, path):
+        os.mkfifo(path)
+        self.pipe = os.open(path, os.O_RDWR)
+        fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, 4096)
+
+    def size(self):
+        return int.from_bytes(fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)), "little")
+
+    def hold(self, process):
+        """Returns when the job trains."""
+        wait_for(lambda: self.size() > 1024 or process.ends(), "the job")
+        assert not process.ends(), process.err
+
+    def release(self):
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        while os.read(self.pipe, 4096):
+            pass
 
 
 def check_log(path):
