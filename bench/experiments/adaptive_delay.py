@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import charts
 from common import (OUT, ROOT, RUBATO, SHARED, Claims, draw_curves, generate, parse, print_table,
-                    write_table)
+                    prior, write_table)
 
 LINKS = "--bandwidth 100Gbit --latency 2us"
 SLOW = "--stragglers 50%x1..4"
@@ -41,6 +41,7 @@ class Job:
     """Data, a cluster, and an objective that the best steps reach in a few passes."""
     name: str
     data: str
+    examples: int
     workers: int
     clocks: int
     passes: int
@@ -52,7 +53,8 @@ class Job:
         return f"--workers {self.workers} --servers 4 {LINKS} {words}"
 
     def training(self, rule, consistency="asp", target=True):
-        return (f"linear --data {self.data} --consistency {consistency} --rule {rule} "
+        return (f"linear --data {self.data} {prior(self.examples)} --consistency {consistency} "
+                f"--rule {rule} "
                 f"--clocks-per-epoch {self.clocks} --epochs {self.passes}"
                 + f" --target {self.target}" * target)
 
@@ -60,10 +62,10 @@ class Job:
 def jobs_of(options):
     data = generate("adaptive-sparse.data", "sparse --examples 40000 --features 20000 --nonzeros "
                                             "20")
-    jobs = [Job("generated", data, 32, 16, 6, 0.56, 0.06, STEPS)]
+    jobs = [Job("generated", data, 40000, 32, 16, 6, 0.56, 0.06, STEPS)]
     reviews = SHARED / "imdb/imdb.train.libsvm.zst"
     if reviews.exists() and not options.quick:
-        jobs.append(Job("reviews", reviews, 16, 16, 4, 0.3, 0.3, REVIEW_STEPS))
+        jobs.append(Job("reviews", reviews, 25000, 16, 16, 4, 0.3, 0.3, REVIEW_STEPS))
     return jobs
 
 

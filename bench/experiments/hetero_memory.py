@@ -8,16 +8,17 @@ docs/experiments/heterogeneity.md says what was found.
 
 import sys
 
-from common import Claims, Simulator, generate, parse, print_table, write_table
+from common import Claims, Simulator, generate, parse, print_table, prior, write_table
 from hetero_runs import UNEVEN
 
 DATA = "clicks --examples 60000 --vocabulary 1M"
+L2 = prior(60000)
 BOUNDS = (3, 10, 40)
 # Clocks in a pass, passes, options of the model.
-JOBS = {"a clock per pass": (1, "--epochs 60"),
-        "10 clocks per pass": (10, "--epochs 6"),
+JOBS = {"a clock per pass": (1, f"--epochs 60 {L2}"),
+        "10 clocks per pass": (10, f"--epochs 6 {L2}"),
         "10 clocks per pass, no L2": (10, "--epochs 6 --l2 0"),
-        "40 clocks per pass": (40, "--epochs 3"),
+        "40 clocks per pass": (40, f"--epochs 3 {L2}"),
         "40 clocks per pass, no L2": (40, "--epochs 3 --l2 0")}
 
 

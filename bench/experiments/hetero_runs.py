@@ -17,7 +17,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from common import OUT, ROOT, RUBATO, generate
+from common import OUT, ROOT, RUBATO, generate, prior
 
 IMDB = ROOT.parent / "shared/data/imdb/imdb.train.libsvm.zst"
 CLICKS = "clicks --examples 60000 --vocabulary 20000"
@@ -139,7 +139,8 @@ def run(options, problem, cluster, training):
     """The curve of one run. `training` is what follows --loss, `cluster` may name --until."""
     with tempfile.NamedTemporaryFile(dir=OUT, suffix=".jsonl") as log:
         words = [str(RUBATO), "simulate", *shlex.split(cluster.words()), "--", "train", "linear",
-                 "--data", str(problem.file()), "--loss", problem.loss, "--batch",
+                 "--data", str(problem.file()), "--loss", problem.loss,
+                 *prior(problem.count).split(), "--batch",
                  str(problem.batch), *shlex.split(training),
                  "--exact", "--summary", "json", "--progress", "never"]
         if options.show:

@@ -16,7 +16,8 @@ import sys
 from dataclasses import dataclass
 
 import charts
-from common import OUT, SHARED, Claims, draw_curves, generate, parse, print_table, write_table
+from common import (OUT, SHARED, Claims, draw_curves, generate, parse, print_table, prior,
+                    write_table)
 
 WORKERS = 8
 # All compute 10,000 times slower than a core, so that a pass lasts seconds, as in the paper.
@@ -84,12 +85,13 @@ def jobs_of(options):
     lens = SHARED / "ml-100k/u1.base.zst"
     mf, softmax = "mf --rank 8 --data", "linear --loss softmax --data"
     jobs = [Job("generated", f"{mf} {ratings}", 0.2, 0.15, "relative", 0.80),
-            Job("classes", f"{softmax} {classes}", 0.03, 0.7, "magnitude", 0.95)]
+            Job("classes", f"{softmax} {classes} {prior(5000)}", 0.03, 0.7, "magnitude", 0.95)]
     if lens.exists() and not options.quick:
         jobs.append(Job("MovieLens", f"{mf} {lens} --format ratings", 0.1, 0.84, "relative", 0.95))
     if (SHARED / "mnist").exists() and not options.quick:
         write_digits(digits)
-        jobs.append(Job("MNIST", f"{softmax} {digits}", 0.03, 0.6, "magnitude", 0.95))
+        jobs.append(Job("MNIST", f"{softmax} {digits} {prior(10000)}", 0.03, 0.6, "magnitude",
+                        0.95))
     bag = generate("managed-documents.data",
                    "documents --docs 2000 --vocab 2000 --tokens 200k --topics 50")
     jobs.append(Job("topics", f"lda --data {bag} --topics 50", 0, 7.95, "relative", 1.05))

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 
 import charts
-from common import OUT, Claims, Simulator, generate, parse, print_table, write_table
+from common import OUT, Claims, Simulator, generate, parse, print_table, prior, write_table
 
 WORKERS, SERVERS, CLOCKS = 30, 10, 10  # clocks per pass
 SEEDS = tuple(range(1, 11))
@@ -69,7 +69,8 @@ def run(simulate, case, seed):
     """Updates, seconds and bytes to the target, and the curve; None if it is not reached."""
     log = OUT / f"partition-{case.data.name}.jsonl"
     summary = simulate(f"{CLUSTER} --servers {case.servers} --seed {seed}",
-                       f"linear --data {case.data.file()} --rule dynsgd --consistency ssp:3 "
+                       f"linear --data {case.data.file()} {prior(case.data.examples)} "
+                       "--rule dynsgd --consistency ssp:3 "
                        f"--clocks-per-epoch {CLOCKS} --epochs 12 --lr {case.rate} --exact "
                        f"--target {case.data.target} --log {log} {KINDS[case.kind]}")
     if summary is None:

@@ -42,7 +42,7 @@ def run(cluster, training):
 
 def measure(workers, servers, clocks, data):
     summary = run(f"--workers {workers} --servers {servers}",
-                  f"linear --data {data} --consistency ssp:3 --clocks-per-epoch 1 "
+                  f"linear --data {data} --l2 1e-4 --consistency ssp:3 --clocks-per-epoch 1 "
                   f"--epochs {clocks}")
     return [f"{workers} + {servers}", clocks, summary["events"], summary["real"],
             summary["processor"], 1e6 * summary["processor"] / summary["events"],
