@@ -157,6 +157,10 @@ def test_a_directory_that_everybody_may_write_to_is_no_place_for_plugins(rubato)
     assert 'plug-ins are not loaded from "open": everybody may write to it' in result.stderr
     assert 'cannot find the plug-in "no": No such file' in rubato("server", "--coordinator",
                                                                  "unix:c", "--plugin", "no").stderr
+    os.mkfifo(rubato.folder / "pipe")
+    result = rubato("server", "--coordinator", "unix:c", "--plugin", "pipe")
+    assert result.returncode == 2
+    assert '"pipe" is neither a plug-in nor a directory of such' in result.stderr
 
 
 @pytest.mark.parametrize("how", [[], ["--colocate"]])

@@ -109,7 +109,7 @@ def test_what_cannot_be_plotted(rubato, content, error, hint):
 def test_missing_log(rubato):
     result = rubato("plot", "absent.jsonl")
     assert (result.returncode, result.stderr) == (
-        1, 'rubato: error: cannot read "absent.jsonl": no such file\n')
+        1, 'rubato: error: cannot read "absent.jsonl": there is no such file\n')
 
 
 def test_info_of_a_log(log):
