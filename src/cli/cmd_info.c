@@ -91,7 +91,8 @@ static rbt_status info_model(const char *path, bool is_json)
     if (is_json) {
         st = model_json(path, &model);
     } else {
-        printf("%s: a model of \"rubato train %s\"\n", path, rbt_model_kind_name(model.kind));
+        rbt_text_print(stdout, path);
+        printf(": a model of \"rubato train %s\"\n", rbt_model_kind_name(model.kind));
         for (size_t i = 0; i < model.setting_count; i++) {
             printf("  %-12s %.10g\n", model.settings[i].name, model.settings[i].value);
         }
@@ -163,7 +164,8 @@ static rbt_status info_log(const char *path, bool is_json)
     if (is_json) {
         st = log_json(&run);
     } else {
-        printf("%s: the log of a run\n", path);
+        rbt_text_print(stdout, path);
+        puts(": the log of a run");
         fputs("  command      ", stdout);
         rbt_text_print(stdout, rbt_text_data(&run.command));
         fputs("\n  began        ", stdout);

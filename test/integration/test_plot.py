@@ -65,6 +65,8 @@ def test_texts_of_a_log_do_not_reach_the_terminal_as_they_are(rubato):
     rubato.write("odd.jsonl", "\n".join([json.dumps(start), *LINES[1:]]) + "\n")
     assert "\x1b" not in rubato.ok("info", "odd.jsonl")
     assert "\x07" not in rubato.ok("info", "odd.jsonl")
+    rubato.write("\x1b[2J", "\n".join(LINES) + "\n")
+    assert rubato.ok("info", "\x1b[2J").startswith("?[2J: the log of a run\n")
 
 
 def test_png_comes_from_gnuplot(log):
