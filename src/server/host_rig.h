@@ -70,9 +70,7 @@ static inline int teardown(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < GUESTS; i++) {
-        if (f->host != NULL) {
-            rbt_host_forget(f->host, &f->ears[i].guest);
-        }
+        rbt_host_forget(f->host, &f->ears[i].guest);
         for (uint32_t k = 0; k < f->ears[i].count; k++) {
             rbt_block_unref(f->ears[i].heard[k]);
         }

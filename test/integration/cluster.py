@@ -3,11 +3,15 @@
 Nothing here sleeps for a fixed time: wait_for() looks until something is so.
 """
 
+import fcntl
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -124,6 +128,48 @@ class Log:
         if size != self.size:
             self.size, self.kept = size, events(self.path)
         return self.kept
+
+
+class HeldLog:
+    """A run's log as a pipe that is smaller than the log. The job goes on until the pipe is full,
+    and to its end once it is released: it is under way when a test looks, however late."""
+
+    PIPE_BYTES = 4096
+
+    def __init__(self, path):
+        self.path = path
+        self.text = b""
+        self.thread = None
+        os.mkfifo(path)
+        self.pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, self.PIPE_BYTES)
+
+    def waiting(self):
+        """How many bytes of the log nobody has read."""
+        return struct.unpack("i", fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)))[0]
+
+    def wait(self, job):
+        """Waits until the job has begun to train; it cannot have ended then."""
+        wait_for(lambda: self.waiting() > self.PIPE_BYTES / 2 or job.ends(), "the job")
+        assert not job.ends(), job.err
+
+    def release(self):
+        os.set_blocking(self.pipe, True)
+        self.thread = threading.Thread(target=self.drain)
+        self.thread.start()
+
+    def drain(self):
+        while part := os.read(self.pipe, 1 << 16):  # ends when the job has closed it
+            self.text += part
+
+    def count(self):
+        return self.text.count(b"\n")
+
+    def close(self):
+        """To be called when the job is gone."""
+        if self.thread is not None:
+            self.thread.join()
+        os.close(self.pipe)
 
 
 def check_log(path):

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 import wire
-from cluster import (Cluster, Process, children_of, events, group_of, read, run_time, wait_for,
-                     wait_until_idle)
+from cluster import (Cluster, HeldLog, Process, children_of, events, group_of, read, run_time,
+                     wait_for, wait_until_idle)
 from conftest import PROGRAM, ROOT, Rubato, environment
 
 BUILD = Path(os.environ.get("RUBATO") or ROOT / "build/rubato").resolve().parent
@@ -170,12 +170,12 @@ def test_run_hands_the_plugins_of_its_command_line_to_its_servers(folder, how):
 
 
 def test_run_over_tcp_has_a_key_of_its_own(folder, data):
+    log = HeldLog(folder / "run.jsonl")
     run = Process(folder, "run", "run", "--verbose", "--transport", "tcp", "--timeout", "30s",
                   "--workers", WORKERS, "--", *TRAIN, "--log", "run.jsonl")
     try:
-        wait_for(lambda: len(events(folder / "run.jsonl")) >= 2 or run.ends(), "the job")
+        log.wait(run)
         children = children_of(run.pid)
-        os.kill(children["worker/1"], signal.SIGSTOP)
         for pid in [run.pid, *children.values()]:
             for place in ("cmdline", "environ"):
                 assert not re.search(r"\b[0-9a-f]{64}\b", read(f"/proc/{pid}/{place}"))
@@ -190,11 +190,12 @@ with Line(sys.argv[1]) as line:
 """, address)
             assert out == "cut\n"
             wait_for(lambda before=before: run.err.count(NO_KEY) > before, "a line in the log")
-        os.kill(children["worker/1"], signal.SIGCONT)
+        log.release()
         assert run.wait() == 0, run.err
         assert run.digest() == (data / "digest").read_text()
     finally:
         run.stop()
+        log.close()
 
 
 ROLES = [["coordinator", "--listen", "127.0.0.1:0"],
@@ -224,15 +225,15 @@ def test_without_a_key_there_is_a_warning(folder):
 
 
 class Held:
-    """A job in namespace "main" one of whose workers is stopped, and an intruder of the cluster who
-    has a job of its own."""
+    """A job in namespace "main" that is held, and an intruder of the cluster who has a job of its
+    own."""
 
     def __init__(self, folder, data):
         self.data = data
         self.cluster = Cluster(folder, servers=1, once=False, timeout="30s").start_servers()
+        self.output = HeldLog(folder / "run.jsonl")
         self.job = self.cluster.start_job(WORKERS, *TRAIN, "--log", "run.jsonl")
-        wait_for(lambda: len(events(folder / "run.jsonl")) >= 2 or self.job[0].ends(), "the job")
-        os.kill(self.job[1].pid, signal.SIGSTOP)
+        self.output.wait(self.job[0])
         self.line, self.plan = join(self.cluster.address, "other")
 
     @property
@@ -240,13 +241,14 @@ class Held:
         return self.cluster.servers[0].err
 
     def finish(self):
-        os.kill(self.job[1].pid, signal.SIGCONT)
+        self.output.release()
         finish(self.cluster, self.job, self.data)
         assert "came back node=" not in self.cluster.coordinator.err  # nobody has been cut off
 
     def close(self):
         self.line.socket.close()
         self.cluster.__exit__()
+        self.output.close()
 
 
 @pytest.fixture
@@ -336,6 +338,7 @@ def test_a_job_with_a_key_of_its_own(rubato, data):
     rubato.ok("keygen", "job.key")
     rubato.ok("keygen", "other.key")
     rubato.ok("keygen", "--readers-of", "job.key", "readers.key")
+    log = HeldLog(folder / "run.jsonl")
     with Cluster(folder, servers=1, once=False, timeout="30s").start_servers() as cluster:
         first = cluster.start_worker(0, WORKERS, *TRAIN, "--log", "run.jsonl",
                                      RUBATO_JOB_KEY="job.key")
@@ -345,8 +348,7 @@ def test_a_job_with_a_key_of_its_own(rubato, data):
             assert thief.wait() != 0
             assert 'namespace "main" was begun with another job key' in thief.error()
         second = cluster.start_worker(1, WORKERS, *TRAIN, RUBATO_JOB_KEY="job.key")
-        wait_for(lambda: len(events(folder / "run.jsonl")) >= 2 or first.ends(), "the job")
-        os.kill(second.pid, signal.SIGSTOP)
+        log.wait(first)
         for permit in (bytes(16), b"1234567890123456"):
             with wire.Line(cluster.address) as line:
                 line.send(wire.JOIN, wire.join("main", 1, role=2, token=80, permit=permit))
@@ -355,8 +357,9 @@ def test_a_job_with_a_key_of_its_own(rubato, data):
                     kind, body = line.receive()
                 assert kind == wire.FAILED
                 assert "only with the key of its readers" in wire.sentence(body, 8)
-        os.kill(second.pid, signal.SIGCONT)
+        log.release()
         finish(cluster, [first, second], data)
+    log.close()
 
 
 @pytest.mark.parametrize("digits", ["00" * 32, "ff" * 32, "a5" * 32])

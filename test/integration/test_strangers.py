@@ -8,13 +8,12 @@ import json
 import os
 import random
 import re
-import signal
 import socket
 import struct
 
 import pytest
 
-from cluster import Cluster, Process, events, wait_for
+from cluster import Cluster, HeldLog, Process, wait_for
 from conftest import Rubato
 from relay import Relay, split
 
@@ -51,12 +50,11 @@ class Scene:
         self.relays = {"coordinator": Relay(lambda: self.cluster.address, keep=1 << 12),
                        "server": Relay(lambda: self.cluster.server_address(0), keep=1 << 12)}
         self.server = self.cluster.start_server(advertise=self.relays["server"].address)
+        self.log = HeldLog(folder / "run.jsonl")
         self.workers = [self.cluster.start_worker(
             i, WORKERS, *TRAIN, "--log", "run.jsonl",
             coordinator=self.relays["coordinator"].address) for i in range(WORKERS)]
-        log = folder / "run.jsonl"
-        wait_for(lambda: len(events(log)) >= 2 or self.workers[0].ends(), "the job to be under way")
-        os.kill(self.workers[1].pid, signal.SIGSTOP)
+        self.log.wait(self.workers[0])
 
     def address(self, role):
         return self.cluster.address if role == "coordinator" else self.cluster.server_address(0)
@@ -85,13 +83,14 @@ class Scene:
 
     def finish(self):
         """The job goes on, and nothing has changed."""
-        os.kill(self.workers[1].pid, signal.SIGCONT)
+        self.log.release()
         codes = [p.wait() for p in [*self.workers, self.server, self.cluster.coordinator]]
         assert codes == [0] * len(codes), "\n".join(p.err for p in self.cluster.processes)
         assert self.workers[0].digest() == (self.data / "digest").read_text()
 
     def close(self):
         self.cluster.__exit__()
+        self.log.close()
         for relay in self.relays.values():
             relay.close()
 

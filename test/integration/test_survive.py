@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from cluster import Cluster, Process, children_of, errors_of, events, wait_for, wait_until_idle
+from cluster import Cluster, HeldLog, Process, children_of, errors_of, wait_for, wait_until_idle
 from conftest import Rubato
 from relay import Relay
 
@@ -56,23 +56,25 @@ def copy_data(data, folder):
 @pytest.mark.parametrize("target", ["server/1", "worker/1"])
 def test_who_stands_still_for_five_seconds_goes_on(data, tmp_path, target):
     copy_data(data, tmp_path)
-    log = tmp_path / "run.jsonl"
+    log = HeldLog(tmp_path / "run.jsonl")
     job = Process(tmp_path, "run", "run", "--servers", 2, "--workers", WORKERS, "--",
-                  *JOBS["linear"], *MORE, "--log", log)
+                  *JOBS["linear"], *MORE, "--log", log.path)
     try:
-        wait_for(lambda: len(events(log)) >= 3 or job.ends(), "the job to be under way")
+        log.wait(job)
         pids = children_of(job.pid)
         os.kill(pids[target], signal.SIGSTOP)
         stopped = time.monotonic()
+        log.release()
         others = [pid for name, pid in pids.items() if name.startswith("worker") and name != target]
-        wait_until_idle(others, log)
-        before = len(events(log))
+        wait_until_idle(others, "/none")
+        before = log.count()
         wait_for(lambda: time.monotonic() - stopped >= 5, "five seconds to pass")
-        assert len(events(log)) == before  # it was really stopped
+        assert log.count() == before  # it was really stopped
         os.kill(pids[target], signal.SIGCONT)
         assert job.wait() == 0, job.err
     finally:
         job.stop()
+        log.close()
     assert not errors_of(job.err), job.err
     assert job.digest() == expected(data, "linear")["digest"]
 
