@@ -153,6 +153,15 @@ class HeldLog:
         wait_for(lambda: self.waiting() > self.PIPE_BYTES / 2 or job.ends(), "the job")
         assert not job.ends(), job.err
 
+    def take(self, size):
+        """Reads at most so much of it, and says whether there was any: the job may go on as far."""
+        try:
+            part = os.read(self.pipe, size)
+        except BlockingIOError:
+            part = b""
+        self.text += part
+        return part != b""
+
     def release(self):
         os.set_blocking(self.pipe, True)
         self.thread = threading.Thread(target=self.drain)
