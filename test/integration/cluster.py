@@ -164,7 +164,7 @@ class HeldLog:
 
     def release(self):
         os.set_blocking(self.pipe, True)
-        self.thread = threading.Thread(target=self.drain)
+        self.thread = threading.Thread(target=self.drain, daemon=True)
         self.thread.start()
 
     def drain(self):
@@ -175,10 +175,12 @@ class HeldLog:
         return self.text.count(b"\n")
 
     def close(self):
-        """To be called when the job is gone."""
+        """To be called when the job is gone. A file takes the place of the pipe."""
         if self.thread is not None:
             self.thread.join()
         os.close(self.pipe)
+        os.unlink(self.path)
+        Path(self.path).write_bytes(self.text)
 
 
 def check_log(path):
