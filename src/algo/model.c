@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/io.h"
 
@@ -458,50 +459,35 @@ rbt_status rbt_model_decode(const uint8_t *bytes, size_t size, struct rbt_model 
 static rbt_status read_file(int fd, uint8_t **bytes, size_t *size)
 {
     struct stat about;
-    if (fstat(fd, &about) != 0) {
+    if (rbt_io_stat(fd, &about) != 0) {
         return rbt_fail(RBT_E_IO, "could not look at it");
-    }
-    if (!S_ISREG(about.st_mode)) {
-        return rbt_fail(RBT_E_INVALID, "it is not a file");
     }
     const size_t total = (size_t)about.st_size;
     uint8_t *buffer = rbt_calloc(total, 1);
     if (buffer == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for its %zu bytes", total);
     }
-    size_t done = 0;
-    while (done < total) {
-        const ssize_t n = rbt_io_read(fd, buffer + done, total - done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            const rbt_status st = rbt_fail(RBT_E_IO, "could not read");
-            rbt_free(buffer);
-            return st;
-        }
-        if (n == 0) {
-            break; /* it has become shorter; the decoder will say so */
-        }
-        done += (size_t)n;
+    const ssize_t done = rbt_file_fill(fd, buffer, total);
+    if (done < 0) {
+        const rbt_status st = rbt_fail(RBT_E_IO, "could not read");
+        rbt_free(buffer);
+        return st;
     }
     *bytes = buffer;
-    *size = done;
+    *size = (size_t)done; /* less if it has become shorter; the decoder will say so */
     return RBT_OK;
 }
 
 rbt_status rbt_model_read(const char *path, struct rbt_model *model)
 {
-    const int fd = rbt_io_open(path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) {
-        const rbt_status st = errno == ENOENT ? RBT_E_NOTFOUND : RBT_E_IO;
-        return st == RBT_E_NOTFOUND
-                   ? rbt_fail(st, "cannot read model \"%s\": there is no such file", path)
-                   : rbt_fail(st, "cannot read model \"%s\"", path);
+    int fd = -1;
+    rbt_status st = rbt_file_open(path, RBT_FILE_REGULAR, &fd);
+    if (st != RBT_OK) {
+        return rbt_fail_in(st, "cannot read model \"%s\"", path);
     }
     uint8_t *bytes = NULL;
     size_t size = 0;
-    rbt_status st = read_file(fd, &bytes, &size);
+    st = read_file(fd, &bytes, &size);
     (void)close(fd); /* it was only read */
     if (st == RBT_OK) {
         st = rbt_model_decode(bytes, size, model);

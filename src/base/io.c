@@ -59,6 +59,11 @@ ssize_t rbt_io_pwrite(int fd, const void *bytes, size_t size, off_t offset)
     return fails() ? -1 : pwrite(fd, bytes, size, offset);
 }
 
+int rbt_io_stat(int fd, struct stat *about)
+{
+    return fails() ? -1 : fstat(fd, about);
+}
+
 int rbt_io_fsync(int fd)
 {
     return fails() ? -1 : fsync(fd);

@@ -18,6 +18,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 int rbt_io_open(const char *path, int flags, mode_t mode);
@@ -26,6 +27,7 @@ ssize_t rbt_io_read(int fd, void *bytes, size_t size);
 ssize_t rbt_io_write(int fd, const void *bytes, size_t size);
 ssize_t rbt_io_pread(int fd, void *bytes, size_t size, off_t offset);
 ssize_t rbt_io_pwrite(int fd, const void *bytes, size_t size, off_t offset);
+int rbt_io_stat(int fd, struct stat *about); /* fstat() */
 int rbt_io_fsync(int fd);
 int rbt_io_truncate(int fd, off_t size);
 int rbt_io_rename(const char *from, const char *to);

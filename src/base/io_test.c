@@ -8,18 +8,20 @@
 
 #include "base/io.h"
 
-enum { CALLS = 10 };
+enum { CALLS = 11 };
 
 /* Writes, reads back and renames; returns how many calls failed. */
 static int use(const char *from, const char *to)
 {
     char pattern[] = "/tmp/io_test.XXXXXX";
     char bytes[4] = "";
+    struct stat about;
     int failed = 0;
     const int fd = rbt_io_open(from, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     failed += fd < 0;
     failed += rbt_io_write(fd, "abcd", 4) != 4;
     failed += rbt_io_pwrite(fd, "b", 1, 0) != 1;
+    failed += rbt_io_stat(fd, &about) != 0;
     failed += rbt_io_fsync(fd) != 0;
     failed += rbt_io_pread(fd, bytes, 4, 0) != 4;
     failed += rbt_io_truncate(fd, 2) != 0;

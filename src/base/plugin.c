@@ -230,6 +230,9 @@ rbt_status rbt_plugin_admit(const char *path)
     if (realpath(path, whole) == NULL || stat(whole, &about) != 0) {
         return rbt_fail(RBT_E_INVALID, "cannot find the plug-in \"%s\": %s", path, strerror(errno));
     }
+    if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
+        return rbt_fail(RBT_E_INVALID, "\"%s\" is neither a plug-in nor a directory of such", path);
+    }
     if ((about.st_mode & S_IWOTH) != 0) {
         return rbt_fail(RBT_E_INVALID,
                         "plug-ins are not loaded from \"%s\": everybody may write to it", path);

@@ -1,17 +1,15 @@
 /* cli/cmd_info.c - `rubato info FILE`: what a model or a log holds.
  *
  * The first byte decides: a log begins with "{", a model does not. */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "algo/algo.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/option.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -93,7 +91,8 @@ static rbt_status info_model(const char *path, bool is_json)
     if (is_json) {
         st = model_json(path, &model);
     } else {
-        printf("%s: a model of \"rubato train %s\"\n", path, rbt_model_kind_name(model.kind));
+        rbt_text_print(stdout, path);
+        printf(": a model of \"rubato train %s\"\n", rbt_model_kind_name(model.kind));
         for (size_t i = 0; i < model.setting_count; i++) {
             printf("  %-12s %.10g\n", model.settings[i].name, model.settings[i].value);
         }
@@ -165,7 +164,8 @@ static rbt_status info_log(const char *path, bool is_json)
     if (is_json) {
         st = log_json(&run);
     } else {
-        printf("%s: the log of a run\n", path);
+        rbt_text_print(stdout, path);
+        puts(": the log of a run");
         fputs("  command      ", stdout);
         rbt_text_print(stdout, rbt_text_data(&run.command));
         fputs("\n  began        ", stdout);
@@ -185,22 +185,14 @@ static rbt_status info_log(const char *path, bool is_json)
 
 static rbt_status info(const char *path, bool is_json)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us */
-    if (fd < 0) {
-        return errno == ENOENT ? rbt_fail(RBT_E_NOTFOUND, "cannot read \"%s\": no such file", path)
-                               : rbt_fail(RBT_E_IO, "could not read \"%s\"", path);
-    }
-    struct stat status;
+    int fd = -1;
     char first = '\0';
-    rbt_status st = RBT_OK;
-    if (fstat(fd, &status) != 0 || (S_ISREG(status.st_mode) && read(fd, &first, 1) < 0)) {
-        st = rbt_fail(RBT_E_IO, "could not read \"%s\"", path);
-    } else if (!S_ISREG(status.st_mode)) {
-        errno = 0; /* the system has nothing against it */
-        st = rbt_fail(RBT_E_IO, "cannot read \"%s\": it is %s, not a regular file", path,
-                      S_ISDIR(status.st_mode)    ? "a directory"
-                      : S_ISFIFO(status.st_mode) ? "a pipe"
-                                                 : "a device or a socket");
+    rbt_status st = rbt_file_open(path, RBT_FILE_REGULAR, &fd);
+    if (st != RBT_OK) {
+        return rbt_fail_in(st, "cannot read \"%s\"", path);
+    }
+    if (rbt_file_fill(fd, &first, 1) < 0) {
+        st = rbt_fail(RBT_E_IO, "cannot read \"%s\"", path);
     }
     (void)close(fd); /* only read */
     if (st != RBT_OK) {

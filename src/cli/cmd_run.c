@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -90,16 +91,25 @@ static rbt_status check_halves(const struct rbt_halves *halves)
     return RBT_OK;
 }
 
-/* Standard input is one, the processes are many. */
-static rbt_status check_stdin(const struct rbt_train_options *options)
+/* What can be read once: each process would get parts of it that are nobody's whole lines. */
+static bool is_pipe(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode));
+}
+
+/* Standard input and a pipe are one, the processes are many. */
+static rbt_status check_shared(const struct rbt_train_options *options)
 {
     const struct rbt_option_list *const lists[] = {&options->data, &options->eval};
     for (size_t l = 0; l < 2; l++) {
         for (size_t i = 0; i < lists[l]->count; i++) {
-            if (strcmp(lists[l]->values[i], "-") == 0) {
+            const char *path = lists[l]->values[i];
+            const bool is_stdin = strcmp(path, "-") == 0;
+            if (is_stdin || is_pipe(path)) {
                 const rbt_status st = rbt_fail(
-                    RBT_E_INVALID, "several processes cannot share standard input, \"%s -\"",
-                    l == 0 ? "--data" : "--eval");
+                    RBT_E_INVALID, "several processes cannot share %s, \"%s %s\"",
+                    is_stdin ? "standard input" : "a pipe", l == 0 ? "--data" : "--eval", path);
                 return rbt_fail_hint(st, "Write it to a file that all of them can read.");
             }
         }
@@ -155,7 +165,7 @@ static rbt_status check_train(struct rbt_run_line *line, const struct rbt_halves
             train.request.log = NULL;
         }
         st = rbt_halves_check(halves, "run", shared, sizeof shared / sizeof shared[0]);
-        st = st != RBT_OK ? st : check_stdin(options);
+        st = st != RBT_OK ? st : check_shared(options);
         st = st != RBT_OK ? st : rbt_train_check(&train.request);
         rbt_train_line_plugins(&train, add_plugin, &scene->plugins);
     }

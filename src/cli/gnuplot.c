@@ -93,17 +93,34 @@ static int spawn(int input, int output, pid_t *pid)
     return error;
 }
 
-/* Feeds a running gnuplot and waits for its end. Takes the descriptor. */
-static rbt_status feed(const struct rbt_chart *chart, int fd, pid_t pid)
+/* What gnuplot has drawn goes to `out` through us: of its own output gnuplot does not say whether
+ * it could be written. */
+static bool copy(int from, FILE *out)
+{
+    char block[16384];
+    ssize_t got = 0;
+    do { /* ends with the output of gnuplot */
+        got = read(from, block, sizeof block);
+        if (got > 0) {
+            fwrite(block, 1, (size_t)got, out); /* whoever closes it asks whether all is well */
+        }
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    return got == 0;
+}
+
+/* Feeds a running gnuplot, takes what it draws and waits for its end. It draws when it has read
+ * all, so that neither of us waits for the other. Takes `to`. */
+static rbt_status feed(const struct rbt_chart *chart, int to, int from, FILE *out, pid_t pid)
 {
     void (*const old)(int) = signal(SIGPIPE, SIG_IGN); /* gnuplot may end early */
-    FILE *pipe_file = fdopen(fd, "w");
+    FILE *pipe_file = fdopen(to, "w");
     if (pipe_file == NULL) {
-        (void)close(fd); /* gnuplot sees the end of its input and stops */
+        (void)close(to); /* gnuplot sees the end of its input and stops */
     } else {
         write_commands(chart, pipe_file);
         (void)fclose(pipe_file); /* whether it understood shows in its exit code */
     }
+    const bool is_copied = copy(from, out);
     int code = 0;
     while (waitpid(pid, &code, 0) < 0) { /* ends: only a signal can interrupt the wait */
         if (errno != EINTR) {
@@ -112,7 +129,7 @@ static rbt_status feed(const struct rbt_chart *chart, int fd, pid_t pid)
         }
     }
     signal(SIGPIPE, old);
-    if (pipe_file == NULL || code != 0) {
+    if (pipe_file == NULL || !is_copied || code != 0) {
         errno = 0;
         return rbt_fail(RBT_E_IO, "gnuplot did not draw the chart");
     }
@@ -121,18 +138,30 @@ static rbt_status feed(const struct rbt_chart *chart, int fd, pid_t pid)
 
 rbt_status rbt_gnuplot_write(const struct rbt_chart *chart, FILE *out)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
+    int commands[2];
+    int picture[2];
+    if (pipe2(commands, O_CLOEXEC) != 0) {
         return rbt_fail(RBT_E_IO, "could not create a pipe");
     }
-    pid_t pid = 0;
-    const int error = spawn(ends[0], fileno(out), &pid);
-    (void)close(ends[0]); /* gnuplot has its own copy */
-    if (error != 0) {
-        (void)close(ends[1]); /* nobody listens */
-        errno = error;
-        return error == ENOENT ? rbt_fail(RBT_E_NOTFOUND, "gnuplot is not installed")
-                               : rbt_fail(RBT_E_IO, "could not start gnuplot");
+    if (pipe2(picture, O_CLOEXEC) != 0) {
+        const rbt_status st = rbt_fail(RBT_E_IO, "could not create a pipe");
+        (void)close(commands[0]);
+        (void)close(commands[1]);
+        return st;
     }
-    return feed(chart, ends[1], pid);
+    pid_t pid = 0;
+    const int error = spawn(commands[0], picture[1], &pid);
+    (void)close(commands[0]); /* gnuplot has copies of its own */
+    (void)close(picture[1]);
+    rbt_status st = RBT_OK;
+    if (error == 0) {
+        st = feed(chart, commands[1], picture[0], out, pid);
+    } else {
+        (void)close(commands[1]); /* nobody listens */
+        errno = error;
+        st = error == ENOENT ? rbt_fail(RBT_E_NOTFOUND, "gnuplot is not installed")
+                             : rbt_fail(RBT_E_IO, "could not start gnuplot");
+    }
+    (void)close(picture[0]); /* it was only read */
+    return st;
 }

@@ -3,15 +3,16 @@
  * The file is read whole and cut into lines in place; jansson takes the lines apart. */
 #include "cli/runs.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/file.h"
 
 static const char *const fixed_names[] = {
     [RBT_RUNS_T] = "t",
@@ -230,26 +231,10 @@ static rbt_status take_line(struct rbt_run *run, const char *line, size_t size, 
 /* Reads the whole file. */
 static rbt_status load(const char *path, struct rbt_text_buffer *text)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (file == NULL) {
-        return errno == ENOENT ? rbt_fail(RBT_E_NOTFOUND, "cannot read \"%s\": no such file", path)
-                               : rbt_fail(RBT_E_IO, "could not read \"%s\"", path);
-    }
-    char block[16384];
-    size_t size = 0;
-    while ((size = fread(block, 1, sizeof block, file)) > 0) {
-        rbt_text_add_bytes(text, block, size);
-    }
-    rbt_status st = RBT_OK;
-    if (ferror(file)) {
-        st = rbt_fail(RBT_E_IO, "could not read \"%s\"", path);
-    } else if (text->has_failed) {
-        st = rbt_fail(RBT_E_NOMEM, "could not allocate room for \"%s\"", path);
-    }
-    if (file != stdin) {
-        (void)fclose(file); /* only read */
-    }
-    return st;
+    const rbt_status st = strcmp(path, "-") == 0
+                              ? rbt_file_read_open(STDIN_FILENO, SIZE_MAX, text)
+                              : rbt_file_read(path, RBT_FILE_OR_PIPE, SIZE_MAX, text);
+    return st == RBT_OK ? RBT_OK : rbt_fail_in(st, "cannot read \"%s\"", path);
 }
 
 /* Cuts the text into lines and takes each. */

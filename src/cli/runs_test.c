@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "cli/runs.h"
 
 static char path[] = "/tmp/runs_test.XXXXXX";
@@ -67,6 +68,26 @@ static void what_is_no_log_is_refused_with_its_line(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+static void every_failed_system_call_is_told(void **state)
+{
+    (void)state;
+    struct rbt_run run;
+    assert_ok(read_text("{\"event\":\"eval\",\"t\":1}\n", &run));
+    rbt_runs_free(&run);
+    for (unsigned nth = 1;; nth++) {
+        (void)rbt_io_fail_nth(nth);
+        const rbt_status st = rbt_runs_read(path, &run);
+        if (rbt_io_fail_nth(0) > 0) {
+            assert_true(nth > 3); /* open, stat, read */
+            assert_ok(st);
+            rbt_runs_free(&run);
+            break;
+        }
+        assert_fails(st, RBT_E_IO, "cannot read \"/tmp/runs_test.");
+        assert_int_equal(rbt_alloc_live(), 0);
+    }
+}
+
 static void many_metrics_and_rows_are_survived(void **state)
 {
     (void)state;
@@ -103,6 +124,7 @@ int main(void)
         cmocka_unit_test(a_log_is_read),
         cmocka_unit_test(a_cut_last_line_is_left_out),
         cmocka_unit_test(what_is_no_log_is_refused_with_its_line),
+        cmocka_unit_test(every_failed_system_call_is_told),
         cmocka_unit_test(many_metrics_and_rows_are_survived),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

@@ -588,18 +588,19 @@ static void test_half_of_a_long_answer(void **state)
 static void test_a_long_answer_is_placed_if_it_fits(void **state)
 {
     struct fixture *f = *state;
-    static char rows[LONG + 1];
+    static char rows[LONG + RBT_FRAME_ALIGN];
+    static const size_t sizes[] = {LONG, LONG - RBT_FRAME_ALIGN, LONG + RBT_FRAME_ALIGN};
     static int owner;
     push(f, 1);
     come_up(f, 0);
     peer_expect(f, RBT_FRAME_PUSH, 1);
-    for (size_t off = 0; off < 2; off++) {
+    for (size_t i = 0; i < 3; i++) {
         struct rbt_link_request *request = NULL;
         assert_ok(rbt_link_ask(&f->link, make_block(RBT_FRAME_PULL, 0),
                                (struct rbt_frame){.kind = RBT_FRAME_PULL, .worker = 3}, &owner,
                                &request));
-        request->place = (struct rbt_channel_place){
-            .prefix = PREFIX, .to = rows, .bytes = LONG - off * RBT_FRAME_ALIGN};
+        request->place =
+            (struct rbt_channel_place){.prefix = PREFIX, .to = rows, .bytes = sizes[i]};
         const uint64_t id = request->id;
         assert_ok(work(f));
         peer_expect(f, RBT_FRAME_PULL, id);
@@ -608,10 +609,10 @@ static void test_a_long_answer_is_placed_if_it_fits(void **state)
         assert_ok(work(f));
         peer_write_half(f, id, 7, true);
         assert_ok(work(f));
-        assert_int_equal(f->answer_count, off + 1);
-        assert_int_equal(f->was_placed, off == 0);
-        assert_int_equal(rows[0], off == 0 ? 7 : 0);
-        assert_int_equal(rows[LONG - 1], off == 0 ? 7 : 0);
+        assert_int_equal(f->answer_count, i + 1);
+        assert_int_equal(f->was_placed, sizes[i] == LONG);
+        assert_int_equal(rows[0], sizes[i] == LONG ? 7 : 0);
+        assert_int_equal(rows[LONG - 1], sizes[i] == LONG ? 7 : 0);
         assert_int_equal(rows[LONG], 0);
     }
 }

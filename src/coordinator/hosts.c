@@ -1,13 +1,13 @@
 /* coordinator/hosts.c - the hosts of a job, who runs where, and how to start it there. */
 #include "coordinator/hosts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/file.h"
 
 enum { FILE_MAX = 1 << 20 };
 
@@ -140,25 +140,13 @@ rbt_status rbt_hosts_parse(const char *text, const char *path, const char *own_n
 
 rbt_status rbt_hosts_read(const char *path, const char *own_name, struct rbt_hosts *hosts)
 {
-    FILE *file = fopen(path, "r");
-    if (file == NULL) {
-        return rbt_fail(RBT_E_IO, "cannot read \"%s\"", path);
-    }
     struct rbt_text_buffer text = {0};
-    char part[4096];
-    size_t size = 0;
-    while (text.length <= FILE_MAX && (size = fread(part, 1, sizeof part, file)) > 0) {
-        rbt_text_add_bytes(&text, part, size);
-    }
-    rbt_status st = RBT_OK;
-    if (ferror(file) != 0) {
-        st = rbt_fail(RBT_E_IO, "cannot read \"%s\"", path);
+    rbt_status st = rbt_file_read(path, RBT_FILE_REGULAR, FILE_MAX, &text);
+    if (st != RBT_OK) {
+        st = rbt_fail_in(st, "cannot read \"%s\"", path);
     } else if (text.length > FILE_MAX) {
         st = rbt_fail(RBT_E_INVALID, "cannot use \"%s\": a file of hosts has at most 1 MiB", path);
-    } else if (text.has_failed) {
-        st = rbt_fail(RBT_E_NOMEM, "could not allocate the hosts of \"%s\"", path);
     }
-    (void)fclose(file); /* it was only read */
     st = st != RBT_OK ? st : rbt_hosts_parse(rbt_text_data(&text), path, own_name, hosts);
     rbt_text_deinit(&text);
     return st;

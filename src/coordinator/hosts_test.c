@@ -1,8 +1,12 @@
 /* coordinator/hosts_test.c - tests of coordinator/hosts.c. */
 #include "base/test.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "coordinator/hosts.h"
 
 static rbt_status parse(const char *text, struct rbt_hosts *hosts)
@@ -45,8 +49,33 @@ static void mistakes_have_a_place(void **state)
     assert_fails(parse("-oProxyCommand=x\n", &hosts), RBT_E_INVALID, "must begin with a host");
     assert_fails(parse("slots=3\n", &hosts), RBT_E_INVALID, "must begin with a host");
     assert_fails(parse("# nothing\n", &hosts), RBT_E_INVALID, "it names no host");
-    assert_fails(rbt_hosts_read("no/such/file", "me", &hosts), RBT_E_IO, "cannot read");
+    assert_fails(rbt_hosts_read("no/such/file", "me", &hosts), RBT_E_NOTFOUND,
+                 "cannot read \"no/such/file\": there is no such file");
     assert_null(hosts.items);
+}
+
+static void every_failed_system_call_is_told(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/hosts_test.XXXXXX";
+    const int fd = mkstemp(path);
+    assert_int_equal(write(fd, "a slots=2\n", 10), 10);
+    assert_int_equal(close(fd), 0);
+    for (unsigned nth = 1;; nth++) {
+        struct rbt_hosts hosts = {0};
+        (void)rbt_io_fail_nth(nth);
+        const rbt_status st = rbt_hosts_read(path, "me", &hosts);
+        const bool has_failed = rbt_io_fail_nth(0) == 0;
+        rbt_hosts_deinit(&hosts);
+        assert_int_equal(rbt_alloc_live(), 0);
+        if (!has_failed) {
+            assert_true(nth > 3); /* open, stat, read */
+            assert_ok(st);
+            break;
+        }
+        assert_fails(st, RBT_E_IO, "cannot read \"/tmp/hosts_test.");
+    }
+    assert_int_equal(unlink(path), 0);
 }
 
 static void servers_go_round_and_workers_fill_slots(void **state)
@@ -115,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_a_host),
         cmocka_unit_test(mistakes_have_a_place),
+        cmocka_unit_test(every_failed_system_call_is_told),
         cmocka_unit_test(servers_go_round_and_workers_fill_slots),
         cmocka_unit_test(a_host_listens_on_its_address),
         cmocka_unit_test(ssh_gets_one_quoted_command),

@@ -28,6 +28,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "base/io.h"
 
 enum {
     PSK_BYTES = 32,
@@ -114,7 +116,7 @@ rbt_status rbt_key_generate(char text[static RBT_KEY_TEXT])
 static bool write_all(int fd, const char *bytes, size_t size)
 {
     for (size_t done = 0; done < size;) {
-        const ssize_t wrote = write(fd, bytes + done, size - done);
+        const ssize_t wrote = rbt_io_write(fd, bytes + done, size - done);
         if (wrote < 0 && errno != EINTR) {
             return false;
         }
@@ -126,7 +128,7 @@ static bool write_all(int fd, const char *bytes, size_t size)
 rbt_status rbt_key_write(const char *path, const char *text)
 {
     RBT_ASSERT(strlen(text) == RBT_KEY_TEXT - 1);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    const int fd = rbt_io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (fd < 0 && errno == EEXIST) {
         errno = 0; /* the sentence says it all */
         const rbt_status st = rbt_fail(
@@ -139,7 +141,7 @@ rbt_status rbt_key_write(const char *path, const char *text)
     }
     const bool is_written = write_all(fd, text, RBT_KEY_TEXT - 1) && write_all(fd, "\n", 1);
     const int error = errno;
-    const bool is_closed = close(fd) == 0;
+    const bool is_closed = rbt_io_close(fd) == 0;
     if (!is_written || !is_closed) {
         (void)unlink(path); /* half a key is of no use */
         errno = is_written ? errno : error;
@@ -151,7 +153,7 @@ rbt_status rbt_key_write(const char *path, const char *text)
 static rbt_status check_mode(const char *path, int fd)
 {
     struct stat status;
-    if (fstat(fd, &status) != 0) {
+    if (rbt_io_stat(fd, &status) != 0) {
         return rbt_fail(RBT_E_IO, "could not read the key \"%s\"", path);
     }
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
@@ -166,34 +168,18 @@ static rbt_status check_mode(const char *path, int fd)
     return RBT_OK;
 }
 
-/* Reads at most `size` bytes; -1 and errno if it fails. */
-static ssize_t read_all(int fd, char *bytes, size_t size)
-{
-    size_t done = 0;
-    while (done < size) {
-        const ssize_t got = read(fd, bytes + done, size - done);
-        if (got == 0) {
-            break;
-        }
-        if (got < 0 && errno != EINTR) {
-            return -1;
-        }
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return (ssize_t)done;
-}
-
 rbt_status rbt_key_read(const char *path, char text[static RBT_KEY_TEXT])
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return rbt_fail(RBT_E_IO, "could not read the key \"%s\"", path);
+    int fd = -1;
+    rbt_status st = rbt_file_open(path, RBT_FILE_REGULAR, &fd);
+    if (st != RBT_OK) {
+        return rbt_fail_in(st, "could not read the key \"%s\"", path);
     }
-    rbt_status st = check_mode(path, fd);
+    st = check_mode(path, fd);
     char line[RBT_KEY_TEXT + 4] = ""; /* digits, the end of a line, and one too many */
     ssize_t size = 0;
     if (st == RBT_OK) {
-        size = read_all(fd, line, sizeof line - 1);
+        size = rbt_file_fill(fd, line, sizeof line - 1);
         if (size < 0) {
             st = rbt_fail(RBT_E_IO, "could not read the key \"%s\"", path);
         }

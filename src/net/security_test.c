@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/io.h"
 #include "net/block.h"
 #include "net/channel.h"
 #include "net/security.h"
@@ -85,7 +86,7 @@ static void a_key_is_never_overwritten(void **state)
     char inside[128];
     (void)snprintf(inside, sizeof inside, "%s/none/key", f->folder); /* it fits */
     assert_fails(rbt_key_write(inside, KEY), RBT_E_IO, "No such file");
-    assert_fails(rbt_key_read(inside, text), RBT_E_IO, "No such file");
+    assert_fails(rbt_key_read(inside, text), RBT_E_NOTFOUND, "no such file");
 }
 
 static void a_key_that_others_may_read_is_refused(void **state)
@@ -99,6 +100,42 @@ static void a_key_that_others_may_read_is_refused(void **state)
         assert_fails(rbt_key_read(f->path, text), RBT_E_IO, "others than its owner");
         assert_string_equal(text, "untouched");
     }
+}
+
+static void a_pipe_is_no_key(void **state)
+{
+    const struct fixture *f = *state;
+    char text[RBT_KEY_TEXT];
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_fails(rbt_key_read(f->path, text), RBT_E_IO, "it is a pipe, not a regular file");
+}
+
+static void every_failed_system_call_is_told(void **state)
+{
+    const struct fixture *f = *state;
+    char text[RBT_KEY_TEXT];
+    for (unsigned nth = 1;; nth++) {
+        (void)rbt_io_fail_nth(nth);
+        const rbt_status st = rbt_key_write(f->path, KEY);
+        if (rbt_io_fail_nth(0) > 0) {
+            assert_true(nth > 4); /* open, two writes, close */
+            assert_ok(st);
+            break;
+        }
+        assert_fails(st, RBT_E_IO, "could not write a key to");
+        assert_int_equal(access(f->path, F_OK), -1); /* half a key is of no use */
+    }
+    for (unsigned nth = 1;; nth++) {
+        (void)rbt_io_fail_nth(nth);
+        const rbt_status st = rbt_key_read(f->path, text);
+        if (rbt_io_fail_nth(0) > 0) {
+            assert_true(nth > 4); /* open, what it is, whose it is, read */
+            assert_ok(st);
+            break;
+        }
+        assert_fails(st, RBT_E_IO, "could not read the key");
+    }
+    assert_string_equal(text, KEY);
 }
 
 static void a_file_without_a_key_is_refused(void **state)
@@ -383,6 +420,8 @@ int main(void)
         UNIT(a_key_is_written_for_its_owner_alone_and_read_back),
         UNIT(a_key_is_never_overwritten),
         UNIT(a_key_that_others_may_read_is_refused),
+        UNIT(a_pipe_is_no_key),
+        UNIT(every_failed_system_call_is_told),
         UNIT(a_file_without_a_key_is_refused),
         UNIT(a_peer_with_the_key_gets_in),
         UNIT(a_peer_with_the_wrong_key_is_refused_by_both),

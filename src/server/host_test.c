@@ -389,6 +389,29 @@ static void test_long_rows_on_their_way_do_not_change(void **state)
     expect_long(f, 0, 116);
 }
 
+/* A job that is over may still owe somebody an answer: its rows do not go with the job. */
+static void test_long_rows_on_their_way_outlive_the_job(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_wire_table told = table_of(LONG_TABLE, RBT_DENSE, 0);
+    told.width = LONG_WIDTH;
+    begin(f, 0);
+    make_table(f, &told);
+    assert_ok(deliver(f, 2));
+    push_long(f, 0, 1, 5);
+    push_long(f, 1, 1, 1);
+    pull_long(f, 0);
+    const struct rbt_block *block = f->ears[0].heard[f->ears[0].count - 1];
+    const char *rows = block->tail; /* of the shard */
+    assert_non_null(rows);
+    rbt_host_destroy(f->host);
+    const struct rbt_host_options next = {
+        .job = 6, .worker_count = 2, .table_max = 4, .shards_here = 2, .now = host_now};
+    assert_ok(rbt_host_create(&next, &f->host));
+    assert_ptr_not_equal(block->tail, rows);
+    expect_long(f, 0, 6);
+}
+
 static void test_readers(void **state)
 {
     struct fixture *f = *state;
@@ -445,6 +468,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_leaving, setup, teardown),
         cmocka_unit_test_setup_teardown(test_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_rows_on_their_way_do_not_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_rows_on_their_way_outlive_the_job, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_readers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_figures, setup, teardown),
     };

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import termios
 import threading
@@ -129,30 +130,57 @@ class Log:
         return self.kept
 
 
-class Brake:
-    """Holds a job in the middle, however fast or slow it is: its log is a pipe of one page that
-    nobody reads, so that the worker who writes it waits, and under BSP the others wait for that
-    worker, until release(). The log must be longer than a page."""
+class HeldLog:
+    """A run's log as a pipe that is smaller than the log. The job goes on until the pipe is full,
+    and to its end once it is released: it is under way when a test looks, however late."""
+
+    PIPE_BYTES = 4096
 
     def __init__(self, path):
+        self.path = path
+        self.text = b""
+        self.thread = None
         os.mkfifo(path)
-        self.pipe = os.open(path, os.O_RDWR)
-        fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, 4096)
+        self.pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, self.PIPE_BYTES)
 
-    def size(self):
-        return int.from_bytes(fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)), "little")
+    def waiting(self):
+        """How many bytes of the log nobody has read."""
+        return struct.unpack("i", fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)))[0]
 
-    def hold(self, process):
-        """Returns when the job trains."""
-        wait_for(lambda: self.size() > 1024 or process.ends(), "the job")
-        assert not process.ends(), process.err
+    def wait(self, job):
+        """Waits until the job has begun to train; it cannot have ended then."""
+        wait_for(lambda: self.waiting() > self.PIPE_BYTES / 2 or job.ends(), "the job")
+        assert not job.ends(), job.err
+
+    def take(self, size):
+        """Reads at most so much of it, and says whether there was any: the job may go on as far."""
+        try:
+            part = os.read(self.pipe, size)
+        except BlockingIOError:
+            part = b""
+        self.text += part
+        return part != b""
 
     def release(self):
-        threading.Thread(target=self._read, daemon=True).start()
+        os.set_blocking(self.pipe, True)
+        self.thread = threading.Thread(target=self.drain, daemon=True)
+        self.thread.start()
 
-    def _read(self):
-        while os.read(self.pipe, 4096):
-            pass
+    def drain(self):
+        while part := os.read(self.pipe, 1 << 16):  # ends when the job has closed it
+            self.text += part
+
+    def count(self):
+        return self.text.count(b"\n")
+
+    def close(self):
+        """To be called when the job is gone. A file takes the place of the pipe."""
+        if self.thread is not None:
+            self.thread.join()
+        os.close(self.pipe)
+        os.unlink(self.path)
+        Path(self.path).write_bytes(self.text)
 
 
 def check_log(path):

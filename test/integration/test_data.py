@@ -150,7 +150,8 @@ def test_wrong_models(rubato, shelf, command, change, error):
 def test_models_that_are_no_files(rubato):
     check(rubato("predict", "absent.model", "--data", "x"),
           'cannot read model "absent.model": there is no such file', None)
-    check(rubato("eval", ".", "--data", "x"), 'cannot read model ".": it is not a file', None)
+    check(rubato("eval", ".", "--data", "x"),
+          'cannot read model ".": it is a directory, not a regular file', None)
 
 
 def test_a_model_of_the_wrong_type(rubato, shelf):

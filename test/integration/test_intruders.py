@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import wire
-from cluster import (Brake, Cluster, Process, children_of, events, group_of, read, run_time,
+from cluster import (Cluster, HeldLog, Process, children_of, events, group_of, read, run_time,
                      wait_for, wait_until_idle)
 from conftest import PROGRAM, ROOT, Rubato, environment
 
@@ -157,6 +157,10 @@ def test_a_directory_that_everybody_may_write_to_is_no_place_for_plugins(rubato)
     assert 'plug-ins are not loaded from "open": everybody may write to it' in result.stderr
     assert 'cannot find the plug-in "no": No such file' in rubato("server", "--coordinator",
                                                                  "unix:c", "--plugin", "no").stderr
+    os.mkfifo(rubato.folder / "pipe")
+    result = rubato("server", "--coordinator", "unix:c", "--plugin", "pipe")
+    assert result.returncode == 2
+    assert '"pipe" is neither a plug-in nor a directory of such' in result.stderr
 
 
 @pytest.mark.parametrize("how", [[], ["--colocate"]])
@@ -166,13 +170,12 @@ def test_run_hands_the_plugins_of_its_command_line_to_its_servers(folder, how):
 
 
 def test_run_over_tcp_has_a_key_of_its_own(folder, data):
-    brake = Brake(folder / "run.jsonl")
+    log = HeldLog(folder / "run.jsonl")
     run = Process(folder, "run", "run", "--verbose", "--transport", "tcp", "--timeout", "30s",
                   "--workers", WORKERS, "--", *TRAIN, "--log", "run.jsonl")
     try:
-        brake.hold(run)
+        log.wait(run)
         children = children_of(run.pid)
-        assert "worker/1" in children
         for pid in [run.pid, *children.values()]:
             for place in ("cmdline", "environ"):
                 assert not re.search(r"\b[0-9a-f]{64}\b", read(f"/proc/{pid}/{place}"))
@@ -187,11 +190,12 @@ with Line(sys.argv[1]) as line:
 """, address)
             assert out == "cut\n"
             wait_for(lambda before=before: run.err.count(NO_KEY) > before, "a line in the log")
-        brake.release()
+        log.release()
         assert run.wait() == 0, run.err
         assert run.digest() == (data / "digest").read_text()
     finally:
         run.stop()
+        log.close()
 
 
 ROLES = [["coordinator", "--listen", "127.0.0.1:0"],
@@ -227,9 +231,9 @@ class Held:
     def __init__(self, folder, data):
         self.data = data
         self.cluster = Cluster(folder, servers=1, once=False, timeout="30s").start_servers()
-        self.brake = Brake(folder / "run.jsonl")
+        self.output = HeldLog(folder / "run.jsonl")
         self.job = self.cluster.start_job(WORKERS, *TRAIN, "--log", "run.jsonl")
-        self.brake.hold(self.job[0])
+        self.output.wait(self.job[0])
         self.line, self.plan = join(self.cluster.address, "other")
 
     @property
@@ -237,13 +241,14 @@ class Held:
         return self.cluster.servers[0].err
 
     def finish(self):
-        self.brake.release()
+        self.output.release()
         finish(self.cluster, self.job, self.data)
         assert "came back node=" not in self.cluster.coordinator.err  # nobody has been cut off
 
     def close(self):
         self.line.socket.close()
         self.cluster.__exit__()
+        self.output.close()
 
 
 @pytest.fixture
@@ -333,7 +338,7 @@ def test_a_job_with_a_key_of_its_own(rubato, data):
     rubato.ok("keygen", "job.key")
     rubato.ok("keygen", "other.key")
     rubato.ok("keygen", "--readers-of", "job.key", "readers.key")
-    brake = Brake(folder / "run.jsonl")
+    log = HeldLog(folder / "run.jsonl")
     with Cluster(folder, servers=1, once=False, timeout="30s").start_servers() as cluster:
         first = cluster.start_worker(0, WORKERS, *TRAIN, "--log", "run.jsonl",
                                      RUBATO_JOB_KEY="job.key")
@@ -343,7 +348,7 @@ def test_a_job_with_a_key_of_its_own(rubato, data):
             assert thief.wait() != 0
             assert 'namespace "main" was begun with another job key' in thief.error()
         second = cluster.start_worker(1, WORKERS, *TRAIN, RUBATO_JOB_KEY="job.key")
-        brake.hold(first)
+        log.wait(first)
         for permit in (bytes(16), b"1234567890123456"):
             with wire.Line(cluster.address) as line:
                 line.send(wire.JOIN, wire.join("main", 1, role=2, token=80, permit=permit))
@@ -352,8 +357,9 @@ def test_a_job_with_a_key_of_its_own(rubato, data):
                     kind, body = line.receive()
                 assert kind == wire.FAILED
                 assert "only with the key of its readers" in wire.sentence(body, 8)
-        brake.release()
+        log.release()
         finish(cluster, [first, second], data)
+    log.close()
 
 
 @pytest.mark.parametrize("digits", ["00" * 32, "ff" * 32, "a5" * 32])

@@ -1,7 +1,10 @@
 """What the system allows little of: file sizes, stacks; and files that are none."""
 
+import json
 import os
+import re
 import resource
+import shutil
 import subprocess
 
 import pytest
@@ -45,9 +48,12 @@ def run_limited(folder, what, bytes_allowed, words):
     "export a.model --out new",
     "predict a.model --data d.svm --out new",
     "plot run.jsonl --out new.svg",
+    "plot run.jsonl --out new.png",
     "simulate --trace new -- train linear --data d.svm --epochs 1",
 ])
 def test_a_file_that_may_not_grow_is_named_and_leaves_nothing(data, words):
+    if ".png" in words and shutil.which("gnuplot") is None:
+        pytest.skip("gnuplot is not installed")
     before = data.files()
     result = run_limited(data.folder, resource.RLIMIT_FSIZE, FILE_BYTES, words.split())
     assert result.returncode == 1, result.stderr
@@ -92,9 +98,59 @@ def test_a_small_stack_is_enough(data, words):
 
 
 @pytest.mark.parametrize("make, kind", [(os.mkfifo, "a pipe"), (os.mkdir, "a directory")])
-def test_info_reads_regular_files_only(rubato, make, kind):
-    make(rubato.folder / "odd")
-    result = rubato("info", "odd")
+@pytest.mark.parametrize("words", [
+    "info odd",
+    "predict odd --data d.svm",
+    "eval odd --data d.svm",
+    "export odd --out new",
+    "keygen --readers-of odd new",
+    "coordinator --listen unix:c --key odd",
+    "server --coordinator unix:c --key odd",
+    "run --hosts odd --workers 2 -- train linear --data d.svm",
+    "run --key odd --transport tcp --workers 2 -- train linear --data d.svm",
+])
+def test_models_keys_and_hosts_are_regular_files(data, words, make, kind):
+    make(data.folder / "odd")
+    before = data.files()
+    result = data(*words.split())
     assert result.returncode == 1
-    assert result.stderr == (
-        f'rubato: error: cannot read "odd": it is {kind}, not a regular file\n')
+    assert re.fullmatch(rf'rubato: error: .*"odd": it is {kind}, not a regular file\n',
+                        result.stderr), result.stderr
+    assert data.files() == before
+
+
+def test_a_log_has_an_end(data):
+    os.mkfifo(data.folder / "pipe")
+    for path, why in (("pipe", "it is empty"), (".", "it is a directory, not a regular file"),
+                      ("/dev/zero", "it is a device or a socket, not a regular file")):
+        result = data("plot", path, "--out", "new.svg")
+        assert result.returncode == 1
+        assert result.stderr == f'rubato: error: cannot read "{path}": {why}\n'
+
+
+def in_bash(folder, line):
+    return subprocess.run(["bash", "-c", line], cwd=folder, env=environment(RUBATO=PROGRAM),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                          timeout=TIMEOUT_S)
+
+
+def test_data_and_logs_may_come_through_a_pipe(data):
+    def digest(line):
+        result = in_bash(data.folder, f"$RUBATO {line} --epochs 2 --workers 2 --summary json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["digest"]
+
+    for more in ("--consistency bsp", "--storage disk --cache . --consistency bsp"):
+        assert (digest(f"train linear {more} --data <(cat d.svm)") ==
+                digest(f"train linear {more} --data d.svm"))
+    assert in_bash(data.folder, "$RUBATO plot <(cat run.jsonl) --out new.svg").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--data d.svm --eval", "--data"])
+def test_several_processes_do_not_share_a_pipe(data, option):
+    result = in_bash(data.folder, f"$RUBATO run --workers 2 -- train linear {option} <(cat d.svm)")
+    assert result.returncode == 2
+    assert re.fullmatch(rf'rubato: error: several processes cannot share a pipe, '
+                        rf'"{option.split()[-1]} /dev/fd/\d+"\n'
+                        r"rubato: hint: Write it to a file that all of them can read.\n",
+                        result.stderr), result.stderr

@@ -65,6 +65,8 @@ def test_texts_of_a_log_do_not_reach_the_terminal_as_they_are(rubato):
     rubato.write("odd.jsonl", "\n".join([json.dumps(start), *LINES[1:]]) + "\n")
     assert "\x1b" not in rubato.ok("info", "odd.jsonl")
     assert "\x07" not in rubato.ok("info", "odd.jsonl")
+    rubato.write("\x1b[2J", "\n".join(LINES) + "\n")
+    assert rubato.ok("info", "\x1b[2J").startswith("?[2J: the log of a run\n")
 
 
 def test_png_comes_from_gnuplot(log):
@@ -109,7 +111,7 @@ def test_what_cannot_be_plotted(rubato, content, error, hint):
 def test_missing_log(rubato):
     result = rubato("plot", "absent.jsonl")
     assert (result.returncode, result.stderr) == (
-        1, 'rubato: error: cannot read "absent.jsonl": no such file\n')
+        1, 'rubato: error: cannot read "absent.jsonl": there is no such file\n')
 
 
 def test_info_of_a_log(log):

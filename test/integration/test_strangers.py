@@ -13,7 +13,7 @@ import struct
 
 import pytest
 
-from cluster import Brake, Cluster, Process, wait_for
+from cluster import Cluster, HeldLog, Process, wait_for
 from conftest import Rubato
 from relay import Relay, split
 
@@ -50,11 +50,11 @@ class Scene:
         self.relays = {"coordinator": Relay(lambda: self.cluster.address, keep=1 << 12),
                        "server": Relay(lambda: self.cluster.server_address(0), keep=1 << 12)}
         self.server = self.cluster.start_server(advertise=self.relays["server"].address)
-        self.brake = Brake(folder / "run.jsonl")
+        self.log = HeldLog(folder / "run.jsonl")
         self.workers = [self.cluster.start_worker(
             i, WORKERS, *TRAIN, "--log", "run.jsonl",
             coordinator=self.relays["coordinator"].address) for i in range(WORKERS)]
-        self.brake.hold(self.workers[0])
+        self.log.wait(self.workers[0])
 
     def address(self, role):
         return self.cluster.address if role == "coordinator" else self.cluster.server_address(0)
@@ -83,13 +83,14 @@ class Scene:
 
     def finish(self):
         """The job goes on, and nothing has changed."""
-        self.brake.release()
+        self.log.release()
         codes = [p.wait() for p in [*self.workers, self.server, self.cluster.coordinator]]
         assert codes == [0] * len(codes), "\n".join(p.err for p in self.cluster.processes)
         assert self.workers[0].digest() == (self.data / "digest").read_text()
 
     def close(self):
         self.cluster.__exit__()
+        self.log.close()
         for relay in self.relays.values():
             relay.close()
 

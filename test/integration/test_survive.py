@@ -10,12 +10,13 @@ import time
 
 import pytest
 
-from cluster import Cluster, Process, children_of, errors_of, events, wait_for, wait_until_idle
+from cluster import Cluster, HeldLog, Process, children_of, errors_of, wait_for, wait_until_idle
 from conftest import Rubato
 from relay import Relay
 
 WORKERS = 3
 CUTS = 100
+LINE_BYTES = 300  # less than a line of the log, and CUTS of it are less than the log
 JOBS = {"linear": ["train", "linear", "--data", "train.svm", "--clocks-per-epoch", "4", "--epochs",
                    "200"],
         "mf": ["train", "mf", "--data", "ratings.csv", "--rank", "4", "--clocks-per-epoch", "2",
@@ -56,23 +57,25 @@ def copy_data(data, folder):
 @pytest.mark.parametrize("target", ["server/1", "worker/1"])
 def test_who_stands_still_for_five_seconds_goes_on(data, tmp_path, target):
     copy_data(data, tmp_path)
-    log = tmp_path / "run.jsonl"
+    log = HeldLog(tmp_path / "run.jsonl")
     job = Process(tmp_path, "run", "run", "--servers", 2, "--workers", WORKERS, "--",
-                  *JOBS["linear"], *MORE, "--log", log)
+                  *JOBS["linear"], *MORE, "--log", log.path)
     try:
-        wait_for(lambda: len(events(log)) >= 3 or job.ends(), "the job to be under way")
+        log.wait(job)
         pids = children_of(job.pid)
         os.kill(pids[target], signal.SIGSTOP)
         stopped = time.monotonic()
+        log.release()
         others = [pid for name, pid in pids.items() if name.startswith("worker") and name != target]
-        wait_until_idle(others, log)
-        before = len(events(log))
+        wait_until_idle(others, "/none")
+        before = log.count()
         wait_for(lambda: time.monotonic() - stopped >= 5, "five seconds to pass")
-        assert len(events(log)) == before  # it was really stopped
+        assert log.count() == before  # it was really stopped
         os.kill(pids[target], signal.SIGCONT)
         assert job.wait() == 0, job.err
     finally:
         job.stop()
+        log.close()
     assert not errors_of(job.err), job.err
     assert job.digest() == expected(data, "linear")["digest"]
 
@@ -89,18 +92,20 @@ class Cutter:
         self.thread.start()
 
     def run(self):
-        seen = 0
+        is_due = False
         while not self.is_over.is_set() and self.rounds < CUTS:
-            size = self.log.stat().st_size if self.log.exists() else 0
-            if size > seen:  # the job has come forward since the last time
-                seen = size
-                self.rounds += any([relay.cut() for relay in self.relays])
+            is_due = is_due or self.log.take(LINE_BYTES)  # the job comes forward
+            if is_due and any([relay.cut() for relay in self.relays]):
+                self.rounds += 1
+                is_due = False
             else:
                 self.is_over.wait(0.002)
+        self.log.release()
 
     def stop(self):
         self.is_over.set()
-        self.thread.join(10)
+        self.thread.join()
+        self.log.close()
 
 
 def run_through_relays(folder, job, key):
@@ -111,11 +116,15 @@ def run_through_relays(folder, job, key):
         for i in range(2):
             fronts.append(Relay(lambda i=i: cluster.server_address(i)))
             cluster.start_server(advertise=fronts[i].address, coordinator=line.address)
+        log = HeldLog(folder / "run.jsonl")
         workers = [cluster.start_worker(i, WORKERS, *job, coordinator=line.address)
                    for i in range(WORKERS)]
-        cutter = Cutter([*fronts, line], folder / "run.jsonl")
-        codes = [p.wait(60) for p in [*workers, *cluster.servers, cluster.coordinator]]
-        cutter.stop()
+        cutter = Cutter([*fronts, line], log)
+        try:
+            codes = [p.wait() for p in [*workers, *cluster.servers, cluster.coordinator]]
+        finally:
+            cluster.__exit__()  # whoever still writes to the log
+            cutter.stop()
         for relay in [*fronts, line]:
             relay.close()
         assert codes == [0] * len(codes), "\n".join(p.name + "\n" + p.err
