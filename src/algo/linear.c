@@ -401,6 +401,9 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
                                                           linear->examples.column_count > 0};
         st = rbt_standard_find(&linear->examples, &standard, &linear->standard);
         st = st != RBT_OK ? st : rbt_standard_apply(&linear->standard, &linear->examples);
+        if (st == RBT_OK && linear->sample.examples.count > 0) {
+            st = rbt_standard_apply(&linear->standard, &linear->sample.examples);
+        }
     }
     if (st == RBT_OK && options->eval.count > 0) {
         data->paths = options->eval.values;

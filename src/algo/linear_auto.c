@@ -87,8 +87,8 @@ static rbt_status find_penalty(const struct rbt_linear_job *linear, struct rbt_p
     }
     struct rbt_share share;
     rbt_status st =
-        linear->sample.places != NULL
-            ? rbt_sample_take(&linear->examples, &linear->sample, linear->seed, &share)
+        linear->sample.examples.count > 0
+            ? rbt_sample_share(&linear->sample, &share)
             : rbt_share_take(&linear->examples, linear->seed, 0, (uint32_t)parts, &share);
     if (st == RBT_OK) {
         st = rbt_penalty_find(&share, &options, found);
@@ -105,9 +105,9 @@ static bool wants_penalty(const struct rbt_linear_config *config)
 
 rbt_status rbt_linear_auto_sample(struct rbt_linear_job *linear)
 {
+    linear->sample.seed = linear->seed;
     return wants_penalty(&linear->config) && linear->is_standardised
-               ? rbt_sample_choose(&linear->examples, linear->seed, RBT_PENALTY_EXAMPLES_MAX,
-                                   &linear->sample)
+               ? rbt_sample_choose(&linear->sample, &linear->examples, RBT_PENALTY_EXAMPLES_MAX)
                : RBT_OK;
 }
 
