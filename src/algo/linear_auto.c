@@ -1,8 +1,8 @@
 /* algo/linear_auto.c - what nobody has said: --solver auto, which is newton where features are few
  * and the options leave it the choice, else sgd; and --l2, which is looked for (penalty.h) on a
- * sample of the examples that depends on the seed and on what they are, not on their order (of
- * those that may be on disk, on the seed and the order, since disk and memory find the same). Every
- * process that has workers does so, as it reads all the data, and finds the same. */
+ * sample of the examples that depends on the seed and on what they are, not on their order; and how
+ * examples are changed for solvers (standard.h). Every process that has workers does so, as it
+ * reads all the data, and finds the same, wherever examples are kept. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,26 +74,26 @@ static void say(struct rbt_linear_job *linear, const char *words)
              words);
 }
 
-/* The penalty that a share of the examples tells. */
+/* The penalty that the sample tells; that of too few examples if there is no room for it. */
 static rbt_status find_penalty(const struct rbt_linear_job *linear, struct rbt_penalty *found)
 {
     const struct rbt_penalty_options options = {.loss = (enum rbt_loss)linear->config.loss,
                                                 .classes = linear->width,
                                                 .has_bias = linear->config.has_bias};
-    const size_t parts =
-        (linear->examples.count + RBT_PENALTY_EXAMPLES_MAX - 1) / RBT_PENALTY_EXAMPLES_MAX;
-    if (rbt_linear_is_streamed(linear)) {
-        return rbt_linear_stream_sample(linear, (uint32_t)parts, &options, found);
+    *found = (struct rbt_penalty){.total = 1.0};
+    if (linear->sample.examples.count == 0) {
+        return RBT_OK;
     }
     struct rbt_share share;
-    rbt_status st =
-        linear->sample.examples.count > 0
-            ? rbt_sample_share(&linear->sample, &share)
-            : rbt_share_take(&linear->examples, linear->seed, 0, (uint32_t)parts, &share);
-    if (st == RBT_OK) {
-        st = rbt_penalty_find(&share, &options, found);
-        rbt_share_free(&share);
+    rbt_status st = rbt_sample_share(&linear->sample, &share);
+    if (st != RBT_OK) {
+        return st;
     }
+    if (!rbt_linear_is_streamed(linear) ||
+        rbt_penalty_bytes(&share, &options) < rbt_linear_stream_spare(linear)) {
+        st = rbt_penalty_find(&share, &options, found);
+    }
+    rbt_share_free(&share);
     return st;
 }
 
@@ -103,12 +103,33 @@ static bool wants_penalty(const struct rbt_linear_config *config)
     return isnan(config->l2) && config->l1 == 0.0;
 }
 
-rbt_status rbt_linear_auto_sample(struct rbt_linear_job *linear)
+/* Finds out how examples are changed, and takes a sample of them, which is not changed yet. */
+static rbt_status look(struct rbt_linear_job *linear)
 {
+    const struct rbt_examples *examples = &linear->examples;
+    const bool wants_sample = wants_penalty(&linear->config);
+    const struct rbt_standard_options options = {.has_shift = linear->config.has_bias,
+                                                 .has_label = false,
+                                                 .has_scale = examples->column_count > 0};
     linear->sample.seed = linear->seed;
-    return wants_penalty(&linear->config) && linear->is_standardised
-               ? rbt_sample_choose(&linear->sample, &linear->examples, RBT_PENALTY_EXAMPLES_MAX)
-               : RBT_OK;
+    if (rbt_linear_is_streamed(linear)) {
+        return rbt_linear_stream_look(linear, &options, wants_sample);
+    }
+    rbt_status st = rbt_standard_find(examples, &options, &linear->standard);
+    if (st == RBT_OK && wants_sample) {
+        const uint64_t nonzeros = examples->offsets[examples->count];
+        st = rbt_sample_choose(&linear->sample, examples,
+                               rbt_penalty_examples(examples->count, nonzeros, linear->width));
+    }
+    return st != RBT_OK ? st : rbt_standard_apply(&linear->standard, &linear->examples);
+}
+
+rbt_status rbt_linear_auto_look(struct rbt_linear_job *linear)
+{
+    const rbt_status st = look(linear);
+    return st != RBT_OK || linear->sample.examples.count == 0
+               ? st
+               : rbt_standard_apply(&linear->standard, &linear->sample.examples);
 }
 
 rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear)
@@ -120,6 +141,7 @@ rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear)
         return RBT_OK;
     }
     const rbt_status st = find_penalty(linear, &found);
+    rbt_sample_free(&linear->sample);
     if (st != RBT_OK) {
         return st;
     }

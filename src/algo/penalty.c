@@ -32,9 +32,10 @@
 enum {
     PIECES = 4,
     FOLDS_MAX = 5,
-    FEW = 5000,       /* examples that are all held out in turn, in FOLDS_MAX parts */
-    SOME = 15000,     /* the same in three */
-    TRIED_MAX = 32,   /* penalties */
+    EXAMPLES_LEAST = 1000, /* however many nonzeros they have */
+    FEW = 5000,            /* examples that are all held out in turn, in FOLDS_MAX parts */
+    SOME = 15000,          /* the same in three */
+    TRIED_MAX = 32,        /* penalties */
     LOOKS_MAX = 30,   /* at the objective, per penalty; with second derivatives twice as many */
     MEMORY = 4,       /* of descent */
     FRESH = 5,        /* looks for which second derivatives are used */
@@ -494,13 +495,26 @@ static void divide(struct search *search)
     }
 }
 
-/* Examples that are few enough. Several classes at once cost less than one after the other. */
+/* Nonzeros that are looked at. Several classes at once cost less than one after the other. */
+static uint64_t nonzeros_max(size_t classes)
+{
+    return RBT_PENALTY_PRODUCTS_MAX / (1 + classes / 4);
+}
+
+size_t rbt_penalty_examples(size_t count, uint64_t nonzeros, size_t classes)
+{
+    const double row = (double)nonzeros / fmax((double)count, 1.0);
+    const double fit = (double)nonzeros_max(classes) / fmax(row, 1e-9);
+    return (size_t)fmin(fmax(fit, EXAMPLES_LEAST), RBT_PENALTY_EXAMPLES_MAX);
+}
+
+/* Examples that are few enough. */
 static size_t count_of(const struct rbt_share *share, const struct rbt_penalty_options *options)
 {
     const size_t most = RBT_PENALTY_EXAMPLES_MAX;
-    const uint64_t nonzeros = RBT_PENALTY_PRODUCTS_MAX / (1 + options->classes / 4);
+    const uint64_t nonzeros = nonzeros_max(options->classes);
     size_t count = share->count < most ? share->count : most;
-    while (count > 1000 && share->offsets[count] > nonzeros) {
+    while (count > EXAMPLES_LEAST && share->offsets[count] > nonzeros) {
         count -= count / 16;
     }
     return count;
