@@ -35,8 +35,7 @@ bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
     const bool has_steps = !isnan(config->lr) || !isnan(config->decay) || config->batch != 1 ||
                            config->schedule != RBT_LINEAR_SCHEDULE_AUTO ||
                            config->scale != RBT_SCALE_AUTO || config->combine != RBT_COMBINE_AUTO;
-    const bool is_spread = config->is_rebalanced || config->assign != RBT_ASSIGN_STATIC ||
-                           config->storage != RBT_STORAGE_AUTO || config->memory_limit > 0;
+    const bool is_spread = config->is_rebalanced || config->assign != RBT_ASSIGN_STATIC;
     return !asks_for_steps && !has_steps && !is_spread && config->loss != RBT_LOSS_HINGE &&
            config->l1 == 0.0;
 }
@@ -61,9 +60,13 @@ static size_t count_features(const struct rbt_examples *examples)
 
 bool rbt_linear_auto_fits(const struct rbt_linear_job *linear)
 {
-    const size_t features = count_features(&linear->examples);
-    return features > 0 && features <= FEATURES_MAX &&
-           rbt_linear_newton_fits(&linear->examples, features, linear->width);
+    size_t features = 0;
+    if (rbt_linear_is_streamed(linear)) {
+        (void)rbt_linear_stream_keys(linear, &features);
+    } else {
+        features = count_features(&linear->examples);
+    }
+    return features > 0 && features <= FEATURES_MAX && rbt_linear_newton_fits(linear, features);
 }
 
 /* Adds words to what was chosen. */
@@ -103,6 +106,15 @@ static bool wants_penalty(const struct rbt_linear_config *config)
     return isnan(config->l2) && config->l1 == 0.0;
 }
 
+void rbt_linear_auto_count(struct rbt_linear_job *linear, const struct rbt_examples *part)
+{
+    for (size_t i = 0; i < part->count; i++) {
+        const double length = (double)(part->offsets[i + 1] - part->offsets[i]);
+        linear->nonzeros += length;
+        linear->squares += length * length;
+    }
+}
+
 /* Finds out how examples are changed, and takes a sample of them, which is not changed yet. */
 static rbt_status look(struct rbt_linear_job *linear)
 {
@@ -115,6 +127,7 @@ static rbt_status look(struct rbt_linear_job *linear)
     if (rbt_linear_is_streamed(linear)) {
         return rbt_linear_stream_look(linear, &options, wants_sample);
     }
+    rbt_linear_auto_count(linear, examples);
     rbt_status st = rbt_standard_find(examples, &options, &linear->standard);
     if (st == RBT_OK && wants_sample) {
         const uint64_t nonzeros = examples->offsets[examples->count];

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/linear_solvers.h"
 #include "algo/penalty.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -67,7 +68,8 @@ rbt_status rbt_linear_stream_check(struct rbt_linear_job *linear)
         st = rbt_fail(RBT_E_INVALID, "\"%s\" needs all examples in memory", what);
         return rbt_fail_hint(st, "Leave --storage and --memory-limit out.");
     }
-    if (strcmp(linear->solver->name, "sgd") != 0 && rbt_linear_is_streamed(linear)) {
+    if (linear->solver != &rbt_linear_sgd && linear->solver != &rbt_linear_newton &&
+        rbt_linear_is_streamed(linear)) {
         return rbt_fail(RBT_E_INVALID, "solver \"%s\" needs all examples in memory",
                         linear->solver->name);
     }
@@ -198,7 +200,7 @@ struct look {
     struct rbt_sample *sample;
     uint64_t *hashes; /* (count), or NULL: no sample is wanted */
     size_t hashed;
-    uint64_t nonzeros;
+    struct rbt_linear_job *linear;
 };
 
 static rbt_status take_first(void *context, const struct rbt_examples *part)
@@ -207,7 +209,7 @@ static rbt_status take_first(void *context, const struct rbt_examples *part)
     for (size_t i = 0; look->hashes != NULL && i < part->count; i++) {
         look->hashes[look->hashed++] = rbt_sample_hash(part, i, look->sample->seed);
     }
-    look->nonzeros += part->offsets[part->count];
+    rbt_linear_auto_count(look->linear, part);
     return rbt_standard_list(&look->finder, part);
 }
 
@@ -223,10 +225,10 @@ static rbt_status settle_look(const struct rbt_linear_job *linear, struct look *
 {
     enum { NONZERO = 4 * 12, EXAMPLE = 4 * 24, LEAST = 1000 };
     const double n = (double)linear->examples.count;
-    const double row = EXAMPLE + NONZERO * (double)look->nonzeros / fmax(n, 1.0);
+    const double row = EXAMPLE + NONZERO * linear->nonzeros / fmax(n, 1.0);
     const size_t fits = (size_t)(rbt_linear_stream_spare(linear) / row);
     const size_t wanted =
-        rbt_penalty_examples(linear->examples.count, look->nonzeros, linear->width);
+        rbt_penalty_examples(linear->examples.count, (uint64_t)linear->nonzeros, linear->width);
     const rbt_status st = rbt_standard_listed(&look->finder);
     if (st != RBT_OK || look->hashes == NULL || fits < LEAST) {
         rbt_free(look->hashes);
@@ -244,6 +246,7 @@ rbt_status rbt_linear_stream_look(struct rbt_linear_job *linear,
     rbt_depot *depot = linear->store->depot;
     struct look look = {.finder = {.options = *options, .count = count},
                         .sample = &linear->sample,
+                        .linear = linear,
                         .hashes = wants_sample ? rbt_calloc(count, sizeof *look.hashes) : NULL};
     struct rbt_receiver receiver = {.context = &look, .take = take_first};
     rbt_status st = RBT_OK;

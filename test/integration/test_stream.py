@@ -64,6 +64,21 @@ def test_tables_on_disk_are_standardised_too(rubato):
     assert found[0]["eval"]["rmse"] < 1.05
 
 
+def test_newton_reads_from_disk_too(rubato):
+    """A limit does not change the default solver where features are few, nor its result; over
+    processes and simulated it is the same."""
+    table(rubato, "table.csv", False)
+    words = ["train", "linear", "--data", "table.csv", "--categorical", "auto", "--loss", "squared",
+             *QUIET]
+    limit = ["--memory-limit", "200M"]
+    found = [json.loads(rubato.ok(*start, *words, *end).splitlines()[-1]) for start, end in [
+        ([], ["--workers", "2"]), ([], ["--workers", "2", "--storage", "disk"]),
+        ([], ["--workers", "2", *limit]), (["simulate", "--workers", "2", "--"], limit),
+        (["run", "--workers", "2", "--servers", "1", "--"], limit)]]
+    assert {"solver newton" in summary["chosen"] for summary in found} == {True}
+    assert len({summary["digest"] for summary in found}) == 1
+
+
 def test_the_order_of_lines_on_disk_does_not_matter_to_the_penalty(rubato):
     chosen = set()
     for name in ("shuffled.csv", "sorted.csv"):
