@@ -182,7 +182,7 @@ static double add_all(struct work *work)
 rbt_status rbt_curvature_add(const struct rbt_curvature *run, double *loss)
 {
     const size_t count = run->share->count;
-    const double nonzeros = (double)run->share->offsets[count];
+    const double nonzeros = (double)(run->share->offsets[count] - run->share->offsets[0]);
     struct work work = {.run = run,
                         .is_dense = nonzeros > dense_part * (double)count * (double)run->size,
                         .margins = rbt_calloc(run->classes, sizeof(double)),

@@ -393,15 +393,7 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
     if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
         st = rbt_linear_class_take(linear);
     }
-    st = st != RBT_OK ? st : rbt_linear_auto_sample(linear);
-    if (st == RBT_OK && linear->is_standardised) {
-        const struct rbt_standard_options standard = {.has_shift = linear->config.has_bias,
-                                                      .has_label = false,
-                                                      .has_scale =
-                                                          linear->examples.column_count > 0};
-        st = rbt_standard_find(&linear->examples, &standard, &linear->standard);
-        st = st != RBT_OK ? st : rbt_standard_apply(&linear->standard, &linear->examples);
-    }
+    st = st != RBT_OK ? st : rbt_linear_auto_look(linear);
     if (st == RBT_OK && options->eval.count > 0) {
         data->paths = options->eval.values;
         data->path_count = options->eval.count;
@@ -553,8 +545,6 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
                                     .config = *config,
                                     .seed = (uint64_t)options->seed,
                                     .width = 1,
-                                    .is_standardised = config->storage == RBT_STORAGE_AUTO &&
-                                                       config->memory_limit == 0,
                                     .worker_count = training.workers};
     training.context = &linear;
     training.rules = &linear.rules;

@@ -1,8 +1,8 @@
 /* algo/linear_auto.c - what nobody has said: --solver auto, which is newton where features are few
  * and the options leave it the choice, else sgd; and --l2, which is looked for (penalty.h) on a
- * sample of the examples that depends on the seed and on what they are, not on their order (of
- * those that may be on disk, on the seed and the order, since disk and memory find the same). Every
- * process that has workers does so, as it reads all the data, and finds the same. */
+ * sample of the examples that depends on the seed and on what they are, not on their order; and how
+ * examples are changed for solvers (standard.h). Every process that has workers does so, as it
+ * reads all the data, and finds the same, wherever examples are kept. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,8 +35,7 @@ bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
     const bool has_steps = !isnan(config->lr) || !isnan(config->decay) || config->batch != 1 ||
                            config->schedule != RBT_LINEAR_SCHEDULE_AUTO ||
                            config->scale != RBT_SCALE_AUTO || config->combine != RBT_COMBINE_AUTO;
-    const bool is_spread = config->is_rebalanced || config->assign != RBT_ASSIGN_STATIC ||
-                           config->storage != RBT_STORAGE_AUTO || config->memory_limit > 0;
+    const bool is_spread = config->is_rebalanced || config->assign != RBT_ASSIGN_STATIC;
     return !asks_for_steps && !has_steps && !is_spread && config->loss != RBT_LOSS_HINGE &&
            config->l1 == 0.0;
 }
@@ -61,9 +60,13 @@ static size_t count_features(const struct rbt_examples *examples)
 
 bool rbt_linear_auto_fits(const struct rbt_linear_job *linear)
 {
-    const size_t features = count_features(&linear->examples);
-    return features > 0 && features <= FEATURES_MAX &&
-           rbt_linear_newton_fits(&linear->examples, features, linear->width);
+    size_t features = 0;
+    if (rbt_linear_is_streamed(linear)) {
+        (void)rbt_linear_stream_keys(linear, &features);
+    } else {
+        features = count_features(&linear->examples);
+    }
+    return features > 0 && features <= FEATURES_MAX && rbt_linear_newton_fits(linear, features);
 }
 
 /* Adds words to what was chosen. */
@@ -74,26 +77,26 @@ static void say(struct rbt_linear_job *linear, const char *words)
              words);
 }
 
-/* The penalty that a share of the examples tells. */
+/* The penalty that the sample tells; that of too few examples if there is no room for it. */
 static rbt_status find_penalty(const struct rbt_linear_job *linear, struct rbt_penalty *found)
 {
     const struct rbt_penalty_options options = {.loss = (enum rbt_loss)linear->config.loss,
                                                 .classes = linear->width,
                                                 .has_bias = linear->config.has_bias};
-    const size_t parts =
-        (linear->examples.count + RBT_PENALTY_EXAMPLES_MAX - 1) / RBT_PENALTY_EXAMPLES_MAX;
-    if (rbt_linear_is_streamed(linear)) {
-        return rbt_linear_stream_sample(linear, (uint32_t)parts, &options, found);
+    *found = (struct rbt_penalty){.total = 1.0};
+    if (linear->sample.examples.count == 0) {
+        return RBT_OK;
     }
     struct rbt_share share;
-    rbt_status st =
-        linear->sample.places != NULL
-            ? rbt_sample_take(&linear->examples, &linear->sample, linear->seed, &share)
-            : rbt_share_take(&linear->examples, linear->seed, 0, (uint32_t)parts, &share);
-    if (st == RBT_OK) {
-        st = rbt_penalty_find(&share, &options, found);
-        rbt_share_free(&share);
+    rbt_status st = rbt_sample_share(&linear->sample, &share);
+    if (st != RBT_OK) {
+        return st;
     }
+    if (!rbt_linear_is_streamed(linear) ||
+        rbt_penalty_bytes(&share, &options) < rbt_linear_stream_spare(linear)) {
+        st = rbt_penalty_find(&share, &options, found);
+    }
+    rbt_share_free(&share);
     return st;
 }
 
@@ -103,12 +106,43 @@ static bool wants_penalty(const struct rbt_linear_config *config)
     return isnan(config->l2) && config->l1 == 0.0;
 }
 
-rbt_status rbt_linear_auto_sample(struct rbt_linear_job *linear)
+void rbt_linear_auto_count(struct rbt_linear_job *linear, const struct rbt_examples *part)
 {
-    return wants_penalty(&linear->config) && linear->is_standardised
-               ? rbt_sample_choose(&linear->examples, linear->seed, RBT_PENALTY_EXAMPLES_MAX,
-                                   &linear->sample)
-               : RBT_OK;
+    for (size_t i = 0; i < part->count; i++) {
+        const double length = (double)(part->offsets[i + 1] - part->offsets[i]);
+        linear->nonzeros += length;
+        linear->squares += length * length;
+    }
+}
+
+/* Finds out how examples are changed, and takes a sample of them, which is not changed yet. */
+static rbt_status look(struct rbt_linear_job *linear)
+{
+    const struct rbt_examples *examples = &linear->examples;
+    const bool wants_sample = wants_penalty(&linear->config);
+    const struct rbt_standard_options options = {.has_shift = linear->config.has_bias,
+                                                 .has_label = false,
+                                                 .has_scale = examples->column_count > 0};
+    linear->sample.seed = linear->seed;
+    if (rbt_linear_is_streamed(linear)) {
+        return rbt_linear_stream_look(linear, &options, wants_sample);
+    }
+    rbt_linear_auto_count(linear, examples);
+    rbt_status st = rbt_standard_find(examples, &options, &linear->standard);
+    if (st == RBT_OK && wants_sample) {
+        const uint64_t nonzeros = examples->offsets[examples->count];
+        st = rbt_sample_choose(&linear->sample, examples,
+                               rbt_penalty_examples(examples->count, nonzeros, linear->width));
+    }
+    return st != RBT_OK ? st : rbt_standard_apply(&linear->standard, &linear->examples);
+}
+
+rbt_status rbt_linear_auto_look(struct rbt_linear_job *linear)
+{
+    const rbt_status st = look(linear);
+    return st != RBT_OK || linear->sample.examples.count == 0
+               ? st
+               : rbt_standard_apply(&linear->standard, &linear->sample.examples);
 }
 
 rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear)
@@ -120,6 +154,7 @@ rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear)
         return RBT_OK;
     }
     const rbt_status st = find_penalty(linear, &found);
+    rbt_sample_free(&linear->sample);
     if (st != RBT_OK) {
         return st;
     }

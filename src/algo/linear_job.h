@@ -99,8 +99,9 @@ struct rbt_linear_job {
     size_t width;   /* of a feature's row of weights: 1, or the number of classes */
     float *classes; /* (width), increasing: labels of softmax, whose examples have their index */
     struct rbt_examples examples;     /* as `standard` has made them */
-    bool is_standardised;             /* examples are changed for solvers */
-    struct rbt_standard standard;     /* how */
+    double nonzeros;                  /* of all examples, as they were read */
+    double squares;                   /* of how many nonzeros each of them has: sum */
+    struct rbt_standard standard;     /* how examples are changed for solvers */
     struct rbt_sample sample;         /* that tells a penalty, if one is looked for */
     struct rbt_data_options data;     /* how files are read, but not which */
     struct rbt_column_plan plan;      /* of tables with text */

@@ -15,6 +15,7 @@
 #include "algo/descent.h"
 #include "algo/linear_job.h"
 #include "algo/linear_solvers.h"
+#include "algo/linear_stream.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/sort_u64.h"
@@ -36,6 +37,9 @@ static const double ns_per_solved = 0.3; /* of numbers^3 / 6 */
 /* Looks that a solver needs, about; products that auto is willing to spend on all of them; and how
  * many numbers the point may have at most. */
 enum { LOOKS = 10, NUMBERS_MAX = 4000 };
+
+/* Examples that are added up at once: a multiple of what curvature.c holds. */
+enum { AT_ONCE = 4096 };
 static const double products_max = 2e10;
 
 /* What a step must promise to gain, as a part of the objective. */
@@ -118,14 +122,19 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
 }
 
 /* The list of all features. */
-static rbt_status list_keys(const struct rbt_examples *examples, uint64_t **list, size_t *count)
+static rbt_status list_keys(const struct rbt_linear_job *linear, uint64_t **list, size_t *count)
 {
-    const size_t all = (size_t)examples->offsets[examples->count];
+    const struct rbt_examples *examples = &linear->examples;
+    const bool is_streamed = rbt_linear_is_streamed(linear);
+    size_t all = is_streamed ? 0 : (size_t)examples->offsets[examples->count];
+    const uint64_t *from = is_streamed ? rbt_linear_stream_keys(linear, &all) : examples->keys;
     uint64_t *keys = rbt_calloc(all, sizeof *keys);
     if (keys == NULL) {
         return no_memory();
     }
-    memcpy(keys, examples->keys, all * sizeof *keys);
+    if (all > 0) {
+        memcpy(keys, from, all * sizeof *keys);
+    }
     rbt_sort_u64(keys, all);
     size_t kept = 0;
     for (size_t i = 0; i < all; i++) {
@@ -142,7 +151,7 @@ static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *tra
 {
     struct newton *newton = linear->own;
     linear->clocks_per_epoch = training->clocks_per_epoch = CLOCKS;
-    rbt_status st = list_keys(&linear->examples, &newton->keys, &newton->features);
+    rbt_status st = list_keys(linear, &newton->keys, &newton->features);
     if (st != RBT_OK) {
         return st;
     }
@@ -240,7 +249,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
         part->root = rbt_calloc(1, sizeof *part->root);
         st = part->root == NULL ? no_memory() : open_root(linear, part->root);
     }
-    return st;
+    return st != RBT_OK ? st : rbt_linear_stream_keep(linear, w);
 }
 
 static void free_root(struct root *root)
@@ -284,6 +293,38 @@ static rbt_status push_second(const struct newton *newton, rbt_worker *worker, s
     return rbt_push(worker, newton->second, &rows);
 }
 
+/* The sums of the worker's examples at the point, some of them at a time: they may be on disk. */
+static rbt_status add_share(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
+                            struct part *part, bool wants_second)
+{
+    const struct newton *newton = linear->own;
+    struct rbt_share some = w->share;
+    const struct rbt_curvature run = {.loss = (enum rbt_loss)linear->config.loss,
+                                      .classes = linear->width,
+                                      .size = newton->size,
+                                      .has_bias = linear->config.has_bias,
+                                      .share = &some,
+                                      .places = part->places,
+                                      .point = part->point + POINT,
+                                      .gradient = part->sums + GRADIENT,
+                                      .second = wants_second ? part->second : NULL};
+    rbt_status st = RBT_OK;
+    memset(part->sums, 0, (GRADIENT + newton->numbers) * sizeof *part->sums);
+    memset(part->second, 0, newton->second_rows * newton->size * sizeof *part->second);
+    part->loss = 0.0;
+    for (size_t first = 0; st == RBT_OK && first < w->share.count; first += some.count) {
+        const size_t left = w->share.count - first;
+        double loss = 0.0;
+        some.count = left < AT_ONCE ? left : AT_ONCE;
+        some.offsets = w->share.offsets + first;
+        some.labels = w->share.labels + first;
+        rbt_linear_visit(w, first, first + some.count);
+        st = rbt_curvature_add(&run, &loss);
+        part->loss += loss;
+    }
+    return st;
+}
+
 static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
                        struct rbt_training_figures *figures)
 {
@@ -291,7 +332,6 @@ static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
     const struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
     const struct rbt_share *share = &w->share;
     struct part *part = w->own;
-    const size_t matrices = newton->second_rows * newton->size;
     rbt_status st = rbt_get(worker, newton->point, only_key, part->point);
     if (st != RBT_OK) {
         return st;
@@ -304,18 +344,7 @@ static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
         figures->loss += part->loss;
         return RBT_OK;
     }
-    memset(part->sums, 0, (GRADIENT + newton->numbers) * sizeof *part->sums);
-    memset(part->second, 0, matrices * sizeof *part->second);
-    const struct rbt_curvature run = {.loss = (enum rbt_loss)linear->config.loss,
-                                      .classes = linear->width,
-                                      .size = newton->size,
-                                      .has_bias = linear->config.has_bias,
-                                      .share = share,
-                                      .places = part->places,
-                                      .point = part->point + POINT,
-                                      .gradient = part->sums + GRADIENT,
-                                      .second = wants_second ? part->second : NULL};
-    st = rbt_curvature_add(&run, &part->loss);
+    st = add_share(linear, w, part, wants_second);
     part->sums[LOSS] = part->loss;
     part->sums[COUNT] = (double)share->count;
     figures->loss += part->loss;
@@ -535,20 +564,19 @@ static void free_own(struct rbt_linear_job *linear)
     }
 }
 
-bool rbt_linear_newton_fits(const struct rbt_examples *examples, size_t features, size_t classes)
+bool rbt_linear_newton_fits(const struct rbt_linear_job *linear, size_t features)
 {
+    enum { MATRICES = 5, WORKER_MATRICES = 3 }; /* at the root and in tables; of a worker */
     const size_t size = features + 1;
-    double squares = 0.0;
-    for (size_t i = 0; i < examples->count; i++) {
-        const double length = (double)(examples->offsets[i + 1] - examples->offsets[i]);
-        squares += length * length;
-    }
-    const double products =
-        rbt_curvature_cost((double)examples->count, (double)examples->offsets[examples->count],
-                           squares, size, classes);
-    const double numbers = (double)size * (double)classes;
+    const double products = rbt_curvature_cost((double)linear->examples.count, linear->nonzeros,
+                                               linear->squares, size, linear->width);
+    const double numbers = (double)size * (double)linear->width;
     const double solving = numbers * numbers * numbers / 6;
-    return numbers <= NUMBERS_MAX && LOOKS * (products + solving) <= products_max;
+    const double matrices = MATRICES + WORKER_MATRICES * (double)linear->worker_count;
+    const bool has_room =
+        !rbt_linear_is_streamed(linear) ||
+        matrices * numbers * numbers * sizeof(double) <= rbt_linear_stream_spare(linear) / 2;
+    return has_room && numbers <= NUMBERS_MAX && LOOKS * (products + solving) <= products_max;
 }
 
 const struct rbt_linear_solver rbt_linear_newton = {.name = "newton",

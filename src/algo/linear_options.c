@@ -253,8 +253,7 @@ static const struct rbt_option linear_options[] = {
      .value = "auto",
      .offset = AT(storage),
      .help = "Where examples are: memory, disk, or memory-and-disk, which is memory as far as it "
-             "goes. auto is memory, and with --memory-limit memory-and-disk. If it is given, "
-             "features are taken as they are in the file, also those of tables."},
+             "goes. auto is memory, and with --memory-limit memory-and-disk."},
     {.name = "cache",
      .type = RBT_OPTION_TEXT,
      .unit = "DIR",

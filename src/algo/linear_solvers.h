@@ -26,15 +26,18 @@ bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
 /* When the data is there: whether its features are so few that newton is better than sgd. */
 bool rbt_linear_auto_fits(const struct rbt_linear_job *linear);
 
-/* If l2 is no number yet: before examples are standardised, chooses those that will tell it; and
- * when the solver is known, makes it one. Fail with RBT_E_NOMEM, RBT_E_IO. */
-RBT_MUST_USE rbt_status rbt_linear_auto_sample(struct rbt_linear_job *linear);
+/* Counts the nonzeros of some examples, before they are changed. */
+void rbt_linear_auto_count(struct rbt_linear_job *linear, const struct rbt_examples *part);
+
+/* When examples were read: changes them for solvers and, if l2 is no number yet, chooses those that
+ * will tell it. When the solver is known: makes it a number. Fail with RBT_E_NOMEM, RBT_E_IO. */
+RBT_MUST_USE rbt_status rbt_linear_auto_look(struct rbt_linear_job *linear);
 RBT_MUST_USE rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear);
 
 /* --- linear_newton.c */
 
 /* Whether second derivatives of this data take little time. */
-bool rbt_linear_newton_fits(const struct rbt_examples *examples, size_t features, size_t classes);
+bool rbt_linear_newton_fits(const struct rbt_linear_job *linear, size_t features);
 
 /* --- linear_solvers.c
  * -----------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/linear_solvers.h"
 #include "algo/penalty.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -67,7 +68,8 @@ rbt_status rbt_linear_stream_check(struct rbt_linear_job *linear)
         st = rbt_fail(RBT_E_INVALID, "\"%s\" needs all examples in memory", what);
         return rbt_fail_hint(st, "Leave --storage and --memory-limit out.");
     }
-    if (strcmp(linear->solver->name, "sgd") != 0 && rbt_linear_is_streamed(linear)) {
+    if (linear->solver != &rbt_linear_sgd && linear->solver != &rbt_linear_newton &&
+        rbt_linear_is_streamed(linear)) {
         return rbt_fail(RBT_E_INVALID, "solver \"%s\" needs all examples in memory",
                         linear->solver->name);
     }
@@ -161,10 +163,9 @@ const uint64_t *rbt_linear_stream_keys(const struct rbt_linear_job *linear, size
     return facts.keys;
 }
 
-/* Share `index` of `count`. */
-static rbt_status take(const struct rbt_linear_job *linear, uint32_t index, uint32_t count,
-                       struct rbt_linear_worker *w)
+rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
 {
+    struct rbt_linear_worker *w = &linear->workers[index];
     struct rbt_linear_source *source = rbt_calloc(1, sizeof *source);
     if (source == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a worker's examples");
@@ -173,7 +174,8 @@ static rbt_status take(const struct rbt_linear_job *linear, uint32_t index, uint
     w->source = source;
     const uint64_t piece = linear->store->limit / 8 / linear->worker_count / PIECES;
     const size_t size = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
-    rbt_status st = rbt_depot_deal(linear->store->depot, index, count, &source->stored);
+    rbt_status st =
+        rbt_depot_deal(linear->store->depot, index, linear->worker_count, &source->stored);
     rbt_alloc_trim();
     st = st != RBT_OK ? st : rbt_paged_open(&source->stored, size, &source->paged);
     if (st != RBT_OK) {
@@ -187,26 +189,84 @@ static rbt_status take(const struct rbt_linear_job *linear, uint32_t index, uint
     return RBT_OK;
 }
 
-rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index)
+double rbt_linear_stream_spare(const struct rbt_linear_job *linear)
 {
-    return take(linear, index, linear->worker_count, &linear->workers[index]);
+    return (double)linear->store->limit / 2;
 }
 
-rbt_status rbt_linear_stream_sample(const struct rbt_linear_job *linear, uint32_t parts,
-                                    const struct rbt_penalty_options *options,
-                                    struct rbt_penalty *found)
+/* Twice through all examples. */
+struct look {
+    struct rbt_standard_finder finder;
+    struct rbt_sample *sample;
+    uint64_t *hashes; /* (count), or NULL: no sample is wanted */
+    size_t hashed;
+    struct rbt_linear_job *linear;
+};
+
+static rbt_status take_first(void *context, const struct rbt_examples *part)
 {
-    struct rbt_linear_worker sample = {0};
-    *found = (struct rbt_penalty){.total = 1.0};
-    rbt_status st = take(linear, 0, parts, &sample);
-    const double most = (double)linear->store->limit / 2;
-    if (st == RBT_OK && rbt_penalty_bytes(&sample.share, options) < most) {
-        rbt_linear_visit(&sample, 0, sample.share.count);
-        st = rbt_penalty_find(&sample.share, options, found);
+    struct look *look = context;
+    for (size_t i = 0; look->hashes != NULL && i < part->count; i++) {
+        look->hashes[look->hashed++] = rbt_sample_hash(part, i, look->sample->seed);
     }
-    rbt_linear_stream_drop(&sample);
+    rbt_linear_auto_count(look->linear, part);
+    return rbt_standard_list(&look->finder, part);
+}
+
+static rbt_status take_second(void *context, const struct rbt_examples *part)
+{
+    struct look *look = context;
+    rbt_standard_look(&look->finder, part);
+    return look->hashes != NULL ? rbt_sample_pick(look->sample, part) : RBT_OK;
+}
+
+/* Between the two. A sample is there once as it comes, once sorted, and as a share. */
+static rbt_status settle_look(const struct rbt_linear_job *linear, struct look *look)
+{
+    enum { NONZERO = 4 * 12, EXAMPLE = 4 * 24, LEAST = 1000 };
+    const double n = (double)linear->examples.count;
+    const double row = EXAMPLE + NONZERO * linear->nonzeros / fmax(n, 1.0);
+    const size_t fits = (size_t)(rbt_linear_stream_spare(linear) / row);
+    const size_t wanted =
+        rbt_penalty_examples(linear->examples.count, (uint64_t)linear->nonzeros, linear->width);
+    const rbt_status st = rbt_standard_listed(&look->finder);
+    if (st != RBT_OK || look->hashes == NULL || fits < LEAST) {
+        rbt_free(look->hashes);
+        look->hashes = NULL;
+        return st;
+    }
+    return rbt_sample_draw(look->sample, look->hashes, linear->examples.count,
+                           wanted < fits ? wanted : fits);
+}
+
+rbt_status rbt_linear_stream_look(struct rbt_linear_job *linear,
+                                  const struct rbt_standard_options *options, bool wants_sample)
+{
+    const size_t count = linear->examples.count;
+    rbt_depot *depot = linear->store->depot;
+    struct look look = {.finder = {.options = *options, .count = count},
+                        .sample = &linear->sample,
+                        .linear = linear,
+                        .hashes = wants_sample ? rbt_calloc(count, sizeof *look.hashes) : NULL};
+    struct rbt_receiver receiver = {.context = &look, .take = take_first};
+    rbt_status st = RBT_OK;
+    if (wants_sample && look.hashes == NULL) {
+        st = rbt_fail(RBT_E_NOMEM, "no memory for a sample of the examples");
+    }
+    st = st != RBT_OK ? st : rbt_depot_walk(depot, &receiver);
+    st = st != RBT_OK ? st : settle_look(linear, &look);
+    receiver.take = take_second;
+    st = st != RBT_OK ? st : rbt_depot_walk(depot, &receiver);
+    st = st != RBT_OK ? st : rbt_standard_make(&look.finder, &linear->standard);
+    rbt_standard_finder_free(&look.finder);
+    rbt_free(look.hashes);
     rbt_alloc_trim();
-    return st;
+    const struct rbt_standard *standard = &linear->standard;
+    const struct rbt_depot_change change = {.keys = standard->keys,
+                                            .means = standard->means,
+                                            .scales = standard->scales,
+                                            .count = standard->count};
+    return st != RBT_OK ? st : rbt_depot_change(depot, &change);
 }
 
 void rbt_linear_stream_drop(struct rbt_linear_worker *w)

@@ -36,14 +36,14 @@ const uint64_t *rbt_linear_stream_keys(const struct rbt_linear_job *linear, size
 RBT_MUST_USE rbt_status rbt_linear_stream_take(struct rbt_linear_job *linear, uint32_t index);
 void rbt_linear_stream_drop(struct rbt_linear_worker *w);
 
-/* Looks for a penalty on the first of `parts` shares, unless there is no memory for it: then the
- * penalty is that of too few examples. */
-struct rbt_penalty;
-struct rbt_penalty_options;
-RBT_MUST_USE rbt_status rbt_linear_stream_sample(const struct rbt_linear_job *linear,
-                                                 uint32_t parts,
-                                                 const struct rbt_penalty_options *options,
-                                                 struct rbt_penalty *found);
+/* Goes through all examples: finds how they are changed for solvers, and a sample of them, if it is
+ * wanted and the limit leaves room for some. From now on shares are changed. */
+RBT_MUST_USE rbt_status rbt_linear_stream_look(struct rbt_linear_job *linear,
+                                               const struct rbt_standard_options *options,
+                                               bool wants_sample);
+
+/* Bytes that looking for a penalty may take. */
+double rbt_linear_stream_spare(const struct rbt_linear_job *linear);
 
 /* When everything else that the worker needs is there: what is left of the limit is used to keep
  * examples in memory. Fails with RBT_E_INVALID if nothing is left. */

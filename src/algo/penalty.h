@@ -32,6 +32,9 @@ struct rbt_penalty {
     double loss;     /* their mean loss with it */
 };
 
+/* How many examples of `count` are worth a place in a sample: more would not be looked at. */
+size_t rbt_penalty_examples(size_t count, uint64_t nonzeros, size_t classes);
+
 /* Finds out from the first examples of the share, which are in random order. With fewer than
  * RBT_PENALTY_EXAMPLES_MIN, `total` is 1. Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_penalty_find(const struct rbt_share *share,

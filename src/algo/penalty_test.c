@@ -86,6 +86,61 @@ static void weights_that_say_nothing_are_shrunk(void **state)
     }
 }
 
+/* Features that nearly are one: descent takes hundreds of steps without second derivatives. */
+static void weights_are_trained_to_the_end(void **state)
+{
+    (void)state;
+    const struct rbt_penalty_options options = {.loss = RBT_LOSS_SQUARED, .classes = 1};
+    struct rbt_share share;
+    struct rbt_penalty found;
+    struct rbt_rng rng;
+    double truth[PER_EXAMPLE];
+    make(8000, 1.0, 1.0, RBT_LOSS_SQUARED, &share);
+    rbt_rng_init(&rng, 12, 0, 0);
+    for (size_t k = 0; k < PER_EXAMPLE; k++) {
+        truth[k] = rbt_rng_normal(&rng);
+    }
+    for (size_t i = 0; i < share.count; i++) {
+        const double common = rbt_rng_normal(&rng);
+        double y = rbt_rng_normal(&rng);
+        for (size_t k = 0; k < PER_EXAMPLE; k++) {
+            float *x = &share.values[i * PER_EXAMPLE + k];
+            *x = (float)(100 * common + 0.1 * rbt_rng_normal(&rng));
+            share.indices[i * PER_EXAMPLE + k] = (uint32_t)k;
+            y += truth[k] * (double)*x;
+        }
+        share.labels[i] = (float)y;
+    }
+    assert_ok(rbt_penalty_find(&share, &options, &found));
+    assert_true(found.total > 0.1 && found.total < 10);
+    assert_true(found.loss > 0.48 && found.loss < 0.54); /* 1/2 is the noise's */
+    rbt_share_free(&share);
+}
+
+/* One of 1,000 examples is far from all others, and its label is not what the others tell. */
+static void a_few_examples_far_away_do_not_decide(void **state)
+{
+    (void)state;
+    const struct rbt_penalty_options options = {
+        .loss = RBT_LOSS_LOGISTIC, .classes = 1, .has_bias = true};
+    double totals[2];
+    for (size_t is_spoilt = 0; is_spoilt < 2; is_spoilt++) {
+        struct rbt_share share;
+        struct rbt_penalty found;
+        make(6000, 3.0, 0.5, RBT_LOSS_LOGISTIC, &share);
+        for (size_t i = 0; is_spoilt != 0 && i < share.count; i += 1000) {
+            share.labels[i] = -share.labels[i];
+            for (size_t k = 0; k < PER_EXAMPLE; k++) {
+                share.values[i * PER_EXAMPLE + k] *= 100.0F;
+            }
+        }
+        assert_ok(rbt_penalty_find(&share, &options, &found));
+        totals[is_spoilt] = found.total;
+        rbt_share_free(&share);
+    }
+    assert_true(totals[1] < 100 * totals[0]);
+}
+
 static void few_examples_tell_nothing(void **state)
 {
     (void)state;
@@ -122,6 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(penalties_are_those_of_the_prior),
         cmocka_unit_test(weights_that_say_nothing_are_shrunk),
+        cmocka_unit_test(weights_are_trained_to_the_end),
+        cmocka_unit_test(a_few_examples_far_away_do_not_decide),
         cmocka_unit_test(few_examples_tell_nothing),
         cmocka_unit_test(it_fails_without_memory_and_leaves_nothing),
     };

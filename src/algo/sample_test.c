@@ -35,12 +35,12 @@ static void the_order_of_the_file_makes_no_difference(void **state)
     const size_t steps[2] = {1, 37};
     for (size_t f = 0; f < 2; f++) {
         struct rbt_examples examples;
-        struct rbt_sample sample = {0};
+        struct rbt_sample sample = {.seed = 5};
         make(&examples, steps[f]);
-        assert_ok(rbt_sample_choose(&examples, 5, COUNT / 4, &sample));
-        assert_in_range(sample.count, COUNT / 8, COUNT / 2);
-        assert_ok(rbt_sample_take(&examples, &sample, 5, &shares[f]));
-        assert_int_equal(shares[f].count, sample.count);
+        assert_ok(rbt_sample_choose(&sample, &examples, COUNT / 4));
+        assert_in_range(sample.examples.count, COUNT / 8, COUNT / 2);
+        assert_ok(rbt_sample_share(&sample, &shares[f]));
+        assert_int_equal(shares[f].count, sample.examples.count);
         rbt_sample_free(&sample);
         rbt_examples_free(&examples);
     }
@@ -57,19 +57,75 @@ static void few_examples_are_all_taken_and_seeds_choose_others(void **state)
 {
     (void)state;
     struct rbt_examples examples;
-    struct rbt_sample all = {0};
-    struct rbt_sample one = {0};
-    struct rbt_sample other = {0};
+    struct rbt_sample all = {.seed = 1};
+    struct rbt_sample one = {.seed = 1};
+    struct rbt_sample other = {.seed = 2};
     make(&examples, 1);
-    assert_ok(rbt_sample_choose(&examples, 1, COUNT, &all));
-    assert_int_equal(all.count, COUNT);
-    assert_ok(rbt_sample_choose(&examples, 1, COUNT / 4, &one));
-    assert_ok(rbt_sample_choose(&examples, 2, COUNT / 4, &other));
-    const size_t least = one.count < other.count ? one.count : other.count;
-    assert_memory_not_equal(one.places, other.places, least * sizeof *one.places);
+    assert_ok(rbt_sample_choose(&all, &examples, COUNT));
+    assert_int_equal(all.examples.count, COUNT);
+    assert_ok(rbt_sample_choose(&one, &examples, COUNT / 4));
+    assert_ok(rbt_sample_choose(&other, &examples, COUNT / 4));
+    const size_t counts[2] = {one.examples.count, other.examples.count};
+    const size_t least = counts[0] < counts[1] ? counts[0] : counts[1];
+    assert_memory_not_equal(one.examples.values, other.examples.values,
+                            least * WIDTH * sizeof *one.examples.values);
     rbt_sample_free(&all);
     rbt_sample_free(&one);
     rbt_sample_free(&other);
+    rbt_examples_free(&examples);
+}
+
+/* Half of the file is one example again and again: half of the sample is, too. */
+static void equal_examples_are_thinned_like_others(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct rbt_examples examples;
+        struct rbt_sample sample = {.seed = seed};
+        make(&examples, 1);
+        for (size_t i = 0; i < COUNT / 2; i++) {
+            memcpy(examples.values + i * WIDTH, examples.values, WIDTH * sizeof *examples.values);
+            examples.labels[i] = 7.0F;
+        }
+        assert_ok(rbt_sample_choose(&sample, &examples, COUNT / 4));
+        size_t equal = 0;
+        for (size_t i = 0; i < sample.examples.count; i++) {
+            equal += sample.examples.labels[i] == 7.0F;
+        }
+        assert_in_range(equal, COUNT / 16, COUNT / 5);
+        assert_in_range(sample.examples.count - equal, COUNT / 16, COUNT / 5);
+        rbt_sample_free(&sample);
+        rbt_examples_free(&examples);
+    }
+}
+
+/* What comes part by part gives the sample of the whole. */
+static void parts_of_a_file_give_the_sample_of_all(void **state)
+{
+    (void)state;
+    struct rbt_examples examples;
+    struct rbt_sample whole = {.seed = 3};
+    struct rbt_sample parts = {.seed = 3};
+    uint64_t hashes[COUNT];
+    make(&examples, 1);
+    assert_ok(rbt_sample_choose(&whole, &examples, COUNT / 4));
+    for (size_t i = 0; i < COUNT; i++) {
+        hashes[i] = rbt_sample_hash(&examples, i, 3);
+    }
+    assert_ok(rbt_sample_draw(&parts, hashes, COUNT, COUNT / 4));
+    for (size_t first = 0; first < COUNT; first += 7) {
+        struct rbt_examples part = examples;
+        part.count = COUNT - first < 7 ? COUNT - first : 7;
+        part.offsets += first;
+        part.labels += first;
+        assert_ok(rbt_sample_pick(&parts, &part));
+    }
+    const size_t count = whole.examples.count;
+    assert_int_equal(parts.examples.count, count);
+    assert_memory_equal(parts.examples.values, whole.examples.values,
+                        count * WIDTH * sizeof *whole.examples.values);
+    rbt_sample_free(&parts);
+    rbt_sample_free(&whole);
     rbt_examples_free(&examples);
 }
 
@@ -80,11 +136,11 @@ static void without_memory_nothing_is_kept(void **state)
     make(&examples, 1);
     const size_t live = rbt_alloc_live();
     for (unsigned nth = 1;; nth++) {
-        struct rbt_sample sample = {0};
+        struct rbt_sample sample = {.seed = 1};
         struct rbt_share share = {0};
         rbt_alloc_fail_nth(nth);
-        rbt_status st = rbt_sample_choose(&examples, 1, COUNT / 4, &sample);
-        st = st != RBT_OK ? st : rbt_sample_take(&examples, &sample, 1, &share);
+        rbt_status st = rbt_sample_choose(&sample, &examples, COUNT / 4);
+        st = st != RBT_OK ? st : rbt_sample_share(&sample, &share);
         rbt_alloc_fail_nth(0);
         rbt_sample_free(&sample);
         if (st == RBT_OK) {
@@ -103,6 +159,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_order_of_the_file_makes_no_difference),
         cmocka_unit_test(few_examples_are_all_taken_and_seeds_choose_others),
+        cmocka_unit_test(equal_examples_are_thinned_like_others),
+        cmocka_unit_test(parts_of_a_file_give_the_sample_of_all),
         cmocka_unit_test(without_memory_nothing_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

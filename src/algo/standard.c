@@ -27,7 +27,7 @@ static const double frequent = 0.4;
 static const double far_sparse = 2.0;
 
 /* What is known of a feature, its values being taken from the first one. */
-struct moments {
+struct rbt_standard_moments {
     double first;
     double sum;
     double squares;
@@ -35,40 +35,36 @@ struct moments {
     bool is_binary;
 };
 
-struct list {
-    uint64_t *keys;
-    size_t count;
-    size_t room;
-};
-
 static rbt_status no_memory(void)
 {
     return rbt_fail(RBT_E_NOMEM, "no memory to look at the features of the examples");
 }
 
-/* Puts a key at a place of the list, if it is not there and the list is not too long. */
-static rbt_status insert(struct list *list, size_t at, uint64_t key)
+/* Puts a key at a place of the list, if the list is not too long. */
+static rbt_status insert(struct rbt_standard_finder *finder, size_t at, uint64_t key)
 {
-    if (list->count == LISTED_MAX) {
+    if (finder->key_count == LISTED_MAX) {
         return RBT_OK;
     }
-    if (list->count == list->room) {
-        const size_t room = list->room == 0 ? 64 : 2 * list->room;
-        uint64_t *keys = rbt_realloc(list->keys, room, sizeof *keys);
+    if (finder->key_count == finder->room) {
+        const size_t room = finder->room == 0 ? 64 : 2 * finder->room;
+        uint64_t *keys = rbt_realloc(finder->keys, room, sizeof *keys);
         if (keys == NULL) {
             return no_memory();
         }
-        list->keys = keys;
-        list->room = room;
+        finder->keys = keys;
+        finder->room = room;
     }
-    memmove(list->keys + at + 1, list->keys + at, (list->count - at) * sizeof *list->keys);
-    list->keys[at] = key;
-    list->count++;
+    memmove(finder->keys + at + 1, finder->keys + at,
+            (finder->key_count - at) * sizeof *finder->keys);
+    finder->keys[at] = key;
+    finder->key_count++;
     return RBT_OK;
 }
 
-/* Features that have a value other than 1. */
-static rbt_status list_numbers(const struct rbt_examples *examples, struct list *list)
+/* Lists features of tables that have a value other than 1. */
+static rbt_status list_numbers(struct rbt_standard_finder *finder,
+                               const struct rbt_examples *examples)
 {
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < examples->count; i++) {
@@ -78,72 +74,95 @@ static rbt_status list_numbers(const struct rbt_examples *examples, struct list 
             if (examples->values[k] == 1.0F) {
                 continue;
             }
-            while (at < list->count && list->keys[at] < key) {
+            while (at < finder->key_count && finder->keys[at] < key) {
                 at++;
             }
-            if (at == list->count || list->keys[at] != key) {
-                st = insert(list, at, key);
+            if (at == finder->key_count || finder->keys[at] != key) {
+                st = insert(finder, at, key);
             }
         }
     }
     return st;
 }
 
-/* Features that are frequent in a sample, evenly from the whole file. */
-static rbt_status list_frequent(const struct rbt_examples *examples, struct list *list)
+/* Draws the features of a sample, evenly from all examples. */
+static rbt_status draw(struct rbt_standard_finder *finder, const struct rbt_examples *part)
 {
-    const size_t count = examples->count < SAMPLE ? examples->count : SAMPLE;
-    uint64_t nonzeros = 0;
-    for (size_t s = 0; s < count; s++) {
-        const size_t i = examples->count * s / count;
-        nonzeros += examples->offsets[i + 1] - examples->offsets[i];
+    const size_t count = finder->count < SAMPLE ? finder->count : SAMPLE;
+    while (finder->sampled < count) {
+        const size_t i = finder->count * finder->sampled / count - finder->listed;
+        if (i >= part->count) {
+            return RBT_OK;
+        }
+        const size_t length = (size_t)(part->offsets[i + 1] - part->offsets[i]);
+        const size_t needed = finder->drawn_count + length;
+        if (needed > finder->drawn_room) {
+            uint64_t *drawn = rbt_realloc(finder->drawn, 2 * needed, sizeof *drawn);
+            if (drawn == NULL) {
+                return no_memory();
+            }
+            finder->drawn = drawn;
+            finder->drawn_room = 2 * needed;
+        }
+        if (length > 0) {
+            memcpy(finder->drawn + finder->drawn_count, part->keys + part->offsets[i],
+                   length * sizeof *finder->drawn);
+        }
+        finder->drawn_count = needed;
+        finder->sampled++;
     }
-    uint64_t *keys = rbt_calloc((size_t)nonzeros, sizeof *keys);
-    rbt_status st = keys == NULL ? no_memory() : RBT_OK;
-    size_t n = 0;
-    for (size_t s = 0; st == RBT_OK && s < count; s++) {
-        const size_t i = examples->count * s / count;
-        const size_t length = (size_t)(examples->offsets[i + 1] - examples->offsets[i]);
-        memcpy(keys + n, examples->keys + examples->offsets[i], length * sizeof *keys);
-        n += length;
+    return RBT_OK;
+}
+
+rbt_status rbt_standard_list(struct rbt_standard_finder *finder, const struct rbt_examples *part)
+{
+    rbt_status st = RBT_OK;
+    if (finder->options.has_scale) {
+        st = list_numbers(finder, part);
+    } else if (finder->options.has_shift) {
+        st = draw(finder, part);
     }
-    if (st == RBT_OK) {
-        rbt_sort_u64(keys, n);
-    }
-    for (size_t first = 0, end = 0; st == RBT_OK && first < n; first = end) {
-        while (end < n && keys[end] == keys[first]) {
+    finder->listed += part->count;
+    return st;
+}
+
+rbt_status rbt_standard_listed(struct rbt_standard_finder *finder)
+{
+    rbt_status st = RBT_OK;
+    rbt_sort_u64(finder->drawn, finder->drawn_count);
+    for (size_t first = 0, end = 0; st == RBT_OK && first < finder->drawn_count; first = end) {
+        while (end < finder->drawn_count && finder->drawn[end] == finder->drawn[first]) {
             end++;
         }
-        if ((double)(end - first) >= frequent * (double)count) {
-            st = insert(list, list->count, keys[first]);
+        if ((double)(end - first) >= frequent * (double)finder->sampled) {
+            st = insert(finder, finder->key_count, finder->drawn[first]);
         }
     }
-    rbt_free(keys);
-    return st;
+    finder->moments = rbt_calloc(finder->key_count, sizeof *finder->moments);
+    for (size_t j = 0; finder->moments != NULL && j < finder->key_count; j++) {
+        finder->moments[j].is_binary = true;
+    }
+    return st == RBT_OK && finder->moments == NULL ? no_memory() : st;
 }
 
-/* Adds up the values of the features of the list. */
-static void look(const struct rbt_examples *examples, const struct list *list,
-                 struct moments *moments)
+void rbt_standard_look(struct rbt_standard_finder *finder, const struct rbt_examples *part)
 {
-    for (size_t j = 0; j < list->count; j++) {
-        moments[j].is_binary = true;
-    }
-    for (size_t i = 0; i < examples->count; i++) {
+    for (size_t i = 0; i < part->count; i++) {
         size_t at = 0;
-        for (uint64_t k = examples->offsets[i]; k < examples->offsets[i + 1]; k++) {
-            const uint64_t key = examples->keys[k];
-            while (at < list->count && list->keys[at] < key) {
+        finder->labels += (double)part->labels[i];
+        for (uint64_t k = part->offsets[i]; k < part->offsets[i + 1]; k++) {
+            const uint64_t key = part->keys[k];
+            while (at < finder->key_count && finder->keys[at] < key) {
                 at++;
             }
-            if (at == list->count) {
+            if (at == finder->key_count) {
                 break;
             }
-            if (list->keys[at] != key) {
+            if (finder->keys[at] != key) {
                 continue;
             }
-            struct moments *m = &moments[at];
-            const double x = (double)examples->values[k];
+            struct rbt_standard_moments *m = &finder->moments[at];
+            const double x = (double)part->values[k];
             m->first = m->count == 0 ? x : m->first;
             m->sum += x - m->first;
             m->squares += (x - m->first) * (x - m->first);
@@ -154,8 +173,8 @@ static void look(const struct rbt_examples *examples, const struct list *list,
 }
 
 /* What becomes of a feature. Returns whether anything does. */
-static bool choose(const struct moments *m, double n, const struct rbt_standard_options *options,
-                   double *mean, double *scale)
+static bool choose(const struct rbt_standard_moments *m, double n,
+                   const struct rbt_standard_options *options, double *mean, double *scale)
 {
     const double zeros = n - (double)m->count;
     const double shift = (m->sum - zeros * m->first) / n;
@@ -178,55 +197,52 @@ static bool choose(const struct moments *m, double n, const struct rbt_standard_
     return *mean != 0.0 || *scale != 1.0;
 }
 
-static rbt_status make(const struct rbt_examples *examples, const struct list *list,
-                       const struct rbt_standard_options *options, struct rbt_standard *standard)
+rbt_status rbt_standard_make(const struct rbt_standard_finder *finder,
+                             struct rbt_standard *standard)
 {
-    struct moments *moments = rbt_calloc(list->count, sizeof *moments);
-    standard->keys = rbt_calloc(list->count, sizeof *standard->keys);
-    standard->means = rbt_calloc(list->count, sizeof *standard->means);
-    standard->scales = rbt_calloc(list->count, sizeof *standard->scales);
-    rbt_status st = RBT_OK;
-    if (moments == NULL || standard->keys == NULL || standard->means == NULL ||
-        standard->scales == NULL) {
-        st = no_memory();
-    } else {
-        look(examples, list, moments);
-        for (size_t j = 0; j < list->count; j++) {
-            const size_t at = standard->count;
-            standard->keys[at] = list->keys[j];
-            standard->count += choose(&moments[j], (double)examples->count, options,
-                                      &standard->means[at], &standard->scales[at]);
-        }
+    const size_t count = finder->key_count;
+    if (count > 0) {
+        standard->keys = rbt_calloc(count, sizeof *standard->keys);
+        standard->means = rbt_calloc(count, sizeof *standard->means);
+        standard->scales = rbt_calloc(count, sizeof *standard->scales);
     }
-    rbt_free(moments);
-    return st;
+    if (count > 0 &&
+        (standard->keys == NULL || standard->means == NULL || standard->scales == NULL)) {
+        rbt_standard_free(standard);
+        return no_memory();
+    }
+    for (size_t j = 0; j < count; j++) {
+        const size_t at = standard->count;
+        standard->keys[at] = finder->keys[j];
+        standard->count += choose(&finder->moments[j], (double)finder->count, &finder->options,
+                                  &standard->means[at], &standard->scales[at]);
+    }
+    if (finder->options.has_label && finder->options.has_shift && finder->count > 0) {
+        standard->label = (double)(float)(finder->labels / (double)finder->count);
+    }
+    return RBT_OK;
+}
+
+void rbt_standard_finder_free(struct rbt_standard_finder *finder)
+{
+    rbt_free(finder->keys);
+    rbt_free(finder->drawn);
+    rbt_free(finder->moments);
+    *finder = (struct rbt_standard_finder){0};
 }
 
 rbt_status rbt_standard_find(const struct rbt_examples *examples,
                              const struct rbt_standard_options *options,
                              struct rbt_standard *standard)
 {
-    struct list list = {0};
-    rbt_status st = RBT_OK;
-    if (options->has_scale) {
-        st = list_numbers(examples, &list);
-    } else if (options->has_shift) {
-        st = list_frequent(examples, &list);
+    struct rbt_standard_finder finder = {.options = *options, .count = examples->count};
+    rbt_status st = rbt_standard_list(&finder, examples);
+    st = st != RBT_OK ? st : rbt_standard_listed(&finder);
+    if (st == RBT_OK) {
+        rbt_standard_look(&finder, examples);
+        st = rbt_standard_make(&finder, standard);
     }
-    if (st == RBT_OK && list.count > 0) {
-        st = make(examples, &list, options, standard);
-    }
-    if (options->has_label && options->has_shift && examples->count > 0) {
-        double sum = 0.0;
-        for (size_t i = 0; i < examples->count; i++) {
-            sum += (double)examples->labels[i];
-        }
-        standard->label = (double)(float)(sum / (double)examples->count);
-    }
-    rbt_free(list.keys);
-    if (st != RBT_OK) {
-        rbt_standard_free(standard);
-    }
+    rbt_standard_finder_free(&finder);
     return st;
 }
 

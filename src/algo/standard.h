@@ -36,8 +36,46 @@ struct rbt_standard_options {
     bool has_scale; /* examples are rows of tables */
 };
 
-/* Looks at all examples. `standard` is empty at first, and on failure again. Fails with
- * RBT_E_NOMEM. */
+/* Finds out what becomes of features when examples come part by part, all of them twice and in the
+ * same order:
+ *
+ *     struct rbt_standard_finder finder = {.options = options, .count = examples in all};
+ *     st = rbt_standard_list(&finder, &part), for all of them;
+ *     st = rbt_standard_listed(&finder);
+ *     rbt_standard_look(&finder, &part), for all of them again;
+ *     st = rbt_standard_make(&finder, &standard);
+ *     rbt_standard_finder_free(&finder);
+ *
+ * Functions that fail do so with RBT_E_NOMEM. */
+struct rbt_standard_moments;
+struct rbt_standard_finder {
+    struct rbt_standard_options options;
+    size_t count;   /* examples in all */
+    size_t listed;  /* of these have been listed */
+    uint64_t *keys; /* of features that may change: (room) */
+    size_t key_count;
+    size_t room;
+    uint64_t *drawn; /* of a sample of the examples: (drawn_room) */
+    size_t drawn_count;
+    size_t drawn_room;
+    size_t sampled;                       /* examples in it */
+    struct rbt_standard_moments *moments; /* (key_count), since rbt_standard_listed() */
+    double labels;                        /* sum */
+};
+RBT_MUST_USE rbt_status rbt_standard_list(struct rbt_standard_finder *finder,
+                                          const struct rbt_examples *part);
+RBT_MUST_USE rbt_status rbt_standard_listed(struct rbt_standard_finder *finder);
+void rbt_standard_look(struct rbt_standard_finder *finder, const struct rbt_examples *part);
+
+/* `standard` is empty at first, and on failure again. */
+RBT_MUST_USE rbt_status rbt_standard_make(const struct rbt_standard_finder *finder,
+                                          struct rbt_standard *standard);
+
+/* Accepts an empty one and leaves one. */
+void rbt_standard_finder_free(struct rbt_standard_finder *finder);
+
+/* All of that for examples that are in memory. `standard` is empty at first, and on failure again.
+ * Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_standard_find(const struct rbt_examples *examples,
                                           const struct rbt_standard_options *options,
                                           struct rbt_standard *standard);

@@ -88,6 +88,49 @@ static void columns_of_tables_get_mean_zero_and_spread_one(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+/* What is found in parts is what is found at once, to the last bit. */
+static void examples_may_come_part_by_part(void **state)
+{
+    (void)state;
+    for (int has_scale = 0; has_scale < 2; has_scale++) {
+        struct rbt_examples examples;
+        struct rbt_standard whole = {0};
+        struct rbt_standard standard = {0};
+        const struct rbt_standard_options options = {
+            .has_shift = true, .has_label = true, .has_scale = has_scale != 0};
+        struct rbt_standard_finder finder = {.options = options, .count = ROWS};
+        read_rows(&examples);
+        assert_ok(rbt_standard_find(&examples, &options, &whole));
+        for (int pass = 0; pass < 2; pass++) {
+            for (size_t first = 0; first < ROWS; first += 7) {
+                struct rbt_examples part = examples;
+                part.count = ROWS - first < 7 ? ROWS - first : 7;
+                part.offsets += first;
+                part.labels += first;
+                if (pass == 0) {
+                    assert_ok(rbt_standard_list(&finder, &part));
+                } else {
+                    rbt_standard_look(&finder, &part);
+                }
+            }
+            if (pass == 0) {
+                assert_ok(rbt_standard_listed(&finder));
+            }
+        }
+        assert_ok(rbt_standard_make(&finder, &standard));
+        assert_true(whole.count > 0);
+        assert_int_equal(standard.count, whole.count);
+        assert_memory_equal(standard.keys, whole.keys, whole.count * sizeof *whole.keys);
+        assert_memory_equal(standard.means, whole.means, whole.count * sizeof *whole.means);
+        assert_memory_equal(standard.scales, whole.scales, whole.count * sizeof *whole.scales);
+        assert_true(standard.label == whole.label);
+        rbt_standard_finder_free(&finder);
+        rbt_standard_free(&standard);
+        rbt_standard_free(&whole);
+        rbt_examples_free(&examples);
+    }
+}
+
 static void other_formats_are_only_shifted_and_nothing_without_a_bias(void **state)
 {
     (void)state;
@@ -157,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_of_tables_get_mean_zero_and_spread_one),
+        cmocka_unit_test(examples_may_come_part_by_part),
         cmocka_unit_test(other_formats_are_only_shifted_and_nothing_without_a_bias),
         cmocka_unit_test(a_folded_model_says_the_same_in_the_units_of_the_file),
     };

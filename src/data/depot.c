@@ -45,7 +45,10 @@ struct rbt_depot {
     size_t key_count;
     float *scales; /* (scale_count), of the first keys; values of others stay */
     size_t scale_count;
-    uint32_t *ranks;             /* of features as they were met, or DROPPED */
+    uint32_t *ranks; /* of features as they were met, or DROPPED */
+    struct rbt_depot_change change;
+    uint32_t *change_ranks;      /* (change.count), increasing */
+    size_t shifted;              /* features of these that all examples have */
     struct rbt_scratch lengths;  /* uint32_t */
     struct rbt_scratch labels;   /* as in the files */
     struct rbt_scratch features; /* uint32_t, as they were met */
@@ -74,6 +77,7 @@ void rbt_depot_close(rbt_depot *depot)
     rbt_scratch_close(&depot->features);
     rbt_scratch_close(&depot->labels);
     rbt_scratch_close(&depot->lengths);
+    rbt_free(depot->change_ranks);
     rbt_free(depot->ranks);
     rbt_free(depot->scales);
     rbt_free(depot->keys);
@@ -349,6 +353,9 @@ struct dealing {
     uint32_t *features; /* (room) */
     float *values;
     size_t room;
+    uint32_t *row_features; /* (row_room), of the example that is thrown */
+    float *row_values;
+    size_t row_room;
 };
 
 /* Makes an array larger; what was in it is lost. */
@@ -359,28 +366,70 @@ static bool widen(void **block, size_t size)
     return *block != NULL;
 }
 
-/* Puts an example into its bucket, without the features that are left out. */
-static rbt_status throw(struct dealing * dealing, struct record record, uint32_t *features,
-                        float *values)
+/* Adds a feature to the example that is thrown. */
+static void put(struct dealing *dealing, struct record *record, uint32_t feature, double value)
 {
-    uint32_t kept = 0;
-    for (uint32_t k = 0; k < record.length; k++) {
-        const uint32_t at = dealing->depot->ranks[features[k]];
-        features[kept] = at;
-        values[kept] = at < dealing->depot->scale_count
-                           ? rbt_scales_times(values[k], dealing->depot->scales[at])
-                           : values[k];
-        kept += at != DROPPED;
+    dealing->row_features[record->length] = feature;
+    dealing->row_values[record->length++] = (float)value;
+    dealing->locals[feature] = 1;
+}
+
+/* What an example becomes: without the features that are left out, and changed. */
+static void make_row(struct dealing *dealing, const uint32_t *features, const float *values,
+                     uint32_t length, struct record *record)
+{
+    const rbt_depot *depot = dealing->depot;
+    const struct rbt_depot_change *change = &depot->change;
+    size_t at = 0; /* of the features that change */
+    for (uint32_t k = 0; k <= length; k++) {
+        const uint32_t rank = k < length ? depot->ranks[features[k]] : DROPPED;
+        if (k < length && rank == DROPPED) {
+            continue;
+        }
+        for (; at < change->count && depot->change_ranks[at] < rank; at++) {
+            if (change->means[at] != 0.0) { /* it was 0 */
+                put(dealing, record, depot->change_ranks[at],
+                    -change->means[at] * change->scales[at]);
+            }
+        }
+        if (k == length) {
+            break;
+        }
+        const float x = rank < depot->scale_count ? rbt_scales_times(values[k], depot->scales[rank])
+                                                  : values[k];
+        if (at < change->count && depot->change_ranks[at] == rank) {
+            put(dealing, record, rank, ((double)x - change->means[at]) * change->scales[at]);
+            at++;
+        } else {
+            put(dealing, record, rank, (double)x);
+        }
     }
-    for (uint32_t k = 0; k < kept; k++) {
-        dealing->locals[features[k]] = 1;
+}
+
+/* Puts an example into its bucket. */
+static rbt_status throw(struct dealing * dealing, struct record record, const uint32_t *features,
+                        const float *values)
+{
+    const size_t room = record.length + dealing->depot->shifted;
+    if (dealing->row_features == NULL || room > dealing->row_room) {
+        dealing->row_room = 2 * room + 1;
+        if (!widen((void **)&dealing->row_features,
+                   dealing->row_room * sizeof *dealing->row_features) ||
+            !widen((void **)&dealing->row_values,
+                   dealing->row_room * sizeof *dealing->row_values)) {
+            return no_memory();
+        }
     }
-    record.length = kept;
+    const uint32_t length = record.length;
+    record.length = 0;
+    make_row(dealing, features, values, length, &record);
+    const size_t kept = record.length;
     dealing->stored->nonzeros += kept;
     struct rbt_scratch *bucket = &dealing->buckets[record.place / dealing->width];
     rbt_status st = rbt_scratch_add(bucket, &record, sizeof record);
-    st = st != RBT_OK ? st : rbt_scratch_add(bucket, features, kept * sizeof *features);
-    return st != RBT_OK ? st : rbt_scratch_add(bucket, values, kept * sizeof *values);
+    st =
+        st != RBT_OK ? st : rbt_scratch_add(bucket, dealing->row_features, kept * sizeof(uint32_t));
+    return st != RBT_OK ? st : rbt_scratch_add(bucket, dealing->row_values, kept * sizeof(float));
 }
 
 /* Reads `count` examples of the pool from example `first`, feature `offset` on. */
@@ -415,11 +464,17 @@ static rbt_status read_rows(struct dealing *dealing, size_t first, size_t count,
                                            sum * sizeof(float));
 }
 
+/* What a label in the files stands for. */
+static float label_of(const rbt_depot *depot, float label)
+{
+    const float positive = depot->label.positive;
+    return positive == 0 ? label : label == positive ? 1.0F : -1.0F;
+}
+
 /* Throws all examples of the share into buckets. */
 static rbt_status throw_all(struct dealing *dealing)
 {
     const rbt_depot *depot = dealing->depot;
-    const float positive = depot->label.positive;
     uint64_t offset = 0;
     for (size_t first = 0; first < depot->count; first += dealing->row_max) {
         const size_t left = depot->count - first;
@@ -433,12 +488,9 @@ static rbt_status throw_all(struct dealing *dealing)
             if (place < dealing->first || place >= dealing->first + dealing->stored->count) {
                 continue;
             }
-            const float label = dealing->labels[i];
             const struct record record = {.place = (uint32_t)(place - dealing->first),
                                           .length = dealing->lengths[i],
-                                          .label = positive == 0       ? label
-                                                   : label == positive ? 1.0F
-                                                                       : -1.0F};
+                                          .label = label_of(depot, dealing->labels[i])};
             st = throw(dealing, record, dealing->features + at, dealing->values + at);
         }
         if (st != RBT_OK) {
@@ -542,24 +594,33 @@ static rbt_status empty_buckets(struct dealing *dealing)
     return st != RBT_OK ? st : rbt_scratch_flush(&stored->steps);
 }
 
+/* Makes room for examples of the pool. */
+static rbt_status prepare_rows(struct dealing *dealing)
+{
+    const rbt_depot *depot = dealing->depot;
+    const size_t row = (size_t)(16 + 8 * (depot->nonzeros / (depot->count + 1) + 1));
+    dealing->row_max = clamp(depot->memory / 8 / row, 1, ROWS_MAX);
+    dealing->lengths = rbt_alloc(dealing->row_max * sizeof *dealing->lengths);
+    dealing->places = rbt_alloc(dealing->row_max * sizeof *dealing->places);
+    dealing->labels = rbt_alloc(dealing->row_max * sizeof *dealing->labels);
+    return dealing->lengths == NULL || dealing->places == NULL || dealing->labels == NULL
+               ? no_memory()
+               : RBT_OK;
+}
+
 /* Decides on buckets and makes room. */
 static rbt_status prepare(struct dealing *dealing, uint32_t workers)
 {
     const rbt_depot *depot = dealing->depot;
     const size_t quarter = depot->memory / 4 + 1;
-    const size_t share = (size_t)((depot->nonzeros * 8 + depot->count * 16) / workers);
+    const uint64_t nonzeros = depot->nonzeros + depot->shifted * depot->count; /* at most */
+    const size_t share = (size_t)((nonzeros * 8 + depot->count * 16) / workers);
     const size_t wanted = clamp(share / quarter + 1, 1, BUCKETS_MAX);
     dealing->width = dealing->stored->count / wanted + 1;
     dealing->bucket_count = (dealing->stored->count + dealing->width - 1) / dealing->width;
-    const size_t row = (size_t)(16 + 8 * (depot->nonzeros / (depot->count + 1) + 1));
-    dealing->row_max = clamp(depot->memory / 8 / row, 1, ROWS_MAX);
     dealing->locals = rbt_calloc(depot->key_count, sizeof *dealing->locals);
     dealing->buckets = rbt_calloc(dealing->bucket_count, sizeof *dealing->buckets);
-    dealing->lengths = rbt_alloc(dealing->row_max * sizeof *dealing->lengths);
-    dealing->places = rbt_alloc(dealing->row_max * sizeof *dealing->places);
-    dealing->labels = rbt_alloc(dealing->row_max * sizeof *dealing->labels);
-    if (dealing->locals == NULL || dealing->buckets == NULL || dealing->lengths == NULL ||
-        dealing->places == NULL || dealing->labels == NULL) {
+    if (dealing->locals == NULL || dealing->buckets == NULL || prepare_rows(dealing) != RBT_OK) {
         rbt_free(dealing->buckets);
         dealing->buckets = NULL;
         return no_memory();
@@ -578,13 +639,15 @@ static rbt_status prepare(struct dealing *dealing, uint32_t workers)
 /* The pool's side of a deal, which is needed until the buckets are full. */
 static void end_throwing(struct dealing *dealing)
 {
+    rbt_free(dealing->row_values);
+    rbt_free(dealing->row_features);
     rbt_free(dealing->values);
     rbt_free(dealing->features);
     rbt_free(dealing->labels);
     rbt_free(dealing->places);
     rbt_free(dealing->lengths);
-    dealing->values = dealing->labels = NULL;
-    dealing->features = dealing->places = dealing->lengths = NULL;
+    dealing->values = dealing->labels = dealing->row_values = NULL;
+    dealing->features = dealing->places = dealing->lengths = dealing->row_features = NULL;
 }
 
 rbt_status rbt_depot_deal(rbt_depot *depot, uint32_t index, uint32_t count,
@@ -611,4 +674,77 @@ rbt_status rbt_depot_deal(rbt_depot *depot, uint32_t index, uint32_t count,
         rbt_stored_free(stored);
     }
     return st;
+}
+
+/* --- Walking ---------------------------------------------------------------------------------- */
+
+/* Gives some examples of the pool, which were read, to the receiver. */
+static rbt_status give(const struct dealing *dealing, size_t count, uint64_t nonzeros,
+                       const struct rbt_receiver *receiver)
+{
+    const rbt_depot *depot = dealing->depot;
+    struct rbt_examples part = {.count = count,
+                                .offsets = rbt_calloc(count + 1, sizeof *part.offsets),
+                                .labels = dealing->labels,
+                                .keys = rbt_calloc((size_t)nonzeros, sizeof *part.keys),
+                                .values = dealing->values};
+    rbt_status st = part.offsets == NULL || part.keys == NULL ? no_memory() : RBT_OK;
+    uint64_t kept = 0;
+    uint64_t at = 0;
+    for (size_t i = 0; st == RBT_OK && i < count; i++) {
+        for (const uint64_t end = at + dealing->lengths[i]; at < end; at++) {
+            const uint32_t rank = depot->ranks[dealing->features[at]];
+            if (rank == DROPPED) {
+                continue;
+            }
+            part.keys[kept] = depot->keys[rank];
+            part.values[kept++] = rank < depot->scale_count
+                                      ? rbt_scales_times(dealing->values[at], depot->scales[rank])
+                                      : dealing->values[at];
+        }
+        part.labels[i] = label_of(depot, dealing->labels[i]);
+        part.offsets[i + 1] = kept;
+    }
+    st = st != RBT_OK ? st : receiver->take(receiver->context, &part);
+    rbt_free(part.keys);
+    rbt_free(part.offsets);
+    return st;
+}
+
+rbt_status rbt_depot_walk(rbt_depot *depot, const struct rbt_receiver *receiver)
+{
+    struct dealing walk = {.depot = depot};
+    uint64_t offset = 0;
+    rbt_status st = prepare_rows(&walk);
+    for (size_t first = 0; st == RBT_OK && first < depot->count; first += walk.row_max) {
+        const size_t left = depot->count - first;
+        const size_t count = left < walk.row_max ? left : walk.row_max;
+        uint64_t nonzeros = 0;
+        st = read_rows(&walk, first, count, offset, &nonzeros);
+        st = st != RBT_OK ? st : give(&walk, count, nonzeros, receiver);
+        offset += nonzeros;
+    }
+    end_throwing(&walk);
+    return st;
+}
+
+rbt_status rbt_depot_change(rbt_depot *depot, const struct rbt_depot_change *change)
+{
+    uint32_t *ranks = rbt_calloc(change->count, sizeof *ranks);
+    if (ranks == NULL) {
+        return no_memory();
+    }
+    size_t rank = 0;
+    depot->shifted = 0;
+    for (size_t j = 0; j < change->count; j++) { /* the depot has them all, in this order */
+        while (depot->keys[rank] != change->keys[j]) {
+            rank++;
+        }
+        ranks[j] = (uint32_t)rank;
+        depot->shifted += change->means[j] != 0.0;
+    }
+    rbt_free(depot->change_ranks);
+    depot->change_ranks = ranks;
+    depot->change = *change;
+    return RBT_OK;
 }

@@ -46,6 +46,23 @@ void rbt_depot_close(rbt_depot *depot);
 /* What the depot holds; until it is closed. */
 struct rbt_depot_facts rbt_depot_facts(const rbt_depot *depot);
 
+/* All examples again, in the order of the files, as rbt_examples_read() would give them without
+ * features that are left out. Fails like the receiver, and with RBT_E_IO and RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_depot_walk(rbt_depot *depot, const struct rbt_receiver *receiver);
+
+/* Features that are different in shares: x becomes (x - mean) scale, and if the mean is not 0, all
+ * examples have the feature. */
+struct rbt_depot_change {
+    const uint64_t *keys; /* (count), increasing */
+    const double *means;
+    const double *scales;
+    size_t count;
+};
+
+/* Shares that are dealt from now on are changed so. The arrays are borrowed until the end. Fails
+ * with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_depot_change(rbt_depot *depot, const struct rbt_depot_change *change);
+
 /* A share on disk; the arrays are those of struct rbt_share, and `steps` a float per example, which
  * belongs to whoever has the share. All zeros but for closed files is an empty one. */
 struct rbt_stored {

@@ -121,6 +121,108 @@ static void shares_on_disk_are_those_in_memory(void **state)
     }
 }
 
+/* Checks the parts of a walk against the examples. */
+struct walk {
+    const struct rbt_examples *examples;
+    size_t seen;
+    size_t parts;
+};
+
+static rbt_status check_part(void *context, const struct rbt_examples *part)
+{
+    struct walk *walk = context;
+    const struct rbt_examples *all = walk->examples;
+    for (size_t i = 0; i < part->count; i++, walk->seen++) {
+        const uint64_t first = all->offsets[walk->seen];
+        const uint64_t count = all->offsets[walk->seen + 1] - first;
+        assert_int_equal(part->offsets[i + 1] - part->offsets[i], count);
+        assert_true(part->labels[i] == all->labels[walk->seen]);
+        for (uint64_t k = 0; k < count; k++) {
+            assert_int_equal(part->keys[part->offsets[i] + k], all->keys[first + k]);
+            assert_true(part->values[part->offsets[i] + k] == all->values[first + k]);
+        }
+    }
+    walk->parts++;
+    return RBT_OK;
+}
+
+static void a_walk_gives_all_examples_in_the_order_of_the_file(void **state)
+{
+    const struct fixture *f = *state;
+    struct rbt_examples examples = {0};
+    rbt_depot *depot = NULL;
+    struct rbt_depot_options options = f->options;
+    options.count_min = 40;
+    assert_ok(rbt_examples_read(&f->data, &examples));
+    assert_ok(rbt_examples_drop_rare(&examples, 40));
+    assert_ok(rbt_depot_open(&options, &depot));
+    struct walk walk = {.examples = &examples};
+    const struct rbt_receiver receiver = {.context = &walk, .take = check_part};
+    assert_ok(rbt_depot_walk(depot, &receiver));
+    assert_int_equal(walk.seen, COUNT);
+    assert_true(walk.parts > 5);
+    rbt_depot_close(depot);
+    rbt_examples_free(&examples);
+}
+
+/* The value of a feature, 0 if it is not there. */
+static float value_of(const struct rbt_share *share, size_t i, uint64_t key, bool *is_there)
+{
+    for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+        if (share->keys[share->indices[k]] == key) {
+            *is_there = true;
+            return share->values[k];
+        }
+    }
+    *is_there = false;
+    return 0.0F;
+}
+
+static void features_are_shifted_and_scaled_in_shares(void **state)
+{
+    const struct fixture *f = *state;
+    struct rbt_examples examples = {0};
+    struct rbt_share share = {0};
+    struct rbt_stored stored;
+    rbt_depot *depot = NULL;
+    rbt_paged *paged = NULL;
+    assert_ok(rbt_examples_read(&f->data, &examples));
+    assert_ok(rbt_share_take(&examples, 3, 0, 2, &share));
+    assert_ok(rbt_depot_open(&f->options, &depot));
+    const struct rbt_depot_facts facts = rbt_depot_facts(depot);
+    const uint64_t keys[3] = {facts.keys[0], facts.keys[50], facts.keys[facts.key_count - 1]};
+    const double means[3] = {2.0, 0.0, -1.0};
+    const double scales[3] = {0.5, 4.0, 3.0};
+    const struct rbt_depot_change change = {keys, means, scales, 3};
+    assert_ok(rbt_depot_change(depot, &change));
+    assert_ok(rbt_depot_deal(depot, 0, 2, &stored));
+    assert_ok(rbt_paged_open(&stored, 4096, &paged));
+    struct rbt_share mapped = rbt_paged_share(paged);
+    mapped.keys = stored.keys;
+    assert_int_equal(mapped.count, share.count);
+    for (size_t i = 0; i < share.count; i++) {
+        uint64_t more = share.offsets[i + 1] - share.offsets[i];
+        for (size_t j = 0; j < 3; j++) {
+            bool was_there = false;
+            bool is_there = false;
+            const double x = (double)value_of(&share, i, keys[j], &was_there);
+            const float other = value_of(&mapped, i, keys[j], &is_there);
+            assert_true(is_there == (was_there || means[j] != 0.0));
+            assert_true(!is_there || other == (float)((x - means[j]) * scales[j]));
+            more += is_there && !was_there;
+        }
+        assert_int_equal(mapped.offsets[i + 1] - mapped.offsets[i], more);
+        for (uint64_t k = mapped.offsets[i] + 1; k < mapped.offsets[i + 1]; k++) {
+            assert_true(mapped.indices[k - 1] < mapped.indices[k]);
+        }
+    }
+    rbt_paged_close(paged);
+    rbt_stored_free(&stored);
+    rbt_depot_close(depot);
+    rbt_share_free(&share);
+    rbt_examples_free(&examples);
+}
+
 static void rare_features_are_left_out(void **state)
 {
     const struct fixture *f = *state;
@@ -246,6 +348,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(shares_on_disk_are_those_in_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_walk_gives_all_examples_in_the_order_of_the_file, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(features_are_shifted_and_scaled_in_shares, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(rare_features_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mistakes_are_reported_with_their_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_directory_that_is_not_there_is_named, set_up, tear_down),
