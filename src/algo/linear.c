@@ -448,16 +448,17 @@ static const struct rbt_linear_solver *const solvers[] = {
     &rbt_linear_cd,  &rbt_linear_lbfgs, &rbt_linear_newton,  &rbt_linear_sgd};
 enum { SOLVER_AUTO = sizeof solvers / sizeof solvers[0] - 1 };
 
-/* With --solver auto, when the data is there: takes newton instead of sgd, if that fits. */
+/* With --solver auto, when the data is there: takes another one than sgd, if that is better. */
 static rbt_status choose_solver(struct rbt_linear_job *linear, struct rbt_training *training,
                                 const struct auto_choice *choice)
 {
-    if (!choice->is_open || !rbt_linear_auto_fits(linear)) {
-        snprintf(linear->chosen, sizeof linear->chosen, "solver sgd");
+    const struct rbt_linear_solver *solver =
+        choice->is_open ? rbt_linear_auto_solver(linear) : linear->solver;
+    snprintf(linear->chosen, sizeof linear->chosen, "solver %s", solver->name);
+    if (solver == linear->solver) {
         return RBT_OK;
     }
-    snprintf(linear->chosen, sizeof linear->chosen, "solver newton");
-    linear->solver = &rbt_linear_newton;
+    linear->solver = solver;
     const int32_t storage = linear->config.storage;
     linear->config = *choice->config; /* sgd has filled in its own */
     linear->config.storage = storage;
@@ -555,8 +556,8 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
         st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
     }
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &rbt_linear_sgd &&
-        solver != &rbt_linear_newton) {
-        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd or newton.");
+        solver != &rbt_linear_newton && solver != &rbt_linear_lbfgs) {
+        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd, newton or lbfgs.");
     }
     st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);

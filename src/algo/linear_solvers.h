@@ -23,8 +23,8 @@ enum { RBT_LINEAR_L2_TOTAL = 25 }; /* --l2 times the number of examples, unless 
 bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
                              const struct rbt_linear_config *config);
 
-/* When the data is there: whether its features are so few that newton is better than sgd. */
-bool rbt_linear_auto_fits(const struct rbt_linear_job *linear);
+/* When the data is there: the solver for it. */
+const struct rbt_linear_solver *rbt_linear_auto_solver(const struct rbt_linear_job *linear);
 
 /* If l2 is no number yet: before examples are standardised, chooses those that will tell it; and
  * when the solver is known, makes it one. Fail with RBT_E_NOMEM, RBT_E_IO. */
