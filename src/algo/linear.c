@@ -43,6 +43,7 @@
 #include <string.h>
 
 #include "algo/column_words.h"
+#include "algo/linear_gap.h"
 #include "algo/linear_job.h"
 #include "algo/linear_model.h"
 #include "algo/linear_solvers.h"
@@ -439,16 +440,17 @@ static const struct rbt_linear_solver *const solvers[] = {
     &rbt_linear_cd,  &rbt_linear_lbfgs, &rbt_linear_newton,  &rbt_linear_sgd};
 enum { SOLVER_AUTO = sizeof solvers / sizeof solvers[0] - 1 };
 
-/* With --solver auto, when the data is there: takes newton instead of sgd, if that fits. */
+/* With --solver auto, when the data is there: takes another one than sgd, if that is better. */
 static rbt_status choose_solver(struct rbt_linear_job *linear, struct rbt_training *training,
                                 const struct auto_choice *choice)
 {
-    if (!choice->is_open || !rbt_linear_auto_fits(linear)) {
-        snprintf(linear->chosen, sizeof linear->chosen, "solver sgd");
+    const struct rbt_linear_solver *solver =
+        choice->is_open ? rbt_linear_auto_solver(linear) : linear->solver;
+    snprintf(linear->chosen, sizeof linear->chosen, "solver %s", solver->name);
+    if (solver == linear->solver) {
         return RBT_OK;
     }
-    snprintf(linear->chosen, sizeof linear->chosen, "solver newton");
-    linear->solver = &rbt_linear_newton;
+    linear->solver = solver;
     const int32_t storage = linear->config.storage;
     linear->config = *choice->config; /* sgd has filled in its own */
     linear->config.storage = storage;
@@ -521,16 +523,6 @@ int64_t rbt_linear_epochs(const void *config)
     return solver->is_watched && linear->delay > 0 ? UNWATCHED_EPOCHS : solver->epochs_default;
 }
 
-/* Whether the solver says when it is done. Not if workers may hear of it at different times: then
- * the result would depend on them. */
-static bool is_watched(const struct rbt_linear_job *linear)
-{
-    const struct rbt_train_options *options = linear->options;
-    return linear->solver->is_watched && options->epochs == 0 && options->patience == 0 &&
-           isnan(options->target) && options->consistency != NULL &&
-           strcmp(options->consistency, "bsp") == 0;
-}
-
 rbt_status rbt_linear_train(const struct rbt_train_options *options, const void *settings,
                             const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
@@ -554,8 +546,8 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
         st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
     }
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &rbt_linear_sgd &&
-        solver != &rbt_linear_newton) {
-        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd or newton.");
+        solver != &rbt_linear_newton && solver != &rbt_linear_lbfgs) {
+        st = rbt_linear_refuse_loss(&linear, "Softmax needs --solver sgd, newton or lbfgs.");
     }
     st = st != RBT_OK ? st : rbt_linear_refuse_foreign(&linear);
     st = st != RBT_OK ? st : solver->check(&linear, &own);
@@ -568,15 +560,16 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     const struct rbt_observer watching = rbt_linear_watch_begin(&watch, observer, &own);
     const bool is_noted = solver == &rbt_linear_dbpg || solver == &rbt_linear_cd ||
                           solver == &rbt_linear_emso_gd || solver == &rbt_linear_emso_cd;
-    watch.is_ending = is_watched(&linear);
+    watch.linear = &linear;
+    watch.is_ending = rbt_linear_is_watched(&linear);
     training.observer = is_noted ? &watching : observer;
     const struct auto_choice choice = {.is_open = rbt_linear_auto_is_open(options, config),
                                        .config = config,
                                        .options = &own,
                                        .task = &task};
     st = st != RBT_OK ? st : train_with(&linear, &training, &choice, summary);
-    if (st == RBT_OK && is_noted && isnan(options->target) && options->patience == 0 &&
-        !summary->is_interrupted) {
+    if (st == RBT_OK && is_noted && !rbt_linear_gap_is_known(&linear) && isnan(options->target) &&
+        options->patience == 0 && !summary->is_interrupted) {
         rbt_linear_watch_note(&watch, summary);
     }
     free_data(&linear);

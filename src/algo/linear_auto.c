@@ -1,8 +1,9 @@
-/* algo/linear_auto.c - what nobody has said: --solver auto, which is newton where features are few
- * and the options leave it the choice, else sgd; and --l2, which is looked for (penalty.h) on a
- * sample of the examples that depends on the seed and on what they are, not on their order; and how
- * examples are changed for solvers (standard.h). Every process that has workers does so, as it
- * reads all the data, and finds the same, wherever examples are kept. */
+/* algo/linear_auto.c - what nobody has said: --solver auto, which, if the options leave it the
+ * choice, is newton where features are few and lbfgs where examples in memory have many of them, as
+ * long as that takes little time, else sgd; --l2, which is looked for (penalty.h) on a sample of
+ * the examples that depends on the seed and on what they are, not on their order; and how examples
+ * are changed for solvers (standard.h). Every process that has workers does so, as it reads all the
+ * data, and finds the same, wherever examples are kept. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +12,21 @@
 #include "algo/linear_solvers.h"
 #include "algo/linear_stream.h"
 #include "algo/penalty.h"
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "math/loss.h"
 
-enum { FEATURES_MAX = 1024, SLOTS = 4096 };
+enum { FEATURES_MAX = 1024 }; /* of newton */
+
+/* Examples are dense if they have this part of all features: there many workers' steps of sgd get
+ * into each other's way. lbfgs needs about so many looks at the data, and each takes this time for
+ * a nonzero of a class, if one worker does it all. */
+static const double dense_part = 1.0 / 16;
+static const double looks = 150.0;
+static const double seconds_per_product = 1.5e-9;
+static const double seconds_max = 30.0;
+static const double weights_max = 1e6;
 
 /* Consistencies that do not ask for anything: the default, and what newton does anyway. */
 static bool is_plain(const char *consistency)
@@ -40,33 +51,50 @@ bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
            config->l1 == 0.0;
 }
 
-/* How many different features there are, or more than FEATURES_MAX if they are many. */
-static size_t count_features(const struct rbt_examples *examples)
+/* How many different features there are, or more than `most` if they are many; also if there is no
+ * memory to count them. */
+static size_t count_features(const struct rbt_examples *examples, size_t most)
 {
-    uint64_t slots[SLOTS]; /* keys + 1; 0: empty */
-    size_t count = 0;
-    memset(slots, 0, sizeof slots);
-    for (uint64_t k = 0; k < examples->offsets[examples->count] && count <= FEATURES_MAX; k++) {
+    size_t slot_count = 64;
+    while (slot_count < 2 * most) {
+        slot_count *= 2;
+    }
+    uint64_t *slots = rbt_calloc(slot_count, sizeof *slots); /* keys + 1; 0: empty */
+    size_t count = slots != NULL ? 0 : most + 1;
+    for (uint64_t k = 0; count <= most && k < examples->offsets[examples->count]; k++) {
         const uint64_t key = examples->keys[k];
-        size_t at = (size_t)(rbt_hash_key(key) % SLOTS);
+        size_t at = (size_t)(rbt_hash_key(key) % slot_count);
         while (slots[at] != 0 && slots[at] != key + 1) {
-            at = (at + 1) % SLOTS;
+            at = (at + 1) % slot_count;
         }
         count += slots[at] == 0;
         slots[at] = key + 1;
     }
+    rbt_free(slots);
     return count;
 }
 
-bool rbt_linear_auto_fits(const struct rbt_linear_job *linear)
+const struct rbt_linear_solver *rbt_linear_auto_solver(const struct rbt_linear_job *linear)
 {
+    const bool is_streamed = rbt_linear_is_streamed(linear);
+    const double dense_max = linear->nonzeros / (double)linear->examples.count / dense_part;
+    const double classes = (double)linear->width;
     size_t features = 0;
-    if (rbt_linear_is_streamed(linear)) {
+    if (is_streamed) {
         (void)rbt_linear_stream_keys(linear, &features);
     } else {
-        features = count_features(&linear->examples);
+        const double most = fmin(fmax(dense_max, FEATURES_MAX), weights_max);
+        features = count_features(&linear->examples, (size_t)most);
     }
-    return features > 0 && features <= FEATURES_MAX && rbt_linear_newton_fits(linear, features);
+    if (features > 0 && features <= FEATURES_MAX && rbt_linear_newton_fits(linear, features)) {
+        return &rbt_linear_newton;
+    }
+    const bool is_dense = (double)features <= dense_max;
+    const bool is_quick = looks * linear->nonzeros * classes * seconds_per_product <= seconds_max;
+    return !is_streamed && features > 0 && is_dense && is_quick &&
+                   (double)features * classes <= weights_max
+               ? &rbt_linear_lbfgs
+               : &rbt_linear_sgd;
 }
 
 /* Adds words to what was chosen. */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "algo/columns.h"
+#include "algo/linear_gap.h"
 #include "algo/linear_job.h"
 #include "algo/linear_solvers.h"
 #include "base/alloc.h"
@@ -48,10 +49,12 @@ struct part {
     rbt_set *fit;
     rbt_set *rows; /* of the table of weights */
     double spread; /* s */
+    struct rbt_linear_gap_part gap;
 };
 
 struct cd {
     rbt_table *fit;
+    struct rbt_linear_gap gap;
 };
 
 static rbt_status no_memory(void)
@@ -78,10 +81,15 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
         options->consistency =
             "bsp"; /* the default of all algorithms would need thrice the passes */
     }
-    linear->own = rbt_calloc(1, sizeof(struct cd));
+    struct cd *cd = rbt_calloc(1, sizeof *cd);
+    linear->own = cd;
+    if (cd == NULL) {
+        return no_memory();
+    }
+    rbt_linear_gap_init(&cd->gap, options);
     st = rbt_rules_read(options, &linear->rules);
     linear->bias_rules = linear->rules;
-    return linear->own == NULL ? no_memory() : st;
+    return st;
 }
 
 static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *training)
@@ -93,6 +101,7 @@ static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *tra
     }
     training->clocks_per_epoch = rbt_training_clocks(linear->options, &linear->rules);
     linear->clocks_per_epoch = training->clocks_per_epoch;
+    rbt_linear_gap_settle(&((struct cd *)linear->own)->gap, training);
     return RBT_OK;
 }
 
@@ -101,8 +110,9 @@ static rbt_status open_tables(void *context, rbt_job *job)
     struct rbt_linear_job *linear = context;
     struct cd *cd = linear->own;
     const struct rbt_table_options fit = {.struct_size = sizeof fit, .type = RBT_F64};
-    const rbt_status st = rbt_linear_open(context, job);
-    return st != RBT_OK ? st : rbt_table_open(job, "fit", &fit, &cd->fit);
+    rbt_status st = rbt_linear_open(context, job);
+    st = st != RBT_OK ? st : rbt_table_open(job, "fit", &fit, &cd->fit);
+    return st != RBT_OK ? st : rbt_linear_gap_open(linear, &cd->gap, job);
 }
 
 /* --- A worker's features -----------------------------------------------------------------------
@@ -194,8 +204,9 @@ static rbt_status begin(void *context, rbt_worker *worker)
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 {
     struct rbt_linear_job *linear = context;
-    const struct cd *cd = linear->own;
-    struct part *part = linear->workers[rbt_worker_index(worker)].own;
+    struct cd *cd = linear->own;
+    const uint32_t index = rbt_worker_index(worker);
+    struct part *part = linear->workers[index].own;
     uint64_t *keys = rbt_calloc(part->share.count, sizeof *keys);
     if (keys == NULL) {
         return no_memory();
@@ -210,6 +221,9 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
         st = rbt_set_create(worker, linear->weights, part->share.keys, part->share.key_count,
                             RBT_SET_DELTAS, &part->rows);
     }
+    st = st != RBT_OK ? st : rbt_linear_gap_ready(&cd->gap, &part->gap, worker, &part->share);
+    part->gap.first = part->share.count * index / linear->worker_count; /* everybody has all */
+    part->gap.end = part->share.count * (index + (size_t)1) / linear->worker_count;
     const int64_t staleness = rbt_table_staleness(cd->fit);
     const double late = staleness == RBT_STALENESS_ANY ? 3.0 : (double)staleness;
     part->spread = (double)linear->worker_count * (linear->worker_count > 1 ? 1.0 + late : 1.0);
@@ -223,6 +237,7 @@ static void end(void *context, rbt_worker *worker)
     struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
     struct part *part = w->own;
     if (part != NULL) {
+        rbt_linear_gap_end(&part->gap);
         rbt_set_destroy(part->rows);
         rbt_set_destroy(part->fit);
         rbt_free(part->residuals);
@@ -287,13 +302,46 @@ static rbt_status step_bias(const struct rbt_linear_job *linear, rbt_worker *wor
     return rbt_add(worker, linear->bias, bias_key, &move);
 }
 
+static double penalty_of(const struct rbt_linear_job *linear, const struct part *part)
+{
+    double sum = 0.0;
+    for (size_t c = 0; c < part->columns.count; c++) {
+        const double w = part->weights[c];
+        sum += linear->config.l1 * fabs(w) + linear->config.l2 / 2 * w * w;
+    }
+    return sum;
+}
+
+/* In the last clock of a pass, before its steps: each worker measures its part of the examples,
+ * and, now and then, how far the minimum is. */
+static rbt_status measure(const struct rbt_linear_job *linear, rbt_worker *worker,
+                          struct rbt_training_figures *figures, bool is_due)
+{
+    struct part *part = linear->workers[rbt_worker_index(worker)].own;
+    double loss = 0.0;
+    for (size_t i = part->gap.first; i < part->gap.end; i++) {
+        loss += part->residuals[i] * part->residuals[i] / 2;
+    }
+    figures->loss += loss;
+    figures->count += part->gap.end - part->gap.first;
+    if (!is_due) {
+        return RBT_OK;
+    }
+    memcpy(part->gap.slopes, part->residuals, part->share.count * sizeof *part->residuals);
+    return rbt_linear_gap_begin(linear, &part->gap, worker, loss, penalty_of(linear, part));
+}
+
 static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures)
 {
     struct rbt_linear_job *linear = context;
     const uint32_t index = rbt_worker_index(worker);
     struct part *part = linear->workers[index].own;
-    rbt_status st = rbt_set_pull(part->fit);
+    rbt_status st = rbt_linear_gap_step(linear, &part->gap, worker);
+    const bool is_due = rbt_linear_gap_is_due(linear, &part->gap, chunk);
+    if (st == RBT_OK) { /* for a check all workers must see one and the same fit */
+        st = is_due ? rbt_set_pull_within(part->fit, 0) : rbt_set_pull(part->fit);
+    }
     if (st != RBT_OK) {
         return st;
     }
@@ -302,20 +350,15 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     for (size_t i = 0; i < n; i++) {
         part->residuals[i] = fit[i] - (double)part->share.labels[i];
     }
-    if (chunk->index + 1 == chunk->count) { /* each worker measures its part of the examples */
-        const size_t first = n * index / linear->worker_count;
-        const size_t last = n * (index + (size_t)1) / linear->worker_count;
-        for (size_t i = first; i < last; i++) {
-            figures->loss += part->residuals[i] * part->residuals[i] / 2;
-        }
-        figures->count += last - first;
+    if (chunk->index + 1 == chunk->count) {
+        st = measure(linear, worker, figures, is_due);
     }
     if (chunk->index == 0) {
         struct rbt_rng rng;
         rbt_rng_init(&rng, linear->seed, index + UINT64_C(1), (uint64_t)chunk->epoch);
         rbt_rng_permutation(&rng, part->order, part->columns.count);
     }
-    if (chunk->index == 0 && index == 0 && linear->config.has_bias) {
+    if (st == RBT_OK && chunk->index == 0 && index == 0 && linear->config.has_bias) {
         st = step_bias(linear, worker, part);
     }
     const size_t begin_at = part->columns.count * (size_t)chunk->index / (size_t)chunk->count;
@@ -343,13 +386,12 @@ static rbt_status push(void *context, rbt_worker *worker)
 static double penalty(void *context, rbt_worker *worker)
 {
     const struct rbt_linear_job *linear = context;
-    const struct part *part = linear->workers[rbt_worker_index(worker)].own;
-    double sum = 0.0;
-    for (size_t c = 0; c < part->columns.count; c++) {
-        const double w = part->weights[c];
-        sum += linear->config.l1 * fabs(w) + linear->config.l2 / 2 * w * w;
-    }
-    return sum;
+    return penalty_of(linear, linear->workers[rbt_worker_index(worker)].own);
+}
+
+static void summarise(const struct rbt_linear_job *linear, struct rbt_train_summary *summary)
+{
+    rbt_linear_gap_note(linear, &((const struct cd *)linear->own)->gap, summary);
 }
 
 const struct rbt_linear_solver rbt_linear_cd = {.name = "cd",
@@ -357,6 +399,7 @@ const struct rbt_linear_solver rbt_linear_cd = {.name = "cd",
                                                 .is_watched = true,
                                                 .check = check,
                                                 .settle = settle,
+                                                .summarise = summarise,
                                                 .task = {.open = open_tables,
                                                          .begin = begin,
                                                          .ready = ready,

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "algo/columns.h"
+#include "algo/linear_gap.h"
 #include "algo/linear_job.h"
 #include "algo/linear_solvers.h"
 #include "base/alloc.h"
@@ -55,7 +56,8 @@ struct dbpg {
     int64_t delay;
     char rule[16];        /* what options->rule points to */
     char consistency[32]; /* and options->consistency */
-    double inactive;      /* share of worker 0's features at the end of its last pass */
+    struct rbt_linear_gap gap;
+    double inactive; /* share of worker 0's features at the end of its last pass */
 };
 
 struct part {
@@ -80,6 +82,7 @@ struct part {
     size_t moved_count;
     uint64_t nonzeros; /* read in this clock */
     uint64_t looks;    /* at examples, in this clock */
+    struct rbt_linear_gap_part gap;
 };
 
 static rbt_status no_memory(void)
@@ -111,6 +114,7 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
         return no_memory();
     }
     linear->own = dbpg;
+    rbt_linear_gap_init(&dbpg->gap, options);
     const int64_t enough = BLOCKS_PER_DELAY * config->delay;
     const int64_t fallback = enough > BLOCKS_MIN ? enough : BLOCKS_MIN;
     dbpg->blocks = (uint32_t)(config->blocks > 0 ? config->blocks : fallback);
@@ -142,16 +146,25 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
 static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *training)
 {
     struct rbt_linear_config *config = &linear->config;
-    const struct dbpg *dbpg = linear->own;
+    struct dbpg *dbpg = linear->own;
     const double n = (double)linear->examples.count;
     if (isnan(config->l2)) {
         config->l2 = config->l1 > 0 ? 0.0 : RBT_LINEAR_L2_TOTAL / n;
     }
     linear->gradient_factor = 1.0 / n;
     linear->clocks_per_epoch = training->clocks_per_epoch = (int64_t)dbpg->turns;
+    rbt_linear_gap_settle(&dbpg->gap, training);
     rbt_status st = rbt_rules_give(&linear->rules, "l1", config->l1);
     st = st != RBT_OK ? st : rbt_rules_give(&linear->rules, "l2", config->l2);
     return st != RBT_OK ? st : rbt_rules_check(&linear->rules, 2);
+}
+
+static rbt_status open_tables(void *context, rbt_job *job)
+{
+    const struct rbt_linear_job *linear = context;
+    struct dbpg *dbpg = linear->own;
+    const rbt_status st = rbt_linear_open(context, job);
+    return st != RBT_OK ? st : rbt_linear_gap_open(linear, &dbpg->gap, job);
 }
 
 /* --- A worker's blocks -------------------------------------------------------------------------
@@ -256,6 +269,7 @@ static void free_part(struct part *part, uint32_t turns)
     for (uint32_t b = 0; part->sets != NULL && b < turns; b++) {
         rbt_set_destroy(part->sets[b]);
     }
+    rbt_linear_gap_end(&part->gap);
     rbt_free(part->has_moved);
     rbt_free(part->moved);
     rbt_free(part->reach);
@@ -464,9 +478,11 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     struct rbt_linear_job *linear = context;
     struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
     const struct rbt_share *share = &w->share;
+    struct dbpg *dbpg = linear->own;
     struct part *part = rbt_calloc(1, sizeof *part);
     w->own = part;
     rbt_status st = part == NULL ? no_memory() : make_room(linear, share, part);
+    st = st != RBT_OK ? st : rbt_linear_gap_ready(&dbpg->gap, &part->gap, worker, share);
     st = st != RBT_OK ? st : rbt_columns_take(share, 0, share->count, &part->columns);
     st = st != RBT_OK ? st : deal(linear, share, part);
     st = st != RBT_OK ? st : open_sets(linear, worker, share, part);
@@ -516,6 +532,35 @@ static void count_inactive(const struct rbt_linear_job *linear, const struct par
     dbpg->inactive = linear->config.l1 > 0 ? (double)count / (double)key_count : 0.0;
 }
 
+/* In the last clock of a pass: the loss at the margins, and, now and then, how far the minimum is.
+ */
+static rbt_status measure(const struct rbt_linear_job *linear, rbt_worker *worker,
+                          const struct rbt_training_chunk *chunk,
+                          struct rbt_training_figures *figures)
+{
+    const struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
+    struct part *part = w->own;
+    double loss = 0.0;
+    const bool is_due = rbt_linear_gap_is_due(linear, &part->gap, chunk);
+    for (size_t i = 0; i < w->share.count; i++) {
+        const struct rbt_loss_point at = rbt_loss_at((enum rbt_loss)linear->config.loss,
+                                                     part->margins[i], (double)w->share.labels[i]);
+        loss += at.value;
+        if (is_due) { /* else they are in use */
+            part->gap.slopes[i] = at.slope;
+        }
+    }
+    figures->loss += loss;
+    figures->count += w->share.count;
+    part->looks += w->share.count;
+    if (rbt_worker_index(worker) == 0) {
+        count_inactive(linear, part, w->share.key_count);
+    }
+    return is_due ? rbt_linear_gap_begin(linear, &part->gap, worker, loss,
+                                         rbt_linear_penalty_of(linear, w, part->weights))
+                  : RBT_OK;
+}
+
 static rbt_status work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures)
 {
@@ -525,7 +570,8 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     const struct rbt_share *share = &linear->workers[index].share;
     struct part *part = linear->workers[index].own;
     part->nonzeros = part->looks = 0;
-    const rbt_status st = catch_up(linear, worker, share, part);
+    rbt_status st = catch_up(linear, worker, share, part);
+    st = st != RBT_OK ? st : rbt_linear_gap_step(linear, &part->gap, worker);
     if (st != RBT_OK) {
         return st;
     }
@@ -536,21 +582,12 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     gather(linear, share, part, block);
     part->looks += block == dbpg->blocks ? share->count : 0;
     if (chunk->index + 1 == chunk->count) {
-        for (size_t i = 0; i < share->count; i++) {
-            figures->loss += rbt_loss_at((enum rbt_loss)linear->config.loss, part->margins[i],
-                                         (double)share->labels[i])
-                                 .value;
-        }
-        figures->count += share->count;
-        part->looks += share->count;
-        if (index == 0) {
-            count_inactive(linear, part, share->key_count);
-        }
+        st = measure(linear, worker, chunk, figures);
     }
     const size_t rows = block == dbpg->blocks ? 1 : part->firsts[block + 1] - part->firsts[block];
     rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)part->nonzeros +
                               ns_per_weight * (double)rows + ns_per_look * (double)part->looks));
-    return RBT_OK;
+    return st;
 }
 
 static rbt_status push(void *context, rbt_worker *worker)
@@ -584,14 +621,20 @@ static void end(void *context, rbt_worker *worker)
 
 static void summarise(const struct rbt_linear_job *linear, struct rbt_train_summary *summary)
 {
-    summary->inactive = ((const struct dbpg *)linear->own)->inactive;
+    const struct dbpg *dbpg = linear->own;
+    summary->inactive = dbpg->inactive;
+    rbt_linear_gap_note(linear, &dbpg->gap, summary);
 }
 
-const struct rbt_linear_solver rbt_linear_dbpg = {
-    .name = "dbpg",
-    .epochs_default = EPOCHS_DEFAULT,
-    .is_watched = true,
-    .check = check,
-    .settle = settle,
-    .summarise = summarise,
-    .task = {.ready = ready, .work = work, .push = push, .penalty = penalty, .end = end}};
+const struct rbt_linear_solver rbt_linear_dbpg = {.name = "dbpg",
+                                                  .epochs_default = EPOCHS_DEFAULT,
+                                                  .is_watched = true,
+                                                  .check = check,
+                                                  .settle = settle,
+                                                  .summarise = summarise,
+                                                  .task = {.open = open_tables,
+                                                           .ready = ready,
+                                                           .work = work,
+                                                           .push = push,
+                                                           .penalty = penalty,
+                                                           .end = end}};

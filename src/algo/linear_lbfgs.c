@@ -35,8 +35,8 @@ enum { EPOCHS_DEFAULT = 500, MEMORY = 20, MEMORY_LARGE = 10, LARGE = 1000000 };
 enum { RECENT = 5 }; /* accepted points that are looked back upon */
 enum { CLOCKS = 2 }; /* of an epoch: look, decide */
 
-/* Elements of the only row of the sums. */
-enum { LOSS, BIAS_GRADIENT, SUMS_WIDTH };
+/* Elements of the only row of the sums; the gradient of the bias has one for each class. */
+enum { LOSS, BIAS_GRADIENT };
 
 /* Measured like those of linear_step.c; a nonzero is read twice. */
 static const double ns_per_nonzero = 3.0;
@@ -46,8 +46,8 @@ static const double ns_per_pair = 2.0; /* of a number in memory, once per direct
 
 /* Of the objective: what one step, and what the last few, may gain when it is over. Flat valleys
  * gain more than one step knows of; hence so little. */
-static const double gain_tolerance = 1e-9;
-static const double recent_tolerance = 1e-7;
+static const double gain_tolerance = 1e-8;
+static const double recent_tolerance = 1e-6;
 
 static const uint64_t only_key = 0;
 
@@ -64,10 +64,12 @@ struct tables {
     double gain;  /* that the last direction promises, as a part of the objective */
 };
 
-/* What only the root has; vectors are of all weights, then the bias. */
+/* What only the root has; vectors are of all weights, row by row, then the bias. */
 struct root {
     size_t n;
-    size_t features;
+    size_t count; /* weights: rows times classes */
+    size_t rows;  /* features */
+    size_t classes;
     rbt_set *point;
     rbt_set *gradient;
     rbt_set *weights;
@@ -81,6 +83,8 @@ struct root {
     double *means; /* of features; 0 without a bias */
     rbt_set *columns;
     double *scratch; /* two vectors */
+    double *sums;    /* the row of sums: (BIAS_GRADIENT + classes) */
+    float *bias;     /* what the model's bias moves by: (classes) */
     double value;    /* of the objective at the best */
     double first;    /* of the objective at 0 */
     double recent[RECENT];
@@ -94,7 +98,10 @@ struct root {
 struct part {
     rbt_set *point;
     rbt_set *gradient;
-    float *weights; /* of the point: (key_count) */
+    float *weights; /* of the point: (key_count, classes) */
+    double *bias;   /* (classes) */
+    double *slopes; /* margins of an example, then its slopes: (classes) */
+    double *sums;   /* (BIAS_GRADIENT + classes) */
     struct root *root;
 };
 
@@ -108,8 +115,8 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
     struct rbt_linear_config *config = &linear->config;
     rbt_status st = rbt_linear_refuse(linear, false);
     st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
-    if (st == RBT_OK && config->loss != RBT_LOSS_LOGISTIC && config->loss != RBT_LOSS_SQUARED) {
-        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth: logistic or squared.");
+    if (st == RBT_OK && config->loss == RBT_LOSS_HINGE) {
+        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
     }
     if (st == RBT_OK && config->l1 > 0) {
         st = rbt_fail(RBT_E_INVALID, "solver \"lbfgs\" cannot do \"--l1\"");
@@ -147,17 +154,20 @@ static rbt_status open_tables(void *context, rbt_job *job)
     struct rbt_table_options vector = {
         .struct_size = sizeof vector, .type = RBT_F64, .consistency = "bsp"};
     struct rbt_table_options sums = vector;
+    struct rbt_table_options columns = vector;
     const struct rbt_examples *examples = &linear->examples;
     rbt_training_place(linear->options, examples->keys, examples->offsets[examples->count],
                        &vector);
-    sums.width = SUMS_WIDTH;
+    columns.placement = vector.placement;
+    columns.keys_max = vector.keys_max;
+    vector.width = (uint32_t)linear->width;
     rbt_status st = rbt_linear_open(context, job);
     st = st != RBT_OK ? st : rbt_table_open(job, "point", &vector, &tables->point);
     st = st != RBT_OK ? st : rbt_table_open(job, "gradient", &vector, &tables->gradient);
-    st = st != RBT_OK ? st : rbt_table_open(job, "columns", &vector, &tables->columns);
-    sums.width = 1;
+    st = st != RBT_OK ? st : rbt_table_open(job, "columns", &columns, &tables->columns);
+    sums.width = (uint32_t)linear->width;
     st = st != RBT_OK ? st : rbt_table_open(job, "point_bias", &sums, &tables->bias);
-    sums.width = SUMS_WIDTH;
+    sums.width = (uint32_t)(BIAS_GRADIENT + linear->width);
     return st != RBT_OK ? st : rbt_table_open(job, "sums", &sums, &tables->sums);
 }
 
@@ -175,9 +185,12 @@ static rbt_status make_room(struct root *root)
     root->units = rbt_calloc(root->n, sizeof *root->units);
     root->means = rbt_calloc(root->n, sizeof *root->means);
     root->scratch = rbt_calloc(2 * root->n, sizeof *root->scratch);
-    const bool has_all = root->at != NULL && root->best != NULL && root->slope != NULL &&
-                         root->direction != NULL && root->new_slope != NULL && root->move != NULL &&
-                         root->units != NULL && root->means != NULL && root->scratch != NULL;
+    root->sums = rbt_calloc(BIAS_GRADIENT + root->classes, sizeof *root->sums);
+    root->bias = rbt_calloc(root->classes, sizeof *root->bias);
+    const bool has_all = root->sums != NULL && root->bias != NULL && root->at != NULL &&
+                         root->best != NULL && root->slope != NULL && root->direction != NULL &&
+                         root->new_slope != NULL && root->move != NULL && root->units != NULL &&
+                         root->means != NULL && root->scratch != NULL;
     const size_t memory = root->n < LARGE ? MEMORY : MEMORY_LARGE;
     return has_all ? rbt_lbfgs_init(&root->lbfgs, root->n, memory) : no_memory();
 }
@@ -187,9 +200,9 @@ static void set_squares(const struct rbt_linear_job *linear, struct root *root,
                         const struct rbt_rows *usage)
 {
     const double n = (double)linear->examples.count;
-    for (size_t j = 0; j < root->features; j++) {
+    for (size_t j = 0; j < root->rows; j++) {
         const double *row = (const double *)usage->values + j * RBT_USAGE_WIDTH;
-        root->units[j] = row[RBT_USAGE_SQUARES] / n;
+        root->units[j * root->classes] = row[RBT_USAGE_SQUARES] / n;
     }
 }
 
@@ -225,8 +238,10 @@ static rbt_status open_root(const struct rbt_linear_job *linear, rbt_worker *wor
     if (st != RBT_OK) {
         return st;
     }
-    root->features = all.count;
-    root->n = all.count + (linear->config.has_bias ? 1 : 0);
+    root->rows = all.count;
+    root->classes = linear->width;
+    root->count = root->rows * root->classes;
+    root->n = root->count + (linear->config.has_bias ? root->classes : 0);
     st = rbt_set_create(worker, tables->point, all.keys, all.count, RBT_SET_DELTAS, &root->point);
     st = st != RBT_OK ? st
                       : rbt_set_create(worker, tables->gradient, all.keys, all.count,
@@ -244,6 +259,18 @@ static rbt_status open_root(const struct rbt_linear_job *linear, rbt_worker *wor
     return st;
 }
 
+static rbt_status make_part(const struct rbt_linear_job *linear, const struct rbt_share *share,
+                            struct part *part)
+{
+    part->weights = rbt_calloc(share->key_count * linear->width, sizeof *part->weights);
+    part->bias = rbt_calloc(linear->width, sizeof *part->bias);
+    part->slopes = rbt_calloc(linear->width, sizeof *part->slopes);
+    part->sums = rbt_calloc(BIAS_GRADIENT + linear->width, sizeof *part->sums);
+    const bool has_all =
+        part->weights != NULL && part->bias != NULL && part->slopes != NULL && part->sums != NULL;
+    return has_all ? RBT_OK : no_memory();
+}
+
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 {
     struct rbt_linear_job *linear = context;
@@ -258,10 +285,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
     st = st != RBT_OK ? st : rbt_linear_shares(linear, worker, &columns, parameters);
     st = st != RBT_OK ? st : add_columns(linear, worker, &columns);
     rbt_columns_free(&columns);
-    if (st == RBT_OK) {
-        part->weights = rbt_calloc(share->key_count, sizeof *part->weights);
-        st = part->weights == NULL ? no_memory() : RBT_OK;
-    }
+    st = st != RBT_OK ? st : make_part(linear, share, part);
     st = st != RBT_OK ? st
                       : rbt_set_create(worker, tables->point, share->keys, share->key_count,
                                        RBT_SET_DELTAS, &part->point);
@@ -279,6 +303,8 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 static void free_root(struct root *root)
 {
     rbt_lbfgs_deinit(&root->lbfgs);
+    rbt_free(root->bias);
+    rbt_free(root->sums);
     rbt_free(root->scratch);
     rbt_free(root->means);
     rbt_free(root->units);
@@ -306,6 +332,9 @@ static void end(void *context, rbt_worker *worker)
         }
         rbt_set_destroy(part->gradient);
         rbt_set_destroy(part->point);
+        rbt_free(part->sums);
+        rbt_free(part->slopes);
+        rbt_free(part->bias);
         rbt_free(part->weights);
     }
     rbt_free(part);
@@ -315,6 +344,47 @@ static void end(void *context, rbt_worker *worker)
 /* --- The first clock: gradient and loss at the point -------------------------------------------
  */
 
+/* The loss of an example, whose margins become the slopes. */
+static double derive(const struct rbt_linear_job *linear, double label, double *margins)
+{
+    if (linear->config.loss == RBT_LOSS_SOFTMAX) {
+        return rbt_loss_softmax(margins, linear->width, (size_t)label, margins);
+    }
+    const struct rbt_loss_point at =
+        rbt_loss_at((enum rbt_loss)linear->config.loss, margins[0], label);
+    margins[0] = at.slope;
+    return at.value;
+}
+
+/* Adds an example's loss and gradient. */
+static void add_example(const struct rbt_linear_job *linear, const struct rbt_share *share,
+                        const struct part *part, size_t i)
+{
+    const size_t classes = linear->width;
+    const double *point = rbt_set_values(part->point);
+    double *gradient = rbt_set_deltas(part->gradient);
+    double *slopes = part->slopes;
+    memcpy(slopes, part->bias, classes * sizeof *slopes);
+    for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+        const double x = (double)share->values[k];
+        const double *row = point + share->indices[k] * classes;
+        for (size_t c = 0; c < classes; c++) {
+            slopes[c] += x * row[c];
+        }
+    }
+    part->sums[LOSS] += derive(linear, (double)share->labels[i], slopes);
+    for (size_t c = 0; c < classes; c++) {
+        part->sums[BIAS_GRADIENT + c] += slopes[c];
+    }
+    for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+        const double x = (double)share->values[k];
+        double *row = gradient + share->indices[k] * classes;
+        for (size_t c = 0; c < classes; c++) {
+            row[c] += x * slopes[c];
+        }
+    }
+}
+
 static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
                        struct rbt_training_figures *figures)
 {
@@ -322,38 +392,28 @@ static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
     const struct rbt_linear_worker *w = &linear->workers[rbt_worker_index(worker)];
     const struct rbt_share *share = &w->share;
     struct part *part = w->own;
-    double bias = 0.0;
+    const size_t classes = linear->width;
     rbt_status st = rbt_set_pull(part->point);
-    st = st != RBT_OK ? st : rbt_get(worker, tables->bias, only_key, &bias);
+    st = st != RBT_OK ? st : rbt_get(worker, tables->bias, only_key, part->bias);
     if (st != RBT_OK) {
         return st;
     }
     const double *point = rbt_set_values(part->point);
-    double *gradient = rbt_set_deltas(part->gradient);
-    double sums[SUMS_WIDTH] = {0};
-    for (size_t j = 0; j < share->key_count; j++) {
-        part->weights[j] = (float)point[j];
+    for (size_t k = 0; k < share->key_count * classes; k++) {
+        part->weights[k] = (float)point[k];
     }
+    memset(part->sums, 0, (BIAS_GRADIENT + classes) * sizeof *part->sums);
     for (size_t i = 0; i < share->count; i++) {
-        double margin = bias;
-        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
-            margin += point[share->indices[k]] * (double)share->values[k];
-        }
-        const struct rbt_loss_point at =
-            rbt_loss_at((enum rbt_loss)linear->config.loss, margin, (double)share->labels[i]);
-        sums[LOSS] += at.value;
-        sums[BIAS_GRADIENT] += at.slope;
-        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
-            gradient[share->indices[k]] += at.slope * (double)share->values[k];
-        }
+        add_example(linear, share, part, i);
     }
-    figures->loss += sums[LOSS];
+    figures->loss += part->sums[LOSS];
     figures->count += share->count;
-    rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)share->offsets[share->count] +
-                              ns_per_example * (double)share->count +
-                              ns_per_weight * (double)share->key_count));
+    rbt_spend(worker, 1e-9 * (double)classes *
+                          (ns_per_nonzero * (double)share->offsets[share->count] +
+                           ns_per_example * (double)share->count +
+                           ns_per_weight * (double)share->key_count));
     st = rbt_set_push(part->gradient);
-    return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, sums);
+    return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, part->sums);
 }
 
 /* --- The second clock: the root decides --------------------------------------------------------
@@ -367,7 +427,7 @@ static rbt_status read_sums(const struct rbt_linear_job *linear, rbt_worker *wor
     const struct tables *tables = linear->own;
     const double n = (double)linear->examples.count;
     const double l2 = linear->config.l2;
-    double sums[SUMS_WIDTH];
+    double *sums = root->sums;
     rbt_status st = rbt_set_pull(root->gradient);
     st = st != RBT_OK ? st : rbt_get(worker, tables->sums, only_key, sums);
     if (st != RBT_OK) {
@@ -375,17 +435,19 @@ static rbt_status read_sums(const struct rbt_linear_job *linear, rbt_worker *wor
     }
     const double *gradient = rbt_set_values(root->gradient);
     double *deltas = rbt_set_deltas(root->gradient);
-    for (size_t j = 0; j < root->features; j++) {
+    for (size_t j = 0; j < root->count; j++) {
         root->new_slope[j] = gradient[j] / n + l2 * root->at[j];
         deltas[j] = -gradient[j];
     }
-    if (root->n > root->features) {
-        root->new_slope[root->features] = sums[BIAS_GRADIENT] / n;
+    for (size_t j = root->count; j < root->n; j++) {
+        root->new_slope[j] = sums[BIAS_GRADIENT + j - root->count] / n;
     }
-    *value = sums[LOSS] / n + l2 / 2 * rbt_lbfgs_dot(root->at, root->at, root->features);
-    const double back[SUMS_WIDTH] = {-sums[LOSS], -sums[BIAS_GRADIENT]};
+    *value = sums[LOSS] / n + l2 / 2 * rbt_lbfgs_dot(root->at, root->at, root->count);
+    for (size_t k = 0; k < BIAS_GRADIENT + root->classes; k++) {
+        sums[k] = -sums[k];
+    }
     st = rbt_set_push(root->gradient);
-    return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, back);
+    return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, sums);
 }
 
 /* When everybody's columns have been added up: the coordinates. */
@@ -393,37 +455,47 @@ static rbt_status set_units(const struct rbt_linear_job *linear, struct root *ro
 {
     const double curvature = rbt_loss_curvature((enum rbt_loss)linear->config.loss);
     const double n = (double)linear->examples.count;
-    const bool has_bias = root->n > root->features;
+    const size_t classes = root->classes;
+    const bool has_bias = root->n > root->count;
     const rbt_status st = rbt_set_pull(root->columns);
     if (st != RBT_OK) {
         return st;
     }
     const double *sums = rbt_set_values(root->columns);
-    for (size_t j = 0; j < root->features; j++) {
-        root->means[j] = has_bias ? sums[j] / n : 0.0;
-        const double square = root->units[j];
-        const double variance = square - root->means[j] * root->means[j];
+    for (size_t j = 0; j < root->rows; j++) {
+        const double mean = has_bias ? sums[j] / n : 0.0;
+        const double square = root->units[j * classes];
+        const double variance = square - mean * mean;
         /* What rounding leaves of a column that is constant is no variance. */
         const double steep = curvature * fmax(variance, 1e-9 * square) + linear->config.l2;
-        root->units[j] = steep > 0.0 ? 1.0 / sqrt(steep) : 1.0;
+        for (size_t c = 0; c < classes; c++) {
+            root->means[j * classes + c] = mean;
+            root->units[j * classes + c] = steep > 0.0 ? 1.0 / sqrt(steep) : 1.0;
+        }
     }
-    if (has_bias) {
-        root->units[root->features] = 1.0 / sqrt(curvature);
+    for (size_t j = root->count; j < root->n; j++) {
+        root->units[j] = 1.0 / sqrt(curvature);
     }
     return RBT_OK;
 }
 
-/* How the bias moves so that the mean margin of a move of the weights stays where it is. */
-static double bias_of(const struct root *root, const double *weights)
+/* Adds `sign` times what keeps the mean margins where they are to the bias of a move. */
+static void shift_bias(const struct root *root, double sign, double *move)
 {
-    return root->n > root->features ? rbt_lbfgs_dot(root->means, weights, root->features) : 0.0;
+    double *bias = move + root->count;
+    for (size_t j = 0; root->n > root->count && j < root->count; j += root->classes) {
+        for (size_t c = 0; c < root->classes; c++) {
+            bias[c] += sign * root->means[j] * move[j + c];
+        }
+    }
 }
 
 /* A gradient in the coordinates of directions. */
 static void convert(const struct root *root, const double *slope, double *gradient)
 {
-    const double bias = root->n > root->features ? slope[root->features] : 0.0;
+    const bool has_bias = root->n > root->count;
     for (size_t j = 0; j < root->n; j++) {
+        const double bias = has_bias ? slope[root->count + j % root->classes] : 0.0;
         gradient[j] = root->units[j] * (slope[j] - root->means[j] * bias);
     }
 }
@@ -440,9 +512,7 @@ static void turn(struct root *root, bool is_fresh)
     for (size_t j = 0; j < root->n; j++) {
         root->direction[j] *= root->units[j];
     }
-    if (root->n > root->features) {
-        root->direction[root->features] -= bias_of(root, root->direction);
-    }
+    shift_bias(root, -1.0, root->direction);
     const double lean = rbt_lbfgs_dot(root->direction, root->slope, root->n);
     if (lean >= 0.0 && root->lbfgs.count > 0) {
         turn(root, true);
@@ -461,9 +531,7 @@ static void note_step(struct root *root)
         step[j] = root->at[j] - root->best[j];
         root->slope[j] = root->new_slope[j] - root->slope[j];
     }
-    if (root->n > root->features) {
-        step[root->features] += bias_of(root, step);
-    }
+    shift_bias(root, 1.0, step);
     for (size_t j = 0; j < root->n; j++) {
         step[j] /= root->units[j];
     }
@@ -477,14 +545,15 @@ static rbt_status accept(const struct rbt_linear_job *linear, rbt_worker *worker
 {
     const size_t bytes = root->n * sizeof *root->at;
     float *deltas = rbt_set_deltas(root->weights);
-    for (size_t j = 0; j < root->features; j++) {
+    for (size_t j = 0; j < root->count; j++) {
         deltas[j] = (float)root->at[j] - (float)root->best[j];
     }
     rbt_status st = rbt_set_push(root->weights);
-    if (st == RBT_OK && root->n > root->features) {
-        const size_t last = root->features;
-        const float move = (float)root->at[last] - (float)root->best[last];
-        st = rbt_add(worker, linear->bias, only_key, &move);
+    for (size_t j = root->count; j < root->n; j++) {
+        root->bias[j - root->count] = (float)root->at[j] - (float)root->best[j];
+    }
+    if (st == RBT_OK && root->n > root->count) {
+        st = rbt_add(worker, linear->bias, only_key, root->bias);
     }
     if (root->has_best) {
         note_step(root);
@@ -528,11 +597,11 @@ static rbt_status go(const struct rbt_linear_job *linear, rbt_worker *worker, st
         root->move[j] = root->best[j] + root->line.size * root->direction[j] - root->at[j];
         root->at[j] += root->move[j]; /* as the table will compute it */
     }
-    memcpy(deltas, root->move, root->features * sizeof *deltas);
+    memcpy(deltas, root->move, root->count * sizeof *deltas);
     const rbt_status st = rbt_set_push(root->point);
-    return st != RBT_OK || root->n == root->features
+    return st != RBT_OK || root->n == root->count
                ? st
-               : rbt_add(worker, tables->bias, only_key, &root->move[root->features]);
+               : rbt_add(worker, tables->bias, only_key, root->move + root->count);
 }
 
 static rbt_status decide(const struct rbt_linear_job *linear, rbt_worker *worker, struct root *root)

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "math/loss.h"
 
-enum { ROWS = 300, COLUMNS = 5, CLASSES = 3, NEWTON = 6, AUTO = 7 };
+enum { ROWS = 300, COLUMNS = 5, CLASSES = 3, LBFGS = 5, NEWTON, AUTO };
 
 struct fixture {
     char path[64];
@@ -192,6 +192,24 @@ static void it_ends_at_the_minimum_whatever_the_workers(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+static void lbfgs_ends_there_too(void **state)
+{
+    struct fixture *f = *state;
+    const enum rbt_loss losses[] = {RBT_LOSS_LOGISTIC, RBT_LOSS_SQUARED, RBT_LOSS_SOFTMAX};
+    f->config.solver = LBFGS;
+    for (size_t i = 0; i < 3; i++) {
+        f->config.loss = (int32_t)losses[i];
+        write_table(f);
+        for (f->options.workers = 1; f->options.workers <= 32; f->options.workers *= 4) {
+            assert_ok(train(f));
+            assert_minimum(f, 2e-3);
+            assert_string_equal(f->summary.unconverged, "");
+        }
+        f->options.workers = 1;
+    }
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 static void too_few_passes_are_said(void **state)
 {
     struct fixture *f = *state;
@@ -220,6 +238,44 @@ static void auto_takes_it_unless_steps_are_asked_for(void **state)
     assert_string_equal(f->summary.chosen, "solver sgd");
 }
 
+/* Too many features for newton; an example has every `step`-th. */
+static void write_wide(struct fixture *f, int step)
+{
+    FILE *file = fopen(f->path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 9, 0, 0);
+    for (int i = 0; i < 60; i++) {
+        fprintf(file, "%d", i % CLASSES);
+        for (int j = 1; j <= 1100; j++) {
+            if ((i + j) % step == 0) {
+                fprintf(file, " %d:%.3f", j, rbt_rng_normal(&rng) + (i % CLASSES == j % CLASSES));
+            }
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void auto_takes_lbfgs_for_wide_examples_if_they_are_dense(void **state)
+{
+    struct fixture *f = *state;
+    f->options.format = RBT_FORMAT_LIBSVM;
+    f->config.solver = AUTO;
+    f->config.loss = RBT_LOSS_SOFTMAX;
+    write_wide(f, 1);
+    assert_ok(train(f));
+    assert_string_equal(f->summary.chosen, "solver lbfgs");
+    const double one = f->summary.objective;
+    f->options.workers = 32;
+    assert_ok(train(f));
+    assert_true(fabs(f->summary.objective - one) < 1e-4 * one);
+    write_wide(f, 40);
+    assert_ok(train(f));
+    assert_string_equal(f->summary.chosen, "solver sgd");
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 static void hinge_and_l1_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -236,6 +292,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_ends_at_the_minimum_whatever_the_workers, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(lbfgs_ends_there_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(auto_takes_lbfgs_for_wide_examples_if_they_are_dense, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(too_few_passes_are_said, setup, teardown),
         cmocka_unit_test_setup_teardown(auto_takes_it_unless_steps_are_asked_for, setup, teardown),

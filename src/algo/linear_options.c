@@ -121,8 +121,9 @@ static const struct rbt_option linear_options[] = {
              "gradient, exact and with exact zeros; for --l1. emso-gd, emso-cd: large minibatches, "
              "each minimised by the workers and averaged. cd: coordinate descent, for --loss "
              "squared. lbfgs: the classical one, for --l2. newton: exact, for up to some hundred "
-             "features. auto: newton if features are few, unless other options ask for sgd, such "
-             "as --epochs, --rule, --lr, --l1 or a --consistency of your own."},
+             "features. auto: newton if features are few, lbfgs if there are more but examples "
+             "have many of them, unless other options ask for sgd, such as --epochs, --rule, --lr, "
+             "--l1 or a --consistency of your own."},
     {.name = "blocks",
      .type = RBT_OPTION_INT,
      .min = 0,

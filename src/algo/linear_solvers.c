@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algo/linear_gap.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -123,11 +124,21 @@ double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct r
     double squares = 0.0;
     double sizes = 0.0;
     for (size_t j = 0; j < w->share.key_count; j++) {
-        const double weight = (double)weights[j];
-        squares += (double)w->shares[j] * weight * weight;
-        sizes += (double)w->shares[j] * fabs(weight);
+        for (size_t c = 0; c < linear->width; c++) {
+            const double weight = (double)weights[j * linear->width + c];
+            squares += (double)w->shares[j] * weight * weight;
+            sizes += (double)w->shares[j] * fabs(weight);
+        }
     }
     return linear->config.l2 / 2 * squares + linear->config.l1 * sizes;
+}
+
+bool rbt_linear_is_watched(const struct rbt_linear_job *linear)
+{
+    const struct rbt_train_options *options = linear->options;
+    return linear->solver->is_watched && options->epochs == 0 && options->patience == 0 &&
+           isnan(options->target) && options->consistency != NULL &&
+           strcmp(options->consistency, "bsp") == 0;
 }
 
 static void watch_loaded(void *context, double load_seconds, uint64_t examples, uint64_t parameters)
@@ -149,7 +160,8 @@ static void watch_event(void *context, const struct rbt_train_event *event)
     const double before = is_long ? *oldest : watch->recent[0];
     watch->gain =
         watch->count > 0 ? (before - event->objective) / fabs(event->objective) : (double)INFINITY;
-    if (watch->is_ending && is_long && watch->gain <= watch_tolerance) {
+    const bool is_ending = watch->is_ending && !rbt_linear_gap_is_known(watch->linear);
+    if (is_ending && is_long && watch->gain <= watch_tolerance) {
         watch->options->target = INFINITY; /* the next pass is the last */
         watch->has_ended = true;
     }

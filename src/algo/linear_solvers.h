@@ -23,8 +23,8 @@ enum { RBT_LINEAR_L2_TOTAL = 25 }; /* --l2 times the number of examples, unless 
 bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
                              const struct rbt_linear_config *config);
 
-/* When the data is there: whether its features are so few that newton is better than sgd. */
-bool rbt_linear_auto_fits(const struct rbt_linear_job *linear);
+/* When the data is there: the solver for it. */
+const struct rbt_linear_solver *rbt_linear_auto_solver(const struct rbt_linear_job *linear);
 
 /* Counts the nonzeros of some examples, before they are changed. */
 void rbt_linear_auto_count(struct rbt_linear_job *linear, const struct rbt_examples *part);
@@ -64,22 +64,27 @@ RBT_MUST_USE rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_wor
 RBT_MUST_USE rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,
                                          uint64_t *parameters);
 
-/* The worker's part of the penalty of these weights of its features. */
+/* The worker's part of the penalty of these weights of its features: (key_count, width). */
 double rbt_linear_penalty_of(const struct rbt_linear_job *linear, const struct rbt_linear_worker *w,
                              const float *weights);
 
+/* Whether the solver says when it is done. Not if workers may hear of it at different times: then
+ * the result would depend on them. */
+bool rbt_linear_is_watched(const struct rbt_linear_job *linear);
+
 /* What ends a training of which nobody has said how long it should be, when passes hardly help any
- * more: an observer between the training and the true one. Nothing but worker 0's thread uses it,
- * which is the one that looks at the target. */
+ * more, if nothing better is known (linear_gap.h): an observer between the training and the true
+ * one. Nothing but worker 0's thread uses it, which is the one that looks at the target. */
 enum { RBT_LINEAR_WATCHED = 10 }; /* passes */
 struct rbt_linear_watch {
     const struct rbt_observer *outer;
-    struct rbt_train_options *options; /* whose target becomes one that is reached */
-    double recent[RBT_LINEAR_WATCHED]; /* objectives */
-    size_t count;                      /* of all so far */
-    bool is_ending;                    /* the caller's to set: it ends the training */
-    bool has_ended;                    /* it has */
-    double gain;                       /* of these passes, as a part of the objective */
+    const struct rbt_linear_job *linear; /* the caller's to set */
+    struct rbt_train_options *options;   /* whose target becomes one that is reached */
+    double recent[RBT_LINEAR_WATCHED];   /* objectives */
+    size_t count;                        /* of all so far */
+    bool is_ending;                      /* the caller's to set: it ends the training */
+    bool has_ended;                      /* it has */
+    double gain;                         /* of these passes, as a part of the objective */
 };
 
 /* The observer to train with: `watch` is the caller's and must stay. */

@@ -642,6 +642,75 @@ static void solvers_say_that_passes_still_helped(void **state)
     }
 }
 
+/* How far above the minimum the summary says that the objective may be, as a part of it; 0 if it
+ * says nothing. */
+static double said(const struct fixture *f)
+{
+    const char *words = strstr(f->summary.unconverged, "up to ");
+    if (words == NULL) {
+        assert_string_equal(f->summary.unconverged, "");
+        return 0.0;
+    }
+    return strtod(words + strlen("up to "), NULL) / 100;
+}
+
+/* Of a training that is too short. The bound is never below the truth, and it gets smaller. */
+static void assert_bound(struct fixture *f, double value)
+{
+    double before = 1e9;
+    for (f->options.epochs = 6; f->options.epochs <= 384; f->options.epochs *= 8) {
+        f->summary.unconverged[0] = '\0';
+        assert_ok(train(f));
+        const double above = (f->summary.objective - value) / f->summary.objective;
+        assert_true(above <= fmax(1.05 * said(f), 1e-4)); /* it is said with two digits */
+        assert_true(said(f) <= before);
+        before = said(f);
+    }
+    assert_true(before == 0.0);
+    f->options.epochs = 0;
+}
+
+static void dbpg_and_cd_know_how_far_the_minimum_is(void **state)
+{
+    struct fixture *f = *state;
+    double best[COORDINATES];
+    const struct {
+        int32_t solver;
+        enum rbt_loss loss;
+        double l1;
+        double l2;
+    } all[] = {{DBPG, RBT_LOSS_LOGISTIC, 0.01, 0},
+               {DBPG, RBT_LOSS_SQUARED, 0.02, 0},
+               {DBPG, RBT_LOSS_LOGISTIC, 0.005, 0.01},
+               {DBPG, RBT_LOSS_SQUARED, 0, 0.02},
+               {CD, RBT_LOSS_SQUARED, 0.02, 0},
+               {CD, RBT_LOSS_SQUARED, 0.01, 0.02},
+               {CD, RBT_LOSS_SQUARED, 5, 0}};
+    for (size_t i = 0; i < 2 * sizeof all / sizeof all[0]; i++) {
+        f->config.l1 = all[i / 2].l1;
+        f->config.l2 = all[i / 2].l2;
+        f->options.workers = i % 2 == 0 ? 1 : 3;
+        choose(f, all[i / 2].solver, all[i / 2].loss);
+        const double value = minimise(f, best);
+        assert_bound(f, value);
+        f->summary.unconverged[0] = '\0';
+        assert_reaches(f, value, 1e-4);
+        assert_string_equal(f->summary.unconverged, "");
+        assert_true(f->summary.epochs < 1000);
+    }
+}
+
+/* Without penalties no bound is known, and passes that do not help any more end it. */
+static void dbpg_ends_without_penalties(void **state)
+{
+    struct fixture *f = *state;
+    f->config.l1 = f->config.l2 = 0;
+    choose(f, DBPG, RBT_LOSS_SQUARED);
+    assert_ok(train(f));
+    assert_true(f->summary.epochs < 2000);
+    assert_string_equal(f->summary.unconverged, "");
+}
+
 /* --- Options -----------------------------------------------------------------------------------
  */
 
@@ -702,6 +771,8 @@ int main(void)
         CASE(lbfgs_needs_no_scaled_columns),
         CASE(lbfgs_says_that_it_has_not_converged),
         CASE(solvers_say_that_passes_still_helped),
+        CASE(dbpg_and_cd_know_how_far_the_minimum_is),
+        CASE(dbpg_ends_without_penalties),
         CASE(solvers_refuse_what_they_cannot_do),
 #undef CASE
     };
