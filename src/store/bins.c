@@ -266,6 +266,9 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
 
 static size_t bin_bytes(const struct rbt_bin *bin)
 {
+    RBT_ASSERT(bin->keys != NULL || bin->keys_max == 0);
+    RBT_ASSERT(bin->values != NULL || bin->values_max == 0);
+    RBT_ASSERT(bin->elements != NULL || bin->elements_max == 0);
     return sizeof *bin + bin->keys_max * sizeof *bin->keys + bin->slots_max * sizeof *bin->slots +
            bin->values_max + bin->offsets_max * sizeof *bin->offsets +
            bin->elements_max * sizeof *bin->elements;
