@@ -52,6 +52,11 @@ struct rbt_kmeans_job {
 /* The number of points of centre c; the rows are (k, width). */
 double rbt_kmeans_step_count(const struct rbt_kmeans_job *job, const double *rows, size_t c);
 
+/* Adds point i to the update of a centre's row (sign 1), or takes it off (-1): its coordinates, its
+ * square and itself. */
+void rbt_kmeans_step_count_in(const struct rbt_kmeans_job *job, double *deltas, size_t i,
+                              uint32_t centre, double sign);
+
 /* values (k, dims) become the centres of the rows. Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_kmeans_step_settle(const struct rbt_kmeans_job *job, const double *rows,
                                                float *values);

@@ -135,9 +135,8 @@ rbt_status rbt_kmeans_step_pull(const struct rbt_kmeans_job *job, struct rbt_kme
     return st;
 }
 
-/* Adds a point to the update of a row, or takes it off. */
-static void assign(const struct rbt_kmeans_job *job, double *deltas, size_t i, uint32_t centre,
-                   double sign)
+void rbt_kmeans_step_count_in(const struct rbt_kmeans_job *job, double *deltas, size_t i,
+                              uint32_t centre, double sign)
 {
     double *row = deltas + centre * job->width;
     rbt_kmeans_points_add(&job->points, i, sign, row);
@@ -209,9 +208,9 @@ static size_t step_lloyd(struct rbt_kmeans_job *job, struct rbt_kmeans_worker *w
             continue;
         }
         if (!is_first) {
-            assign(job, deltas, i, job->nearest[i], -1.0);
+            rbt_kmeans_step_count_in(job, deltas, i, job->nearest[i], -1.0);
         }
-        assign(job, deltas, i, w->nearest[r], 1.0);
+        rbt_kmeans_step_count_in(job, deltas, i, w->nearest[r], 1.0);
         job->nearest[i] = w->nearest[r];
         has_changed = true;
     }
@@ -232,7 +231,7 @@ static size_t step_batch(struct rbt_kmeans_job *job, struct rbt_kmeans_worker *w
     search(job, w, end - begin);
     for (size_t i = begin; i < end; i++) {
         job->nearest[i] = w->nearest[i - begin];
-        assign(job, deltas, i, job->nearest[i], 1.0);
+        rbt_kmeans_step_count_in(job, deltas, i, job->nearest[i], 1.0);
     }
     const struct rbt_kmeans_look look = {begin, end, job->nearest, w->distances};
     rbt_kmeans_centres_distance(&w->centres, &job->points, &look);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "algo/kmeans.h"
+#include "algo/kmeans_job.h"
 #include "algo/kmeans_model.h"
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -241,6 +242,56 @@ static void empty_clusters_get_points_again(void **state)
     }
 }
 
+/* A point that moves on takes with it all that it has brought. */
+static void rows_hold_their_points_alone(void **state)
+{
+    (void)state;
+    float matrix[] = {1, 2, 3, -4};
+    double squares[] = {5, 25};
+    double rows[2 * 4] = {0};
+    struct rbt_kmeans_job job = {.k = 2, .width = 4};
+    job.space.dims = 2;
+    job.points = (struct rbt_kmeans_points){
+        .space = &job.space, .count = 2, .matrix = matrix, .squares = squares};
+    rbt_kmeans_step_count_in(&job, rows, 0, 0, 1.0);
+    rbt_kmeans_step_count_in(&job, rows, 1, 0, 1.0);
+    const double both[] = {4, -2, 30, 2, 0, 0, 0, 0};
+    assert_memory_equal(rows, both, sizeof both);
+    rbt_kmeans_step_count_in(&job, rows, 0, 0, -1.0);
+    rbt_kmeans_step_count_in(&job, rows, 0, 1, 1.0);
+    const double apart[] = {3, -4, 25, 1, 1, 2, 5, 1};
+    assert_memory_equal(rows, apart, sizeof apart);
+}
+
+/* An empty cluster goes beside the one with the largest sum of squared distances to its own mean,
+ * not to zero, by a part of that cluster's deviation. */
+static void an_empty_cluster_goes_where_points_are_widest(void **state)
+{
+    (void)state;
+    enum { SPACE = 2, COUNT = 3, WIDTH = SPACE + 2 };
+    const struct rbt_train_options options = {.seed = 1};
+    struct rbt_kmeans_job job = {.options = &options, .k = COUNT, .width = WIDTH};
+    job.space.dims = SPACE;
+    job.points.count = 104;
+    /* 100 points at (300, 400) exactly; 2 at (1, 4) and 2 at (1, -4), none in the third. */
+    const double rows[COUNT * WIDTH] = {30000, 40000, 100 * 250000.0, 100, 4, 0, 4 * 17.0, 4};
+    float initial[COUNT * SPACE] = {0};
+    float values[COUNT * SPACE];
+    job.initial.values = initial;
+    assert_ok(rbt_kmeans_step_settle(&job, rows, values));
+    assert_true(values[0] == 300.0F);
+    assert_true(values[1] == 400.0F);
+    assert_true(values[2] == 1.0F);
+    assert_true(values[3] == 0.0F);
+    const double away = hypot((double)values[4] - 1.0, (double)values[5]);
+    assert_true(away > 0.0);
+    assert_true(away < 4.0); /* the deviation of those points is sqrt(8) by coordinate */
+    job.points.count = 105;  /* somebody is late, and the cluster may be his */
+    assert_ok(rbt_kmeans_step_settle(&job, rows, values));
+    assert_true(values[4] == 0.0F);
+    assert_true(values[5] == 0.0F);
+}
+
 /* With stale centres every point is still counted once. */
 static void staleness_loses_no_point(void **state)
 {
@@ -332,6 +383,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_number_of_workers_gives_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(minibatches_come_near_to_lloyd, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_clusters_get_points_again, setup, teardown),
+        cmocka_unit_test(rows_hold_their_points_alone),
+        cmocka_unit_test(an_empty_cluster_goes_where_points_are_widest),
         cmocka_unit_test_setup_teardown(staleness_loses_no_point, setup, teardown),
         cmocka_unit_test_setup_teardown(predictions_are_the_nearest_centres, setup, teardown),
         cmocka_unit_test_setup_teardown(centres_are_exported, setup, teardown),

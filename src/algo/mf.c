@@ -9,8 +9,9 @@
  * they are, too, and factors below zero become zero after every step and every pull.
  *
  * A user's ratings are all with one worker, so users move freely; items are shared, and their moves
- * are averaged by how many ratings of the item each worker has (replica.h). Factors start at random
- * values that depend on the key and the seed alone, so every layout of the job starts alike.
+ * are averaged by how many ratings of the item each worker has (replica.h), or with adaptive steps
+ * weighed by how far they went (mf_adaptation.h). Factors start at random values that depend on the
+ * key and the seed alone, so every layout of the job starts alike.
  *
  * Steps are by row, larger for rows with few ratings (mf_adaptation.h), or with --lr the same for
  * all. Without biases they are the same, too: there the first passes are spent on finding the mean,
@@ -37,13 +38,17 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "data/sort.h"
 
-enum { EPOCHS_DEFAULT = 20 };
+enum {
+    EPOCHS_DEFAULT = 20,
+    CLOCKS_MAX = 8, /* per epoch; see settle_clocks() */
+    CLOCK_RATINGS = 320,
+};
 
 static const double init_deviation = 0.1;
 static const double init_adaptive = 0.05; /* at ratings of deviation 1 */
 static const double lr_default = 0.08;
-static const double item_way = 0.2; /* that a rating takes an item, see share_of() */
 
 static rbt_status open_tables(void *context, rbt_job *job)
 {
@@ -117,8 +122,10 @@ static rbt_status begin(void *context, rbt_worker *worker)
     }
     w->user_counts = rbt_calloc(w->share.user_count, sizeof *w->user_counts);
     w->item_counts = rbt_calloc(w->share.item_count, sizeof *w->item_counts);
+    w->item_totals = rbt_calloc(w->share.item_count, sizeof *w->item_totals);
     double *usage = rbt_calloc(w->share.item_count * RBT_USAGE_WIDTH, sizeof *usage);
-    if (w->user_counts == NULL || w->item_counts == NULL || usage == NULL) {
+    if (w->user_counts == NULL || w->item_counts == NULL || w->item_totals == NULL ||
+        usage == NULL) {
         rbt_free(usage);
         return no_memory();
     }
@@ -136,19 +143,8 @@ static rbt_status begin(void *context, rbt_worker *worker)
     return st != RBT_OK ? st : rbt_add(worker, mf->sizes, 0, &users);
 }
 
-/* What a worker's move of an item counts, if it has n_p of the item's n ratings. With many ratings
- * each worker goes most of the way, and their moves are averaged: n_p / n. With few, each goes a
- * part, n_p times as far as one rating takes it, and their moves would add up. In between, if a
- * rating takes an item a part x of the way, n_p of them take it 1 - exp(-x n_p), and all of them
- * 1 - exp(-x n). With the mean alone, 32 workers learned slowly what items with few ratings are
- * like; with x below 0.1 stale moves begin to overshoot. */
-static double share_of(const struct rbt_mf_job *mf, double own, double all)
-{
-    const double mean = own / all;
-    return mf->is_adaptive ? mean * expm1(-item_way * all) / expm1(-item_way * own) : mean;
-}
-
-/* Items move by the worker's share of their ratings. */
+/* Finds out how many ratings items have in all shares. Items move by the worker's share of them,
+ * unless steps are adaptive: then every clock has shares of its own (mf_step.c). */
 static rbt_status tune_items(const struct rbt_mf_job *mf, rbt_worker *worker,
                              struct rbt_mf_worker *w)
 {
@@ -157,11 +153,11 @@ static rbt_status tune_items(const struct rbt_mf_job *mf, rbt_worker *worker,
     float *shares = rbt_calloc(rows.count, sizeof *shares);
     rbt_status st =
         all == NULL || shares == NULL ? no_memory() : rbt_replica_get_usage(worker, &rows, all);
-    if (st == RBT_OK && mf->config.combine == RBT_COMBINE_MEAN) {
-        for (size_t i = 0; i < rows.count; i++) {
-            const double n = all[i * RBT_USAGE_WIDTH + RBT_USAGE_COUNT];
-            shares[i] = (float)share_of(mf, (double)w->item_counts[i], n);
-        }
+    for (size_t i = 0; i < rows.count && st == RBT_OK; i++) {
+        w->item_totals[i] = (float)all[i * RBT_USAGE_WIDTH + RBT_USAGE_COUNT];
+        shares[i] = (float)w->item_counts[i] / w->item_totals[i];
+    }
+    if (st == RBT_OK && mf->config.combine == RBT_COMBINE_MEAN && !mf->is_adaptive) {
         st = rbt_replica_tune(&w->items, shares, NULL);
         if (st == RBT_OK) {
             st = rbt_replica_tune(&w->item_biases, shares, NULL);
@@ -215,6 +211,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
         const struct rbt_mf_adaptation_options options = {.user_ratings = w->user_counts,
                                                           .user_count = share->user_count,
                                                           .item_ratings = w->item_counts,
+                                                          .item_totals = w->item_totals,
                                                           .item_count = share->item_count,
                                                           .lr = mf->rate.lr,
                                                           .scale = mf->scale};
@@ -383,6 +380,7 @@ static void free_data(struct rbt_mf_job *mf)
 {
     for (uint32_t p = 0; mf->workers != NULL && p < mf->worker_count; p++) {
         rbt_mf_adaptation_close(&mf->workers[p].adaptation);
+        rbt_free(mf->workers[p].item_totals);
         rbt_free(mf->workers[p].item_counts);
         rbt_free(mf->workers[p].user_counts);
         rbt_rating_share_free(&mf->workers[p].share);
@@ -442,6 +440,34 @@ static rbt_status settle_rule(struct rbt_mf_job *mf)
     return st != RBT_OK ? st : rbt_rules_check(rules, (uint32_t)mf->config.rank);
 }
 
+/* Clocks per epoch. Factors of users and items grow out of small random values by each other. Where
+ * items have few ratings that takes passes, and workers that hear of each other's items once per
+ * pass need more of them. So there are two more clocks for each worker beyond the first, but where
+ * exchanging rows would cost more than it gains no more than `wanted`: with CLOCK_RATINGS ratings
+ * of an item once per pass is enough. */
+static rbt_status settle_clocks(struct rbt_mf_job *mf, struct rbt_training *training)
+{
+    training->clocks_per_epoch = rbt_training_clocks(mf->options, &mf->rules);
+    if (!mf->is_adaptive || mf->options->clocks_per_epoch > 0 || mf->worker_count == 1) {
+        return RBT_OK;
+    }
+    uint32_t *positions = rbt_calloc(mf->ratings.count, sizeof *positions);
+    struct rbt_sorted items = {0};
+    const rbt_status st =
+        positions == NULL
+            ? no_memory()
+            : rbt_sort_positions(mf->ratings.items, mf->ratings.count, positions, &items);
+    if (st == RBT_OK) {
+        const size_t wanted = CLOCK_RATINGS * items.count / mf->ratings.count;
+        const size_t most = 2 * (size_t)mf->worker_count - 1;
+        const size_t limit = most < CLOCKS_MAX ? most : CLOCKS_MAX;
+        training->clocks_per_epoch = (int64_t)(wanted < 1 ? 1 : wanted < limit ? wanted : limit);
+    }
+    rbt_free(items.keys);
+    rbt_free(positions);
+    return st;
+}
+
 static rbt_status train(const struct rbt_train_options *options, const void *settings,
                         const struct rbt_observer *observer, struct rbt_train_summary *summary)
 {
@@ -458,9 +484,11 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     if (st != RBT_OK) {
         return st;
     }
-    training.clocks_per_epoch = rbt_training_clocks(options, &mf.rules);
     mf.workers = rbt_calloc(mf.worker_count, sizeof *mf.workers);
     st = mf.workers == NULL ? no_memory() : read_data(&mf, options);
+    if (st == RBT_OK) {
+        st = settle_clocks(&mf, &training);
+    }
     if (st == RBT_OK) {
         training.examples = mf.ratings.count;
         training.trivial = mf.scale * mf.scale;

@@ -25,7 +25,9 @@ rbt_status rbt_mf_adaptation_open(const struct rbt_mf_adaptation_options *option
     RBT_ASSERT(options->lr >= 0.0);
     *adaptation = (struct rbt_mf_adaptation){
         .users = {.ratings = options->user_ratings, .count = options->user_count},
-        .items = {.ratings = options->item_ratings, .count = options->item_count},
+        .items = {.ratings = options->item_ratings,
+                  .totals = options->item_totals,
+                  .count = options->item_count},
         .lr = options->lr,
         .scale = options->scale,
         .passes = -1.0};
@@ -69,7 +71,7 @@ static void make(const struct rbt_mf_adaptation *adaptation, struct rbt_mf_side 
     const float lr = (float)(adaptation->lr * sqrt(s));
     const float growth = (float)(at / bias_ratings);
     for (size_t i = 0; i < side->count; i++) {
-        const float n = (float)side->ratings[i];
+        const float n = side->totals == NULL ? (float)side->ratings[i] : side->totals[i];
         const float root = sqrtf(1.0F + n * growth);
         side->steps[i].factors = lr / (sqrtf(first + n * (float)gathered) + lr * l2);
         side->steps[i].bias = (float)bias_first / (root * sqrtf(root) + (float)bias_first * l2);
@@ -118,4 +120,23 @@ void rbt_mf_adaptation_note(struct rbt_mf_adaptation *adaptation, const struct r
     RBT_ASSERT(run->begin <= run->end);
     adaptation->errors += errors;
     adaptation->ratings += (double)(run->end - run->begin);
+}
+
+void rbt_mf_adaptation_shares(const struct rbt_mf_adaptation *adaptation,
+                              const struct rbt_mf_clock *clock, float *factors, float *biases)
+{
+    RBT_ASSERT(clock->passes > 0.0);
+    RBT_ASSERT(clock->staleness >= 0.0);
+    const struct rbt_mf_side *items = &adaptation->items;
+    const float bend = (float)(clock->passes * (adaptation->users.size + clock->l2));
+    const float bias_bend = (float)(clock->passes * (1.0 + clock->l2));
+    const float window = (float)(1.0 + clock->staleness / 2.0);
+    for (size_t i = 0; i < items->count; i++) {
+        const float own = (float)items->ratings[i];
+        const float all = own + window * (items->totals[i] - own);
+        const float way = items->steps[i].factors * bend;
+        const float bias_way = items->steps[i].bias * bias_bend;
+        factors[i] = (1.0F + own * way) / (1.0F + all * way);
+        biases[i] = (1.0F + own * bias_way) / (1.0F + all * bias_way);
+    }
 }

@@ -10,6 +10,7 @@ enum { USERS = 3, ITEMS = 2, RANK = 2 };
 
 static const uint32_t user_ratings[USERS] = {1, 10, 1000};
 static const uint32_t item_ratings[ITEMS] = {11, 1000};
+static const float item_totals[ITEMS] = {44.0F, 1000.0F}; /* others have rated item 0, too */
 
 struct fixture {
     float users[USERS * RANK];
@@ -31,6 +32,7 @@ static void open_with(struct fixture *f, double scale)
     const struct rbt_mf_adaptation_options options = {.user_ratings = user_ratings,
                                                       .user_count = USERS,
                                                       .item_ratings = item_ratings,
+                                                      .item_totals = item_totals,
                                                       .item_count = ITEMS,
                                                       .lr = 0.08,
                                                       .scale = scale};
@@ -53,7 +55,8 @@ static void steps_fall_with_ratings(void **state)
         assert_true(fabs((double)f.run.user_steps[i].bias - bias) < 1e-6);
     }
     for (size_t i = 0; i < ITEMS; i++) {
-        const double expected = 0.08 / sqrt(0.1 + (double)item_ratings[i] * 4.0 / 32.0);
+        const double n = (double)item_totals[i]; /* a rating counts as much as with one worker */
+        const double expected = 0.08 / sqrt(0.1 + n * 4.0 / 32.0);
         assert_true(fabs((double)f.run.item_steps[i].factors - expected) < 1e-6);
     }
     rbt_mf_adaptation_close(&f.adaptation);
@@ -142,11 +145,46 @@ static void l2_bounds_steps(void **state)
     rbt_mf_adaptation_close(&f.adaptation);
 }
 
+/* The moves of workers add up while they are short, and are averaged when each goes all the way;
+ * where reads are stale, what others do counts for several clocks. */
+static void moves_count_by_how_far_they_go(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float factors[ITEMS];
+    float biases[ITEMS];
+    open_with(&f, 1.0);
+    rbt_mf_adaptation_step(&f.adaptation, 0.0, &f.run);
+    const double step = 0.08 / sqrt(0.1 + 44.0 * 4.0 / 32.0);
+    const double bias = 0.1 / pow(1.0 + 44.0 / 320.0, 0.75);
+    for (int staleness = 0; staleness <= 2; staleness += 2) {
+        struct rbt_mf_clock clock = {.passes = 0.25, .staleness = staleness, .l2 = 0.5};
+        rbt_mf_adaptation_shares(&f.adaptation, &clock, factors, biases);
+        const double all = 11.0 + (1.0 + staleness / 2.0) * 33.0;
+        const double way = 0.25 * step * (4.0 + 0.5); /* users' factors are 2 */
+        const double bias_way = 0.25 * bias * 1.5;
+        assert_true(fabs((double)factors[0] - (1.0 + 11.0 * way) / (1.0 + all * way)) < 1e-6);
+        assert_true(fabs((double)biases[0] - (1.0 + 11.0 * bias_way) / (1.0 + all * bias_way)) <
+                    1e-6);
+        assert_true(factors[1] == 1.0F); /* nobody else has it */
+        assert_true(biases[1] == 1.0F);
+        clock.passes = 1e-6;
+        rbt_mf_adaptation_shares(&f.adaptation, &clock, factors, biases);
+        assert_true(factors[0] > 0.999F);
+        clock.passes = 1e6;
+        rbt_mf_adaptation_shares(&f.adaptation, &clock, factors, biases);
+        assert_true(fabs((double)factors[0] - 11.0 / all) < 1e-4);
+    }
+    rbt_mf_adaptation_close(&f.adaptation);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_fall_with_ratings), cmocka_unit_test(errors_add_up),
-        cmocka_unit_test(who_comes_late_is_careful), cmocka_unit_test(scale_makes_no_difference),
-        cmocka_unit_test(l2_bounds_steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_fall_with_ratings),
+                                       cmocka_unit_test(errors_add_up),
+                                       cmocka_unit_test(who_comes_late_is_careful),
+                                       cmocka_unit_test(scale_makes_no_difference),
+                                       cmocka_unit_test(l2_bounds_steps),
+                                       cmocka_unit_test(moves_count_by_how_far_they_go)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

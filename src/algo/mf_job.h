@@ -20,11 +20,13 @@ struct rbt_mf_worker {
     struct rbt_rating_share share;
     uint32_t *user_counts; /* ratings of each user in the share */
     uint32_t *item_counts;
+    float *item_totals; /* ratings of each of the items in all shares */
     struct rbt_replica users;
     struct rbt_replica items;
     struct rbt_replica user_biases;
     struct rbt_replica item_biases;
     struct rbt_mf_adaptation adaptation; /* empty if steps are the same for all rows */
+    double clock_passes;                 /* the part of a pass that the clock is */
     struct rbt_mf_sums sums; /* of the final model, over this worker's part of the ratings */
 };
 

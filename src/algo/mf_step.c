@@ -6,6 +6,7 @@
 enum {
     RUNS_PER_EPOCH = 16,   /* how often the step size changes */
     EXCHANGE_RATINGS = 32, /* after so many, rows may travel early */
+    UNBOUNDED = 3,         /* clocks, where reads have no bound */
 };
 
 /* Measured by `rubato bench cost` on one of two cores of an Intel Xeon, with one worker in this
@@ -142,6 +143,7 @@ rbt_status rbt_mf_step_work(void *context, rbt_worker *worker,
     const size_t count = w->share.count;
     const size_t first = count * (size_t)chunk->index / (size_t)chunk->count;
     const size_t last = count * (size_t)(chunk->index + 1) / (size_t)chunk->count;
+    w->clock_passes = 1.0 / (double)chunk->count;
     struct rbt_mf_run run = {.users = w->share.users,
                              .items = w->share.items,
                              .values = w->share.values,
@@ -172,11 +174,26 @@ rbt_status rbt_mf_step_work(void *context, rbt_worker *worker,
     return st;
 }
 
+/* Weighs the moves of items by how far adaptive steps have taken them. */
+static void weigh(const struct rbt_mf_job *mf, rbt_worker *worker, struct rbt_mf_worker *w)
+{
+    const int64_t staleness = rbt_job_staleness(rbt_worker_job(worker));
+    const struct rbt_mf_clock clock = {
+        .passes = w->clock_passes,
+        .staleness = staleness == RBT_STALENESS_ANY ? UNBOUNDED : (double)staleness,
+        .l2 = mf->config.l2};
+    rbt_mf_adaptation_shares(&w->adaptation, &clock, w->items.rates, w->item_biases.rates);
+}
+
 rbt_status rbt_mf_step_push(void *context, rbt_worker *worker)
 {
     struct rbt_mf_job *mf = context;
+    struct rbt_mf_worker *w = &mf->workers[rbt_worker_index(worker)];
     struct rbt_replica *all[4];
-    const size_t count = replicas_of(mf, &mf->workers[rbt_worker_index(worker)], all);
+    const size_t count = replicas_of(mf, w, all);
+    if (mf->is_adaptive && mf->config.combine == RBT_COMBINE_MEAN) {
+        weigh(mf, worker, w);
+    }
     rbt_status st = RBT_OK;
     for (size_t i = 0; i < count && st == RBT_OK; i++) {
         st = mf->rules.has_gradients ? rbt_replica_push_gradient(all[i]) : rbt_replica_push(all[i]);

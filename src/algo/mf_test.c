@@ -231,6 +231,121 @@ static void no_factor_is_negative(void **state)
                                           "\"--non-negative\" has no say");
 }
 
+/* Rows of a table by their keys, which count from 1. */
+struct rows {
+    float values[USERS][RANK]; /* items are fewer */
+};
+
+static void read_rows(const struct fixture *f, struct rows *users, struct rows *items)
+{
+    struct rbt_model model;
+    assert_ok(rbt_model_read(f->model_path, &model));
+    for (size_t i = 0; i < 2; i++) {
+        const struct rbt_model_array *array = &model.arrays[i];
+        for (size_t j = 0; j < array->count; j++) {
+            memcpy((i == 0 ? users : items)->values[array->keys[j] - 1], array->values + j * RANK,
+                   RANK * sizeof(float));
+        }
+    }
+    rbt_model_free(&model);
+}
+
+static void copy_rows(const struct rows *rows, const uint64_t *keys, size_t count, float *copy)
+{
+    for (size_t j = 0; j < count * RANK; j++) {
+        copy[j] = rows->values[keys[j / RANK] - 1][j % RANK];
+    }
+}
+
+static void add_rows(struct rows *rows, const uint64_t *keys, size_t count, const float *moves)
+{
+    for (size_t j = 0; j < count * RANK; j++) {
+        rows->values[keys[j / RANK] - 1][j % RANK] += moves[j];
+    }
+}
+
+/* Adds what one worker's clock moves users and items, which begins at `before`; returns how many
+ * values it found below zero. */
+static size_t clock_of(const struct fixture *f, const struct rbt_rating_share *share,
+                       const struct rows before[2], struct rows after[2])
+{
+    float found[2][USERS * RANK] = {0};
+    float p[USERS * RANK];
+    float q[USERS * RANK];
+    size_t negative = 0;
+    copy_rows(&before[0], share->user_keys, share->user_count, found[0]);
+    copy_rows(&before[1], share->item_keys, share->item_count, found[1]);
+    for (size_t j = 0; j < USERS * RANK; j++) {
+        negative += found[1][j] < 0.0F ? 1 : 0;
+        p[j] = fmaxf(found[0][j], 0.0F);
+        q[j] = fmaxf(found[1][j], 0.0F);
+    }
+    const struct rbt_mf_run run = {.users = share->users,
+                                   .items = share->items,
+                                   .values = share->values,
+                                   .end = share->count,
+                                   .user_factors = p,
+                                   .item_factors = q,
+                                   .rank = RANK,
+                                   .eta = (float)f->config.lr,
+                                   .l2 = (float)f->config.l2,
+                                   .is_nonnegative = true};
+    (void)rbt_choose_kernels()->mf(&run); /* the factors are compared */
+    for (size_t j = 0; j < USERS * RANK; j++) {
+        p[j] -= found[0][j];
+        q[j] -= found[1][j];
+    }
+    add_rows(&after[0], share->user_keys, share->user_count, p);
+    add_rows(&after[1], share->item_keys, share->item_count, q);
+    return negative;
+}
+
+/* The sum of two workers' moves may take an item below zero. They go on from zero. */
+static void sums_below_zero_are_read_as_zero(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_data_options data = {
+        .paths = f->options.data.values, .path_count = 1, .format = RBT_FORMAT_RATINGS};
+    struct rbt_ratings ratings;
+    struct rbt_rating_share shares[2];
+    struct rows rows[2] = {0};
+    struct rows found[2] = {0};
+    size_t negative = 0;
+    assert_ok(rbt_ratings_read(&data, &ratings));
+    f->options.workers = 2;
+    f->config.is_nonnegative = true;
+    f->config.combine = RBT_COMBINE_SUM;
+    f->config.lr = 1e-6; /* the model is nearly what training begins with */
+    f->options.epochs = 1;
+    assert_ok(train(f));
+    read_rows(f, &rows[0], &rows[1]);
+    f->config.lr = 0.1;
+    f->config.l2 = 4.0; /* each of them takes items most of the way to zero */
+    f->options.epochs = EPOCHS;
+    assert_ok(train(f));
+    read_rows(f, &found[0], &found[1]);
+    for (uint32_t p = 0; p < 2; p++) {
+        assert_ok(rbt_rating_share_take(&ratings, 1, p, 2, &shares[p]));
+    }
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        const struct rows before[2] = {rows[0], rows[1]};
+        for (uint32_t p = 0; p < 2; p++) {
+            negative += clock_of(f, &shares[p], before, rows);
+        }
+    }
+    assert_true(negative > 0);
+    for (size_t j = 0; j < USERS * RANK; j++) {
+        for (size_t i = 0; i < 2; i++) {
+            const float expected = fmaxf(rows[i].values[j / RANK][j % RANK], 0.0F);
+            assert_true(fabsf(found[i].values[j / RANK][j % RANK] - expected) < 1e-4F);
+        }
+    }
+    for (uint32_t p = 0; p < 2; p++) {
+        rbt_rating_share_free(&shares[p]);
+    }
+    rbt_ratings_free(&ratings);
+}
+
 static void several_workers_learn_and_repeat(void **state)
 {
     struct fixture *f = *state;
@@ -273,6 +388,30 @@ static void adaptive_steps_learn_and_repeat(void **state)
     assert_int_equal(f->summary.digest, digest_decay);
 }
 
+/* Workers that share items with few ratings hear of each other more often; what is said counts. */
+static void clocks_go_by_workers_and_ratings(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        int64_t workers;
+        int64_t said;
+        int64_t clocks; /* per epoch */
+    } cases[] = {{1, 0, 1}, {2, 0, 3}, {3, 0, 5}, {6, 0, 8}, {3, 2, 2}};
+    f->config.lr = (double)NAN;
+    f->config.has_bias = true;
+    f->config.schedule = RBT_MF_SCHEDULE_AUTO;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        f->options.workers = cases[i].workers;
+        f->options.clocks_per_epoch = cases[i].said;
+        assert_ok(train(f));
+        assert_int_equal(f->summary.clocks, EPOCHS * cases[i].clocks);
+    }
+    f->config.lr = 0.05; /* which is the old way */
+    f->options.clocks_per_epoch = 0;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.clocks, EPOCHS);
+}
+
 static void on_event(void *context, const struct rbt_train_event *event)
 {
     double *objectives = context;
@@ -309,6 +448,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(strangers_get_the_mean, setup, teardown),
         cmocka_unit_test_setup_teardown(no_factor_is_negative, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_below_zero_are_read_as_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(clocks_go_by_workers_and_ratings, setup, teardown),
         cmocka_unit_test_setup_teardown(several_workers_learn_and_repeat, setup, teardown),
         cmocka_unit_test_setup_teardown(adaptive_steps_learn_and_repeat, setup, teardown),
         cmocka_unit_test_setup_teardown(figures_of_epochs_are_those_of_the_model, setup, teardown),

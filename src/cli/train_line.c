@@ -44,8 +44,10 @@ static const struct rbt_option train_options[] = {
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1000000,
-     .help = "Clocks in a pass: how often workers exchange updates. The algorithm has a default: "
-             "mostly 1; 2 in linear, 4 in lda and fm, 32 with a rule that takes gradients.",
+     .help =
+         "Clocks in a pass: how often workers exchange updates. The algorithm has a default: "
+         "mostly 1; 2 in linear, 4 in lda and fm, up to 8 in mf with several workers, 32 with a "
+         "rule that takes gradients.",
      .offset = AT(options.clocks_per_epoch)},
     {.name = "workers",
      .type = RBT_OPTION_INT,

@@ -264,6 +264,29 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
     return RBT_OK;
 }
 
+static size_t bin_bytes(const struct rbt_bin *bin)
+{
+    RBT_ASSERT(bin->keys != NULL || bin->keys_max == 0);
+    RBT_ASSERT(bin->values != NULL || bin->values_max == 0);
+    RBT_ASSERT(bin->elements != NULL || bin->elements_max == 0);
+    return sizeof *bin + bin->keys_max * sizeof *bin->keys + bin->slots_max * sizeof *bin->slots +
+           bin->values_max + bin->offsets_max * sizeof *bin->offsets +
+           bin->elements_max * sizeof *bin->elements;
+}
+
+size_t rbt_bins_bytes(const struct rbt_bins *bins)
+{
+    RBT_ASSERT(bins->count + bins->spare_count <= bins->capacity);
+    size_t bytes = 2 * bins->capacity * sizeof(struct rbt_bin *);
+    for (size_t i = 0; i < bins->count; i++) {
+        bytes += bin_bytes(bins->held[i]);
+    }
+    for (size_t i = 0; i < bins->spare_count; i++) {
+        bytes += bin_bytes(bins->spare[i]);
+    }
+    return bytes;
+}
+
 const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at)
 {
     RBT_DEBUG_ASSERT(at >= bins->count || bins->held[at] != NULL);

@@ -64,6 +64,9 @@ RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_sc
 /* Forgets the bins with this id. */
 void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id);
 
+/* Memory of all bins, those included that wait to be used again. */
+size_t rbt_bins_bytes(const struct rbt_bins *bins);
+
 /* Bin number `at` in the order of ids, or NULL behind the last one; and its removal. */
 const struct rbt_bin *rbt_bins_at(const struct rbt_bins *bins, size_t at);
 void rbt_bins_drop(struct rbt_bins *bins, size_t at);

@@ -235,6 +235,33 @@ static void a_failed_hold_changes_nothing(void **state)
     }
 }
 
+/* What waits counts from when it comes, and its memory goes on counting when it is kept for later.
+ */
+static void bytes_are_those_of_the_arrays(void **state)
+{
+    (void)state;
+    struct rbt_bins bins = {0};
+    struct sample s;
+    make_sample(&s, dense.kind, WIDTH);
+    assert_int_equal(rbt_bins_bytes(&bins), 0);
+    size_t before = 0;
+    for (int64_t clock = 0; clock < 4; clock++) {
+        assert_ok(rbt_bins_hold(&bins, &dense, &(struct rbt_bin_id){clock, 0, 0}, &s.batch, 0));
+        const size_t bytes = rbt_bins_bytes(&bins);
+        const size_t rows = s.batch.count * (sizeof(uint64_t) + WIDTH * sizeof(float));
+        assert_true(bytes >= before + rows);
+        assert_true(bytes <= before + 2 * rows + sizeof(struct rbt_bin) + 256);
+        before = bytes;
+    }
+    rbt_bins_drop(&bins, 0);
+    assert_int_equal(rbt_bins_bytes(&bins), before);
+    make_sample(&s, dense.kind, 1); /* packed */
+    assert_ok(rbt_bins_hold(&bins, &dense, &(struct rbt_bin_id){4, 0, 0}, &s.batch, 0));
+    const size_t elements = s.batch.count * sizeof(uint32_t);
+    assert_true(rbt_bins_bytes(&bins) >= before + 2 * elements); /* and where rows begin */
+    rbt_bins_deinit(&bins);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(remove_forgets_all_bins_of_a_message_and_no_others),
         cmocka_unit_test(a_steady_state_allocates_nothing),
         cmocka_unit_test(a_failed_hold_changes_nothing),
+        cmocka_unit_test(bytes_are_those_of_the_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ struct rbt_shard_stats {
     uint64_t duplicates; /* dropped */
     uint64_t rows;
     size_t held;       /* updates that are not visible yet */
-    size_t bytes;      /* memory of all rows, with all that follows */
+    size_t bytes;      /* memory of all rows and held updates, with all that follows */
     size_t rule_bytes; /* of that: state, snapshots and versions of rules; and most at a time */
     size_t rule_bytes_max;
     uint64_t snapshots;     /* now */

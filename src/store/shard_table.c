@@ -182,7 +182,7 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         const struct rbt_shard_state *table = &shard->tables[i];
         stats->rows += rbt_rows_count(table->rows);
         stats->held += table->bins.count;
-        stats->bytes += rbt_rows_bytes(table->rows);
+        stats->bytes += rbt_rows_bytes(table->rows) + rbt_bins_bytes(&table->bins);
         stats->bytes += table->early == NULL ? 0 : rbt_early_bytes(table->early);
         stats->bytes += table->outgoing == NULL ? 0 : rbt_outgoing_bytes(table->outgoing);
         if (table->ruling == NULL) {

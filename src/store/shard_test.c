@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "store/bins.h"
 #include "store/shard.h"
 
 enum { WORKERS_MAX = 4, NONE = RBT_MARKER_NONE };
@@ -203,6 +204,20 @@ static void duplicates_are_dropped_and_counted(void **state)
     assert_int_equal(look(&f), 11);
     assert_int_equal(stats_of(&f).duplicates, 3);
     assert_int_equal(stats_of(&f).updates, 2);
+    stop(&f);
+}
+
+/* An update that waits for its clock is memory, too. */
+static void bytes_count_what_is_held(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct rbt_shard_table schema = sums(RBT_I64, 0);
+    start(&f, 2, &schema);
+    const size_t before = stats_of(&f).bytes;
+    push_i64(&f, (struct message){0, 1, 0, NONE}, 5);
+    assert_int_equal(stats_of(&f).held, 1);
+    assert_true(stats_of(&f).bytes >= before + sizeof(struct rbt_bin) + 2 * sizeof(int64_t));
     stop(&f);
 }
 
@@ -714,6 +729,7 @@ int main(void)
         cmocka_unit_test(an_unfinished_clock_is_hidden_unless_partial_clocks_are_shown),
         cmocka_unit_test(bsp_applies_clocks_in_the_order_of_workers),
         cmocka_unit_test(duplicates_are_dropped_and_counted),
+        cmocka_unit_test(bytes_count_what_is_held),
         cmocka_unit_test(a_pull_says_which_sequences_its_rows_contain),
         cmocka_unit_test(parked_pulls_are_ready_exactly_when_the_floor_reaches_them),
         cmocka_unit_test(raising_the_staleness_shows_what_was_held),

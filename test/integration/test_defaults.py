@@ -1,4 +1,4 @@
-"""Default options of `train linear` on tables and sparse data: the figures of exact solvers."""
+"""Default options: the figures of exact solvers, and of one worker, with any number of workers."""
 import json
 import math
 import random
@@ -154,3 +154,18 @@ def test_training_that_ends_above_a_model_of_zeros_says_that_it_diverged(rubato)
     assert result.returncode == 1
     assert "training diverged" in result.stderr and "a model of all zeros" in result.stderr
     assert rubato.files() == ["t.svm"]
+
+
+@pytest.mark.parametrize("workers", [4, 16])
+def test_many_workers_factorise_as_well_as_one(rubato, workers):
+    rubato.ok("gen", "ratings", "--users", 800, "--items", 1000, "--ratings", 40000, "--rank", 5,
+              "--noise", 0.2, "--out", "all.csv")
+    lines = (rubato.folder / "all.csv").read_text().splitlines(True)[1:]
+    (rubato.folder / "train.csv").write_text("".join(lines[i] for i in range(len(lines)) if i % 5))
+    (rubato.folder / "test.csv").write_text("".join(lines[::5]))
+
+    def rmse(count):
+        return json.loads(rubato.ok(
+            "train", "mf", "--data", "train.csv", "--eval", "test.csv", "--workers", count,
+            "--consistency", "bsp", "--summary", "json", "--progress", "never"))["eval"]["rmse"]
+    assert rmse(workers) < 1.01 * rmse(1)
