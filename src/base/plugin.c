@@ -223,6 +223,19 @@ void rbt_plugin_confine(void)
     pthread_mutex_unlock(&mutex);
 }
 
+/* Whether everybody may change what has this real path, or put something else in its place. In a
+ * directory with the sticky bit, such as /tmp, only owners may do that. */
+static bool is_open_to_all(const char *path, const struct stat *about)
+{
+    char folder[RBT_PLUGIN_PATH_MAX];
+    struct stat around;
+    const size_t size = (size_t)(strrchr(path, '/') - path); /* a real path begins with one */
+    memcpy(folder, path, size);
+    memcpy(folder + size, "/", sizeof "/");
+    return (about->st_mode & S_IWOTH) != 0 || stat(folder, &around) != 0 ||
+           (around.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
+}
+
 rbt_status rbt_plugin_admit(const char *path)
 {
     char whole[RBT_PLUGIN_PATH_MAX];
@@ -233,9 +246,11 @@ rbt_status rbt_plugin_admit(const char *path)
     if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
         return rbt_fail(RBT_E_INVALID, "\"%s\" is neither a plug-in nor a directory of such", path);
     }
-    if ((about.st_mode & S_IWOTH) != 0) {
+    if (is_open_to_all(whole, &about)) {
         return rbt_fail(RBT_E_INVALID,
-                        "plug-ins are not loaded from \"%s\": everybody may write to it", path);
+                        "plug-ins are not loaded from \"%s\": everybody may write to it, or put "
+                        "another one in its place",
+                        path);
     }
     struct admitted *added = rbt_calloc(1, sizeof *added);
     char *copy = rbt_strdup(whole);
@@ -267,8 +282,19 @@ static bool is_admitted(const char *path)
     return !is_confined;
 }
 
-static rbt_status refuse(const struct rbt_plugin_kind *kind, const char *path)
+/* Says nothing about a file that was not admitted, not even whether it is there. */
+static rbt_status check_place(const struct rbt_plugin_kind *kind, const char *path,
+                              const char *whole)
 {
+    struct stat about;
+    if (whole != NULL && is_admitted(whole)) {
+        return stat(whole, &about) == 0 && !is_open_to_all(whole, &about)
+                   ? RBT_OK
+                   : rbt_fail(RBT_E_INVALID,
+                              "the %s \"%s\" may not be loaded here: everybody may write to it, or "
+                              "put another one in its place",
+                              kind->what, path);
+    }
     return rbt_fail(RBT_E_INVALID,
                     "the %s \"%s\" may not be loaded here, since nobody has named it when this "
                     "process was started; say --plugin with its path, or with its directory",
@@ -280,8 +306,8 @@ rbt_status rbt_plugin_find(const struct rbt_plugin_kind *kind, const char *path,
     char whole[RBT_PLUGIN_PATH_MAX];
     rbt_status st = rbt_plugin_resolve(kind, path, whole);
     pthread_mutex_lock(&mutex);
-    if (is_confined && (st != RBT_OK || !is_admitted(whole))) {
-        st = refuse(kind, path); /* which does not say whether there is such a file */
+    if (is_confined) {
+        st = check_place(kind, path, st == RBT_OK ? whole : NULL);
     }
     st = st != RBT_OK ? st : find_or_load(kind, whole, found);
     pthread_mutex_unlock(&mutex);

@@ -21,7 +21,7 @@ static atomic_int signal_count; /* lock-free, hence allowed in a handler */
 static void give_up(int number)
 {
     static const char text[] =
-        "rubato: error: told to end, and after 10 s still busy with the clock under way\n";
+        "rubato: error: told to end, and after 10 s still busy with what was under way\n";
     (void)number;
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
         /* a lost notice changes nothing */

@@ -135,7 +135,12 @@ def test_a_message_does_not_choose_what_a_server_loads(folder, data, what):
                 assert "may not be loaded here" in body.decode(errors="replace"), body
             server = cluster.servers[0]
             assert not any(is_loaded(server, p) for p in ("evil.so", "deep.so"))
-            if what == "rule":  # what the owner has named is
+            if what == "rule":  # what the owner has named is, unless others may write to it
+                (admitted / "sub/deep.so").rename(admitted / "weak.so")
+                (admitted / "weak.so").chmod(0o777)
+                status, body = open_table(plan, rule=admitted / "weak.so")
+                assert status < 0 and b"everybody may write to it" in body
+                assert not is_loaded(server, admitted / "weak.so")
                 assert open_table(plan, rule=admitted / "good.so")[0] == 0
                 assert is_loaded(server, admitted / "good.so")
         finish(cluster, cluster.start_job(WORKERS, *TRAIN), data)
@@ -155,6 +160,10 @@ def test_a_directory_that_everybody_may_write_to_is_no_place_for_plugins(rubato)
     result = rubato("server", "--coordinator", "unix:c", "--plugin", "open")
     assert result.returncode == 2
     assert 'plug-ins are not loaded from "open": everybody may write to it' in result.stderr
+    shutil.copy(RULE, rubato.folder / "open/mine.so")  # others may put another one there
+    result = rubato("server", "--coordinator", "unix:c", "--plugin", "open/mine.so")
+    assert result.returncode == 2
+    assert "or put another one in its place" in result.stderr
     assert 'cannot find the plug-in "no": No such file' in rubato("server", "--coordinator",
                                                                  "unix:c", "--plugin", "no").stderr
     os.mkfifo(rubato.folder / "pipe")
