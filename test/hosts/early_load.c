@@ -2,14 +2,17 @@
  * makes of a real link. Run on a cluster, see bench/experiments/managed_link.py:
  *
  *     rubato worker --coordinator ADDR --workers 2 --threads 2 -- \
- *         build/test/integration/early_load SECONDS BYTES_PER_SECOND
+ *         build/test/integration/early_load SECONDS BYTES_PER_SECOND [FILE]
  *
- * One clock lasts the whole time, so that what travels travels early; random rows change all the
- * while. Prints one JSON object: how many changes were made, and how many have arrived. */
+ * It ends after the time, and not before there is such a FILE. One clock lasts all the while, so
+ * that what travels travels early; random rows change all the time. Prints one JSON object: how
+ * many changes were made, and how many have arrived. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rubato/rubato.h>
 
@@ -19,6 +22,7 @@ enum { ROWS = 20000, WIDTH = 16, CHANGES = 64, WORKERS_MAX = 64, PAUSE_NS = 2000
 
 struct load {
     double seconds;
+    const char *file; /* or NULL */
     rbt_table *table;
     uint64_t made[WORKERS_MAX]; /* changes of this process's workers */
     double arrived;             /* as worker 0 sees it */
@@ -36,6 +40,12 @@ static rbt_status open_set(rbt_worker *worker, rbt_table *table, rbt_set **set)
     return st;
 }
 
+static bool is_over(rbt_worker *worker, const struct load *load)
+{
+    return rbt_worker_seconds(worker) >= load->seconds &&
+           (load->file == NULL || access(load->file, F_OK) == 0);
+}
+
 static rbt_status work(rbt_worker *worker, void *argument)
 {
     struct load *load = argument;
@@ -47,7 +57,7 @@ static rbt_status work(rbt_worker *worker, void *argument)
     rbt_status st = open_set(worker, load->table, &set);
     st = st != RBT_OK ? st : rbt_set_manage(set);
     st = st != RBT_OK ? st : rbt_set_pull(set);
-    while (st == RBT_OK && rbt_worker_seconds(worker) < load->seconds) {
+    while (st == RBT_OK && !is_over(worker, load)) {
         float *deltas = rbt_set_deltas(set);
         for (int i = 0; i < CHANGES; i++) {
             const size_t row = rbt_rng_next(&rng) % ROWS;
@@ -105,14 +115,14 @@ static rbt_status run(rbt_job *job, struct load *load)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: early_load SECONDS BYTES_PER_SECOND\n");
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: early_load SECONDS BYTES_PER_SECOND [FILE]\n");
         return 2;
     }
     struct rbt_job_options options = {.struct_size = sizeof options,
                                       .consistency = "essp:1",
                                       .bandwidth = strtoull(argv[2], NULL, 10)};
-    struct load load = {.seconds = strtod(argv[1], NULL)};
+    struct load load = {.seconds = strtod(argv[1], NULL), .file = argv[3]}; /* or the end */
     rbt_job *job = NULL;
     rbt_status st = rbt_cluster_join(NULL, &options.cluster);
     st = st != RBT_OK ? st : rbt_job_open(&options, &job);

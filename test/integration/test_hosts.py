@@ -253,11 +253,14 @@ def test_rows_travel_early_over_a_link_with_the_rate_of_the_budget(rubato, hosts
                                ADDRESS.format(0) + ":0", "--index", i, "--insecure")
                    for i in range(2)]
         job = hosts.start(rubato, "rbt1", "worker", "--coordinator", place, "--workers", 2,
-                          "--threads", 2, "--insecure", "--", load, 6, 4000000)
+                          "--threads", 2, "--insecure", "--", load, 0, 4000000,
+                          rubato.folder / "enough")
         wait_for_bytes(4000000)
         hosts.call("rate", "rbt1", "16mbit")
         wait_for_bytes(3000000)
         hosts.call("rate", "rbt1", "32mbit")
+        wait_for_bytes(4000000)
+        rubato.write("enough", "")
         ends = [process.end() for process in [job, coordinator, *servers]]
     finally:
         hosts.call("rate", "rbt1", "200mbit")
