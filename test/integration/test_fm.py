@@ -89,7 +89,7 @@ def test_the_same_bits_everywhere(rubato, clicks, rule):
 
 @pytest.mark.parametrize("more", [[], ["--patience", "2", "--l2-v", "0", "--l1", "0"]])
 def test_held_out_examples_are_the_same_everywhere(rubato, clicks, more):
-    """Nobody says how many passes: the model that is best on held-out examples has the same bits."""
+    """Nobody says how many passes: the best model on held-out examples has the same bits."""
     words = ["train", "fm", "--data", clicks / "train.svm", "--consistency", "bsp", "--rank", "4",
              "--summary", "json", *more, *QUIET]
     def run(*command):
