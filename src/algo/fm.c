@@ -35,6 +35,7 @@
 
 #include "algo/fm_job.h"
 #include "algo/fm_model.h"
+#include "algo/sample.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -44,6 +45,7 @@ enum { BATCH_MIN = 100, BATCH_MAX = 10000, BATCHES = 100 }; /* if --batch is not
 
 static const double init_width = 0.01;
 static const double lr_default = 0.3; /* of workers that train copies of their own */
+static const double lr_sum = 10;      /* divided by the sum of an example's values, if it is less */
 static const double lr_v_default = 0.2;
 static const double l1_default = 1;
 static const double l2_default = 3; /* where the search begins */
@@ -206,7 +208,26 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .end = rbt_fm_end,
                                               .collect = collect,
                                               .objective = rbt_fm_objective,
-                                              .evaluate = rbt_fm_evaluate};
+                                              .evaluate = rbt_fm_evaluate,
+                                              .watch = rbt_fm_watch,
+                                              .settle = rbt_fm_watch_settle};
+
+/* Chooses the examples that are held out, before rounding of units can change what they are; then
+ * puts all into units. */
+static rbt_status hold_out(struct rbt_fm_job *fm)
+{
+    const size_t count = rbt_fm_tune_held_out(fm->examples.count);
+    const bool is_wanted = rbt_fm_is_tuned(fm) || rbt_fm_watch_is_wanted(fm);
+    uint32_t *places = NULL;
+    size_t chosen = 0;
+    rbt_status st =
+        is_wanted ? rbt_sample_places(&fm->examples, fm->seed, count, &places, &chosen) : RBT_OK;
+    st = st != RBT_OK ? st : rbt_fm_part_draw(fm, places, chosen);
+    st = st != RBT_OK ? st : rbt_fm_scale_take(fm);
+    st = st != RBT_OK ? st : rbt_fm_watch_take(fm, places, chosen);
+    rbt_free(places);
+    return st;
+}
 
 static rbt_status read_data(struct rbt_fm_job *fm)
 {
@@ -225,9 +246,7 @@ static rbt_status read_data(struct rbt_fm_job *fm)
     if (st == RBT_OK && fm->examples.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no examples");
     }
-    if (st == RBT_OK) {
-        st = rbt_fm_scale_take(fm);
-    }
+    st = st != RBT_OK ? st : hold_out(fm);
     if (st == RBT_OK && options->eval.count > 0) {
         data->paths = options->eval.values;
         data->path_count = options->eval.count;
@@ -252,6 +271,8 @@ static void free_data(struct rbt_fm_job *fm)
     rbt_fields_free(&fm->plan);
     rbt_free(fm->workers);
     rbt_rows_free(&fm->counts);
+    rbt_free(fm->order);
+    rbt_fm_watch_free(&fm->watch);
     rbt_share_free(&fm->whole);
     rbt_share_free(&fm->eval_share);
     rbt_examples_free(&fm->eval);
@@ -354,7 +375,6 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
     if (rules->has_gradients) {
         st = settle_gradients(fm);
     } else {
-        config->lr = isnan(config->lr) ? lr_default : config->lr;
         config->lr_v = isnan(config->lr_v) ? lr_v_default : config->lr_v;
         config->l1 = isnan(config->l1) ? l1_default : config->l1;
         fm->is_tuned = isnan(config->l2_v);
@@ -366,6 +386,21 @@ static rbt_status settle_rule(struct rbt_fm_job *fm)
     }
     fm->bias_rules.filter[0] = '\0'; /* one number */
     return st;
+}
+
+/* The step size of the weights. Weights of an example move together, so where it has many features
+ * each must move less (imdb, 140 features: logloss 0.288 with 0.3, 0.280 with 0.05). */
+static void settle_rate(struct rbt_fm_job *fm)
+{
+    const struct rbt_examples *examples = &fm->examples;
+    double sum = 0.0;
+    if (!isnan(fm->config.lr) || fm->rules.has_gradients) {
+        return;
+    }
+    for (uint64_t k = 0; k < examples->offsets[examples->count]; k++) {
+        sum += fabs((double)examples->values[k]);
+    }
+    fm->config.lr = fmin(lr_default, lr_sum * (double)examples->count / fmax(1.0, sum));
 }
 
 /* How many clocks an epoch has: as many as minibatches, of all workers together. */
@@ -386,23 +421,29 @@ static int64_t count_clocks(const struct rbt_fm_job *fm)
     return n <= batch ? 1 : (n + batch - 1) / batch;
 }
 
-/* What was found out, for the summary; nothing in processes without worker 0. */
-static void say_penalties(const struct rbt_fm_job *fm, struct rbt_train_summary *summary)
+/* The penalties that were found. */
+static void say_penalties(const struct rbt_fm_job *fm, char *text, size_t size)
 {
-    char *const text = summary->chosen;
-    const size_t size = sizeof summary->chosen;
     const double l2_v = fm->found_l2_v;
     const char *pairs = l2_v >= l2_v_useless ? ", which leaves nothing of pairs" : "";
-    if (!fm->is_over || !rbt_fm_is_tuned(fm)) {
-        return;
-    }
     if (fm->is_l2_tuned && fm->is_tuned) {
         (void)snprintf(text, size, "l2 %.3g and l2_v %.3g, on held-out examples%s", fm->found_l2,
                        l2_v, pairs);
     } else if (fm->is_tuned) {
         (void)snprintf(text, size, "l2_v %.3g, on held-out examples%s", l2_v, pairs);
-    } else {
+    } else if (fm->is_l2_tuned) {
         (void)snprintf(text, size, "l2 %.3g, on held-out examples", fm->found_l2);
+    }
+}
+
+/* What was found out, for the summary; nothing in processes without worker 0. */
+static void say_choices(const struct rbt_fm_job *fm, struct rbt_train_summary *summary)
+{
+    if (fm->is_over) {
+        char *const text = summary->chosen;
+        say_penalties(fm, text, sizeof summary->chosen);
+        const size_t used = strlen(text);
+        rbt_fm_watch_say(fm, summary->epochs, text + used, sizeof summary->chosen - used);
     }
 }
 
@@ -431,13 +472,15 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     fm.workers = rbt_calloc(fm.worker_count, sizeof *fm.workers);
     st = fm.workers == NULL ? no_memory() : read_data(&fm);
     if (st == RBT_OK) {
+        settle_rate(&fm);
         fm.clocks_per_epoch = count_clocks(&fm);
         training.clocks_per_epoch = fm.clocks_per_epoch;
         training.examples = fm.examples.count;
+        training.is_watched = fm.watch.held.count > 0;
         st = rbt_training_run(&training, summary);
     }
     if (st == RBT_OK) {
-        say_penalties(&fm, summary);
+        say_choices(&fm, summary);
     }
     free_data(&fm);
     return st;
@@ -504,8 +547,10 @@ static const struct rbt_option fm_options[] = {
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr),
-     .help = "Step size of the weights. By default 0.3; with a rule that takes gradients it "
-             "is the rule's lr, by default 0.1 of ftrl."},
+     .help =
+         "Step size of the weights. By default 0.3, or 10 divided by the sum of the values "
+         "of an example if that is less; with a rule that takes gradients it is the rule's lr, by "
+         "default 0.1 of ftrl."},
     {.name = "lr-v",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -515,6 +560,15 @@ static const struct rbt_option fm_options[] = {
      .help = "Step size of the embeddings. By default 0.2; it falls to a tenth of "
              "that until the end. With rule ftrl 0.2 divided by the number of workers, but at most "
              "0.1."},
+    {.name = "early-stop",
+     .type = RBT_OPTION_FLAG,
+     .value = "true",
+     .offset = AT(stops_early),
+     .help =
+         "Look at the model after every pass, on one of twenty examples that are held out until "
+         "the last passes. If it is worse before these than it was earlier, or after "
+         "--patience passes that brought nothing, end with the model that was best. Not if "
+         "--epochs, --target or --until is given without --patience."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 0,

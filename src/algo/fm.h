@@ -18,6 +18,7 @@ struct rbt_fm_config {
     double l2_v;       /* NaN: the default */
     double lr;         /* NaN: the default */
     double lr_v;       /* NaN: the default */
+    bool stops_early;  /* when held-out examples say so, unless --epochs is given */
     int64_t batch;     /* 0: as fits the data */
     bool has_bias;
     int32_t combine;                  /* enum rbt_combine */

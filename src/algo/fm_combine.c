@@ -17,17 +17,23 @@
  *
  * Weights and the bias keep their own n, which makes rates 1 / sqrt(q) times too large, and so the
  * sum of short moves: in place of 1 / q it is sqrt(1 / q). They are more careful about sums, since
- * the weights of an example move together, and what all have in common is moved by each: there H
- * counts as often as the square of the number of features of an example. For stale reads, where
- * means are in question, it counts once.
+ * the weights of an example move together: there H counts as often as an example has features. For
+ * stale reads, where means are in question, it counts once.
  *
- * H is what n of AdaGrad and FTRL grows by in the clock: the mean of g^2 is the curvature of the
- * logistic loss, and that of the squared loss if it is divided by the mean squared error. Those of
- * embeddings count as many times as an example has features, since these move together. g^2 of
- * embeddings counts 1 / q times (math/fm.h), so that their rates fall as those of one worker would.
- * The penalty of each use of an embedding adds to H. With one worker nothing is changed. */
+ * H is what n of AdaGrad and FTRL grows by in a clock: the mean of g^2 is the curvature of the
+ * logistic loss, and that of the squared loss if it is divided by the mean squared error. It is the
+ * mean over all clocks, since what is multiplied with a factor that depends on the examples of the
+ * clock is no longer fair: large gradients would count less than small ones. The same is true of
+ * rates: with an n of its own, the worker with the one click on a rare feature would take shorter
+ * steps than those with its many other examples. So n of a weight begins each clock with what the
+ * worker's examples would have made of it if all gradients were equally large: the mean of g^2 of
+ * all weights times the sum of x_j^2. (Generated clicks, 32 workers, weights alone: logloss 0.4095
+ * after eight passes with what they had seen, 0.4019 so, and 0.3995 of one worker.)
+ *
+ * H of embeddings counts as many times as an example has features, since these move together. g^2
+ * of embeddings counts 1 / q times (math/fm.h), so that their rates fall as those of one worker
+ * would. The penalty of each use of an embedding adds to H. With one worker nothing is changed. */
 #include <math.h>
-#include <string.h>
 
 #include "algo/fm_job.h"
 #include "base/alloc.h"
@@ -43,20 +49,24 @@ struct moves {
     float company;   /* of weights: how many times more, when they move together */
     float staleness;
     float workers;
+    float clocks; /* so far */
 };
 
 rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
 {
     struct rbt_fm_combine *c = &w->combine;
     const size_t count = w->share.key_count;
-    const size_t elements = w->embedded_count * (size_t)fm->config.rank;
     c->is_fitted = fm->is_fitted && fm->worker_count > 1;
     c->times_v = rbt_calloc(w->embedded_count, sizeof *c->times_v);
     c->uses = rbt_calloc(w->embedded_count, sizeof *c->uses);
-    c->root = rbt_calloc(c->is_fitted ? count : 0, sizeof *c->root);
-    c->squares = rbt_calloc(c->is_fitted ? elements : 0, sizeof *c->squares);
-    if (c->times_v == NULL || c->uses == NULL || c->root == NULL || c->squares == NULL) {
+    c->squares = rbt_calloc(c->is_fitted ? count : 0, sizeof *c->squares);
+    if (c->times_v == NULL || c->uses == NULL || c->squares == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for how far steps have come");
+    }
+    for (uint64_t k = 0; c->is_fitted && k < w->share.offsets[w->share.count]; k++) {
+        const float value = w->share.values[k];
+        c->squares[w->share.indices[k]] += value * value;
+        c->all += (double)(value * value);
     }
     for (size_t j = 0; j < count; j++) {
         const bool is_shared = c->is_fitted && w->shares[j] > 0; /* else its values are all 0 */
@@ -72,21 +82,32 @@ rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker
 void rbt_fm_combine_free(struct rbt_fm_combine *c)
 {
     rbt_free(c->squares);
-    rbt_free(c->root);
     rbt_free(c->uses);
     rbt_free(c->times_v);
     *c = (struct rbt_fm_combine){0};
 }
 
-void rbt_fm_combine_start(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
+/* The sum of n of all weights. */
+static double sum_squares(const struct rbt_fm_worker *w)
+{
+    double sum = 0.0;
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        sum += (double)w->steps.root[j] * (double)w->steps.root[j];
+    }
+    return sum;
+}
+
+void rbt_fm_combine_start(struct rbt_fm_worker *w, double passes)
 {
     struct rbt_fm_combine *c = &w->combine;
-    if (c->is_fitted) {
-        const size_t elements = w->embedded_count * (size_t)fm->config.rank;
-        memcpy(c->root, w->steps.root, w->share.key_count * sizeof *c->root);
-        memcpy(c->squares, w->steps.squares, elements * sizeof *c->squares);
-        c->bias_root = w->steps.bias_root;
+    if (!c->is_fitted) {
+        return;
     }
+    const double mean = c->seen > 0 ? c->grown / c->seen : 0.0;
+    for (size_t j = 0; j < w->share.key_count; j++) {
+        w->steps.root[j] = sqrtf((float)(mean * passes) * c->squares[j]);
+    }
+    c->start = sum_squares(w);
 }
 
 float rbt_fm_combine_factor(float step, float times, float staleness)
@@ -94,20 +115,18 @@ float rbt_fm_combine_factor(float step, float times, float staleness)
     return (1 + step / times) / (1 + (1 + staleness) * step);
 }
 
-/* What the move of a parameter whose n went from `before` to `now` is multiplied with, but for the
- * worker's share; `penalty` is what the curvature has besides. */
-static float fit_move(const struct moves *m, float before, float now, float times, float penalty)
+/* What the move of a parameter whose n is `now` is multiplied with, but for the worker's share;
+ * `penalty` is what the curvature has besides. */
+static float fit_move(const struct moves *m, float now, float times, float penalty)
 {
-    const float step = m->lr / (m->beta + sqrtf(now)) * (m->curvature * (now - before) + penalty);
+    const float step = m->lr / (m->beta + sqrtf(now)) * (m->curvature * now / m->clocks + penalty);
     return times * rbt_fm_combine_factor(step, times, m->staleness);
 }
 
-/* The same of a weight whose n went from `before`^2 to `now`^2, and which the worker has a share of
- * 1 / `times` of. */
-static float fit_weight(const struct moves *m, float before, float now, float times)
+/* The same of a weight whose n is `now`^2, and which the worker has a share of 1 / `times` of. */
+static float fit_weight(const struct moves *m, float now, float times)
 {
-    const float grown = fmaxf(0.0F, now * now - before * before);
-    const float mine = m->lr / (m->beta + now) * m->curvature * grown;
+    const float mine = m->lr / (m->beta + now) * m->curvature * now * now / m->clocks;
     const float root = sqrtf(times);
     return rbt_fm_combine_factor(mine, 1.0F, m->staleness) * root *
            rbt_fm_combine_factor(m->company * mine * root, root, 0.0F);
@@ -115,15 +134,14 @@ static float fit_weight(const struct moves *m, float before, float now, float ti
 
 static void fit_weights(struct rbt_fm_worker *w, const struct moves *m)
 {
-    const struct rbt_fm_combine *c = &w->combine;
     struct rbt_replica *bias = &w->bias;
-    const float by = fit_weight(m, c->bias_root, w->steps.bias_root, m->workers);
+    const float by = fit_weight(m, w->steps.bias_root, m->workers);
     for (size_t j = 0; j < w->weights.count; j++) {
         const float was = w->weights.before[j];
         const float move = w->weights.values[j] - was;
         if (move != 0.0F && w->shares[j] > 0) {
             const float times = 1 / w->shares[j];
-            w->weights.values[j] = was + fit_weight(m, c->root[j], w->steps.root[j], times) * move;
+            w->weights.values[j] = was + fit_weight(m, w->steps.root[j], times) * move;
         }
     }
     if (w->steps.has_bias) {
@@ -139,31 +157,33 @@ static void fit_embeddings(struct rbt_fm_worker *w, const struct moves *m)
         const float penalty = w->steps.l2_v[r] * c->uses[r];
         const float times = c->times_v[r];
         const float *restrict was = w->embeddings.before + r * rank;
-        const float *restrict before = c->squares + r * rank;
         const float *restrict now = w->steps.squares + r * rank;
         float *restrict v = w->embeddings.values + r * rank;
         for (size_t f = 0; f < rank; f++) {
-            v[f] = was[f] + fit_move(m, before[f], now[f], times, penalty) * (v[f] - was[f]);
+            v[f] = was[f] + fit_move(m, now[f], times, penalty) * (v[f] - was[f]);
         }
     }
 }
 
 void rbt_fm_combine_end(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, int64_t staleness,
-                        double error)
+                        double passes, double error)
 {
     if (!w->combine.is_fitted || w->share.count == 0) {
         return;
     }
+    w->combine.grown += sum_squares(w) - w->combine.start;
+    w->combine.seen = passes * w->combine.all;
     const float entries = (float)w->share.offsets[w->share.count] / (float)w->share.count;
     const float squared = fm->loss == RBT_LOSS_SQUARED && error > 0 ? (float)error : 1.0F;
     struct moves m = {.lr = w->steps.lr,
                       .beta = w->steps.beta,
                       .curvature = 1 / squared,
-                      .company = (1 + entries) * (1 + entries),
+                      .company = 1 + entries,
                       .staleness = staleness == RBT_STALENESS_ANY ? UNBOUNDED : (float)staleness,
-                      .workers = (float)fm->worker_count};
+                      .workers = (float)fm->worker_count,
+                      .clocks = (float)(passes * (double)fm->clocks_per_epoch)};
     fit_weights(w, &m);
     m.lr = w->steps.lr_v;
-    m.curvature *= 1 + entries;
+    m.curvature *= m.company;
     fit_embeddings(w, &m);
 }

@@ -1,9 +1,10 @@
 /* algo/fm_job.h - one training of a factorisation machine, as the files of fm.c share it.
  *
  * fm.c has the options, the tables and the end; fm_part.c a worker's part of the data; fm_step.c
- * what it does in a clock, and fm_tune.c how it finds penalties; fm_measure.c how good a model is,
- * and fm_model.c what it says. Threads: a worker touches its own entry of `workers`; the rest is
- * not changed while workers run, but for `counts`, `passes` and `is_over`, which worker 0 sets. */
+ * what it does in a clock, and fm_tune.c how it finds penalties; fm_watch.c when it has learnt
+ * enough; fm_measure.c how good a model is, and fm_model.c what it says. Threads: a worker touches
+ * its own entry of `workers`; the rest is not changed while workers run, but for `counts`, `passes`
+ * and `is_over`, which worker 0 sets. */
 #ifndef RUBATO_ALGO_FM_JOB_H
 #define RUBATO_ALGO_FM_JOB_H
 
@@ -23,14 +24,16 @@
 enum { RBT_FM_NONZERO, RBT_FM_NONZERO_RANK, RBT_FM_EXAMPLE, RBT_FM_ELEMENT, RBT_FM_COSTS };
 extern const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS];
 
-/* Where steps stood at the beginning of a clock: fm_combine.c. */
+/* What is known of embeddings that several workers move: fm_combine.c. */
 struct rbt_fm_combine {
     bool is_fitted;
     float *times_v; /* 1 / share, or 1: (embedded_count) */
     float *uses;    /* in a clock, by all workers: (embedded_count) */
-    float *root;    /* (key_count) */
-    float *squares; /* (embedded_count, rank) */
-    float bias_root;
+    float *squares; /* sums of x_j^2 of the worker's examples: (key_count) */
+    double all;     /* the sum of these */
+    double seen;    /* x^2 of all steps so far */
+    double grown;   /* by so much they have made n of all weights grow */
+    double start;   /* n of all weights at the beginning of the clock */
 };
 
 /* Elements of the row of the table of tuning: logarithms of what penalties are multiplied with,
@@ -53,6 +56,7 @@ struct rbt_fm_paid {
 
 struct rbt_fm_worker {
     struct rbt_share share;
+    size_t held_out;    /* examples of it, at the ends of the chunks */
     uint32_t *rows;     /* (key_count): which embedding a feature has, or RBT_FM_NONE */
     uint64_t *embedded; /* keys of features that have one */
     size_t embedded_count;
@@ -73,6 +77,22 @@ struct rbt_fm_worker {
     float *l2_v;              /* of these: (embedded_count) */
     float *shrinks;           /* what l2_v is multiplied with for them: (embedded_count) */
     double loss;              /* of the final model on this share */
+};
+
+/* The best model so far, on examples that are held out: fm_watch.c. Worker 0's. */
+struct rbt_fm_watch {
+    struct rbt_share held; /* in units of `scales`; empty: training is not watched */
+    int64_t patience;      /* so many passes may bring nothing */
+    int64_t since;         /* as many have */
+    struct rbt_model best;
+    double loss;          /* of it, as it is kept: the sum over the examples */
+    float *best_losses;   /* of them, each; (held.count) */
+    float *losses;        /* of the model that is looked at; (held.count) */
+    float *whole_losses;  /* the same with all of its pairs; (held.count) */
+    double best_passes;   /* after which it was found */
+    double best_strength; /* of its pairs, as a part of what was learnt */
+    double strength;      /* the same of the model that was looked at last */
+    bool is_over;         /* the best is the result, not the last */
 };
 
 /* The model's arrays. */
@@ -103,9 +123,12 @@ struct rbt_fm_job {
     struct rbt_data_options data; /* how files are read */
     struct rbt_column_plan plan;  /* of tables with text */
     struct rbt_examples examples; /* in units of `scales`; `eval` is as it is */
+    uint32_t *order;              /* of the examples, those that are held out last; (count) */
+    size_t held_out;              /* how many are, but for the last passes */
     struct rbt_fm_scales scales;
     struct rbt_examples eval;
     struct rbt_share eval_share;
+    struct rbt_fm_watch watch;
     struct rbt_share whole; /* with --exact: all examples */
     uint32_t worker_count;
     struct rbt_fm_worker *workers;
@@ -143,6 +166,19 @@ double rbt_fm_shrinks(const struct rbt_fm_job *fm, double occurrences);
 rbt_status rbt_fm_begin(void *context, rbt_worker *worker);
 rbt_status rbt_fm_ready(void *context, rbt_worker *worker, uint64_t *parameters);
 void rbt_fm_end(void *context, rbt_worker *worker);
+
+/* Draws the order of the examples: those at `places` come last, and are held out. Fails with
+ * RBT_E_NOMEM, and with RBT_E_INVALID if there are too many. */
+RBT_MUST_USE rbt_status rbt_fm_part_draw(struct rbt_fm_job *fm, const uint32_t *places,
+                                         size_t count);
+
+/* Where the worker's examples of a chunk are, and how many of them, the last, are held out. */
+struct rbt_fm_chunk {
+    size_t begin;
+    size_t end;
+    size_t held_out;
+};
+struct rbt_fm_chunk rbt_fm_part_chunk(const struct rbt_fm_worker *w, int64_t index, int64_t count);
 
 /* Takes a worker's share of the examples. */
 RBT_MUST_USE rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index);
@@ -182,12 +218,14 @@ rbt_status rbt_fm_evaluate(void *context, const struct rbt_model *model,
 RBT_MUST_USE rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker *w);
 void rbt_fm_combine_free(struct rbt_fm_combine *combine);
 
-/* Before the steps of a clock, and after them: then moves are multiplied with what is right for
- * them, but for the share of the worker. `error` is the mean squared error of the clock's examples,
- * for the squared loss. */
-void rbt_fm_combine_start(const struct rbt_fm_job *fm, struct rbt_fm_worker *w);
+/* Before the steps of a clock, after so many passes. */
+void rbt_fm_combine_start(struct rbt_fm_worker *w, double passes);
+
+/* After the steps of a clock, the worker's last of so many passes: moves are multiplied with what
+ * is right for them, but for the share of the worker. `error` is the mean squared error of the
+ * clock's examples, for the squared loss. */
 void rbt_fm_combine_end(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, int64_t staleness,
-                        double error);
+                        double passes, double error);
 
 /* What the move of a worker is multiplied with, when rate times curvature of all workers' examples
  * is `step` and the worker has one of `times` parts of them. */
@@ -196,17 +234,42 @@ float rbt_fm_combine_factor(float step, float times, float staleness);
 /* --- fm_tune.c ----------------------------------------------------------------------------------
  */
 
-/* How many of the examples of a chunk are kept back. */
-size_t rbt_fm_tune_held_out(const struct rbt_fm_job *fm, const struct rbt_training_chunk *chunk,
-                            size_t count);
+/* So many of so many examples are to be held out. */
+size_t rbt_fm_tune_held_out(size_t count);
+
+/* For so many passes, of all. */
+int64_t rbt_fm_tune_passes(int64_t epochs);
 
 /* The penalties that are in force, given the row of the table. */
 double rbt_fm_tune_l2(const struct rbt_fm_job *fm, const float *row);
 double rbt_fm_tune_l2_v(const struct rbt_fm_job *fm, const float *row);
 
-/* Moves them by what the examples of the run say, which were kept back. */
+/* Moves them, if they are looked for, by what the examples of the run say, which were kept back.
+ * `loss` becomes the sum of their losses. */
 RBT_MUST_USE rbt_status rbt_fm_tune_measure(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
-                                            const struct rbt_fm_run *run);
+                                            const struct rbt_fm_run *run, double *loss);
+
+/* --- fm_watch.c: the callbacks watch and settle -------------------------------------------------
+ */
+
+/* Whether options ask for it. */
+bool rbt_fm_watch_is_wanted(const struct rbt_fm_job *fm);
+
+/* Begins, if it is wanted and enough examples, those at `places`, are held out. The examples are in
+ * units of `scales`. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_fm_watch_take(struct rbt_fm_job *fm, const uint32_t *places,
+                                          size_t count);
+void rbt_fm_watch_free(struct rbt_fm_watch *watch);
+
+rbt_status rbt_fm_watch(void *context, rbt_worker *worker, double passes, struct rbt_model *model,
+                        bool *is_over);
+rbt_status rbt_fm_watch_settle(void *context, struct rbt_model *model);
+
+/* Whether losses of examples are lower than others, by more than chance makes them. */
+bool rbt_fm_watch_is_better(const float *losses, const float *others, size_t count);
+
+/* What became of it after so many passes, for the summary; nothing if nothing did. */
+void rbt_fm_watch_say(const struct rbt_fm_job *fm, double passes, char *text, size_t size);
 
 /* --- fm_step.c: the callbacks work, push and penalty --------------------------------------------
  */
@@ -215,5 +278,8 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
                        struct rbt_training_figures *figures);
 rbt_status rbt_fm_push(void *context, rbt_worker *worker);
 double rbt_fm_penalty(void *context, rbt_worker *worker);
+
+/* The time that it takes to measure examples. */
+void rbt_fm_spend(const struct rbt_fm_job *fm, rbt_worker *worker, const struct rbt_share *share);
 
 #endif

@@ -28,10 +28,80 @@ static double *count_usage(const struct rbt_share *share)
     return usage;
 }
 
+rbt_status rbt_fm_part_draw(struct rbt_fm_job *fm, const uint32_t *places, size_t count)
+{
+    const size_t n = fm->examples.count;
+    const size_t rest = n - count;
+    bool *is_held_out = rbt_calloc(n, sizeof *is_held_out);
+    uint32_t *others = rbt_calloc(rest, sizeof *others);
+    uint32_t *drawn = NULL;
+    fm->order = rbt_calloc(n, sizeof *fm->order);
+    rbt_status st = is_held_out == NULL || others == NULL || fm->order == NULL
+                        ? no_memory()
+                        : rbt_share_order(fm->seed, rest, &drawn);
+    for (size_t i = 0; st == RBT_OK && i < count; i++) {
+        is_held_out[places[i]] = true;
+        fm->order[rest + i] = places[i];
+    }
+    for (size_t i = 0, at = 0; st == RBT_OK && i < n; i++) {
+        if (!is_held_out[i]) {
+            others[at++] = (uint32_t)i;
+        }
+    }
+    for (size_t i = 0; st == RBT_OK && i < rest; i++) {
+        fm->order[i] = others[drawn[i]];
+    }
+    fm->held_out = count;
+    rbt_free(drawn);
+    rbt_free(others);
+    rbt_free(is_held_out);
+    return st;
+}
+
+/* The first of `total` that belongs to part `index` of `count`. */
+static size_t cut(size_t total, int64_t index, int64_t count)
+{
+    return (size_t)((uint64_t)total * (uint64_t)index / (uint64_t)count);
+}
+
+struct rbt_fm_chunk rbt_fm_part_chunk(const struct rbt_fm_worker *w, int64_t index, int64_t count)
+{
+    const size_t rest = w->share.count - w->held_out;
+    const size_t held_out = cut(w->held_out, index, count);
+    const size_t held_out_end = cut(w->held_out, index + 1, count);
+    return (struct rbt_fm_chunk){.begin = cut(rest, index, count) + held_out,
+                                 .end = cut(rest, index + 1, count) + held_out_end,
+                                 .held_out = held_out_end - held_out};
+}
+
+/* Every worker has its part of the examples that are held out, and of the others; and so has every
+ * chunk of its share. */
 rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index)
 {
-    return rbt_share_take(&fm->examples, fm->seed, index, fm->worker_count,
-                          &fm->workers[index].share);
+    struct rbt_fm_worker *w = &fm->workers[index];
+    const size_t all = fm->examples.count - fm->held_out;
+    const uint32_t *others = fm->order + cut(all, index, fm->worker_count);
+    const uint32_t *held_out = fm->order + all + cut(fm->held_out, index, fm->worker_count);
+    const size_t rest =
+        cut(all, index + INT64_C(1), fm->worker_count) - cut(all, index, fm->worker_count);
+    w->held_out = cut(fm->held_out, index + INT64_C(1), fm->worker_count) -
+                  cut(fm->held_out, index, fm->worker_count);
+    w->share.count = rest + w->held_out;
+    uint32_t *places = rbt_calloc(w->share.count, sizeof *places);
+    if (places == NULL) {
+        return no_memory();
+    }
+    for (int64_t c = 0; c < fm->clocks_per_epoch; c++) {
+        const struct rbt_fm_chunk chunk = rbt_fm_part_chunk(w, c, fm->clocks_per_epoch);
+        for (size_t i = chunk.begin; i < chunk.end; i++) {
+            places[i] = i < chunk.end - chunk.held_out ? *others++ : *held_out++;
+        }
+    }
+    const size_t count = w->share.count;
+    w->share = (struct rbt_share){0};
+    const rbt_status st = rbt_share_of(&fm->examples, places, count, &w->share);
+    rbt_free(places);
+    return st;
 }
 
 void rbt_fm_part_free(struct rbt_fm_worker *w)

@@ -70,6 +70,7 @@ static double follow(const struct rbt_fm_job *fm, rbt_worker *worker, struct rbt
     struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
     struct rbt_fm_steps *steps = &w->steps;
     const struct rbt_fm_paid nothing = {0};
+    rbt_fm_combine_start(w, passes - 1.0 / (double)fm->clocks_per_epoch);
     for (size_t j = 0; j < w->weights.count; j++) {
         steps->z[j] = fit(steps, w->paid[j], run->weights[j], steps->z[j], steps->root[j]);
     }
@@ -81,14 +82,13 @@ static double follow(const struct rbt_fm_job *fm, rbt_worker *worker, struct rbt
     }
     steps->lr_v = (float)(fm->config.lr_v * (1.0 - lr_v_fall * passes / (double)fm->epochs));
     steps->bias_z = fit(steps, nothing, run->bias, 0.0F, steps->bias_root);
-    rbt_fm_combine_start(fm, w);
     const double loss = rbt_choose_kernels()->fm_steps(run, steps);
     note_paid(w, run);
     const double count = fmax(1.0, (double)(run->end - run->begin));
     if (steps->has_bias) { /* else it was not pulled, and has no room */
         w->bias.values[0] = run->bias;
     }
-    rbt_fm_combine_end(fm, w, rbt_job_staleness(rbt_worker_job(worker)), 2 * loss / count);
+    rbt_fm_combine_end(fm, w, rbt_job_staleness(rbt_worker_job(worker)), passes, 2 * loss / count);
     return loss;
 }
 
@@ -131,6 +131,15 @@ static void spend(const struct rbt_fm_job *fm, rbt_worker *worker, const struct 
                               rbt_fm_costs[RBT_FM_ELEMENT].ns * elements));
 }
 
+void rbt_fm_spend(const struct rbt_fm_job *fm, rbt_worker *worker, const struct rbt_share *share)
+{
+    const double rank = (double)fm->config.rank;
+    const double nonzeros = (double)share->offsets[share->count];
+    rbt_spend(worker, 1e-9 * (rbt_fm_costs[RBT_FM_NONZERO].ns * nonzeros +
+                              rbt_fm_costs[RBT_FM_NONZERO_RANK].ns * nonzeros * rank +
+                              rbt_fm_costs[RBT_FM_EXAMPLE].ns * (double)share->count));
+}
+
 rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures)
 {
@@ -141,14 +150,16 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
     if (st != RBT_OK) {
         return st;
     }
+    const struct rbt_fm_chunk part = rbt_fm_part_chunk(w, chunk->index, chunk->count);
+    const bool is_search = chunk->epoch < rbt_fm_tune_passes(fm->epochs);
+    const size_t held_out = is_search ? part.held_out : 0;
     struct rbt_fm_run run = {.loss = fm->loss,
                              .offsets = share->offsets,
                              .labels = share->labels,
                              .indices = share->indices,
                              .values = share->values,
-                             .begin = share->count * (size_t)chunk->index / (size_t)chunk->count,
-                             .end =
-                                 share->count * (size_t)(chunk->index + 1) / (size_t)chunk->count,
+                             .begin = part.begin,
+                             .end = part.end,
                              .rows = w->rows,
                              .rank = (size_t)fm->config.rank,
                              .is_shrunk = fm->config.is_shrunk,
@@ -158,22 +169,23 @@ rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_train
                              .row_room = w->row_room,
                              .value_room = w->value_room,
                              .sum_room = w->sum_room};
-    const size_t held_out = rbt_fm_tune_held_out(fm, chunk, run.end - run.begin);
     const double passes = (double)chunk->epoch + (double)(chunk->index + 1) / (double)chunk->count;
     if (rbt_worker_index(worker) == 0) {
         fm->passes = passes;
     }
-    figures->count += run.end - run.begin - held_out;
+    /* All count, so that everybody's figures are known to be there as soon as they are. */
+    figures->count += run.end - run.begin;
+    double held_out_loss = 0.0;
     spend(fm, worker, &run);
     if (held_out > 0) {
         struct rbt_fm_run rest = run;
         rest.begin = run.end - held_out;
         run.end = rest.begin;
-        st = rbt_fm_tune_measure(fm, w, &rest);
+        st = rbt_fm_tune_measure(fm, w, &rest, &held_out_loss);
     }
     const double loss =
         fm->rules.has_gradients ? gather(fm, w, &run) : follow(fm, worker, &run, passes);
-    figures->loss += fm->scales.label_unit * fm->scales.label_unit * loss;
+    figures->loss += fm->scales.label_unit * fm->scales.label_unit * (loss + held_out_loss);
     if (st == RBT_OK && !isfinite(loss)) {
         st = rbt_fail(RBT_E_DATA, "training diverged in epoch %lld: the loss is %s",
                       (long long)chunk->epoch + 1, isnan(loss) ? "not a number" : "infinite");

@@ -36,11 +36,15 @@ static const double gain = 0.1;
 static const double z_max = 3;      /* larger ones count as this */
 static const double factor_log = 8; /* the factor is at most exp of it, and at least 1 / that */
 
-size_t rbt_fm_tune_held_out(const struct rbt_fm_job *fm, const struct rbt_training_chunk *chunk,
-                            size_t count)
+size_t rbt_fm_tune_held_out(size_t count)
 {
-    const double tuned = fmax(1.0, floor(tuned_part * (double)fm->epochs)); /* not the last pass */
-    return rbt_fm_is_tuned(fm) && (double)chunk->epoch < tuned ? count / HELD_OUT : 0;
+    return count / HELD_OUT;
+}
+
+int64_t rbt_fm_tune_passes(int64_t epochs)
+{
+    const int64_t passes = (int64_t)(tuned_part * (double)epochs); /* not the last one */
+    return passes > 1 ? passes : 1;
 }
 
 static double factor_of(float row)
@@ -95,9 +99,11 @@ static void move(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, const str
     const double squares = (double)(now[at + 1] - w->tuned[at + 1]);
     w->tuning.values[at + 1] += (float)slope->squares;
     if (examples > 0 && squares > 0) {
-        /* Of the sum over all workers; what this one adds to it is rarely more than a part. */
+        /* Of the sum over all workers, to which each adds about 1 / sqrt(workers) by chance. If all
+         * agree, in the beginning, the sum must not be many times what one worker may say: pairs
+         * that were still noise have been shrunk to nothing so, for good. */
         const double z = slope->sum / sqrt(squares / examples * (double)count * workers);
-        const double limit = z_max / sqrt(sqrt(workers));
+        const double limit = z_max / sqrt(workers * sqrt(workers));
         w->tuning.values[at] += (float)(gain * fmax(-limit, fmin(limit, z)));
     }
 }
@@ -106,7 +112,6 @@ static void measure(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
                     const struct rbt_fm_run *run, const struct sayings *s)
 {
     const size_t count = run->end - run->begin;
-    rbt_choose_kernels()->fm_margins(run, s->margins);
     for (size_t i = 0; i < count; i++) {
         s->parts[i] = 0.0F;
         for (uint64_t k = run->offsets[run->begin + i]; k < run->offsets[run->begin + i + 1]; k++) {
@@ -129,14 +134,22 @@ static void measure(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
 }
 
 rbt_status rbt_fm_tune_measure(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
-                               const struct rbt_fm_run *run)
+                               const struct rbt_fm_run *run, double *loss)
 {
     RBT_ASSERT(run->begin < run->end);
     const size_t count = run->end - run->begin;
     const struct sayings s = {rbt_calloc(count, sizeof *s.margins),
                               rbt_calloc(count, sizeof *s.parts)};
     const bool has_room = s.margins != NULL && s.parts != NULL;
+    *loss = 0.0;
     if (has_room) {
+        rbt_choose_kernels()->fm_margins(run, s.margins);
+    }
+    for (size_t i = 0; has_room && i < count; i++) {
+        const double label = (double)run->labels[run->begin + i];
+        *loss += rbt_loss_at(run->loss, (double)s.margins[i], label).value;
+    }
+    if (has_room && rbt_fm_is_tuned(fm)) {
         measure(fm, w, run, &s);
     }
     rbt_free(s.parts);

@@ -32,6 +32,12 @@ uint64_t rbt_sample_hash(const struct rbt_examples *examples, size_t i, uint64_t
     return rbt_hash_key(hash);
 }
 
+/* Hashes up to this one are chosen. */
+static uint64_t limit_of(size_t count, size_t count_max)
+{
+    return count <= count_max ? UINT64_MAX : (uint64_t)((double)count_max / (double)count * 0x1p64);
+}
+
 /* How many of `copies` equal examples are chosen. */
 static uint32_t count_chosen(uint64_t hash, size_t copies, uint64_t limit)
 {
@@ -66,8 +72,7 @@ static rbt_status want(struct rbt_sample *sample, uint64_t hash, uint32_t count,
 rbt_status rbt_sample_draw(struct rbt_sample *sample, uint64_t *hashes, size_t count,
                            size_t count_max)
 {
-    const uint64_t limit =
-        count <= count_max ? UINT64_MAX : (uint64_t)((double)count_max / (double)count * 0x1p64);
+    const uint64_t limit = limit_of(count, count_max);
     size_t room = 0;
     rbt_status st = rbt_map_init(&sample->wanted, count < count_max ? count : count_max);
     rbt_sort_u64(hashes, count);
@@ -197,6 +202,46 @@ rbt_status rbt_sample_share(const struct rbt_sample *sample, struct rbt_share *s
     st = st != RBT_OK ? st : rbt_share_take(&sorted, sample->seed, 0, 1, share);
     rbt_examples_free(&sorted);
     return st;
+}
+
+rbt_status rbt_sample_places(const struct rbt_examples *examples, uint64_t seed, size_t count_max,
+                             uint32_t **places, size_t *count)
+{
+    const size_t n = examples->count;
+    const uint64_t limit = limit_of(n, count_max);
+    struct entry *entries = NULL;
+    size_t chosen = 0;
+    size_t room = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct entry entry = {rbt_sample_hash(examples, i, seed), i};
+        if (entry.hash > limit) {
+            continue;
+        }
+        if (chosen == room) {
+            room = room == 0 ? 1024 : 2 * room;
+            struct entry *more = rbt_realloc(entries, room, sizeof *entries);
+            if (more == NULL) {
+                rbt_free(entries);
+                return no_memory();
+            }
+            entries = more;
+        }
+        entries[chosen++] = entry;
+    }
+    uint32_t *found = rbt_calloc(chosen, sizeof *found);
+    if (found != NULL && chosen > 0) {
+        qsort(entries, chosen, sizeof *entries, compare);
+        for (size_t i = 0; i < chosen; i++) {
+            found[i] = (uint32_t)entries[i].place;
+        }
+    }
+    rbt_free(entries);
+    if (found == NULL) {
+        return no_memory();
+    }
+    *places = found;
+    *count = chosen;
+    return RBT_OK;
 }
 
 void rbt_sample_free(struct rbt_sample *sample)

@@ -47,6 +47,12 @@ RBT_MUST_USE rbt_status rbt_sample_choose(struct rbt_sample *sample,
  * RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_sample_share(const struct rbt_sample *sample, struct rbt_share *share);
 
+/* The places of about `count_max` of at most 2^32 - 1 examples that are held out of training, in
+ * the order of their hashes. Equal examples stay together: what is held out is nowhere trained on.
+ * The caller frees them with rbt_free(). Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_sample_places(const struct rbt_examples *examples, uint64_t seed,
+                                          size_t count_max, uint32_t **places, size_t *count);
+
 /* Accepts an empty one and leaves one. */
 void rbt_sample_free(struct rbt_sample *sample);
 

@@ -129,6 +129,41 @@ static void parts_of_a_file_give_the_sample_of_all(void **state)
     rbt_examples_free(&examples);
 }
 
+/* Each once, whatever the order of the file, and never only some of equal examples. */
+static void held_out_examples_are_nowhere_else(void **state)
+{
+    (void)state;
+    struct rbt_examples files[2];
+    uint32_t *places[2];
+    size_t counts[2];
+    bool is_held_out[COUNT] = {false};
+    make(&files[0], 1);
+    make(&files[1], 37);
+    for (size_t f = 0; f < 2; f++) {
+        assert_ok(rbt_sample_places(&files[f], 5, COUNT / 4, &places[f], &counts[f]));
+        assert_in_range(counts[f], COUNT / 8, COUNT / 2);
+    }
+    assert_int_equal(counts[0], counts[1]);
+    for (size_t i = 0; i < counts[0]; i++) {
+        assert_false(is_held_out[places[0][i]]);
+        is_held_out[places[0][i]] = true;
+        assert_int_equal(places[0][i], places[1][i] * 37 % COUNT);
+    }
+    const uint32_t first = places[0][0];
+    for (size_t i = 0; i < COUNT; i++) { /* all examples are the first one of these */
+        memcpy(files[1].values + i * WIDTH, files[0].values + first * WIDTH,
+               WIDTH * sizeof *files[1].values);
+        files[1].labels[i] = files[0].labels[first];
+    }
+    rbt_free(places[1]);
+    assert_ok(rbt_sample_places(&files[1], 5, COUNT / 4, &places[1], &counts[1]));
+    assert_int_equal(counts[1], COUNT);
+    for (size_t f = 0; f < 2; f++) {
+        rbt_free(places[f]);
+        rbt_examples_free(&files[f]);
+    }
+}
+
 static void without_memory_nothing_is_kept(void **state)
 {
     (void)state;
@@ -158,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_order_of_the_file_makes_no_difference),
+        cmocka_unit_test(held_out_examples_are_nowhere_else),
         cmocka_unit_test(few_examples_are_all_taken_and_seeds_choose_others),
         cmocka_unit_test(equal_examples_are_thinned_like_others),
         cmocka_unit_test(parts_of_a_file_give_the_sample_of_all),

@@ -230,17 +230,25 @@ static rbt_status confirm(struct run *run, rbt_worker *worker, int64_t end, doub
     return st;
 }
 
-/* Measures the model as it is. That costs a worker of a simulation no computing, because it is the
- * observer's business and not training's. Collecting the model is not free, though: it is read
- * through the network like anything else. Without evaluation data nothing is collected. */
-static rbt_status evaluate_now(struct run *run, rbt_worker *worker, struct rbt_metrics *metrics)
+/* Looks at the model as it is after a pass. Evaluating it costs a worker of a simulation no
+ * computing, because it is the observer's business and not training's. Collecting the model is not
+ * free, though: it is read through the network like anything else. If nobody wants to see it,
+ * nothing is collected. */
+static rbt_status look(struct run *run, rbt_worker *worker, struct rbt_train_event *event,
+                       bool *is_over)
 {
     const struct rbt_training *training = run->training;
+    if (!training->has_eval && is_over == NULL) {
+        return RBT_OK;
+    }
     struct rbt_model model = {0};
     const int64_t staleness = rbt_table_staleness(run->figures);
     rbt_status st = training->task->collect(training->context, worker, staleness, &model);
-    if (st == RBT_OK) {
-        st = training->task->evaluate(training->context, &model, metrics);
+    if (st == RBT_OK && training->has_eval) {
+        st = training->task->evaluate(training->context, &model, &event->eval);
+    }
+    if (st == RBT_OK && is_over != NULL) {
+        st = training->task->watch(training->context, worker, event->epoch, &model, is_over);
     }
     rbt_model_free(&model);
     return st;
@@ -286,9 +294,8 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
                                         .epoch = (double)run->epochs_reported,
                                         .clock = clock,
                                         .objective = row[LOSS] / row[COUNT] + row[PENALTY]};
-        if (training->has_eval) {
-            st = evaluate_now(run, worker, &event.eval);
-        }
+        bool is_over = false;
+        st = look(run, worker, &event, training->is_watched && !is_last ? &is_over : NULL);
         if (st == RBT_OK && training->task->compare != NULL) {
             st = training->task->compare(training->context, worker, run->epochs_reported - 1,
                                          rbt_table_staleness(run->figures), &event.by_worker);
@@ -299,7 +306,7 @@ static rbt_status report(struct run *run, rbt_worker *worker, bool is_last)
         }
         rbt_job_advise_staleness(rbt_worker_job(worker),
                                  rbt_guide_step(&run->guide, event.objective));
-        const bool is_over = has_converged(run, event.objective);
+        is_over = has_converged(run, event.objective) || is_over;
         if (st == RBT_OK && !run->is_goal_reached &&
             (is_goal_reached(run, event.objective) || is_over)) {
             run->is_goal_reached = true;
@@ -550,6 +557,15 @@ static rbt_status finish(struct run *run, rbt_worker *worker)
     if (st == RBT_OK) {
         st = run->training->task->collect(run->training->context, worker, 0, &run->model);
     }
+    if (st == RBT_OK && run->training->is_watched) {
+        bool is_over = false;
+        st = run->training->task->watch(run->training->context, worker,
+                                        (double)run->clocks / (double)run->clocks_per_epoch,
+                                        &run->model, &is_over);
+        if (st == RBT_OK) {
+            st = run->training->task->settle(run->training->context, &run->model);
+        }
+    }
     run->is_finished = st == RBT_OK;
     return st;
 }
@@ -613,7 +629,8 @@ static rbt_status open_tables(struct run *run, rbt_job *job)
         newest[0] = 'e';
         memcpy(newest + 1, options->consistency, strlen(options->consistency) + 1);
         figures.consistency = newest;
-        control.consistency = isnan(options->target) && options->patience == 0 ? NULL : newest;
+        const bool has_goal = !isnan(options->target) || options->patience > 0;
+        control.consistency = has_goal || run->training->is_watched ? newest : NULL;
     }
     rbt_status st = rbt_table_open(job, "figures", &figures, &run->figures);
     if (st == RBT_OK) {

@@ -55,6 +55,11 @@ struct rbt_training_task {
     rbt_status (*objective)(void *context, const struct rbt_model *model, double *objective);
     rbt_status (*evaluate)(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics);
+    /* Worker 0, if training is watched: looks at the model after so many passes, which it may take
+     * away, and says whether going on is of no use; at the end the model becomes the best one. */
+    rbt_status (*watch)(void *context, rbt_worker *worker, double passes, struct rbt_model *model,
+                        bool *is_over);
+    rbt_status (*settle)(void *context, struct rbt_model *model);
     /* Worker 0: a few words about the model as it forms, for those who watch; may leave `text`
      * empty. May be NULL. */
     void (*note)(void *context, rbt_worker *worker, char *text, size_t size);
@@ -73,9 +78,10 @@ struct rbt_training {
     int64_t epochs;           /* at least 1 */
     int64_t clocks_per_epoch; /* at least 1 */
     const struct rbt_rules *rules;
-    double started; /* rbt_clock_seconds() before the data was read */
-    bool has_eval;  /* evaluate may be called */
-    bool is_apart;  /* examples are the workers' alone while they work: objective has to wait */
+    double started;  /* rbt_clock_seconds() before the data was read */
+    bool has_eval;   /* evaluate may be called */
+    bool is_watched; /* watch and settle are called */
+    bool is_apart;   /* examples are the workers' alone while they work: objective has to wait */
     /* tolerance: training has converged, and stops, when passes lower the objective by no more than
      * this part of it; 0: it never stops for that. A summary says if it has not within `epochs`.
      * trivial: the objective of a model that knows nothing; 0: not known. A training that ends far

@@ -143,6 +143,10 @@ RBT_MUST_USE rbt_status rbt_share_take(const struct rbt_examples *examples, uint
                                        uint32_t index, uint32_t count, struct rbt_share *share);
 void rbt_share_free(struct rbt_share *share);
 
+/* A share of the examples at these places, in this order. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_share_of(const struct rbt_examples *examples, const uint32_t *places,
+                                     size_t count, struct rbt_share *share);
+
 /* The random order of all examples: which one is at each place. The caller frees it with
  * rbt_free(). Fails with RBT_E_INVALID (more than 2^32 - 1 examples) and RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_share_order(uint64_t seed, size_t count, uint32_t **order);

@@ -124,6 +124,19 @@ rbt_status rbt_share_order(uint64_t seed, size_t count, uint32_t **order)
     return RBT_OK;
 }
 
+rbt_status rbt_share_of(const struct rbt_examples *examples, const uint32_t *places, size_t count,
+                        struct rbt_share *share)
+{
+    struct rbt_share result = {.count = count};
+    const rbt_status st = build(examples, places, &result);
+    if (st != RBT_OK) {
+        rbt_share_free(&result);
+        return st;
+    }
+    *share = result;
+    return RBT_OK;
+}
+
 rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed, uint32_t index,
                           uint32_t count, struct rbt_share *share)
 {
@@ -136,13 +149,7 @@ rbt_status rbt_share_take(const struct rbt_examples *examples, uint64_t seed, ui
     }
     const uint64_t first = total * index / count;
     const uint64_t limit = total * (index + UINT64_C(1)) / count;
-    struct rbt_share result = {.count = limit - first};
-    st = build(examples, order + first, &result);
+    st = rbt_share_of(examples, order + first, (size_t)(limit - first), share);
     rbt_free(order);
-    if (st != RBT_OK) {
-        rbt_share_free(&result);
-        return st;
-    }
-    *share = result;
-    return RBT_OK;
+    return st;
 }
