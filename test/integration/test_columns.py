@@ -224,12 +224,14 @@ def as_libsvm(table):
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("words", [["--min-count", "1000000", "--no-bias"],
+@pytest.mark.parametrize("words", [["--min-count", "1000000", "--no-bias", "--l2", "1",
+                                    "--l2-v", "0.04", "--no-early-stop"],
                                    ["--min-count", "1", "--l1", "0"]],
                          ids=["weights", "embeddings"])
 def test_fm_reads_text_like_numbers(rubato, words):
-    """Weights do not depend on how features are numbered; embeddings do, by how they begin. With a
-    bias, columns of tables are centred for training, and those of LIBSVM are not."""
+    """Weights do not depend on how features are numbered; embeddings do, by how they begin, and so
+    do the examples that are held out. With a bias, columns of tables are centred for training, and
+    those of LIBSVM are not."""
     rubato.write("table.csv", pairs(900))
     rubato.write("table.svm", as_libsvm(pairs(900)))
     scores, figures = {}, {}

@@ -69,8 +69,8 @@ CASES = [
            "Passes over the data; the algorithm has a default."),
     number("--clocks-per-epoch", "whole number from 1 to 1000000", "x",
            "Clocks in a pass: how often workers exchange updates. The algorithm "
-           "has a default: mostly 1; 2 in linear, 4 in lda and fm, 32 with a rule that takes "
-           "gradients."),
+           "has a default: mostly 1; 2 in linear, 4 in lda and fm, up to 8 in mf with several "
+           "workers, 32 with a rule that takes gradients."),
     number("--seed", "whole number of at least 0", "-1", "Everything random comes from it."),
     number("--target", "number", "nan", "Stop when the objective of a pass reaches X."),
     ("misspelt choice", train("--format", "libsvn"),
