@@ -101,8 +101,9 @@ enum { RBT_FM_WEIGHTS, RBT_FM_EMBEDDINGS, RBT_FM_BIAS };
 /* What the data was divided by, and before it what columns were shifted by: fm_scale.c. */
 struct rbt_fm_scales {
     struct rbt_standard standard;
+    double common;      /* the unit of features that have none of their own */
     struct rbt_map map; /* of features to positions in `units` */
-    float *units;       /* NULL: all are 1 */
+    float *units;       /* NULL: all are `common` */
     float label_shift;
     double label_unit;
 };

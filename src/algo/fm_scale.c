@@ -1,11 +1,14 @@
 /* algo/fm_scale.c - units in which numbers are near 1, and columns that are near 0.
  *
  * Steps of FTRL and AdaGrad have a size of their own, so a column in the thousands, or a label, is
- * never reached in small ones, and penalties weigh nothing. Therefore features whose values are far
- * from 1 are divided by a unit u_j, and the labels of the squared loss become (y - shift) / U. And
- * steps turn back and forth between a column that is far from 0, the bias and every other such
- * column. Therefore columns of tables become (x - mean_j) scale_j before (standard.h), where there
- * is a bias. Tables, penalties and steps are about these. Models are about the data as it is:
+ * never reached in small ones, and penalties weigh nothing. Therefore values become x / u_j, and
+ * labels of the squared loss (y - shift) / U. Features have one unit in common, but for those whose
+ * values are far from it: sizes that are near each other mean something (of TF-IDF, that a word is
+ * rare), and units of their own would take it away (20 newsgroups, comp against sci: logloss 0.248
+ * with units of their own, 0.217 with one in common). And steps turn back and forth between a
+ * column that is far from 0, the bias and every other such column. Therefore columns of tables
+ * become (x - mean_j) scale_j before (standard.h), where there is a bias; their common unit is 1.
+ * Tables, penalties and steps are about these. Models are about the data as it is:
  *
  *     V_j = sqrt(U) f_j V'_j,                                            f_j = scale_j / u_j
  *     w_j = U f_j w'_j - <V_j, M - mean_j V_j>,                          M = sum_k mean_k V_k
@@ -42,7 +45,7 @@ static double unit_of(double size, double base)
     return pow(base, round(log2(size) / log2(base)));
 }
 
-/* Squares and number of the values of features that have one that is not near 1. */
+/* Squares and number of the values of features that have one that is far from the common unit. */
 struct sizes {
     struct rbt_map map; /* to the position in the lists */
     uint64_t *keys;
@@ -71,19 +74,36 @@ static rbt_status sizes_add(struct sizes *sizes, uint64_t key)
     return st;
 }
 
-static bool is_far(float value)
+/* The size that values have on average, by their logarithms: a few large columns do not count more
+ * than others. */
+static double common_unit(const struct rbt_examples *examples)
 {
-    const double size = fabs((double)value);
+    double sum = 0.0;
+    double count = 0.0;
+    for (uint64_t k = 0; k < examples->offsets[examples->count]; k++) {
+        const double size = fabs((double)examples->values[k]);
+        if (size > 0 && isfinite(size)) {
+            sum += log2(size);
+            count += 1;
+        }
+    }
+    return unit_of(exp2(sum / fmax(1, count)), 2);
+}
+
+static bool is_far(double value)
+{
+    const double size = fabs(value);
     return size > near_one || (size > 0 && size < 1 / near_one);
 }
 
-/* Which features have values that are far from 1, and how large theirs are. */
-static rbt_status find_sizes(const struct rbt_examples *examples, struct sizes *sizes)
+/* Which features have values that are far from the common unit, and how large theirs are. */
+static rbt_status find_sizes(const struct rbt_examples *examples, double common,
+                             struct sizes *sizes)
 {
     const uint64_t entries = examples->offsets[examples->count];
     rbt_status st = RBT_OK;
     for (uint64_t k = 0; k < entries && st == RBT_OK; k++) {
-        if (is_far(examples->values[k]) &&
+        if (is_far((double)examples->values[k] / common) &&
             rbt_map_find(&sizes->map, examples->keys[k]) == RBT_MAP_NONE) {
             st = sizes_add(sizes, examples->keys[k]);
         }
@@ -107,7 +127,7 @@ static rbt_status find_sizes(const struct rbt_examples *examples, struct sizes *
     return RBT_OK;
 }
 
-/* Keeps the units that are not 1, and divides by them. */
+/* Keeps the units that are not the common one, and divides by all. */
 static rbt_status apply(const struct sizes *sizes, struct rbt_examples *examples,
                         struct rbt_fm_scales *scales)
 {
@@ -117,11 +137,11 @@ static rbt_status apply(const struct sizes *sizes, struct rbt_examples *examples
     }
     for (size_t i = 0; i < sizes->count; i++) {
         const double size = sqrt(sizes->squares[i] / fmax(1, sizes->counts[i]));
-        scales->units[i] = (float)unit_of(size, 2);
+        scales->units[i] = (float)(scales->common * unit_of(size / scales->common, 2));
     }
     for (uint64_t k = 0; k < examples->offsets[examples->count]; k++) {
         const uint32_t at = rbt_map_find(&sizes->map, examples->keys[k]);
-        examples->values[k] /= at == RBT_MAP_NONE ? 1.0F : scales->units[at];
+        examples->values[k] /= at == RBT_MAP_NONE ? (float)scales->common : scales->units[at];
     }
     return RBT_OK;
 }
@@ -130,8 +150,9 @@ static rbt_status scale_features(struct rbt_examples *examples, struct rbt_fm_sc
 {
     struct sizes sizes = {0};
     rbt_status st = rbt_map_init(&sizes.map, 64);
-    st = st != RBT_OK ? st : find_sizes(examples, &sizes);
-    if (st == RBT_OK && sizes.count > 0) {
+    scales->common = examples->column_count > 0 ? 1.0 : common_unit(examples);
+    st = st != RBT_OK ? st : find_sizes(examples, scales->common, &sizes);
+    if (st == RBT_OK && (sizes.count > 0 || scales->common != 1)) {
         st = apply(&sizes, examples, scales);
     }
     scales->map = sizes.map;
@@ -196,7 +217,7 @@ void rbt_fm_scale_free(struct rbt_fm_scales *scales)
 static float unit_at(const struct rbt_fm_scales *scales, uint64_t key)
 {
     const uint32_t at = scales->units == NULL ? RBT_MAP_NONE : rbt_map_find(&scales->map, key);
-    return at == RBT_MAP_NONE ? 1.0F : scales->units[at];
+    return at == RBT_MAP_NONE ? (float)scales->common : scales->units[at];
 }
 
 /* The place of a key in the list of changed columns, from `at` on; keys increase. */

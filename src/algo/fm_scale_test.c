@@ -87,7 +87,7 @@ static void check_fold(enum rbt_loss loss, bool has_bias, size_t embedded)
     struct rbt_model model;
     struct rbt_model outer = {0};
     struct rbt_model again = {0};
-    const struct rbt_fm_scales none = {.label_unit = 1.0};
+    const struct rbt_fm_scales none = {.common = 1.0, .label_unit = 1.0};
     float inside[ROWS];
     float outside[ROWS];
     read_rows(&raw);
@@ -175,11 +175,44 @@ static void columns_of_tables_are_centred(void **state)
     }
 }
 
+/* Of sparse data, sizes that are near each other keep their proportions, whatever the unit, and one
+ * that is far from the others does not count. */
+static void near_sizes_have_one_unit(void **state)
+{
+    (void)state;
+    static const double units[] = {0.0625, 1, 1000};
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+        struct rbt_fm_job fm = {.loss = RBT_LOSS_LOGISTIC, .config = {.has_bias = true}};
+        const struct rbt_data_options options = {.format = RBT_FORMAT_LIBSVM};
+        char text[20 * LINE];
+        size_t used = 0;
+        for (int i = 0; i < 20; i++) {
+            used += (size_t)snprintf(text + used, LINE, "%d 1:%g 2:%g 3:%g", i % 2, 0.48 * units[u],
+                                     units[u], 2 * units[u]);
+            used += (size_t)snprintf(text + used, LINE, i == 0 ? " 4:65536\n" : "\n");
+        }
+        const struct rbt_text whole = {.bytes = text, .size = used, .name = "sizes"};
+        double mean = 0.0;
+        double sizes[4];
+        assert_ok(rbt_examples_parse(&options, &whole, &fm.examples));
+        assert_ok(rbt_fm_scale_take(&fm));
+        for (uint64_t key = 1; key <= 4; key++) {
+            measure(&fm.examples, key, &mean, &sizes[key - 1]);
+            assert_true(sizes[key - 1] >= 0.25 && sizes[key - 1] <= 4);
+        }
+        assert_true(fabs(sizes[0] / sizes[1] - 0.48) < 1e-6);
+        assert_true(fabs(sizes[2] / sizes[1] - 2) < 1e-6);
+        rbt_fm_scale_free(&fm.scales);
+        rbt_examples_free(&fm.examples);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_say_the_same_about_the_data_as_it_is),
         cmocka_unit_test(columns_of_tables_are_centred),
+        cmocka_unit_test(near_sizes_have_one_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
