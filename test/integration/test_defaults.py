@@ -120,6 +120,33 @@ def test_the_default_penalty_is_near_the_best_of_a_grid(rubato, strength):
     assert summary(rubato.ok(*base))["chosen"] == found["chosen"]
 
 
+def articles(count, seed):
+    """Texts of two subjects as TF-IDF: word j is the more common the smaller it is, and the value
+    of a rare one is the larger. A quarter of a text's words are of its subject."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        label = draw.randrange(2)
+        text = {}
+        for _ in range(150):
+            word = int(8 * 1000 ** draw.random())
+            if word >= 100 and draw.random() < 0.25:
+                word += (word + label) % 2
+            text[word] = 1 + math.log(word)
+        norm = math.sqrt(sum(value * value for value in text.values()))
+        lines.append(f"{label} " + " ".join(f"{j}:{text[j] / norm:.5f}" for j in sorted(text)))
+    return "\n".join(lines) + "\n"
+
+
+def test_machines_are_as_good_as_weights_on_texts(rubato):
+    rubato.write("train.svm", articles(2500, 1))
+    rubato.write("test.svm", articles(2500, 2))
+    words_of = ["--data", "train.svm", "--eval", "test.svm", "--workers", "1", *QUIET]
+    linear = summary(rubato.ok("train", "linear", *words_of))["eval"]["logloss"]
+    assert linear < 0.9 * math.log(2)
+    assert summary(rubato.ok("train", "fm", *words_of))["eval"]["logloss"] < 1.02 * linear
+
+
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
 def test_all_layouts_give_the_same_digest_under_bsp(rubato, loss):
     rows = houses(600, 6)
