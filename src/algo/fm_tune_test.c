@@ -11,7 +11,7 @@ static void the_last_pass_has_all_examples(void **state)
     assert_int_equal(rbt_fm_tune_held_out(100), 5);
     for (int64_t epochs = 2; epochs <= 40; epochs++) {
         assert_true(rbt_fm_tune_passes(epochs) < epochs);
-        assert_true(rbt_fm_tune_passes(epochs) >= 0.85 * (double)epochs - 1);
+        assert_true((double)rbt_fm_tune_passes(epochs) >= 0.85 * (double)epochs - 1);
     }
     assert_int_equal(rbt_fm_tune_passes(1), 1);
     assert_int_equal(rbt_fm_tune_passes(20), 17);

@@ -46,7 +46,9 @@ static void what_is_no_file_is_refused_at_once(void **state)
 {
     (void)state;
     struct rbt_text_buffer text = {0};
-    for (int kind = RBT_FILE_REGULAR; kind <= RBT_FILE_OR_PIPE; kind++) {
+    static const enum rbt_file_kind kinds[] = {RBT_FILE_REGULAR, RBT_FILE_OR_PIPE};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const enum rbt_file_kind kind = kinds[i];
         assert_fails(rbt_file_read(path, kind, 10, &text), RBT_E_NOTFOUND, "there is no such file");
         assert_fails(rbt_file_read("/dev/zero", kind, SIZE_MAX, &text), RBT_E_IO,
                      "it is a device or a socket, not a regular file");
