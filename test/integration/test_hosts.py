@@ -21,6 +21,10 @@ LINES = [f"{name} address={ADDRESS.format(i)}\n" for i, name in enumerate(NAMES)
 PLAIN_WORDS = [b"weights", b"worker/", b"RBTO"]
 
 
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 class Hosts:
     """The hosts, and what runs on them."""
 
@@ -56,9 +60,12 @@ class Hosts:
         return found
 
     def find(self, name, role, index):
-        """The first process of a role on a host; its watcher has the same words, but came later."""
-        return min(pid for host, pid, words in self.processes()
-                   if host == name and words[1:2] == [role] and f"--index={index}" in words)
+        """The process of a role on a host, and not the watcher that it has started, whose words
+        are equal; nor do numbers of processes grow for ever."""
+        found = {pid for host, pid, words in self.processes()
+                 if host == name and words[1:2] == [role] and f"--index={index}" in words}
+        process, = (pid for pid in found if parent_of(pid) not in found)
+        return process
 
 
 @pytest.fixture(scope="module")
