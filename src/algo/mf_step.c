@@ -185,6 +185,20 @@ static void weigh(const struct rbt_mf_job *mf, rbt_worker *worker, struct rbt_mf
     rbt_mf_adaptation_shares(&w->adaptation, &clock, w->items.rates, w->item_biases.rates);
 }
 
+/* Where an item was below zero, everybody who has ratings of it has lifted it to zero. Each sends
+ * its share of that, whatever a move counts, so that all together lift it once. */
+static void share_lifts(const struct rbt_mf_worker *w)
+{
+    const struct rbt_replica *items = &w->items;
+    for (size_t i = 0; i < items->count; i++) {
+        const float share = (float)w->item_counts[i] / w->item_totals[i] / items->rates[i];
+        float *before = items->before + i * items->width;
+        for (size_t k = 0; k < items->width; k++) {
+            before[k] *= before[k] < 0.0F ? share : 1.0F;
+        }
+    }
+}
+
 rbt_status rbt_mf_step_push(void *context, rbt_worker *worker)
 {
     struct rbt_mf_job *mf = context;
@@ -193,6 +207,9 @@ rbt_status rbt_mf_step_push(void *context, rbt_worker *worker)
     const size_t count = replicas_of(mf, w, all);
     if (mf->is_adaptive && mf->config.combine == RBT_COMBINE_MEAN) {
         weigh(mf, worker, w);
+    }
+    if (mf->config.is_nonnegative) { /* then there are no biases */
+        share_lifts(w);
     }
     rbt_status st = RBT_OK;
     for (size_t i = 0; i < count && st == RBT_OK; i++) {

@@ -264,17 +264,35 @@ static void add_rows(struct rows *rows, const uint64_t *keys, size_t count, cons
     }
 }
 
+/* What each of two workers adds to an item to lift it from -1 to 0: its part of the ratings. */
+static void share_lifts(const struct rbt_rating_share shares[2], struct rows lifts[2])
+{
+    float counts[2][USERS] = {0};
+    for (size_t p = 0; p < 2; p++) {
+        for (size_t i = 0; i < shares[p].count; i++) {
+            counts[p][shares[p].item_keys[shares[p].items[i]] - 1]++;
+        }
+    }
+    for (size_t j = 0; j < USERS * RANK; j++) {
+        const float all = counts[0][j / RANK] + counts[1][j / RANK];
+        lifts[0].values[j / RANK][j % RANK] = counts[0][j / RANK] / all;
+        lifts[1].values[j / RANK][j % RANK] = counts[1][j / RANK] / all;
+    }
+}
+
 /* Adds what one worker's clock moves users and items, which begins at `before`; returns how many
  * values it found below zero. */
 static size_t clock_of(const struct fixture *f, const struct rbt_rating_share *share,
-                       const struct rows before[2], struct rows after[2])
+                       const struct rows *lifts, const struct rows before[2], struct rows after[2])
 {
+    float lift[USERS * RANK] = {0};
     float found[2][USERS * RANK] = {0};
     float p[USERS * RANK];
     float q[USERS * RANK];
     size_t negative = 0;
     copy_rows(&before[0], share->user_keys, share->user_count, found[0]);
     copy_rows(&before[1], share->item_keys, share->item_count, found[1]);
+    copy_rows(lifts, share->item_keys, share->item_count, lift);
     for (size_t j = 0; j < USERS * RANK; j++) {
         negative += found[1][j] < 0.0F ? 1 : 0;
         p[j] = fmaxf(found[0][j], 0.0F);
@@ -293,14 +311,15 @@ static size_t clock_of(const struct fixture *f, const struct rbt_rating_share *s
     (void)rbt_choose_kernels()->mf(&run); /* the factors are compared */
     for (size_t j = 0; j < USERS * RANK; j++) {
         p[j] -= found[0][j];
-        q[j] -= found[1][j];
+        q[j] -= found[1][j] < 0.0F ? found[1][j] * lift[j] : found[1][j];
     }
     add_rows(&after[0], share->user_keys, share->user_count, p);
     add_rows(&after[1], share->item_keys, share->item_count, q);
     return negative;
 }
 
-/* The sum of two workers' moves may take an item below zero. They go on from zero. */
+/* The sum of two workers' moves may take an item below zero. They go on from zero, to which they
+ * lift it together, and not each of them. */
 static void sums_below_zero_are_read_as_zero(void **state)
 {
     struct fixture *f = *state;
@@ -310,6 +329,7 @@ static void sums_below_zero_are_read_as_zero(void **state)
     struct rbt_rating_share shares[2];
     struct rows rows[2] = {0};
     struct rows found[2] = {0};
+    struct rows lifts[2] = {0};
     size_t negative = 0;
     assert_ok(rbt_ratings_read(&data, &ratings));
     f->options.workers = 2;
@@ -327,10 +347,11 @@ static void sums_below_zero_are_read_as_zero(void **state)
     for (uint32_t p = 0; p < 2; p++) {
         assert_ok(rbt_rating_share_take(&ratings, 1, p, 2, &shares[p]));
     }
+    share_lifts(shares, lifts);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         const struct rows before[2] = {rows[0], rows[1]};
         for (uint32_t p = 0; p < 2; p++) {
-            negative += clock_of(f, &shares[p], before, rows);
+            negative += clock_of(f, &shares[p], &lifts[p], before, rows);
         }
     }
     assert_true(negative > 0);
