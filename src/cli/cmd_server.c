@@ -7,6 +7,7 @@
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/complain.h"
+#include "cli/interrupt.h"
 #include "cli/role_line.h"
 #include "net/address.h"
 #include "net/member.h"
@@ -120,6 +121,7 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
     if (st != RBT_OK) {
         return st;
     }
+    rbt_interrupt_start();
     st = rbt_server_run(&(struct rbt_server_options){
         .coordinator = coordinator,
         .security = role->security,
@@ -131,9 +133,11 @@ static rbt_status serve(const struct config *config, struct rbt_role_line *role)
         .silence_max = rbt_role_line_time(role->timeout),
         .cut_max = rbt_role_line_cut(role),
         .log = stderr,
+        .should_stop = rbt_interrupt_seen,
         .plugins = config->plugins.values,
         .plugin_count = config->plugins.count,
     });
+    rbt_interrupt_stop();
     rbt_role_line_end(role);
     return st;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -21,7 +22,9 @@
 #include "net/address.h"
 #include "net/member_state.h"
 
-#define GOODBYE_TIME INT64_C(1000000000) /* to be answered */
+#define SECOND       1000000000L
+#define GOODBYE_TIME SECOND        /* to be answered */
+#define LOOK_TIME    (SECOND / 10) /* between two looks whether to stop */
 
 static void destroy(rbt_member *member)
 {
@@ -122,6 +125,38 @@ static rbt_status check_options(const struct rbt_member_options *options)
     return rbt_address_check(options->coordinator);
 }
 
+/* With the mutex held: waits for a change, and looks from time to time whether to stop. */
+static void wait_for_change(rbt_member *member)
+{
+    if (member->options.should_stop == NULL) {
+        pthread_cond_wait(&member->changed, &member->mutex);
+        return;
+    }
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* cannot fail for this clock */
+    until.tv_nsec += LOOK_TIME;
+    until.tv_sec += until.tv_nsec / SECOND;
+    until.tv_nsec %= SECOND;
+    (void)pthread_cond_timedwait(&member->changed, &member->mutex, &until); /* callers look */
+    if (member->options.should_stop()) {
+        pthread_mutex_unlock(&member->mutex);
+        rbt_member_give_up(member, RBT_E_INTERRUPTED, "told to stop");
+        pthread_mutex_lock(&member->mutex);
+    }
+}
+
+/* A condition that nobody who sets the clock can keep waiting. */
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    int error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    RBT_ASSERT(error == 0);
+    error = pthread_cond_init(condition, &attributes);
+    RBT_ASSERT(error == 0);
+    pthread_condattr_destroy(&attributes);
+}
+
 rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member **member)
 {
     rbt_status st = check_options(options);
@@ -135,7 +170,7 @@ rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member 
     m->wake = -1;
     m->alarm = -1;
     pthread_mutex_init(&m->mutex, NULL);
-    pthread_cond_init(&m->changed, NULL);
+    init_condition(&m->changed);
     st = copy_options(m, options);
     if (st == RBT_OK) {
         st = open_descriptors(m);
@@ -149,7 +184,7 @@ rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member 
     }
     pthread_mutex_lock(&m->mutex);
     while (!m->has_plan && m->failure == RBT_OK && !m->is_over) {
-        pthread_cond_wait(&m->changed, &m->mutex);
+        wait_for_change(m);
     }
     const bool has_plan = m->has_plan && m->failure == RBT_OK;
     pthread_mutex_unlock(&m->mutex);
@@ -262,7 +297,7 @@ rbt_status rbt_member_wait(rbt_member *member)
 {
     pthread_mutex_lock(&member->mutex);
     while (member->failure == RBT_OK && !member->is_over) {
-        pthread_cond_wait(&member->changed, &member->mutex);
+        wait_for_change(member);
     }
     const rbt_status st = repeat_failure(member);
     pthread_mutex_unlock(&member->mutex);

@@ -57,6 +57,9 @@ struct rbt_member_options {
     uint32_t thread_count;
     struct rbt_wire_secret permit; /* see struct rbt_control_join */
     struct rbt_wire_secret read_permit;
+    /* Polled by whoever waits to join or for the end: true ends that with RBT_E_INTERRUPTED. May be
+     * NULL: nobody tells this process to stop. */
+    bool (*should_stop)(void);
     /* All called on the member's thread; may be NULL. */
     void *context;
     bool (*is_alive)(void *context);              /* false: no sign of life is given */

@@ -148,6 +148,7 @@ static rbt_status join(struct server *server)
                                               .cut_max = options->cut_max,
                                               .shards = server->addresses,
                                               .shard_count = server->count,
+                                              .should_stop = options->should_stop,
                                               .context = server,
                                               .is_alive = is_alive,
                                               .on_drop = on_drop,

@@ -4,6 +4,7 @@
 #ifndef RUBATO_SERVER_SERVER_H
 #define RUBATO_SERVER_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,14 +26,15 @@ struct rbt_server_options {
     rbt_time start_timeout;
     rbt_time silence_max;
     rbt_time cut_max;
-    FILE *log; /* info and warning lines; may be NULL */
+    FILE *log;                 /* info and warning lines; may be NULL */
+    bool (*should_stop)(void); /* polled; may be NULL */
     /* Shared objects that jobs may name as rules, filters and priorities, or directories of them;
      * this process loads no others. */
     const char *const *plugins;
     size_t plugin_count;
 };
 
-/* Runs until the coordinator says that it is over. */
+/* Runs until the coordinator says that it is over, or it should stop: RBT_E_INTERRUPTED. */
 RBT_MUST_USE rbt_status rbt_server_run(const struct rbt_server_options *options);
 
 #endif

@@ -420,6 +420,7 @@ def test_a_server_does_not_wait_for_a_rule_that_is_stuck(folder):
     ("worker/0", r"interrupted after \S+ epochs?"),
     ("worker/1", "worker/1: interrupted"),
     ("coordinator", "the coordinator was told to stop"),
+    ("server/0", "server/0: told to stop"),
     ("run", r"interrupted after \S+ epochs?")])
 def test_who_was_interrupted_is_said(folder, who, sentence):
     run = Process(folder, "run", "run", "--workers", WORKERS, "--", *TRAIN, "--epochs", "1000000",

@@ -4,6 +4,7 @@ a group that reads what another trains.
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -94,6 +95,24 @@ def test_the_coordinator_ends_its_servers(folder):
         cluster.coordinator.process.send_signal(signal.SIGTERM)
         codes = [p.wait() for p in (cluster.coordinator, *cluster.servers)]
         assert codes[1:] == [codes[1]] * 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_server_that_is_told_to_stop_leaves_nothing(folder, is_alone, number):
+    with Cluster(folder, servers=1, once=False, listen="unix:coordinator") as cluster:
+        server = cluster.start("server", "server", "--listen", "unix:shard", "--threads", "2",
+                               "--coordinator", "unix:nobody" if is_alone else cluster.address)
+        server.says("listening address=unix:shard.1" if is_alone else "joined")
+        server.process.send_signal(number)
+        assert server.wait() == 1
+        assert server.error() == "told to stop"
+        assert list(folder.glob("shard*")) == []
+        if not is_alone:
+            assert cluster.coordinator.wait() == 1
+            assert re.fullmatch(r"server/0 on \S+ failed: told to stop",
+                                cluster.coordinator.error())
+        assert is_alone or not (folder / "coordinator").exists()
 
 
 def start_reader(cluster, *words, **more):
