@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/io.h"
 
@@ -235,12 +236,12 @@ static rbt_status find(rbt_lda_state *state)
 {
     struct rbt_lda_state_facts found = {0};
     struct stat about = {0};
-    state->old.fd = rbt_io_open(state->path, O_RDONLY | O_CLOEXEC, 0);
-    if (state->old.fd < 0) {
-        return errno == ENOENT ? RBT_OK
-                               : rbt_fail(RBT_E_IO, "cannot read topics of \"%s\"", state->path);
+    rbt_status st = rbt_file_open(state->path, RBT_FILE_REGULAR, &state->old.fd);
+    if (st != RBT_OK) {
+        return st == RBT_E_NOTFOUND ? RBT_OK
+                                    : rbt_fail_in(st, "cannot read topics of \"%s\"", state->path);
     }
-    rbt_status st = lock(state, state->old.fd);
+    st = lock(state, state->old.fd);
     if (st != RBT_OK) {
         return st;
     }

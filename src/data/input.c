@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lzma.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -54,6 +55,7 @@ enum verdict {
 struct rbt_input_reader {
     char *path;
     int fd;
+    bool must_wait; /* what is to be read may not be there yet */
     uint8_t *block;
     size_t block_size;
     size_t position; /* in the block */
@@ -82,14 +84,29 @@ static rbt_status out_of_memory(const char *path)
     return rbt_fail(RBT_E_NOMEM, "cannot read \"%s\": out of memory", path);
 }
 
+/* Waits until there is something to be read, or no more will come. A signal that the process does
+ * not die of ends that: whoever writes may never do so. */
+static rbt_status wait_for_bytes(const rbt_input_reader *reader)
+{
+    struct pollfd fd = {.fd = reader->fd, .events = POLLIN};
+    if (poll(&fd, 1, -1) >= 0 || errno != EINTR) {
+        return RBT_OK; /* reading says what is wrong, if anything is */
+    }
+    return rbt_fail(RBT_E_INTERRUPTED, "interrupted while waiting for \"%s\"", reader->path);
+}
+
 /* Reads at most `size` bytes; notes if there are no more. */
 static rbt_status read_some(rbt_input_reader *reader, void *to, size_t size, size_t *got)
 {
     RBT_ASSERT(size > 0);
     ssize_t result = 0;
     do {
+        const rbt_status st = reader->must_wait ? wait_for_bytes(reader) : RBT_OK;
+        if (st != RBT_OK) {
+            return st;
+        }
         result = rbt_io_read(reader->fd, to, size);
-    } while (result < 0 && errno == EINTR);
+    } while (result < 0 && (errno == EINTR || (errno == EAGAIN && reader->must_wait)));
     if (result < 0) {
         return rbt_fail(RBT_E_IO, "cannot read \"%s\"", reader->path);
     }
@@ -327,15 +344,33 @@ static rbt_status decode(rbt_input_reader *reader, size_t wanted)
     return RBT_OK;
 }
 
+/* Looks at what is open: a device need not end, and what comes through a pipe may be long on its
+ * way. A directory is found out by reading it. */
+static rbt_status look_at(rbt_input_reader *reader)
+{
+    struct stat about;
+    if (rbt_io_stat(reader->fd, &about) != 0) {
+        return rbt_fail(RBT_E_IO, "cannot read \"%s\"", reader->path);
+    }
+    const mode_t mode = about.st_mode;
+    if (reader->fd != STDIN_FILENO && (S_ISCHR(mode) || S_ISBLK(mode))) {
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": it is a device, not a file or a pipe",
+                        reader->path);
+    }
+    reader->must_wait = !S_ISREG(mode) && !S_ISDIR(mode);
+    return RBT_OK;
+}
+
 static rbt_status open_file(rbt_input_reader *reader)
 {
     if (strcmp(reader->path, "-") == 0) {
         reader->fd = STDIN_FILENO;
-        return RBT_OK;
+        return look_at(reader);
     }
-    reader->fd = rbt_io_open(reader->path, O_RDONLY | O_CLOEXEC, 0);
+    /* Not to wait for a writer here, where no signal would end it. */
+    reader->fd = rbt_io_open(reader->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (reader->fd >= 0) {
-        return RBT_OK;
+        return look_at(reader);
     }
     if (errno == ENOENT || errno == ENOTDIR) {
         char text[128];

@@ -5,10 +5,12 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 
 import pytest
 
+from cluster import Process, wait_until_idle
 from conftest import PROGRAM, TIMEOUT_S, environment
 
 FILE_BYTES = 1024
@@ -144,6 +146,49 @@ def test_data_and_logs_may_come_through_a_pipe(data):
         assert (digest(f"train linear {more} --data <(cat d.svm)") ==
                 digest(f"train linear {more} --data d.svm"))
     assert in_bash(data.folder, "$RUBATO plot <(cat run.jsonl) --out new.svg").returncode == 0
+
+
+@pytest.mark.parametrize("words", ["train linear --data", "train linear --storage disk --data",
+                                   "train linear --data d.svm --eval", "predict m.model --data"])
+def test_devices_are_no_data(data, words):
+    data.ok(*"train linear --data d.svm --epochs 1 --model m.model".split())
+    before = data.files()
+    for device in ("/dev/zero", "/dev/null"):
+        result = data(*words.split(), device)
+        assert result.returncode == 1
+        assert result.stderr == (f'rubato: error: cannot read "{device}": it is a device, not a '
+                                 "file or a pipe\n")
+    assert data.files() == before
+
+
+@pytest.mark.parametrize("text", ["", "1 1:1\n"], ids=["nothing", "a part"])
+def test_a_signal_ends_the_wait_for_a_pipe(data, text):
+    os.mkfifo(data.folder / "pipe")
+    process = Process(data.folder, "job", "train", "linear", "--data", "pipe", "--progress",
+                      "never")
+    writer = None
+    try:
+        if text:  # of a writer that says no more, and does not go
+            writer = os.open(data.folder / "pipe", os.O_WRONLY)
+            os.write(writer, text.encode())
+        wait_until_idle([process.pid], data.folder / "none")
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait() == 1
+        assert process.error() == "interrupted after 0 epochs"
+    finally:
+        process.stop()
+        if writer is not None:
+            os.close(writer)
+
+
+def test_topics_on_disk_are_regular_files(data):
+    data.write("bag.txt", "1\n5\n3\n1 1 1\n1 2 1\n1 3 1\n")
+    (data.folder / "s").mkdir()
+    os.mkfifo(data.folder / "s" / "topics.0")
+    result = data(*"train lda --data bag.txt --topics 2 --workers 1 --state s".split())
+    assert result.returncode == 1
+    assert result.stderr == ('rubato: error: cannot read topics of "s/topics.0": it is a pipe, not '
+                             "a regular file\n")
 
 
 @pytest.mark.parametrize("option", ["--data d.svm --eval", "--data"])
