@@ -96,6 +96,19 @@ def test_names_are_linear_with_other_defaults(rubato, shelf):
     assert "rmse" in rubato.ok("eval", "l.rbt", "--data", shelf / "train.svm")
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_to_say_the_default_number_of_clocks_changes_nothing(rubato, workers):
+    """Penalties of features that a clock does not have must not be made up for later, which costs
+    several times as much: then the last bits differ."""
+    rubato.ok("gen", "sparse", "--examples", "300", "--features", "5000", "--nonzeros", "20",
+              "--out", "wide.svm")
+    base = ["train", "linear", "--data", "wide.svm", "--solver", "sgd", "--l2", "0.01", "--epochs",
+            "4", "--workers", workers, "--consistency", "bsp", *QUIET]
+    said = summary(rubato.ok(*base, "--clocks-per-epoch", "2"))
+    assert said["clocks"] == 8
+    assert said["digest"] == summary(rubato.ok(*base))["digest"]
+
+
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
     from conftest import Rubato
