@@ -1,7 +1,7 @@
 /* test/filters/top.c - a user's filter: the tenth of the elements that are largest goes, and the
  * others wait, however long that takes. */
 #include <math.h>
-#include <rubato/filter.h>
+#include <rubato/rubato.h> /* has all that users write */
 #include <stdlib.h>
 #include <string.h>
 
