@@ -64,6 +64,18 @@ def test_a_sorted_table_in_different_units_reaches_least_squares(rubato, workers
     assert again["eval"]["rmse"] == pytest.approx(best, rel=1e-3)
 
 
+@pytest.mark.parametrize("solver, factor", [("lbfgs", 1.0001), ("emso-gd", 1.05)])
+def test_so_do_other_solvers_or_they_say_that_they_have_not_converged(rubato, solver, factor):
+    rows = houses(3000, 1)
+    rubato.write("t.csv", text_of(rows))
+    found = summary(rubato.ok("train", "linear", "--loss", "squared", "--data", "t.csv", "--eval",
+                              "t.csv", "--solver", solver, "--workers", "2", "--consistency",
+                              "bsp", *QUIET))
+    assert found["eval"]["rmse"] < factor * least_squares(rows)
+    assert solver != "lbfgs" or "not_converged" not in found
+    assert solver == "lbfgs" or "--epochs" in found["not_converged"]
+
+
 def test_so_does_sgd_nearly_sorted_or_not(rubato):
     rows = houses(3000, 2)
     best = least_squares(rows)
