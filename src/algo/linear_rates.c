@@ -56,7 +56,8 @@ struct rates {
  * older than those of the default. */
 static double window_of(const struct rbt_linear_job *linear)
 {
-    const char *consistency = linear->options->consistency;
+    const char *own = linear->consistency;
+    const char *consistency = own != NULL ? own : linear->options->consistency;
     const bool is_bounded = consistency != NULL && strncmp(consistency, "auto", 4) != 0;
     const char *colon = is_bounded ? strchr(consistency, ':') : NULL;
     if (consistency != NULL && strcmp(consistency, "bsp") == 0) {
