@@ -347,6 +347,25 @@ static void two_workers_repeat_by_default(void **state)
     assert_int_not_equal(f->summary.digest, digest);
 }
 
+/* Of hinge, the moves of up to 333 examples of a clock are summed up; here there are 300. */
+static void moves_of_hinge_add_up(void **state)
+{
+    struct fixture *f = *state;
+    write_dense(f->path, 600);
+    f->options.workers = 2;
+    f->options.clocks_per_epoch = 0;
+    f->config.loss = RBT_LOSS_HINGE;
+    f->config.scale = 0;
+    f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
+    f->config.decay = 2.0; /* else it depends on how moves are combined */
+    f->config.combine = RBT_COMBINE_SUM;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    f->config.combine = RBT_COMBINE_AUTO;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+}
+
 static void examples_on_disk_give_the_same_model(void **state)
 {
     struct fixture *f = *state;
@@ -420,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(to_say_the_default_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(two_workers_repeat_by_default, setup, teardown),
+        cmocka_unit_test_setup_teardown(moves_of_hinge_add_up, setup, teardown),
         cmocka_unit_test_setup_teardown(examples_on_disk_give_the_same_model, setup, teardown),
         cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_kept_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),
