@@ -15,8 +15,12 @@
  *     n/clocks  max over |v| = 1 of  mean_i  eta_i L (sum_j sqrt(rate_j) x_ij v_j)^2  <=  reach
  *
  * Of squared loss, whose slopes grow with the distance, the sum must not go beyond the minimum:
- * reach is 1. The slopes of the others are bounded, and L is far above their curvature near the
- * minimum: there 20 is good for reviews and for images.
+ * reach is 1. The slopes of logistic loss and softmax are bounded, and L is far above their
+ * curvature near the minimum: there 20 is good for reviews and for images. Hinge has no curvature
+ * at all: an example pushes with all its might until its margin is 1, and then not at all, so that
+ * a sum goes too far by a step of each at most. There f is such that the steps of 333 examples of a
+ * clock add up, and the age of copies does not matter. On reviews with 2 workers, larger f cost up
+ * to 4% of the test loss, and the mean 1%; other data does not care.
  *
  * The direction v is found by the power method with some examples, and the mean is taken over
  * others, because among few examples each has directions of its own.
@@ -40,6 +44,7 @@ enum { LATE = 2, LATE_MAX = 16 }; /* clocks */
 static const double f_min = 0.01;
 static const double f_max = 100.0;
 static const double f_step = 1.4;
+static const double f_hinge = 0.003; /* if all copies are current */
 static const double reach_squared = 1.0;
 static const double reach_bounded = 20.0;
 
@@ -56,7 +61,8 @@ struct rates {
  * older than those of the default. */
 static double window_of(const struct rbt_linear_job *linear)
 {
-    const char *consistency = linear->options->consistency;
+    const char *own = linear->consistency;
+    const char *consistency = own != NULL ? own : linear->options->consistency;
     const bool is_bounded = consistency != NULL && strncmp(consistency, "auto", 4) != 0;
     const char *colon = is_bounded ? strchr(consistency, ':') : NULL;
     if (consistency != NULL && strcmp(consistency, "bsp") == 0) {
@@ -150,6 +156,23 @@ static double reach(struct rates *r, size_t sample)
     return sample > half ? examples * sum / (double)(sample - half) : 0.0;
 }
 
+/* Chooses f, and sets the roots. */
+static void choose_roots(struct rates *r, size_t sample)
+{
+    const enum rbt_loss loss = (enum rbt_loss)r->linear->config.loss;
+    const double reach_max = loss == RBT_LOSS_SQUARED ? reach_squared : reach_bounded;
+    double f = f_min;
+    if (loss == RBT_LOSS_HINGE) {
+        set_roots(r, f_hinge / window_of(r->linear));
+        return;
+    }
+    set_roots(r, f);
+    while (reach(r, sample) > reach_max && f < f_max) {
+        f *= f_step;
+        set_roots(r, f);
+    }
+}
+
 rbt_status rbt_linear_rates(const struct rbt_linear_job *linear, struct rbt_linear_worker *w,
                             const double *all, float *rates)
 {
@@ -160,16 +183,9 @@ rbt_status rbt_linear_rates(const struct rbt_linear_job *linear, struct rbt_line
     r.v = rbt_calloc(count + 1, sizeof *r.v);
     r.next = rbt_calloc(count + 1, sizeof *r.next);
     const bool has_all = r.roots != NULL && r.v != NULL && r.next != NULL;
-    const bool is_squared = linear->config.loss == RBT_LOSS_SQUARED;
-    const double reach_max = is_squared ? reach_squared : reach_bounded;
-    double f = f_min;
     if (has_all) {
         rbt_linear_visit(w, 0, sample);
-        set_roots(&r, f);
-        while (reach(&r, sample) > reach_max && f < f_max) {
-            f *= f_step;
-            set_roots(&r, f);
-        }
+        choose_roots(&r, sample);
         double slowness = 0.0;
         double weights = 0.0;
         for (size_t j = 0; j < count; j++) {

@@ -63,6 +63,25 @@ static void write_data(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
+/* All examples have all features, so that each of two workers has half of every feature's. */
+static void write_dense(const char *path, int count)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    struct rbt_rng rng;
+    rbt_rng_init(&rng, 5, 0, 0);
+    for (int i = 0; i < count; i++) {
+        const double first = rbt_rng_normal(&rng);
+        const bool is_positive = first + 0.3 * rbt_rng_normal(&rng) > 0;
+        fprintf(file, "%s 1:%.4f", is_positive ? "+1" : "-1", first);
+        for (int j = 2; j <= 4; j++) {
+            fprintf(file, " %d:%.4f", j, 0.1 + fabs(rbt_rng_normal(&rng)));
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -303,6 +322,50 @@ static void to_say_the_default_changes_nothing(void **state)
     assert_int_equal(f->summary.digest, digest);
 }
 
+/* Where a clock is half a pass, workers of one process wait for each other by default: the model is
+ * that of bsp, whoever comes first. With copies two clocks old, 300 examples of each feature would
+ * be on their way at once, of which the moves of 100 may add up: then it is another model. */
+static void two_workers_repeat_by_default(void **state)
+{
+    struct fixture *f = *state;
+    write_dense(f->path, 200);
+    f->options.workers = 2;
+    f->options.clocks_per_epoch = 0;
+    f->config.scale = 0;
+    f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
+    f->config.combine = RBT_COMBINE_AUTO;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    f->options.consistency = "essp:2";
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+    f->options.consistency = NULL;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+    f->options.consistency = "ssp:2"; /* was asked for */
+    assert_ok(train(f));
+    assert_int_not_equal(f->summary.digest, digest);
+}
+
+/* Of hinge, the moves of up to 333 examples of a clock are summed up; here there are 300. */
+static void moves_of_hinge_add_up(void **state)
+{
+    struct fixture *f = *state;
+    write_dense(f->path, 600);
+    f->options.workers = 2;
+    f->options.clocks_per_epoch = 0;
+    f->config.loss = RBT_LOSS_HINGE;
+    f->config.scale = 0;
+    f->config.schedule = RBT_LINEAR_SCHEDULE_AUTO;
+    f->config.decay = 2.0; /* else it depends on how moves are combined */
+    f->config.combine = RBT_COMBINE_SUM;
+    assert_ok(train(f));
+    const uint64_t digest = f->summary.digest;
+    f->config.combine = RBT_COMBINE_AUTO;
+    assert_ok(train(f));
+    assert_int_equal(f->summary.digest, digest);
+}
+
 static void examples_on_disk_give_the_same_model(void **state)
 {
     struct fixture *f = *state;
@@ -375,6 +438,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(several_workers_repeat_under_bsp, setup, teardown),
         cmocka_unit_test_setup_teardown(to_say_the_default_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_workers_repeat_by_default, setup, teardown),
+        cmocka_unit_test_setup_teardown(moves_of_hinge_add_up, setup, teardown),
         cmocka_unit_test_setup_teardown(examples_on_disk_give_the_same_model, setup, teardown),
         cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_kept_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(divergence_is_an_error_with_a_hint, setup, teardown),
