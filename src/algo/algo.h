@@ -52,13 +52,14 @@ struct rbt_train_options {
     int64_t servers;
     int32_t placement; /* rbt_placement, of the parameters */
     const char *consistency;
-    const char *rule;     /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
-    int32_t pull;         /* enum rbt_pull */
-    bool is_synchronised; /* reads take the newest version that all shards have */
-    double tiny;          /* updates smaller than this wait; NaN: as fits the rule */
-    double bandwidth;     /* bytes per second that a node may use to send rows early; 0: none */
-    const char *priority; /* which go first */
-    const char *filter;   /* of the parameters' messages (rubato/filter.h), or NULL: none */
+    bool names_consistency; /* the user has named it, be it the default */
+    const char *rule;       /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
+    int32_t pull;           /* enum rbt_pull */
+    bool is_synchronised;   /* reads take the newest version that all shards have */
+    double tiny;            /* updates smaller than this wait; NaN: as fits the rule */
+    double bandwidth;       /* bytes per second that a node may use to send rows early; 0: none */
+    const char *priority;   /* which go first */
+    const char *filter;     /* of the parameters' messages (rubato/filter.h), or NULL: none */
     int64_t seed;
     const char *model;          /* path, or NULL */
     double target;              /* NaN: none */

@@ -97,8 +97,7 @@ const struct rbt_linear_solver *rbt_linear_auto_solver(const struct rbt_linear_j
                : &rbt_linear_sgd;
 }
 
-/* Adds words to what was chosen. */
-static void say(struct rbt_linear_job *linear, const char *words)
+void rbt_linear_auto_say(struct rbt_linear_job *linear, const char *words)
 {
     const size_t used = strlen(linear->chosen);
     snprintf(linear->chosen + used, sizeof linear->chosen - used, "%s%s", used > 0 ? "; " : "",
@@ -193,6 +192,6 @@ rbt_status rbt_linear_auto_penalty(struct rbt_linear_job *linear)
     } else {
         snprintf(words, sizeof words, "l2 %.3g, as 1 / number of examples", config->l2);
     }
-    say(linear, words);
+    rbt_linear_auto_say(linear, words);
     return RBT_OK;
 }

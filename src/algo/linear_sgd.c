@@ -253,7 +253,8 @@ static bool is_prompt(const struct rbt_linear_job *linear)
 {
     const struct rbt_train_options *options = linear->options;
     const bool is_default =
-        options->consistency == NULL || strcmp(options->consistency, "essp:2") == 0;
+        options->consistency == NULL ||
+        (!options->names_consistency && strcmp(options->consistency, "essp:2") == 0);
     return is_default && options->cluster == NULL && options->simulation == NULL &&
            linear->is_blended && linear->clocks_per_epoch <= COOL_CLOCKS;
 }
@@ -270,6 +271,7 @@ static rbt_status settle_sgd(struct rbt_linear_job *linear, struct rbt_training 
     linear->cool_passes = is_cool ? (double)training->epochs : 0.0;
     if (is_cool && is_prompt(linear)) {
         linear->consistency = "bsp"; /* of weights and bias */
+        rbt_linear_auto_say(linear, "workers wait for each other, as with bsp");
     }
     rbt_status st = settle_penalty(linear, training->epochs);
     linear->is_lazy = is_lazy(linear);

@@ -26,6 +26,9 @@ bool rbt_linear_auto_is_open(const struct rbt_train_options *options,
 /* When the data is there: the solver for it. */
 const struct rbt_linear_solver *rbt_linear_auto_solver(const struct rbt_linear_job *linear);
 
+/* Adds words to what was chosen, for the summary. */
+void rbt_linear_auto_say(struct rbt_linear_job *linear, const char *words);
+
 /* Counts the nonzeros of some examples, before they are changed. */
 void rbt_linear_auto_count(struct rbt_linear_job *linear, const struct rbt_examples *part);
 

@@ -22,6 +22,8 @@ enum { ALGO_COUNT_MAX = 64 };
 static const char *const pulls[] = {
     [RBT_PULL_CORRECTED] = "corrected", [RBT_PULL_PRINTED] = "printed", NULL};
 
+static const char consistency_default[] = "essp:2";
+
 static const struct rbt_option train_options[] = {
     {.name = "data",
      .type = RBT_OPTION_LIST,
@@ -71,7 +73,7 @@ static const struct rbt_option train_options[] = {
      .offset = AT(options.placement)},
     {.name = "consistency",
      .type = RBT_OPTION_TEXT,
-     .value = "essp:2",
+     .value = consistency_default,
      .unit = "C",
      .help =
          "How stale reads may be: bsp (not at all), ssp:S or essp:S (at most S clocks), asp (no "
@@ -304,7 +306,8 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
         rbt_train_line_free(line);
         return st;
     }
-    const struct rbt_train_options *options = &line->request.options;
+    struct rbt_train_options *options = &line->request.options;
+    options->names_consistency = options->consistency != consistency_default; /* the very text */
     if (!arguments.wants_help) {
         line->explain = is_help(options->rule)       ? rbt_rule_line_help
                         : is_help(options->filter)   ? rbt_filter_line_help
