@@ -162,12 +162,31 @@ static void epochs_are_a_promise(void **state)
     assert_non_null(strstr(f->summary.chosen, " of 20, pass "));
 }
 
+/* Where a penalty leaves nothing of embeddings, it does so at once: no number is close to the
+ * smallest that there are. */
+static void tiny_embeddings_are_zero(void **state)
+{
+    struct fixture *f = *state;
+    f->options.epochs = 20;
+    f->options.workers = 1;
+    f->config.l2_v = 30;
+    f->config.lr_v = 0.02;
+    write_noise(f->path, 1, EXAMPLES);
+    assert_ok(train(f));
+    const struct rbt_model_array *v = rbt_model_array_find(&f->model, "embeddings");
+    assert_non_null(v);
+    for (size_t e = 0; e < v->count * v->width; e++) {
+        assert_true(v->values[e] == 0.0F || fabsf(v->values[e]) > 1e-30F);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_differ_if_chance_does_not_explain_it),
         cmocka_unit_test_setup_teardown(overfitting_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(epochs_are_a_promise, setup, teardown),
+        cmocka_unit_test_setup_teardown(tiny_embeddings_are_zero, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
