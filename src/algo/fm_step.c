@@ -84,12 +84,13 @@ static double follow(const struct rbt_fm_job *fm, rbt_worker *worker, struct rbt
     struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
     struct rbt_fm_steps *steps = &w->steps;
     const struct rbt_fm_paid nothing = {0};
-    rbt_fm_combine_start(w, passes - 1.0 / (double)fm->clocks_per_epoch);
+    const double weight_passes = passes + fm->start_passes;
+    rbt_fm_combine_start(fm, w, passes - 1.0 / (double)fm->clocks_per_epoch);
     for (size_t j = 0; j < w->weights.count; j++) {
         steps->z[j] = fit(steps, w->paid[j], run->weights[j], steps->z[j], steps->root[j]);
     }
-    steps->l1 = (float)(fm->config.l1 * passes);
-    steps->l2 = (float)(rbt_fm_tune_l2(fm, w->tuning.before) * passes);
+    steps->l1 = (float)(fm->config.l1 * weight_passes);
+    steps->l2 = (float)(rbt_fm_tune_l2(fm, w->tuning.before) * weight_passes);
     const float l2_v = (float)rbt_fm_tune_l2_v(fm, w->tuning.before);
     for (size_t r = 0; r < w->embedded_count; r++) {
         w->l2_v[r] = l2_v * w->shrinks[r];
