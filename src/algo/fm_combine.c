@@ -56,7 +56,7 @@ rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker
 {
     struct rbt_fm_combine *c = &w->combine;
     const size_t count = w->share.key_count;
-    c->is_fitted = fm->is_fitted && fm->worker_count > 1;
+    c->is_fitted = fm->is_fitted && fm->movers > 1;
     c->times_v = rbt_calloc(w->embedded_count, sizeof *c->times_v);
     c->uses = rbt_calloc(w->embedded_count, sizeof *c->uses);
     c->squares = rbt_calloc(c->is_fitted ? count : 0, sizeof *c->squares);
@@ -97,7 +97,7 @@ static double sum_squares(const struct rbt_fm_worker *w)
     return sum;
 }
 
-void rbt_fm_combine_start(struct rbt_fm_worker *w, double passes)
+void rbt_fm_combine_start(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, double passes)
 {
     struct rbt_fm_combine *c = &w->combine;
     if (!c->is_fitted) {
@@ -105,7 +105,7 @@ void rbt_fm_combine_start(struct rbt_fm_worker *w, double passes)
     }
     const double mean = c->seen > 0 ? c->grown / c->seen : 0.0;
     for (size_t j = 0; j < w->share.key_count; j++) {
-        w->steps.root[j] = sqrtf((float)(mean * passes) * c->squares[j]);
+        w->steps.root[j] = sqrtf((float)(mean * (passes + fm->start_passes)) * c->squares[j]);
     }
     c->start = sum_squares(w);
 }
@@ -172,7 +172,7 @@ void rbt_fm_combine_end(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, in
         return;
     }
     w->combine.grown += sum_squares(w) - w->combine.start;
-    w->combine.seen = passes * w->combine.all;
+    w->combine.seen = (passes + fm->start_passes) * w->combine.all;
     const float entries = (float)w->share.offsets[w->share.count] / (float)w->share.count;
     const float squared = fm->loss == RBT_LOSS_SQUARED && error > 0 ? (float)error : 1.0F;
     struct moves m = {.lr = w->steps.lr,
@@ -180,10 +180,12 @@ void rbt_fm_combine_end(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, in
                       .curvature = 1 / squared,
                       .company = 1 + entries,
                       .staleness = staleness == RBT_STALENESS_ANY ? UNBOUNDED : (float)staleness,
-                      .workers = (float)fm->worker_count,
-                      .clocks = (float)(passes * (double)fm->clocks_per_epoch)};
+                      .workers = (float)fm->movers,
+                      .clocks =
+                          (float)((passes + fm->start_passes) * (double)fm->clocks_per_epoch)};
     fit_weights(w, &m);
     m.lr = w->steps.lr_v;
+    m.clocks = (float)(passes * (double)fm->clocks_per_epoch);
     m.curvature *= m.company;
     fit_embeddings(w, &m);
 }

@@ -2,13 +2,14 @@
  *
  * fm.c has the options, the tables and the end; fm_part.c a worker's part of the data; fm_step.c
  * what it does in a clock, and fm_tune.c how it finds penalties; fm_watch.c when it has learnt
- * enough; fm_measure.c how good a model is, and fm_model.c what it says. Threads: a worker touches
- * its own entry of `workers`; the rest is not changed while workers run, but for `counts`, `passes`
- * and `is_over`, which worker 0 sets. */
+ * enough, fm_linear.c what it must be better than; fm_measure.c how good a model is, and fm_model.c
+ * what it says. Threads: a worker touches its own entry of `workers`; the rest is not changed while
+ * workers run, but for `counts`, `passes` and `is_over`, which worker 0 sets. */
 #ifndef RUBATO_ALGO_FM_JOB_H
 #define RUBATO_ALGO_FM_JOB_H
 
 #include "algo/fm.h"
+#include "algo/fm_linear.h"
 #include "algo/replica.h"
 #include "algo/rules.h"
 #include "algo/standard.h"
@@ -93,6 +94,9 @@ struct rbt_fm_watch {
     double best_strength; /* of its pairs, as a part of what was learnt */
     double strength;      /* the same of the model that was looked at last */
     bool is_over;         /* the best is the result, not the last */
+    float *linear_losses; /* of the linear model; (held.count) */
+    double linear_loss;   /* their sum */
+    bool is_linear;       /* the linear model is the result */
 };
 
 /* The model's arrays. */
@@ -117,6 +121,8 @@ struct rbt_fm_job {
     struct rbt_rules bias_rules;      /* of the bias, which is not regularised */
     bool is_tuned;                    /* l2_v is found out on the way */
     bool is_l2_tuned;                 /* and l2 */
+    bool is_l2_found;                 /* or l2 was found for the linear model */
+    bool is_dense;                    /* features are few */
     bool is_fitted;                   /* moves are neither a mean nor a sum: fm_combine.c */
     int64_t epochs;
     int64_t clocks_per_epoch;
@@ -130,8 +136,11 @@ struct rbt_fm_job {
     struct rbt_examples eval;
     struct rbt_share eval_share;
     struct rbt_fm_watch watch;
+    struct rbt_fm_linear linear;
+    double start_passes;    /* that the weights have as good as made before the first */
     struct rbt_share whole; /* with --exact: all examples */
     uint32_t worker_count;
+    uint32_t movers; /* so many of them, the first, have examples */
     struct rbt_fm_worker *workers;
     rbt_table *weights;
     rbt_table *embeddings;
@@ -195,6 +204,8 @@ void rbt_fm_part_free(struct rbt_fm_worker *w);
 RBT_MUST_USE rbt_status rbt_fm_scale_take(struct rbt_fm_job *fm);
 void rbt_fm_scale_free(struct rbt_fm_scales *scales);
 
+/* What values of a feature were divided by, at last. */
+float rbt_fm_scale_unit(const struct rbt_fm_scales *scales, uint64_t key);
 /* A model in these units becomes one for the data as it is, or the other way round. Only values of
  * the three arrays change. Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_fm_scale_model(const struct rbt_fm_scales *scales,
@@ -220,7 +231,7 @@ RBT_MUST_USE rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct 
 void rbt_fm_combine_free(struct rbt_fm_combine *combine);
 
 /* Before the steps of a clock, after so many passes. */
-void rbt_fm_combine_start(struct rbt_fm_worker *w, double passes);
+void rbt_fm_combine_start(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, double passes);
 
 /* After the steps of a clock, the worker's last of so many passes: moves are multiplied with what
  * is right for them, but for the share of the worker. `error` is the mean squared error of the
@@ -261,6 +272,9 @@ bool rbt_fm_watch_is_wanted(const struct rbt_fm_job *fm);
 RBT_MUST_USE rbt_status rbt_fm_watch_take(struct rbt_fm_job *fm, const uint32_t *places,
                                           size_t count);
 void rbt_fm_watch_free(struct rbt_fm_watch *watch);
+
+/* Measures the linear model, which others are compared with. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_fm_watch_take_linear(struct rbt_fm_job *fm);
 
 rbt_status rbt_fm_watch(void *context, rbt_worker *worker, double passes, struct rbt_model *model,
                         bool *is_over);

@@ -53,6 +53,17 @@ static rbt_status measure(void *argument, uint32_t index)
     return st != RBT_OK ? st : measure_share(fm, &w->share, &w->loss);
 }
 
+/* The sum of squares of the weights; of the linear model as it was penalised, without units. */
+static double squares_of(const struct rbt_fm_job *fm, const struct rbt_model_array *w)
+{
+    double sum = 0.0;
+    for (size_t i = 0; fm->watch.is_linear && i < w->count; i++) {
+        const float weight = w->values[i] / rbt_fm_scale_unit(&fm->scales, w->keys[i]);
+        sum += (double)weight * (double)weight;
+    }
+    return fm->watch.is_linear ? sum : rbt_choose_kernels()->norm2_squared(w->values, w->count);
+}
+
 /* The penalty of a model, per example. */
 static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *model)
 {
@@ -71,8 +82,8 @@ static double penalty_of(const struct rbt_fm_job *fm, const struct rbt_model *mo
         embeddings +=
             rbt_fm_shrinks(fm, n) * kernels->norm2_squared(v->values + i * v->width, v->width);
     }
-    return (fm->config.l1 * kernels->norm1(w->values, w->count) +
-            rbt_model_setting(model, "l2", 0) / 2 * kernels->norm2_squared(w->values, w->count)) /
+    return (rbt_model_setting(model, "l1", 0) * kernels->norm1(w->values, w->count) +
+            rbt_model_setting(model, "l2", 0) / 2 * squares_of(fm, w)) /
                (double)fm->examples.count +
            rbt_model_setting(model, "l2_v", 0) / 2 * embeddings;
 }
@@ -83,7 +94,7 @@ static double loss_of_constant(const struct rbt_fm_job *fm)
 {
     const float *labels = fm->examples.labels;
     const size_t n = fm->examples.count;
-    const double steps = fm->passes * (double)n / (double)fm->worker_count;
+    const double steps = fm->passes * (double)n / (double)fm->movers;
     double constant = 0.0;
     if (fm->config.has_bias && steps >= steps_min) {
         double sum = 0.0;

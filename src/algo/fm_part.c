@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/fm_job.h"
+#include "algo/fm_model.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -79,13 +80,15 @@ struct rbt_fm_chunk rbt_fm_part_chunk(const struct rbt_fm_worker *w, int64_t ind
 rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index)
 {
     struct rbt_fm_worker *w = &fm->workers[index];
+    const uint32_t movers = fm->movers;
+    if (index >= movers) {
+        return rbt_share_of(&fm->examples, fm->order, 0, &w->share);
+    }
     const size_t all = fm->examples.count - fm->held_out;
-    const uint32_t *others = fm->order + cut(all, index, fm->worker_count);
-    const uint32_t *held_out = fm->order + all + cut(fm->held_out, index, fm->worker_count);
-    const size_t rest =
-        cut(all, index + INT64_C(1), fm->worker_count) - cut(all, index, fm->worker_count);
-    w->held_out = cut(fm->held_out, index + INT64_C(1), fm->worker_count) -
-                  cut(fm->held_out, index, fm->worker_count);
+    const uint32_t *others = fm->order + cut(all, index, movers);
+    const uint32_t *held_out = fm->order + all + cut(fm->held_out, index, movers);
+    const size_t rest = cut(all, index + INT64_C(1), movers) - cut(all, index, movers);
+    w->held_out = cut(fm->held_out, index + INT64_C(1), movers) - cut(fm->held_out, index, movers);
     w->share.count = rest + w->held_out;
     uint32_t *places = rbt_calloc(w->share.count, sizeof *places);
     if (places == NULL) {
@@ -124,6 +127,33 @@ void rbt_fm_part_free(struct rbt_fm_worker *w)
     *w = (struct rbt_fm_worker){0};
 }
 
+/* Adds an array to a table. */
+static rbt_status add_array(rbt_worker *worker, rbt_table *table,
+                            const struct rbt_model_array *array)
+{
+    rbt_set *set = NULL;
+    rbt_status st = rbt_set_create(worker, table, array->keys, array->count, RBT_SET_DELTAS, &set);
+    if (st == RBT_OK) {
+        memcpy(rbt_set_deltas(set), array->values, array->count * sizeof *array->values);
+        st = rbt_set_push(set);
+    }
+    rbt_set_destroy(set);
+    return st;
+}
+
+/* Worker 0 puts the linear model into the tables. */
+static rbt_status add_linear(const struct rbt_fm_job *fm, rbt_worker *worker)
+{
+    const struct rbt_model *model = &fm->linear.model;
+    if (rbt_worker_index(worker) > 0 || fm->start_passes <= 0) {
+        return RBT_OK;
+    }
+    const rbt_status st = add_array(worker, fm->weights, &model->arrays[RBT_FM_WEIGHTS]);
+    return st != RBT_OK || !fm->config.has_bias
+               ? st
+               : add_array(worker, fm->bias, &model->arrays[RBT_FM_BIAS]);
+}
+
 rbt_status rbt_fm_begin(void *context, rbt_worker *worker)
 {
     struct rbt_fm_job *fm = context;
@@ -139,7 +169,7 @@ rbt_status rbt_fm_begin(void *context, rbt_worker *worker)
     const struct rbt_replica_rows rows = {fm->usage, w->share.keys, w->share.key_count};
     st = rbt_replica_add_usage(worker, &rows, usage);
     rbt_free(usage);
-    return st;
+    return st != RBT_OK ? st : add_linear(fm, worker);
 }
 
 /* Room for what belongs to the share. */
@@ -216,6 +246,39 @@ static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *
     return RBT_OK;
 }
 
+/* Weights begin with those of the linear model, so steps are as long, and penalties have been paid,
+ * as after `start_passes` passes there. */
+static rbt_status start_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
+{
+    const struct rbt_share *share = &w->share;
+    const double passes = fm->start_passes;
+    float *margins = rbt_calloc(share->count, sizeof *margins);
+    double *squares = rbt_calloc(share->key_count, sizeof *squares);
+    rbt_status st = margins == NULL || squares == NULL ? no_memory() : RBT_OK;
+    st = st != RBT_OK ? st : rbt_fm_model_margins(&fm->linear.model, share, margins);
+    double bias = 0.0;
+    for (size_t i = 0; st == RBT_OK && i < share->count; i++) {
+        const double slope =
+            rbt_loss_at(fm->loss, (double)margins[i], (double)share->labels[i]).slope;
+        for (uint64_t k = share->offsets[i]; k < share->offsets[i + 1]; k++) {
+            const double term = slope * (double)share->values[k];
+            squares[share->indices[k]] += term * term;
+        }
+        bias += slope * slope;
+    }
+    for (size_t j = 0; st == RBT_OK && j < share->key_count; j++) {
+        w->steps.root[j] = (float)sqrt(passes * squares[j]);
+        w->paid[j].l1 = w->shares[j] * (float)(passes * fm->config.l1);
+        w->paid[j].l2 = w->shares[j] * (float)(passes * fm->config.l2);
+        w->combine.grown += passes * squares[j];
+    }
+    w->combine.seen = passes * w->combine.all;
+    w->steps.bias_root = (float)sqrt(passes * bias);
+    rbt_free(squares);
+    rbt_free(margins);
+    return st;
+}
+
 /* Moves are averaged by how many of a feature's examples each worker has. */
 static rbt_status tune(const struct rbt_fm_job *fm, struct rbt_fm_worker *w)
 {
@@ -259,6 +322,12 @@ static rbt_status open_replicas(const struct rbt_fm_job *fm, rbt_worker *worker,
     }
     st = make_steps(fm, w);
     st = st != RBT_OK ? st : rbt_fm_combine_open(fm, w);
+    if (st == RBT_OK && fm->start_passes > 0) {
+        st = start_steps(fm, w);
+        /* What worker 0 has added is there, now that all have ended the clock. */
+        st = st != RBT_OK ? st : rbt_set_pull_within(w->weights.set, 0);
+        st = st != RBT_OK ? st : rbt_set_pull_within(w->bias.set, 0);
+    }
     return st == RBT_OK && fm->config.combine == RBT_COMBINE_MEAN ? tune(fm, w) : st;
 }
 

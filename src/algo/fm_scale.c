@@ -214,7 +214,7 @@ void rbt_fm_scale_free(struct rbt_fm_scales *scales)
     *scales = (struct rbt_fm_scales){0};
 }
 
-static float unit_at(const struct rbt_fm_scales *scales, uint64_t key)
+float rbt_fm_scale_unit(const struct rbt_fm_scales *scales, uint64_t key)
 {
     const uint32_t at = scales->units == NULL ? RBT_MAP_NONE : rbt_map_find(&scales->map, key);
     return at == RBT_MAP_NONE ? (float)scales->common : scales->units[at];
@@ -244,7 +244,7 @@ static void convert_rows(const struct rbt_fm_scales *scales, struct rbt_model_ar
         const uint64_t key = array->keys[i];
         at = column_at(standard, at, key);
         const double scale = is_column(standard, at, key) ? standard->scales[at] : 1.0;
-        const double factor = unit * scale / (double)unit_at(scales, key);
+        const double factor = unit * scale / (double)rbt_fm_scale_unit(scales, key);
         const double by = is_outward ? factor : 1.0 / factor;
         for (size_t e = 0; e < array->width; e++) {
             float *value = &array->values[i * array->width + e];

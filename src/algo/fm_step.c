@@ -20,6 +20,9 @@ const struct rbt_algo_cost rbt_fm_costs[RBT_FM_COSTS] = {
  * embeddings begin near zero, and short ones later, so that they come to rest. */
 static const double lr_v_fall = 0.9;
 
+static const float strong = 10.0F; /* a penalty that may leave nothing */
+static const float tiny = 1e-12F;  /* an element that says nothing */
+
 double rbt_fm_chance(double occurrences, double examples, double batch)
 {
     RBT_ASSERT(examples > 0);
@@ -61,6 +64,17 @@ static void note_paid(struct rbt_fm_worker *w, const struct rbt_fm_run *run)
     }
 }
 
+/* Where the penalty leaves nothing of embeddings they come near the smallest numbers that there
+ * are, with which processors are many times slower: there they become zero. */
+static void drop_tiny(struct rbt_fm_worker *w, float l2_v)
+{
+    const size_t count = l2_v >= strong ? w->embedded_count * w->embeddings.width : 0;
+    float *v = w->embeddings.values;
+    for (size_t e = 0; e < count; e++) {
+        v[e] = fabsf(v[e]) < tiny ? 0.0F : v[e];
+    }
+}
+
 /* Runs over the examples, step by step; the replicas move. Returns the sum of losses. The penalty
  * of so many passes stands against the gradients of as many; since the worker sees only its share
  * of a feature's examples, that share of it. */
@@ -70,16 +84,18 @@ static double follow(const struct rbt_fm_job *fm, rbt_worker *worker, struct rbt
     struct rbt_fm_worker *w = &fm->workers[rbt_worker_index(worker)];
     struct rbt_fm_steps *steps = &w->steps;
     const struct rbt_fm_paid nothing = {0};
-    rbt_fm_combine_start(w, passes - 1.0 / (double)fm->clocks_per_epoch);
+    const double weight_passes = passes + fm->start_passes;
+    rbt_fm_combine_start(fm, w, passes - 1.0 / (double)fm->clocks_per_epoch);
     for (size_t j = 0; j < w->weights.count; j++) {
         steps->z[j] = fit(steps, w->paid[j], run->weights[j], steps->z[j], steps->root[j]);
     }
-    steps->l1 = (float)(fm->config.l1 * passes);
-    steps->l2 = (float)(rbt_fm_tune_l2(fm, w->tuning.before) * passes);
+    steps->l1 = (float)(fm->config.l1 * weight_passes);
+    steps->l2 = (float)(rbt_fm_tune_l2(fm, w->tuning.before) * weight_passes);
     const float l2_v = (float)rbt_fm_tune_l2_v(fm, w->tuning.before);
     for (size_t r = 0; r < w->embedded_count; r++) {
         w->l2_v[r] = l2_v * w->shrinks[r];
     }
+    drop_tiny(w, l2_v);
     steps->lr_v = (float)(fm->config.lr_v * (1.0 - lr_v_fall * passes / (double)fm->epochs));
     steps->bias_z = fit(steps, nothing, run->bias, 0.0F, steps->bias_root);
     const double loss = rbt_choose_kernels()->fm_steps(run, steps);

@@ -94,7 +94,7 @@ static void move(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, const str
                  size_t at, size_t count)
 {
     const float *now = w->tuning.before;
-    const double workers = (double)fm->worker_count;
+    const double workers = (double)fm->movers;
     const double examples = (double)(now[RBT_FM_TUNE_COUNT] - w->tuned[RBT_FM_TUNE_COUNT]);
     const double squares = (double)(now[at + 1] - w->tuned[at + 1]);
     w->tuning.values[at + 1] += (float)slope->squares;

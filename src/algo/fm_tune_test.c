@@ -26,6 +26,7 @@ static void every_chunk_has_its_part_of_what_is_held_out(void **state)
     struct rbt_fm_worker workers[WORKERS] = {0};
     struct rbt_fm_job fm = {.seed = 1,
                             .worker_count = WORKERS,
+                            .movers = WORKERS,
                             .clocks_per_epoch = CLOCKS,
                             .workers = workers,
                             .examples = {.count = COUNT,

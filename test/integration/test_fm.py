@@ -102,6 +102,45 @@ def test_held_out_examples_are_the_same_everywhere(rubato, clicks, more):
     assert run(*words, "--workers", "3", "--no-early-stop", "--epochs", "4")["epochs"] == 4
 
 
+def write_table(path, seed, count):
+    """Columns with long tails; the label depends on their logarithms, and on no pairs."""
+    draw = random.Random(seed)
+    with open(path, "w", encoding="ascii") as file:
+        file.write("a,b,c,d,e,f,label\n")
+        for _ in range(count):
+            row = [draw.lognormvariate(0, 2) for _ in range(6)]
+            margin = math.log(row[0]) - math.log(row[1]) + math.log(row[2]) / 2
+            label = int(draw.random() < 1 / (1 + math.exp(-margin)))
+            file.write(",".join(f"{value:.5g}" for value in row) + f",{label}\n")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_it_is_not_worse_than_a_linear_model(rubato, seed):
+    """Columns with long tails, whose products are enormous: pairs do harm in a few examples."""
+    write_table(rubato.folder / "train.csv", seed, 4000)
+    write_table(rubato.folder / "test.csv", seed + 100, 4000)
+    def logloss(name):
+        out = rubato.ok("train", name, "--data", "train.csv", "--eval", "test.csv",
+                        "--workers", "1", "--summary", "json", *QUIET)
+        return json.loads(out)["eval"]["logloss"]
+    assert logloss("fm") < 1.005 * logloss("linear")
+
+
+def test_dense_examples_have_the_same_bits_with_any_number_of_workers(rubato):
+    """One worker trains, whatever the consistency, in this process, in several and simulated."""
+    write_table(rubato.folder / "train.csv", 1, 4000)
+    words = ["train", "fm", "--data", "train.csv", "--rank", "4", "--summary", "json", *QUIET]
+    def run(*command):
+        return json.loads(rubato.ok(*command).splitlines()[-1])
+    alone = run(*words, "--workers", "1")
+    assert "workers trained" not in alone["chosen"]
+    for there in (run(*words, "--workers", "4"),
+                  run("run", "--workers", "4", "--servers", "2", "--", *words),
+                  run("simulate", "--workers", "4", "--", *words)):
+        assert there["digest"] == alone["digest"]
+        assert there["chosen"].endswith("; 1 of 4 workers trained")
+
+
 def test_constraints_make_it_small(rubato, clicks):
     """Ten times fewer numbers, no worse on data that it has not seen."""
     def run(*more):
