@@ -75,19 +75,25 @@ static rbt_status sizes_add(struct sizes *sizes, uint64_t key)
 }
 
 /* The size that values have on average, by their logarithms: a few large columns do not count more
- * than others. */
+ * than others. A logarithm is taken of many at once, of their product. */
 static double common_unit(const struct rbt_examples *examples)
 {
+    const double product_max = 0x1p800; /* times the largest value it is still a number */
+    double product = 1.0;
     double sum = 0.0;
     double count = 0.0;
     for (uint64_t k = 0; k < examples->offsets[examples->count]; k++) {
         const double size = fabs((double)examples->values[k]);
         if (size > 0 && isfinite(size)) {
-            sum += log2(size);
+            product *= size;
             count += 1;
+            if (product > product_max || product < 1 / product_max) {
+                sum += log2(product);
+                product = 1.0;
+            }
         }
     }
-    return unit_of(exp2(sum / fmax(1, count)), 2);
+    return unit_of(exp2((sum + log2(product)) / fmax(1, count)), 2);
 }
 
 static bool is_far(double value)
