@@ -24,11 +24,11 @@
 #include <rubato/job.h>
 #include <rubato/status.h>
 
+#include "base/block.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "client/inbox.h"
 #include "net/address.h"
-#include "net/block.h"
 #include "net/channel.h"
 #include "net/nearby.h"
 #include "wire/message.h"

@@ -26,7 +26,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "net/block.h"
+#include "base/block.h"
 #include "net/security.h"
 #include "wire/frame.h"
 

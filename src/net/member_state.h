@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "net/block.h"
+#include "base/block.h"
 #include "net/channel.h"
 #include "net/member.h"
 #include "wire/control.h"

@@ -19,8 +19,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/block.h"
 #include "base/clock.h"
-#include "net/block.h"
 #include "server/lists.h"
 #include "wire/message.h"
 

@@ -1,10 +1,10 @@
-/* net/block_test.c - blocks that are used again, and blocks whose end is elsewhere. */
+/* base/block_test.c - blocks that are used again, and blocks whose end is elsewhere. */
 #include "base/test.h"
 
 #include <pthread.h>
 
 #include "base/alloc.h"
-#include "net/block.h"
+#include "base/block.h"
 
 enum { LARGE = 1 << 20 }; /* bytes of a block that is worth keeping */
 
@@ -164,5 +164,5 @@ int main(void)
         cmocka_unit_test_teardown(owning_copies_the_tail, tear_down),
         cmocka_unit_test_teardown(owning_the_rest_copies_what_has_not_been_sent, tear_down),
     };
-    return cmocka_run_group_tests_name("net/block", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("base/block", tests, NULL, NULL);
 }

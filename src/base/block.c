@@ -1,8 +1,8 @@
-/* net/block.c - a message in memory, counted.
+/* base/block.c - a message in memory, counted.
  *
  * Long blocks are used again and again: fresh memory of that size comes from the kernel, page by
  * page, and costs more than filling it. Each thread keeps a few that it has done with. */
-#include "net/block.h"
+#include "base/block.h"
 
 #include <pthread.h>
 #include <string.h>

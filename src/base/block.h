@@ -1,10 +1,10 @@
-/* net/block.h - a message in memory, counted: it may wait in a queue to be sent, and at the same
+/* base/block.h - a message in memory, counted: it may wait in a queue to be sent, and at the same
  * time be kept to be sent again.
  *
  * Threads: a block and all who hold it belong to one thread; but whoever hands its reference to
  * another thread (net/nearby.h) may give back others that it still has. */
-#ifndef RUBATO_NET_BLOCK_H
-#define RUBATO_NET_BLOCK_H
+#ifndef RUBATO_BASE_BLOCK_H
+#define RUBATO_BASE_BLOCK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
