@@ -25,7 +25,7 @@
 #include "net/channel.h"
 #include "net/loop.h"
 #include "net/member.h"
-#include "net/strangers.h"
+#include "proto/strangers.h"
 #include "wire/control.h"
 
 #define MS           INT64_C(1000000)

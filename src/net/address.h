@@ -15,8 +15,7 @@
 #include <rubato/status.h>
 
 #include "base/clock.h"
-
-enum { RBT_ADDRESS_MAX = 256 }; /* bytes of a printed address, with its terminating zero */
+#include "proto/port.h"
 
 /* Whether it is "unix:..."; whether nobody outside this host can reach it (Unix, or a loopback
  * address). */

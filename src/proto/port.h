@@ -10,6 +10,7 @@
 #ifndef RUBATO_PROTO_PORT_H
 #define RUBATO_PROTO_PORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,20 +18,24 @@
 
 #include "wire/frame.h"
 
+enum { RBT_ADDRESS_MAX = 256 }; /* bytes of a printed address, with its terminating zero */
+
 enum rbt_port_event_kind {
-    RBT_PORT_UP,    /* the connection is there, and trusted */
-    RBT_PORT_FRAME, /* a message */
-    RBT_PORT_DOWN,  /* the connection is over, or could not be made */
-    RBT_PORT_ROOM,  /* the queue to the peer has become short again */
+    RBT_PORT_UP,     /* the connection is there */
+    RBT_PORT_FRAME,  /* a message */
+    RBT_PORT_BROKEN, /* what came is no message; nothing more is heard, but the peer can be told */
+    RBT_PORT_DOWN,   /* the connection is over, or could not be made */
+    RBT_PORT_ROOM,   /* the queue to the peer has become short again */
 };
 
-/* One arm of the union for each kind; ROOM has none. */
+/* One arm of the union for each kind; BROKEN has that of DOWN, ROOM has none. */
 struct rbt_port_event {
     enum rbt_port_event_kind kind;
     uint32_t port;
     union {
         struct {
-            const char *peer; /* who it is, for people: an address */
+            const char *peer; /* where it comes from, for people: an address */
+            bool is_near;     /* from this process: messages are looked at where they lie */
         } up;
         struct {
             struct rbt_frame head;

@@ -1,6 +1,6 @@
-/* server/filters_test.c - a table with filters at a host: updates that were filtered, reads that
+/* proto/filters_test.c - a table with filters at a host: updates that were filtered, reads that
  * are changes of what their reader has, and peers that break the rules. */
-#include "server/host_rig.h"
+#include "proto/host_rig.h"
 
 #include <string.h>
 

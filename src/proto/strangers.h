@@ -1,5 +1,5 @@
-/* net/strangers.h - connections that have not said who they are: how many there may be, who has to
- * go when there are too many, and how often the log is told.
+/* proto/strangers.h - connections that have not said who they are: how many there may be, who has
+ * to go when there are too many, and how often the log is told.
  *
  * Whoever can connect can be a stranger, so there is room for a number of them only, and for fewer
  * from one host. When there is no room it is not the newcomer that is turned away, who may belong
@@ -7,14 +7,14 @@
  *
  * Threads: those of its owner. Memory: none; a stranger is part of what its owner knows of a
  * connection. */
-#ifndef RUBATO_NET_STRANGERS_H
-#define RUBATO_NET_STRANGERS_H
+#ifndef RUBATO_PROTO_STRANGERS_H
+#define RUBATO_PROTO_STRANGERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "net/address.h"
+#include "proto/port.h"
 
 struct rbt_stranger {
     struct rbt_stranger *older;

@@ -1,5 +1,5 @@
-/* server/lists.c - lists of keys that messages name by their hash, and where the rows are. */
-#include "server/lists.h"
+/* proto/lists.c - lists of keys that messages name by their hash, and where the rows are. */
+#include "proto/lists.h"
 
 #include <string.h>
 

@@ -1,24 +1,16 @@
-/* server/admitted.c - the jobs that the coordinator has told a shard of. They are few: a list. */
-#include "server/admitted.h"
+/* proto/admitted.c - the jobs that the coordinator has told a shard of. They are few: a list. */
+#include "proto/admitted.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 
-void rbt_admitted_init(struct rbt_admitted *admitted)
-{
-    *admitted = (struct rbt_admitted){0};
-    const int error = pthread_mutex_init(&admitted->mutex, NULL);
-    RBT_ASSERT(error == 0);
-}
-
 void rbt_admitted_deinit(struct rbt_admitted *admitted)
 {
     rbt_free(admitted->jobs);
-    (void)pthread_mutex_destroy(&admitted->mutex); /* nobody holds it */
 }
 
-/* The job's place, or their number. The mutex is held. */
+/* The job's place, or their number. */
 static uint32_t find(const struct rbt_admitted *admitted, uint64_t number)
 {
     uint32_t at = 0;
@@ -32,7 +24,6 @@ void rbt_admitted_add(struct rbt_admitted *admitted, uint64_t number,
                       const struct rbt_control_job *job)
 {
     RBT_ASSERT(number > 0);
-    pthread_mutex_lock(&admitted->mutex);
     if (admitted->count == admitted->max) {
         const uint32_t max = admitted->max == 0 ? 4 : 2 * admitted->max;
         struct rbt_admitted_job *grown = rbt_realloc(admitted->jobs, max, sizeof *grown);
@@ -44,29 +35,25 @@ void rbt_admitted_add(struct rbt_admitted *admitted, uint64_t number,
             (struct rbt_admitted_job){.number = number, .job = *job};
         admitted->workers += job->worker_count;
     }
-    pthread_mutex_unlock(&admitted->mutex);
 }
 
 void rbt_admitted_remove(struct rbt_admitted *admitted, uint64_t number)
 {
-    pthread_mutex_lock(&admitted->mutex);
     const uint32_t at = find(admitted, number);
     if (at < admitted->count) {
         admitted->workers -= admitted->jobs[at].job.worker_count;
         admitted->jobs[at] = admitted->jobs[--admitted->count];
     }
-    pthread_mutex_unlock(&admitted->mutex);
 }
 
-rbt_status rbt_admitted_check(struct rbt_admitted *admitted, const struct rbt_wire_hello *hello)
+rbt_status rbt_admitted_check(const struct rbt_admitted *admitted,
+                              const struct rbt_wire_hello *hello)
 {
     struct rbt_admitted_job found = {0};
-    pthread_mutex_lock(&admitted->mutex);
     const uint32_t at = find(admitted, hello->job);
     if (at < admitted->count) {
         found = admitted->jobs[at];
     }
-    pthread_mutex_unlock(&admitted->mutex);
     if (found.number == 0) { /* the others may have heard of it before us */
         return rbt_fail(RBT_E_NOTFOUND, "the shard does not know job %llu yet",
                         (unsigned long long)hello->job);
@@ -82,12 +69,4 @@ rbt_status rbt_admitted_check(struct rbt_admitted *admitted, const struct rbt_wi
                         hello->node, hello->worker_count, found.job.worker_count);
     }
     return RBT_OK;
-}
-
-uint64_t rbt_admitted_workers(struct rbt_admitted *admitted)
-{
-    pthread_mutex_lock(&admitted->mutex);
-    const uint64_t workers = admitted->workers;
-    pthread_mutex_unlock(&admitted->mutex);
-    return workers;
 }

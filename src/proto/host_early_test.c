@@ -1,6 +1,6 @@
-/* server/early_test.c - rows before their time at a host: which are sent, how many the budget lets
- * pass, and who is refused. */
-#include "server/host_rig.h"
+/* proto/host_early_test.c - rows before their time at a host: which are sent, how many the budget
+ * lets pass, and who is refused. */
+#include "proto/host_rig.h"
 
 enum { WIDE = 2000, ROW_BYTES = WIDE * 4 + 8, GRANT_ROWS = 8, RATE = 2000000 };
 

@@ -1,15 +1,14 @@
-/* server/admitted.h - the jobs that the coordinator has told a shard of, and who may say HELLO for
+/* proto/admitted.h - the jobs that the coordinator has told a shard of, and who may say HELLO for
  * them.
  *
  * A connection belongs to a job if it shows the secret that the coordinator has given to the job's
  * processes; the one of readers is another one, with which rows can be read and nothing else.
  * Whoever belongs to the cluster, but not to the job, gets neither.
  *
- * Threads: any; see mutex. */
-#ifndef RUBATO_SERVER_ADMITTED_H
-#define RUBATO_SERVER_ADMITTED_H
+ * Threads: its owner's. */
+#ifndef RUBATO_PROTO_ADMITTED_H
+#define RUBATO_PROTO_ADMITTED_H
 
-#include <pthread.h>
 #include <stdint.h>
 
 #include <rubato/export.h>
@@ -23,15 +22,14 @@ struct rbt_admitted_job {
     struct rbt_control_job job;
 };
 
+/* All zeros is empty. */
 struct rbt_admitted {
-    pthread_mutex_t mutex; /* rank LEAF; guards all below */
     struct rbt_admitted_job *jobs;
     uint32_t count;
     uint32_t max;
     uint64_t workers; /* of all of them */
 };
 
-void rbt_admitted_init(struct rbt_admitted *admitted);
 void rbt_admitted_deinit(struct rbt_admitted *admitted);
 
 /* A job begins; it may be told again. Without memory nobody gets into it. */
@@ -40,10 +38,7 @@ void rbt_admitted_add(struct rbt_admitted *admitted, uint64_t number,
 void rbt_admitted_remove(struct rbt_admitted *admitted, uint64_t number);
 
 /* RBT_E_NOTFOUND: there is no such job yet; RBT_E_PROTOCOL: it is not the sender's. */
-RBT_MUST_USE rbt_status rbt_admitted_check(struct rbt_admitted *admitted,
+RBT_MUST_USE rbt_status rbt_admitted_check(const struct rbt_admitted *admitted,
                                            const struct rbt_wire_hello *hello);
-
-/* How many workers all jobs have together. */
-uint64_t rbt_admitted_workers(struct rbt_admitted *admitted);
 
 #endif

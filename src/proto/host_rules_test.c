@@ -1,6 +1,6 @@
-/* server/rules_test.c - tables with a rule at a host: what updates and reads must say, what is
+/* proto/host_rules_test.c - tables with a rule at a host: what updates and reads must say, what is
  * answered, and who is refused. */
-#include "server/host_rig.h"
+#include "proto/host_rig.h"
 
 static struct rbt_wire_table table_with(const char *rule)
 {

@@ -1,5 +1,5 @@
-/* server/host_test.c - what a host sends is what a shard says that is used directly. */
-#include "server/host_rig.h"
+/* proto/host_test.c - what a host sends is what a shard says that is used directly. */
+#include "proto/host_rig.h"
 
 static void test_dense_rows_are_the_shards(void **state)
 {
@@ -406,7 +406,7 @@ static void test_long_rows_on_their_way_outlive_the_job(void **state)
     assert_non_null(rows);
     rbt_host_destroy(f->host);
     const struct rbt_host_options next = {
-        .job = 6, .worker_count = 2, .table_max = 4, .shards_here = 2, .now = host_now};
+        .job = 6, .worker_count = 2, .table_max = 4, .shards_here = 2};
     assert_ok(rbt_host_create(&next, &f->host));
     assert_ptr_not_equal(block->tail, rows);
     expect_long(f, 0, 6);

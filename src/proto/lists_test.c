@@ -1,8 +1,8 @@
-/* server/lists_test.c - lists of keys: who refers to them, and what is remembered with them. */
+/* proto/lists_test.c - lists of keys: who refers to them, and what is remembered with them. */
 #include "base/test.h"
 
 #include "base/alloc.h"
-#include "server/lists.h"
+#include "proto/lists.h"
 #include "wire/rows.h"
 
 static struct rbt_list *make(uint64_t first, uint32_t count, uint64_t name)

@@ -1,6 +1,6 @@
-/* server/desk_test.c - whatever makes no sense is refused, without harm: numbers that are wrong,
+/* proto/desk_test.c - whatever makes no sense is refused, without harm: numbers that are wrong,
  * far or huge, tables that do not fit, messages that end too early. */
-#include "server/host_rig.h"
+#include "proto/host_rig.h"
 
 static void test_tables(void **state)
 {
@@ -211,8 +211,9 @@ static void test_truncation(void **state)
             char *body = test_malloc(cut + 8);
             memcpy(body, f->message + RBT_FRAME_HEADER, cut);
             f->frame.length = cut;
-            assert_int_equal(rbt_host_receive(f->host, &f->ears[0].guest, &f->frame, body),
-                             RBT_E_PROTOCOL);
+            assert_int_equal(
+                rbt_host_receive(f->host, &f->ears[0].guest, &f->frame, body, host_time),
+                RBT_E_PROTOCOL);
             test_free(body);
         }
         memset(f->message + RBT_FRAME_HEADER + length, 0, 8);

@@ -1,8 +1,8 @@
-/* server/host.c - one job at one shard: connections, streams of updates, and tables.
+/* proto/host.c - one job at one shard: connections, streams of updates, and tables.
  *
  * Whatever a message says is checked here, so that the shard's assertions are never a peer's to
  * break. Rows that lie in the message as they should are handed to the shard where they lie. */
-#include "server/host.h"
+#include "proto/host.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "math/merge.h"
+#include "proto/desk.h"
 #include "rule/rule.h"
-#include "server/desk.h"
 
 _Static_assert((int)RBT_WIRE_RULE_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text travels whole");
 
@@ -153,11 +153,6 @@ rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt
     }
     *found = &host->tables[table];
     return RBT_OK;
-}
-
-rbt_time rbt_desk_now(const rbt_host *host)
-{
-    return host->options.now == NULL ? rbt_clock_now() : host->options.now();
 }
 
 rbt_status rbt_desk_values(rbt_host *host, size_t bytes)
@@ -600,7 +595,7 @@ static void take_budget(rbt_host *host, uint64_t bandwidth)
     const uint32_t shards = host->options.shards_here == 0 ? 1 : host->options.shards_here;
     if (host->comm.options.rate == 0 && bandwidth / shards > 0) {
         const struct rbt_comm_options budget = {.rate = bandwidth / shards};
-        rbt_comm_init(&host->comm, &budget, rbt_desk_now(host));
+        rbt_comm_init(&host->comm, &budget, host->now);
     }
 }
 
@@ -752,8 +747,10 @@ static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct 
 }
 
 rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
-                            const char *body)
+                            const char *body, rbt_time now)
 {
+    RBT_ASSERT(now >= host->now);
+    host->now = now;
     if (host->failure != RBT_OK) {
         rbt_error_restore(&host->why);
         return host->failure;
@@ -770,7 +767,8 @@ rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struc
     return st;
 }
 
-void rbt_host_report(rbt_host *host, void (*visit)(void *context, uint32_t table, uint64_t version),
+void rbt_host_report(rbt_host *host,
+                     void (*visit)(void *context, uint64_t job, uint32_t table, uint64_t version),
                      void *context)
 {
     for (uint32_t i = 0; host->has_synchronised && i < host->table_count; i++) {
@@ -779,7 +777,7 @@ void rbt_host_report(rbt_host *host, void (*visit)(void *context, uint32_t table
         RBT_ASSERT(!table->is_synchronised || version >= table->reported);
         if (version > table->reported) {
             table->reported = version;
-            visit(context, i, version);
+            visit(context, host->options.job, i, version);
         }
     }
 }

@@ -1,8 +1,8 @@
-/* server/admitted_test.c - who may say HELLO for a job. */
+/* proto/admitted_test.c - who may say HELLO for a job. */
 #include "base/test.h"
 
 #include "base/alloc.h"
-#include "server/admitted.h"
+#include "proto/admitted.h"
 
 static const struct rbt_control_job FIRST = {
     .worker_count = 2, .secret = {"first"}, .read_secret = {"first, reading"}};
@@ -30,8 +30,7 @@ static void expect_reader(struct rbt_admitted *admitted, struct rbt_wire_hello s
 static void test_secrets(void **state)
 {
     (void)state;
-    struct rbt_admitted admitted;
-    rbt_admitted_init(&admitted);
+    struct rbt_admitted admitted = {0};
     expect(&admitted, hello(1, 2, FIRST.secret), RBT_E_NOTFOUND);
     expect(&admitted, hello(0, 2, (struct rbt_wire_secret){{0}}), RBT_E_NOTFOUND);
     rbt_admitted_add(&admitted, 1, &FIRST);
@@ -55,16 +54,15 @@ static void test_secrets(void **state)
 static void test_jobs_come_and_go(void **state)
 {
     (void)state;
-    struct rbt_admitted admitted;
-    rbt_admitted_init(&admitted);
+    struct rbt_admitted admitted = {0};
     for (uint64_t i = 1; i <= 20; i++) {
         rbt_admitted_add(&admitted, i, i % 2 == 0 ? &FIRST : &SECOND);
         rbt_admitted_add(&admitted, i, &SECOND); /* what was told first holds */
     }
-    assert_int_equal(rbt_admitted_workers(&admitted), 50);
+    assert_int_equal(admitted.workers, 50);
     rbt_admitted_remove(&admitted, 2);
     rbt_admitted_remove(&admitted, 2);
-    assert_int_equal(rbt_admitted_workers(&admitted), 48);
+    assert_int_equal(admitted.workers, 48);
     expect(&admitted, hello(2, 2, FIRST.secret), RBT_E_NOTFOUND);
     expect(&admitted, hello(4, 2, FIRST.secret), RBT_OK);
     expect(&admitted, hello(20, 2, FIRST.secret), RBT_OK);

@@ -1,4 +1,4 @@
-/* server/host.h - one job at one shard: what the shard does with the messages of its workers.
+/* proto/host.h - one job at one shard: what the shard does with the messages of its workers.
  *
  * The shard decides; a host carries. It checks what has come, steps the shard, and sends what
  * follows. A request that must wait is kept in a slot, whose number is the shard's name for it.
@@ -9,8 +9,8 @@
  * and nothing else: what a worker has sent stays.
  *
  * No I/O: blocks go out through a function. Threads: the shard's. */
-#ifndef RUBATO_SERVER_HOST_H
-#define RUBATO_SERVER_HOST_H
+#ifndef RUBATO_PROTO_HOST_H
+#define RUBATO_PROTO_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 #include "base/block.h"
 #include "base/clock.h"
-#include "server/lists.h"
+#include "proto/lists.h"
 #include "wire/message.h"
 
 typedef struct rbt_host rbt_host;
@@ -30,9 +30,8 @@ struct rbt_host_options {
     uint64_t job;
     uint32_t worker_count;
     uint32_t table_max;
-    const char *name;      /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
-    uint32_t shards_here;  /* shards that share the node's budget; 0: it is the only one */
-    rbt_time (*now)(void); /* NULL: rbt_clock_now() */
+    const char *name;     /* for people: "shard 1 at HOST:PORT"; NULL: "the shard" */
+    uint32_t shards_here; /* shards that share the node's budget; 0: it is the only one */
 };
 
 /* One connection. Starts as all zero but for the first fields. */
@@ -68,7 +67,8 @@ struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker);
  * failures are of the job, which is then over here: every connection must end, and every later
  * message fails in the same way. The sentence is in the thread's record. */
 RBT_MUST_USE rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest,
-                                         const struct rbt_frame *frame, const char *body);
+                                         const struct rbt_frame *frame, const char *body,
+                                         rbt_time now);
 
 /* Whether a failure is the job's. */
 static inline bool rbt_host_is_failure(rbt_status status)
@@ -81,7 +81,8 @@ static inline bool rbt_host_is_failure(rbt_status status)
 void rbt_host_settle(rbt_host *host, struct rbt_guest *guest);
 
 /* Hands over the tables that are synchronised and whose version has grown since the last time. */
-void rbt_host_report(rbt_host *host, void (*visit)(void *context, uint32_t table, uint64_t version),
+void rbt_host_report(rbt_host *host,
+                     void (*visit)(void *context, uint64_t job, uint32_t table, uint64_t version),
                      void *context);
 
 /* The connection has ended. */

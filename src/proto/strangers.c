@@ -1,5 +1,5 @@
-/* net/strangers.c - connections that have not said who they are. */
-#include "net/strangers.h"
+/* proto/strangers.c - connections that have not said who they are. */
+#include "proto/strangers.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* server/filters.c - filters of tables at a shard: updates are read as workers have written them,
+/* proto/filters.c - filters of tables at a shard: updates are read as workers have written them,
  * and rows that are read are written as workers will read them. What is selected and rounded is the
  * shard's business (store/outgoing.h); here it becomes bytes.
  *
@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "filter/chain.h"
-#include "server/desk.h"
+#include "proto/desk.h"
 
 _Static_assert((int)RBT_WIRE_FILTER_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
 

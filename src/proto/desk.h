@@ -1,8 +1,8 @@
-/* server/desk.h - a shard and what lies beside it: names and shapes of its tables, lists of keys,
- * requests that wait. The inside of server/host.h, shared by host.c (streams, tables) and reads.c
+/* proto/desk.h - a shard and what lies beside it: names and shapes of its tables, lists of keys,
+ * requests that wait. The inside of proto/host.h, shared by host.c (streams, tables) and reads.c
  * (requests for rows). Threads: the shard's. */
-#ifndef RUBATO_SERVER_DESK_H
-#define RUBATO_SERVER_DESK_H
+#ifndef RUBATO_PROTO_DESK_H
+#define RUBATO_PROTO_DESK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 #include "comm/priority.h"
 #include "core/shard_event.h"
 #include "filter/chain.h"
-#include "server/host.h"
-#include "server/lists.h"
+#include "proto/host.h"
+#include "proto/lists.h"
 #include "store/shard.h"
 #include "wire/message.h"
 
@@ -49,6 +49,7 @@ struct rbt_desk_request {
 
 struct rbt_host {
     struct rbt_host_options options;
+    rbt_time now; /* of the message at hand, for the budget */
     char name[RBT_WIRE_NAME_MAX + 32];
     rbt_shard *shard;
     struct rbt_shard_effect *effects; /* slot_max + 1 */
@@ -111,9 +112,6 @@ RBT_MUST_USE rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *gu
 /* The open table with this number. */
 RBT_MUST_USE rbt_status rbt_desk_table(const rbt_host *host, uint32_t table,
                                        const struct rbt_desk_table **found);
-
-/* The time, for the budget. */
-rbt_time rbt_desk_now(const rbt_host *host);
 
 /* At least `bytes` of scratch for values. */
 RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);

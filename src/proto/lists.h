@@ -1,12 +1,12 @@
-/* server/lists.h - lists of keys that messages name by their hash, and where the rows are.
+/* proto/lists.h - lists of keys that messages name by their hash, and where the rows are.
  *
  * A list comes once and is named from then on. All connections of a job share it; each says when it
  * begins and ends to use it. With it are kept the slots of its rows, for each table that it was
  * used with, so that a message that names it costs no look-up at all.
  *
  * Threads: a job's at one shard; the shard's thread. */
-#ifndef RUBATO_SERVER_LISTS_H
-#define RUBATO_SERVER_LISTS_H
+#ifndef RUBATO_PROTO_LISTS_H
+#define RUBATO_PROTO_LISTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

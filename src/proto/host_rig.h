@@ -1,7 +1,7 @@
-/* server/host_rig.h - for tests: a host that is handed messages, what it says to whom, and a shard
+/* proto/host_rig.h - for tests: a host that is handed messages, what it says to whom, and a shard
  * that is used directly, to compare. Threads: the test's. */
-#ifndef RUBATO_SERVER_HOST_RIG_H
-#define RUBATO_SERVER_HOST_RIG_H
+#ifndef RUBATO_PROTO_HOST_RIG_H
+#define RUBATO_PROTO_HOST_RIG_H
 
 #include "base/test.h"
 
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "core/gate.h"
 #include "core/shard_event.h"
-#include "server/host.h"
+#include "proto/host.h"
 #include "store/shard.h"
 
 enum { GUESTS = 4, HEARD_MAX = 4096, ROOM = 1 << 17, KEYS = 20 };
@@ -41,16 +41,12 @@ static inline void hear(void *context, struct rbt_block *block)
 }
 
 static rbt_time host_time; /* the host's, which goes when the test says so */
-static inline rbt_time host_now(void)
-{
-    return host_time;
-}
 
 static inline int setup(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
     const struct rbt_host_options options = {
-        .job = 5, .worker_count = 2, .table_max = 4, .shards_here = 2, .now = host_now};
+        .job = 5, .worker_count = 2, .table_max = 4, .shards_here = 2};
     host_time = 0;
     const struct rbt_shard_options shard = {
         .worker_count = 2, .table_max = 4, .range_max = 8, .parked_max = 64};
@@ -93,8 +89,8 @@ static inline void finish(struct fixture *f, uint16_t kind, uint32_t worker, uin
 
 static inline rbt_status deliver(struct fixture *f, uint32_t from)
 {
-    return rbt_host_receive(f->host, &f->ears[from].guest, &f->frame,
-                            f->message + RBT_FRAME_HEADER);
+    return rbt_host_receive(f->host, &f->ears[from].guest, &f->frame, f->message + RBT_FRAME_HEADER,
+                            host_time);
 }
 
 static inline struct rbt_wire_table table_of(uint32_t number, rbt_layout layout, int64_t staleness)

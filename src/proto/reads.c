@@ -1,4 +1,4 @@
-/* server/reads.c - requests for rows: answered at once, or when everybody has got far enough.
+/* proto/reads.c - requests for rows: answered at once, or when everybody has got far enough.
  *
  * Rows are copied once, by the shard, to the place in the answer where they belong.
  *
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "server/desk.h"
+#include "proto/desk.h"
 
 enum {
     SLOTS_PER_WORKER = 64,
@@ -149,7 +149,7 @@ static size_t front_bytes(const struct rbt_desk_request *request)
 static void note_sent(rbt_host *host, const struct rbt_desk_request *request, size_t bytes)
 {
     if (host->comm.options.rate > 0 && !request->guest->is_near) {
-        rbt_comm_sent(&host->comm, rbt_desk_now(host), 0, bytes,
+        rbt_comm_sent(&host->comm, host->now, 0, bytes,
                       request->pull.is_early ? RBT_COMM_EARLY : RBT_COMM_READ);
     }
 }
@@ -422,7 +422,7 @@ static uint32_t early_room(rbt_host *host, const struct rbt_desk_request *reques
         request->pull.room < request->list->count ? request->pull.room : request->list->count;
     if (!request->guest->is_near) {
         const size_t grant =
-            host->comm.options.rate == 0 ? 0 : rbt_comm_grant(&host->comm, rbt_desk_now(host));
+            host->comm.options.rate == 0 ? 0 : rbt_comm_grant(&host->comm, host->now);
         const size_t rows = grant <= front ? 0 : (grant - front) / (row_size + sizeof(uint64_t));
         room = rows < room ? rows : room;
     }
