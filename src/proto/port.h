@@ -10,6 +10,7 @@
 #ifndef RUBATO_PROTO_PORT_H
 #define RUBATO_PROTO_PORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,7 @@
 #include "wire/frame.h"
 
 enum rbt_port_event_kind {
-    RBT_PORT_UP,    /* the connection is there, and trusted */
+    RBT_PORT_UP,    /* the connection is there; nothing of a peer is heard before it is trusted */
     RBT_PORT_FRAME, /* a message */
     RBT_PORT_DOWN,  /* the connection is over, or could not be made */
     RBT_PORT_ROOM,  /* the queue to the peer has become short again */
@@ -31,6 +32,7 @@ struct rbt_port_event {
     union {
         struct {
             const char *peer; /* who it is, for people: an address */
+            bool is_near;     /* it is in this process */
         } up;
         struct {
             struct rbt_frame head;
