@@ -23,12 +23,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "client/ahead.h"
-#include "client/answer.h"
 #include "client/driver.h"
 #include "client/link.h"
 #include "net/member.h"
 #include "net/spin.h"
+#include "proto/ahead.h"
+#include "proto/answer.h"
 
 /* What all callers of a process share. */
 struct rbt_caller_shared {

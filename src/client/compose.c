@@ -115,8 +115,8 @@ bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_s
            (event->is_base || event->stamp != NULL);
 }
 
-struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
-                                           const struct rbt_shard_event *event)
+struct rbt_frame_place rbt_compose_place(const struct rbt_caller *caller,
+                                         const struct rbt_shard_event *event)
 {
     const struct rbt_batch *batch = &event->batches[0];
     const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
@@ -124,9 +124,9 @@ struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
     const bool is_filtered = table->filters != NULL && table->filters->has_pull;
     if (table->is_sparse || is_filtered || event->early != NULL || batch->positions != NULL ||
         bytes < PLACE_MIN || bytes % RBT_FRAME_ALIGN != 0) {
-        return (struct rbt_channel_place){0};
+        return (struct rbt_frame_place){0};
     }
-    return (struct rbt_channel_place){
+    return (struct rbt_frame_place){
         .prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
                   (rbt_compose_wants_stamp(caller, event) ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
                   event->applied_count * sizeof(uint64_t) + RBT_WIRE_ROWS_BYTES,

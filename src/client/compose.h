@@ -34,7 +34,7 @@ bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_link
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event);
 
 /* Where the rows of a PULL may be put as they come: if they are many and lie side by side. */
-struct rbt_channel_place rbt_compose_place(const struct rbt_caller *caller,
-                                           const struct rbt_shard_event *event);
+struct rbt_frame_place rbt_compose_place(const struct rbt_caller *caller,
+                                         const struct rbt_shard_event *event);
 
 #endif

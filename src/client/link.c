@@ -222,8 +222,7 @@ static rbt_status connect_link(struct rbt_link *link, rbt_time now)
 }
 
 /* An answer begins to come: where its rows belong. */
-static bool find_place(void *context, const struct rbt_frame *frame,
-                       struct rbt_channel_place *place)
+static bool find_place(void *context, const struct rbt_frame *frame, struct rbt_frame_place *place)
 {
     const struct rbt_link *link = context;
     for (struct rbt_link_request *r = link->requests; r != NULL; r = r->next) {

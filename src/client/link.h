@@ -63,7 +63,7 @@ struct rbt_link_request {
     struct rbt_block *block;
     void *owner; /* whoever asked; the handler gets it back */
     /* Where the end of the answer may be put if it is as long as it should be; bytes 0: nowhere. */
-    struct rbt_channel_place place;
+    struct rbt_frame_place place;
     bool is_placed; /* it was */
 };
 

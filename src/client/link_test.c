@@ -565,7 +565,7 @@ static void test_half_of_a_long_answer(void **state)
     assert_ok(rbt_link_ask(&f->link, make_block(RBT_FRAME_PULL, 0),
                            (struct rbt_frame){.kind = RBT_FRAME_PULL, .worker = 3}, &owner,
                            &request));
-    request->place = (struct rbt_channel_place){.prefix = PREFIX, .to = rows, .bytes = LONG};
+    request->place = (struct rbt_frame_place){.prefix = PREFIX, .to = rows, .bytes = LONG};
     const uint64_t id = request->id;
     come_up(f, 0);
     peer_expect(f, RBT_FRAME_PULL, id);
@@ -599,8 +599,7 @@ static void test_a_long_answer_is_placed_if_it_fits(void **state)
         assert_ok(rbt_link_ask(&f->link, make_block(RBT_FRAME_PULL, 0),
                                (struct rbt_frame){.kind = RBT_FRAME_PULL, .worker = 3}, &owner,
                                &request));
-        request->place =
-            (struct rbt_channel_place){.prefix = PREFIX, .to = rows, .bytes = sizes[i]};
+        request->place = (struct rbt_frame_place){.prefix = PREFIX, .to = rows, .bytes = sizes[i]};
         const uint64_t id = request->id;
         assert_ok(work(f));
         peer_expect(f, RBT_FRAME_PULL, id);

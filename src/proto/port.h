@@ -21,7 +21,7 @@
 enum { RBT_ADDRESS_MAX = 256 }; /* bytes of a printed address, with its terminating zero */
 
 enum rbt_port_event_kind {
-    RBT_PORT_UP,     /* the connection is there */
+    RBT_PORT_UP,     /* the connection is there; nothing is heard of a peer before it is trusted */
     RBT_PORT_FRAME,  /* a message */
     RBT_PORT_BROKEN, /* what came is no message; nothing more is heard, but the peer can be told */
     RBT_PORT_DOWN,   /* the connection is over, or could not be made */

@@ -70,6 +70,13 @@ struct rbt_frame {
     uint64_t id;
 };
 
+/* Where the end of a long body may be put instead of after its beginning. */
+struct rbt_frame_place {
+    size_t prefix; /* bytes of the body that come before it */
+    void *to;
+    size_t bytes; /* all the rest of the body */
+};
+
 /* Writes RBT_FRAME_HEADER bytes. */
 void rbt_frame_put(char *to, const struct rbt_frame *frame);
 

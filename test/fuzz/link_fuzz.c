@@ -13,9 +13,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "client/answer.h"
 #include "client/link.h"
 #include "fuzz/recipe.h"
+#include "proto/answer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,10 +1,10 @@
-/* client/packing_test.c - updates as bytes, and copies that answers are changes of. */
+/* proto/packing_test.c - updates as bytes, and copies that answers are changes of. */
 #include "base/test.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "client/packing.h"
+#include "proto/packing.h"
 
 enum { ELEMENTS = 64, SET = 7, SHARD = 1 };
 

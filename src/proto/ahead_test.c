@@ -1,9 +1,9 @@
-/* client/ahead_test.c - rows asked for ahead keep what the shard must keep for them, and no longer.
+/* proto/ahead_test.c - rows asked for ahead keep what the shard must keep for them, and no longer.
  */
 #include "base/test.h"
 
 #include "base/alloc.h"
-#include "client/ahead.h"
+#include "proto/ahead.h"
 
 enum { TABLE = 3, SHARD = 1 };
 

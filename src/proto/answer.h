@@ -1,9 +1,9 @@
-/* client/answer.h - what a shard has answered, and how it comes to where it was wanted.
+/* proto/answer.h - what a shard has answered, and how it comes to where it was wanted.
  *
  * Everything is checked against what was asked: a shard that answers something else has broken the
  * rules. Threads: any; no state. */
-#ifndef RUBATO_CLIENT_ANSWER_H
-#define RUBATO_CLIENT_ANSWER_H
+#ifndef RUBATO_PROTO_ANSWER_H
+#define RUBATO_PROTO_ANSWER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "client/packing.h"
 #include "core/shard_event.h"
+#include "proto/packing.h"
 #include "wire/message.h"
 
 /* What must be known of a table. */

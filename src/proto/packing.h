@@ -1,4 +1,4 @@
-/* client/packing.h - filters at work on messages: updates become bytes as the table's filters make
+/* proto/packing.h - filters at work on messages: updates become bytes as the table's filters make
  * them, and rows that are read are put together from what has come and what was there before.
  *
  * Where filters select what is read, a shard sends what has changed since it last answered the same
@@ -6,8 +6,8 @@
  * under the name that the shard gave it: what the set's own values are is the worker's business.
  *
  * Threads: a caller's. */
-#ifndef RUBATO_CLIENT_PACKING_H
-#define RUBATO_CLIENT_PACKING_H
+#ifndef RUBATO_PROTO_PACKING_H
+#define RUBATO_PROTO_PACKING_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +16,9 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "client/driver.h"
 #include "core/shard_event.h"
 #include "filter/chain.h"
+#include "proto/call.h"
 #include "wire/message.h"
 
 /* The filters of a table: all callers of a process share it, and nobody changes it. */

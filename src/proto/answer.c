@@ -1,5 +1,5 @@
-/* client/answer.c - what a shard has answered, and how it comes to where it was wanted. */
-#include "client/answer.h"
+/* proto/answer.c - what a shard has answered, and how it comes to where it was wanted. */
+#include "proto/answer.h"
 
 #include <string.h>
 

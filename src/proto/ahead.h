@@ -1,4 +1,4 @@
-/* client/ahead.h - rows that a worker has asked for before it wants them: answers that wait to be
+/* proto/ahead.h - rows that a worker has asked for before it wants them: answers that wait to be
  * used, requests that are on their way, and what both mean for the versions of rules.
  *
  * Updates may yet be computed from such rows, so the worker must not let go of their stamps: what
@@ -6,8 +6,8 @@
  * not used for some clocks are dropped, or what the shard keeps for them would stay for ever.
  *
  * Threads: a caller's. */
-#ifndef RUBATO_CLIENT_AHEAD_H
-#define RUBATO_CLIENT_AHEAD_H
+#ifndef RUBATO_PROTO_AHEAD_H
+#define RUBATO_PROTO_AHEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,8 +17,8 @@
 #include <rubato/status.h>
 
 #include "base/map.h"
-#include "client/answer.h"
-#include "client/driver.h"
+#include "proto/answer.h"
+#include "proto/call.h"
 
 struct rbt_ahead {
     uint32_t shard;

@@ -1,10 +1,10 @@
-/* client/packing.c - filters at work on messages.
+/* proto/packing.c - filters at work on messages.
  *
  * Writing is exact: updates were selected and rounded when they were made (client/filtering.h).
  *
  * Memory: about four times the largest message that was filtered, and of tables whose filters
  * select what is read, a copy of each set. */
-#include "client/packing.h"
+#include "proto/packing.h"
 
 #include <stdio.h>
 #include <string.h>

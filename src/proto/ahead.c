@@ -1,5 +1,5 @@
-/* client/ahead.c - rows that a worker has asked for before it wants them. */
-#include "client/ahead.h"
+/* proto/ahead.c - rows that a worker has asked for before it wants them. */
+#include "proto/ahead.h"
 
 #include <string.h>
 
