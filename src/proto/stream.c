@@ -529,6 +529,9 @@ rbt_status rbt_stream_step(struct rbt_stream *stream, const struct rbt_port_even
         return greet(stream, event->up.is_near, now, out);
     case RBT_PORT_FRAME:
         return receive(stream, event, now, out, answered);
+    case RBT_PORT_BROKEN:
+        (void)rbt_fail(event->down.status, "%s", event->down.why);
+        return cut(stream, now, out);
     case RBT_PORT_DOWN:
         return go_down(stream, event, now);
     case RBT_PORT_ROOM:
