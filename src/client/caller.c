@@ -172,6 +172,7 @@ rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call
                                   .version = answer->head.news.version,
                                   .floor = answer->head.news.floor,
                                   .acknowledged = caller->links[call->shard].news.arrived,
+                                  .settled = caller->links[call->shard].news.settled,
                                   .had_to_wait = answer->head.was_parked && caller->had_to_wait};
     return st == RBT_E_BUSY ? RBT_OK : st;
 }
@@ -646,7 +647,8 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
         call->event.kind == RBT_SHARD_PULL || call->event.kind == RBT_SHARD_SCAN;
     call->reply = (struct rbt_driver_reply){.floor = link->news.floor,
                                             .version = link->news.version,
-                                            .acknowledged = link->news.arrived};
+                                            .acknowledged = link->news.arrived,
+                                            .settled = link->news.settled};
     const rbt_status st = is_request ? pull(caller, call) : push(caller, call);
     if (st == RBT_E_CLOSED || st == RBT_E_PROTOCOL || (st != RBT_OK && is_request)) {
         rbt_caller_fail(caller, st); /* calls of this step may be on their way */

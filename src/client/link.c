@@ -417,6 +417,7 @@ static void take_news(struct rbt_link *link, const struct rbt_wire_news *news, b
     link->news.floor = news->floor > link->news.floor ? news->floor : link->news.floor;
     link->news.version = news->version > link->news.version ? news->version : link->news.version;
     link->news.arrived = news->arrived > link->news.arrived ? news->arrived : link->news.arrived;
+    link->news.settled = news->settled > link->news.settled ? news->settled : link->news.settled;
     while (link->kept != NULL &&
            (link->kept->number <= link->news.arrived || (has_left && link->kept->is_leave))) {
         free_kept(link);

@@ -23,6 +23,7 @@ struct rbt_driver_reply {
     uint64_t version;      /* the shard's, after the step or as last heard of */
     int64_t floor;         /* the same */
     uint64_t acknowledged; /* the shard has all messages of the worker up to this sequence */
+    uint64_t settled;      /* of these, it shows all updates up to this one to everybody */
     rbt_time waited;       /* how long the call took because of others or of the way to them */
     bool had_to_wait;      /* other workers were behind */
     uint64_t bytes_sent;   /* over the network since the last step, in the first reply of a step */

@@ -93,11 +93,12 @@ uint64_t rbt_host_job(const rbt_host *host)
 
 struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker)
 {
+    const bool is_worker = worker < host->options.worker_count;
     return (struct rbt_wire_news){.floor = host->floor,
                                   .version = host->version,
-                                  .arrived = worker < host->options.worker_count
-                                                 ? rbt_shard_arrived(host->shard, worker)
-                                                 : 0};
+                                  .arrived = is_worker ? rbt_shard_arrived(host->shard, worker) : 0,
+                                  .settled =
+                                      is_worker ? rbt_shard_settled(host->shard, worker) : 0};
 }
 
 void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)

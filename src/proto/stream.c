@@ -372,6 +372,7 @@ static void take_news(struct rbt_stream *stream, const struct rbt_wire_news *tol
     news->floor = told->floor > news->floor ? told->floor : news->floor; /* (6) */
     news->version = told->version > news->version ? told->version : news->version;
     news->arrived = told->arrived > news->arrived ? told->arrived : news->arrived;
+    news->settled = told->settled > news->settled ? told->settled : news->settled;
     while (stream->kept != NULL &&
            (stream->kept->number <= news->arrived || (has_left && stream->kept->is_leave))) {
         drop_kept(stream); /* (2) */

@@ -14,7 +14,7 @@
 #include <rubato/status.h>
 
 enum {
-    RBT_WIRE_VERSION = 4,
+    RBT_WIRE_VERSION = 5,
     RBT_FRAME_HEADER = 32,
     RBT_FRAME_ALIGN = 8,
 };
