@@ -20,12 +20,12 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "coordinator/roster.h"
 #include "net/address.h"
 #include "net/channel.h"
 #include "net/loop.h"
 #include "net/member.h"
-#include "net/strangers.h"
+#include "proto/roster.h"
+#include "proto/strangers.h"
 #include "wire/control.h"
 
 #define MS           INT64_C(1000000)

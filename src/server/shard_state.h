@@ -11,7 +11,7 @@
 #include "net/channel.h"
 #include "net/loop.h"
 #include "net/nearby.h"
-#include "net/strangers.h"
+#include "proto/strangers.h"
 #include "server/admitted.h"
 #include "server/host.h"
 #include "server/shard_thread.h"

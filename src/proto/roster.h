@@ -1,4 +1,4 @@
-/* coordinator/roster.h - who is there, who is missing, who is lost, and who has to be told what.
+/* proto/roster.h - who is there, who is missing, who is lost, and who has to be told what.
  *
  * What the coordinator decides, without sockets: what happens goes in (somebody joined, was heard,
  * was cut off, left; time passed), what has to be done comes out. The driver is coordinator.c.
@@ -8,8 +8,8 @@
  * token when it comes back; then all that it may have missed is said again.
  *
  * Threads: none; owned by the coordinator. */
-#ifndef RUBATO_COORDINATOR_ROSTER_H
-#define RUBATO_COORDINATOR_ROSTER_H
+#ifndef RUBATO_PROTO_ROSTER_H
+#define RUBATO_PROTO_ROSTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
-/* net/strangers_test.c - who has to go when there are too many, and how often the log is told. */
+/* proto/strangers_test.c - who has to go when there are too many, and how often the log is told. */
 #include "base/test.h"
 
-#include "net/strangers.h"
+#include "proto/strangers.h"
 
 static const struct rbt_strangers_limits LIMITS = {.all = 4, .per_host = 3};
 

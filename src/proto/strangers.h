@@ -1,5 +1,5 @@
-/* net/strangers.h - connections that have not said who they are: how many there may be, who has to
- * go when there are too many, and how often the log is told.
+/* proto/strangers.h - connections that have not said who they are: how many there may be, who has
+ * to go when there are too many, and how often the log is told.
  *
  * Whoever can connect can be a stranger, so there is room for a number of them only, and for fewer
  * from one host. When there is no room it is not the newcomer that is turned away, who may belong
@@ -7,20 +7,20 @@
  *
  * Threads: those of its owner. Memory: none; a stranger is part of what its owner knows of a
  * connection. */
-#ifndef RUBATO_NET_STRANGERS_H
-#define RUBATO_NET_STRANGERS_H
+#ifndef RUBATO_PROTO_STRANGERS_H
+#define RUBATO_PROTO_STRANGERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "net/address.h"
+#include "wire/message.h"
 
 struct rbt_stranger {
     struct rbt_stranger *older;
     struct rbt_stranger *newer;
     bool is_listed;
-    char host[RBT_ADDRESS_MAX];
+    char host[RBT_WIRE_NAME_MAX];
 };
 
 /* All zeros is empty. */
@@ -37,7 +37,8 @@ struct rbt_strangers_limits {
     uint64_t per_host;
 };
 
-/* `who` is what rbt_address_describe() says. Removing one that is not listed does nothing. */
+/* `who` is an address, or what a carrier says instead: "this host (pid 12)". Removing one that is
+ * not listed does nothing. */
 void rbt_strangers_add(struct rbt_strangers *strangers, struct rbt_stranger *stranger,
                        const char *who);
 void rbt_strangers_remove(struct rbt_strangers *strangers, struct rbt_stranger *stranger);
