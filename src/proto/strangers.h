@@ -37,7 +37,8 @@ struct rbt_strangers_limits {
     uint64_t per_host;
 };
 
-/* `who` is what rbt_address_describe() says. Removing one that is not listed does nothing. */
+/* `who` is an address, or what a carrier says instead: "this host (pid 12)". Removing one that is
+ * not listed does nothing. */
 void rbt_strangers_add(struct rbt_strangers *strangers, struct rbt_stranger *stranger,
                        const char *who);
 void rbt_strangers_remove(struct rbt_strangers *strangers, struct rbt_stranger *stranger);

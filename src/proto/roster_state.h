@@ -1,12 +1,11 @@
-/* coordinator/roster_state.h - what a roster remembers; shared by roster.c (who is there) and
+/* proto/roster_state.h - what a roster remembers; shared by roster.c (who is there) and
  * roster_job.c (what becomes of the jobs). */
-#ifndef RUBATO_COORDINATOR_ROSTER_STATE_H
-#define RUBATO_COORDINATOR_ROSTER_STATE_H
+#ifndef RUBATO_PROTO_ROSTER_STATE_H
+#define RUBATO_PROTO_ROSTER_STATE_H
 
-#include "coordinator/lineup.h"
-#include "coordinator/roster.h"
 #include "core/members.h"
-#include "net/member.h"
+#include "proto/lineup.h"
+#include "proto/roster.h"
 
 enum { RBT_ROSTER_DROPS_KEPT = 64 };
 

@@ -1,4 +1,4 @@
-/* coordinator/lineup.h - which process is which: numbers for those that asked for one, and for
+/* proto/lineup.h - which process is which: numbers for those that asked for one, and for
  * those that take any.
  *
  * A job has `workers` workers in processes of equal size, but for the last, which may have fewer.
@@ -6,8 +6,8 @@
  * of one.
  *
  * Pure functions. Threads: any. */
-#ifndef RUBATO_COORDINATOR_LINEUP_H
-#define RUBATO_COORDINATOR_LINEUP_H
+#ifndef RUBATO_PROTO_LINEUP_H
+#define RUBATO_PROTO_LINEUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,15 +1,16 @@
-/* coordinator/roster.h - who is there, who is missing, who is lost, and who has to be told what.
+/* proto/roster.h - who is there, who is missing, who is lost, and who has to be told what.
  *
- * What the coordinator decides, without sockets: what happens goes in (somebody joined, was heard,
- * was cut off, left; time passed), what has to be done comes out. The driver is coordinator.c.
+ * What happens to processes goes in (somebody joined, was heard, was cut off, left; time passed),
+ * what has to be done comes out. Which connection is whose, and what is said on it byte by byte, is
+ * for roster_ports.h.
  *
  * Processes are peers, numbered by the place that they have in the roster; a place is used again
  * when its peer is gone. A peer whose line was cut keeps its place for a while, and is known by its
  * token when it comes back; then all that it may have missed is said again.
  *
  * Threads: none; owned by the coordinator. */
-#ifndef RUBATO_COORDINATOR_ROSTER_H
-#define RUBATO_COORDINATOR_ROSTER_H
+#ifndef RUBATO_PROTO_ROSTER_H
+#define RUBATO_PROTO_ROSTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,9 +116,13 @@ void rbt_roster_leave(rbt_roster *roster, uint32_t peer, const struct rbt_contro
 void rbt_roster_stop(rbt_roster *roster, const char *why, rbt_time now,
                      struct rbt_roster_outbox *out);
 
-/* Notices what is late. To be called often: after a longer pause it takes itself for the one who
- * slept, and gives everybody new time. */
+/* Notices what is late. To be called at the deadline: after a longer pause it takes itself for the
+ * one who slept, and gives everybody new time. */
 void rbt_roster_expire(rbt_roster *roster, rbt_time now, struct rbt_roster_outbox *out);
+
+/* When that may be so, or RBT_TIME_NEVER. A sign of life makes it later, everything else may make
+ * it earlier. */
+rbt_time rbt_roster_deadline(const rbt_roster *roster);
 
 /* What effects refer to. The plan's addresses are the roster's. */
 void rbt_roster_plan(const rbt_roster *roster, uint32_t peer, struct rbt_control_plan *plan);

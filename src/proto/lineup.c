@@ -1,6 +1,6 @@
-/* coordinator/lineup.c - which process is which. Clusters have few processes and numbers are given
+/* proto/lineup.c - which process is which. Clusters have few processes and numbers are given
  * seldom: the obvious loops do. */
-#include "coordinator/lineup.h"
+#include "proto/lineup.h"
 
 #include "base/assert.h"
 #include "base/error.h"

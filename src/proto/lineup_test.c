@@ -1,7 +1,7 @@
-/* coordinator/lineup_test.c - numbers for processes, in whatever order they come. */
+/* proto/lineup_test.c - numbers for processes, in whatever order they come. */
 #include "base/test.h"
 
-#include "coordinator/lineup.h"
+#include "proto/lineup.h"
 
 #define COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 

@@ -1,4 +1,4 @@
-/* coordinator/roster_job.c - the jobs of a roster: they form, run, gather and end.
+/* proto/roster_job.c - the jobs of a roster: they form, run, gather and end.
  *
  * A job is over for all as soon as it is for one: its peers are told, the servers may drop its
  * tables, and its namespace is free for the next. Its place is kept until its last peer is gone.
@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "coordinator/roster_state.h"
+#include "proto/roster_state.h"
 
 static uint32_t place_of(const rbt_roster *roster, const struct rbt_roster_job *job)
 {

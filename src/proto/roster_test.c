@@ -1,4 +1,4 @@
-/* coordinator/roster_test.c - one test per promise of the roster. Times are literal; nothing
+/* proto/roster_test.c - one test per promise of the roster. Times are literal; nothing
  * sleeps.
  *
  * The fixture holds a roster and what it wanted done last. Effects are compared as text, one letter
@@ -10,8 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "coordinator/roster.h"
-#include "net/member.h"
+#include "proto/roster.h"
 
 #define MS    INT64_C(1000000)
 #define START 1000 * MS

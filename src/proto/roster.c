@@ -1,4 +1,4 @@
-/* coordinator/roster.c - who is there, who is missing, who is lost.
+/* proto/roster.c - who is there, who is missing, who is lost.
  *
  * Stages: at work; after the first job, if it is the only one (its processes have LINGER_TIME to
  * leave); closing (all are told and have as long to leave); closed.
@@ -10,7 +10,7 @@
  *
  * Threads: none. Memory: the places are allocated in create; what a peer brings (addresses, parts
  * of a gather) when it comes: both are rare, and who cannot be kept is refused. */
-#include "coordinator/roster.h"
+#include "proto/roster.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "coordinator/roster_state.h"
+#include "proto/roster_state.h"
 
 #define LINGER_TIME INT64_C(2000000000) /* for goodbyes, at the end */
 

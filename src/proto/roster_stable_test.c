@@ -1,12 +1,11 @@
-/* coordinator/roster_stable_test.c - which versions of a table all servers have, as the roster
+/* proto/roster_stable_test.c - which versions of a table all servers have, as the roster
  * learns it and tells it. */
 #include "base/test.h"
 
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "coordinator/roster.h"
-#include "net/member.h"
+#include "proto/roster.h"
 
 #define MS INT64_C(1000000)
 

@@ -1,4 +1,4 @@
-/* coordinator/roster_secret_test.c - who is told the secrets of a job, and who is let into it. */
+/* proto/roster_secret_test.c - who is told the secrets of a job, and who is let into it. */
 #include "base/test.h"
 
 #include <stdio.h>
@@ -6,8 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "coordinator/roster.h"
-#include "net/member.h"
+#include "proto/roster.h"
 
 #define MS INT64_C(1000000)
 
