@@ -20,14 +20,16 @@
 #include "proto/answer.h"
 #include "proto/call.h"
 
+struct rbt_stream_request;
+
 struct rbt_ahead {
     uint32_t shard;
     char *answer; /* a body; or NULL */
     size_t answer_bytes;
     size_t answer_max;
-    struct rbt_wire_news news;    /* of the answer */
-    void *request;                /* on its way: the caller's; or NULL */
-    struct rbt_driver_call *call; /* waits for it; or NULL */
+    struct rbt_wire_news news;                /* of the answer */
+    const struct rbt_stream_request *request; /* on its way; or NULL */
+    struct rbt_driver_call *call;             /* waits for it; or NULL */
     bool is_once;   /* asked for by somebody who will want it once, not again and again */
     bool is_placed; /* the answer's rows are where they belong already; it is the rest of it */
 

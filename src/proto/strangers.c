@@ -16,7 +16,7 @@ static size_t host_size(const char *who)
     const char *end = strrchr(who, ':');
     end = end != NULL ? end : strchr(who, '(');
     const size_t size = end != NULL ? (size_t)(end - who) : strlen(who);
-    return size < RBT_ADDRESS_MAX ? size : RBT_WIRE_NAME_MAX - 1;
+    return size < RBT_ADDRESS_MAX ? size : RBT_ADDRESS_MAX - 1;
 }
 
 static bool is_from(const struct rbt_stranger *stranger, const char *who)

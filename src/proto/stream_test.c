@@ -40,7 +40,9 @@ static void what_has_arrived_is_forgotten(void **state)
     assert_int_equal(f->stream.news.version, 9);
     shard_answers(f, id, (struct rbt_wire_news){0}); /* again */
     assert_int_equal(f->answer_count, 1);
-    assert_int_equal(f->stream.news.floor, 4); /* news only grow */
+    shard_says(f, RBT_FRAME_ACK, 1); /* news only grow */
+    assert_int_equal(f->stream.news.floor, 4);
+    assert_int_equal(f->stream.news.arrived, 2);
 }
 
 /* Lists, then the updates, then requests; and only what the shard lacks. */
@@ -185,7 +187,9 @@ static void news_of_an_earlier_run_do_not_count(void **state)
     push(f, 1);
     const uint64_t old = ask(f);
     come_up(f, 0);
-    shard_says(f, RBT_FRAME_ACK, 1);
+    assert_ok(shard_sends(f, (struct rbt_frame){.kind = RBT_FRAME_ACK},
+                          (struct rbt_wire_news){.floor = 5, .arrived = 1}));
+    assert_int_equal(f->stream.news.floor, 5);
     assert_ok(rbt_stream_reset(&f->stream, &f->out));
     assert_int_equal(f->out.count, 0); /* the connection stays */
     push(f, 1);

@@ -1,5 +1,5 @@
-/* client/compose.c - a worker's events as messages. */
-#include "client/compose.h"
+/* proto/compose.c - a worker's events as messages. */
+#include "proto/compose.h"
 
 #include "base/error.h"
 
@@ -59,7 +59,7 @@ static void count_keys(struct rbt_caller *caller, const struct rbt_batch *batch,
 }
 
 /* Sees to it that the shard has the batch's keys under their name, and names them. */
-static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
+static rbt_status name_keys(struct rbt_caller *caller, struct rbt_stream *stream,
                             const struct rbt_batch *batch, struct rbt_wire_rows *rows)
 {
     const bool is_push = rows->values != NULL;
@@ -67,8 +67,8 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
         !may_name(&caller->shared->tables[batch->table], is_push)) {
         return RBT_OK;
     }
-    if (!rbt_link_has_list(link, batch->list)) {
-        if (!rbt_link_can_name(link, batch->count)) {
+    if (!rbt_stream_has_list(stream, batch->list)) {
+        if (!rbt_stream_can_name(stream, batch->count)) {
             return RBT_OK;
         }
         struct rbt_wire_rows keys = *rows;
@@ -86,11 +86,11 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
         rbt_wire_close(block->data,
                        (struct rbt_frame){.kind = RBT_FRAME_LIST, .worker = caller->worker},
                        block->bytes);
-        const rbt_status st = rbt_link_add_list(link, batch->list, block);
+        const rbt_status st = rbt_stream_add_list(stream, batch->list, block, caller->out);
         if (st != RBT_OK) {
             return st;
         }
-        link->list_keys += batch->count;
+        stream->list_keys += batch->count;
         rbt_packing_count(&caller->packing, key_of(caller, batch->table), RBT_FILTERED_KEYS,
                           (size_t[2]){0, block->bytes});
     }
@@ -99,14 +99,14 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_link *link,
     return RBT_OK;
 }
 
-bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_link *link,
+bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_stream *stream,
                           const struct rbt_shard_event *event)
 {
     const struct rbt_batch *batch = &event->batches[0];
     const bool has_names = may_name(&caller->shared->tables[batch->table], false);
-    return batch->count < LIST_MIN ||
-           (has_names && batch->list != 0 &&
-            (rbt_link_has_list(link, batch->list) || rbt_link_can_name(link, batch->count)));
+    return batch->count < LIST_MIN || (has_names && batch->list != 0 &&
+                                       (rbt_stream_has_list(stream, batch->list) ||
+                                        rbt_stream_can_name(stream, batch->count)));
 }
 
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event)
@@ -151,12 +151,12 @@ rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_sh
     return RBT_OK;
 }
 
-rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_link *link,
+rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_stream *stream,
                             const struct rbt_shard_event *event, bool is_early,
                             struct rbt_block **block)
 {
     struct rbt_wire_rows rows = wire_rows(caller, &event->batches[0], false);
-    const rbt_status st = name_keys(caller, link, &event->batches[0], &rows);
+    const rbt_status st = name_keys(caller, stream, &event->batches[0], &rows);
     struct rbt_block *b = st != RBT_OK
                               ? NULL
                               : rbt_block_create(RBT_WIRE_PULL_BYTES + RBT_WIRE_PULL_BASE +
@@ -185,7 +185,7 @@ rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_link *link,
         .room = is_part ? event->early->room : 0,
         .has_copy = has_copy,
         .copy = has_copy ? rbt_packing_copy_name(&caller->packing, event->asked,
-                                                 link->options.hello.shard)
+                                                 stream->options.hello.shard)
                          : 0};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
     char *at = b->data + b->bytes;
@@ -221,7 +221,7 @@ static rbt_status put_batches(struct rbt_caller *caller, uint32_t shard,
                               const struct rbt_shard_event *event, struct rbt_block *block,
                               struct rbt_block *scratch)
 {
-    struct rbt_link *link = &caller->links[shard];
+    struct rbt_stream *stream = &caller->streams[shard];
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
         struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
@@ -229,7 +229,7 @@ static rbt_status put_batches(struct rbt_caller *caller, uint32_t shard,
             rows.least = rbt_aheads_least(&caller->aheads, shard, event->batches[i].table,
                                           event->batches[i].least);
         }
-        st = name_keys(caller, link, &event->batches[i], &rows);
+        st = name_keys(caller, stream, &event->batches[i], &rows);
         st = st != RBT_OK
                  ? st
                  : rbt_packing_put(&caller->packing, key_of(caller, event->batches[i].table),

@@ -1,21 +1,19 @@
-/* test/fuzz/link_fuzz.c - the worker's side of a connection survives whatever a shard answers.
+/* test/fuzz/stream_fuzz.c - the worker's side of a connection survives whatever a shard answers.
  *
- * An input is a recipe for a conversation: a link that sends updates and requests, and a peer that
- * welcomes, acknowledges, answers, refuses, hangs up, and damages some of what it says. Answers are
- * taken apart and put where they were wanted, in blocks whose ends a sanitizer guards. The link may
- * give up with a sentence; nothing may break an assertion or leak. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
+ * An input is a recipe for a conversation: a stream that sends updates and requests, and a peer
+ * that welcomes, acknowledges, answers, refuses, hangs up, and damages some of what it says.
+ * Answers are taken apart and put where they were wanted, in blocks whose ends a sanitizer guards.
+ * The stream may give up with a sentence; nothing may break an assertion or leak. */
+#include <string.h>
 
 #include <rubato/status.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "client/link.h"
+#include "base/error.h"
 #include "fuzz/recipe.h"
 #include "proto/answer.h"
+#include "proto/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,35 +24,17 @@ enum asked_for { PULL, SPARSE, EARLY, SCAN, STATS, KINDS };
 
 struct talk {
     struct recipe recipe;
-    struct rbt_link link;
-    int peer; /* a socket, or -1 */
+    struct rbt_stream stream;
+    struct rbt_outbox out;
+    bool is_wanted; /* a connection is */
+    bool is_open;
     rbt_time now;
-    uint64_t number; /* of the stream */
+    uint64_t number; /* of the last update */
     uint64_t last_id;
 };
 
-static char folder[64];
-static char address[128];
-static int listener = -1;
 static _Alignas(8) char message[ROOM];
-static int owners[KINDS]; /* a request's owner says what was asked for */
-
-static void clean_up(void)
-{
-    (void)close(listener);
-    (void)unlink(address + strlen("unix:"));
-    (void)rmdir(folder);
-}
-
-static void begin(void)
-{
-    char actual[RBT_ADDRESS_MAX];
-    (void)snprintf(folder, sizeof folder, "/tmp/rubato-link-XXXXXX"); /* fits */
-    RBT_ASSERT(mkdtemp(folder) != NULL);
-    (void)snprintf(address, sizeof address, "unix:%s/p", folder); /* the same */
-    RBT_ASSERT(rbt_address_listen(address, actual, &listener) == RBT_OK);
-    RBT_ASSERT(atexit(clean_up) == 0);
-}
+static struct rbt_driver_call purposes[KINDS]; /* a request's purpose says what was asked for */
 
 /* --- The worker ------------------------------------------------------------------------------ */
 
@@ -101,16 +81,12 @@ static rbt_status take(enum asked_for kind, const struct rbt_answer *answer)
     return st;
 }
 
-static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_link_request *request,
-                            const struct rbt_frame *frame, const char *body)
+static rbt_status receive(const struct rbt_stream_request *request,
+                          const struct rbt_port_event *event)
 {
-    const int *owner = request->owner;
-    (void)context;
-    (void)link;
-    if (owner == NULL) { /* a probe of a connection before */
-        return RBT_OK;
-    }
-    const enum asked_for kind = (enum asked_for)(owner - owners);
+    const struct rbt_frame *frame = &event->frame.head;
+    const char *body = event->frame.body;
+    const enum asked_for kind = (enum asked_for)(request->purpose.call - purposes);
     if (frame->kind == RBT_FRAME_DONE && kind == STATS) {
         struct rbt_wire_done done;
         struct rbt_wire_cursor cursor = {body, body + frame->length};
@@ -128,10 +104,44 @@ static rbt_status on_answer(void *context, struct rbt_link *link, struct rbt_lin
     return take(kind, &answer);
 }
 
-static void on_news(void *context, struct rbt_link *link)
+/* What the stream sends is not judged here. */
+static void perform(struct talk *talk)
 {
-    (void)context;
-    (void)link;
+    for (uint32_t i = 0; i < talk->out.count; i++) {
+        const struct rbt_out *item = &talk->out.items[i];
+        RBT_ASSERT(item->kind == RBT_OUT_CONNECT ? !talk->is_open && !talk->is_wanted
+                                                 : talk->is_open || talk->is_wanted);
+        talk->is_wanted =
+            item->kind == RBT_OUT_CONNECT || (talk->is_wanted && item->kind != RBT_OUT_CUT);
+        talk->is_open = talk->is_open && item->kind != RBT_OUT_CUT;
+        rbt_block_unref(item->block);
+    }
+    rbt_outbox_clear(&talk->out);
+}
+
+static rbt_status happen(struct talk *talk, const struct rbt_port_event *event)
+{
+    struct rbt_stream_request *answered = NULL;
+    const rbt_status st = rbt_stream_step(&talk->stream, event, talk->now, &talk->out, &answered);
+    if (answered != NULL) {
+        const rbt_status taken = receive(answered, event);
+        RBT_ASSERT(taken == RBT_OK || rbt_last_error()[0] != '\0');
+        rbt_stream_release(&talk->stream, answered);
+    }
+    perform(talk);
+    return st;
+}
+
+static rbt_status hang_up(struct talk *talk)
+{
+    if (!talk->is_open && !talk->is_wanted) {
+        return RBT_OK;
+    }
+    talk->is_open = false;
+    talk->is_wanted = false;
+    return happen(talk, &(struct rbt_port_event){
+                            .kind = RBT_PORT_DOWN,
+                            .down = {.status = RBT_E_CLOSED, .why = "the peer hung up"}});
 }
 
 static struct rbt_block *make_block(uint16_t kind, uint64_t id)
@@ -149,18 +159,23 @@ static void speak(struct talk *talk)
     if (what < 3) {
         talk->number++;
         struct rbt_block *block = make_block(RBT_FRAME_PUSH, talk->number);
-        RBT_ASSERT(rbt_link_push(&talk->link, block, talk->number, false) == RBT_OK);
+        RBT_ASSERT(rbt_stream_push(&talk->stream, block, talk->number, false, &talk->out) ==
+                   RBT_OK);
+        perform(talk);
         return;
     }
     const size_t kind = (size_t)recipe_below(&talk->recipe, KINDS);
     const struct rbt_frame header = {.kind = kind == STATS  ? RBT_FRAME_STATS
                                              : kind == SCAN ? RBT_FRAME_SCAN
                                                             : RBT_FRAME_PULL};
-    struct rbt_link_request *request = NULL;
-    if (talk->link.request_count < 8) {
-        struct rbt_block *block = make_block(header.kind, 0);
-        RBT_ASSERT(rbt_link_ask(&talk->link, block, header, &owners[kind], &request) == RBT_OK);
+    struct rbt_stream_request *request = NULL;
+    if (talk->stream.request_count < 8) {
+        const struct rbt_stream_question question = {.block = make_block(header.kind, 0),
+                                                     .header = header,
+                                                     .purpose = {.call = &purposes[kind]}};
+        RBT_ASSERT(rbt_stream_ask(&talk->stream, &question, &talk->out, &request) == RBT_OK);
         talk->last_id = request->id;
+        perform(talk);
     }
 }
 
@@ -192,27 +207,19 @@ static size_t put_rows(struct talk *talk, size_t bytes)
     return bytes + rbt_wire_rows_put(message + bytes, &rows, NULL);
 }
 
-static void hang_up(struct talk *talk)
-{
-    if (talk->peer >= 0) {
-        (void)close(talk->peer); /* nothing is expected of it any more */
-    }
-    talk->peer = -1;
-}
-
-/* A message of the shard: mostly right, and what the link waits for. */
-static void answer(struct talk *talk)
+/* A message of the shard: mostly right, and what the stream waits for. */
+static rbt_status answer(struct talk *talk)
 {
     struct recipe *recipe = &talk->recipe;
-    const bool is_greeting = talk->link.state == RBT_LINK_GREETING;
+    const bool is_greeting = talk->stream.state == RBT_STREAM_GREETING;
     const struct rbt_wire_news news = {.floor = (int64_t)recipe_below(recipe, 9),
                                        .version = recipe_below(recipe, 9),
                                        .arrived = recipe_below(recipe, talk->number + 2)};
     const uint64_t what = is_greeting ? recipe_below(recipe, 20) / 18 : 2 + recipe_below(recipe, 8);
     struct rbt_frame header = {.kind = RBT_FRAME_ACK};
     size_t bytes = 0;
-    const bool asks_last = recipe_once_in(recipe, 2) || talk->link.requests == NULL;
-    const uint64_t id = asks_last ? talk->last_id : talk->link.requests->id;
+    const bool asks_last = recipe_once_in(recipe, 2) || talk->stream.requests == NULL;
+    const uint64_t id = asks_last ? talk->last_id : talk->stream.requests->id;
     if (what == 0) {
         header.kind = RBT_FRAME_WELCOME;
         bytes = rbt_wire_put_welcome(message, &news);
@@ -237,56 +244,50 @@ static void answer(struct talk *talk)
     if (recipe_once_in(recipe, 6)) {
         recipe_damage(recipe, message, bytes);
     }
-    if (send(talk->peer, message, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-        hang_up(talk); /* the link has, too */
+    struct rbt_port_event event = {.kind = RBT_PORT_FRAME,
+                                   .frame = {.body = message + RBT_FRAME_HEADER}};
+    if (rbt_frame_get(message, ROOM - RBT_FRAME_HEADER, &event.frame.head) != RBT_OK) {
+        return hang_up(talk); /* as a channel does */
     }
+    return happen(talk, &event);
 }
 
-static void serve(struct talk *talk)
+static rbt_status serve(struct talk *talk)
 {
-    int socket = -1;
-    if (rbt_address_accept(listener, &socket) == RBT_OK) {
-        hang_up(talk);
-        talk->peer = socket;
+    rbt_status st = RBT_OK;
+    if (talk->is_wanted) {
+        talk->is_wanted = false;
+        talk->is_open = true;
+        st = happen(talk,
+                    &(struct rbt_port_event){
+                        .kind = RBT_PORT_UP,
+                        .up = {.peer = "a peer", .is_near = recipe_once_in(&talk->recipe, 9)}});
     }
-    while (talk->peer >= 0 && recv(talk->peer, message, ROOM, MSG_DONTWAIT) > 0) {
-        /* what the link says is not judged here */
+    if (st == RBT_OK && talk->is_open) {
+        st = answer(talk);
     }
-    if (talk->peer >= 0) {
-        answer(talk);
-    }
-    if (recipe_once_in(&talk->recipe, 40)) {
-        hang_up(talk);
-    }
+    return st == RBT_OK && recipe_once_in(&talk->recipe, 40) ? hang_up(talk) : st;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (listener < 0) {
-        begin();
-    }
-    struct talk talk = {.recipe = recipe_begin(data, size), .peer = -1, .now = 1000000 * MS};
-    struct rbt_link_options options = {
-        .hello = {.worker_count = 4}, .cut_max = 3000 * MS, .silence_max = 8000 * MS};
-    const struct rbt_link_handler handler = {&talk, on_answer, on_news};
-    (void)snprintf(options.address, sizeof options.address, "%s", address); /* fits */
-    RBT_ASSERT(rbt_link_init(&talk.link, &options) == RBT_OK);
+    struct talk talk = {.recipe = recipe_begin(data, size)};
+    const struct rbt_stream_options options = {.address = "a peer",
+                                               .hello = {.worker_count = 4},
+                                               .cut_max = 3000 * MS,
+                                               .silence_max = 8000 * MS};
+    RBT_ASSERT(rbt_stream_init(&talk.stream, &options) == RBT_OK);
     rbt_status st = RBT_OK;
     for (int step = 0; st == RBT_OK && step < STEPS; step++) {
-        struct pollfd poll;
         speak(&talk);
-        (void)rbt_link_prepare(&talk.link, &poll); /* nothing waits here */
-        st = rbt_link_work(&talk.link, talk.now, &handler);
-        serve(&talk);
+        st = rbt_stream_tick(&talk.stream, talk.now, &talk.out);
+        perform(&talk);
+        st = st != RBT_OK ? st : serve(&talk);
         talk.now += (rbt_time)recipe_below(&talk.recipe, 100) * MS;
     }
     RBT_ASSERT(st == RBT_OK || rbt_last_error()[0] != '\0');
-    rbt_link_deinit(&talk.link);
-    hang_up(&talk);
-    int left = -1;
-    while (rbt_address_accept(listener, &left) == RBT_OK) { /* who was not served any more */
-        (void)close(left);
-    }
+    rbt_stream_deinit(&talk.stream);
+    rbt_outbox_deinit(&talk.out);
     rbt_block_trim();
     RBT_ASSERT(rbt_alloc_live() == 0);
     return 0;

@@ -1,15 +1,14 @@
-/* client/compose.h - a worker's events as messages: blocks that lack nothing but their header.
+/* proto/compose.h - a worker's events as messages: blocks that lack nothing but their header.
  *
- * Keys of lists that are used again and again are sent once on each link, before the first message
- * that needs them, and named from then on. Threads: the caller's. */
-#ifndef RUBATO_CLIENT_COMPOSE_H
-#define RUBATO_CLIENT_COMPOSE_H
+ * Keys of lists that are used again and again are sent once on each stream, before the first
+ * message that needs them, and named from then on. Threads: the caller's. */
+#ifndef RUBATO_PROTO_COMPOSE_H
+#define RUBATO_PROTO_COMPOSE_H
 
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "client/caller.h"
-#include "client/link.h"
+#include "proto/caller.h"
 
 /* Each makes a block with one reference. Fail with RBT_E_NOMEM, and with RBT_E_INVALID if it is
  * more than a message holds. */
@@ -19,7 +18,7 @@ RBT_MUST_USE rbt_status rbt_compose_push(struct rbt_caller *caller, uint32_t sha
                                          const struct rbt_shard_event *event,
                                          struct rbt_block **block);
 /* `is_early`: nobody waits for it yet. */
-RBT_MUST_USE rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_link *link,
+RBT_MUST_USE rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_stream *stream,
                                          const struct rbt_shard_event *event, bool is_early,
                                          struct rbt_block **block);
 RBT_MUST_USE rbt_status rbt_compose_scan(const struct rbt_caller *caller,
@@ -27,7 +26,7 @@ RBT_MUST_USE rbt_status rbt_compose_scan(const struct rbt_caller *caller,
                                          struct rbt_block **block);
 
 /* Whether the keys of a PULL need not be sent again every time, or are few. */
-bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_link *link,
+bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_stream *stream,
                           const struct rbt_shard_event *event);
 
 /* Whether the answer to a PULL has a stamp. */
