@@ -197,8 +197,12 @@ bool rbt_member_settle(rbt_member *member)
         member->has_alarmed = true;
         rbt_member_signal(member->alarm);
     }
-    return member->out.port.count > 0 || rbt_membership_has_left(&member->machine) ||
-           rbt_membership_deadline(&member->machine) < member->sleeps_until;
+    const rbt_time deadline = rbt_membership_deadline(&member->machine);
+    const bool is_sooner = deadline < member->sleeps_until;
+    if (is_sooner) {
+        member->sleeps_until = deadline; /* who comes next need not wake it again for that */
+    }
+    return is_sooner || member->out.port.count > 0 || rbt_membership_has_left(&member->machine);
 }
 
 void rbt_member_step(rbt_member *member, const struct rbt_membership_event *event)

@@ -6,7 +6,12 @@
  * Invariants:
  *   (1) a peer is watched for silence (core/members.h) exactly while it is there;
  *   (2) a job that runs has all its worker processes, but for those that have said goodbye;
- *   (3) who has been told that it is over is told nothing else.
+ *   (3) who has been told that it is over is told nothing else;
+ *   (4) a plan is complete, and equal for all but for the place of its receiver;
+ *   (5) a round is answered to all who are there, or to none;
+ *   (6) what is stable is not above the version of any server, and only grows;
+ *   (7) the numbers of bounds grow, and the last one reaches every process but the one that told
+ * it.
  *
  * Threads: none. Memory: the places are allocated in create; what a peer brings (addresses, parts
  * of a gather) when it comes: both are rare, and who cannot be kept is refused. */

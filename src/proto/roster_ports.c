@@ -7,10 +7,6 @@
  * who it is, or is closing. (3) All that the roster wanted said was said, on the connection of its
  * peer if there is one: who has none is told when it comes back.
  *
- * Of the design's list the roster keeps: a plan is complete and equal for all; a round is answered
- * to all who are there or to none; what is stable is not above any server's version, and grows;
- * numbers of bounds grow and reach every process.
- *
  * Threads and memory: see roster_ports.h. Cost: signs of life, bounds and versions look at their
  * peer and its job; whatever may change who is there looks at all peers. */
 #include "proto/roster_ports.h"
