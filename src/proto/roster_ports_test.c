@@ -218,7 +218,7 @@ static void pass(struct fixture *f, int64_t ms, uint32_t alive)
     }
 }
 
-static int setup_with(void **state, bool is_once)
+static int setup_with(void **state, bool is_once, rbt_time silence_max)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
     f->now = START;
@@ -227,7 +227,7 @@ static int setup_with(void **state, bool is_once)
                                                                 .server_count = 1,
                                                                 .is_once = is_once,
                                                                 .start_timeout = START_MS * MS,
-                                                                .silence_max = SILENCE_MS * MS,
+                                                                .silence_max = silence_max,
                                                                 .cut_max = CUT_MS * MS,
                                                                 .draw = draw},
                                                      .context = f,
@@ -242,12 +242,17 @@ static int setup_with(void **state, bool is_once)
 
 static int setup(void **state)
 {
-    return setup_with(state, true);
+    return setup_with(state, true, SILENCE_MS * MS);
 }
 
 static int setup_lasting(void **state)
 {
-    return setup_with(state, false);
+    return setup_with(state, false, SILENCE_MS * MS);
+}
+
+static int setup_patient(void **state)
+{
+    return setup_with(state, true, 6 * SILENCE_MS * MS);
 }
 
 static int teardown(void **state)
@@ -545,6 +550,7 @@ static void without_memory_the_coordinator_ends(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SLOW(name) cmocka_unit_test_setup_teardown(name, setup_patient, teardown)
 #define LAST(name) cmocka_unit_test_setup_teardown(name, setup_lasting, teardown)
 
 int main(void)
@@ -553,6 +559,8 @@ int main(void)
         TEST(a_job_from_joining_to_the_end),
         TEST(a_sign_of_life_is_answered),
         TEST(who_does_not_say_who_it_is_goes),
+        SLOW(who_does_not_say_who_it_is_goes),
+        SLOW(who_says_something_else_first_is_refused),
         TEST(who_says_something_else_first_is_refused),
         TEST(who_does_not_fit_is_told_why),
         TEST(noise_is_refused_once),
