@@ -182,7 +182,7 @@ void rbt_line_perform(struct rbt_line *line, const struct rbt_out *item)
         send_block(line, item->block);
         rbt_block_unref(item->block);
         break;
-    case RBT_OUT_CUT:
+    case RBT_OUT_CUT: /* of a peer that is given up: what is queued is of no use to it */
         close_line(line);
         break;
     }

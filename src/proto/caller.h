@@ -22,9 +22,11 @@
  *
  * Invariants:
  * (1) A call is completed with a floor that is at least what it needs, and with at least the
- * updates that its reader relies on. (2) An answer belongs to the request with its id. (3) The
- * least stamp that a shard is told of is at most every stamp that is kept or under way. (4) A kept
- * answer never gets older. (5) A change is applied only to the copy that it names.
+ *     updates that its reader relies on.
+ * (2) An answer belongs to the request with its id.
+ * (3) The least stamp that a shard is told of is at most every stamp that is kept or under way.
+ * (4) A kept answer never gets older.
+ * (5) A change is applied only to the copy that it names.
  *
  * Threads: those of its owner, one at a time. Memory: calls stay where they are until they are
  * finished; answers that were asked for ahead are kept here. */

@@ -466,6 +466,38 @@ static void what_is_expected_is_asked_for_once(void **state)
     rbt_caller_forget(&f->caller, ASKED);
 }
 
+/* Early rows are taken when all shards have answered, and once. */
+static void early_rows_are_taken_once(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_shard_early early[SHARDS];
+    uint64_t keys[SHARDS][ROWS];
+    begin(f);
+    start_pull(f, ROWS, 0, 9); /* fills in the calls */
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        shard_answers(f, i, shard_gets_pull(f, i, 0), RBT_CLOCK_GONE, 1); /* no more to come */
+        early[i] = (struct rbt_shard_early){.room = ROWS, .keys = keys[i]};
+        f->calls[i].event.early = &early[i];
+    }
+    rbt_caller_ask_early(&f->caller, f->calls, SHARDS);
+    rbt_caller_ask_early(&f->caller, f->calls, SHARDS); /* it is on its way */
+    perform(f);
+    shard_answers(f, 0, shard_gets_pull(f, 0, 0), 1, 2);
+    shard_gets_nothing(f, 0);
+    assert_false(rbt_caller_has_early(&f->caller, f->calls, SHARDS));
+    shard_answers(f, 1, shard_gets_pull(f, 1, 0), 1, 3);
+    assert_true(rbt_caller_is_answered(&f->caller)); /* nobody has waited */
+    assert_true(f->values[0][0] == 1);
+    assert_true(rbt_caller_has_early(&f->caller, f->calls, SHARDS));
+    rbt_caller_take_early(&f->caller, f->calls, SHARDS);
+    assert_int_equal(early[0].count, ROWS);
+    assert_int_equal(keys[1][1], f->keys[1][1]);
+    assert_true(f->values[0][0] == 2 && f->values[1][1] == 3);
+    rbt_caller_take_early(&f->caller, f->calls, SHARDS);
+    assert_int_equal(early[0].count, 0);
+    rbt_caller_finish(&f->caller, f->calls, SHARDS);
+}
+
 /* --- Long answers ---------------------------------------------------------------------------- */
 
 /* Rows that the carrier has put where they belong are taken as they lie. */
@@ -559,6 +591,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wrong_answer_is_a_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(eager_rows_are_asked_for_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_expected_is_asked_for_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(early_rows_are_taken_once, setup, teardown),
         cmocka_unit_test_setup_teardown(placed_rows_are_taken_as_they_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(a_question_is_answered_with_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_run_begins_anew, setup, teardown),

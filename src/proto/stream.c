@@ -234,7 +234,8 @@ static void note_wanted(struct rbt_stream *stream)
 rbt_status rbt_stream_push(struct rbt_stream *stream, struct rbt_block *block, uint64_t number,
                            bool is_leave, struct rbt_outbox *out)
 {
-    RBT_ASSERT(number == stream->sent + 1); /* (1) */
+    RBT_ASSERT(number > stream->sent);
+    RBT_DEBUG_ASSERT(is_leave || number == stream->sent + 1); /* (1) */
     note_wanted(stream);
     struct rbt_stream_kept *kept = stream->kept_spare;
     if (kept != NULL) {

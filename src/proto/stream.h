@@ -16,7 +16,8 @@
  * us, or there is no memory.
  *
  * Invariants:
- * (1) The numbers of kept updates follow each other without gaps, and the last one is `sent`.
+ * (1) The numbers of kept updates follow each other without gaps, and the last one is `sent`. That
+ *     of a LEAVE, which is no update, is higher.
  * (2) No update is kept that has arrived as far as we have heard.
  * (3) What goes over a new connection is, in this order: HELLO, then after the shard's WELCOME all
  *     lists, all kept updates, all requests without an answer.
