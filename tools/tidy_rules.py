@@ -27,8 +27,8 @@ def read_layers():
 MAY_INCLUDE = read_layers()
 
 # These run in the simulator, which owns time, memory and threads.
-PURE_FOLDERS = {"core", "comm", "wire", "store", "math"}
-PURE_HEADERS = re.compile(r"pthread\.h|threads\.h|time\.h|unistd\.h|sys/.*")
+PURE_FOLDERS = {"core", "comm", "wire", "store", "math", "proto"}
+PURE_HEADERS = re.compile(r"pthread\.h|threads\.h|time\.h|unistd\.h|poll\.h|sys/.*")
 PURE_CALLS = {
     "rand": "use base/rng.h with a seed that is passed in",
     "time": "take the time as an argument",

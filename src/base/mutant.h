@@ -17,7 +17,7 @@
     X(NO_HOLDING, "shards show updates that are further ahead than the staleness")                 \
     X(STALE_COPY, "rows that were sent ahead are used however old they are")                       \
     X(FORGETFUL_COPY, "rows that were sent ahead are used though they lack own updates")           \
-    X(EARLY_VISIBLE, "own updates are forgotten one clock before they are visible")                \
+    X(EARLY_VISIBLE, "own updates are forgotten one message before they are visible")              \
     X(EARLY_ACK, "servers acknowledge what came before its predecessor")                           \
     X(EARLY_RELEASE, "the message after the last acknowledged one is not sent again")              \
     X(NO_WAKING, "reads that wait are not answered when their time has come")                      \

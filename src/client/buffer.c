@@ -234,10 +234,10 @@ void rbt_buffer_mark_sent(struct rbt_buffer *buffer, uint64_t sequence, int64_t 
     buffer->unsent_count = 0;
 }
 
-void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t visible, uint64_t acknowledged)
+void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t clock, uint64_t sequence)
 {
-    while (buffer->first != NULL && buffer->first->is_sent && buffer->first->clock < visible &&
-           buffer->first->sequence <= acknowledged) {
+    while (buffer->first != NULL && buffer->first->is_sent && buffer->first->clock < clock &&
+           buffer->first->sequence <= sequence) {
         struct rbt_update *done = buffer->first;
         buffer->first = done->next;
         if (buffer->first == NULL) {

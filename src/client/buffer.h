@@ -86,9 +86,8 @@ struct rbt_batch rbt_buffer_batch(const struct rbt_update *update, uint32_t tabl
 /* Notes that all updates have been sent, in message `sequence` of clock `clock`. */
 void rbt_buffer_mark_sent(struct rbt_buffer *buffer, uint64_t sequence, int64_t clock);
 
-/* Drops sent updates of clocks < `visible` that have arrived, being in messages up to
- * `acknowledged`: the shards show them to everybody. */
-void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t visible, uint64_t acknowledged);
+/* Drops sent updates of clocks < `clock` in messages up to `sequence`: no read needs them. */
+void rbt_buffer_drop(struct rbt_buffer *buffer, int64_t clock, uint64_t sequence);
 
 /* Merges into the target all updates above `applied` whose rows `shard` owns. Fails only for sparse
  * targets, with RBT_E_NOMEM. */

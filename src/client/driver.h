@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "core/shard_event.h"
+#include "proto/call.h"
 
 typedef struct rbt_driver rbt_driver;
 
@@ -20,33 +21,6 @@ struct rbt_driver_options {
     uint32_t table_max;
     uint64_t bandwidth;   /* of a node, bytes per second in each direction; 0: no limit is set */
     const char *priority; /* of tables that have one: its text; stays as long as the driver */
-};
-
-/* What filters make smaller: keys of updates and requests, updates, rows that are read. */
-enum { RBT_FILTERED_KEYS, RBT_FILTERED_PUSH, RBT_FILTERED_PULL, RBT_FILTERED_KINDS };
-
-/* How a step went. */
-struct rbt_driver_reply {
-    rbt_status status;
-    uint64_t version;      /* the shard's, after the step or as last heard of */
-    int64_t floor;         /* the same */
-    uint64_t acknowledged; /* the shard has all messages of the worker up to this sequence */
-    rbt_time waited;       /* how long the call took because of others or of the way to them */
-    bool had_to_wait;      /* other workers were behind */
-    uint64_t bytes_sent;   /* over the network since the last step, in the first reply of a step */
-    uint64_t bytes_received;                    /* the same; of drivers that count them */
-    uint64_t traffic_sent[RBT_TRAFFIC_CLASSES]; /* the same, of whole messages */
-    uint64_t traffic_received[RBT_TRAFFIC_CLASSES];
-    uint64_t filtered[RBT_FILTERED_KINDS]
-                     [2]; /* the same, of tables with filters: before and after */
-};
-
-/* A shard to be stepped. */
-struct rbt_driver_call {
-    uint32_t shard;
-    bool is_early; /* a PUSH before the clock ends; only for those who count */
-    struct rbt_shard_event event;
-    struct rbt_driver_reply reply;
 };
 
 struct rbt_driver_ops {

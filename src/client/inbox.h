@@ -8,7 +8,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "net/block.h"
+#include "base/block.h"
 
 struct rbt_inbox_entry;
 

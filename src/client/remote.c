@@ -1,13 +1,13 @@
 /* client/remote.c - the driver for processes: workers are threads here, shards are elsewhere.
  *
- * Each worker has connections of its own to all shards and drives them itself (client/caller.h).
- * One more caller, behind a mutex, is for what concerns the whole process: tables, new runs,
+ * Each worker has connections of its own to all shards and drives them itself (client/carrier.h).
+ * One more carrier, behind a mutex, is for what concerns the whole process: tables, new runs,
  * figures.
  *
  * A run ends when all processes have ended it: they meet at the coordinator, say how it went, and
  * take the first failure as everybody's. So clocks can be set back for the next run.
  *
- * Threads: any worker steps its own caller. */
+ * Threads: any worker steps its own carrier. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/thread.h"
-#include "client/caller.h"
+#include "client/carrier.h"
 #include "client/cluster.h"
+#include "client/driver.h"
 #include "client/sender.h"
 #include "math/merge.h"
 
@@ -28,21 +29,21 @@ struct remote {
     const struct rbt_member_plan *plan;
     uint64_t bandwidth;
     const char *priority; /* the job's */
-    struct rbt_caller_shared shared;
-    struct rbt_caller *callers; /* one per worker of this process */
-    uint32_t caller_count;
+    struct rbt_carrier_shared shared;
+    struct rbt_carrier *carriers; /* one per worker of this process */
+    uint32_t carrier_count;
     uint32_t table_max;
     uint64_t run; /* its number */
     rbt_time began;
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
-    pthread_mutex_t mutex; /* rank SHARD; guards the caller below */
-    struct rbt_caller control;
+    pthread_mutex_t mutex; /* rank SHARD; guards the carrier below */
+    struct rbt_carrier control;
     bool has_control;
 };
 
-/* The caller of the worker that this thread runs, for questions without a worker in them. */
-static _Thread_local struct rbt_caller *current;
+/* The carrier of the worker that this thread runs, for questions without a worker in them. */
+static _Thread_local struct rbt_carrier *current;
 static _Thread_local uint32_t floor_looks;
 
 static struct remote *remote_of(rbt_driver *driver)
@@ -73,7 +74,7 @@ static rbt_status ask(struct remote *remote, uint32_t shard, struct rbt_block *b
     }
     header.worker = RBT_FRAME_NOBODY;
     lock(remote);
-    const rbt_status st = rbt_caller_ask(&remote->control, shard, block, header, done);
+    const rbt_status st = rbt_carrier_ask(&remote->control, shard, block, header, done);
     unlock(remote);
     return st;
 }
@@ -97,14 +98,14 @@ static rbt_status note_table(struct remote *remote, const struct rbt_shard_event
     const struct rbt_shard_table *schema = event->schema;
     const bool has_filter = schema->filter != NULL && !remote->driver.is_reader;
     struct rbt_packing_table *filters = NULL;
-    if (remote->shared.tables[event->table].element_size != 0) {
+    if (remote->shared.caller.tables[event->table].element_size != 0) {
         return RBT_OK;
     }
     const rbt_status st =
         has_filter ? rbt_packing_table_create(schema, remote->plan->worker_count, &filters)
                    : RBT_OK;
     if (st == RBT_OK) {
-        remote->shared.tables[event->table] = (struct rbt_caller_table){
+        remote->shared.caller.tables[event->table] = (struct rbt_caller_table){
             .element_size = (uint32_t)rbt_merge_size(schema->type),
             .width = schema->width,
             .is_sparse = schema->layout == RBT_SPARSE,
@@ -157,13 +158,13 @@ static rbt_status reset_shard(struct remote *remote, uint32_t shard)
 {
     if (shard == 0) {
         remote->run++;
-        for (uint32_t i = 0; i < remote->caller_count; i++) {
-            rbt_caller_reset(&remote->callers[i]);
+        for (uint32_t i = 0; i < remote->carrier_count; i++) {
+            rbt_carrier_reset(&remote->carriers[i]);
         }
         lock(remote); /* this one may have heard how the last run ended */
-        rbt_caller_reset(&remote->control);
+        rbt_carrier_reset(&remote->control);
         unlock(remote);
-        for (uint32_t i = 0; i < remote->shared.shard_count; i++) {
+        for (uint32_t i = 0; i < remote->shared.caller.shard_count; i++) {
             atomic_store_explicit(&remote->shared.floors[i], 0, memory_order_relaxed);
         }
     }
@@ -197,7 +198,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 {
     struct remote *remote = remote_of(driver);
     struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
-    for (uint32_t i = 0; done != NULL && i < remote->shared.shard_count; i++) {
+    for (uint32_t i = 0; done != NULL && i < remote->shared.caller.shard_count; i++) {
         struct rbt_block *block = rbt_block_create(RBT_WIRE_RESET_BYTES);
         if (block != NULL) {
             block->bytes = RBT_WIRE_RESET_BYTES;
@@ -218,10 +219,10 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 
 /* --- Workers --------------------------------------------------------------------------------- */
 
-static struct rbt_caller *caller_of(rbt_driver *driver, uint32_t worker)
+static struct rbt_carrier *carrier_of(rbt_driver *driver, uint32_t worker)
 {
-    RBT_ASSERT(worker - driver->worker_first < remote_of(driver)->caller_count);
-    return &remote_of(driver)->callers[worker - driver->worker_first];
+    RBT_ASSERT(worker - driver->worker_first < remote_of(driver)->carrier_count);
+    return &remote_of(driver)->carriers[worker - driver->worker_first];
 }
 
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
@@ -235,42 +236,42 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
         step_control(remote, &calls[0]);
         return;
     }
-    rbt_caller_step(caller_of(driver, calls[0].event.worker), calls, count);
+    rbt_carrier_step(carrier_of(driver, calls[0].event.worker), calls, count);
 }
 
 static void expect(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
     if (count > 0) {
-        rbt_caller_expect(caller_of(driver, calls[0].event.worker), calls, count);
+        rbt_carrier_expect(carrier_of(driver, calls[0].event.worker), calls, count);
     }
 }
 
 static bool has_answer(rbt_driver *driver, uint32_t worker, uint64_t asked)
 {
-    return rbt_caller_has_answer(caller_of(driver, worker), asked);
+    return rbt_carrier_has_answer(carrier_of(driver, worker), asked);
 }
 
 static void forget(rbt_driver *driver, uint32_t worker, uint64_t asked)
 {
-    rbt_caller_forget(caller_of(driver, worker), asked);
+    rbt_carrier_forget(carrier_of(driver, worker), asked);
 }
 
 static void ask_early(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
     if (count > 0) {
-        rbt_caller_ask_early(caller_of(driver, calls[0].event.worker), calls, count);
+        rbt_carrier_ask_early(carrier_of(driver, calls[0].event.worker), calls, count);
     }
 }
 
 static bool take_early(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
     return count == 0 ||
-           rbt_caller_take_early(caller_of(driver, calls[0].event.worker), calls, count);
+           rbt_carrier_take_early(carrier_of(driver, calls[0].event.worker), calls, count);
 }
 
 static uint64_t heard(rbt_driver *driver, uint32_t worker)
 {
-    return rbt_caller_heard(caller_of(driver, worker));
+    return rbt_carrier_heard(carrier_of(driver, worker));
 }
 
 /* Whoever looks again and again must take what has come, and ask, or nothing would ever change. */
@@ -278,22 +279,22 @@ static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 {
     struct remote *remote = remote_of(driver);
     if (current != NULL) {
-        struct rbt_link *link = &current->links[shard];
-        rbt_caller_look(current);
-        floor_looks = link->requests == NULL ? floor_looks + 1 : 0;
-        if (floor_looks >= FLOOR_LOOKS && current->status == RBT_OK) {
+        const struct rbt_stream *stream = &current->caller.streams[shard];
+        rbt_carrier_look(current);
+        floor_looks = stream->requests == NULL ? floor_looks + 1 : 0;
+        if (floor_looks >= FLOOR_LOOKS && current->caller.status == RBT_OK) {
             struct rbt_wire_done done;
             struct rbt_block *block = rbt_block_create(RBT_WIRE_RESET_BYTES);
             floor_looks = 0;
             if (block != NULL) {
                 block->bytes = RBT_WIRE_RESET_BYTES;
                 const struct rbt_frame header = {.kind = RBT_FRAME_STATS,
-                                                 .worker = current->worker};
-                const rbt_status st = rbt_caller_ask(current, shard, block, header, &done);
+                                                 .worker = current->caller.worker};
+                const rbt_status st = rbt_carrier_ask(current, shard, block, header, &done);
                 (void)st; /* a failure shows in the next step */
             }
         }
-        if (current->status != RBT_OK) {
+        if (current->caller.status != RBT_OK) {
             return RBT_CLOCK_GONE; /* it need not wait for anything */
         }
     }
@@ -316,18 +317,19 @@ static uint64_t stable_of(rbt_driver *driver, uint32_t worker, uint32_t table)
 static rbt_status run_one(void *argument, uint32_t index)
 {
     struct remote *remote = argument;
-    current = &remote->callers[index];
+    current = &remote->carriers[index];
     rbt_status st = remote->function(remote->argument, remote->driver.worker_first + index);
     current = NULL;
     struct rbt_error_record record;
     rbt_error_save(&record);
     const rbt_status drained =
-        remote->driver.is_reader ? RBT_OK : rbt_caller_drain(&remote->callers[index]);
+        remote->driver.is_reader ? RBT_OK : rbt_carrier_drain(&remote->carriers[index]);
     if (st != RBT_OK) {
         rbt_error_restore(&record);
     }
     st = st != RBT_OK ? st : drained;
-    if (remote->callers[index].status != RBT_OK && st != RBT_OK && !remote->driver.is_reader) {
+    if (remote->carriers[index].caller.status != RBT_OK && st != RBT_OK &&
+        !remote->driver.is_reader) {
         /* It could not tell the shards that it has left: the others here would wait for ever. */
         rbt_member_give_up(remote->cluster->member, st, rbt_last_error());
     }
@@ -384,8 +386,8 @@ static rbt_status agree(struct remote *remote, rbt_status st)
  * and would never come to agree: they hear of it when this process leaves the cluster. */
 static bool is_cut_off(const struct remote *remote)
 {
-    for (uint32_t i = 0; i < remote->caller_count; i++) {
-        if (remote->callers[i].status != RBT_OK) {
+    for (uint32_t i = 0; i < remote->carrier_count; i++) {
+        if (remote->carriers[i].caller.status != RBT_OK) {
             return true;
         }
     }
@@ -399,7 +401,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
     remote->began = rbt_clock_now();
     remote->function = function;
     remote->argument = argument;
-    const rbt_status st = rbt_thread_run(remote->caller_count, run_one, remote);
+    const rbt_status st = rbt_thread_run(remote->carrier_count, run_one, remote);
     return remote->driver.is_reader || is_cut_off(remote) ? st : agree(remote, st);
 }
 
@@ -462,17 +464,17 @@ static void close_remote(rbt_driver *driver)
     struct remote *remote = remote_of(driver);
     listen_to(remote->cluster, NULL, NULL);
     rbt_sender_stop(remote->shared.sender);
-    for (uint32_t i = 0; i < remote->caller_count; i++) {
-        rbt_caller_deinit(&remote->callers[i]);
+    for (uint32_t i = 0; i < remote->carrier_count; i++) {
+        rbt_carrier_deinit(&remote->carriers[i]);
     }
     if (remote->has_control) {
-        rbt_caller_deinit(&remote->control);
+        rbt_carrier_deinit(&remote->control);
     }
-    rbt_free(remote->callers);
-    for (uint32_t i = 0; remote->shared.tables != NULL && i < remote->table_max; i++) {
-        rbt_packing_table_destroy(remote->shared.tables[i].filters);
+    rbt_free(remote->carriers);
+    for (uint32_t i = 0; remote->shared.caller.tables != NULL && i < remote->table_max; i++) {
+        rbt_packing_table_destroy(remote->shared.caller.tables[i].filters);
     }
-    rbt_free(remote->shared.tables);
+    rbt_free(remote->shared.caller.tables);
     rbt_free(remote->shared.floors);
     rbt_free(remote->shared.versions);
     (void)pthread_mutex_destroy(&remote->mutex); /* nobody holds it */
@@ -521,45 +523,44 @@ static enum rbt_compression compression_of(const struct remote *remote)
 }
 
 /* How to reach each shard. */
-static struct rbt_link_options *make_links(const struct remote *remote)
+static struct rbt_stream_options *make_streams(const struct remote *remote)
 {
     const rbt_cluster *cluster = remote->cluster;
     const struct rbt_member_plan *plan = remote->plan;
-    struct rbt_link_options *links = rbt_calloc(plan->shard_count, sizeof *links);
-    for (uint32_t i = 0; links != NULL && i < plan->shard_count; i++) {
-        links[i] = (struct rbt_link_options){.security = cluster->security,
-                                             .cut_max = cluster->cut_max,
-                                             .silence_max = cluster->silence_max,
-                                             .hello = {.cluster = plan->cluster,
-                                                       .job = plan->job,
-                                                       .secret = plan->secret,
-                                                       .worker_count = plan->worker_count,
-                                                       .shard = i,
-                                                       .is_reader = cluster->is_reader,
-                                                       .compression = compression_of(remote)}};
-        snprintf(links[i].address, sizeof links[i].address, "%s", plan->shards[i]);
-        snprintf(links[i].hello.space, sizeof links[i].hello.space, "%s", cluster->name_space);
-        snprintf(links[i].hello.node, sizeof links[i].hello.node, "%s/%u",
-                 cluster->is_reader ? "reader" : "worker", plan->index);
+    struct rbt_stream_options *streams = rbt_calloc(plan->shard_count, sizeof *streams);
+    for (uint32_t i = 0; streams != NULL && i < plan->shard_count; i++) {
+        streams[i] = (struct rbt_stream_options){.address = plan->shards[i],
+                                                 .cut_max = cluster->cut_max,
+                                                 .silence_max = cluster->silence_max,
+                                                 .hello = {.cluster = plan->cluster,
+                                                           .job = plan->job,
+                                                           .secret = plan->secret,
+                                                           .worker_count = plan->worker_count,
+                                                           .shard = i,
+                                                           .is_reader = cluster->is_reader,
+                                                           .compression = compression_of(remote)}};
+        struct rbt_wire_hello *hello = &streams[i].hello;
+        snprintf(hello->space, sizeof hello->space, "%s", cluster->name_space);
+        snprintf(hello->node, sizeof hello->node, "%s/%u", cluster->is_reader ? "reader" : "worker",
+                 plan->index);
     }
-    return links;
+    return streams;
 }
 
-static rbt_status open_callers(struct remote *remote, uint32_t count)
+static rbt_status open_carriers(struct remote *remote, uint32_t count)
 {
-    struct rbt_link_options *links = make_links(remote);
-    if (links == NULL) {
+    struct rbt_stream_options *streams = make_streams(remote);
+    if (streams == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
-    remote->control.worker = RBT_FRAME_NOBODY;
     remote->has_control = true;
-    rbt_status st = rbt_caller_init(&remote->control, &remote->shared, links);
+    rbt_status st = rbt_carrier_init(&remote->control, &remote->shared, RBT_FRAME_NOBODY, streams);
     for (uint32_t i = 0; st == RBT_OK && i < count; i++) {
-        remote->callers[i].worker = remote->driver.worker_first + i;
-        remote->caller_count = i + 1;
-        st = rbt_caller_init(&remote->callers[i], &remote->shared, links);
+        remote->carrier_count = i + 1;
+        st = rbt_carrier_init(&remote->carriers[i], &remote->shared,
+                              remote->driver.worker_first + i, streams);
     }
-    rbt_free(links);
+    rbt_free(streams);
     return st;
 }
 
@@ -576,22 +577,24 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
     remote->table_max = options->driver.table_max;
     remote->bandwidth = options->driver.bandwidth;
     remote->priority = options->driver.priority;
-    remote->shared = (struct rbt_caller_shared){
+    remote->shared = (struct rbt_carrier_shared){
+        .caller = {.shard_count = plan->shard_count,
+                   .tables =
+                       rbt_calloc(options->driver.table_max, sizeof *remote->shared.caller.tables),
+                   .compression = compression_of(remote)},
         .member = remote->cluster->member,
-        .shard_count = plan->shard_count,
-        .tables = rbt_calloc(options->driver.table_max, sizeof *remote->shared.tables),
+        .security = remote->cluster->security,
         .floors = rbt_calloc(plan->shard_count, sizeof *remote->shared.floors),
-        .versions = rbt_calloc(plan->shard_count, sizeof *remote->shared.versions),
-        .compression = compression_of(remote)};
-    remote->callers = rbt_calloc(plan->thread_count, sizeof *remote->callers);
-    if (remote->shared.tables == NULL || remote->shared.floors == NULL ||
-        remote->shared.versions == NULL || remote->callers == NULL) {
+        .versions = rbt_calloc(plan->shard_count, sizeof *remote->shared.versions)};
+    remote->carriers = rbt_calloc(plan->thread_count, sizeof *remote->carriers);
+    if (remote->shared.caller.tables == NULL || remote->shared.floors == NULL ||
+        remote->shared.versions == NULL || remote->carriers == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
-    const rbt_status st = open_callers(remote, plan->thread_count);
+    const rbt_status st = open_carriers(remote, plan->thread_count);
     return st != RBT_OK ? st
-                        : rbt_sender_start(remote->callers, remote->caller_count, plan->shard_count,
-                                           &remote->shared.sender);
+                        : rbt_sender_start(remote->carriers, remote->carrier_count,
+                                           plan->shard_count, &remote->shared.sender);
 }
 
 rbt_status rbt_remote_open(const struct rbt_remote_options *options, rbt_driver **driver)

@@ -1,6 +1,6 @@
 /* client/sender.c - the thread that writes what the kernel would not take at once.
  *
- * It never waits for a caller's mutex: whoever holds it is driving the connections, and will wake
+ * It never waits for a carrier's mutex: whoever holds it is driving the connections, and will wake
  * us again if something is left when it stops. */
 #include "client/sender.h"
 
@@ -15,13 +15,13 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "client/caller.h"
+#include "client/carrier.h"
 
 struct rbt_sender {
-    struct rbt_caller *callers;
-    uint32_t caller_count;
+    struct rbt_carrier *carriers;
+    uint32_t carrier_count;
     int event;            /* readable when somebody wakes us */
-    struct pollfd *polls; /* the event, then one for each caller and shard */
+    struct pollfd *polls; /* the event, then one for each carrier and shard */
     pthread_t thread;
     bool is_running;
     atomic_bool must_stop;
@@ -36,14 +36,18 @@ void rbt_sender_wake(rbt_sender *sender)
 
 /* With the mutex held: writes what waits to be written; and what to poll for, room for shard_count.
  * Returns how many sockets have something left. */
-static size_t send_rest(const struct rbt_caller *caller, struct pollfd *polls)
+static size_t send_rest(struct rbt_carrier *carrier, struct pollfd *polls)
 {
+    const struct rbt_caller *caller = &carrier->caller;
     size_t count = 0;
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
-        struct rbt_link *link = &caller->links[i];
-        rbt_link_flush(link);
-        if (link->state == RBT_LINK_UP && !rbt_link_is_flushed(link)) {
-            (void)rbt_link_prepare(link, &polls[count]); /* the worker minds the time */
+        struct rbt_line *line = &carrier->lines[i];
+        if (caller->streams[i].state != RBT_STREAM_UP) {
+            continue;
+        }
+        (void)rbt_line_flush(line); /* what may have come is the worker's business */
+        if (rbt_line_queued(line) > 0) {
+            (void)rbt_line_prepare(line, &polls[count]); /* the same */
             polls[count].events &= POLLOUT;
             count += polls[count].events != 0; /* else it is broken, and would always be ready */
         }
@@ -64,10 +68,10 @@ static void *run(void *argument)
         if (atomic_load_explicit(&sender->must_stop, memory_order_acquire)) {
             break;
         }
-        for (uint32_t i = 0; i < sender->caller_count; i++) {
-            if (pthread_mutex_trylock(&sender->callers[i].mutex) == 0) {
-                count += send_rest(&sender->callers[i], sender->polls + count);
-                (void)pthread_mutex_unlock(&sender->callers[i].mutex); /* it is ours */
+        for (uint32_t i = 0; i < sender->carrier_count; i++) {
+            if (pthread_mutex_trylock(&sender->carriers[i].mutex) == 0) {
+                count += send_rest(&sender->carriers[i], sender->polls + count);
+                (void)pthread_mutex_unlock(&sender->carriers[i].mutex); /* it is ours */
             }
         }
         sender->polls[0] = (struct pollfd){.fd = sender->event, .events = POLLIN};
@@ -76,17 +80,17 @@ static void *run(void *argument)
     return NULL;
 }
 
-rbt_status rbt_sender_start(struct rbt_caller *callers, uint32_t caller_count, uint32_t shard_count,
-                            rbt_sender **sender)
+rbt_status rbt_sender_start(struct rbt_carrier *carriers, uint32_t carrier_count,
+                            uint32_t shard_count, rbt_sender **sender)
 {
     rbt_sender *s = rbt_calloc(1, sizeof *s);
     if (s == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
-    s->callers = callers;
-    s->caller_count = caller_count;
+    s->carriers = carriers;
+    s->carrier_count = carrier_count;
     s->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    s->polls = rbt_calloc((size_t)caller_count * shard_count + 1, sizeof *s->polls);
+    s->polls = rbt_calloc((size_t)carrier_count * shard_count + 1, sizeof *s->polls);
     rbt_status st = s->event < 0 ? rbt_fail(RBT_E_IO, "could not start a sender") : RBT_OK;
     if (st == RBT_OK && s->polls == NULL) {
         st = rbt_fail(RBT_E_NOMEM, "no memory for connections");

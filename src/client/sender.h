@@ -13,15 +13,15 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-struct rbt_caller;
+struct rbt_carrier;
 typedef struct rbt_sender rbt_sender;
 
-/* For these callers, which must stay until it is stopped. */
-RBT_MUST_USE rbt_status rbt_sender_start(struct rbt_caller *callers, uint32_t caller_count,
+/* For these carriers, which must stay until it is stopped. */
+RBT_MUST_USE rbt_status rbt_sender_start(struct rbt_carrier *carriers, uint32_t carrier_count,
                                          uint32_t shard_count, rbt_sender **sender);
 void rbt_sender_stop(rbt_sender *sender);
 
-/* A caller has something to be written. */
+/* A carrier has something to be written. */
 void rbt_sender_wake(rbt_sender *sender);
 
 #endif

@@ -401,48 +401,47 @@ static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, 
     return st;
 }
 
-/* Clocks < this are visible to everybody once all shards have reached `floor`. */
-static int64_t visible_clock(const rbt_table *table, int64_t completed, int64_t floor)
-{
-    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
-    const bool is_bounded = staleness != RBT_STALENESS_ANY && floor != RBT_CLOCK_GONE;
-    const int64_t limit = is_bounded ? floor + staleness + RBT_MUTANT(EARLY_VISIBLE) : completed;
-    return limit < completed ? limit : completed;
-}
-
-/* Clocks < this are in every copy that may still be read, or need not be. Where rows are sent ahead
- * that can be an older one; it has all clocks < c - s, so what came later must stay in the buffer.
- */
-static int64_t forgettable_clock(const rbt_table *table, int64_t completed, int64_t floor)
-{
-    if (table->options.overlay == RBT_OVERLAY_NONE) {
-        return RBT_CLOCK_GONE; /* no read shows own updates */
-    }
-    const int64_t visible = visible_clock(table, completed, floor);
-    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
-    if (!table->is_eager || !table->job->driver->sends_ahead || staleness == RBT_STALENESS_ANY) {
-        return visible;
-    }
-    return completed - staleness < visible ? completed - staleness : visible;
-}
-
 /* What all shards have, as far as the worker knows. */
 struct progress {
     int64_t floor;
-    uint64_t acknowledged; /* the worker's messages up to this one */
+    uint64_t acknowledged; /* the worker's messages up to this one have arrived */
+    uint64_t settled;      /* up to this one, they are shown to everybody */
 };
 
-static const struct progress nothing_asked = {.floor = RBT_CLOCK_GONE, .acknowledged = UINT64_MAX};
+static const struct progress nothing_asked = {
+    .floor = RBT_CLOCK_GONE, .acknowledged = UINT64_MAX, .settled = UINT64_MAX};
 
 static void note_reply(struct progress *progress, const struct rbt_driver_reply *reply)
 {
     progress->floor = reply->floor < progress->floor ? reply->floor : progress->floor;
     progress->acknowledged =
         reply->acknowledged < progress->acknowledged ? reply->acknowledged : progress->acknowledged;
+    progress->settled = reply->settled < progress->settled ? reply->settled : progress->settled;
 }
 
-/* Notes that the unsent updates have been sent, and drops what has arrived and is visible by now.
- */
+/* Drops own updates that no read needs any more: where reads show own updates, those that all
+ * shards have said to show by themselves. What is visible is never computed from the staleness:
+ * another process may have changed it. */
+static void drop_shown(struct rbt_portion *portion, int64_t completed,
+                       const struct progress *progress)
+{
+    const rbt_table *table = portion->table;
+    if (table->options.overlay == RBT_OVERLAY_NONE) {
+        rbt_buffer_drop(&portion->buffer, RBT_CLOCK_GONE, progress->acknowledged);
+        return;
+    }
+    /* Where rows are sent ahead a read may use an older copy, which as a rule has all clocks below
+     * c - s. One that lacks what was dropped would have to be fetched again. */
+    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    const bool has_copies = table->is_eager && table->job->driver->sends_ahead;
+    const int64_t clock =
+        has_copies && staleness != RBT_STALENESS_ANY ? completed - staleness : RBT_CLOCK_GONE;
+    rbt_buffer_drop(&portion->buffer, clock,
+                    RBT_MUTANT(EARLY_DROP) ? UINT64_MAX
+                                           : progress->settled + RBT_MUTANT(EARLY_VISIBLE));
+}
+
+/* Notes that the unsent updates have been sent, and drops what no read needs by now. */
 static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t completed,
                    const struct progress *progress)
 {
@@ -451,8 +450,7 @@ static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t comp
     }
     rbt_worker_lock(portion);
     rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
-    rbt_buffer_drop(&portion->buffer, forgettable_clock(portion->table, completed, progress->floor),
-                    RBT_MUTANT(EARLY_DROP) ? UINT64_MAX : progress->acknowledged);
+    drop_shown(portion, completed, progress);
     rbt_worker_unlock(portion);
 }
 

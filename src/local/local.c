@@ -88,6 +88,8 @@ static bool step_locked(struct shard *shard, const struct rbt_shard_event *event
             RBT_UNREACHABLE();
         }
     }
+    reply->settled =
+        event->kind == RBT_SHARD_PUSH ? rbt_shard_settled(shard->core, event->worker) : 0;
     reply->status = out.status;
     reply->floor = out.floor;
     reply->version = out.version;

@@ -479,9 +479,7 @@ void rbt_address_describe(int socket, char who[static RBT_ADDRESS_MAX])
     }
 }
 
-/* Tries the places of the address from the `first` one on (modulo their number), until one does not
- * fail at once. */
-static rbt_status begin_at(const char *address, size_t first, int *socket)
+rbt_status rbt_address_begin_at(const char *address, size_t first, int *socket)
 {
     struct place places[CANDIDATES_MAX];
     size_t count = 0;
@@ -509,7 +507,7 @@ static rbt_status begin_at(const char *address, size_t first, int *socket)
 
 rbt_status rbt_address_begin(const char *address, int *socket)
 {
-    return begin_at(address, 0, socket);
+    return rbt_address_begin_at(address, 0, socket);
 }
 
 /* A port that nobody listens on may be given to the very socket that wants to connect to it, and
@@ -568,7 +566,7 @@ static rbt_status attempt(const char *address, size_t number, int cancel, rbt_ti
                           int *socket)
 {
     int fd = -1;
-    rbt_status st = begin_at(address, number, &fd);
+    rbt_status st = rbt_address_begin_at(address, number, &fd);
     if (st != RBT_OK) {
         return st;
     }

@@ -10,13 +10,13 @@
 #define RUBATO_NET_ADDRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <rubato/export.h>
 #include <rubato/status.h>
 
 #include "base/clock.h"
-
-enum { RBT_ADDRESS_MAX = 256 }; /* bytes of a printed address, with its terminating zero */
+#include "proto/port.h"
 
 /* Whether it is "unix:..."; whether nobody outside this host can reach it (Unix, or a loopback
  * address). */
@@ -45,6 +45,10 @@ void rbt_address_describe(int socket, char who[static RBT_ADDRESS_MAX]);
  * socket stays the caller's. Names are looked up now, which may take time. */
 RBT_MUST_USE rbt_status rbt_address_begin(const char *address, int *socket);
 RBT_MUST_USE rbt_status rbt_address_finish(const char *address, int socket);
+
+/* A name may stand for several places: begins with the `first` of them (modulo their number), and
+ * goes on to the next while one fails at once. Who tries again and again counts upwards. */
+RBT_MUST_USE rbt_status rbt_address_begin_at(const char *address, size_t first, int *socket);
 
 /* Both, waiting until `deadline` at most, and trying again while nobody listens there yet:
  * RBT_E_TIMEOUT, and the sentence says for how long it was tried and what came last. Gives up early

@@ -78,8 +78,8 @@ struct rbt_channel {
     size_t large_size; /* with the header; 0: none is coming */
     size_t large_got;
     size_t large_here; /* how much of it goes into the block; the rest goes to the place */
-    struct rbt_channel_place place;
-    bool (*on_long)(void *context, const struct rbt_frame *frame, struct rbt_channel_place *place);
+    struct rbt_frame_place place;
+    bool (*on_long)(void *context, const struct rbt_frame *frame, struct rbt_frame_place *place);
     void *on_long_context;
     uint32_t spare_age;
     struct rbt_channel_stats stats;
@@ -243,7 +243,7 @@ static rbt_status fail_socket(const char *what)
 
 void rbt_channel_on_long(rbt_channel *channel,
                          bool (*callback)(void *context, const struct rbt_frame *frame,
-                                          struct rbt_channel_place *place),
+                                          struct rbt_frame_place *place),
                          void *context)
 {
     channel->on_long = callback;
@@ -254,10 +254,10 @@ void rbt_channel_on_long(rbt_channel *channel,
 static size_t find_place(rbt_channel *channel, const struct rbt_frame *frame)
 {
     const size_t size = RBT_FRAME_HEADER + (size_t)frame->length;
-    channel->place = (struct rbt_channel_place){0};
+    channel->place = (struct rbt_frame_place){0};
     if (channel->on_long == NULL ||
         !channel->on_long(channel->on_long_context, frame, &channel->place)) {
-        channel->place = (struct rbt_channel_place){0}; /* whatever it has written there */
+        channel->place = (struct rbt_frame_place){0}; /* whatever it has written there */
         return size;
     }
     RBT_ASSERT(channel->place.prefix + channel->place.bytes == frame->length);
@@ -316,7 +316,7 @@ static void hand_out_long(rbt_channel *channel, struct rbt_frame *frame, const c
     *frame = channel->large_frame;
     *body = channel->large->data + RBT_FRAME_HEADER;
     channel->large_size = 0;
-    channel->place = (struct rbt_channel_place){0};
+    channel->place = (struct rbt_frame_place){0};
     channel->stats.frames_received++;
 }
 

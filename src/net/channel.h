@@ -26,7 +26,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "net/block.h"
+#include "base/block.h"
 #include "net/security.h"
 #include "wire/frame.h"
 
@@ -68,19 +68,12 @@ bool rbt_channel_is_ready(const rbt_channel *channel);
 RBT_MUST_USE rbt_status rbt_channel_receive(rbt_channel *channel, struct rbt_frame *frame,
                                             const char **body);
 
-/* Where the end of a long frame may go instead of into the channel's memory. */
-struct rbt_channel_place {
-    size_t prefix; /* bytes of the body that come before it */
-    void *to;
-    size_t bytes; /* all the rest of the body */
-};
-
 /* Called when a long frame begins to come. If it returns true, `place` is where the rest of its
  * body goes; rbt_channel_receive() then hands out the prefix alone. The place must stay until then,
  * or until the channel is closed. NULL: nobody is asked. */
 void rbt_channel_on_long(rbt_channel *channel,
                          bool (*callback)(void *context, const struct rbt_frame *frame,
-                                          struct rbt_channel_place *place),
+                                          struct rbt_frame_place *place),
                          void *context);
 
 /* Whether rbt_channel_receive() would find something without a system call. */

@@ -446,13 +446,12 @@ struct waiter {
     char *place;
 };
 
-static bool find_place(void *context, const struct rbt_frame *frame,
-                       struct rbt_channel_place *place)
+static bool find_place(void *context, const struct rbt_frame *frame, struct rbt_frame_place *place)
 {
     struct waiter *waiter = context;
     waiter->asked++;
     assert_int_equal(frame->kind, RBT_FRAME_PUSH);
-    *place = (struct rbt_channel_place){
+    *place = (struct rbt_frame_place){
         .prefix = waiter->prefix, .to = waiter->place, .bytes = frame->length - waiter->prefix};
     return frame->id % 2 == 0;
 }

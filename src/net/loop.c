@@ -50,6 +50,7 @@ struct rbt_watch {
 struct rbt_timer {
     uv_timer_t uv; /* first: libuv's pointer is ours */
     struct call call;
+    rbt_time at; /* see rbt_timer_set() */
 };
 
 /* libuv returns the negative of errno. */
@@ -248,27 +249,60 @@ void rbt_watch_close(rbt_watch *watch)
 
 static void on_timer(uv_timer_t *handle)
 {
-    const rbt_timer *timer = (rbt_timer *)handle;
+    rbt_timer *timer = (rbt_timer *)handle;
+    timer->at = RBT_TIME_NEVER; /* the callback may set it again, or close the timer */
     run_call(&timer->call);
+}
+
+rbt_status rbt_loop_timer(rbt_loop *loop, void (*callback)(void *context), void *context,
+                          rbt_timer **timer)
+{
+    rbt_timer *created = rbt_calloc(1, sizeof *created);
+    if (created == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not make a timer: out of memory");
+    }
+    const int error = uv_timer_init(&loop->uv, &created->uv);
+    RBT_ASSERT(error == 0); /* it only fills in a structure */
+    created->call = (struct call){callback, context};
+    created->at = RBT_TIME_NEVER;
+    *timer = created;
+    return RBT_OK;
+}
+
+static uint64_t round_up(rbt_time time)
+{
+    return (uint64_t)(time / NS_PER_MS + (time % NS_PER_MS != 0));
+}
+
+void rbt_timer_set(rbt_timer *timer, rbt_time at)
+{
+    if (at == timer->at) {
+        return;
+    }
+    timer->at = at;
+    int error;
+    if (at == RBT_TIME_NEVER) {
+        error = uv_timer_stop(&timer->uv);
+    } else {
+        const rbt_time left = at - rbt_clock_now();
+        uv_update_time(timer->uv.loop); /* which is up to a millisecond behind: hence one more */
+        error = uv_timer_start(&timer->uv, on_timer, left <= 0 ? 0 : round_up(left) + 1, 0);
+    }
+    RBT_ASSERT(error == 0); /* it fails only for a handle that is closing */
 }
 
 rbt_status rbt_loop_every(rbt_loop *loop, rbt_time period, void (*callback)(void *context),
                           void *context, rbt_timer **timer)
 {
     RBT_ASSERT(period > 0);
-    rbt_timer *created = rbt_calloc(1, sizeof *created);
-    if (created == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not make a timer: out of memory");
+    const rbt_status st = rbt_loop_timer(loop, callback, context, timer);
+    if (st == RBT_OK) {
+        uv_update_time(&loop->uv); /* or it would count from when this turn of the loop began */
+        const int error =
+            uv_timer_start(&(*timer)->uv, on_timer, round_up(period), round_up(period));
+        RBT_ASSERT(error == 0); /* it fails only for a handle that is closing */
     }
-    int error = uv_timer_init(&loop->uv, &created->uv);
-    RBT_ASSERT(error == 0); /* it only fills in a structure */
-    created->call = (struct call){callback, context};
-    const uint64_t milliseconds = (uint64_t)(period / NS_PER_MS + (period % NS_PER_MS != 0));
-    uv_update_time(&loop->uv); /* or it would count from when this turn of the loop began */
-    error = uv_timer_start(&created->uv, on_timer, milliseconds, milliseconds);
-    RBT_ASSERT(error == 0); /* it fails only for a handle that is closing */
-    *timer = created;
-    return RBT_OK;
+    return st;
 }
 
 void rbt_timer_close(rbt_timer *timer)

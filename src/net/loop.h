@@ -48,6 +48,12 @@ void rbt_watch_close(rbt_watch *watch);
 RBT_MUST_USE rbt_status rbt_loop_every(rbt_loop *loop, rbt_time period,
                                        void (*callback)(void *context), void *context,
                                        rbt_timer **timer);
+
+/* Calls back once at each time that rbt_timer_set() names, and never before it; at first there is
+ * none. A new time replaces the one before; RBT_TIME_NEVER is none. */
+RBT_MUST_USE rbt_status rbt_loop_timer(rbt_loop *loop, void (*callback)(void *context),
+                                       void *context, rbt_timer **timer);
+void rbt_timer_set(rbt_timer *timer, rbt_time at); /* cheap if nothing changes */
 void rbt_timer_close(rbt_timer *timer);
 
 #endif

@@ -17,6 +17,8 @@ struct fixture {
     int pair[2];
     rbt_watch *watch;
     rbt_timer *timer;
+    rbt_timer *other;
+    rbt_time due;
     short events; /* that came last */
     int calls;
     int calls_max; /* then the loop is stopped */
@@ -38,6 +40,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     rbt_watch_close(f->watch);
     rbt_timer_close(f->timer);
+    rbt_timer_close(f->other);
     rbt_loop_destroy(f->loop);
     (void)close(f->pair[0]);
     (void)close(f->pair[1]);
@@ -170,6 +173,32 @@ static void a_timer_comes_again_but_not_too_early(void **state)
     assert_true(rbt_clock_now() - begin >= 5 * MS); /* libuv counts in whole milliseconds */
 }
 
+static void set_again(void *context)
+{
+    struct fixture *f = context;
+    assert_true(rbt_clock_now() >= f->due);
+    f->due = rbt_clock_now() + MS;
+    rbt_timer_set(f->timer, f->due);
+    count(f);
+}
+
+static void a_timer_that_is_set_comes_once_and_not_too_early(void **state)
+{
+    struct fixture *f = *state;
+    f->calls_max = 3;
+    f->due = rbt_clock_now() + 2 * MS;
+    assert_ok(rbt_loop_timer(f->loop, set_again, f, &f->timer));
+    rbt_timer_set(f->timer, 0); /* replaced */
+    rbt_timer_set(f->timer, f->due);
+    rbt_loop_run(f->loop);
+    assert_int_equal(f->calls, 3);
+    rbt_timer_set(f->timer, RBT_TIME_NEVER);
+    f->calls_max = 4;
+    assert_ok(rbt_loop_every(f->loop, 3 * MS, count, f, &f->other));
+    rbt_loop_run(f->loop); /* ends with the other one's first call */
+    assert_int_equal(f->calls, 4);
+}
+
 static void note_sleep(void *context)
 {
     struct fixture *f = context;
@@ -258,6 +287,7 @@ int main(void)
         UNIT(a_callback_may_close_its_own_watch),
         UNIT(a_callback_may_close_its_own_timer),
         UNIT(a_timer_comes_again_but_not_too_early),
+        UNIT(a_timer_that_is_set_comes_once_and_not_too_early),
         UNIT(before_the_loop_sleeps_there_is_a_call),
         UNIT(another_thread_wakes_and_stops_the_loop),
         UNIT(a_loop_that_was_stopped_before_it_runs_ends_at_once),

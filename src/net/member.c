@@ -1,8 +1,8 @@
 /* net/member.c - a member of a cluster, for its callers.
  *
- * The member's thread (member_line.c) owns the connection. Callers leave it what they want said (a
- * part of a gather, a staleness, goodbye) under the mutex, wake it, and wait on the condition for
- * the answer.
+ * What is said, and when, is decided by proto/membership.c. The member's thread (member_line.c)
+ * owns the connection. Callers step the machine under the mutex, wake the thread if there is
+ * something to be done, and wait on the condition for the answer.
  *
  * Threads: see member.h. */
 #include "net/member.h"
@@ -22,24 +22,20 @@
 #include "net/address.h"
 #include "net/member_state.h"
 
-#define SECOND       1000000000L
-#define GOODBYE_TIME SECOND        /* to be answered */
-#define LOOK_TIME    (SECOND / 10) /* between two looks whether to stop */
+#define SECOND    1000000000L
+#define LOOK_TIME (SECOND / 10) /* between two looks whether to stop */
 
 static void destroy(rbt_member *member)
 {
-    for (uint32_t i = 0; member->plan_shards != NULL && i < member->plan.shard_count; i++) {
-        rbt_free(member->plan_shards[i]);
-    }
-    rbt_free(member->plan_shards);
+    rbt_membership_deinit(&member->machine);
+    rbt_outbox_deinit(&member->out.port);
+    rbt_outbox_deinit(&member->doing);
     for (uint32_t i = 0; member->shards != NULL && i < member->shard_count; i++) {
         rbt_free(member->shards[i]);
     }
     rbt_free(member->shards);
     rbt_free(member->space);
     rbt_free(member->coordinator);
-    rbt_block_unref(member->gathered);
-    rbt_member_free_tables(member);
     if (member->wake >= 0) {
         (void)close(member->wake);
     }
@@ -87,13 +83,31 @@ static rbt_status open_descriptors(rbt_member *member)
     return RBT_OK;
 }
 
+static void init_machine(rbt_member *member)
+{
+    const struct rbt_member_options *options = &member->options;
+    const struct rbt_membership_options machine = {.coordinator = member->coordinator,
+                                                   .role = options->role,
+                                                   .index = options->index,
+                                                   .start_timeout = options->start_timeout,
+                                                   .silence_max = options->silence_max,
+                                                   .cut_max = options->cut_max,
+                                                   .shards = (const char *const *)member->shards,
+                                                   .shard_count = member->shard_count,
+                                                   .space = member->space,
+                                                   .worker_count = options->worker_count,
+                                                   .thread_count = options->thread_count,
+                                                   .permit = options->permit,
+                                                   .read_permit = options->read_permit,
+                                                   .token = member->token,
+                                                   .host = member->host,
+                                                   .pid = (uint32_t)getpid()};
+    rbt_membership_init(&member->machine, &machine, rbt_clock_now());
+}
+
 static rbt_status start_thread(rbt_member *member)
 {
-    const rbt_time now = rbt_clock_now();
-    member->began = now;
-    member->heard = now;
-    member->cut_at = now;
-    member->looked = now;
+    init_machine(member);
     const int error = rbt_thread_create(&member->thread, rbt_member_run, member);
     if (error != 0) {
         errno = error;
@@ -169,6 +183,7 @@ rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member 
     }
     m->wake = -1;
     m->alarm = -1;
+    m->socket = -1;
     pthread_mutex_init(&m->mutex, NULL);
     init_condition(&m->changed);
     st = copy_options(m, options);
@@ -183,10 +198,10 @@ rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member 
         return st;
     }
     pthread_mutex_lock(&m->mutex);
-    while (!m->has_plan && m->failure == RBT_OK && !m->is_over) {
+    while (!rbt_membership_has_plan(&m->machine) && !rbt_membership_has_ended(&m->machine)) {
         wait_for_change(m);
     }
-    const bool has_plan = m->has_plan && m->failure == RBT_OK;
+    const bool has_plan = rbt_membership_has_plan(&m->machine) && m->machine.failure == RBT_OK;
     pthread_mutex_unlock(&m->mutex);
     if (has_plan) {
         *member = m;
@@ -205,15 +220,45 @@ rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member 
 
 const struct rbt_member_plan *rbt_member_plan(const rbt_member *member)
 {
-    return &member->plan; /* not written any more */
+    return &member->machine.plan; /* not written any more */
+}
+
+bool rbt_member_settle(rbt_member *member)
+{
+    if (member->out.must_wake) {
+        member->out.must_wake = false;
+        pthread_cond_broadcast(&member->changed);
+    }
+    if (member->machine.failure != RBT_OK && !member->has_alarmed) {
+        member->has_alarmed = true;
+        rbt_member_signal(member->alarm);
+    }
+    const rbt_time deadline = rbt_membership_deadline(&member->machine);
+    const bool is_sooner = deadline < member->sleeps_until;
+    if (is_sooner) {
+        member->sleeps_until = deadline; /* who comes next need not wake it again for that */
+    }
+    return is_sooner || member->out.port.count > 0 || rbt_membership_has_left(&member->machine);
+}
+
+void rbt_member_step(rbt_member *member, const struct rbt_membership_event *event)
+{
+    pthread_mutex_lock(&member->mutex);
+    rbt_membership_step(&member->machine, event, rbt_clock_now(), &member->out);
+    const bool must_wake = rbt_member_settle(member);
+    pthread_mutex_unlock(&member->mutex);
+    if (must_wake) {
+        rbt_member_signal(member->wake);
+    }
 }
 
 /* With the mutex held. The sentence becomes the calling thread's. */
 static rbt_status repeat_failure(const rbt_member *member)
 {
     errno = 0; /* or it would be added for RBT_E_IO */
-    return member->failure == RBT_OK ? RBT_OK
-                                     : rbt_fail(member->failure, "%s", member->failure_text);
+    const struct rbt_membership *machine = &member->machine;
+    return machine->failure == RBT_OK ? RBT_OK
+                                      : rbt_fail(machine->failure, "%s", machine->failure_text);
 }
 
 rbt_status rbt_member_failure(const rbt_member *member)
@@ -234,29 +279,22 @@ rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
     if (size > RBT_FRAME_BODY_MAX / 2) {
         return rbt_fail(RBT_E_INVALID, "%zu bytes are too many to be gathered", size);
     }
-    if (member->plan.process_count == 1) { /* nobody else has anything to say */
+    if (member->machine.plan.process_count == 1) { /* nobody else has anything to say */
         const rbt_status st = rbt_member_failure(member);
         if (st == RBT_OK) {
             visit(context, 0, bytes, size);
         }
         return st;
     }
+    rbt_member_step(member, &(struct rbt_membership_event){
+                                .kind = RBT_MEMBERSHIP_GATHER,
+                                .part = {.bytes = bytes, .size = size},
+                            });
     pthread_mutex_lock(&member->mutex);
-    RBT_ASSERT(!member->is_gathering);
-    member->round++;
-    member->part = (struct rbt_control_part){.bytes = bytes, .size = size};
-    member->is_gathering = true;
-    member->must_gather = true;
-    pthread_mutex_unlock(&member->mutex);
-    rbt_member_signal(member->wake);
-    pthread_mutex_lock(&member->mutex);
-    while (member->is_gathering && member->failure == RBT_OK && !member->is_over) {
+    while (rbt_membership_is_gathering(&member->machine)) {
         pthread_cond_wait(&member->changed, &member->mutex);
     }
-    struct rbt_block *gathered = member->gathered;
-    member->gathered = NULL;
-    member->is_gathering = false;
-    member->must_gather = false; /* the bytes are the caller's again */
+    struct rbt_block *gathered = rbt_membership_take_gathered(&member->machine);
     rbt_status st = gathered != NULL ? RBT_OK : repeat_failure(member);
     pthread_mutex_unlock(&member->mutex);
     if (gathered == NULL) {
@@ -267,7 +305,7 @@ rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
     st = rbt_control_get_gathered(
         (struct rbt_wire_cursor){.at = gathered->data, .end = gathered->data + gathered->bytes},
         &parts, &count);
-    RBT_ASSERT(st == RBT_OK); /* hear_gathered() has looked at it */
+    RBT_ASSERT(st == RBT_OK); /* the machine has looked at it */
     for (uint32_t i = 0; i < count; i++) {
         struct rbt_control_part part;
         rbt_control_next_part(&parts, &part);
@@ -279,13 +317,22 @@ rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
 
 void rbt_member_tell_bound(rbt_member *member, int64_t staleness)
 {
-    RBT_ASSERT(staleness >= -1);
-    pthread_mutex_lock(&member->mutex);
-    member->bound_number++;
-    member->bound = staleness;
-    member->must_bound = true;
-    pthread_mutex_unlock(&member->mutex);
-    rbt_member_signal(member->wake);
+    rbt_member_step(member, &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_BOUND,
+                                                           .staleness = staleness});
+}
+
+void rbt_member_tell_version(rbt_member *member, const struct rbt_member_version *version)
+{
+    rbt_member_step(member, &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_VERSION,
+                                                           .version = *version});
+}
+
+void rbt_member_give_up(rbt_member *member, rbt_status status, const char *why)
+{
+    rbt_member_step(member, &(struct rbt_membership_event){
+                                .kind = RBT_MEMBERSHIP_GIVE_UP,
+                                .ending = {.status = status, .why = why},
+                            });
 }
 
 int rbt_member_alarm(const rbt_member *member)
@@ -296,7 +343,7 @@ int rbt_member_alarm(const rbt_member *member)
 rbt_status rbt_member_wait(rbt_member *member)
 {
     pthread_mutex_lock(&member->mutex);
-    while (member->failure == RBT_OK && !member->is_over) {
+    while (!rbt_membership_has_ended(&member->machine)) {
         wait_for_change(member);
     }
     const rbt_status st = repeat_failure(member);
@@ -310,14 +357,10 @@ void rbt_member_leave(rbt_member *member, rbt_status status, const char *why)
         return;
     }
     if (member->has_thread) {
-        pthread_mutex_lock(&member->mutex);
-        member->must_leave = true;
-        member->must_goodbye = true;
-        member->leave_deadline = rbt_clock_now() + GOODBYE_TIME;
-        member->leave_status = status;
-        (void)snprintf(member->leave_text, sizeof member->leave_text, "%s", why == NULL ? "" : why);
-        pthread_mutex_unlock(&member->mutex);
-        rbt_member_signal(member->wake);
+        rbt_member_step(member, &(struct rbt_membership_event){
+                                    .kind = RBT_MEMBERSHIP_LEAVE,
+                                    .ending = {.status = status, .why = why},
+                                });
         pthread_join(member->thread, NULL);
     }
     destroy(member);

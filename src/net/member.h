@@ -27,17 +27,10 @@
 
 #include "base/clock.h"
 #include "net/security.h"
+#include "proto/membership.h"
 #include "wire/control.h"
 
 typedef struct rbt_member rbt_member;
-
-enum rbt_role {
-    RBT_ROLE_SERVER,
-    RBT_ROLE_WORKER, /* a process with one or more workers */
-    RBT_ROLE_READER, /* the same, of a group that only reads */
-};
-
-enum { RBT_INDEX_ANY = -1 };
 
 struct rbt_member_options {
     const char *coordinator;      /* address */
@@ -71,22 +64,6 @@ struct rbt_member_options {
     void (*on_stable)(void *context, uint32_t table, uint64_t version);
 };
 
-/* What the coordinator has decided; the same for all but `index` and `worker_first`. */
-struct rbt_member_plan {
-    uint64_t cluster;
-    uint64_t job;
-    uint32_t index;         /* of this server or process in its job */
-    uint32_t process_count; /* worker processes of the job */
-    uint32_t worker_count;
-    uint32_t worker_first;         /* of this process */
-    uint32_t thread_count;         /* workers of this process */
-    uint32_t process_size;         /* workers of every process but the last, which may have fewer */
-    uint64_t map_version;          /* of the list of shards */
-    struct rbt_wire_secret secret; /* for HELLO */
-    uint32_t shard_count;
-    const char *const *shards; /* addresses; the member's */
-};
-
 /* Connects, says who it is, and waits for the plan. Fails with one sentence: the coordinator could
  * not be reached, refused us and why, or not everybody came and who is missing. */
 RBT_MUST_USE rbt_status rbt_member_join(const struct rbt_member_options *options,
@@ -106,12 +83,6 @@ void rbt_member_tell_bound(rbt_member *member, int64_t staleness);
 /* A server: its shard, counted from its first one, has the versions of the job's table below this
  * one. When all of them have more than the coordinator knows, it is told, after a moment, so that
  * much becomes one message. Versions never decrease. Out of memory, it is not told at once. */
-struct rbt_member_version {
-    uint64_t job;
-    uint32_t table;
-    uint32_t shard;
-    uint64_t version;
-};
 void rbt_member_tell_version(rbt_member *member, const struct rbt_member_version *version);
 
 int rbt_member_alarm(const rbt_member *member);

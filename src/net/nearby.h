@@ -14,7 +14,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "net/block.h"
+#include "base/block.h"
 
 /* Where answers go: called on any thread, which then has nothing to do with the block any more. */
 struct rbt_nearby_inbox {

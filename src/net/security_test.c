@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/block.h"
 #include "base/io.h"
-#include "net/block.h"
 #include "net/channel.h"
 #include "net/security.h"
 

@@ -1,5 +1,5 @@
-/* server/doorway.c - how connections come to a shard's thread: who is let in to say HELLO, and who
- * has to go for it. Threads: the shard's, with the core's mutex. */
+/* server/doorway.c - how connections come to a shard's thread. Threads: the shard's, with the
+ * core's mutex. */
 #include <poll.h>
 #include <unistd.h>
 
@@ -8,32 +8,9 @@
 #include "base/log.h"
 #include "server/shard_state.h"
 
-enum {
-    STRANGERS_MAX = 256, /* connections that have not said who they are, beside those of workers */
-    PER_HOST_MAX = 192,  /* the same, from one host */
-    ACCEPT_MAX = 16,     /* connections before those that were accepted have their turn */
-};
+enum { ACCEPT_MAX = 16 }; /* connections before those that were accepted have their turn */
 
 #define DEAF_TIME INT64_C(10000000000) /* before the log is told again that nobody is accepted */
-
-static void turn_away(struct rbt_shard_peer *peer)
-{
-    rbt_shard_peer_note(peer, "too many have not said who they are, and it was the first of them");
-    rbt_strangers_remove(&peer->thread->strangers, &peer->stranger);
-    rbt_shard_peer_end(peer);
-}
-
-/* Makes room for somebody who comes from there. */
-static void make_room(rbt_shard_thread *thread, const char *who)
-{
-    const uint64_t workers = rbt_admitted_workers(&thread->admitted); /* all may come at once */
-    const struct rbt_strangers_limits limits = {.all = STRANGERS_MAX + workers,
-                                                .per_host = PER_HOST_MAX + workers};
-    struct rbt_stranger *oldest = rbt_strangers_displaced(&thread->strangers, who, &limits);
-    if (oldest != NULL) {
-        turn_away((struct rbt_shard_peer *)oldest);
-    }
-}
 
 static void add_peer(rbt_shard_thread *thread, int socket)
 {
@@ -44,24 +21,20 @@ static void add_peer(rbt_shard_thread *thread, int socket)
         (void)close(socket);
         return;
     }
-    *peer = (struct rbt_shard_peer){.thread = thread, .since = rbt_clock_now()};
-    rbt_address_describe(socket, peer->name);
-    peer->guest = (struct rbt_guest){
-        .worker = RBT_FRAME_NOBODY, .send = rbt_shard_peer_send, .context = peer};
+    char name[RBT_ADDRESS_MAX];
+    rbt_address_describe(socket, name);
+    *peer = (struct rbt_shard_peer){.thread = thread};
     const struct rbt_watcher watcher = {.on_events = rbt_shard_peer_work, .context = peer};
     rbt_status st = rbt_channel_open(socket, &options, &peer->channel);
-    if (st == RBT_OK) {
-        st = rbt_loop_watch(thread->loop, socket, POLLIN, &watcher, &peer->watch);
-    }
+    st = st != RBT_OK ? st : rbt_loop_watch(thread->loop, socket, POLLIN, &watcher, &peer->watch);
+    st = st != RBT_OK ? st : rbt_shard_peer_add(peer, name);
     if (st != RBT_OK) {
+        if (peer->watch != NULL) {
+            rbt_watch_close(peer->watch);
+        }
         rbt_channel_close(peer->channel);
         rbt_free(peer);
-        return;
     }
-    make_room(thread, peer->name);
-    rbt_strangers_add(&thread->strangers, &peer->stranger, peer->name);
-    peer->next = thread->peers;
-    thread->peers = peer;
 }
 
 /* There are no descriptors. If strangers have them, some have to go, and will have gone before the
@@ -69,12 +42,12 @@ static void add_peer(rbt_shard_thread *thread, int socket)
 static void go_deaf(rbt_shard_thread *thread)
 {
     const rbt_time now = rbt_clock_now();
-    if (thread->strangers.oldest == NULL) {
+    if (rbt_service_strangers(thread->service) == 0) {
         thread->is_deaf = true;
         rbt_watch_change(thread->listening, 0);
-    }
-    for (int i = 0; i < ACCEPT_MAX && thread->strangers.oldest != NULL; i++) {
-        turn_away((struct rbt_shard_peer *)thread->strangers.oldest);
+    } else {
+        rbt_shard_thread_step(
+            thread, &(struct rbt_service_event){.kind = RBT_SERVICE_SHED, .shed = ACCEPT_MAX});
     }
     if (thread->deaf_logged == 0 || now - thread->deaf_logged > DEAF_TIME) {
         thread->deaf_logged = now;

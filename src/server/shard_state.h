@@ -11,30 +11,27 @@
 #include "net/channel.h"
 #include "net/loop.h"
 #include "net/nearby.h"
-#include "net/strangers.h"
-#include "server/admitted.h"
-#include "server/host.h"
+#include "proto/service.h"
 #include "server/shard_thread.h"
 
-enum {
-    RBT_SHARD_DROPPED_MAX = 64, /* jobs that are remembered to be over */
-    RBT_SHARD_DROPS_MAX = 64,   /* that wait for the thread */
-};
-
+/* One connection. */
 struct rbt_shard_peer {
-    struct rbt_stranger stranger; /* first: it leads back to the peer */
     rbt_shard_thread *thread;
-    struct rbt_shard_peer *next;
+    uint32_t port; /* its place among the thread's */
     struct rbt_shard_peer *next_dirty;
     rbt_channel *channel;          /* NULL: it is in this process */
     rbt_watch *watch;              /* the same */
     struct rbt_nearby_inbox inbox; /* where its answers go then */
-    struct rbt_guest guest;
-    rbt_host *host; /* NULL: it has not said who it is */
-    rbt_time since;
-    bool is_dirty;                /* in the list of those that may have something to be sent */
-    bool is_over;                 /* to be closed when the callbacks are done */
-    char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
+    bool is_admitted;              /* long messages are taken */
+    bool is_dirty;                 /* in the list of those that may have something to be sent */
+    bool is_over;                  /* to be closed when the callbacks are done */
+    bool is_cut;                   /* by the service, which has forgotten it */
+};
+
+/* What the process's member has to tell the service. */
+struct rbt_shard_word {
+    struct rbt_service_event event;
+    struct rbt_control_job job; /* ADMIT: that it points to */
 };
 
 struct rbt_shard_thread {
@@ -54,35 +51,33 @@ struct rbt_shard_thread {
     /* rank SHARD; the loop holds it while it works, and so do workers of this process, which call
      * instead of sending. Guards all below. */
     pthread_mutex_t core;
-    uint32_t near_count; /* connections of this process */
-    struct rbt_shard_peer *peers;
+    rbt_service *service;
+    struct rbt_outbox outbox;
+    uint32_t near_count;           /* connections of this process */
+    struct rbt_shard_peer **peers; /* by port; NULL: the port is free */
+    uint32_t peer_max;
     struct rbt_shard_peer *dirty;
-    struct rbt_strangers strangers;
     bool is_deaf;         /* no descriptor is free: nobody is accepted until the next tick */
     rbt_time deaf_logged; /* when the log was told, or 0 */
-    rbt_host **hosts;
-    uint32_t host_count;
-    uint64_t dropped[RBT_SHARD_DROPPED_MAX];
-    uint32_t dropped_count; /* ever */
-
-    struct rbt_admitted admitted; /* has a mutex of its own */
 
     pthread_mutex_t mutex; /* rank LEAF; guards all below */
-    uint64_t cluster;
-    uint32_t shard;
-    bool has_name;
-    uint64_t drops[RBT_SHARD_DROPS_MAX];
-    uint32_t drop_count;
+    struct rbt_shard_word *words;
+    uint32_t word_count;
+    uint32_t word_max;
+    atomic_bool has_words; /* may be read without it */
 };
 
 /* Takes connections that wait. */
 void rbt_doorway_accept(rbt_shard_thread *thread);
 
-/* A peer: there is something to read; a block is to be sent; it is closed soon; why it is refused,
- * for the log. */
+/* Steps the service and does what follows from it. The core's mutex is held. */
+void rbt_shard_thread_step(rbt_shard_thread *thread, const struct rbt_service_event *event);
+
+/* Gives a peer a port, and tells the service that it is there. Without memory for that it fails
+ * with RBT_E_NOMEM, and the peer is the caller's still. */
+RBT_MUST_USE rbt_status rbt_shard_peer_add(struct rbt_shard_peer *peer, const char *name);
+
+/* There is something to read. */
 void rbt_shard_peer_work(void *context, short events);
-void rbt_shard_peer_send(void *context, struct rbt_block *block);
-void rbt_shard_peer_end(struct rbt_shard_peer *peer);
-void rbt_shard_peer_note(const struct rbt_shard_peer *peer, const char *why);
 
 #endif

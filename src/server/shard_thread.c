@@ -2,7 +2,8 @@
  *
  * Everything that can be read is read and worked on; what follows from it is sent when there is
  * nothing more to do, many messages in one write. A peer that does not read what it has asked for
- * is not read from, either, until it does: it slows itself down and nobody else.
+ * is not read from, either, until it does: it slows itself down and nobody else. What is answered,
+ * and to whom, is decided by the service (proto/service.h); here are its sockets and its turns.
  *
  * Workers of this process do not connect: they call (net/nearby.h), and what they send is worked on
  * by their own threads, under the same mutex as the loop's work.
@@ -21,26 +22,22 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "server/host.h"
 #include "server/shard_state.h"
 
-_Static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
-
 enum {
-    TABLE_MAX = 4096,
     QUEUED_MAX = 64 << 20, /* bytes to a peer, above which it is not read from */
     FLUSH_AT = 256 << 10,  /* bytes to a peer that are sent without waiting for more */
     TURN_MAX = 256,        /* messages of a peer before it is others' turn */
-    HOSTS_MAX = 1024,      /* jobs at a time */
+    PEERS_MIN = 16,
 };
 
-#define SECOND     INT64_C(1000000000)
-#define HELLO_TIME (5 * SECOND) /* for a stranger to say who it is */
-#define TICK_TIME  (SECOND / 10)
-#define END_TIME   (5 * SECOND)   /* for what is under way when the server ends */
-#define MOMENT     (SECOND / 500) /* between two looks whether it has ended */
+#define SECOND    INT64_C(1000000000)
+#define TICK_TIME (SECOND / 10)
+#define END_TIME  (5 * SECOND)   /* for what is under way when the server ends */
+#define MOMENT    (SECOND / 500) /* between two looks whether it has ended */
 
-/* --- Peers ----------------------------------------------------------------------------------- */
+/* --- What the service wants done --------------------------------------------------------------
+ */
 
 static void mark_dirty(struct rbt_shard_peer *peer)
 {
@@ -51,12 +48,6 @@ static void mark_dirty(struct rbt_shard_peer *peer)
     }
 }
 
-void rbt_shard_peer_end(struct rbt_shard_peer *peer)
-{
-    peer->is_over = true;
-    mark_dirty(peer);
-}
-
 /* Wakes the loop if it is not the one that runs: it has something to send now. */
 static void wake_loop(const rbt_shard_thread *thread)
 {
@@ -65,35 +56,114 @@ static void wake_loop(const rbt_shard_thread *thread)
     }
 }
 
-void rbt_shard_peer_send(void *context, struct rbt_block *block)
+/* Sends a block to a peer; takes over the reference. */
+static void send_block(struct rbt_shard_peer *peer, struct rbt_block *block)
 {
-    struct rbt_shard_peer *peer = context;
-    if (peer->channel == NULL) {
-        if (!peer->is_over) {
-            rbt_block_ref(block);
-            peer->inbox.deliver(peer->inbox.context, block);
-        }
+    if (peer->channel == NULL && !peer->is_over) {
+        peer->inbox.deliver(peer->inbox.context, block);
         return;
     }
-    if (!peer->is_over && rbt_channel_send(peer->channel, block) != RBT_OK) {
-        rbt_shard_peer_end(peer);
+    /* Nobody is told anything who has not yet proved that it has the key. */
+    if (!peer->is_over && rbt_channel_is_ready(peer->channel) &&
+        rbt_channel_send(peer->channel, block) != RBT_OK) {
+        peer->is_over = true;
     }
+    rbt_block_unref(block);
     mark_dirty(peer);
     wake_loop(peer->thread);
 }
 
+/* Ends a connection, after what was sent before, as far as that goes. */
+static void cut(struct rbt_shard_peer *peer)
+{
+    if (peer->channel != NULL && !peer->is_over) {
+        const rbt_status flushed = rbt_channel_flush(peer->channel);
+        (void)flushed; /* it ends either way */
+    }
+    peer->is_over = true;
+    peer->is_cut = true;
+    mark_dirty(peer);
+    wake_loop(peer->thread);
+}
+
+void rbt_shard_thread_step(rbt_shard_thread *thread, const struct rbt_service_event *event)
+{
+    struct rbt_outbox *out = &thread->outbox;
+    RBT_ASSERT(out->count == 0);
+    rbt_service_step(thread->service, event, rbt_clock_now(), out);
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct rbt_shard_peer *peer = thread->peers[out->items[i].port];
+        RBT_ASSERT(peer != NULL);
+        switch (out->items[i].kind) {
+        case RBT_OUT_SEND:
+            send_block(peer, out->items[i].block);
+            break;
+        case RBT_OUT_CUT:
+            cut(peer);
+            break;
+        case RBT_OUT_CONNECT: /* it is others who connect to a shard */
+            RBT_UNREACHABLE();
+        }
+    }
+    rbt_outbox_clear(out);
+}
+
+static void step_port(struct rbt_shard_peer *peer, struct rbt_port_event event)
+{
+    event.port = peer->port;
+    rbt_shard_thread_step(peer->thread,
+                          &(struct rbt_service_event){.kind = RBT_SERVICE_PORT, .port = &event});
+}
+
+static void step_turn(rbt_shard_thread *thread, uint32_t port)
+{
+    rbt_shard_thread_step(thread,
+                          &(struct rbt_service_event){.kind = RBT_SERVICE_TURN, .turn = port});
+}
+
+/* --- Peers ----------------------------------------------------------------------------------- */
+
+/* A port that is free. Fails with RBT_E_NOMEM. */
+static rbt_status find_port(rbt_shard_thread *thread, uint32_t *port)
+{
+    uint32_t free = 0;
+    while (free < thread->peer_max && thread->peers[free] != NULL) {
+        free++;
+    }
+    if (free == thread->peer_max) {
+        const uint32_t max = free == 0 ? PEERS_MIN : 2 * free;
+        struct rbt_shard_peer **grown = rbt_realloc(thread->peers, max, sizeof *grown);
+        if (grown == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
+        }
+        memset(grown + free, 0, (max - free) * sizeof *grown);
+        thread->peers = grown;
+        thread->peer_max = max;
+    }
+    *port = free;
+    return RBT_OK;
+}
+
+rbt_status rbt_shard_peer_add(struct rbt_shard_peer *peer, const char *name)
+{
+    const rbt_status st = find_port(peer->thread, &peer->port);
+    if (st != RBT_OK) {
+        return st;
+    }
+    peer->thread->peers[peer->port] = peer;
+    step_port(peer,
+              (struct rbt_port_event){.kind = RBT_PORT_UP,
+                                      .up = {.peer = name, .is_near = peer->channel == NULL}});
+    return RBT_OK;
+}
+
 static void free_peer(struct rbt_shard_peer *peer)
 {
-    struct rbt_shard_peer **at = &peer->thread->peers;
-    while (*at != peer) { /* ends: it is in the list */
-        RBT_ASSERT(*at != NULL);
-        at = &(*at)->next;
+    if (!peer->is_cut) {
+        step_port(peer, (struct rbt_port_event){.kind = RBT_PORT_DOWN,
+                                                .down = {RBT_E_CLOSED, "the connection is over"}});
     }
-    *at = peer->next;
-    rbt_strangers_remove(&peer->thread->strangers, &peer->stranger);
-    if (peer->host != NULL) {
-        rbt_host_forget(peer->host, &peer->guest);
-    }
+    peer->thread->peers[peer->port] = NULL;
     if (peer->channel != NULL) {
         rbt_watch_close(peer->watch);
         rbt_channel_close(peer->channel);
@@ -101,207 +171,109 @@ static void free_peer(struct rbt_shard_peer *peer)
     rbt_free(peer);
 }
 
-/* Strangers must not be able to fill the log. */
-void rbt_shard_peer_note(const struct rbt_shard_peer *peer, const char *why)
-{
-    rbt_shard_thread *thread = peer->thread;
-    if (rbt_strangers_may_log(&thread->strangers, rbt_clock_now())) {
-        rbt_log(thread->log, RBT_LOG_WARN, "server", "refused a connection from %s: %s", peer->name,
-                why);
-    }
-}
+/* --- What the member has to tell ------------------------------------------------------------- */
 
-/* Says no, in a sentence, and ends the connection. */
-static void refuse(struct rbt_shard_peer *peer, rbt_status status)
-{
-    char why[RBT_ERROR_MAX];
-    const bool is_failure = rbt_host_is_failure(status) && peer->host != NULL;
-    memcpy(why, rbt_last_error(), sizeof why);
-    if (status != RBT_E_NOTFOUND && !is_failure) { /* that one comes back */
-        rbt_shard_peer_note(peer, why);
-    }
-    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
-    if (block != NULL && (peer->channel == NULL || rbt_channel_is_ready(peer->channel))) {
-        block->bytes = rbt_wire_put_refused(block->data, why);
-        const struct rbt_frame header = {.kind = RBT_FRAME_REFUSED,
-                                         .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN
-                                                  : is_failure             ? RBT_FRAME_FAILURE
-                                                                           : 0,
-                                         .worker = peer->guest.worker,
-                                         .id = is_failure ? (uint64_t)-status : 0};
-        rbt_wire_close(block->data, header, block->bytes);
-        rbt_shard_peer_send(peer, block);
-        const rbt_status flushed =
-            peer->channel == NULL ? RBT_OK : rbt_channel_flush(peer->channel);
-        (void)flushed; /* as far as it goes */
-    }
-    rbt_block_unref(block);
-    rbt_shard_peer_end(peer);
-}
-
-/* Something was not as it should be: its sender hears why and is not listened to any more. If the
- * job has failed here, nobody can go on, and who waits for others would wait for ever. */
-static void refuse_all(struct rbt_shard_peer *peer, rbt_status status)
-{
-    const rbt_host *host = peer->host;
-    if (host == NULL || !rbt_host_is_failure(status)) {
-        refuse(peer, status);
-        return;
-    }
-    struct rbt_error_record why;
-    rbt_error_save(&why);
-    rbt_log(peer->thread->log, RBT_LOG_WARN, "server", "job %llu has failed: %s",
-            (unsigned long long)rbt_host_job(host), why.message);
-    for (struct rbt_shard_peer *p = peer->thread->peers; p != NULL; p = p->next) {
-        if (p->host == host && !p->is_over) {
-            rbt_error_restore(&why);
-            refuse(p, status);
-        }
-    }
-    rbt_error_restore(&why);
-}
-
-/* --- Who is there ---------------------------------------------------------------------------- */
-
-static rbt_host *find_host(const rbt_shard_thread *thread, uint64_t job)
-{
-    for (uint32_t i = 0; i < thread->host_count; i++) {
-        if (rbt_host_job(thread->hosts[i]) == job) {
-            return thread->hosts[i];
-        }
-    }
-    return NULL;
-}
-
-static bool is_dropped(const rbt_shard_thread *thread, uint64_t job)
-{
-    for (uint32_t i = 0; i < RBT_SHARD_DROPPED_MAX && i < thread->dropped_count; i++) {
-        if (thread->dropped[i] == job) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static rbt_status make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
-                            rbt_host **host)
-{
-    if (thread->host_count >= HOSTS_MAX) {
-        return rbt_fail(RBT_E_BUSY, "there are %d jobs already", HOSTS_MAX);
-    }
-    char name[RBT_WIRE_NAME_MAX + 32];
-    snprintf(name, sizeof name, "shard %u at %s", hello->shard, thread->address);
-    const struct rbt_host_options options = {.job = hello->job,
-                                             .worker_count = hello->worker_count,
-                                             .table_max = TABLE_MAX,
-                                             .name = name,
-                                             .shards_here = thread->options.shards_here};
-    rbt_host **grown =
-        rbt_realloc(thread->hosts, (size_t)thread->host_count + 1, sizeof *thread->hosts);
-    if (grown == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for another job");
-    }
-    thread->hosts = grown;
-    const rbt_status st = rbt_host_create(&options, host);
-    if (st == RBT_OK) {
-        thread->hosts[thread->host_count++] = *host;
-    }
-    return st;
-}
-
-/* Whether it is us that the peer means. */
-static rbt_status check_hello(rbt_shard_thread *thread, const struct rbt_wire_hello *hello)
+/* Hands over what was told since the last time. The core's mutex is held. */
+static void take_words(rbt_shard_thread *thread)
 {
     pthread_mutex_lock(&thread->mutex);
-    const bool has_name = thread->has_name;
-    const bool is_us = hello->cluster == thread->cluster && hello->shard == thread->shard;
+    struct rbt_shard_word *words = thread->words;
+    const uint32_t count = thread->word_count;
+    thread->words = NULL;
+    thread->word_count = 0;
+    thread->word_max = 0;
+    atomic_store(&thread->has_words, false);
     pthread_mutex_unlock(&thread->mutex);
-    if (!has_name) { /* the others may have heard of the plan before us */
-        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
+    for (uint32_t i = 0; i < count; i++) {
+        words[i].event.admit.job =
+            words[i].event.kind == RBT_SERVICE_ADMIT ? &words[i].job : words[i].event.admit.job;
+        rbt_shard_thread_step(thread, &words[i].event);
     }
-    if (!is_us) {
-        return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
-    }
-    if (hello->worker_count == 0 || hello->worker_count > RBT_WIRE_WORKERS_MAX ||
-        (hello->worker != RBT_FRAME_NOBODY && hello->worker >= hello->worker_count)) {
-        return rbt_fail(RBT_E_PROTOCOL, "there is no worker %u of %u", hello->worker,
-                        hello->worker_count);
-    }
-    if (is_dropped(thread, hello->job)) {
-        return rbt_fail(RBT_E_CLOSED, "the job is over");
-    }
-    return rbt_admitted_check(&thread->admitted, hello);
+    rbt_free(words);
 }
 
-static rbt_status find_or_make_host(rbt_shard_thread *thread, const struct rbt_wire_hello *hello,
-                                    rbt_host **host)
+/* Without memory it is not told: then nobody gets into a job, or its rows stay until the end. */
+static void tell(rbt_shard_thread *thread, const struct rbt_shard_word *word)
 {
-    *host = find_host(thread, hello->job);
-    if (*host == NULL && hello->is_reader) {
-        return rbt_fail(RBT_E_NOTFOUND, "nobody trains in namespace \"%s\"", hello->space);
+    pthread_mutex_lock(&thread->mutex);
+    if (thread->word_count == thread->word_max) {
+        const uint32_t max = thread->word_max == 0 ? 4 : 2 * thread->word_max;
+        struct rbt_shard_word *grown = rbt_realloc(thread->words, max, sizeof *grown);
+        thread->words = grown != NULL ? grown : thread->words;
+        thread->word_max = grown != NULL ? max : thread->word_max;
     }
-    return *host == NULL ? make_host(thread, hello, host) : RBT_OK;
+    if (thread->word_count < thread->word_max) {
+        thread->words[thread->word_count++] = *word;
+        atomic_store(&thread->has_words, true);
+    }
+    pthread_mutex_unlock(&thread->mutex);
+    rbt_loop_wake(thread->loop);
 }
 
-/* A worker has one connection. The newest is the right one: the other was cut without our noticing.
- */
-static void replace_older(const struct rbt_shard_peer *peer)
+void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
 {
-    for (struct rbt_shard_peer *p = peer->thread->peers; p != NULL; p = p->next) {
-        const bool is_same = p != peer && p->host == peer->host && !p->is_over &&
-                             p->guest.worker == peer->guest.worker;
-        if (is_same && !p->guest.is_reader && p->guest.worker != RBT_FRAME_NOBODY) {
-            rbt_shard_peer_end(p);
-            rbt_host_forget(p->host, &p->guest); /* nothing more of it counts */
-        }
-    }
+    tell(thread, &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_DROP, .drop = job}});
 }
 
-static rbt_status welcome(struct rbt_shard_peer *peer)
+void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
+                            const struct rbt_control_job *job)
 {
-    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
-    if (block == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
-    }
-    const struct rbt_wire_news news = rbt_host_news(peer->host, peer->guest.worker);
-    block->bytes = rbt_wire_put_welcome(block->data, &news);
-    rbt_wire_close(block->data,
-                   (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = peer->guest.worker},
-                   block->bytes);
-    rbt_shard_peer_send(peer, block);
-    rbt_block_unref(block);
-    return RBT_OK;
+    tell(thread,
+         &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_ADMIT, .admit = {.number = number}},
+                                  .job = *job});
 }
 
-static rbt_status receive_hello(struct rbt_shard_peer *peer, const struct rbt_frame *frame,
-                                const char *body)
+void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard)
 {
-    struct rbt_wire_cursor cursor = {body, body + frame->length};
-    struct rbt_wire_hello hello;
-    rbt_host *host = NULL;
-    if (frame->kind != RBT_FRAME_HELLO) {
-        return rbt_fail(RBT_E_PROTOCOL, "the first message is %u, not a greeting", frame->kind);
+    tell(thread,
+         &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_NAME, .name = {cluster, shard}}});
+}
+
+static void unlock(rbt_shard_thread *thread)
+{
+    const int error = pthread_mutex_unlock(&thread->core);
+    RBT_ASSERT(error == 0);
+}
+
+/* Takes the core's mutex, and hears what the member has told before. */
+static void lock(rbt_shard_thread *thread)
+{
+    const int error = pthread_mutex_lock(&thread->core);
+    RBT_ASSERT(error == 0);
+    if (atomic_load(&thread->has_words)) {
+        take_words(thread);
     }
-    rbt_status st = rbt_wire_get_hello(&cursor, &hello);
-    st = st != RBT_OK ? st : check_hello(peer->thread, &hello);
-    st = st != RBT_OK ? st : find_or_make_host(peer->thread, &hello, &host);
-    if (st != RBT_OK) {
-        return st;
-    }
-    peer->host = host;
-    rbt_strangers_remove(&peer->thread->strangers, &peer->stranger);
-    memcpy(peer->name, hello.node, sizeof peer->name);
-    peer->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
-    peer->guest.is_reader = hello.is_reader;
-    peer->guest.compression = hello.compression;
-    if (peer->channel != NULL) {
-        rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
-    }
-    replace_older(peer);
-    return welcome(peer);
 }
 
 /* --- Serving --------------------------------------------------------------------------------- */
+
+/* One frame, or why there is none. */
+static void work_on(struct rbt_shard_peer *peer, rbt_status st, const struct rbt_frame *frame,
+                    const char *body)
+{
+    if (st == RBT_E_CLOSED || st == RBT_E_IO) {
+        peer->is_over = true;
+        return;
+    }
+    if (st != RBT_OK) {
+        char why[RBT_ERROR_MAX];
+        memcpy(why, rbt_last_error(), sizeof why);
+        step_port(peer, (struct rbt_port_event){.kind = RBT_PORT_BROKEN, .down = {st, why}});
+        return;
+    }
+    step_port(peer, (struct rbt_port_event){.kind = RBT_PORT_FRAME,
+                                            .frame = {.head = *frame, .body = body}});
+    if (!peer->is_admitted && !peer->is_over &&
+        rbt_service_is_admitted(peer->thread->service, peer->port)) {
+        peer->is_admitted = true;
+        rbt_channel_set_body_max(peer->channel, RBT_FRAME_BODY_MAX);
+    }
+    if (!peer->is_over && rbt_channel_queued(peer->channel) >= FLUSH_AT) {
+        const rbt_status flushed =
+            rbt_channel_flush(peer->channel); /* it can work on it meanwhile */
+        peer->is_over = flushed != RBT_OK && flushed != RBT_E_BUSY;
+    }
+}
 
 /* Works on what the peer has sent, unless it leaves too much unread; for a while, since others want
  * their turn, too. What is left is taken up by on_wake(). */
@@ -312,49 +284,25 @@ static void serve(struct rbt_shard_peer *peer)
     for (int turn = 0;
          turn < TURN_MAX && !peer->is_over && rbt_channel_queued(peer->channel) < QUEUED_MAX;
          turn++) {
-        rbt_status st = rbt_channel_receive(peer->channel, &frame, &body);
+        const rbt_status st = rbt_channel_receive(peer->channel, &frame, &body);
         if (st == RBT_E_BUSY) {
             break;
         }
-        if (st == RBT_E_CLOSED || st == RBT_E_IO) { /* not worth a word: they come back */
-            rbt_shard_peer_end(peer);
-            break;
-        }
-        if (st == RBT_OK) {
-            st = peer->host == NULL ? receive_hello(peer, &frame, body)
-                                    : rbt_host_receive(peer->host, &peer->guest, &frame, body);
-        }
-        if (st != RBT_OK) {
-            refuse_all(peer, st);
-        } else if (rbt_channel_queued(peer->channel) >= FLUSH_AT) {
-            st = rbt_channel_flush(peer->channel); /* the peer can work on it meanwhile */
-            peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
-        }
+        work_on(peer, st, &frame, body);
     }
     mark_dirty(peer);
-}
-
-static void lock(rbt_shard_thread *thread)
-{
-    const int error = pthread_mutex_lock(&thread->core);
-    RBT_ASSERT(error == 0);
-}
-
-static void unlock(rbt_shard_thread *thread)
-{
-    const int error = pthread_mutex_unlock(&thread->core);
-    RBT_ASSERT(error == 0);
 }
 
 void rbt_shard_peer_work(void *context, short events)
 {
     struct rbt_shard_peer *peer = context;
+    rbt_shard_thread *thread = peer->thread;
     (void)events;
-    lock(peer->thread);
+    lock(thread);
     if (!peer->is_over) {
         serve(peer);
     }
-    unlock(peer->thread);
+    unlock(thread);
 }
 
 /* Sends what is to be sent to one peer, and says what it waits for. It counts as dirty meanwhile:
@@ -362,12 +310,9 @@ void rbt_shard_peer_work(void *context, short events)
 static void settle(struct rbt_shard_peer *peer)
 {
     RBT_ASSERT(peer->is_dirty);
-    if (!peer->is_over && peer->host != NULL) {
-        rbt_host_settle(peer->host, &peer->guest);
-    }
     if (!peer->is_over) {
         const rbt_status st = rbt_channel_flush(peer->channel);
-        peer->is_over = peer->is_over || (st != RBT_OK && st != RBT_E_BUSY);
+        peer->is_over = st != RBT_OK && st != RBT_E_BUSY;
     }
     if (peer->is_over) {
         free_peer(peer);
@@ -392,39 +337,30 @@ static void settle_all(rbt_shard_thread *thread)
     }
 }
 
-/* A table of a host, for visit_version(). */
-struct reporter {
-    const rbt_shard_thread *thread;
-    uint64_t job;
-};
-
-static void visit_version(void *context, uint32_t table, uint64_t version)
+static void on_version(void *context, uint64_t job, uint32_t table, uint64_t version)
 {
-    const struct reporter *reporter = context;
-    const struct rbt_shard_thread_options *options = &reporter->thread->options;
-    options->on_version(options->context, &(struct rbt_member_version){.job = reporter->job,
-                                                                       .table = table,
-                                                                       .shard = options->index,
-                                                                       .version = version});
+    const rbt_shard_thread *thread = context;
+    const struct rbt_shard_thread_options *options = &thread->options;
+    if (options->on_version != NULL) {
+        options->on_version(options->context, &(struct rbt_member_version){.job = job,
+                                                                           .table = table,
+                                                                           .shard = options->index,
+                                                                           .version = version});
+    }
 }
 
-/* Tells which tables have new versions; the core's mutex is held. */
-static void report(const rbt_shard_thread *thread, rbt_host *host)
+static void on_note(void *context, const char *text)
 {
-    struct reporter reporter = {thread, rbt_host_job(host)};
-    if (thread->options.on_version != NULL) {
-        rbt_host_report(host, visit_version, &reporter);
-    }
+    const rbt_shard_thread *thread = context;
+    rbt_log(thread->log, RBT_LOG_WARN, "server", "%s", text);
 }
 
 static void before_sleep(void *context)
 {
     rbt_shard_thread *thread = context;
     lock(thread);
+    step_turn(thread, RBT_SERVICE_ALL);
     settle_all(thread);
-    for (uint32_t i = 0; i < thread->host_count; i++) {
-        report(thread, thread->hosts[i]);
-    }
     unlock(thread);
 }
 
@@ -446,59 +382,20 @@ static void on_tick(void *context)
         thread->is_deaf = false;
         rbt_watch_change(thread->listening, POLLIN);
     }
-    for (struct rbt_shard_peer *peer = thread->peers; peer != NULL; peer = peer->next) {
-        if (peer->channel != NULL && peer->host == NULL && !peer->is_over &&
-            now - peer->since > HELLO_TIME) {
-            (void)rbt_fail(RBT_E_TIMEOUT, "it has not said who it is");
-            refuse(peer, RBT_E_TIMEOUT);
-        }
+    if (rbt_service_deadline(thread->service) <= now) {
+        rbt_shard_thread_step(thread, &(struct rbt_service_event){.kind = RBT_SERVICE_TIME});
     }
     unlock(thread);
-}
-
-/* --- Jobs that are over ---------------------------------------------------------------------- */
-
-static void drop(rbt_shard_thread *thread, uint64_t job)
-{
-    thread->dropped[thread->dropped_count++ % RBT_SHARD_DROPPED_MAX] = job;
-    rbt_admitted_remove(&thread->admitted, job);
-    rbt_host *host = find_host(thread, job);
-    if (host == NULL) {
-        return;
-    }
-    for (struct rbt_shard_peer *peer = thread->peers; peer != NULL; peer = peer->next) {
-        if (peer->host == host) {
-            rbt_shard_peer_end(peer);
-            rbt_host_forget(host, &peer->guest);
-            peer->host = NULL;
-        }
-    }
-    settle_all(thread);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < thread->host_count; i++) {
-        if (thread->hosts[i] != host) {
-            thread->hosts[kept++] = thread->hosts[i];
-        }
-    }
-    thread->host_count = kept;
-    rbt_host_destroy(host);
 }
 
 static void on_wake(void *context)
 {
     rbt_shard_thread *thread = context;
-    uint64_t drops[RBT_SHARD_DROPS_MAX];
-    pthread_mutex_lock(&thread->mutex);
-    const uint32_t count = thread->drop_count;
-    memcpy(drops, thread->drops, count * sizeof *drops);
-    thread->drop_count = 0;
-    pthread_mutex_unlock(&thread->mutex);
     lock(thread);
-    for (uint32_t i = 0; i < count; i++) {
-        drop(thread, drops[i]);
-    }
-    for (struct rbt_shard_peer *peer = thread->peers; peer != NULL; peer = peer->next) {
-        if (!peer->is_over && peer->channel != NULL && rbt_channel_has_more(peer->channel)) {
+    for (uint32_t i = 0; i < thread->peer_max; i++) {
+        struct rbt_shard_peer *peer = thread->peers[i];
+        if (peer != NULL && !peer->is_over && peer->channel != NULL &&
+            rbt_channel_has_more(peer->channel)) {
             serve(peer);
         }
     }
@@ -514,14 +411,15 @@ static rbt_status open_near(void *shard, const struct rbt_nearby_inbox *inbox, v
     if (peer == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
-    *peer = (struct rbt_shard_peer){.thread = thread, .inbox = *inbox, .name = "a neighbour"};
-    peer->guest = (struct rbt_guest){
-        .worker = RBT_FRAME_NOBODY, .is_near = true, .send = rbt_shard_peer_send, .context = peer};
+    *peer = (struct rbt_shard_peer){.thread = thread, .inbox = *inbox};
     lock(thread);
-    peer->next = thread->peers;
-    thread->peers = peer;
-    thread->near_count++;
+    const rbt_status st = rbt_shard_peer_add(peer, "a neighbour");
+    thread->near_count += st == RBT_OK;
     unlock(thread);
+    if (st != RBT_OK) {
+        rbt_free(peer);
+        return st;
+    }
     *connection = peer;
     return RBT_OK;
 }
@@ -531,23 +429,22 @@ static rbt_status send_near(void *connection, const struct rbt_block *block)
 {
     struct rbt_shard_peer *peer = connection;
     struct rbt_frame frame;
-    rbt_status st = rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &frame);
-    lock(peer->thread);
-    if (st == RBT_OK && peer->is_over) {
-        st = rbt_fail(RBT_E_CLOSED, "the connection has ended");
-    } else if (st == RBT_OK) {
-        const char *body = block->data + RBT_FRAME_HEADER;
-        st = peer->host == NULL ? receive_hello(peer, &frame, body)
-                                : rbt_host_receive(peer->host, &peer->guest, &frame, body);
-        if (st != RBT_OK) {
-            refuse_all(peer, st);
-        } else if (peer->host != NULL) {
-            rbt_host_settle(peer->host, &peer->guest);
-            report(peer->thread, peer->host);
-        }
+    const rbt_status st = rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &frame);
+    if (st != RBT_OK) {
+        return st;
     }
+    lock(peer->thread);
+    if (!peer->is_over) {
+        step_port(peer, (struct rbt_port_event){
+                            .kind = RBT_PORT_FRAME,
+                            .frame = {.head = frame, .body = block->data + RBT_FRAME_HEADER}});
+    }
+    if (!peer->is_over) {
+        step_turn(peer->thread, peer->port);
+    }
+    const bool is_over = peer->is_over;
     unlock(peer->thread);
-    return st;
+    return is_over ? rbt_fail(RBT_E_CLOSED, "the connection has ended") : RBT_OK;
 }
 
 static void close_near(void *connection)
@@ -562,32 +459,6 @@ static void close_near(void *connection)
 
 static const struct rbt_nearby_ops nearby_ops = {
     .open = open_near, .send = send_near, .close = close_near};
-
-void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
-{
-    pthread_mutex_lock(&thread->mutex);
-    if (thread->drop_count <
-        RBT_SHARD_DROPS_MAX) { /* else its memory stays until the server ends */
-        thread->drops[thread->drop_count++] = job;
-    }
-    pthread_mutex_unlock(&thread->mutex);
-    rbt_loop_wake(thread->loop);
-}
-
-void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
-                            const struct rbt_control_job *job)
-{
-    rbt_admitted_add(&thread->admitted, number, job);
-}
-
-void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard)
-{
-    pthread_mutex_lock(&thread->mutex);
-    thread->cluster = cluster;
-    thread->shard = shard;
-    thread->has_name = true;
-    pthread_mutex_unlock(&thread->mutex);
-}
 
 rbt_time rbt_shard_thread_seen(const rbt_shard_thread *thread)
 {
@@ -624,6 +495,16 @@ static rbt_status open_loop(rbt_shard_thread *thread)
                         : rbt_loop_every(thread->loop, TICK_TIME, on_tick, thread, &thread->timer);
 }
 
+static rbt_status open_service(rbt_shard_thread *thread)
+{
+    const struct rbt_service_options options = {.address = thread->address,
+                                                .shards_here = thread->options.shards_here,
+                                                .context = thread,
+                                                .on_note = on_note,
+                                                .on_version = on_version};
+    return rbt_service_create(&options, &thread->service);
+}
+
 rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *options,
                                    rbt_shard_thread **thread)
 {
@@ -638,8 +519,8 @@ rbt_status rbt_shard_thread_create(const struct rbt_shard_thread_options *option
                             .seen = rbt_clock_now()};
     int error = pthread_mutex_init(&t->mutex, NULL) | pthread_mutex_init(&t->core, NULL);
     RBT_ASSERT(error == 0);
-    rbt_admitted_init(&t->admitted);
     rbt_status st = rbt_address_listen(options->listen, t->address, &t->listener);
+    st = st != RBT_OK ? st : open_service(t);
     st = st != RBT_OK ? st : open_loop(t);
     if (st == RBT_OK) {
         error = rbt_thread_create(&t->thread, run, t);
@@ -698,13 +579,15 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
         const int error = pthread_join(thread->thread, NULL);
         RBT_ASSERT(error == 0);
     }
-    while (thread->peers != NULL) {
-        free_peer(thread->peers);
+    for (uint32_t i = 0; i < thread->peer_max; i++) {
+        if (thread->peers[i] != NULL) {
+            free_peer(thread->peers[i]);
+        }
     }
-    for (uint32_t i = 0; i < thread->host_count; i++) {
-        rbt_host_destroy(thread->hosts[i]);
-    }
-    rbt_free(thread->hosts);
+    rbt_free(thread->peers);
+    rbt_service_destroy(thread->service);
+    rbt_outbox_deinit(&thread->outbox);
+    rbt_free(thread->words);
     if (thread->listening != NULL) {
         rbt_watch_close(thread->listening);
     }
@@ -720,7 +603,6 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
     if (thread->loop != NULL) {
         rbt_loop_destroy(thread->loop);
     }
-    rbt_admitted_deinit(&thread->admitted);
     (void)pthread_mutex_destroy(&thread->mutex); /* nobody holds it */
     (void)pthread_mutex_destroy(&thread->core);  /* the same */
     rbt_free(thread);

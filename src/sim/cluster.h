@@ -65,6 +65,7 @@ struct rbt_link {
     int64_t floor;     /* what the server last said */
     uint64_t version;
     uint64_t arrived;
+    uint64_t settled;
     rbt_time detour_until; /* until then nothing goes through an aggregator */
 };
 

@@ -68,6 +68,7 @@ struct rbt_message {
     int64_t floor;
     uint64_t version;
     uint64_t arrived; /* of the worker's stream */
+    uint64_t settled; /* of it, shown */
 
     uint32_t table; /* VERSION and STABLE: of which `version` this is */
 

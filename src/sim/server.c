@@ -154,6 +154,7 @@ static void send_news(rbt_sim_cluster *cluster, const struct rbt_sim_server *ser
         message->arrived = RBT_MUTANT(EARLY_ACK) && is_ack
                                ? message->id
                                : rbt_shard_arrived(server->shard, message->worker);
+        message->settled = rbt_shard_settled(server->shard, message->worker);
     }
     rbt_sim_cluster_send(cluster, message);
     rbt_message_unref(message);

@@ -473,6 +473,7 @@ void rbt_sim_worker_complete(rbt_sim_cluster *cluster, struct rbt_sim_worker *wo
                                             .version = answer->version,
                                             .floor = answer->floor,
                                             .acknowledged = worker->links[call->shard].arrived,
+                                            .settled = worker->links[call->shard].settled,
                                             .had_to_wait = answer->was_parked &&
                                                            answer->answered > worker->step_at};
 }
@@ -582,6 +583,7 @@ static void start(rbt_sim_cluster *cluster, struct rbt_sim_worker *worker,
         call->reply.floor = link->floor;
         call->reply.version = link->version;
         call->reply.acknowledged = link->arrived;
+        call->reply.settled = link->settled;
     }
 }
 
@@ -707,6 +709,7 @@ static void note_news(rbt_sim_cluster *cluster, struct rbt_link *link,
     link->floor = message->floor > link->floor ? message->floor : link->floor;
     link->version = message->version > link->version ? message->version : link->version;
     link->arrived = message->arrived > link->arrived ? message->arrived : link->arrived;
+    link->settled = message->settled > link->settled ? message->settled : link->settled;
     acknowledge(cluster, link, message->arrived);
 }
 

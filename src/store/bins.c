@@ -306,8 +306,9 @@ void rbt_bins_drop(struct rbt_bins *bins, size_t at)
     bins->spare[bins->spare_count++] = bin; /* its memory is kept */
 }
 
-void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
+size_t rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
 {
+    const size_t before = bins->count;
     RBT_ASSERT(id->clock >= 0);
     RBT_ASSERT(bins->count <= bins->capacity);
     for (size_t i = bins->count; i > 0; i--) {
@@ -315,6 +316,8 @@ void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
             rbt_bins_drop(bins, i - 1);
         }
     }
+    RBT_ASSERT(bins->count <= before);
+    return before - bins->count;
 }
 
 bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema, size_t i,

@@ -61,8 +61,8 @@ RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_sc
                                       const struct rbt_bin_id *id, const struct rbt_batch *batch,
                                       size_t missing);
 
-/* Forgets the bins with this id. */
-void rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id);
+/* Forgets the bins with this id, and returns how many there were. */
+size_t rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id);
 
 /* Memory of all bins, those included that wait to be used again. */
 size_t rbt_bins_bytes(const struct rbt_bins *bins);

@@ -48,6 +48,7 @@ rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard *
     const struct rbt_gate_options gate = {.worker_count = options->worker_count,
                                           .parked_max = options->parked_max};
     rbt_status st = rbt_gate_create(&gate, &s->gate);
+    st = st != RBT_OK ? st : rbt_unshown_init(&s->unshown, options->worker_count);
     if (st == RBT_OK) {
         s->ready = rbt_calloc((size_t)options->parked_max + 1, sizeof *s->ready);
         s->tables = rbt_calloc(options->table_max, sizeof *s->tables);
@@ -73,6 +74,7 @@ void rbt_shard_destroy(rbt_shard *shard)
     for (uint32_t i = 0; i < shard->table_count; i++) {
         rbt_shard_close_table(&shard->tables[i]);
     }
+    rbt_unshown_deinit(&shard->unshown);
     rbt_free(shard->arrived);
     rbt_free(shard->tables);
     rbt_free(shard->ready);
@@ -168,6 +170,7 @@ static void release(rbt_shard *shard, struct rbt_shard_state *table, const struc
         RBT_DEBUG_ASSERT(bin->id.worker < shard->options.worker_count);
         apply_bin(table, bin);
         note_applied(shard, table, &bin->id, bin->batch.count);
+        rbt_unshown_remove(&shard->unshown, bin->id.worker, bin->id.sequence);
         rbt_bins_drop(&table->bins, at);
     }
 }
@@ -294,8 +297,11 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
         table->pending_missing += missing;
         return RBT_OK;
     }
-    st = rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
-    if (st != RBT_OK && is_sparse) {
+    st = rbt_unshown_reserve(&shard->unshown, event->worker);
+    st = st != RBT_OK ? st : rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+    if (st == RBT_OK) {
+        rbt_unshown_add(&shard->unshown, event->worker, event->sequence);
+    } else if (is_sparse) {
         rbt_rows_take_back(table->rows, batch);
     }
     return st;
@@ -312,7 +318,9 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
         if (is_duplicate(table, event)) {
             continue;
         }
-        rbt_bins_remove(&table->bins, &id);
+        for (size_t k = rbt_bins_remove(&table->bins, &id); k > 0; k--) {
+            rbt_unshown_remove(&shard->unshown, id.worker, id.sequence);
+        }
         if (table->schema.layout == RBT_SPARSE) {
             rbt_rows_take_back(table->rows, &event->batches[i]);
         }

@@ -49,9 +49,10 @@ void rbt_shard_destroy(rbt_shard *shard);
 void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
                     struct rbt_shard_outbox *out);
 
-/* All messages of the worker up to this sequence have come; and how many clocks it has completed,
- * as the shard knows. */
+/* All messages of the worker up to this sequence have come; all up to this one are shown in all
+ * tables, and stay so; and how many clocks the worker has completed, as the shard knows. */
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker);
+uint64_t rbt_shard_settled(const rbt_shard *shard, uint32_t worker);
 int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker);
 
 /* For tests: hands over every batch of the table that has arrived and is not visible yet. What

@@ -14,6 +14,7 @@
 #include "store/outgoing.h"
 #include "store/ruling.h"
 #include "store/shard.h"
+#include "store/unshown.h"
 
 struct rbt_shard_state {
     bool is_open;
@@ -41,6 +42,7 @@ struct rbt_shard {
     struct rbt_shard_state *tables; /* table_max */
     uint32_t table_count;           /* one past the last one open */
     uint64_t *arrived;              /* per worker: all messages up to this sequence have come */
+    struct rbt_unshown unshown;     /* messages that the bins of all tables hold something of */
     uint64_t updates;
     uint64_t changes; /* of rows without an update: versions that have gone */
     uint64_t duplicates;

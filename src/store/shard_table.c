@@ -129,6 +129,13 @@ uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)
     return shard->arrived[worker];
 }
 
+uint64_t rbt_shard_settled(const rbt_shard *shard, uint32_t worker)
+{
+    const uint64_t first = rbt_unshown_first(&shard->unshown, worker);
+    RBT_ASSERT(first <= shard->arrived[worker]); /* what is held has arrived */
+    return first == 0 ? shard->arrived[worker] : first - 1;
+}
+
 int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker)
 {
     RBT_ASSERT(worker < shard->options.worker_count);

@@ -20,8 +20,16 @@
 #include "wire/frame.h"
 #include "wire/message.h"
 
+enum rbt_role {
+    RBT_ROLE_SERVER,
+    RBT_ROLE_WORKER, /* a process with one or more workers */
+    RBT_ROLE_READER, /* the same, of a group that only reads */
+};
+
+enum { RBT_INDEX_ANY = -1 };
+
 enum {
-    RBT_CONTROL_ROLES = 3, /* enum rbt_role of net/member.h */
+    RBT_CONTROL_ROLES = 3, /* of enum rbt_role */
     RBT_CONTROL_SHARDS_MAX = 1 << 12,
     RBT_CONTROL_PARTS_MAX = 1 << 12,
     RBT_CONTROL_TABLES_MAX = 1 << 12,
@@ -38,8 +46,8 @@ struct rbt_control_shards {
 struct rbt_control_join {
     uint64_t token; /* by which a process is known again; drawn by itself, not 0 */
     bool is_return; /* it has joined before, and its line was cut */
-    uint32_t role;
-    int32_t index; /* from 0, or -1: any */
+    uint32_t role;  /* enum rbt_role, once it was checked */
+    int32_t index;  /* from 0, or RBT_INDEX_ANY */
     uint32_t pid;
     uint32_t worker_count; /* of the job; 0 for a server */
     uint32_t thread_count; /* of them, in this process; 0 for a server */

@@ -14,7 +14,7 @@
 #include <rubato/status.h>
 
 enum {
-    RBT_WIRE_VERSION = 4,
+    RBT_WIRE_VERSION = 5,
     RBT_FRAME_HEADER = 32,
     RBT_FRAME_ALIGN = 8,
 };
@@ -68,6 +68,13 @@ struct rbt_frame {
     uint32_t length; /* of the body, a multiple of 8 */
     uint32_t worker; /* who it is from or for, or RBT_FRAME_NOBODY */
     uint64_t id;
+};
+
+/* Where the end of a long body may be put instead of after its beginning. */
+struct rbt_frame_place {
+    size_t prefix; /* bytes of the body that come before it */
+    void *to;
+    size_t bytes; /* all the rest of the body */
 };
 
 /* Writes RBT_FRAME_HEADER bytes. */

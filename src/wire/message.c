@@ -14,7 +14,7 @@
 
 enum {
     HELLO_BYTES = 32 + RBT_WIRE_SECRET,
-    NEWS_BYTES = 24,
+    NEWS_BYTES = 32,
     PUSH_BYTES = RBT_WIRE_PUSH_BYTES - RBT_FRAME_HEADER,
     PULL_BYTES = RBT_WIRE_PULL_BYTES - RBT_FRAME_HEADER,
     SCAN_BYTES = RBT_WIRE_SCAN_BYTES - RBT_FRAME_HEADER,
@@ -80,6 +80,7 @@ static void put_news(char **to, const struct rbt_wire_news *news)
     rbt_bytes_put_u64(to, (uint64_t)news->floor);
     rbt_bytes_put_u64(to, news->version);
     rbt_bytes_put_u64(to, news->arrived);
+    rbt_bytes_put_u64(to, news->settled);
     RBT_ASSERT(*to == start + NEWS_BYTES);
 }
 
@@ -356,6 +357,7 @@ static struct rbt_wire_news take_news(const char **at)
     struct rbt_wire_news news = {.floor = (int64_t)rbt_bytes_get_u64(at)};
     news.version = rbt_bytes_get_u64(at);
     news.arrived = rbt_bytes_get_u64(at);
+    news.settled = rbt_bytes_get_u64(at);
     return news;
 }
 

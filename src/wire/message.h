@@ -57,6 +57,7 @@ struct rbt_wire_news {
     int64_t floor;
     uint64_t version;
     uint64_t arrived; /* of the worker's stream */
+    uint64_t settled; /* of it, shown to everybody in all tables */
 };
 
 /* PUSH: see struct rbt_shard_event. LEAVE has no body. */
@@ -157,10 +158,10 @@ enum {
     RBT_WIRE_PULL_COPY = 8,
     RBT_WIRE_SCAN_BYTES = RBT_FRAME_HEADER + 40,
     RBT_WIRE_LIST_BYTES = RBT_FRAME_HEADER,
-    RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 40, /* and 8 for each worker applied; and: */
+    RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 48, /* and 8 for each worker applied; and: */
     RBT_WIRE_ANSWER_STAMP = 8,                     /* if it has one */
     RBT_WIRE_ANSWER_COPY = 16,                     /* if it says which */
-    RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 24,
+    RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 32,
     RBT_WIRE_RESET_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_SHORT_MAX = 8192, /* HELLO, WELCOME, REFUSED, TABLE, DONE */
 };

@@ -17,7 +17,7 @@ enum { ROOM = RBT_WIRE_SHORT_MAX };
 static _Alignas(8) char message[ROOM];
 static _Alignas(8) char cut[ROOM];
 
-static const struct rbt_wire_news NEWS = {.floor = 7, .version = 8, .arrived = 9};
+static const struct rbt_wire_news NEWS = {.floor = 7, .version = 8, .arrived = 9, .settled = 6};
 static const struct rbt_wire_hello HELLO = {.cluster = 0x0807060504030201,
                                             .job = 2,
                                             .worker = 3,
@@ -271,6 +271,7 @@ static void check_news(const struct rbt_wire_news *news)
     assert_int_equal(news->floor, 7);
     assert_int_equal(news->version, 8);
     assert_int_equal(news->arrived, 9);
+    assert_int_equal(news->settled, 6);
 }
 
 static rbt_status get_hello(struct rbt_wire_cursor *from, bool is_whole)
@@ -505,7 +506,7 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
     "02 01 04 02 04000000 18000000 10000000 0c00000000000000 0b00000000000000 " ROWS_KEYS          \
     "0000803f 00000080 00000040 0000003f "
 #define GOLDEN_LIST ROWS_HEAD "02 00 00 00 00000000 18000000 00000000 " ROWS_KEYS
-#define GOLDEN_NEWS "0700000000000000 0800000000000000 0900000000000000 "
+#define GOLDEN_NEWS "0700000000000000 0800000000000000 0900000000000000 0600000000000000 "
 #define GOLDEN_TABLE                                                                               \
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
@@ -664,10 +665,10 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_PULL, 23, 64, 1, "flags that mean nothing");
     expect_refusal(RBT_FRAME_SCAN, 16, 4, 8, "ends before it begins");
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
-    expect_refusal(RBT_FRAME_ROWS, 32, 20, 4, "more workers");
-    expect_refusal(RBT_FRAME_ROWS, 32, UINT32_MAX, 4, "more workers");
-    expect_refusal(RBT_FRAME_ROWS, 36, 16, 4, "flags that mean nothing");
-    expect_refusal(RBT_FRAME_ROWS, 36, UINT32_C(1) << 31, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_ROWS, 40, 20, 4, "more workers");
+    expect_refusal(RBT_FRAME_ROWS, 40, UINT32_MAX, 4, "more workers");
+    expect_refusal(RBT_FRAME_ROWS, 44, 16, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_ROWS, 44, UINT32_C(1) << 31, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 4, 4, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 8, 2, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 20, 4, 4, "a kind that does not exist");
@@ -679,8 +680,8 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_TABLE, 95, 'x', 1, "does not end");
     expect_refusal(RBT_FRAME_TABLE, 117, 'x', 1, "behind its end");
     expect_refusal(RBT_FRAME_TABLE, 106, 'x', 1, "behind its end");
-    expect_refusal(RBT_FRAME_DONE, 24, 1, 4, "a status that does not exist");
-    expect_refusal(RBT_FRAME_DONE, 24, (uint32_t)-11, 4, "a status that does not exist");
+    expect_refusal(RBT_FRAME_DONE, 32, 1, 4, "a status that does not exist");
+    expect_refusal(RBT_FRAME_DONE, 32, (uint32_t)-11, 4, "a status that does not exist");
 }
 
 /* What is behind the room of an early PULL must be zero. */

@@ -28,7 +28,7 @@ struct receiver {
 };
 
 static bool choose_place(void *context, const struct rbt_frame *frame,
-                         struct rbt_channel_place *place)
+                         struct rbt_frame_place *place)
 {
     struct receiver *receiver = context;
     const size_t prefix = 16;
@@ -39,7 +39,7 @@ static bool choose_place(void *context, const struct rbt_frame *frame,
     receiver->place_bytes = frame->length - prefix;
     receiver->place = rbt_alloc(receiver->place_bytes);
     RBT_ASSERT(receiver->place != NULL && receiver->place_bytes <= PLACE_MAX);
-    *place = (struct rbt_channel_place){prefix, receiver->place, receiver->place_bytes};
+    *place = (struct rbt_frame_place){prefix, receiver->place, receiver->place_bytes};
     return true;
 }
 

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "core/shard_event.h"
 #include "filter/chain.h"
-#include "server/host.h"
+#include "proto/host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,7 +48,8 @@ struct talk {
     const char *filter;   /* the same */
     rbt_chain *chains[TABLES];
     uint64_t heard; /* bytes */
-    size_t bytes;   /* of the message */
+    rbt_time now;
+    size_t bytes; /* of the message */
 };
 
 static _Alignas(8) char message[ROOM];
@@ -377,7 +378,8 @@ static void send(struct talk *talk, uint32_t who, const struct rbt_frame *header
     memcpy(body, message + RBT_FRAME_HEADER, length);
     frame.length = (uint32_t)length;
     if (!is_large(&frame, (struct rbt_wire_cursor){body, body + length})) {
-        const rbt_status st = rbt_host_receive(talk->host, &talk->guests[who], &frame, body);
+        const rbt_status st =
+            rbt_host_receive(talk->host, &talk->guests[who], &frame, body, ++talk->now);
         if (st == RBT_OK && frame.kind == RBT_FRAME_RESET && frame.id > talk->run) {
             talk->run = frame.id;
             memset(talk->clocks, 0, sizeof talk->clocks);

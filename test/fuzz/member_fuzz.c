@@ -15,9 +15,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/block.h"
 #include "fuzz/recipe.h"
 #include "net/address.h"
-#include "net/block.h"
 #include "net/member.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

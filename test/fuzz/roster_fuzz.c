@@ -11,9 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "coordinator/roster.h"
 #include "fuzz/recipe.h"
-#include "net/member.h"
+#include "proto/roster.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

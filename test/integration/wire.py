@@ -4,7 +4,7 @@ import socket
 import struct
 
 MAGIC = b"RBTO"
-VERSION = 4
+VERSION = 5
 HEADER = struct.Struct("<4sHHHHIIIQ")
 NOBODY = 0xffffffff
 TRY_AGAIN = 2

@@ -1,0 +1,784 @@
+/* proto/host.c - one job at one shard: connections, streams of updates, and tables.
+ *
+ * Whatever a message says is checked here, so that the shard's assertions are never a peer's to
+ * break. Rows that lie in the message as they should are handed to the shard where they lie. */
+#include "proto/host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "math/merge.h"
+#include "proto/desk.h"
+#include "rule/rule.h"
+
+_Static_assert((int)RBT_WIRE_RULE_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text travels whole");
+
+enum {
+    RANGE_MAX = 8,
+    LISTS_MAX = 1 << 16,   /* that a connection may name */
+    KEYS_MAX = 1 << 28,    /* in all of them */
+    SCRATCH_MAX = 1 << 22, /* keys that there is room for from one message to the next */
+    WIDTH_MAX = 1 << 30,
+};
+
+/* --- Life ------------------------------------------------------------------------------------ */
+
+rbt_status rbt_host_create(const struct rbt_host_options *options, rbt_host **host)
+{
+    rbt_host *h = rbt_calloc(1, sizeof *h);
+    if (h == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a job's shard");
+    }
+    h->options = *options;
+    h->options.name = h->name;
+    snprintf(h->name, sizeof h->name, "%s", options->name == NULL ? "the shard" : options->name);
+    rbt_status st = rbt_lists_init(&h->lists);
+    st = st != RBT_OK ? st : rbt_reads_init(h);
+    if (st == RBT_OK) {
+        const struct rbt_shard_options shard = {.worker_count = options->worker_count,
+                                                .table_max = options->table_max,
+                                                .range_max = RANGE_MAX,
+                                                .parked_max = h->slot_max};
+        st = rbt_shard_create(&shard, &h->shard);
+    }
+    h->tables = rbt_calloc(options->table_max, sizeof *h->tables);
+    h->applied = rbt_calloc(options->worker_count, sizeof *h->applied);
+    if (st == RBT_OK && (h->tables == NULL || h->applied == NULL)) {
+        st = rbt_fail(RBT_E_NOMEM, "could not allocate a job's shard");
+    }
+    if (st != RBT_OK) {
+        rbt_host_destroy(h);
+        return st;
+    }
+    *host = h;
+    return RBT_OK;
+}
+
+void rbt_host_destroy(rbt_host *host)
+{
+    if (host == NULL) {
+        return;
+    }
+    rbt_reads_deinit(host);
+    for (size_t i = 0; i < host->key_max; i++) {
+        rbt_list_unref(host->keys[i]);
+    }
+    rbt_free(host->keys);
+    rbt_free(host->batches);
+    rbt_free(host->values);
+    rbt_free(host->applied);
+    rbt_free(host->filtered);
+    rbt_free(host->keep);
+    rbt_lists_deinit(&host->lists);
+    for (uint32_t i = 0; host->tables != NULL && i < host->options.table_max; i++) {
+        rbt_desk_close_filters(&host->tables[i]);
+    }
+    rbt_free(host->tables);
+    rbt_shard_destroy(host->shard);
+    rbt_free(host);
+}
+
+uint32_t rbt_host_worker_count(const rbt_host *host)
+{
+    return host->options.worker_count;
+}
+
+uint64_t rbt_host_job(const rbt_host *host)
+{
+    return host->options.job;
+}
+
+struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker)
+{
+    const bool is_worker = worker < host->options.worker_count;
+    return (struct rbt_wire_news){.floor = host->floor,
+                                  .version = host->version,
+                                  .arrived = is_worker ? rbt_shard_arrived(host->shard, worker) : 0,
+                                  .settled =
+                                      is_worker ? rbt_shard_settled(host->shard, worker) : 0};
+}
+
+void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
+{
+    rbt_reads_forget(host, guest);
+    for (uint32_t i = 0; i < guest->list_count; i++) {
+        rbt_list_unref(guest->lists[i]);
+    }
+    rbt_free(guest->lists);
+    if (guest->has_index) {
+        rbt_map_deinit(&guest->list_index);
+    }
+    guest->lists = NULL;
+    guest->list_count = 0;
+    guest->list_max = 0;
+    guest->list_keys = 0;
+    guest->has_index = false;
+    rbt_lists_sweep(&host->lists);
+}
+
+/* --- What reads.c needs, too ----------------------------------------------------------------- */
+
+size_t rbt_desk_step(rbt_host *host, const struct rbt_shard_event *event,
+                     struct rbt_shard_outbox *out)
+{
+    if (host->view_count > 0 && event->kind != RBT_SHARD_PULL && event->kind != RBT_SHARD_SCAN) {
+        rbt_reads_own_views(host);
+    }
+    *out = (struct rbt_shard_outbox){.effects = host->effects};
+    rbt_shard_step(host->shard, event, out);
+    host->floor = out->floor;
+    host->version = out->version;
+    size_t ready = 0;
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->effects[i].kind == RBT_SHARD_READY) {
+            host->ready[ready++] = (uint32_t)out->effects[i].request;
+        }
+    }
+    return ready;
+}
+
+uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest)
+{
+    const bool has_left = guest->worker < host->options.worker_count &&
+                          rbt_shard_clock(host->shard, guest->worker) == RBT_CLOCK_GONE;
+    return has_left ? RBT_FRAME_HAS_LEFT : 0;
+}
+
+rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_table **found)
+{
+    if (table >= host->table_count || !host->tables[table].is_open) {
+        return rbt_fail(RBT_E_PROTOCOL, "there is no table %u", table);
+    }
+    *found = &host->tables[table];
+    return RBT_OK;
+}
+
+rbt_status rbt_desk_values(rbt_host *host, size_t bytes)
+{
+    if (bytes <= host->values_max) {
+        return RBT_OK;
+    }
+    rbt_free(host->values); /* what is in it is of no use any more */
+    host->values = rbt_calloc(bytes, 1);
+    host->values_max = host->values == NULL ? 0 : bytes;
+    return host->values != NULL ? RBT_OK
+                                : rbt_fail(RBT_E_NOMEM, "no memory for %zu bytes of rows", bytes);
+}
+
+/* Gives back what a long message has taken, so that many of them do not add up. */
+static void trim_scratch(rbt_host *host)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < host->key_max; i++) {
+        room += host->keys[i] == NULL ? 0 : host->keys[i]->capacity;
+    }
+    for (size_t i = 0; room > SCRATCH_MAX && i < host->key_max; i++) {
+        rbt_list_unref(host->keys[i]);
+        host->keys[i] = NULL;
+    }
+}
+
+/* Scratch list number `at`, with room for `count` keys. */
+static rbt_status scratch_list(rbt_host *host, size_t at, uint32_t count, struct rbt_list **list)
+{
+    if (at >= host->key_max) {
+        const size_t max = at * 2 + 4;
+        struct rbt_list **grown = rbt_realloc(host->keys, max, sizeof *grown);
+        if (grown == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for lists of keys");
+        }
+        memset(grown + host->key_max, 0, (max - host->key_max) * sizeof *grown);
+        host->keys = grown;
+        host->key_max = max;
+    }
+    if (host->keys[at] == NULL || host->keys[at]->capacity < count) {
+        struct rbt_list *fresh = NULL;
+        const rbt_status st = rbt_list_create(count, &fresh);
+        if (st != RBT_OK) {
+            return st;
+        }
+        rbt_list_unref(host->keys[at]);
+        host->keys[at] = fresh;
+    }
+    *list = host->keys[at];
+    (*list)->count = count;
+    return RBT_OK;
+}
+
+rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *guest,
+                         const struct rbt_wire_view *view, size_t at, struct rbt_list **list)
+{
+    if (view->key_form != RBT_KEYS_NAMED) {
+        const rbt_status st = scratch_list(host, at, view->count, list);
+        return st != RBT_OK ? st : rbt_wire_view_keys(view, (*list)->keys);
+    }
+    const uint32_t found =
+        guest->has_index ? rbt_map_find(&guest->list_index, view->list) : RBT_MAP_NONE;
+    if (found == RBT_MAP_NONE) {
+        return rbt_fail(RBT_E_NOTFOUND, "a list of keys was named that was not sent before");
+    }
+    *list = guest->lists[found];
+    if ((*list)->count != view->count) {
+        return rbt_fail(RBT_E_PROTOCOL, "a list of %u keys was named as one of %u", (*list)->count,
+                        view->count);
+    }
+    return RBT_OK;
+}
+
+/* --- Lists ----------------------------------------------------------------------------------- */
+
+/* Lets the guest name the list; takes over the reference. */
+static rbt_status admit_list(struct rbt_guest *guest, struct rbt_list *list)
+{
+    rbt_status st = guest->has_index ? RBT_OK : rbt_map_init(&guest->list_index, 16);
+    guest->has_index = guest->has_index || st == RBT_OK;
+    if (st == RBT_OK && rbt_map_find(&guest->list_index, list->name) != RBT_MAP_NONE) {
+        rbt_list_unref(list);
+        return RBT_OK;
+    }
+    if (st == RBT_OK && guest->list_count == guest->list_max) {
+        const uint32_t max = guest->list_max == 0 ? 16 : guest->list_max * 2;
+        struct rbt_list **grown = rbt_realloc(guest->lists, max, sizeof *grown);
+        st = grown == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for lists of keys") : RBT_OK;
+        if (grown != NULL) {
+            guest->lists = grown;
+            guest->list_max = max;
+        }
+    }
+    st = st != RBT_OK ? st : rbt_map_reserve(&guest->list_index, 1);
+    if (st != RBT_OK) {
+        rbt_list_unref(list);
+        return st;
+    }
+    rbt_map_insert(&guest->list_index, list->name, guest->list_count);
+    guest->lists[guest->list_count++] = list;
+    guest->list_keys += list->count;
+    return RBT_OK;
+}
+
+static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
+                               struct rbt_wire_cursor *body)
+{
+    struct rbt_wire_view view;
+    struct rbt_list *list = NULL;
+    rbt_status st = rbt_wire_rows_get(&body->at, body->end, &view);
+    st = st != RBT_OK ? st : rbt_wire_get_end(body);
+    if (st == RBT_OK && (guest->list_count >= LISTS_MAX || view.count > KEYS_MAX ||
+                         guest->list_keys > KEYS_MAX - view.count)) {
+        st = rbt_fail(RBT_E_PROTOCOL, "a connection names at most %d lists with %d keys in all",
+                      LISTS_MAX, KEYS_MAX);
+    }
+    st = st != RBT_OK ? st : rbt_list_create(view.count, &list);
+    if (st != RBT_OK) {
+        return st;
+    }
+    list->count = view.count;
+    st = rbt_wire_view_keys(&view, list->keys);
+    if (st == RBT_OK && rbt_wire_list_name(list->keys, NULL, list->count) != view.list) {
+        st = rbt_fail(RBT_E_PROTOCOL, "a list of keys has another name than it should have");
+    }
+    const struct rbt_list *present = rbt_lists_find(&host->lists, view.list);
+    if (st == RBT_OK && present != NULL && !rbt_list_is_same(present, list)) {
+        st = rbt_fail(RBT_E_PROTOCOL, "two lists of keys have the same name");
+    }
+    if (st != RBT_OK) {
+        rbt_list_unref(list);
+        return st;
+    }
+    list->name = view.list;
+    list = rbt_lists_add(&host->lists, list);
+    return list == NULL ? rbt_fail(RBT_E_NOMEM, "no memory for a list of keys")
+                        : admit_list(guest, list);
+}
+
+/* --- Updates --------------------------------------------------------------------------------- */
+
+/* Whether the values of rows have the table's shape. */
+static rbt_status check_shape(const struct rbt_desk_table *table, const struct rbt_wire_view *view)
+{
+    const bool has_shape =
+        view->value_form != RBT_VALUES_NONE && view->element_size == table->element_size &&
+        (view->offsets != NULL) == table->is_sparse &&
+        (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
+    bool fits = has_shape;
+    for (uint64_t i = 0; fits && table->is_sparse && i < view->element_count; i++) {
+        fits = view->elements[i] < table->width;
+    }
+    return fits ? RBT_OK
+                : rbt_fail(RBT_E_PROTOCOL, "rows of table \"%s\" have another shape than it has",
+                           table->as_told.name);
+}
+
+/* Bytes that the values of the message take once they are unpacked. */
+static size_t unpacked_bytes(const struct rbt_wire_view *view)
+{
+    return rbt_wire_view_raw(view) != NULL
+               ? 0
+               : rbt_frame_padded((size_t)view->element_count * view->element_size);
+}
+
+/* One batch of a message: `spare` is where its values may be unpacked to. */
+static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
+                             const struct rbt_wire_view *view, size_t at, char *spare)
+{
+    const struct rbt_desk_table *table = NULL;
+    struct rbt_list *list = NULL;
+    rbt_status st = rbt_desk_table(host, view->table, &table);
+    if (st == RBT_OK && view->has_base != table->has_rule) {
+        st = rbt_fail(RBT_E_PROTOCOL, "updates of table \"%s\" %s what they were computed from",
+                      table->as_told.name, table->has_rule ? "do not say" : "say");
+    }
+    if (st == RBT_OK && view->count == 0) { /* nothing has any shape */
+        static const uint32_t offsets[1] = {0};
+        static uint64_t zero;
+        host->batches[at] = (struct rbt_batch){.table = view->table,
+                                               .keys = &zero,
+                                               .values = &zero,
+                                               .base = view->base,
+                                               .least = view->least,
+                                               .offsets = table->is_sparse ? offsets : NULL,
+                                               .elements = offsets};
+        return RBT_OK;
+    }
+    st = st != RBT_OK ? st : check_shape(table, view);
+    st = st != RBT_OK ? st : rbt_desk_keys(host, guest, view, at, &list);
+    if (st != RBT_OK) {
+        return st;
+    }
+    host->batches[at] = rbt_list_batch(list, view->table);
+    host->batches[at].base = view->base;
+    host->batches[at].least = view->least;
+    const void *raw = rbt_wire_view_raw(view);
+    if (raw == NULL) {
+        st = view->value_form == RBT_VALUES_FILTERED ? rbt_desk_unfilter(host, table, view, spare)
+                                                     : rbt_wire_view_values(view, spare);
+        raw = spare;
+    }
+    host->batches[at].values = (void *)(uintptr_t)raw; /* a push only reads them */
+    host->batches[at].offsets = view->offsets;
+    host->batches[at].elements = view->elements;
+    return st;
+}
+
+static rbt_status fit_batches(rbt_host *host, size_t count)
+{
+    if (count <= host->batch_max) {
+        return RBT_OK;
+    }
+    struct rbt_batch *grown = rbt_realloc(host->batches, count * 2, sizeof *grown);
+    if (grown == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a message of %zu updates", count);
+    }
+    host->batches = grown;
+    host->batch_max = count * 2;
+    return RBT_OK;
+}
+
+/* All batches of a message. Twice over it: first for how much room the values need. */
+static rbt_status make_batches(rbt_host *host, const struct rbt_guest *guest,
+                               const struct rbt_wire_push *push, struct rbt_wire_cursor body)
+{
+    struct rbt_wire_view view;
+    size_t bytes = 0;
+    rbt_status st = fit_batches(host, push->batch_count);
+    struct rbt_wire_cursor first = body;
+    for (uint32_t i = 0; st == RBT_OK && i < push->batch_count; i++) {
+        st = rbt_wire_rows_get(&first.at, first.end, &view);
+        bytes += st == RBT_OK ? unpacked_bytes(&view) : 0;
+        if (bytes > RBT_FRAME_BODY_MAX) {
+            st = rbt_fail(RBT_E_PROTOCOL, "a message unpacks to more than %u bytes",
+                          RBT_FRAME_BODY_MAX);
+        }
+    }
+    st = st != RBT_OK || bytes == 0 ? st : rbt_desk_values(host, bytes);
+    size_t used = 0;
+    for (uint32_t i = 0; st == RBT_OK && i < push->batch_count; i++) {
+        st = rbt_wire_rows_get(&body.at, body.end, &view);
+        RBT_ASSERT(st == RBT_OK); /* it was so a moment ago */
+        st = make_batch(host, guest, &view, i, bytes == 0 ? NULL : host->values + used);
+        used += unpacked_bytes(&view);
+    }
+    return st != RBT_OK ? st : rbt_wire_get_end(&body);
+}
+
+/* Whether the numbers of a message are possible at all. */
+static rbt_status check_push(const rbt_host *host, const struct rbt_guest *guest,
+                             const struct rbt_frame *frame, const struct rbt_wire_push *push)
+{
+    const bool is_own = guest->worker == frame->worker && guest->worker != RBT_FRAME_NOBODY &&
+                        !guest->is_reader && host->run > 0;
+    const bool is_clock = push->clock >= 0 && push->clock < RBT_CLOCK_GONE &&
+                          (push->marker == RBT_MARKER_NONE ||
+                           (push->marker > push->clock && push->marker < RBT_CLOCK_GONE));
+    /* Nobody cuts messages: other ranges would only be more than the shard keeps apart. */
+    const bool is_whole = push->range_first == 0 && push->range_last == UINT64_MAX;
+    if (!is_own || !is_clock || !is_whole || frame->id == 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "a message of updates makes no sense");
+    }
+    const int64_t clock = rbt_shard_clock(host->shard, guest->worker);
+    const bool is_next = frame->id == rbt_shard_arrived(host->shard, guest->worker) + 1;
+    if (is_next && clock != RBT_CLOCK_GONE && push->clock < clock) {
+        return rbt_fail(RBT_E_PROTOCOL, "an update is of clock %lld, which has ended",
+                        (long long)push->clock);
+    }
+    return RBT_OK;
+}
+
+/* Steps the shard with a message of the stream, and lets others go on. */
+static rbt_status step_stream(rbt_host *host, struct rbt_guest *guest,
+                              const struct rbt_shard_event *event)
+{
+    struct rbt_shard_outbox out;
+    const size_t ready = rbt_desk_step(host, event, &out);
+    if (out.count > 0 && out.effects[0].kind == RBT_SHARD_EARLY) {
+        return rbt_fail(RBT_E_PROTOCOL, "message %llu of worker %u came before the one before it",
+                        (unsigned long long)event->sequence, event->worker);
+    }
+    guest->owes_ack = true;
+    return out.status != RBT_OK ? out.status : rbt_reads_answer_ready(host, ready);
+}
+
+static rbt_status receive_push(rbt_host *host, struct rbt_guest *guest,
+                               const struct rbt_frame *frame, struct rbt_wire_cursor *body)
+{
+    struct rbt_wire_push push;
+    rbt_status st = rbt_wire_get_push(body, &push);
+    st = st != RBT_OK ? st : check_push(host, guest, frame, &push);
+    st = st != RBT_OK ? st : make_batches(host, guest, &push, *body);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (frame->id <= rbt_shard_arrived(host->shard, guest->worker)) {
+        host->duplicates += push.batch_count; /* whatever it says now */
+        guest->owes_ack = true;
+        return RBT_OK;
+    }
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
+                                          .worker = guest->worker,
+                                          .sequence = frame->id,
+                                          .range = {push.range_first, push.range_last},
+                                          .clock = push.clock,
+                                          .marker = push.marker,
+                                          .batches = host->batches,
+                                          .batch_count = push.batch_count};
+    return step_stream(host, guest, &event);
+}
+
+static rbt_status receive_leave(rbt_host *host, struct rbt_guest *guest,
+                                const struct rbt_frame *frame, const struct rbt_wire_cursor *body)
+{
+    const rbt_status st = rbt_wire_get_end(body);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (guest->worker != frame->worker || guest->worker == RBT_FRAME_NOBODY || guest->is_reader ||
+        host->run == 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "only a worker can leave, and only a run");
+    }
+    const struct rbt_shard_event event = {
+        .kind = RBT_SHARD_LEAVE, .worker = guest->worker, .sequence = frame->id};
+    return step_stream(host, guest, &event);
+}
+
+void rbt_host_settle(rbt_host *host, struct rbt_guest *guest)
+{
+    if (!guest->owes_ack) {
+        return;
+    }
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_ACK_BYTES);
+    if (block == NULL) {
+        return; /* owed until there is memory, or until there is something else to send */
+    }
+    const struct rbt_wire_news news = rbt_host_news(host, guest->worker);
+    block->bytes = rbt_wire_put_ack(block->data, &news);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_ACK,
+                                      .flags = rbt_desk_flags(host, guest),
+                                      .worker = guest->worker},
+                   block->bytes);
+    guest->owes_ack = false;
+    guest->send(guest->context, block);
+    rbt_block_unref(block);
+}
+
+/* --- Tables, runs, figures ------------------------------------------------------------------- */
+
+static rbt_status send_done(const rbt_host *host, struct rbt_guest *guest, uint64_t id,
+                            const struct rbt_wire_done *done)
+{
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
+    if (block == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
+    }
+    block->bytes = rbt_wire_put_done(block->data, done);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_DONE,
+                                      .flags = rbt_desk_flags(host, guest),
+                                      .worker = guest->worker,
+                                      .id = id},
+                   block->bytes);
+    guest->send(guest->context, block);
+    rbt_block_unref(block);
+    return RBT_OK;
+}
+
+/* Whether the numbers of a table are in their lists, and possible together. */
+static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table *told)
+{
+    const bool is_dense = told->layout == RBT_DENSE;
+    const bool is_listed = told->type <= RBT_I64 && told->layout <= RBT_SPARSE &&
+                           told->merge <= RBT_MERGE_OR && told->init <= RBT_INIT_NORMAL &&
+                           told->partial <= RBT_PARTIAL_SHOW;
+    const bool is_possible =
+        is_listed && told->table < host->options.table_max &&
+        told->table <= host->table_count && /* one after the other: the shard knows no gaps */
+        told->width > 0 && (told->width <= WIDTH_MAX || !is_dense) &&
+        told->state_width <= WIDTH_MAX &&
+        (is_dense || (told->init == RBT_INIT_ZERO && told->state_width == 0 &&
+                      (told->merge == RBT_MERGE_ADD || told->merge == RBT_MERGE_OR))) &&
+        (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
+        (told->rule[0] == '\0' ||
+         (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
+        (told->priority[0] == '\0' || (is_dense && told->type == RBT_F32 &&
+                                       told->merge == RBT_MERGE_ADD && !told->is_synchronised)) &&
+        (told->rule[0] != '\0' || !told->is_synchronised) && told->staleness >= RBT_STALENESS_ANY &&
+        told->rows_expected < UINT32_MAX;
+    return is_possible ? RBT_OK
+                       : rbt_fail(RBT_E_PROTOCOL, "table \"%s\" is not possible", told->name);
+}
+
+static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->type == b->type && a->layout == b->layout &&
+           a->width == b->width && a->state_width == b->state_width && a->merge == b->merge &&
+           a->init == b->init && a->partial == b->partial && a->a == b->a && a->b == b->b &&
+           a->seed == b->seed && a->is_synchronised == b->is_synchronised &&
+           strcmp(a->rule, b->rule) == 0 && strcmp(a->priority, b->priority) == 0 &&
+           strcmp(a->filter, b->filter) == 0;
+}
+
+/* Steps the shard with a table. A rule or a priority may not be here, or a rule not want these
+ * parameters: it matters at which server. */
+static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_table *schema)
+{
+    struct rbt_desk_table *table = &host->tables[number];
+    const char *priority = table->as_told.priority;
+    rbt_status st = rbt_desk_open_filters(host, table);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (schema->rule[0] != '\0') {
+        st = rbt_rule_find(schema->rule, &schema->code);
+    }
+    if (st == RBT_OK && priority[0] != '\0') {
+        st = rbt_priority_find(priority, &table->priority);
+        schema->priority = &table->priority;
+    }
+    if (st == RBT_OK) {
+        const struct rbt_shard_event event = {
+            .kind = RBT_SHARD_TABLE, .table = number, .schema = schema, .name = schema->name};
+        struct rbt_shard_outbox out;
+        const size_t ready = rbt_desk_step(host, &event, &out);
+        RBT_ASSERT(ready == 0); /* a table lets nobody go on */
+        st = out.status;
+    }
+    return st != RBT_OK && (schema->rule[0] != '\0' || priority[0] != '\0')
+               ? rbt_fail_in(st, "%s", host->options.name)
+               : st;
+}
+
+/* Everybody says the same; the first is believed. */
+static void take_budget(rbt_host *host, uint64_t bandwidth)
+{
+    const uint32_t shards = host->options.shards_here == 0 ? 1 : host->options.shards_here;
+    if (host->comm.options.rate == 0 && bandwidth / shards > 0) {
+        const struct rbt_comm_options budget = {.rate = bandwidth / shards};
+        rbt_comm_init(&host->comm, &budget, host->now);
+    }
+}
+
+/* Opens a table, or changes its staleness. */
+static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
+{
+    struct rbt_desk_table *table = &host->tables[told->table];
+    if (table->is_open && !is_same(&table->as_told, told)) {
+        return rbt_fail(RBT_E_INVALID,
+                        "table %u is \"%s\" in one process and \"%s\" in another, or has other "
+                        "options there; all must open the same tables in the same order",
+                        told->table, table->as_told.name, told->name);
+    }
+    table->as_told = *told; /* where its texts stay */
+    struct rbt_shard_table schema = {.type = (rbt_type)told->type,
+                                     .layout = (rbt_layout)told->layout,
+                                     .width = told->width,
+                                     .state_width = told->state_width,
+                                     .merge = (rbt_merge)told->merge,
+                                     .init = (rbt_init)told->init,
+                                     .a = told->a,
+                                     .b = told->b,
+                                     .seed = told->seed,
+                                     .partial = (rbt_partial)told->partial,
+                                     .staleness = told->staleness,
+                                     .rows_expected = told->rows_expected,
+                                     .rule = table->as_told.rule,
+                                     .is_synchronised = told->is_synchronised,
+                                     .name = table->as_told.name,
+                                     .filter = table->as_told.filter};
+    const rbt_status st = step_table(host, told->table, &schema);
+    if (st != RBT_OK) {
+        return st;
+    }
+    take_budget(host, told->priority[0] != '\0' ? told->bandwidth : 0);
+    table->is_open = true;
+    table->is_sparse = told->layout == RBT_SPARSE;
+    table->has_rule = told->rule[0] != '\0';
+    table->is_synchronised = told->is_synchronised;
+    host->has_synchronised = host->has_synchronised || told->is_synchronised;
+    table->element_size = (uint32_t)rbt_merge_size(schema.type);
+    table->width = told->width;
+    host->table_count = told->table >= host->table_count ? told->table + 1 : host->table_count;
+    return RBT_OK;
+}
+
+/* The table of that name, for somebody who only reads. */
+static rbt_status find_table(const rbt_host *host, const char *name, struct rbt_wire_table *found)
+{
+    for (uint32_t i = 0; i < host->table_count; i++) {
+        if (host->tables[i].is_open && strcmp(host->tables[i].as_told.name, name) == 0) {
+            *found = host->tables[i].as_told;
+            return RBT_OK;
+        }
+    }
+    return rbt_fail(RBT_E_NOTFOUND, "there is no table \"%s\" to read", name);
+}
+
+static rbt_status receive_table(rbt_host *host, struct rbt_guest *guest,
+                                const struct rbt_frame *frame, struct rbt_wire_cursor *body)
+{
+    struct rbt_wire_done done = {0};
+    struct rbt_wire_table told;
+    rbt_status st = rbt_wire_get_table(body, &told);
+    st = st != RBT_OK ? st : rbt_wire_get_end(body);
+    if (st == RBT_OK && guest->is_reader != told.must_exist) {
+        st = rbt_fail(RBT_E_PROTOCOL, "a reader opens no tables");
+    }
+    st = st != RBT_OK || told.must_exist ? st : check_table(host, &told);
+    if (st != RBT_OK) {
+        return st;
+    }
+    done.table = told;
+    done.status =
+        told.must_exist ? find_table(host, told.name, &done.table) : set_table(host, &told);
+    done.news = rbt_host_news(host, guest->worker);
+    if (done.status != RBT_OK) {
+        snprintf(done.text, sizeof done.text, "%s", rbt_last_error());
+    }
+    return send_done(host, guest, frame->id, &done);
+}
+
+/* A run begins: the first process that says so sets the clocks back. The run before has ended
+ * everywhere, or nobody would. */
+static rbt_status receive_reset(rbt_host *host, struct rbt_guest *guest,
+                                const struct rbt_frame *frame, const struct rbt_wire_cursor *body)
+{
+    const rbt_status st = rbt_wire_get_end(body);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (guest->is_reader || frame->id == 0 || frame->id > host->run + 1) {
+        return rbt_fail(RBT_E_PROTOCOL, "run %llu cannot follow run %llu",
+                        (unsigned long long)frame->id, (unsigned long long)host->run);
+    }
+    if (frame->id > host->run) {
+        const bool is_over = host->run == 0 || host->floor == RBT_CLOCK_GONE;
+        if (!is_over || host->parked_count > 0) {
+            return rbt_fail(RBT_E_PROTOCOL, "a run begins while another is under way");
+        }
+        struct rbt_shard_outbox out;
+        const struct rbt_shard_event event = {.kind = RBT_SHARD_RESET};
+        (void)rbt_desk_step(host, &event, &out); /* nobody waits */
+        host->run = frame->id;
+    }
+    const struct rbt_wire_done done = {.news = rbt_host_news(host, guest->worker)};
+    return send_done(host, guest, frame->id, &done);
+}
+
+static rbt_status receive_stats(rbt_host *host, struct rbt_guest *guest,
+                                const struct rbt_frame *frame, const struct rbt_wire_cursor *body)
+{
+    const rbt_status st = rbt_wire_get_end(body);
+    if (st != RBT_OK) {
+        return st;
+    }
+    struct rbt_shard_stats stats;
+    rbt_shard_stats(host->shard, &stats);
+    const struct rbt_wire_done done = {
+        .news = rbt_host_news(host, guest->worker),
+        .figures = {stats.updates, stats.duplicates + host->duplicates, stats.rows, stats.held,
+                    stats.bytes, stats.rule_bytes, stats.versions_max, stats.snapshots_max}};
+    return send_done(host, guest, frame->id, &done);
+}
+
+static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
+                          struct rbt_wire_cursor cursor)
+{
+    switch (frame->kind) {
+    case RBT_FRAME_PUSH:
+        return receive_push(host, guest, frame, &cursor);
+    case RBT_FRAME_LEAVE:
+        return receive_leave(host, guest, frame, &cursor);
+    case RBT_FRAME_LIST:
+        return receive_list(host, guest, &cursor);
+    case RBT_FRAME_PULL:
+        return rbt_reads_pull(host, guest, frame, &cursor);
+    case RBT_FRAME_SCAN:
+        return rbt_reads_scan(host, guest, frame, &cursor);
+    case RBT_FRAME_TABLE:
+        return receive_table(host, guest, frame, &cursor);
+    case RBT_FRAME_RESET:
+        return receive_reset(host, guest, frame, &cursor);
+    case RBT_FRAME_STATS:
+        return receive_stats(host, guest, frame, &cursor);
+    default:
+        return rbt_fail(RBT_E_PROTOCOL, "message %u is not for a shard", frame->kind);
+    }
+}
+
+rbt_status rbt_host_receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
+                            const char *body, rbt_time now)
+{
+    RBT_ASSERT(now >= host->now);
+    host->now = now;
+    if (host->failure != RBT_OK) {
+        rbt_error_restore(&host->why);
+        return host->failure;
+    }
+    const rbt_status st =
+        receive(host, guest, frame, (struct rbt_wire_cursor){body, body + frame->length});
+    if (rbt_host_is_failure(st)) {
+        host->failure = st;
+        rbt_error_save(&host->why);
+    }
+    if (frame->kind == RBT_FRAME_PUSH || frame->kind == RBT_FRAME_PULL) {
+        trim_scratch(host);
+    }
+    return st;
+}
+
+void rbt_host_report(rbt_host *host,
+                     void (*visit)(void *context, uint64_t job, uint32_t table, uint64_t version),
+                     void *context)
+{
+    for (uint32_t i = 0; host->has_synchronised && i < host->table_count; i++) {
+        struct rbt_desk_table *table = &host->tables[i];
+        const uint64_t version = table->is_synchronised ? rbt_shard_version(host->shard, i) : 0;
+        RBT_ASSERT(!table->is_synchronised || version >= table->reported);
+        if (version > table->reported) {
+            table->reported = version;
+            visit(context, host->options.job, i, version);
+        }
+    }
+}

@@ -1,0 +1,599 @@
+/* proto/service.c - one shard as its connections see it. */
+#include "proto/service.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "proto/admitted.h"
+#include "proto/host.h"
+#include "proto/strangers.h"
+#include "wire/message.h"
+
+_Static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
+
+enum {
+    TABLE_MAX = 4096,
+    JOBS_MAX = 1024,     /* at a time */
+    DROPPED_MAX = 64,    /* jobs that are remembered to be over */
+    STRANGERS_MAX = 256, /* connections that have not said who they are, beside those of workers */
+    PER_HOST_MAX = 192,  /* of these, from one host */
+    PORTS_MIN = 16,
+};
+
+#define SECOND     INT64_C(1000000000)
+#define HELLO_TIME (5 * SECOND) /* for a stranger to say who it is */
+
+struct connection {
+    struct rbt_stranger stranger; /* first: it leads back to the connection */
+    rbt_service *service;
+    uint32_t port;
+    struct rbt_guest guest;
+    rbt_host *host; /* NULL: the peer has not said who it is */
+    rbt_time since;
+    bool is_over;                 /* it is cut at the end of the step */
+    bool is_down;                 /* its carrier knows that it is over */
+    bool is_stepped;              /* in the list of those that may be owed something */
+    struct connection *next;      /* in that list */
+    char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
+};
+
+struct rbt_service {
+    struct rbt_service_options options;
+    char address[RBT_ADDRESS_MAX];
+    struct rbt_outbox *out; /* of the step at hand */
+    bool has_name;
+    uint64_t cluster;
+    uint32_t shard;
+    struct connection **ports; /* by number; NULL: there is none */
+    uint32_t port_max;
+    struct connection *stepped; /* since their last turn */
+    uint32_t over_count;        /* connections that are over and not yet cut */
+    struct rbt_strangers strangers;
+    struct rbt_admitted admitted;
+    rbt_host **hosts;
+    uint32_t host_count;
+    uint64_t dropped[DROPPED_MAX];
+    uint32_t dropped_count; /* ever */
+};
+
+/* --- Life ------------------------------------------------------------------------------------ */
+
+rbt_status rbt_service_create(const struct rbt_service_options *options, rbt_service **service)
+{
+    rbt_service *s = rbt_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a shard's service");
+    }
+    s->options = *options;
+    (void)snprintf(s->address, sizeof s->address, "%s", options->address);
+    s->options.address = s->address;
+    *service = s;
+    return RBT_OK;
+}
+
+/* Forgets what there is of a connection; its carrier is not told. */
+static void free_connection(struct connection *connection)
+{
+    rbt_service *service = connection->service;
+    if (connection->is_stepped) {
+        struct connection **at = &service->stepped;
+        while (*at != connection) { /* ends: it is in the list */
+            RBT_ASSERT(*at != NULL);
+            at = &(*at)->next;
+        }
+        *at = connection->next;
+    }
+    rbt_strangers_remove(&service->strangers, &connection->stranger);
+    if (connection->host != NULL) {
+        rbt_host_forget(connection->host, &connection->guest);
+    }
+    RBT_ASSERT(service->ports[connection->port] == connection);
+    service->ports[connection->port] = NULL;
+    rbt_free(connection);
+}
+
+void rbt_service_destroy(rbt_service *service)
+{
+    if (service == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < service->port_max; i++) {
+        if (service->ports[i] != NULL) {
+            free_connection(service->ports[i]);
+        }
+    }
+    for (uint32_t i = 0; i < service->host_count; i++) {
+        rbt_host_destroy(service->hosts[i]);
+    }
+    rbt_free(service->hosts);
+    rbt_free(service->ports);
+    rbt_admitted_deinit(&service->admitted);
+    rbt_free(service);
+}
+
+/* --- The end of connections ------------------------------------------------------------------ */
+
+static void end(struct connection *connection)
+{
+    if (!connection->is_over) {
+        connection->is_over = true;
+        connection->service->over_count++;
+    }
+}
+
+/* Cuts and forgets connections that are over; without memory for that, in a later step. */
+static void reap(rbt_service *service)
+{
+    for (uint32_t i = 0; service->over_count > 0 && i < service->port_max; i++) {
+        struct connection *c = service->ports[i];
+        if (c != NULL && c->is_over && (c->is_down || rbt_outbox_cut(service->out, i) == RBT_OK)) {
+            service->over_count--;
+            free_connection(c);
+        }
+    }
+}
+
+static void note(const rbt_service *service, const char *text)
+{
+    if (service->options.on_note != NULL) {
+        service->options.on_note(service->options.context, text);
+    }
+}
+
+/* Strangers must not be able to fill the log. */
+static void note_refusal(const struct connection *connection, const char *why, rbt_time now)
+{
+    rbt_service *service = connection->service;
+    char text[RBT_ERROR_MAX + RBT_WIRE_NAME_MAX + 64];
+    if (rbt_strangers_may_log(&service->strangers, now)) {
+        (void)snprintf(text, sizeof text, "refused a connection from %s: %s", connection->name,
+                       why);
+        note(service, text);
+    }
+}
+
+/* Takes a block of the host's for the peer of a connection. */
+static void send_block(void *context, struct rbt_block *block)
+{
+    struct connection *connection = context;
+    rbt_service *service = connection->service;
+    if (!connection->is_over && rbt_outbox_send(service->out, connection->port, block) != RBT_OK) {
+        end(connection);
+    }
+}
+
+/* Says no, in a sentence, and ends the connection. */
+static void refuse(struct connection *connection, rbt_status status, const char *why, rbt_time now)
+{
+    const bool is_failure = rbt_host_is_failure(status) && connection->host != NULL;
+    if (status != RBT_E_NOTFOUND && !is_failure) { /* that one comes back */
+        note_refusal(connection, why, now);
+    }
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
+    if (block != NULL) {
+        const struct rbt_frame header = {.kind = RBT_FRAME_REFUSED,
+                                         .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN
+                                                  : is_failure             ? RBT_FRAME_FAILURE
+                                                                           : 0,
+                                         .worker = connection->guest.worker,
+                                         .id = is_failure ? (uint64_t)-status : 0};
+        block->bytes = rbt_wire_put_refused(block->data, why);
+        rbt_wire_close(block->data, header, block->bytes);
+        send_block(connection, block);
+    }
+    rbt_block_unref(block);
+    end(connection);
+}
+
+/* Something was not as it should be: its sender hears why and is not listened to any more. If the
+ * job has failed here, nobody can go on, and who waits for others would wait for ever. */
+static void refuse_all(struct connection *connection, rbt_status status, const char *why,
+                       rbt_time now)
+{
+    rbt_service *service = connection->service;
+    const rbt_host *host = connection->host;
+    char text[RBT_ERROR_MAX + 64];
+    if (host == NULL || !rbt_host_is_failure(status)) {
+        refuse(connection, status, why, now);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "job %llu has failed: %s",
+                   (unsigned long long)rbt_host_job(host), why);
+    note(service, text);
+    for (uint32_t i = 0; i < service->port_max; i++) {
+        struct connection *c = service->ports[i];
+        if (c != NULL && c->host == host && !c->is_over) {
+            refuse(c, status, why, now);
+        }
+    }
+}
+
+/* --- Strangers ------------------------------------------------------------------------------- */
+
+static void turn_away(struct connection *connection, rbt_time now)
+{
+    note_refusal(connection, "too many have not said who they are, and it was the first of them",
+                 now);
+    rbt_strangers_remove(&connection->service->strangers, &connection->stranger);
+    end(connection);
+}
+
+/* Makes room for somebody who comes from there. */
+static void make_room(rbt_service *service, const char *who, rbt_time now)
+{
+    const uint64_t workers = service->admitted.workers; /* all may come at once */
+    const struct rbt_strangers_limits limits = {.all = STRANGERS_MAX + workers,
+                                                .per_host = PER_HOST_MAX + workers};
+    struct rbt_stranger *oldest = rbt_strangers_displaced(&service->strangers, who, &limits);
+    if (oldest != NULL) {
+        turn_away((struct connection *)oldest, now);
+    }
+}
+
+static void shed(rbt_service *service, uint32_t count, rbt_time now)
+{
+    for (uint32_t i = 0; i < count && service->strangers.oldest != NULL; i++) {
+        turn_away((struct connection *)service->strangers.oldest, now);
+    }
+}
+
+/* The oldest stranger, or NULL. */
+static struct connection *oldest_of(const rbt_service *service)
+{
+    return (struct connection *)service->strangers.oldest;
+}
+
+rbt_time rbt_service_deadline(const rbt_service *service)
+{
+    const struct connection *oldest = oldest_of(service);
+    return oldest == NULL ? RBT_TIME_NEVER : oldest->since + HELLO_TIME;
+}
+
+static void refuse_the_silent(rbt_service *service, rbt_time now)
+{
+    struct connection *oldest = NULL;
+    while ((oldest = oldest_of(service)) != NULL && now - oldest->since >= HELLO_TIME) {
+        refuse(oldest, RBT_E_TIMEOUT, "it has not said who it is", now);
+        rbt_strangers_remove(&service->strangers, &oldest->stranger);
+    }
+}
+
+uint32_t rbt_service_strangers(const rbt_service *service)
+{
+    return service->strangers.count;
+}
+
+/* --- Who is there ---------------------------------------------------------------------------- */
+
+static rbt_host *find_host(const rbt_service *service, uint64_t job)
+{
+    for (uint32_t i = 0; i < service->host_count; i++) {
+        if (rbt_host_job(service->hosts[i]) == job) {
+            return service->hosts[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_dropped(const rbt_service *service, uint64_t job)
+{
+    for (uint32_t i = 0; i < DROPPED_MAX && i < service->dropped_count; i++) {
+        if (service->dropped[i] == job) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static rbt_status make_host(rbt_service *service, const struct rbt_wire_hello *hello,
+                            rbt_host **host)
+{
+    if (service->host_count >= JOBS_MAX) {
+        return rbt_fail(RBT_E_BUSY, "there are %d jobs already", JOBS_MAX);
+    }
+    char name[RBT_WIRE_NAME_MAX + 32];
+    (void)snprintf(name, sizeof name, "shard %u at %s", hello->shard, service->address);
+    const struct rbt_host_options options = {.job = hello->job,
+                                             .worker_count = hello->worker_count,
+                                             .table_max = TABLE_MAX,
+                                             .name = name,
+                                             .shards_here = service->options.shards_here};
+    rbt_host **grown =
+        rbt_realloc(service->hosts, (size_t)service->host_count + 1, sizeof *service->hosts);
+    if (grown == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for another job");
+    }
+    service->hosts = grown;
+    const rbt_status st = rbt_host_create(&options, host);
+    if (st == RBT_OK) {
+        service->hosts[service->host_count++] = *host;
+    }
+    return st;
+}
+
+/* Whether it is us that the peer means. */
+static rbt_status check_hello(const rbt_service *service, const struct rbt_wire_hello *hello)
+{
+    if (!service->has_name) { /* the others may have heard of the plan before us */
+        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
+    }
+    if (hello->cluster != service->cluster || hello->shard != service->shard) {
+        return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
+    }
+    if (hello->worker_count == 0 || hello->worker_count > RBT_WIRE_WORKERS_MAX ||
+        (hello->worker != RBT_FRAME_NOBODY && hello->worker >= hello->worker_count)) {
+        return rbt_fail(RBT_E_PROTOCOL, "there is no worker %u of %u", hello->worker,
+                        hello->worker_count);
+    }
+    if (is_dropped(service, hello->job)) {
+        return rbt_fail(RBT_E_CLOSED, "the job is over");
+    }
+    return rbt_admitted_check(&service->admitted, hello);
+}
+
+static rbt_status find_or_make_host(rbt_service *service, const struct rbt_wire_hello *hello,
+                                    rbt_host **host)
+{
+    *host = find_host(service, hello->job);
+    if (*host == NULL && hello->is_reader) {
+        return rbt_fail(RBT_E_NOTFOUND, "nobody trains in namespace \"%s\"", hello->space);
+    }
+    return *host == NULL ? make_host(service, hello, host) : RBT_OK;
+}
+
+/* A worker has one connection. The newest is the right one: the other was cut without our noticing.
+ */
+static void replace_older(const struct connection *connection)
+{
+    const rbt_service *service = connection->service;
+    if (connection->guest.worker == RBT_FRAME_NOBODY) {
+        return;
+    }
+    for (uint32_t i = 0; i < service->port_max; i++) {
+        struct connection *c = service->ports[i];
+        if (c != NULL && c != connection && c->host == connection->host &&
+            c->guest.worker == connection->guest.worker && !c->guest.is_reader) {
+            end(c);
+        }
+    }
+}
+
+static rbt_status welcome(struct connection *connection)
+{
+    struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
+    if (block == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
+    }
+    const struct rbt_guest *guest = &connection->guest;
+    const struct rbt_wire_news news = rbt_host_news(connection->host, guest->worker);
+    block->bytes = rbt_wire_put_welcome(block->data, &news);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = guest->worker},
+                   block->bytes);
+    send_block(connection, block);
+    rbt_block_unref(block);
+    return RBT_OK;
+}
+
+static rbt_status receive_hello(struct connection *connection, const struct rbt_frame *frame,
+                                const char *body)
+{
+    rbt_service *service = connection->service;
+    struct rbt_wire_cursor cursor = {body, body + frame->length};
+    struct rbt_wire_hello hello;
+    rbt_host *host = NULL;
+    if (frame->kind != RBT_FRAME_HELLO) {
+        return rbt_fail(RBT_E_PROTOCOL, "the first message is %u, not a greeting", frame->kind);
+    }
+    rbt_status st = rbt_wire_get_hello(&cursor, &hello);
+    st = st != RBT_OK ? st : check_hello(service, &hello);
+    st = st != RBT_OK ? st : find_or_make_host(service, &hello, &host);
+    if (st != RBT_OK) {
+        return st;
+    }
+    connection->host = host;
+    rbt_strangers_remove(&service->strangers, &connection->stranger);
+    memcpy(connection->name, hello.node, sizeof connection->name);
+    connection->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
+    connection->guest.is_reader = hello.is_reader;
+    connection->guest.compression = hello.compression;
+    replace_older(connection);
+    return welcome(connection);
+}
+
+bool rbt_service_is_admitted(const rbt_service *service, uint32_t port)
+{
+    return port < service->port_max && service->ports[port] != NULL &&
+           service->ports[port]->host != NULL;
+}
+
+/* --- Connections ----------------------------------------------------------------------------- */
+
+static rbt_status reserve_port(rbt_service *service, uint32_t port)
+{
+    uint32_t max = service->port_max == 0 ? PORTS_MIN : service->port_max;
+    while (max <= port) {
+        max *= 2;
+    }
+    if (max == service->port_max) {
+        return RBT_OK;
+    }
+    struct connection **grown = rbt_realloc(service->ports, max, sizeof *grown);
+    if (grown == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for %u connections", max);
+    }
+    memset(grown + service->port_max, 0, (max - service->port_max) * sizeof *grown);
+    service->ports = grown;
+    service->port_max = max;
+    return RBT_OK;
+}
+
+/* A connection that there is no memory for is cut at once. */
+static void connect_port(rbt_service *service, const struct rbt_port_event *event, rbt_time now)
+{
+    struct connection *c =
+        reserve_port(service, event->port) == RBT_OK ? rbt_calloc(1, sizeof *c) : NULL;
+    if (c == NULL) {
+        const rbt_status st = rbt_outbox_cut(service->out, event->port);
+        (void)st; /* without memory for that, too, the peer's own patience ends it */
+        return;
+    }
+    RBT_ASSERT(service->ports[event->port] == NULL);
+    *c = (struct connection){.service = service, .port = event->port, .since = now};
+    c->guest = (struct rbt_guest){
+        .worker = RBT_FRAME_NOBODY, .is_near = event->up.is_near, .send = send_block, .context = c};
+    (void)snprintf(c->name, sizeof c->name, "%s", event->up.peer);
+    service->ports[event->port] = c;
+    if (!event->up.is_near) {
+        make_room(service, c->name, now);
+        rbt_strangers_add(&service->strangers, &c->stranger, c->name);
+    }
+}
+
+static void receive(struct connection *connection, const struct rbt_port_event *event, rbt_time now)
+{
+    const struct rbt_frame *head = &event->frame.head;
+    const char *body = event->frame.body;
+    RBT_ASSERT(event->frame.placed == 0); /* a shard has no places for what comes */
+    const rbt_status st =
+        connection->host == NULL
+            ? receive_hello(connection, head, body)
+            : rbt_host_receive(connection->host, &connection->guest, head, body, now);
+    if (st != RBT_OK) {
+        char why[RBT_ERROR_MAX];
+        (void)snprintf(why, sizeof why, "%s", rbt_last_error());
+        refuse_all(connection, st, why, now);
+    } else if (!connection->is_stepped) {
+        connection->is_stepped = true;
+        connection->next = connection->service->stepped;
+        connection->service->stepped = connection;
+    }
+}
+
+static void step_port(rbt_service *service, const struct rbt_port_event *event, rbt_time now)
+{
+    if (event->kind == RBT_PORT_UP) {
+        connect_port(service, event, now);
+        return;
+    }
+    struct connection *c = event->port < service->port_max ? service->ports[event->port] : NULL;
+    if (c == NULL || c->is_over) {
+        return; /* there was no memory for it, or none yet to cut it */
+    }
+    switch (event->kind) {
+    case RBT_PORT_FRAME:
+        receive(c, event, now);
+        break;
+    case RBT_PORT_BROKEN:
+        refuse_all(c, event->down.status, event->down.why, now);
+        break;
+    case RBT_PORT_DOWN: /* not worth a word: they come back */
+        c->is_down = true;
+        end(c);
+        break;
+    case RBT_PORT_UP:
+    case RBT_PORT_ROOM:
+        break;
+    }
+}
+
+/* --- Turns ----------------------------------------------------------------------------------- */
+
+static void report(const rbt_service *service, rbt_host *host)
+{
+    if (service->options.on_version != NULL) {
+        rbt_host_report(host, service->options.on_version, service->options.context);
+    }
+}
+
+static void settle_all(rbt_service *service)
+{
+    while (service->stepped != NULL) {
+        struct connection *c = service->stepped;
+        service->stepped = c->next;
+        c->is_stepped = false;
+        if (!c->is_over) {
+            rbt_host_settle(c->host, &c->guest);
+        }
+    }
+    for (uint32_t i = 0; i < service->host_count; i++) {
+        report(service, service->hosts[i]);
+    }
+}
+
+static void settle(rbt_service *service, uint32_t port)
+{
+    struct connection *c = port < service->port_max ? service->ports[port] : NULL;
+    if (c != NULL && !c->is_over && c->host != NULL) {
+        rbt_host_settle(c->host, &c->guest);
+        report(service, c->host);
+    }
+}
+
+/* --- Jobs ------------------------------------------------------------------------------------ */
+
+static void drop(rbt_service *service, uint64_t job)
+{
+    service->dropped[service->dropped_count++ % DROPPED_MAX] = job;
+    rbt_admitted_remove(&service->admitted, job);
+    rbt_host *host = find_host(service, job);
+    if (host == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < service->port_max; i++) {
+        struct connection *c = service->ports[i];
+        if (c != NULL && c->host == host) {
+            rbt_host_forget(host, &c->guest);
+            c->host = NULL;
+            end(c);
+        }
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < service->host_count; i++) {
+        if (service->hosts[i] != host) {
+            service->hosts[kept++] = service->hosts[i];
+        }
+    }
+    service->host_count = kept;
+    rbt_host_destroy(host);
+}
+
+void rbt_service_step(rbt_service *service, const struct rbt_service_event *event, rbt_time now,
+                      struct rbt_outbox *out)
+{
+    service->out = out;
+    switch (event->kind) {
+    case RBT_SERVICE_PORT:
+        step_port(service, event->port, now);
+        break;
+    case RBT_SERVICE_NAME:
+        service->cluster = event->name.cluster;
+        service->shard = event->name.shard;
+        service->has_name = true;
+        break;
+    case RBT_SERVICE_ADMIT:
+        rbt_admitted_add(&service->admitted, event->admit.number, event->admit.job);
+        break;
+    case RBT_SERVICE_DROP:
+        drop(service, event->drop);
+        break;
+    case RBT_SERVICE_TURN:
+        if (event->turn == RBT_SERVICE_ALL) {
+            settle_all(service);
+        } else {
+            settle(service, event->turn);
+        }
+        break;
+    case RBT_SERVICE_SHED:
+        shed(service, event->shed, now);
+        break;
+    case RBT_SERVICE_TIME:
+        refuse_the_silent(service, now);
+        break;
+    }
+    reap(service);
+    service->out = NULL;
+}
