@@ -98,7 +98,7 @@ def open_table(plan, **table):
         line.send(wire.TABLE, wire.table(**table), number=1)
         kind, body = line.receive()
         assert kind == wire.DONE, wire.sentence(body)
-        status, = struct.unpack_from("<i", body, 24)
+        status, = struct.unpack_from("<i", body, wire.NEWS_BYTES)
         return status, body
 
 

@@ -5,6 +5,7 @@ import struct
 
 MAGIC = b"RBTO"
 VERSION = 5
+NEWS_BYTES = 32  # in front of what a shard answers
 HEADER = struct.Struct("<4sHHHHIIIQ")
 NOBODY = 0xffffffff
 TRY_AGAIN = 2
