@@ -6,8 +6,11 @@ worse. Virtual time depends on nothing but the arguments, so the test cannot fli
 
 import json
 import math
+import os
 
 import pytest
+
+SANITIZED = "asan" in os.environ.get("RUBATO", "") or "tsan" in os.environ.get("RUBATO", "")
 
 BOUNDS = (1, 2, 3, 5, 7, 11)
 STARTS = (0, 50)
@@ -44,6 +47,7 @@ def seconds(rubato, words):
     return summary["virtual_seconds"] if summary["epochs"] < EPOCHS else math.inf
 
 
+@pytest.mark.skipif(SANITIZED, reason="compares virtual times; the next test takes the same path")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("algorithm", DATA)
 def test_auto_is_within_20_per_cent_of_the_best_bound(rubato, files, algorithm, shape):
