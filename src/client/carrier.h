@@ -1,18 +1,14 @@
-/* client/carrier.h - one thread's connections to the shards, and the waiting for them.
+/* client/carrier.h - one worker's way to the shards, and the waiting for them.
  *
- * What is said, and what follows from it, is decided by a caller (proto/caller.h). The carrier does
+ * What is said, and what follows from it, is decided by a caller (proto/caller.h). A carrier does
  * what the caller's outbox says, tells it what has happened, and waits until the caller says that
- * it need not. What the kernel does not take at once is left to the process's sender
- * (client/sender.h), so that the worker can go on. There is no other thread in between: waking one
- * would cost more than most answers take.
+ * it need not. How bytes move and how one waits is up to its kind: sockets between processes
+ * (client/sockets.h), virtual time in a simulation.
  *
- * Threads: a carrier belongs to one thread, but for the mutex: it is held by whoever drives the
- * connections, its own thread in every function below, else the process's sender. */
+ * Threads: a carrier belongs to one thread; its kind may let another one write in between. */
 #ifndef RUBATO_CLIENT_CARRIER_H
 #define RUBATO_CLIENT_CARRIER_H
 
-#include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,42 +17,51 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "base/error.h"
-#include "client/line.h"
-#include "net/member.h"
-#include "net/spin.h"
 #include "proto/caller.h"
 
-/* What all carriers of a process share. */
-struct rbt_carrier_shared {
-    struct rbt_caller_shared caller;
-    rbt_member *member;
-    const rbt_security *security;    /* NULL: plain */
-    atomic_int_least64_t *floors;    /* per shard, the highest heard of; relaxed */
-    atomic_uint_least64_t *versions; /* the same */
-    struct rbt_sender *sender; /* who writes what the kernel would not take at once; or NULL */
+struct rbt_carrier;
+
+/* What a kind of carrier can do. */
+struct rbt_carrier_ops {
+    /* Nobody else touches the caller in between. NULL: nobody ever does. */
+    void (*lock)(struct rbt_carrier *carrier);
+    void (*unlock)(struct rbt_carrier *carrier);
+    /* Does what is in the outbox, as far as that goes without waiting. */
+    void (*send)(struct rbt_carrier *carrier);
+    /* Waits, and tells the caller what happens, until rbt_carrier_is_done(). */
+    void (*wait)(struct rbt_carrier *carrier);
+    /* Tells the caller what has happened, without waiting; but whoever looks again and again sees
+     * time pass. And: the same, unless that was a moment ago; no time need pass. */
+    void (*look)(struct rbt_carrier *carrier);
+    void (*glance)(struct rbt_carrier *carrier);
+    rbt_time (*now)(const struct rbt_carrier *carrier);
+    /* Bytes that were sent, or handed over to be, and received, in all. */
+    void (*count)(const struct rbt_carrier *carrier, uint64_t bytes[2]);
 };
 
-/* All zeros may be deinitialised. */
+/* What a carrier waits for; the end of everything is each. */
+enum rbt_carrier_goal {
+    RBT_CARRIER_ROOM,       /* the worker may go on while the rest is sent */
+    RBT_CARRIER_ANSWERS,    /* nothing is awaited any more */
+    RBT_CARRIER_ONE,        /* nothing with the number `asked` is under way */
+    RBT_CARRIER_EVERYTHING, /* the shards have it, the last message of the run included */
+};
+
+/* The highest that any carrier of a process has heard of a shard. Relaxed. */
+struct rbt_carrier_heard {
+    atomic_int_least64_t floor;
+    atomic_uint_least64_t version;
+};
+
 struct rbt_carrier {
-    struct rbt_carrier_shared *shared;
+    const struct rbt_carrier_ops *ops;
+    struct rbt_carrier_heard *heard; /* the process's, by shard */
     struct rbt_caller caller;
     struct rbt_outbox out; /* of the caller; empty between functions */
-    pthread_mutex_t mutex; /* rank SHARD */
-    bool is_ready;         /* the mutex was made */
-    struct rbt_line *lines;
-    struct pollfd *polls;             /* shard_count + 1 */
-    struct rbt_channel_stats counted; /* what replies have told of so far */
-    struct rbt_spin spin;
-    rbt_time looked_at; /* when what had come was last read without waiting */
-    char why[RBT_ERROR_MAX];
+    enum rbt_carrier_goal goal;
+    uint64_t asked;
+    uint64_t counted[2]; /* bytes that replies have told of so far */
 };
-
-/* `streams`: how to reach each shard; the addresses stay. */
-RBT_MUST_USE rbt_status rbt_carrier_init(struct rbt_carrier *carrier,
-                                         struct rbt_carrier_shared *shared, uint32_t worker,
-                                         const struct rbt_stream_options *streams);
-void rbt_carrier_deinit(struct rbt_carrier *carrier);
 
 /* A new run. */
 void rbt_carrier_reset(struct rbt_carrier *carrier);
@@ -89,5 +94,10 @@ void rbt_carrier_look(struct rbt_carrier *carrier);
 
 /* Waits until the shards have everything, the last message of the run included. */
 RBT_MUST_USE rbt_status rbt_carrier_drain(struct rbt_carrier *carrier);
+
+/* For the kinds: whether there is nothing to wait for any more; and: the caller has been told of a
+ * message of this shard, so the process may know more than before. */
+bool rbt_carrier_is_done(const struct rbt_carrier *carrier);
+void rbt_carrier_publish(const struct rbt_carrier *carrier, uint32_t shard);
 
 #endif

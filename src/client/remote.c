@@ -1,7 +1,7 @@
 /* client/remote.c - the driver for processes: workers are threads here, shards are elsewhere.
  *
- * Each worker has connections of its own to all shards and drives them itself (client/carrier.h).
- * One more carrier, behind a mutex, is for what concerns the whole process: tables, new runs,
+ * Each worker has connections of its own to all shards and drives them itself (client/sockets.h).
+ * One more carrier is for what concerns the whole process (client/process.h): tables, new runs,
  * figures.
  *
  * A run ends when all processes have ended it: they meet at the coordinator, say how it went, and
@@ -9,41 +9,33 @@
  *
  * Threads: any worker steps its own carrier. */
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/thread.h"
-#include "client/carrier.h"
 #include "client/cluster.h"
 #include "client/driver.h"
+#include "client/process.h"
 #include "client/sender.h"
-#include "math/merge.h"
-
-enum { FLOOR_LOOKS = 64 }; /* at a floor that does not move, before it is asked for */
+#include "client/sockets.h"
 
 struct remote {
     rbt_driver driver; /* first: a driver is a remote */
     rbt_cluster *cluster;
     const struct rbt_member_plan *plan;
-    uint64_t bandwidth;
-    const char *priority; /* the job's */
-    struct rbt_carrier_shared shared;
-    struct rbt_carrier *carriers; /* one per worker of this process */
+    struct rbt_process process;
+    struct rbt_sockets_shared shared;
+    struct rbt_sockets *carriers; /* one per worker of this process */
     uint32_t carrier_count;
-    uint32_t table_max;
-    uint64_t run; /* its number */
+    struct rbt_sockets control;
     rbt_time began;
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
-    pthread_mutex_t mutex; /* rank SHARD; guards the carrier below */
-    struct rbt_carrier control;
-    bool has_control;
 };
 
 /* The carrier of the worker that this thread runs, for questions without a worker in them. */
-static _Thread_local struct rbt_carrier *current;
+static _Thread_local struct rbt_sockets *current;
 static _Thread_local uint32_t floor_looks;
 
 static struct remote *remote_of(rbt_driver *driver)
@@ -51,170 +43,25 @@ static struct remote *remote_of(rbt_driver *driver)
     return (struct remote *)driver;
 }
 
-static void lock(struct remote *remote)
-{
-    const int error = pthread_mutex_lock(&remote->mutex);
-    RBT_ASSERT(error == 0);
-}
-
-static void unlock(struct remote *remote)
-{
-    const int error = pthread_mutex_unlock(&remote->mutex);
-    RBT_ASSERT(error == 0);
-}
-
-/* --- What concerns the whole process --------------------------------------------------------- */
-
-/* Asks a shard with a short message; `bytes` of the block are written. */
-static rbt_status ask(struct remote *remote, uint32_t shard, struct rbt_block *block,
-                      struct rbt_frame header, struct rbt_wire_done *done)
-{
-    if (block == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for a message");
-    }
-    header.worker = RBT_FRAME_NOBODY;
-    lock(remote);
-    const rbt_status st = rbt_carrier_ask(&remote->control, shard, block, header, done);
-    unlock(remote);
-    return st;
-}
-
-/* Whether a table at the servers is what a reader takes it for. */
-static rbt_status check_read(const struct rbt_wire_table *mine, const struct rbt_wire_table *theirs)
-{
-    if (mine->type != theirs->type || mine->layout != theirs->layout ||
-        mine->width != theirs->width) {
-        return rbt_fail(RBT_E_INVALID, "table \"%s\" has another type or width than expected",
-                        mine->name);
-    }
-    return RBT_OK;
-}
-
-/* Notes what callers must know of a table. One that is only told of another staleness may be in use
- * by other workers. */
-static rbt_status note_table(struct remote *remote, const struct rbt_shard_event *event,
-                             const struct rbt_wire_table *theirs)
-{
-    const struct rbt_shard_table *schema = event->schema;
-    const bool has_filter = schema->filter != NULL && !remote->driver.is_reader;
-    struct rbt_packing_table *filters = NULL;
-    if (remote->shared.caller.tables[event->table].element_size != 0) {
-        return RBT_OK;
-    }
-    const rbt_status st =
-        has_filter ? rbt_packing_table_create(schema, remote->plan->worker_count, &filters)
-                   : RBT_OK;
-    if (st == RBT_OK) {
-        remote->shared.caller.tables[event->table] = (struct rbt_caller_table){
-            .element_size = (uint32_t)rbt_merge_size(schema->type),
-            .width = schema->width,
-            .is_sparse = schema->layout == RBT_SPARSE,
-            .has_rule = theirs->rule[0] != '\0',
-            .number = remote->driver.is_reader ? theirs->table : event->table,
-            .filters = filters};
-    }
-    return st;
-}
-
-static rbt_status set_table(struct remote *remote, const struct rbt_driver_call *call)
-{
-    const struct rbt_shard_table *schema = call->event.schema;
-    struct rbt_wire_table told = {.table = call->event.table,
-                                  .type = schema->type,
-                                  .layout = schema->layout,
-                                  .width = schema->width,
-                                  .state_width = schema->state_width,
-                                  .merge = schema->merge,
-                                  .init = schema->init,
-                                  .partial = schema->partial,
-                                  .a = schema->a,
-                                  .b = schema->b,
-                                  .seed = schema->seed,
-                                  .staleness = schema->staleness,
-                                  .rows_expected = schema->rows_expected,
-                                  .is_synchronised = schema->is_synchronised,
-                                  .bandwidth = schema->priority == NULL ? 0 : remote->bandwidth,
-                                  .must_exist = remote->driver.is_reader};
-    struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
-    struct rbt_block *block = done == NULL ? NULL : rbt_block_create(RBT_WIRE_SHORT_MAX);
-    snprintf(told.name, sizeof told.name, "%s", call->event.name);
-    snprintf(told.rule, sizeof told.rule, "%s", schema->rule == NULL ? "" : schema->rule);
-    snprintf(told.priority, sizeof told.priority, "%s",
-             schema->priority == NULL ? "" : remote->priority);
-    snprintf(told.filter, sizeof told.filter, "%s", schema->filter == NULL ? "" : schema->filter);
-    if (block != NULL) {
-        block->bytes = rbt_wire_put_table(block->data, &told);
-    }
-    rbt_status st =
-        ask(remote, call->shard, block, (struct rbt_frame){.kind = RBT_FRAME_TABLE}, done);
-    st = st == RBT_OK && remote->driver.is_reader ? check_read(&told, &done->table) : st;
-    st = st != RBT_OK ? st : note_table(remote, &call->event, &done->table);
-    rbt_free(done);
-    return st;
-}
-
-/* Sets the clocks of a shard back; whoever comes first does it for all. */
-static rbt_status reset_shard(struct remote *remote, uint32_t shard)
-{
-    if (shard == 0) {
-        remote->run++;
-        for (uint32_t i = 0; i < remote->carrier_count; i++) {
-            rbt_carrier_reset(&remote->carriers[i]);
-        }
-        lock(remote); /* this one may have heard how the last run ended */
-        rbt_carrier_reset(&remote->control);
-        unlock(remote);
-        for (uint32_t i = 0; i < remote->shared.caller.shard_count; i++) {
-            atomic_store_explicit(&remote->shared.floors[i], 0, memory_order_relaxed);
-        }
-    }
-    if (remote->driver.is_reader) {
-        return RBT_OK;
-    }
-    struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
-    struct rbt_block *block = done == NULL ? NULL : rbt_block_create(RBT_WIRE_RESET_BYTES);
-    if (block != NULL) {
-        block->bytes = RBT_WIRE_RESET_BYTES;
-    }
-    const struct rbt_frame header = {.kind = RBT_FRAME_RESET, .id = remote->run};
-    const rbt_status st = ask(remote, shard, block, header, done);
-    rbt_free(done);
-    return st;
-}
-
 static void step_control(struct remote *remote, struct rbt_driver_call *call)
 {
     call->reply = (struct rbt_driver_reply){0};
-    call->reply.status = call->event.kind == RBT_SHARD_TABLE ? set_table(remote, call)
-                                                             : reset_shard(remote, call->shard);
-}
-
-static uint64_t higher(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
+    if (call->event.kind == RBT_SHARD_TABLE) {
+        call->reply.status = rbt_process_set_table(&remote->process, call);
+        return;
+    }
+    if (call->shard == 0) {
+        for (uint32_t i = 0; i < remote->carrier_count; i++) {
+            rbt_carrier_reset(&remote->carriers[i].carrier);
+        }
+        rbt_process_begin(&remote->process);
+    }
+    call->reply.status = rbt_process_reset(&remote->process, call->shard);
 }
 
 static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 {
-    struct remote *remote = remote_of(driver);
-    struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
-    for (uint32_t i = 0; done != NULL && i < remote->shared.caller.shard_count; i++) {
-        struct rbt_block *block = rbt_block_create(RBT_WIRE_RESET_BYTES);
-        if (block != NULL) {
-            block->bytes = RBT_WIRE_RESET_BYTES;
-        }
-        if (ask(remote, i, block, (struct rbt_frame){.kind = RBT_FRAME_STATS}, done) == RBT_OK) {
-            stats->updates += done->figures[0];
-            stats->duplicates += done->figures[1];
-            stats->rows += done->figures[2];
-            stats->server_bytes += done->figures[4];
-            stats->rule_bytes += done->figures[5];
-            stats->rule_bytes_max += done->figures[5]; /* more is not told */
-            stats->versions_max = higher(stats->versions_max, done->figures[6]);
-            stats->snapshots_max = higher(stats->snapshots_max, done->figures[7]);
-        } /* else the job has failed, and says so elsewhere */
-    }
-    rbt_free(done);
+    rbt_process_add_stats(&remote_of(driver)->process, stats);
 }
 
 /* --- Workers --------------------------------------------------------------------------------- */
@@ -222,7 +69,7 @@ static void add_stats(rbt_driver *driver, struct rbt_job_stats *stats)
 static struct rbt_carrier *carrier_of(rbt_driver *driver, uint32_t worker)
 {
     RBT_ASSERT(worker - driver->worker_first < remote_of(driver)->carrier_count);
-    return &remote_of(driver)->carriers[worker - driver->worker_first];
+    return &remote_of(driver)->carriers[worker - driver->worker_first].carrier;
 }
 
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
@@ -274,36 +121,16 @@ static uint64_t heard(rbt_driver *driver, uint32_t worker)
     return rbt_carrier_heard(carrier_of(driver, worker));
 }
 
-/* Whoever looks again and again must take what has come, and ask, or nothing would ever change. */
 static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 {
-    struct remote *remote = remote_of(driver);
-    if (current != NULL) {
-        const struct rbt_stream *stream = &current->caller.streams[shard];
-        rbt_carrier_look(current);
-        floor_looks = stream->requests == NULL ? floor_looks + 1 : 0;
-        if (floor_looks >= FLOOR_LOOKS && current->caller.status == RBT_OK) {
-            struct rbt_wire_done done;
-            struct rbt_block *block = rbt_block_create(RBT_WIRE_RESET_BYTES);
-            floor_looks = 0;
-            if (block != NULL) {
-                block->bytes = RBT_WIRE_RESET_BYTES;
-                const struct rbt_frame header = {.kind = RBT_FRAME_STATS,
-                                                 .worker = current->caller.worker};
-                const rbt_status st = rbt_carrier_ask(current, shard, block, header, &done);
-                (void)st; /* a failure shows in the next step */
-            }
-        }
-        if (current->caller.status != RBT_OK) {
-            return RBT_CLOCK_GONE; /* it need not wait for anything */
-        }
-    }
-    return atomic_load_explicit(&remote->shared.floors[shard], memory_order_relaxed);
+    return rbt_process_floor(&remote_of(driver)->process,
+                             current == NULL ? NULL : &current->carrier, &floor_looks, shard);
 }
 
 static uint64_t version_of(rbt_driver *driver, uint32_t shard)
 {
-    return atomic_load_explicit(&remote_of(driver)->shared.versions[shard], memory_order_relaxed);
+    return atomic_load_explicit(&remote_of(driver)->process.heard[shard].version,
+                                memory_order_relaxed);
 }
 
 static uint64_t stable_of(rbt_driver *driver, uint32_t worker, uint32_t table)
@@ -318,65 +145,29 @@ static rbt_status run_one(void *argument, uint32_t index)
 {
     struct remote *remote = argument;
     current = &remote->carriers[index];
+    struct rbt_carrier *carrier = &remote->carriers[index].carrier;
     rbt_status st = remote->function(remote->argument, remote->driver.worker_first + index);
     current = NULL;
-    struct rbt_error_record record;
-    rbt_error_save(&record);
-    const rbt_status drained =
-        remote->driver.is_reader ? RBT_OK : rbt_carrier_drain(&remote->carriers[index]);
-    if (st != RBT_OK) {
-        rbt_error_restore(&record);
-    }
-    st = st != RBT_OK ? st : drained;
-    if (remote->carriers[index].caller.status != RBT_OK && st != RBT_OK &&
-        !remote->driver.is_reader) {
+    st = rbt_process_finish(&remote->process, carrier, st);
+    if (carrier->caller.status != RBT_OK && st != RBT_OK && !remote->driver.is_reader) {
         /* It could not tell the shards that it has left: the others here would wait for ever. */
         rbt_member_give_up(remote->cluster->member, st, rbt_last_error());
     }
     return st;
 }
 
-/* How a run went in a process. */
-struct outcome {
-    int64_t status;
-    char message[RBT_ERROR_MAX];
-    char hint[RBT_ERROR_MAX];
-};
-
-static void take_outcome(void *context, uint32_t process, const char *bytes, size_t size)
-{
-    struct outcome *first = context;
-    (void)process;
-    if (first->status == RBT_OK && size == sizeof *first) {
-        memcpy(first, bytes, sizeof *first);
-        first->message[RBT_ERROR_MAX - 1] = '\0';
-        first->hint[RBT_ERROR_MAX - 1] = '\0';
-    }
-}
-
 /* Waits for the other processes; the first failure is everybody's. */
 static rbt_status agree(struct remote *remote, rbt_status st)
 {
-    struct rbt_error_record record = {0};
-    struct outcome *own = rbt_calloc(2, sizeof *own);
+    struct rbt_outcome *own = rbt_calloc(2, sizeof *own);
     if (own == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory to end a run");
     }
-    if (st != RBT_OK) {
-        rbt_error_save(&record);
-    }
-    own[0].status = st;
-    memcpy(own[0].message, record.message, sizeof own[0].message);
-    memcpy(own[0].hint, record.hint, sizeof own[0].hint);
-    const rbt_status met =
-        rbt_member_gather(remote->cluster->member, &own[0], sizeof own[0], take_outcome, &own[1]);
-    rbt_status first = (rbt_status)own[1].status;
-    if (met == RBT_OK && first != RBT_OK) {
-        memcpy(record.message, own[1].message, sizeof record.message);
-        memcpy(record.hint, own[1].hint, sizeof record.hint);
-        rbt_error_restore(&record);
-    } else if (met != RBT_OK) {
-        first = met;
+    rbt_outcome_fill(&own[0], st);
+    rbt_status first = rbt_member_gather(remote->cluster->member, &own[0], sizeof own[0],
+                                         rbt_outcome_take, &own[1]);
+    if (first == RBT_OK && own[1].status != RBT_OK) {
+        first = rbt_outcome_fail(&own[1]);
     }
     rbt_free(own);
     return first;
@@ -387,7 +178,7 @@ static rbt_status agree(struct remote *remote, rbt_status st)
 static bool is_cut_off(const struct remote *remote)
 {
     for (uint32_t i = 0; i < remote->carrier_count; i++) {
-        if (remote->carriers[i].caller.status != RBT_OK) {
+        if (remote->carriers[i].carrier.caller.status != RBT_OK) {
             return true;
         }
     }
@@ -465,19 +256,11 @@ static void close_remote(rbt_driver *driver)
     listen_to(remote->cluster, NULL, NULL);
     rbt_sender_stop(remote->shared.sender);
     for (uint32_t i = 0; i < remote->carrier_count; i++) {
-        rbt_carrier_deinit(&remote->carriers[i]);
+        rbt_sockets_deinit(&remote->carriers[i]);
     }
-    if (remote->has_control) {
-        rbt_carrier_deinit(&remote->control);
-    }
+    rbt_sockets_deinit(&remote->control);
     rbt_free(remote->carriers);
-    for (uint32_t i = 0; remote->shared.caller.tables != NULL && i < remote->table_max; i++) {
-        rbt_packing_table_destroy(remote->shared.caller.tables[i].filters);
-    }
-    rbt_free(remote->shared.caller.tables);
-    rbt_free(remote->shared.floors);
-    rbt_free(remote->shared.versions);
-    (void)pthread_mutex_destroy(&remote->mutex); /* nobody holds it */
+    rbt_process_deinit(&remote->process);
     remote->cluster->is_busy = false;
     rbt_free(remote);
 }
@@ -522,42 +305,17 @@ static enum rbt_compression compression_of(const struct remote *remote)
                : (is_unix ? RBT_COMPRESSION_NONE : RBT_COMPRESSION_ZEROS);
 }
 
-/* How to reach each shard. */
-static struct rbt_stream_options *make_streams(const struct remote *remote)
-{
-    const rbt_cluster *cluster = remote->cluster;
-    const struct rbt_member_plan *plan = remote->plan;
-    struct rbt_stream_options *streams = rbt_calloc(plan->shard_count, sizeof *streams);
-    for (uint32_t i = 0; streams != NULL && i < plan->shard_count; i++) {
-        streams[i] = (struct rbt_stream_options){.address = plan->shards[i],
-                                                 .cut_max = cluster->cut_max,
-                                                 .silence_max = cluster->silence_max,
-                                                 .hello = {.cluster = plan->cluster,
-                                                           .job = plan->job,
-                                                           .secret = plan->secret,
-                                                           .worker_count = plan->worker_count,
-                                                           .shard = i,
-                                                           .is_reader = cluster->is_reader,
-                                                           .compression = compression_of(remote)}};
-        struct rbt_wire_hello *hello = &streams[i].hello;
-        snprintf(hello->space, sizeof hello->space, "%s", cluster->name_space);
-        snprintf(hello->node, sizeof hello->node, "%s/%u", cluster->is_reader ? "reader" : "worker",
-                 plan->index);
-    }
-    return streams;
-}
-
 static rbt_status open_carriers(struct remote *remote, uint32_t count)
 {
-    struct rbt_stream_options *streams = make_streams(remote);
+    struct rbt_stream_options *streams = rbt_process_streams(&remote->process);
     if (streams == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
-    remote->has_control = true;
-    rbt_status st = rbt_carrier_init(&remote->control, &remote->shared, RBT_FRAME_NOBODY, streams);
+    rbt_status st = rbt_sockets_init(&remote->control, &remote->shared, RBT_FRAME_NOBODY, streams);
+    remote->process.control = &remote->control.carrier;
     for (uint32_t i = 0; st == RBT_OK && i < count; i++) {
         remote->carrier_count = i + 1;
-        st = rbt_carrier_init(&remote->carriers[i], &remote->shared,
+        st = rbt_sockets_init(&remote->carriers[i], &remote->shared,
                               remote->driver.worker_first + i, streams);
     }
     rbt_free(streams);
@@ -574,24 +332,29 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
                                   .sends_ahead = true,
                                   .counts_bytes = true,
                                   .is_reader = remote->cluster->is_reader};
-    remote->table_max = options->driver.table_max;
-    remote->bandwidth = options->driver.bandwidth;
-    remote->priority = options->driver.priority;
-    remote->shared = (struct rbt_carrier_shared){
-        .caller = {.shard_count = plan->shard_count,
-                   .tables =
-                       rbt_calloc(options->driver.table_max, sizeof *remote->shared.caller.tables),
-                   .compression = compression_of(remote)},
-        .member = remote->cluster->member,
-        .security = remote->cluster->security,
-        .floors = rbt_calloc(plan->shard_count, sizeof *remote->shared.floors),
-        .versions = rbt_calloc(plan->shard_count, sizeof *remote->shared.versions)};
+    const rbt_cluster *cluster = remote->cluster;
+    const struct rbt_process_options process = {.plan = plan,
+                                                .name_space = cluster->name_space,
+                                                .priority = options->driver.priority,
+                                                .is_reader = cluster->is_reader,
+                                                .silence_max = cluster->silence_max,
+                                                .cut_max = cluster->cut_max,
+                                                .compression = compression_of(remote),
+                                                .table_max = options->driver.table_max,
+                                                .bandwidth = options->driver.bandwidth};
+    rbt_status st = rbt_process_init(&remote->process, &process);
+    if (st != RBT_OK) {
+        return st;
+    }
+    remote->shared = (struct rbt_sockets_shared){.caller = &remote->process.shared,
+                                                 .member = cluster->member,
+                                                 .security = cluster->security,
+                                                 .heard = remote->process.heard};
     remote->carriers = rbt_calloc(plan->thread_count, sizeof *remote->carriers);
-    if (remote->shared.caller.tables == NULL || remote->shared.floors == NULL ||
-        remote->shared.versions == NULL || remote->carriers == NULL) {
+    if (remote->carriers == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections");
     }
-    const rbt_status st = open_carriers(remote, plan->thread_count);
+    st = open_carriers(remote, plan->thread_count);
     return st != RBT_OK ? st
                         : rbt_sender_start(remote->carriers, remote->carrier_count,
                                            plan->shard_count, &remote->shared.sender);
@@ -607,8 +370,6 @@ rbt_status rbt_remote_open(const struct rbt_remote_options *options, rbt_driver 
     if (remote == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a driver");
     }
-    const int error = pthread_mutex_init(&remote->mutex, NULL);
-    RBT_ASSERT(error == 0);
     cluster->is_busy = true;
     remote->cluster = cluster;
     remote->plan = rbt_member_plan(cluster->member);

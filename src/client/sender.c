@@ -15,10 +15,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "client/carrier.h"
+#include "client/sockets.h"
 
 struct rbt_sender {
-    struct rbt_carrier *carriers;
+    struct rbt_sockets *carriers;
     uint32_t carrier_count;
     int event;            /* readable when somebody wakes us */
     struct pollfd *polls; /* the event, then one for each carrier and shard */
@@ -36,9 +36,9 @@ void rbt_sender_wake(rbt_sender *sender)
 
 /* With the mutex held: writes what waits to be written; and what to poll for, room for shard_count.
  * Returns how many sockets have something left. */
-static size_t send_rest(struct rbt_carrier *carrier, struct pollfd *polls)
+static size_t send_rest(struct rbt_sockets *carrier, struct pollfd *polls)
 {
-    const struct rbt_caller *caller = &carrier->caller;
+    const struct rbt_caller *caller = &carrier->carrier.caller;
     size_t count = 0;
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
         struct rbt_line *line = &carrier->lines[i];
@@ -80,7 +80,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-rbt_status rbt_sender_start(struct rbt_carrier *carriers, uint32_t carrier_count,
+rbt_status rbt_sender_start(struct rbt_sockets *carriers, uint32_t carrier_count,
                             uint32_t shard_count, rbt_sender **sender)
 {
     rbt_sender *s = rbt_calloc(1, sizeof *s);

@@ -13,11 +13,11 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-struct rbt_carrier;
+struct rbt_sockets;
 typedef struct rbt_sender rbt_sender;
 
 /* For these carriers, which must stay until it is stopped. */
-RBT_MUST_USE rbt_status rbt_sender_start(struct rbt_carrier *carriers, uint32_t carrier_count,
+RBT_MUST_USE rbt_status rbt_sender_start(struct rbt_sockets *carriers, uint32_t carrier_count,
                                          uint32_t shard_count, rbt_sender **sender);
 void rbt_sender_stop(rbt_sender *sender);
 
