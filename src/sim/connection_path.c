@@ -57,6 +57,67 @@ void rbt_path_schedule(rbt_connections *all, enum rbt_connections_stage stage, v
     }
 }
 
+/* The piece is handled soon: has the cache fetch what that needs, and where the next one is. */
+static void prefetch_piece(const struct rbt_connection_piece *piece)
+{
+    const char *from = (const char *)piece->from;
+    const char *to = (const char *)piece->to;
+    __builtin_prefetch(piece->next);
+    __builtin_prefetch(piece->messages.first);
+    for (size_t i = 0; i < 2; i++) {
+        __builtin_prefetch(from + i * 64);
+        __builtin_prefetch(to + i * 64);
+    }
+}
+
+/* The agenda should be short: it is slow if it does not fit the cache. Pieces mostly become due in
+ * the order in which they leave a node, or get in; so only the first of them has an event. A piece
+ * that is due before the last of the list has an event of its own; if it is due together with its
+ * predecessor on the connection, which may be in the list, then it is a nanosecond later.
+ * Returns when it is due. */
+static rbt_time add_due(struct rbt_connection_piece *piece, enum rbt_connections_stage stage,
+                        rbt_time at, rbt_time predecessor)
+{
+    rbt_connections *all = piece->from->connection->all;
+    const bool is_arrival = stage == RBT_STAGE_ARRIVE;
+    struct rbt_connection_node *node =
+        &all->nodes[is_arrival ? piece->from->node : piece->to->node];
+    struct rbt_piece_list *list = is_arrival ? &node->arriving : &node->delivering;
+    if (list->first != NULL && at < list->last->due && at == predecessor) {
+        at++;
+    }
+    piece->due = at;
+    piece->next = NULL;
+    if (list->first != NULL && at < list->last->due) {
+        rbt_path_schedule(all, stage, piece, at);
+        return at;
+    }
+    if (list->first == NULL) {
+        list->first = piece;
+        stage = is_arrival ? RBT_STAGE_ARRIVE_NEXT : RBT_STAGE_DELIVER_NEXT;
+        rbt_path_schedule(all, stage, node, at);
+    } else {
+        list->last->next = piece;
+    }
+    list->last = piece;
+    return at;
+}
+
+struct rbt_connection_piece *rbt_path_next(rbt_connections *all, struct rbt_connection_node *node,
+                                           enum rbt_connections_stage stage)
+{
+    struct rbt_piece_list *list =
+        stage == RBT_STAGE_ARRIVE_NEXT ? &node->arriving : &node->delivering;
+    struct rbt_connection_piece *piece = list->first;
+    RBT_ASSERT(piece != NULL);
+    list->first = piece->next;
+    if (list->first != NULL) {
+        rbt_path_schedule(all, stage, node, list->first->due);
+        prefetch_piece(list->first);
+    }
+    return piece;
+}
+
 /* --- Time-outs ------------------------------------------------------------------------------- */
 
 static rbt_time round_trip(const rbt_connections *all)
@@ -346,6 +407,7 @@ struct rbt_connection_piece *rbt_path_make(struct rbt_endpoint *end, enum rbt_pi
     }
     end->connection->references++;
     piece->from = end;
+    piece->to = rbt_endpoint_other(end);
     piece->kind = kind;
     if (kind != RBT_PIECE_RESET) {
         piece->number = end->left_count++; /* (1) */
@@ -428,9 +490,8 @@ static void count_left(struct rbt_connection_piece *piece)
 
 static struct rbt_message_path path_of(const struct rbt_connection_piece *piece)
 {
-    return (struct rbt_message_path){.from = piece->from->node,
-                                     .to = rbt_endpoint_other(piece->from)->node,
-                                     .bytes = piece->wire};
+    return (struct rbt_message_path){
+        .from = piece->from->node, .to = piece->to->node, .bytes = piece->wire};
 }
 
 /* Puts the piece on the link out; it arrives `delay` later than without faults, and its last byte
@@ -440,6 +501,7 @@ static void put_on_link(struct rbt_connection_piece *piece, rbt_time now, rbt_ti
 {
     struct rbt_endpoint *end = piece->from;
     rbt_connections *all = end->connection->all;
+    const rbt_time before = end->arrives_last;
     piece->left = now;
     count_left(piece);
     if (!rbt_path_is_open(end)) {
@@ -459,10 +521,11 @@ static void put_on_link(struct rbt_connection_piece *piece, rbt_time now, rbt_ti
     delay = rbt_time_plus(delay, draw_delay(all));
     passage.arrives = rbt_time_later(rbt_time_plus(passage.arrives, delay), end->arrives_last);
     passage.last = rbt_time_plus(rbt_time_plus(passage.last, delay), trickle);
-    passage.last = rbt_time_later(passage.last, passage.arrives);
-    end->arrives_last = passage.arrives;
     piece->passage = passage;
-    rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, passage.arrives);
+    const rbt_time arrives = add_due(piece, RBT_STAGE_ARRIVE, passage.arrives, before);
+    piece->passage.arrives = arrives;
+    piece->passage.last = rbt_time_later(passage.last, arrives);
+    end->arrives_last = arrives;
 }
 
 void rbt_path_launch(struct rbt_connection_piece *piece, rbt_time now)
@@ -679,7 +742,7 @@ void rbt_path_read(struct rbt_endpoint *end, size_t bytes, rbt_time now)
  * for as long as they are needed, also if the last byte comes much later than the first one. */
 static rbt_time take_in(struct rbt_connection_piece *piece, const struct rbt_message_path *path)
 {
-    struct rbt_endpoint *end = piece->from;
+    const struct rbt_endpoint *end = piece->from;
     rbt_connections *all = end->connection->all;
     struct rbt_connection_node *node = &all->nodes[path->to];
     struct rbt_passage passage = piece->passage;
@@ -694,9 +757,7 @@ static rbt_time take_in(struct rbt_connection_piece *piece, const struct rbt_mes
     }
     node->received_bytes += piece->bytes;
     heard = rbt_time_later(heard, rbt_time_plus(piece->passage.last, cost));
-    heard = rbt_time_later(heard, end->delivered_last); /* (1) */
-    end->delivered_last = heard;
-    return heard;
+    return rbt_time_later(heard, end->delivered_last); /* (1) */
 }
 
 void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
@@ -725,5 +786,6 @@ void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
         }
         end->arrived_count++; /* (1) */
     }
-    rbt_path_schedule(all, RBT_STAGE_DELIVER, piece, take_in(piece, &path));
+    const rbt_time heard = take_in(piece, &path);
+    end->delivered_last = add_due(piece, RBT_STAGE_DELIVER, heard, end->delivered_last);
 }

@@ -37,12 +37,14 @@ enum rbt_piece_kind {
 
 /* What an event of the agenda means: its `index`. Its `what` is in brackets. */
 enum rbt_connections_stage {
-    RBT_STAGE_LEAVE,   /* the link out has time for more (node) */
-    RBT_STAGE_ARRIVE,  /* the first byte is at the next link (piece) */
-    RBT_STAGE_DELIVER, /* the last byte is in, and the processor has time for it (piece) */
-    RBT_STAGE_RESUME,  /* a pause may be over (node) */
-    RBT_STAGE_TIMER,   /* the window or the congestion window may have room again (endpoint) */
-    RBT_STAGE_RETRY,   /* a retransmission time-out has passed (endpoint) */
+    RBT_STAGE_LEAVE,        /* the link out has time for more (node) */
+    RBT_STAGE_ARRIVE,       /* the first byte is at the next link (piece) */
+    RBT_STAGE_ARRIVE_NEXT,  /* the same of the first piece of the list `arriving` (node) */
+    RBT_STAGE_DELIVER,      /* the last byte is in, and the processor has time (piece) */
+    RBT_STAGE_DELIVER_NEXT, /* the same of the first piece of the list `delivering` (node) */
+    RBT_STAGE_RESUME,       /* a pause may be over (node) */
+    RBT_STAGE_TIMER,        /* the window, or that of congestion, may have room again (endpoint) */
+    RBT_STAGE_RETRY,        /* a retransmission time-out has passed (endpoint) */
 };
 
 struct rbt_queued_message {
@@ -59,6 +61,7 @@ struct rbt_message_list {
 struct rbt_connection_piece {
     struct rbt_connection_piece *next;
     struct rbt_endpoint *from;
+    struct rbt_endpoint *to;          /* the other one */
     struct rbt_message_list messages; /* those that end in it */
     uint32_t message_count;
     enum rbt_piece_kind kind;
@@ -68,6 +71,7 @@ struct rbt_connection_piece {
     size_t bytes;    /* of messages */
     size_t wire;     /* with headers and doubled packets */
     rbt_time left;   /* when it was last put on the link */
+    rbt_time due;    /* when it arrives, or is to be heard */
     struct rbt_passage passage;
 };
 
@@ -76,41 +80,42 @@ struct rbt_piece_list {
     struct rbt_connection_piece *last;
 };
 
+/* What each piece needs comes first. */
 struct rbt_endpoint {
     rbt_connection *connection;
-    struct rbt_connection_end end;
     uint32_t node;
-    bool is_done;     /* it has cut, or has heard that it is over; or nobody has accepted yet */
-    bool is_up;       /* it may send */
-    bool is_cut;      /* a FIN follows the queue */
-    bool is_fin_sent; /* the FIN has left */
-    bool is_listed;   /* in the list of its node */
-    bool is_ready;    /* in the queue for the link out */
-    bool is_blocked;  /* the window is full */
-    bool is_stalled;  /* pieces have to be sent again, after a time-out */
-    bool has_timer;
-    bool has_retry;
+    bool is_done;      /* it has cut, or has heard that it is over; or nobody has accepted yet */
+    bool is_up;        /* it may send */
+    bool is_cut;       /* a FIN follows the queue */
+    bool is_fin_sent;  /* the FIN has left */
+    bool is_listed;    /* in the list of its node */
+    bool is_ready;     /* in the queue for the link out */
+    bool is_blocked;   /* the window is full */
+    bool is_stalled;   /* pieces have to be sent again, after a time-out */
+    bool has_timer;    /* there is an event TIMER */
+    bool has_retry;    /* there is an event RETRY */
     bool is_next_lost; /* the packet that leaves next will be lost */
-    struct rbt_endpoint *ready_next;
     struct rbt_message_list queue;
-    size_t queued;          /* bytes in it */
-    size_t gone;            /* bytes of its first message that have left */
-    struct rbt_block *copy; /* what the receiver will see of the first message; NULL: its block */
-    size_t outstanding;     /* (2) */
-    uint64_t left_count;    /* pieces */
+    size_t queued;       /* bytes in it */
+    size_t outstanding;  /* (2) */
+    uint64_t left_count; /* pieces */
     uint64_t arrived_count;
     rbt_time arrives_last; /* of the pieces under way: no later piece arrives before */
     rbt_time delivered_last;
-    double cwnd;                 /* packets; 0: nothing was lost yet, so there is no limit */
-    rbt_time cwnd_at;            /* when it was brought up to date */
-    rbt_time halved;             /* when it was last halved */
     rbt_time paced;              /* when everything sent would have left at the rate cwnd / RTT */
     struct rbt_piece_list again; /* to be sent again, by number */
-    rbt_time stalled_since;      /* when the first of them left */
+    struct rbt_endpoint *ready_next;
+    size_t gone;            /* bytes of the queue's first message that have left */
+    struct rbt_block *copy; /* what the receiver will see of that message; NULL: its block */
+    double cwnd;            /* packets; 0: nothing was lost yet, so there is no limit */
+    rbt_time cwnd_at;       /* when it was brought up to date */
+    rbt_time halved;        /* when it was last halved */
+    rbt_time stalled_since; /* when the first piece left that could not pass */
     struct rbt_endpoint *stalled_next;
     struct rbt_endpoint *stalled_before;
     struct rbt_endpoint *listed_next;
     struct rbt_endpoint *listed_before;
+    struct rbt_connection_end end;
 };
 
 struct rbt_connection {
@@ -137,7 +142,9 @@ struct rbt_connection_node {
     struct rbt_ready_list served; /* have sent and have more; they go behind the others */
     struct rbt_endpoint *listed_first;
     struct rbt_endpoint *listed_last;
-    struct rbt_piece_list waiting; /* to be heard after the pause */
+    struct rbt_piece_list arriving;   /* from its link out, by `due`; one event for all */
+    struct rbt_piece_list delivering; /* from its link in, by `due`; one event for all */
+    struct rbt_piece_list waiting;    /* to be heard after the pause */
     uint64_t sent_bytes;
     uint64_t received_bytes;
 };
@@ -177,6 +184,10 @@ static inline rbt_time rbt_time_plus(rbt_time time, rbt_time duration)
 /* Adds an event to the agenda. If there is no memory, the network has failed. */
 void rbt_path_schedule(rbt_connections *all, enum rbt_connections_stage stage, void *what,
                        rbt_time at);
+
+/* The first piece of a list of the node, whose time has come. */
+struct rbt_connection_piece *rbt_path_next(rbt_connections *all, struct rbt_connection_node *node,
+                                           enum rbt_connections_stage stage);
 
 /* A piece without bytes, in the order of the direction; NULL without memory. */
 struct rbt_connection_piece *rbt_path_make(struct rbt_endpoint *end, enum rbt_piece_kind kind);

@@ -396,7 +396,7 @@ static void hear_bytes(struct rbt_endpoint *to, struct rbt_connection_piece *pie
 
 static void hear(struct rbt_connection_piece *piece, rbt_time now)
 {
-    struct rbt_endpoint *to = rbt_endpoint_other(piece->from);
+    struct rbt_endpoint *to = piece->to;
     if (piece->kind == RBT_PIECE_RESET) {
         hear_down(to, "the connection was reset");
     } else if (!to->connection->is_dead) {
@@ -431,7 +431,7 @@ static void set_resume(rbt_connections *all, struct rbt_connection_node *node)
 static void deliver(struct rbt_connection_piece *piece, rbt_time now)
 {
     rbt_connections *all = piece->from->connection->all;
-    struct rbt_connection_node *node = &all->nodes[rbt_endpoint_other(piece->from)->node];
+    struct rbt_connection_node *node = &all->nodes[piece->to->node];
     if (node->paused <= now && node->waiting.first == NULL) {
         hear(piece, now);
         return;
@@ -463,15 +463,22 @@ static void resume(rbt_connections *all, struct rbt_connection_node *node, rbt_t
 void rbt_connections_handle(rbt_connections *connections, const struct rbt_agenda_event *event)
 {
     RBT_ASSERT(event->kind == connections->options.kind);
-    switch ((enum rbt_connections_stage)event->index) {
+    const enum rbt_connections_stage stage = (enum rbt_connections_stage)event->index;
+    switch (stage) {
     case RBT_STAGE_LEAVE:
         rbt_path_leave(connections, event->what, event->at);
         break;
     case RBT_STAGE_ARRIVE:
         rbt_path_arrive(event->what, event->at);
         break;
+    case RBT_STAGE_ARRIVE_NEXT:
+        rbt_path_arrive(rbt_path_next(connections, event->what, stage), event->at);
+        break;
     case RBT_STAGE_DELIVER:
         deliver(event->what, event->at);
+        break;
+    case RBT_STAGE_DELIVER_NEXT:
+        deliver(rbt_path_next(connections, event->what, stage), event->at);
         break;
     case RBT_STAGE_RESUME:
         resume(connections, event->what, event->at);
