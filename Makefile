@@ -70,8 +70,8 @@ install: ## installs the program, the library and the headers under PREFIX (its 
 	@echo "installed rubato under $(DESTDIR)$(abspath $(PREFIX))"
 
 clean: ## removes everything that was built
-	@rm -rf build build-asan build-tsan build-fuzz
-	@echo "removed build, build-asan, build-tsan and build-fuzz"
+	@rm -rf build build-asan build-tsan build-fuzz build-one-protocol
+	@echo "removed build, build-asan, build-tsan, build-fuzz and build-one-protocol"
 
 help: ## lists the targets
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do \

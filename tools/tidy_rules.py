@@ -101,6 +101,7 @@ class Function:
         self.is_static = not static_words.isdisjoint(re.findall(r"\w+", plain))
         self.line = line  # of the signature
         self.lines = end - start + 1  # from "{" to "}"
+        self.end = end  # the line of "}"
 
 
 class Source:
