@@ -34,11 +34,13 @@ extern "C" {
 #endif
 
 typedef enum rbt_fault_kind {
-    RBT_FAULT_CRASH,     /* the process is gone; with `lasts` > 0 it comes back as it was, having
-                            missed what was sent to it */
+    RBT_FAULT_CRASH,     /* the process is gone, and what it knew; with `lasts` > 0 one that knows
+                            nothing starts in its place. A job ends when it has lost a process */
     RBT_FAULT_PAUSE,     /* the process stands still for `lasts`; nothing is lost */
-    RBT_FAULT_PARTITION, /* nothing gets to or from the node for `lasts` */
+    RBT_FAULT_PARTITION, /* nothing gets to or from the node for `lasts`; connections stay */
     RBT_FAULT_SLOW_LINK, /* its links have 1 / factor of the bandwidth; `lasts` 0: for good */
+    RBT_FAULT_CUT,       /* its connections are reset: what is on its way is lost, and sent again on
+                            new ones; `lasts` means nothing */
 } rbt_fault_kind;
 
 /* Something that happens to a node, in every run. */
@@ -66,10 +68,11 @@ struct rbt_simulation_options {
     uint32_t threads;    /* workers per process; default: 1 */
     double bandwidth;    /* of a node, per second and direction; default: 1.25e8 (1 Gbit/s) */
     double latency;      /* of a message; default: 1e-4; negative: none */
-    double jitter;       /* up to so much more, evenly spread: messages overtake each other */
-    double loss;         /* chance that a message is lost */
-    double duplication;  /* chance that it arrives twice */
-    double spike_chance; /* chance that it takes spike_seconds longer */
+    double jitter;       /* up to so much more, evenly spread; never within a connection */
+    double loss;         /* chance that a packet is lost: its connection waits for it to be sent
+                            again, and is slower for a while */
+    double duplication;  /* chance that a packet arrives twice: it costs bandwidth, no more */
+    double spike_chance; /* chance that a connection stands still for spike_seconds, at each send */
     double spike_seconds;
 
     double straggler_share;      /* so many of the workers are slow all the time */
@@ -100,6 +103,8 @@ struct rbt_simulation_options {
      * after the first. Not for tables with rules, or with filters that leave out or round updates,
      * nor for jobs with a `bandwidth`. Default: everybody sends straight to the servers */
     double aggregate_seconds;
+
+    double cuts; /* so often per second and node, at random, its connections are reset */
 };
 
 /* On success stores a simulation that the caller closes, after the jobs that use it. Fails with

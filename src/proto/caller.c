@@ -85,6 +85,21 @@ static uint32_t applied_asked(const struct rbt_caller *caller, uint32_t shard,
 }
 
 /* Gives a call what it has waited for. */
+/* Rows of a set have been read: what is kept of its rows and older is of no use any more, since no
+ * worker may see less than it has seen. */
+static void drop_older(struct rbt_caller *caller, const struct rbt_driver_call *call,
+                       uint64_t version)
+{
+    const uint64_t number = call->event.asked;
+    for (int is_once = 0; number != 0 && is_once < 2; is_once++) {
+        struct rbt_ahead *ahead =
+            rbt_aheads_find(&caller->aheads, number, call->shard, is_once != 0);
+        if (ahead != NULL && ahead->answer_bytes > 0 && ahead->news.version < version) {
+            rbt_ahead_drop(ahead);
+        }
+    }
+}
+
 rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call *call,
                                const struct rbt_answer *answer)
 {
@@ -106,6 +121,7 @@ rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call
         for (uint32_t i = 0; i < event->applied_count; i++) {
             event->applied[i] = i < asked ? answer->head.applied[i] : 0;
         }
+        drop_older(caller, call, answer->head.news.version);
     }
     call->reply =
         (struct rbt_driver_reply){.status = st == RBT_E_BUSY ? st : RBT_OK,

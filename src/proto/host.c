@@ -91,6 +91,11 @@ uint64_t rbt_host_job(const rbt_host *host)
     return host->options.job;
 }
 
+rbt_shard *rbt_host_shard(const rbt_host *host)
+{
+    return host->shard;
+}
+
 struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker)
 {
     const bool is_worker = worker < host->options.worker_count;

@@ -22,6 +22,7 @@
 #include "base/block.h"
 #include "base/clock.h"
 #include "proto/lists.h"
+#include "store/shard.h"
 #include "wire/message.h"
 
 typedef struct rbt_host rbt_host;
@@ -58,6 +59,10 @@ void rbt_host_destroy(rbt_host *host);
 
 uint32_t rbt_host_worker_count(const rbt_host *host);
 uint64_t rbt_host_job(const rbt_host *host);
+rbt_shard *rbt_host_shard(const rbt_host *host);
+
+/* The smallest clock that a request waits for; RBT_CLOCK_GONE if none waits. */
+int64_t rbt_host_parked_need(const rbt_host *host);
 
 /* How far the shard is, for WELCOME. */
 struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker);

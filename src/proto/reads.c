@@ -700,3 +700,21 @@ rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest, const struct 
     request.table = request.scan.table;
     return take(host, &request);
 }
+
+static int64_t lower_need(int64_t least, const struct rbt_desk_request *request)
+{
+    const int64_t need = request->is_scan ? request->scan.need : request->pull.need;
+    return request->guest != NULL && need < least ? need : least;
+}
+
+int64_t rbt_host_parked_need(const rbt_host *host)
+{
+    int64_t least = RBT_CLOCK_GONE;
+    for (uint32_t i = 0; i < host->slot_max; i++) {
+        least = lower_need(least, &host->slots[i]);
+    }
+    for (size_t i = 0; i < host->queue_count; i++) {
+        least = lower_need(least, &host->queue[i]);
+    }
+    return least;
+}

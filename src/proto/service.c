@@ -597,3 +597,13 @@ void rbt_service_step(rbt_service *service, const struct rbt_service_event *even
     reap(service);
     service->out = NULL;
 }
+
+const rbt_host *rbt_service_host(const rbt_service *service, uint64_t job)
+{
+    for (uint32_t i = 0; i < service->host_count; i++) {
+        if (rbt_host_job(service->hosts[i]) == job) {
+            return service->hosts[i];
+        }
+    }
+    return NULL;
+}

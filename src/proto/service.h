@@ -28,6 +28,7 @@
 #include <rubato/status.h>
 
 #include "base/clock.h"
+#include "proto/host.h"
 #include "proto/outbox.h"
 #include "proto/port.h"
 #include "wire/control.h"
@@ -87,6 +88,9 @@ rbt_time rbt_service_deadline(const rbt_service *service);
 
 /* Whether the peer has said who it is and was welcomed: only then long messages may be taken. */
 bool rbt_service_is_admitted(const rbt_service *service, uint32_t port);
+
+/* A job's part of the shard, for whoever runs the service itself; NULL: it has none. */
+const rbt_host *rbt_service_host(const rbt_service *service, uint64_t job);
 
 /* Connections whose peers have not said who they are. */
 uint32_t rbt_service_strangers(const rbt_service *service);

@@ -2,50 +2,44 @@
 #include "sim/inspect.h"
 
 #include "base/assert.h"
-#include "sim/cluster.h"
+#include "sim/engine.h"
 
 void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event)
 {
-    RBT_ASSERT(simulation->cluster != NULL);
-    *event = simulation->cluster->seen;
+    RBT_ASSERT(simulation->engine != NULL);
+    *event = simulation->engine->seen;
 }
 
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server)
 {
-    RBT_ASSERT(server < simulation->cluster->server_count);
-    return simulation->cluster->servers[server].shard;
+    RBT_ASSERT(server < simulation->engine->options.shard_count);
+    const rbt_host *host = rbt_engine_host(simulation->engine, server);
+    return host == NULL ? NULL : rbt_host_shard(host);
 }
 
 int64_t rbt_inspect_parked_need(const rbt_simulation *simulation, uint32_t server)
 {
-    RBT_ASSERT(server < simulation->cluster->server_count);
-    const struct rbt_sim_server *s = &simulation->cluster->servers[server];
-    int64_t least = RBT_CLOCK_GONE;
-    for (uint32_t worker = 0; worker < simulation->cluster->worker_count; worker++) {
-        for (uint32_t slot = s->parked_of[worker]; slot != UINT32_MAX;
-             slot = s->parked[slot].next) {
-            const int64_t need = s->parked[slot].request->event.need;
-            least = need < least ? need : least;
-        }
-    }
-    return least;
+    RBT_ASSERT(server < simulation->engine->options.shard_count);
+    const rbt_host *host = rbt_engine_host(simulation->engine, server);
+    return host == NULL ? RBT_CLOCK_GONE : rbt_host_parked_need(host);
 }
 
-static const struct rbt_link *link_of(const rbt_simulation *simulation, uint32_t worker,
-                                      uint32_t server)
+/* What the worker has heard of the server. */
+static const struct rbt_wire_news *news_of(const rbt_simulation *simulation, uint32_t worker,
+                                           uint32_t server)
 {
-    RBT_ASSERT(worker < simulation->cluster->worker_count);
-    RBT_ASSERT(server < simulation->cluster->server_count);
-    return &simulation->cluster->workers[worker].links[server];
+    RBT_ASSERT(worker < simulation->engine->options.worker_count);
+    RBT_ASSERT(server < simulation->engine->options.shard_count);
+    return &simulation->engine->strands[worker].carrier.carrier.caller.streams[server].news;
 }
 
 int64_t rbt_inspect_heard_floor(const rbt_simulation *simulation, uint32_t worker, uint32_t server)
 {
-    return link_of(simulation, worker, server)->floor;
+    return news_of(simulation, worker, server)->floor;
 }
 
 uint64_t rbt_inspect_heard_arrived(const rbt_simulation *simulation, uint32_t worker,
                                    uint32_t server)
 {
-    return link_of(simulation, worker, server)->arrived;
+    return news_of(simulation, worker, server)->arrived;
 }

@@ -11,23 +11,19 @@
 #include "base/clock.h"
 #include "store/shard.h"
 
-/* What has just happened. A delivery to a node that stands still is "postponed" and comes again;
- * one to a node that is down is "dropped". */
+/* What has just happened. Of several messages that were heard in one event it is the last. */
 struct rbt_inspect_event {
     rbt_time at;         /* virtual, since the run began */
-    const char *what;    /* "arrive", "deliver", "wake", "timer", "fault", "heal", "beat", "watch",
-                            "expire", "postponed", "dropped" */
+    const char *what;    /* "deliver", "network", "wake", "timer", "fault", "heal" */
     const char *message; /* "push", "pull", "rows", ... of a delivery; else "" */
     const char *from;    /* nodes; "" if there is none */
     const char *to;
     uint32_t worker; /* UINT32_MAX: none */
     uint64_t number; /* of the message: its sequence, or the id of the request */
-    int64_t clock;   /* of a push: its clock and marker; of a pull or its answer: need and floor */
-    int64_t marker;
 };
 void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event);
 
-/* The shard of a server. It may be stepped with a PULL or SCAN that needs nothing (RBT_CLOCK_ANY),
+/* The shard of a server; NULL before a worker has greeted it. It may be stepped with a PULL or SCAN that needs nothing (RBT_CLOCK_ANY),
  * which changes nothing. */
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server);
 

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "sim/cluster.h"
+#include "sim/engine.h"
 
 #define BANDWIDTH_DEFAULT 1.25e8 /* 1 Gbit/s */
 #define LATENCY_DEFAULT   1e-4
@@ -35,6 +35,7 @@ static const char *find_mistake(const struct rbt_simulation_options *o)
         {is_chance(o->duplication), "the chance of duplication is between 0 and 1"},
         {is_chance(o->spike_chance), "the chance of a spike is between 0 and 1"},
         {is_time(o->spike_seconds), "a spike is a number of seconds, 0 or more"},
+        {o->cuts >= 0 && o->cuts <= 1e6, "a node's connections are cut 0 times a second or more"},
         {is_chance(o->straggler_share), "the share of stragglers is between 0 and 1"},
         {o->straggler_share == 0 || o->straggler_factor >= 1.0,
          "stragglers are slow by a factor of 1 or more"},
@@ -146,7 +147,7 @@ rbt_status rbt_simulation_close(rbt_simulation *simulation)
     if (simulation == NULL) {
         return RBT_OK;
     }
-    RBT_ASSERT(simulation->cluster == NULL); /* jobs are closed first */
+    RBT_ASSERT(simulation->engine == NULL); /* jobs are closed first */
     for (size_t i = 0; simulation->faults != NULL && i < simulation->options.fault_count; i++) {
         rbt_free((char *)(uintptr_t)simulation->faults[i].node); /* our own copy */
     }
@@ -157,58 +158,6 @@ rbt_status rbt_simulation_close(rbt_simulation *simulation)
     const rbt_status st = simulation->trace != NULL ? rbt_trace_close(simulation->trace) : RBT_OK;
     rbt_free(simulation);
     return st;
-}
-
-rbt_status rbt_simulation_attach(rbt_sim_cluster *cluster)
-{
-    rbt_simulation *simulation = cluster->simulation;
-    struct rbt_simulation_worker *workers = rbt_calloc(cluster->worker_count, sizeof *workers);
-    struct rbt_simulation_node *nodes = rbt_calloc(cluster->node_count, sizeof *nodes);
-    struct rbt_simulation_rack *racks = rbt_calloc(cluster->rack_count, sizeof *racks);
-    if (workers == NULL || nodes == NULL || racks == NULL) {
-        rbt_free(workers);
-        rbt_free(nodes);
-        rbt_free(racks);
-        return rbt_fail(RBT_E_NOMEM, "could not allocate a simulation");
-    }
-    rbt_free(simulation->workers);
-    rbt_free(simulation->nodes);
-    rbt_free(simulation->racks);
-    simulation->workers = workers;
-    simulation->worker_count = cluster->worker_count;
-    simulation->nodes = nodes;
-    simulation->node_count = cluster->node_count;
-    simulation->racks = racks;
-    simulation->rack_count = cluster->rack_count > 1 ? cluster->rack_count : 0;
-    simulation->totals = (struct rbt_simulation_stats){0}; /* those of an earlier job are over */
-    for (uint32_t i = 0; i < cluster->worker_count; i++) {
-        workers[i].factor = cluster->workers[i].factor;
-    }
-    for (uint32_t i = 0; i < cluster->node_count; i++) {
-        memcpy(nodes[i].name, cluster->nodes[i].name, sizeof nodes[i].name);
-    }
-    return RBT_OK;
-}
-
-void rbt_simulation_note(rbt_sim_cluster *cluster)
-{
-    struct rbt_simulation_stats *totals = &cluster->simulation->totals;
-    struct rbt_network_stats network;
-    rbt_network_stats(cluster->network, &network);
-    totals->seconds = (double)cluster->now * 1e-9;
-    totals->messages = network.messages;
-    totals->bytes = network.bytes;
-    totals->lost = network.lost;
-    totals->duplicated = network.duplicated;
-    for (uint32_t i = 0; i < cluster->node_count; i++) {
-        cluster->simulation->nodes[i].bytes_sent = rbt_network_sent(cluster->network, i);
-        cluster->simulation->nodes[i].bytes_received = rbt_network_received(cluster->network, i);
-    }
-    for (uint32_t i = 0; i < cluster->simulation->rack_count; i++) {
-        const struct rbt_rack_bytes bytes = rbt_network_rack_bytes(cluster->network, i);
-        cluster->simulation->racks[i] =
-            (struct rbt_simulation_rack){.bytes_sent = bytes.up, .bytes_received = bytes.down};
-    }
 }
 
 void rbt_simulation_stats(const rbt_simulation *simulation, struct rbt_simulation_stats *stats)

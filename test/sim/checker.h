@@ -21,6 +21,10 @@ void sim_check_read(struct sim_world *world, const struct sim_read *read);
 /* After every event: looks at all servers, and what workers have heard of them. */
 void sim_check_event(struct sim_world *world);
 
+/* Whether a job may fail as the thread's record says: it names the node that was lost, or packets
+ * were lost so often that a connection was not made in time. */
+bool sim_may_fail(const struct sim_scenario *plan);
+
 /* When the run is over and the job still open: everything is there, once. */
 void sim_check_end(struct sim_world *world, rbt_status status);
 

@@ -3,10 +3,10 @@
  * To add something that runs may have, draw it here, behind what is drawn already (or all seeds
  * change their meaning), print it below, and let workload.c or the cluster's options use it.
  *
- * Faults are drawn such that all nodes that must survive do: a node is given up after 5 seconds of
- * silence, so it is never cut off for longer than CUT_MAX, nor again soon after. One scenario in
- * five dooms a worker process: it crashes for good, or is cut off for so long that it is given up.
- */
+ * Faults are drawn such that all nodes that must survive do: a process is given up after 3 seconds
+ * without a connection, so it is never cut off for longer than CUT_MAX, nor again soon after. One
+ * scenario in ten dooms a node: it crashes, or is cut off for so long that it is given up; then the
+ * job ends, and says which node was lost. */
 #include "sim/scenario.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@
 
 #include "base/rng.h"
 
-#define CUT_MAX   2.5 /* seconds that a node may be silent and is still believed in */
-#define CUT_PAUSE 2.0 /* at least so long until it is cut off again */
-#define DOOM_TIME 6.0 /* cut off for longer than this is given up */
+#define CUT_MAX   0.9 /* seconds that a node may be cut off and is still believed in */
+#define CUT_PAUSE 2.0 /* at least so long until there is another fault */
+#define DOOM_TIME 25.0 /* cut off for longer than this is given up */
 
 static bool flip(struct rbt_rng *rng, double chance)
 {
@@ -99,12 +99,12 @@ static void draw_table(struct rbt_rng *rng, uint32_t width, struct sim_table_pla
 
 /* Filters with which every read must see what it sees without them: those of the second list are
  * at work on every element, and change none. */
-static void draw_filter(struct rbt_rng *rng, bool may_select, struct rbt_table_options *options)
+static void draw_filter(struct rbt_rng *rng, struct rbt_table_options *options)
 {
     static const char *const plain[] = {NULL, "keys", "lz4,zstd", "keys,zeros,lz4"};
     static const char *const real[] = {"keys,changed,zeros,lz4", "changed", "push.skip:1,changed",
                                        "tiny:0,pull.significant:0,zstd"};
-    const bool is_real = may_select && options->type == RBT_F32 && options->layout == RBT_DENSE;
+    const bool is_real = options->type == RBT_F32 && options->layout == RBT_DENSE;
     const char *const *list = is_real && flip(rng, 0.8) ? real : plain;
     options->filter = list[rbt_rng_below(rng, 4)];
 }
@@ -119,7 +119,7 @@ static void draw_network(struct rbt_rng *rng, struct rbt_simulation_options *clu
         cluster->jitter = cluster->latency * between(rng, 0.1, 10);
     }
     if (flip(rng, 0.7)) {
-        cluster->loss = between(rng, 0, 0.05);
+        cluster->loss = between(rng, 0, 0.02);
     }
     if (flip(rng, 0.7)) {
         cluster->duplication = between(rng, 0, 0.05);
@@ -156,13 +156,12 @@ static void draw_node(struct rbt_rng *rng, const struct sim_scenario *s, char na
     }
 }
 
-/* Whether the node would be silent too long if it were cut off then, too. */
+/* Whether somebody could be without a connection for too long if there were this fault, too. */
 static bool is_too_close(const struct sim_scenario *s, const struct rbt_fault *fault)
 {
     for (size_t i = 0; i < s->cluster.fault_count; i++) {
         const struct rbt_fault *other = &s->faults[i];
-        if (strcmp(other->node, fault->node) == 0 &&
-            fault->at < other->at + other->lasts + CUT_PAUSE &&
+        if (fault->at < other->at + other->lasts + CUT_PAUSE &&
             other->at < fault->at + fault->lasts + CUT_PAUSE) {
             return true;
         }
@@ -172,7 +171,7 @@ static bool is_too_close(const struct sim_scenario *s, const struct rbt_fault *f
 
 static void draw_fault(struct rbt_rng *rng, struct sim_scenario *s, double duration)
 {
-    static const rbt_fault_kind kinds[] = {RBT_FAULT_CRASH, RBT_FAULT_PAUSE, RBT_FAULT_PARTITION,
+    static const rbt_fault_kind kinds[] = {RBT_FAULT_CUT, RBT_FAULT_PAUSE, RBT_FAULT_PARTITION,
                                            RBT_FAULT_SLOW_LINK};
     struct rbt_fault *fault = &s->faults[s->cluster.fault_count];
     char *name = s->fault_nodes[s->cluster.fault_count];
@@ -185,23 +184,21 @@ static void draw_fault(struct rbt_rng *rng, struct sim_scenario *s, double durat
     s->cluster.fault_count += !is_too_close(s, fault);
 }
 
-/* One worker process does not come back, or comes back when it has been given up. */
+/* One node does not come back, or comes back when it has been given up. */
 static void draw_doom(struct rbt_rng *rng, struct sim_scenario *s, double duration)
 {
     static const rbt_fault_kind kinds[] = {RBT_FAULT_CRASH, RBT_FAULT_CRASH, RBT_FAULT_PARTITION,
                                            RBT_FAULT_PAUSE};
     const size_t i = s->cluster.fault_count;
-    const uint32_t process = (uint32_t)rbt_rng_below(rng, process_count(s));
     const uint32_t way = (uint32_t)rbt_rng_below(rng, 4);
-    snprintf(s->fault_nodes[i], sizeof s->fault_nodes[i], "worker/%u", process);
+    draw_node(rng, s, s->doomed);
+    s->is_silent = kinds[way] != RBT_FAULT_CRASH;
+    memcpy(s->fault_nodes[i], s->doomed, sizeof s->fault_nodes[i]);
     s->faults[i] = (struct rbt_fault){.kind = kinds[way],
                                       .node = s->fault_nodes[i],
                                       .at = between(rng, 0, duration),
-                                      .lasts = way == 0 ? 0 : between(rng, DOOM_TIME, 9)};
+                                      .lasts = way == 0 ? 0 : between(rng, DOOM_TIME, 40)};
     s->cluster.fault_count++;
-    for (uint32_t w = 0; w < s->workers; w++) {
-        s->is_doomed[w] = w / s->threads == process;
-    }
 }
 
 static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
@@ -209,8 +206,14 @@ static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
     const double computing = (double)s->clocks_max * s->operations_max * s->compute;
     const double duration = computing + (double)s->clocks_max * 4 * s->cluster.latency;
     s->cluster.faults = s->faults;
-    if (flip(rng, 0.2)) {
+    if (flip(rng, 0.1)) {
         draw_doom(rng, s, duration);
+    }
+    if (flip(rng, 0.5)) {
+        const double way = s->cluster.latency + s->cluster.jitter + s->cluster.spike_seconds +
+                           1e4 / s->cluster.bandwidth;
+        s->cluster.cuts = scale(rng, 0.01, fmin(1, 0.02 / way));
+        s->cluster.loss = 0; /* who connects again and again would lose that, too */
     }
     const uint32_t count = flip(rng, 0.5) ? 0 : pick(rng, 1, SIM_FAULTS_MAX - 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -220,7 +223,7 @@ static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
     for (size_t i = 0; i < s->cluster.fault_count; i++) {
         last = fmax(last, s->faults[i].at + s->faults[i].lasts);
     }
-    /* Messages are repeated after at most 10 seconds; few are lost more than five times. */
+    /* Packets are sent again after some seconds; few are lost more than five times. */
     s->seconds_max = 150 + 2 * last + 100 * computing;
 }
 
@@ -231,7 +234,6 @@ static void draw_racks(struct rbt_rng *rng, struct sim_scenario *s)
     const uint32_t most = s->servers > processes ? s->servers : processes;
     if (most >= 2) {
         s->cluster.racks = pick(rng, 2, most < 3 ? most : 3);
-        s->cluster.aggregate_seconds = scale(rng, 1e-3, 1);
         s->cluster.oversubscription = flip(rng, 0.5) ? 1 : between(rng, 1, 10);
     }
 }
@@ -274,7 +276,7 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
         if (s->tables[i].options.layout == RBT_DENSE && flip(&rng, 0.5)) {
             s->tables[i].options.type = RBT_F32;
         }
-        draw_filter(&rng, seed < SIM_RACK_SEED, &s->tables[i].options);
+        draw_filter(&rng, &s->tables[i].options);
     }
 }
 
@@ -300,7 +302,7 @@ static void print_table(const struct sim_table_plan *table, FILE *out)
 
 void sim_scenario_print(const struct sim_scenario *s, FILE *out)
 {
-    static const char *const kinds[] = {"crash", "pause", "partition", "slow link"};
+    static const char *const kinds[] = {"crash", "pause", "partition", "slow link", "cut"};
     const struct rbt_simulation_options *c = &s->cluster;
     fprintf(out,
             "seed %llu: %u workers in processes of %u, %u servers, up to %lld clocks of up to %u "
@@ -315,9 +317,11 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *out)
             "%.1f%%, spikes %.1f%% of %.2g s\n",
             c->latency, c->jitter, c->bandwidth, 100 * c->loss, 100 * c->duplication,
             100 * c->spike_chance, c->spike_seconds);
+    if (c->cuts > 0) {
+        fprintf(out, "  cuts: %.2g per node and second\n", c->cuts);
+    }
     if (c->racks > 1) {
-        fprintf(out, "  %u racks, oversubscribed %.1f:1, updates wait for %.3g s to be added up\n",
-                c->racks, c->oversubscription, c->aggregate_seconds);
+        fprintf(out, "  %u racks, oversubscribed %.1f:1\n", c->racks, c->oversubscription);
     }
     fprintf(out,
             "  computing: %.2g s per operation; stragglers %.0f%% x%.1f, slow clocks %.0f%% "

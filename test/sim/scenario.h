@@ -22,8 +22,7 @@ enum {
 /* Tables of scenarios from this seed on may have filters that lose nothing. */
 #define SIM_FILTER_SEED UINT64_C(1000000000)
 
-/* From this one on clusters have racks, in which updates are added up; filters then are those that
- * change nothing on the way. */
+/* From this one on clusters have racks, and tables filters. */
 #define SIM_RACK_SEED UINT64_C(2000000000)
 
 struct sim_table_plan {
@@ -51,7 +50,8 @@ struct sim_scenario {
     struct rbt_simulation_options cluster; /* without an observer */
     struct rbt_fault faults[SIM_FAULTS_MAX];
     char fault_nodes[SIM_FAULTS_MAX][32];
-    bool is_doomed[SIM_WORKERS_MAX]; /* its process is cut off for so long that it is given up */
+    char doomed[32]; /* the node that is lost, and so the job ends; or "" */
+    bool is_silent;  /* it is not gone, but was not heard of for too long */
     double seconds_max;              /* virtual; whoever needs longer never ends */
 };
 

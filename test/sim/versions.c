@@ -160,22 +160,20 @@ static void read_row(const struct trial *trial, uint32_t table, uint64_t key, fl
     rbt_shard_step(rbt_inspect_shard(trial->simulation, server), &event, &out);
 }
 
-/* Every update of those who stayed is there once, and of the others at most once. */
+/* Every update is there once. */
 static void check_sums(struct trial *trial, uint32_t table)
 {
-    double least = 0;
-    double most = 0;
+    double made = 0;
     char text[128];
     for (uint32_t w = 0; w < trial->plan.workers; w++) {
-        most += trial->pushed[table][w];
-        least += trial->plan.is_doomed[w] ? 0 : trial->pushed[table][w];
+        made += trial->pushed[table][w];
     }
     for (uint64_t k = table == 0 ? 0 : 5; k < (table == 0 ? KEYS : 6); k++) {
         float row[WIDTH] = {0};
         read_row(trial, table, k, row);
-        if ((double)row[1] < least || (double)row[1] > most) {
-            snprintf(text, sizeof text, "table %u, row %llu: %g updates of %g to %g", table,
-                     (unsigned long long)k, (double)row[1], least, most);
+        if ((double)row[1] != made) {
+            snprintf(text, sizeof text, "table %u, row %llu: %g updates of %g", table,
+                     (unsigned long long)k, (double)row[1], made);
             complain(trial, text);
         }
     }
@@ -184,7 +182,9 @@ static void check_sums(struct trial *trial, uint32_t table)
 static void check_end(struct trial *trial, rbt_status st, uint64_t *snapshots)
 {
     if (st != RBT_OK) {
-        complain(trial, rbt_last_error());
+        if (trial->plan.doomed[0] == '\0') {
+            complain(trial, rbt_last_error());
+        }
         return;
     }
     check_sums(trial, 0);

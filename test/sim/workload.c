@@ -384,12 +384,12 @@ static rbt_status look_at_clocks(struct hand *hand)
 {
     struct sim_world *world = hand->world;
     const int64_t floor = rbt_worker_shard_clock(hand->worker);
-    if (world->plan->is_doomed[hand->me]) {
-        return RBT_OK; /* if its process is gone by now, it hears anything, so that it ends */
+    if (world->plan->doomed[0] != '\0') {
+        return RBT_OK; /* if the job is lost by now, it hears anything, so that it ends */
     }
     for (uint32_t w = 0; w < world->plan->workers; w++) {
         const struct sim_worker_record *other = &world->workers[w];
-        if (!other->is_leaving && !world->plan->is_doomed[w] && floor > other->clock) {
+        if (!other->is_leaving && floor > other->clock) {
             const struct sim_verdict about = {.worker = hand->me,
                                               .other = w,
                                               .server = UINT32_MAX,
@@ -496,7 +496,7 @@ rbt_status sim_work(rbt_worker *worker, void *argument)
     if (st != RBT_OK) {
         note(&hand, "has failed", UINT32_MAX, UINT32_MAX, (uint64_t)st);
         world->workers[hand.me].has_failed = true;
-        if (!world->plan->is_doomed[hand.me]) {
+        if (world->plan->doomed[0] == '\0' && !sim_may_fail(world->plan)) {
             const struct sim_verdict about = {.worker = hand.me,
                                               .other = UINT32_MAX,
                                               .server = UINT32_MAX,

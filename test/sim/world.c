@@ -113,22 +113,10 @@ static uint64_t hash_entry(uint64_t hash, const struct sim_entry *entry)
         hash = mix_text(hash, event->message);
         hash = mix_text(hash, event->from);
         hash = mix_text(hash, event->to);
-        hash = mix(hash, (uint64_t)event->marker);
     }
     hash = mix(hash, entry->worker);
     hash = mix(hash, (uint64_t)entry->clock);
     return mix(hash, entry->number);
-}
-
-static void print_clock(const char *name, int64_t clock, FILE *out)
-{
-    if (clock == RBT_CLOCK_GONE) {
-        fprintf(out, " %s end", name);
-    } else if (clock == RBT_CLOCK_ANY) {
-        fprintf(out, " %s any", name);
-    } else {
-        fprintf(out, " %s %lld", name, (long long)clock);
-    }
 }
 
 static void print_event(const struct rbt_inspect_event *event, FILE *out)
@@ -146,16 +134,6 @@ static void print_event(const struct rbt_inspect_event *event, FILE *out)
         fprintf(out, ", worker %u", event->worker);
     }
     fprintf(out, ", #%" PRIu64, event->number);
-    if (strcmp(event->message, "push") == 0) {
-        print_clock("clock", event->clock, out);
-        if (event->marker >= 0) {
-            print_clock("marker", event->marker, out);
-        }
-    } else if (strcmp(event->message, "pull") == 0) {
-        print_clock("needs", event->clock, out);
-    } else if (strcmp(event->message, "beat") != 0) {
-        print_clock("floor", event->marker, out);
-    }
 }
 
 static void print_entry(const struct sim_world *world, const struct sim_entry *entry, FILE *out)

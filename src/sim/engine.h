@@ -1,0 +1,319 @@
+/* sim/engine.h - a simulated cluster on the machines that processes run: callers, services, members
+ * and the coordinator (src/proto), over simulated connections.
+ *
+ * A party is a machine at a node, with its connections and its timer. engine.c takes one event
+ * after the other and is the driver of a job; party.c tells machines what happens and does what
+ * they want done; worker_process.c is a worker process, serving.c a server, and the coordinator;
+ * strand.c is a worker's fiber, and its time.
+ *
+ * Threads: none. */
+#ifndef RUBATO_SIM_ENGINE_H
+#define RUBATO_SIM_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/simulate.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "client/carrier.h"
+#include "client/driver.h"
+#include "client/process.h"
+#include "proto/membership.h"
+#include "proto/roster_ports.h"
+#include "proto/service.h"
+#include "sim/agenda.h"
+#include "sim/connections.h"
+#include "sim/fiber.h"
+#include "sim/inspect.h"
+#include "sim/trace.h"
+
+typedef struct rbt_engine rbt_engine;
+
+enum { RBT_NODE_COORDINATOR = 0, RBT_NODE_SERVERS = 1 }; /* then the worker processes */
+
+static inline rbt_time rbt_sim_time(double seconds)
+{
+    return (rbt_time)(seconds * 1e9 + 0.5);
+}
+
+/* What is left of a cluster when the job is closed. */
+struct rbt_simulation {
+    struct rbt_simulation_options options; /* defaults filled in; faults are copies */
+    struct rbt_fault *faults;
+    rbt_trace *trace;   /* or NULL */
+    rbt_engine *engine; /* of the job that is open, or NULL */
+    struct rbt_simulation_stats totals;
+    struct rbt_simulation_worker *workers;
+    uint32_t worker_count;
+    struct rbt_simulation_node *nodes;
+    uint32_t node_count;
+    struct rbt_simulation_rack *racks;
+    uint32_t rack_count; /* 0 if there is only one */
+};
+
+/* What can happen. */
+enum rbt_engine_event {
+    RBT_ENGINE_NETWORK, /* something of the connections */
+    RBT_ENGINE_WAKE,    /* strand `index` has computed */
+    RBT_ENGINE_TIMER,   /* the deadline of a party may have come */
+    RBT_ENGINE_FAULT,   /* fault `index` begins */
+    RBT_ENGINE_HEAL,    /* and ends */
+    RBT_ENGINE_CUT,     /* connections of node `index` are reset, and will be again */
+};
+
+struct rbt_engine_node {
+    char name[32];
+    bool is_gone; /* its process has crashed */
+    rbt_time paused_until;
+};
+
+enum rbt_party_kind {
+    RBT_PARTY_COORDINATOR,
+    RBT_PARTY_SERVICE,
+    RBT_PARTY_MEMBER,
+    RBT_PARTY_CARRIER,
+};
+
+/* A machine at a node. */
+struct rbt_party {
+    enum rbt_party_kind kind;
+    uint32_t node;
+    rbt_engine *engine;
+    bool is_gone;                 /* its process has crashed, or it never was */
+    rbt_time armed;               /* when its next timer comes, or RBT_TIME_NEVER */
+    rbt_connection **connections; /* by port; NULL: there is none */
+    uint32_t port_max;
+    uint64_t bytes[2]; /* sent and received */
+};
+
+struct rbt_coordinator_party {
+    struct rbt_party party; /* first, as in those below */
+    rbt_roster_ports *ports;
+    struct rbt_outbox out;
+    struct rbt_outcome ending; /* why its work is done, if that was a failure */
+};
+
+struct rbt_member_party {
+    struct rbt_party party;
+    struct rbt_membership machine;
+    struct rbt_membership_out out;
+    char address[32]; /* a server's; its shard is found there */
+    const char *shards[1];
+    uint32_t index; /* which server, or which process */
+    bool has_plan;
+};
+
+struct rbt_service_party {
+    struct rbt_party party;
+    rbt_service *service;
+    struct rbt_outbox out;
+};
+
+struct rbt_server_node {
+    struct rbt_member_party member;
+    struct rbt_service_party service;
+};
+
+struct rbt_strand;
+
+/* A worker's way to the shards, or that of a process. */
+struct rbt_carrier_party {
+    struct rbt_party party;
+    struct rbt_carrier carrier;
+    bool is_locked;
+    struct rbt_strand
+        *waiter;       /* who waits for the carrier's goal; NULL: nobody, or the main flow */
+    rbt_time answered; /* when the last message was sent that it has heard */
+};
+
+struct rbt_process_node {
+    struct rbt_member_party member;
+    struct rbt_process process;
+    struct rbt_carrier_party control;
+    uint64_t *stable;             /* by table */
+    struct rbt_outcome *outcomes; /* its own, and the first failure of all */
+    uint32_t worker_first;
+    uint32_t worker_count;
+    uint32_t ended_count;
+    bool is_agreeing;
+    bool has_agreed; /* or cannot */
+};
+
+enum rbt_strand_state {
+    RBT_STRAND_RUNNING,
+    RBT_STRAND_COMPUTING, /* until wake_at */
+    RBT_STRAND_WAITING,   /* for its carrier, or for a lock */
+    RBT_STRAND_ENDED,
+};
+
+/* A worker: the fiber that runs its function. */
+struct rbt_strand {
+    rbt_engine *engine;
+    uint32_t index;
+    struct rbt_process_node *process;
+    struct rbt_carrier_party carrier;
+    rbt_fiber *fiber;
+    enum rbt_strand_state state;
+    struct rbt_carrier_party *waits_for;
+    bool wants_lock; /* of that */
+    bool is_ready;   /* in the engine's list of those to be resumed */
+    struct rbt_strand *next_ready;
+    rbt_status status;
+    struct rbt_error_record *error; /* of a failed worker */
+    double factor;                  /* how slow it is */
+    double slowdown;                /* and how much more in this clock */
+    struct rbt_rng rng;             /* for slowdowns */
+    rbt_time wake_at;
+    rbt_time ended_at;
+    rbt_time cpu_mark; /* processor time when it was resumed; for measured runs */
+    uint32_t looks;
+};
+
+struct rbt_engine {
+    rbt_driver driver; /* first: a driver is an engine */
+    rbt_simulation *simulation;
+    struct rbt_driver_options options;
+    uint32_t threads;
+    uint32_t node_count;
+    uint32_t process_count;
+    rbt_time now;
+    rbt_time began;   /* the run under way */
+    rbt_time started; /* the first one; or RBT_TIME_NEVER */
+    struct rbt_agenda agenda;
+    rbt_connections *connections;
+    struct rbt_engine_node *nodes;
+    struct rbt_coordinator_party coordinator;
+    struct rbt_server_node *servers;
+    struct rbt_process_node *processes;
+    struct rbt_strand *strands;
+    struct rbt_strand *running; /* whose fiber it is, or NULL */
+    struct rbt_strand *ready;   /* to be resumed, the first of them; and the last */
+    struct rbt_strand *ready_last;
+    struct rbt_rng rng; /* for cuts */
+    rbt_status (*function)(void *argument, uint32_t index);
+    void *argument;
+    bool is_running; /* a run is under way */
+    uint32_t planned_count;
+    uint32_t agreed_count;
+    rbt_time stuck_after;
+    rbt_time last_step;
+    struct rbt_inspect_event seen; /* the last event, if somebody looks */
+    rbt_status status; /* why everything has failed */
+    struct rbt_error_record error;
+};
+
+/* --- engine.c -------------------------------------------------------------------------------- */
+
+/* Remembers the calling thread's error as that of the whole cluster, unless there is one already.
+ */
+void rbt_engine_fail(rbt_engine *engine, rbt_status status);
+void rbt_engine_schedule(rbt_engine *engine, rbt_time at, enum rbt_engine_event kind,
+                         uint32_t index, void *what);
+
+/* Takes events, outside of fibers, until is_done(argument), or everything has failed. */
+void rbt_engine_run_until(rbt_engine *engine, bool (*is_done)(const void *argument),
+                          const void *argument);
+
+/* The job's part of a server's shard, or NULL. */
+const rbt_host *rbt_engine_host(const rbt_engine *engine, uint32_t server);
+
+/* --- party.c --------------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_party_init(struct rbt_party *party, enum rbt_party_kind kind,
+                                       rbt_engine *engine, uint32_t node, uint32_t port_max);
+void rbt_party_deinit(struct rbt_party *party);
+
+/* Something has happened to a connection. */
+void rbt_party_port(struct rbt_party *party, const struct rbt_port_event *event);
+
+/* Does what the machine wants done, and sees to its timer. */
+void rbt_party_perform(struct rbt_party *party, struct rbt_outbox *out);
+
+/* The timer has come. */
+void rbt_party_expire(struct rbt_party *party);
+
+/* Its process is gone: nothing reaches the machine any more. */
+void rbt_party_drop(struct rbt_party *party);
+
+extern const struct rbt_connections_events rbt_party_events; /* but for the context, an engine */
+
+/* --- serving.c ------------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_coordinator_party_open(rbt_engine *engine);
+void rbt_coordinator_party_close(struct rbt_coordinator_party *coordinator);
+void rbt_coordinator_party_step(struct rbt_coordinator_party *coordinator,
+                                const struct rbt_roster_ports_event *event);
+
+RBT_MUST_USE rbt_status rbt_server_node_open(rbt_engine *engine, uint32_t index);
+void rbt_server_node_close(struct rbt_server_node *server);
+void rbt_service_party_step(struct rbt_service_party *service,
+                            const struct rbt_service_event *event);
+
+/* What the server's member has to tell it. */
+void rbt_server_node_hear(struct rbt_server_node *server, const struct rbt_membership_news *news);
+void rbt_server_node_wake(struct rbt_server_node *server);
+
+/* --- worker_process.c
+ * ------------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_process_node_open(rbt_engine *engine, uint32_t index);
+
+/* With the plan: its carriers. */
+RBT_MUST_USE rbt_status rbt_process_node_connect(struct rbt_process_node *process);
+void rbt_process_node_close(struct rbt_process_node *process);
+void rbt_process_node_hear(struct rbt_process_node *process,
+                           const struct rbt_membership_news *news);
+void rbt_process_node_wake(struct rbt_process_node *process);
+
+/* One of its workers has ended; when all have, the processes tell each other how it went. */
+void rbt_process_node_note_end(struct rbt_process_node *process);
+
+/* The common part of servers and worker processes. */
+void rbt_member_party_step(struct rbt_member_party *member,
+                           const struct rbt_membership_event *event);
+
+/* --- strand.c -------------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_carrier_party_init(struct rbt_carrier_party *carrier,
+                                               struct rbt_process_node *process, uint32_t worker,
+                                               const struct rbt_stream_options *streams);
+void rbt_carrier_party_deinit(struct rbt_carrier_party *carrier);
+
+/* The caller has been told something. */
+void rbt_carrier_party_note(struct rbt_carrier_party *carrier);
+
+/* Nothing works any more; the reason is the thread's record. */
+void rbt_carrier_party_fail(struct rbt_carrier_party *carrier, rbt_status status);
+
+RBT_MUST_USE rbt_status rbt_strand_start(struct rbt_strand *strand);
+void rbt_strand_clear(struct rbt_strand *strand);
+void rbt_strand_resume(struct rbt_strand *strand);
+void rbt_strand_resume_ready(rbt_engine *engine);
+void rbt_strand_wake(struct rbt_strand *strand);
+void rbt_strand_spend(struct rbt_strand *strand, double seconds);
+
+/* In measured runs: lets as much virtual time pass as the fiber has used since it was resumed. */
+void rbt_strand_charge(struct rbt_strand *strand);
+
+/* A new clock begins. */
+void rbt_strand_draw(struct rbt_strand *strand);
+
+/* --- engine_faults.c ------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_engine_check_faults(const rbt_engine *engine);
+void rbt_engine_fault_begin(rbt_engine *engine, uint32_t index);
+void rbt_engine_fault_end(rbt_engine *engine, uint32_t index);
+
+/* At random times connections of a node are reset: when the next time is. And: now. */
+void rbt_engine_plan_cut(rbt_engine *engine, uint32_t node);
+void rbt_engine_cut(rbt_engine *engine, uint32_t node);
+
+/* Makes room for the figures of a cluster, and brings them up to date. */
+
+RBT_MUST_USE rbt_status rbt_engine_attach(rbt_engine *engine);
+void rbt_engine_note(rbt_engine *engine);
+
+#endif
