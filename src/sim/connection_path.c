@@ -32,13 +32,16 @@
 
 enum {
     PIECE_MAX = 64 << 10,
-    PACKET = 1448,       /* bytes of messages in a packet */
-    PACKET_HEADER = 66,  /* Ethernet, IP, TCP */
-    FAST_PACKETS = 3,    /* so many packets behind a lost one: noticed after a round trip */
-    REPEATS_MAX = 8,     /* how often one packet is lost */
+    PACKET = 1448,      /* bytes of messages in a packet */
+    PACKET_HEADER = 66, /* Ethernet, IP, TCP */
+    FAST_PACKETS = 3,   /* so many packets behind a lost one: noticed after a round trip */
+    REPEATS_MAX = 8,    /* how often one packet is lost */
+    CACHE_LINE = 64,
     CWND_MIN = 2,        /* packets */
     CWND_FIRST_MIN = 10, /* packets before the first loss, at least */
 };
+
+_Static_assert(sizeof(struct rbt_connection_piece) == 2 * CACHE_LINE, "all of it is fetched");
 
 static const rbt_time rto_min = 200000000;
 static const rbt_time rto_max = 120000000000;
@@ -62,11 +65,12 @@ static void prefetch_piece(const struct rbt_connection_piece *piece)
 {
     const char *from = (const char *)piece->from;
     const char *to = (const char *)piece->to;
-    __builtin_prefetch(piece->next);
+    const char *next = (const char *)piece->next;
     __builtin_prefetch(piece->messages.first);
-    for (size_t i = 0; i < 2; i++) {
-        __builtin_prefetch(from + i * 64);
-        __builtin_prefetch(to + i * 64);
+    for (size_t at = 0; at < 2 * CACHE_LINE; at += CACHE_LINE) {
+        __builtin_prefetch(from + at);
+        __builtin_prefetch(to + at);
+        __builtin_prefetch(next + at);
     }
 }
 
