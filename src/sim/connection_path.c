@@ -764,6 +764,17 @@ static rbt_time take_in(struct rbt_connection_piece *piece, const struct rbt_mes
     return rbt_time_later(heard, end->delivered_last); /* (1) */
 }
 
+/* It has crossed a link of a rack: first up, then down. */
+static void count_rack(const struct rbt_connection_piece *piece)
+{
+    const rbt_connections *all = piece->from->connection->all;
+    if (piece->passage.racks == 1) {
+        all->rack_bytes[all->nodes[piece->from->node].rack].up += piece->bytes;
+    } else {
+        all->rack_bytes[all->nodes[piece->to->node].rack].down += piece->bytes;
+    }
+}
+
 void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
 {
     struct rbt_endpoint *end = piece->from;
@@ -776,6 +787,7 @@ void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
         return;
     }
     if (rbt_network_pass(all->network, &path, &piece->passage)) {
+        count_rack(piece);
         rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, piece->passage.arrives);
         return;
     }

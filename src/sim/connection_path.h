@@ -137,6 +137,7 @@ struct rbt_connection_node {
     rbt_time paused; /* until then */
     uint32_t index;
     uint32_t side;
+    uint32_t rack;
     bool is_leaving;              /* there is an event LEAVE */
     bool is_resuming;             /* there is an event RESUME */
     struct rbt_ready_list ready;  /* wait for the link out */
@@ -157,6 +158,7 @@ struct rbt_connections {
     rbt_status status;
     struct rbt_connections_stats stats;
     struct rbt_connection_node *nodes; /* options.node_count entries */
+    struct rbt_rack_bytes *rack_bytes; /* options.rack_count entries */
     struct rbt_endpoint *stalled;      /* all that are */
     struct rbt_records connection_records;
     struct rbt_records piece_records;

@@ -136,6 +136,10 @@ static void links_of_racks_are_crossed(void **state)
     send(rig, connection, RBT_SIDE_CALLER, 0, 1000);
     run(rig);
     assert_int_equal(nth(rig, FRAME, 0)->at, now + LATENCY + 10 * wire(1000));
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 0).up, 1000);
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 0).down, 0);
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 1).up, 0);
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 1).down, 1000);
     unmake(rig);
 }
 

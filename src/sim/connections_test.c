@@ -308,6 +308,26 @@ static void a_reset_loses_what_has_not_been_heard(void **state)
     unmake(rig);
 }
 
+static void one_connection_can_be_reset(void **state)
+{
+    (void)state;
+    struct rig *rig = make((struct rbt_connections_options){0});
+    rbt_connection *connection = connect_one(rig, 0, 1);
+    rbt_connection *other = connect_one(rig, 0, 1);
+    const rbt_time now = rig->now;
+    send(rig, connection, RBT_SIDE_LISTENER, 7, 100);
+    send(rig, other, RBT_SIDE_LISTENER, 0, 100);
+    rbt_connection_reset(connection, now);
+    rbt_connection_reset(connection, now); /* it is already */
+    run(rig);
+    expect_numbers(rig, 1);
+    assert_int_equal(count_of(rig, DOWN), 2);
+    assert_int_equal(nth(rig, DOWN, 0)->at, now);
+    assert_int_equal(nth(rig, DOWN, 1)->at, now + LATENCY);
+    assert_int_equal(nth(rig, DOWN, 1)->side, RBT_SIDE_LISTENER);
+    unmake(rig);
+}
+
 static void peers_of_a_crashed_node_hear_of_it_one_way_later(void **state)
 {
     (void)state;
@@ -508,6 +528,8 @@ static void use_line(struct rig *rig, struct rbt_rng *rng, struct line *line)
         rbt_connection *connection = line->connection;
         leave_line(line, side);
         rbt_connection_cut(connection, side, rig->now);
+    } else if (line->is_there[RBT_SIDE_CALLER] && rbt_rng_below(rng, 200) == 0) {
+        rbt_connection_reset(line->connection, rig->now);
     } else if (line->is_there[side]) {
         const size_t bytes = 4 + rbt_rng_below(rng, rbt_rng_below(rng, 20) == 0 ? 300000 : 3000);
         send(rig, line->connection, side, line->sent[side]++, bytes);
@@ -647,6 +669,7 @@ int main(void)
         cmocka_unit_test(a_paused_node_hears_everything_later_and_in_order),
         cmocka_unit_test(what_comes_at_the_end_of_a_pause_is_behind_what_waits),
         cmocka_unit_test(a_reset_loses_what_has_not_been_heard),
+        cmocka_unit_test(one_connection_can_be_reset),
         cmocka_unit_test(peers_of_a_crashed_node_hear_of_it_one_way_later),
         cmocka_unit_test(a_crashed_node_does_not_hear_of_an_earlier_reset),
         cmocka_unit_test(a_partition_delays_until_a_time_out_after_it),
