@@ -434,6 +434,21 @@ static void a_partition_that_stays_is_not_heard_of(void **state)
     unmake(rig);
 }
 
+static void a_reset_under_way_is_lost_when_the_path_closes(void **state)
+{
+    (void)state;
+    struct rig *rig = make((struct rbt_connections_options){0});
+    (void)connect_one(rig, 0, 1);
+    rbt_connections_reset_node(rig->all, 0, rig->now);
+    rbt_connections_set_side(rig->all, 1, 1, rig->now);
+    run(rig);
+    rbt_connections_set_side(rig->all, 1, 0, rig->now);
+    run(rig);
+    assert_int_equal(rig->count, 1);
+    assert_int_equal(nth(rig, DOWN, 0)->side, RBT_SIDE_CALLER);
+    unmake(rig);
+}
+
 static void a_syn_is_sent_again_after_a_second(void **state)
 {
     (void)state;
@@ -675,6 +690,7 @@ int main(void)
         cmocka_unit_test(a_partition_delays_until_a_time_out_after_it),
         cmocka_unit_test(what_follows_a_piece_that_could_not_pass_waits_for_it),
         cmocka_unit_test(a_partition_that_stays_is_not_heard_of),
+        cmocka_unit_test(a_reset_under_way_is_lost_when_the_path_closes),
         cmocka_unit_test(a_syn_is_sent_again_after_a_second),
         cmocka_unit_test(random_lives_keep_order_and_can_be_repeated),
         cmocka_unit_test(every_failed_allocation_is_survived),
