@@ -8,41 +8,33 @@
  * one event sends short messages to many peers. An endpoint that has sent and has more goes behind
  * those that have come meanwhile, so that a short message waits for one piece of a long one.
  *
- * sim/network.h has the links and their times. It is used without faults; they are made here:
+ * sim/network.h has the links and their times. It is used without faults; connection_loss.c draws
+ * those of packets. A lost packet begins a piece of its own, which arrives later by the time that
+ * TCP needs to notice. No later piece arrives before, so the whole direction is late.
  *
- *   loss     A lost packet begins a piece of its own, which arrives later by the time that TCP
- *            needs to notice. No later piece arrives before, so the whole direction is late.
- *   rate     After the first loss a direction keeps to cwnd / RTT: `paced` is when everything sent
- *            so far would have left at this rate; it may be one RTT ahead, which is a burst of
- * cwnd. closed   A piece that finds the path closed, or finds that an earlier piece did, is put
- * aside
- *            (`again`). The direction stalls until a retransmission time-out that finds it open.
- *
- * Random numbers are drawn per piece in a fixed order: loss and duplication of its packets, jitter,
- * spike. A fault that has no chance draws none.
+ * A piece that finds the path closed, or finds that an earlier piece did, is put aside (`again`).
+ * The direction stalls until a retransmission time-out that finds the path open.
  *
  * Cost: O(1) per piece and message; O(packets) with loss or duplication. No memory is allocated
  * once the lists of records are long enough, except for copies of tails. */
 #include "sim/connection_path.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "sim/connection_loss.h"
 
 enum {
     PIECE_MAX = 64 << 10,
-    PACKET = 1448,       /* bytes of messages in a packet */
-    PACKET_HEADER = 66,  /* Ethernet, IP, TCP */
-    FAST_PACKETS = 3,    /* so many packets behind a lost one: noticed after a round trip */
-    REPEATS_MAX = 8,     /* how often one packet is lost */
-    CWND_MIN = 2,        /* packets */
-    CWND_FIRST_MIN = 10, /* packets before the first loss, at least */
+    PACKET_HEADER = 66, /* Ethernet, IP, TCP */
+    CACHE_LINE = 64,
 };
 
-static const rbt_time rto_min = 200000000;
+_Static_assert(sizeof(struct rbt_connection_piece) == 2 * CACHE_LINE, "all of it is fetched");
+
+#define RESET_AGAIN INT64_C(200000000) /* ns: while the path is closed, until the next notice */
+
 static const rbt_time rto_max = 120000000000;
-static const rbt_time syn_time_out = 1000000000;
 
 void rbt_path_schedule(rbt_connections *all, enum rbt_connections_stage stage, void *what,
                        rbt_time at)
@@ -62,11 +54,12 @@ static void prefetch_piece(const struct rbt_connection_piece *piece)
 {
     const char *from = (const char *)piece->from;
     const char *to = (const char *)piece->to;
-    __builtin_prefetch(piece->next);
+    const char *next = (const char *)piece->next;
     __builtin_prefetch(piece->messages.first);
-    for (size_t i = 0; i < 2; i++) {
-        __builtin_prefetch(from + i * 64);
-        __builtin_prefetch(to + i * 64);
+    for (size_t at = 0; at < 2 * CACHE_LINE; at += CACHE_LINE) {
+        __builtin_prefetch(from + at);
+        __builtin_prefetch(to + at);
+        __builtin_prefetch(next + at);
     }
 }
 
@@ -120,24 +113,13 @@ struct rbt_connection_piece *rbt_path_next(rbt_connections *all, struct rbt_conn
 
 /* --- Time-outs ------------------------------------------------------------------------------- */
 
-static rbt_time round_trip(const rbt_connections *all)
-{
-    return rbt_time_plus(all->options.latency, all->options.latency);
-}
-
-static rbt_time retransmission(const rbt_connections *all)
-{
-    const rbt_time trip = round_trip(all);
-    return rbt_time_later(rto_min, rbt_time_plus(trip, trip));
-}
-
 /* The first of the time-outs that is not over; each is twice as long as the one before it. */
 static rbt_time next_retry(const struct rbt_endpoint *end, rbt_time now)
 {
     const struct rbt_connection_piece *first = end->again.first;
     RBT_ASSERT(first != NULL);
     const bool is_handshake = first->kind != RBT_PIECE_BYTES;
-    rbt_time step = is_handshake ? syn_time_out : retransmission(end->connection->all);
+    rbt_time step = is_handshake ? rbt_loss_syn_time_out : rbt_loss_time_out(end->connection->all);
     rbt_time at = rbt_time_plus(end->stalled_since, step);
     while (at < now) {
         step = step < rto_max / 2 ? 2 * step : rto_max;
@@ -263,139 +245,12 @@ void rbt_path_drop(struct rbt_endpoint *end)
     end->again.last = NULL;
 }
 
-/* --- Loss and rate --------------------------------------------------------------------------- */
-
-static bool happens(rbt_connections *all, double chance)
-{
-    return chance > 0.0 && rbt_rng_uniform(&all->rng) < chance;
-}
-
-static size_t packets(size_t bytes)
-{
-    return bytes <= PACKET ? 1 : (bytes + PACKET - 1) / PACKET;
-}
-
-/* How many of `bytes` leave before the next lost packet; and whether the first packet is lost. */
-static size_t draw_loss(struct rbt_endpoint *end, size_t bytes, bool *is_lost)
-{
-    rbt_connections *all = end->connection->all;
-    const double loss = all->options.loss;
-    *is_lost = false;
-    if (loss <= 0.0) {
-        return bytes;
-    }
-    *is_lost = end->is_next_lost || happens(all, loss);
-    end->is_next_lost = false;
-    for (size_t at = PACKET; at < bytes; at += PACKET) {
-        if (happens(all, loss)) {
-            end->is_next_lost = true;
-            return at;
-        }
-    }
-    return bytes;
-}
-
-/* Bytes of packets that come twice. */
-static size_t draw_doubles(rbt_connections *all, size_t bytes)
-{
-    size_t doubled = 0;
-    if (all->options.duplication > 0.0) {
-        for (size_t at = 0; at < bytes; at += PACKET) {
-            if (happens(all, all->options.duplication)) {
-                all->stats.duplicated++;
-                doubled += bytes - at < PACKET ? bytes - at : PACKET;
-            }
-        }
-    }
-    return doubled;
-}
+/* --- Pieces ---------------------------------------------------------------------------------- */
 
 static size_t with_headers(size_t bytes)
 {
-    return bytes + (bytes * PACKET_HEADER + PACKET / 2) / PACKET;
+    return bytes + (bytes * PACKET_HEADER + RBT_PACKET_BYTES / 2) / RBT_PACKET_BYTES;
 }
-
-/* The window of congestion in packets, before the first loss: what fits on the path. */
-static double first_cwnd(const rbt_connections *all)
-{
-    const double trip = (double)round_trip(all) / 1e9;
-    const double fits = fmin(all->options.bandwidth * trip, (double)all->options.window);
-    return fmax(fits / PACKET, CWND_FIRST_MIN);
-}
-
-/* At most once per round trip: what is lost together is noticed together. */
-static void halve_cwnd(struct rbt_endpoint *end, rbt_time now)
-{
-    const rbt_connections *all = end->connection->all;
-    if (end->cwnd > 0.0 && now < rbt_time_plus(end->halved, round_trip(all))) {
-        return;
-    }
-    const double cwnd = end->cwnd > 0.0 ? end->cwnd : first_cwnd(all);
-    end->cwnd = fmax(cwnd / 2.0, CWND_MIN);
-    end->cwnd_at = now;
-    end->halved = now;
-}
-
-/* Returns by how much the last byte leaves later than the first one, because of the rate. */
-static rbt_time pace(struct rbt_endpoint *end, size_t bytes, rbt_time now)
-{
-    const rbt_connections *all = end->connection->all;
-    const rbt_time trip = round_trip(all);
-    if (end->cwnd <= 0.0 || trip <= 0) {
-        return 0;
-    }
-    const double most = fmax((double)all->options.window / PACKET, CWND_FIRST_MIN);
-    end->cwnd = fmin(end->cwnd + (double)(now - end->cwnd_at) / (double)trip, most);
-    end->cwnd_at = now;
-    const double takes = (double)packets(bytes) * (double)trip / end->cwnd;
-    end->paced = rbt_time_plus(rbt_time_later(end->paced, now), llround(takes));
-    return rbt_time_later(0, end->paced - rbt_time_plus(now, trip));
-}
-
-/* How long TCP needs to get the first packet of a piece across that was lost; `behind`: bytes that
- * leave after it. */
-static rbt_time recovery(rbt_connections *all, size_t behind)
-{
-    rbt_time step = retransmission(all);
-    const bool is_fast = behind > (FAST_PACKETS - 1) * PACKET;
-    rbt_time delay = is_fast ? round_trip(all) : step;
-    step = is_fast ? step : 2 * step;
-    all->stats.lost++;
-    for (int i = 0; i < REPEATS_MAX && happens(all, all->options.loss); i++) {
-        all->stats.lost++;
-        delay = rbt_time_plus(delay, step);
-        step *= 2;
-    }
-    return delay;
-}
-
-/* The same for a packet of the handshake. */
-static rbt_time recovery_of_handshake(rbt_connections *all)
-{
-    rbt_time delay = 0;
-    rbt_time step = syn_time_out;
-    for (int i = 0; i < REPEATS_MAX && happens(all, all->options.loss); i++) {
-        all->stats.lost++;
-        delay = rbt_time_plus(delay, step);
-        step *= 2;
-    }
-    return delay;
-}
-
-/* Jitter and spikes. */
-static rbt_time draw_delay(rbt_connections *all)
-{
-    rbt_time delay = 0;
-    if (all->options.jitter > 0) {
-        delay = (rbt_time)rbt_rng_below(&all->rng, (uint64_t)all->options.jitter + 1);
-    }
-    if (happens(all, all->options.spike_chance)) {
-        delay = rbt_time_plus(delay, all->options.spike);
-    }
-    return delay;
-}
-
-/* --- Pieces ---------------------------------------------------------------------------------- */
 
 struct rbt_connection_piece *rbt_path_make(struct rbt_endpoint *end, enum rbt_piece_kind kind)
 {
@@ -518,7 +373,7 @@ static void put_on_link(struct rbt_connection_piece *piece, rbt_time now, rbt_ti
     RBT_ASSERT(count == 1);
     struct rbt_passage passage = passages[0];
     all->nodes[end->node].link_free = passage.sent;
-    delay = rbt_time_plus(delay, draw_delay(all));
+    delay = rbt_time_plus(delay, rbt_loss_draw_delay(all));
     passage.arrives = rbt_time_later(rbt_time_plus(passage.arrives, delay), end->arrives_last);
     passage.last = rbt_time_plus(rbt_time_plus(passage.last, delay), trickle);
     piece->passage = passage;
@@ -532,16 +387,17 @@ void rbt_path_launch(struct rbt_connection_piece *piece, rbt_time now)
 {
     const bool is_handshake = piece->kind != RBT_PIECE_BYTES && piece->kind != RBT_PIECE_RESET;
     rbt_connections *all = piece->from->connection->all;
-    put_on_link(piece, now, is_handshake ? recovery_of_handshake(all) : 0, 0);
+    put_on_link(piece, now, is_handshake ? rbt_loss_recover_handshake(all) : 0, 0);
 }
 
 /* A lost packet has occupied the link out. */
 static void waste_packet(struct rbt_endpoint *end, size_t bytes, rbt_time now)
 {
     rbt_connections *all = end->connection->all;
-    const struct rbt_message_path path = {.from = end->node,
-                                          .to = rbt_endpoint_other(end)->node,
-                                          .bytes = with_headers(bytes < PACKET ? bytes : PACKET)};
+    const struct rbt_message_path path = {
+        .from = end->node,
+        .to = rbt_endpoint_other(end)->node,
+        .bytes = with_headers(bytes < RBT_PACKET_BYTES ? bytes : RBT_PACKET_BYTES)};
     struct rbt_passage passages[2];
     if (rbt_network_send(all->network, &path, now, passages) > 0) {
         all->nodes[end->node].link_free = passages[0].sent;
@@ -566,22 +422,22 @@ static size_t send_new(struct rbt_endpoint *end, rbt_time now)
         return 0;
     }
     bool is_lost = false;
-    const size_t bytes = draw_loss(end, room_for(end), &is_lost);
-    const size_t behind = end->queued > PACKET ? end->queued - PACKET : 0;
+    const size_t bytes = rbt_loss_draw(end, room_for(end), &is_lost);
+    const size_t behind = end->queued > RBT_PACKET_BYTES ? end->queued - RBT_PACKET_BYTES : 0;
     take_bytes(end, piece, bytes);
     end->outstanding += bytes;
-    piece->wire = with_headers(bytes + draw_doubles(all, bytes));
+    piece->wire = with_headers(bytes + rbt_loss_draw_doubles(all, bytes));
     if (end->queued == 0 && end->is_cut) {
         piece->is_last = true;
         end->is_fin_sent = true;
     }
     rbt_time delay = 0;
     if (is_lost) {
-        delay = recovery(all, behind);
-        halve_cwnd(end, now);
+        delay = rbt_loss_recover(all, behind);
+        rbt_loss_halve(end, now);
         waste_packet(end, bytes, now);
     }
-    put_on_link(piece, now, delay, pace(end, bytes, now));
+    put_on_link(piece, now, delay, rbt_loss_pace(end, bytes, now));
     return bytes;
 }
 
@@ -625,7 +481,7 @@ static bool may_leave(struct rbt_endpoint *end, rbt_time now)
         end->is_blocked = true;
         return false;
     }
-    const rbt_time free = end->paced - round_trip(all);
+    const rbt_time free = end->paced - rbt_loss_round_trip(all);
     if (free > now) {
         set_timer(end, free);
         return false;
@@ -760,6 +616,17 @@ static rbt_time take_in(struct rbt_connection_piece *piece, const struct rbt_mes
     return rbt_time_later(heard, end->delivered_last); /* (1) */
 }
 
+/* It has crossed a link of a rack: first up, then down. */
+static void count_rack(const struct rbt_connection_piece *piece)
+{
+    const rbt_connections *all = piece->from->connection->all;
+    if (piece->passage.racks == 1) {
+        all->rack_bytes[all->nodes[piece->from->node].rack].up += piece->bytes;
+    } else {
+        all->rack_bytes[all->nodes[piece->to->node].rack].down += piece->bytes;
+    }
+}
+
 void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
 {
     struct rbt_endpoint *end = piece->from;
@@ -772,11 +639,13 @@ void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
         return;
     }
     if (rbt_network_pass(all->network, &path, &piece->passage)) {
+        count_rack(piece);
         rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, piece->passage.arrives);
         return;
     }
-    if (is_reset && !rbt_path_is_open(end)) {
-        rbt_piece_release(piece);
+    if (is_reset && !rbt_path_is_open(end)) { /* whatever the other side sends is answered so */
+        piece->passage.arrives = now + RESET_AGAIN;
+        rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, piece->passage.arrives);
         return;
     }
     if (!is_reset) {

@@ -58,21 +58,22 @@ struct rbt_message_list {
     struct rbt_queued_message *last;
 };
 
+/* Two cache lines. */
 struct rbt_connection_piece {
     struct rbt_connection_piece *next;
+    rbt_time due; /* when it arrives, or is to be heard */
     struct rbt_endpoint *from;
     struct rbt_endpoint *to;          /* the other one */
     struct rbt_message_list messages; /* those that end in it */
-    uint32_t message_count;
-    enum rbt_piece_kind kind;
-    bool is_last;    /* a FIN follows the bytes */
-    bool has_left;   /* once at least: its bytes are counted */
-    uint64_t number; /* (1) */
-    size_t bytes;    /* of messages */
-    size_t wire;     /* with headers and doubled packets */
-    rbt_time left;   /* when it was last put on the link */
-    rbt_time due;    /* when it arrives, or is to be heard */
+    uint64_t number;                  /* (1) */
+    size_t bytes;                     /* of messages */
+    size_t wire;                      /* with headers and doubled packets */
+    rbt_time left;                    /* when it was last put on the link */
     struct rbt_passage passage;
+    enum rbt_piece_kind kind;
+    uint32_t message_count;
+    bool is_last;  /* a FIN follows the bytes */
+    bool has_left; /* once at least: its bytes are counted */
 };
 
 struct rbt_piece_list {
@@ -136,6 +137,7 @@ struct rbt_connection_node {
     rbt_time paused; /* until then */
     uint32_t index;
     uint32_t side;
+    uint32_t rack;
     bool is_leaving;              /* there is an event LEAVE */
     bool is_resuming;             /* there is an event RESUME */
     struct rbt_ready_list ready;  /* wait for the link out */
@@ -156,6 +158,7 @@ struct rbt_connections {
     rbt_status status;
     struct rbt_connections_stats stats;
     struct rbt_connection_node *nodes; /* options.node_count entries */
+    struct rbt_rack_bytes *rack_bytes; /* options.rack_count entries */
     struct rbt_endpoint *stalled;      /* all that are */
     struct rbt_records connection_records;
     struct rbt_records piece_records;

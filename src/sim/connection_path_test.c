@@ -136,6 +136,10 @@ static void links_of_racks_are_crossed(void **state)
     send(rig, connection, RBT_SIDE_CALLER, 0, 1000);
     run(rig);
     assert_int_equal(nth(rig, FRAME, 0)->at, now + LATENCY + 10 * wire(1000));
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 0).up, 1000);
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 0).down, 0);
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 1).up, 0);
+    assert_int_equal(rbt_connections_rack_bytes(rig->all, 1).down, 1000);
     unmake(rig);
 }
 
@@ -195,8 +199,9 @@ static void look_at_tail(void *context, rbt_connection *connection, enum rbt_sid
     }
 }
 
-/* Sends a block with a tail behind `before` other bytes; the tail is 'a' now, 'b' from 400 us on
- * and 'c' from 1200 us on. 64 KiB take 548 us. */
+/* Sends a block with a tail behind `before` other bytes, which are of another connection if it is
+ * the only holder; the tail is 'a' now, 'b' from 400 us on and 'c' from 1200 us on. 64 KiB take 548
+ * us. */
 static void send_tail(size_t before, bool is_shared, const char *seen)
 {
     struct rig *rig = rbt_calloc(1, sizeof *rig);
@@ -212,6 +217,7 @@ static void send_tail(size_t before, bool is_shared, const char *seen)
                                                                .on_turn = on_turn}};
     assert_ok(rbt_connections_create(&options, &rig->all));
     rbt_connection *connection = connect_one(rig, 0, 1);
+    rbt_connection *other = is_shared ? connection : connect_one(rig, 0, 1);
     struct rbt_block *block = rbt_block_create(8 + TAIL_BYTES);
     memset(block->data, 0, 8 + TAIL_BYTES);
     block->class = 9;
@@ -220,7 +226,7 @@ static void send_tail(size_t before, bool is_shared, const char *seen)
     block->tail_at = 8;
     memset(outside, 'a', sizeof outside);
     if (before > 0) {
-        send(rig, connection, RBT_SIDE_CALLER, 0, before);
+        send(rig, other, RBT_SIDE_CALLER, 0, before);
     }
     if (is_shared) {
         rbt_block_ref(block);
@@ -399,7 +405,9 @@ static void jitter_reorders_only_between_connections(void **state)
     uint32_t next[2] = {0, 1};
     uint32_t overtaken = 0;
     for (uint32_t i = 0; i < 200; i++) {
-        const uint32_t number = nth(rig, FRAME, i)->number;
+        const struct heard *heard = nth(rig, FRAME, i);
+        const uint32_t number = heard->number;
+        assert_true(heard->at - heard->sent <= LATENCY + 100000 + 200 * wire(100));
         assert_int_equal(number, next[number % 2]);
         next[number % 2] += 2;
         overtaken += number != i;

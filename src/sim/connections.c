@@ -175,7 +175,8 @@ rbt_status rbt_connections_create(const struct rbt_connections_options *options,
     rbt_status st = create_network(options, &all->network);
     if (st == RBT_OK) {
         all->nodes = rbt_calloc(options->node_count, sizeof *all->nodes);
-        if (all->nodes == NULL) {
+        all->rack_bytes = rbt_calloc(options->rack_count, sizeof *all->rack_bytes);
+        if (all->nodes == NULL || all->rack_bytes == NULL) {
             st = rbt_fail(RBT_E_NOMEM, "could not allocate %u nodes", options->node_count);
         }
     }
@@ -209,6 +210,7 @@ void rbt_connections_destroy(rbt_connections *connections)
     rbt_records_deinit(&connections->message_records);
     rbt_records_deinit(&connections->piece_records);
     rbt_records_deinit(&connections->connection_records);
+    rbt_free(connections->rack_bytes);
     rbt_free(connections->nodes);
     rbt_network_destroy(connections->network);
     rbt_free(connections);
@@ -329,7 +331,6 @@ static void hear_down(struct rbt_endpoint *end, const char *why)
     RBT_ASSERT(end->connection->references > 0);
     if (!end->is_done) {
         finish(end);
-        rbt_path_drop(end);
         events->on_down(events->context, end->connection, side_of(end), RBT_E_CLOSED, why);
     }
 }
@@ -535,6 +536,13 @@ static void reset(struct rbt_endpoint *own, rbt_time now)
     rbt_connection_unref(connection);
 }
 
+void rbt_connection_reset(rbt_connection *connection, rbt_time now)
+{
+    if (!connection->is_dead) {
+        reset(&connection->ends[RBT_SIDE_CALLER], now);
+    }
+}
+
 void rbt_connections_reset_node(rbt_connections *connections, uint32_t node, rbt_time now)
 {
     struct rbt_endpoint *next = NULL;
@@ -573,6 +581,7 @@ void rbt_connections_crash(rbt_connections *connections, uint32_t node, rbt_time
 void rbt_connections_set_rack(rbt_connections *connections, uint32_t node, uint32_t rack)
 {
     rbt_network_set_rack(connections->network, node, rack);
+    node_at(connections, node)->rack = rack;
 }
 
 void rbt_connections_set_rack_bandwidth(rbt_connections *connections, uint32_t rack,
@@ -594,4 +603,10 @@ uint64_t rbt_connections_sent(const rbt_connections *connections, uint32_t node)
 uint64_t rbt_connections_received(const rbt_connections *connections, uint32_t node)
 {
     return node_at(connections, node)->received_bytes;
+}
+
+struct rbt_rack_bytes rbt_connections_rack_bytes(const rbt_connections *connections, uint32_t rack)
+{
+    RBT_ASSERT(rack < connections->options.rack_count);
+    return connections->rack_bytes[rack];
 }

@@ -29,6 +29,7 @@
 #include "base/block.h"
 #include "base/clock.h"
 #include "sim/agenda.h"
+#include "sim/network.h"
 
 typedef struct rbt_connections rbt_connections;
 typedef struct rbt_connection rbt_connection;
@@ -122,6 +123,11 @@ void rbt_connections_set_side(rbt_connections *connections, uint32_t node, uint3
 /* Until then nothing is handled at the node; its kernel takes bytes, up to the window. */
 void rbt_connections_pause(rbt_connections *connections, uint32_t node, rbt_time until);
 
+/* One connection is reset: bytes under way are lost, in both directions, from the first message on
+ * that has not been heard; the caller's side hears of it at once, and the listener's side one way
+ * later, if the path is open. */
+void rbt_connection_reset(rbt_connection *connection, rbt_time now);
+
 /* All connections of the node are reset: bytes under way are lost, in both directions, from the
  * first message on that has not been heard; both sides hear of it, the other nodes one way later,
  * if the path is open. */
@@ -146,5 +152,9 @@ struct rbt_connections_stats {
 void rbt_connections_stats(const rbt_connections *connections, struct rbt_connections_stats *stats);
 uint64_t rbt_connections_sent(const rbt_connections *connections, uint32_t node);
 uint64_t rbt_connections_received(const rbt_connections *connections, uint32_t node);
+
+/* Bytes of messages that have crossed the rack's up-link, and its down-link; those that were sent
+ * again count again. */
+struct rbt_rack_bytes rbt_connections_rack_bytes(const rbt_connections *connections, uint32_t rack);
 
 #endif

@@ -125,9 +125,9 @@ static void describe(rbt_engine *engine, const struct rbt_agenda_event *event)
         .what = names[event->kind],
         .message = "",
         .from = "",
-        .to = is_fault                ? engine->simulation->faults[event->index].node
+        .to = is_fault             ? engine->simulation->faults[event->index].node
               : node == UINT32_MAX ? ""
-                                      : engine->nodes[node].name,
+                                   : engine->nodes[node].name,
         .worker = event->kind == RBT_ENGINE_WAKE ? event->index : UINT32_MAX};
 }
 

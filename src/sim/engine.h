@@ -201,7 +201,7 @@ struct rbt_engine {
     rbt_time stuck_after;
     rbt_time last_step;
     struct rbt_inspect_event seen; /* the last event, if somebody looks */
-    rbt_status status; /* why everything has failed */
+    rbt_status status;             /* why everything has failed */
     struct rbt_error_record error;
 };
 

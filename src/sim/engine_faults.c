@@ -187,8 +187,7 @@ void rbt_engine_fault_end(rbt_engine *engine, uint32_t index)
 
 void rbt_engine_plan_cut(rbt_engine *engine, uint32_t node)
 {
-    const double pause =
-        -log1p(-rbt_rng_uniform(&engine->rng)) / engine->simulation->options.cuts;
+    const double pause = -log1p(-rbt_rng_uniform(&engine->rng)) / engine->simulation->options.cuts;
     rbt_engine_schedule(engine, engine->now + rbt_sim_time(pause), RBT_ENGINE_CUT, node, NULL);
 }
 

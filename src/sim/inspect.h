@@ -23,8 +23,8 @@ struct rbt_inspect_event {
 };
 void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event);
 
-/* The shard of a server; NULL before a worker has greeted it. It may be stepped with a PULL or SCAN that needs nothing (RBT_CLOCK_ANY),
- * which changes nothing. */
+/* The shard of a server; NULL before a worker has greeted it. It may be stepped with a PULL or SCAN
+ * that needs nothing (RBT_CLOCK_ANY), which changes nothing. */
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server);
 
 /* The smallest clock that a request waits for at the server; RBT_CLOCK_GONE if none waits. */

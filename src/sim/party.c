@@ -284,19 +284,19 @@ static void place_rows(const struct rbt_party *party, struct rbt_port_event *eve
 static const char *name_of(uint16_t kind)
 {
     static const char *const names[] = {
-        [RBT_FRAME_HELLO] = "hello",   [RBT_FRAME_WELCOME] = "welcome",
-        [RBT_FRAME_REFUSED] = "refused", [RBT_FRAME_PUSH] = "push",
-        [RBT_FRAME_LEAVE] = "leave",   [RBT_FRAME_LIST] = "list",
-        [RBT_FRAME_PULL] = "pull",     [RBT_FRAME_SCAN] = "scan",
-        [RBT_FRAME_ROWS] = "rows",     [RBT_FRAME_ACK] = "ack",
-        [RBT_FRAME_TABLE] = "table",   [RBT_FRAME_RESET] = "reset",
-        [RBT_FRAME_STATS] = "stats",   [RBT_FRAME_DONE] = "done",
-        [RBT_FRAME_JOIN] = "join",     [RBT_FRAME_PLAN] = "plan",
-        [RBT_FRAME_BEAT] = "beat",     [RBT_FRAME_GATHER] = "gather",
+        [RBT_FRAME_HELLO] = "hello",       [RBT_FRAME_WELCOME] = "welcome",
+        [RBT_FRAME_REFUSED] = "refused",   [RBT_FRAME_PUSH] = "push",
+        [RBT_FRAME_LEAVE] = "leave",       [RBT_FRAME_LIST] = "list",
+        [RBT_FRAME_PULL] = "pull",         [RBT_FRAME_SCAN] = "scan",
+        [RBT_FRAME_ROWS] = "rows",         [RBT_FRAME_ACK] = "ack",
+        [RBT_FRAME_TABLE] = "table",       [RBT_FRAME_RESET] = "reset",
+        [RBT_FRAME_STATS] = "stats",       [RBT_FRAME_DONE] = "done",
+        [RBT_FRAME_JOIN] = "join",         [RBT_FRAME_PLAN] = "plan",
+        [RBT_FRAME_BEAT] = "beat",         [RBT_FRAME_GATHER] = "gather",
         [RBT_FRAME_GATHERED] = "gathered", [RBT_FRAME_BOUND] = "bound",
-        [RBT_FRAME_DROP] = "drop",     [RBT_FRAME_FAILED] = "failed",
-        [RBT_FRAME_GOODBYE] = "goodbye", [RBT_FRAME_VERSION] = "version",
-        [RBT_FRAME_STABLE] = "stable", [RBT_FRAME_JOB] = "job"};
+        [RBT_FRAME_DROP] = "drop",         [RBT_FRAME_FAILED] = "failed",
+        [RBT_FRAME_GOODBYE] = "goodbye",   [RBT_FRAME_VERSION] = "version",
+        [RBT_FRAME_STABLE] = "stable",     [RBT_FRAME_JOB] = "job"};
     const char *name = kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
     return name == NULL ? "message" : name;
 }

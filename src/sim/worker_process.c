@@ -232,10 +232,10 @@ void rbt_process_node_note_end(struct rbt_process_node *process)
         process->has_agreed = true;
         engine->agreed_count++;
         if (is_cut_off && !process->member.party.is_gone) { /* the program ends, and says why */
-            rbt_member_party_step(&process->member,
-                                  &(struct rbt_membership_event){
-                                      .kind = RBT_MEMBERSHIP_LEAVE,
-                                      .ending = {st, process->outcomes[0].message}});
+            rbt_member_party_step(
+                &process->member,
+                &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE,
+                                               .ending = {st, process->outcomes[0].message}});
         }
         return;
     }

@@ -501,7 +501,8 @@ void sim_check_read(struct sim_world *world, const struct sim_read *read)
 bool sim_may_fail(const struct sim_scenario *plan)
 {
     const char *why = rbt_last_error();
-    const char *lost = plan->is_silent ? "lost " : plan->doomed; /* each side says it of the other */
+    const char *lost =
+        plan->is_silent ? "lost " : plan->doomed; /* each side says it of the other */
     return (plan->doomed[0] != '\0' && strstr(why, lost) != NULL) ||
            (plan->cluster.loss > 0 && strstr(why, "no connection for") != NULL);
 }

@@ -14,8 +14,8 @@
 
 #include "base/rng.h"
 
-#define CUT_MAX   0.9 /* seconds that a node may be cut off and is still believed in */
-#define CUT_PAUSE 2.0 /* at least so long until there is another fault */
+#define CUT_MAX   0.9  /* seconds that a node may be cut off and is still believed in */
+#define CUT_PAUSE 2.0  /* at least so long until there is another fault */
 #define DOOM_TIME 25.0 /* cut off for longer than this is given up */
 
 static bool flip(struct rbt_rng *rng, double chance)

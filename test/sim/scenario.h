@@ -50,9 +50,9 @@ struct sim_scenario {
     struct rbt_simulation_options cluster; /* without an observer */
     struct rbt_fault faults[SIM_FAULTS_MAX];
     char fault_nodes[SIM_FAULTS_MAX][32];
-    char doomed[32]; /* the node that is lost, and so the job ends; or "" */
-    bool is_silent;  /* it is not gone, but was not heard of for too long */
-    double seconds_max;              /* virtual; whoever needs longer never ends */
+    char doomed[32];    /* the node that is lost, and so the job ends; or "" */
+    bool is_silent;     /* it is not gone, but was not heard of for too long */
+    double seconds_max; /* virtual; whoever needs longer never ends */
 };
 
 /* Draws the scenario of the seed. It points into itself and stays where it is. */
