@@ -32,7 +32,8 @@ enum {
 
 _Static_assert(sizeof(struct rbt_connection_piece) == 2 * CACHE_LINE, "all of it is fetched");
 
-#define RESET_AGAIN INT64_C(200000000) /* ns: while the path is closed, until the next notice */
+#define RESET_AGAIN INT64_C(200000000)   /* ns, before a reset is said again */
+#define RESET_LAST  INT64_C(60000000000) /* and for how long */
 
 static const rbt_time rto_max = 120000000000;
 
@@ -643,8 +644,14 @@ void rbt_path_arrive(struct rbt_connection_piece *piece, rbt_time now)
         rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, piece->passage.arrives);
         return;
     }
-    if (is_reset && !rbt_path_is_open(end)) { /* whatever the other side sends is answered so */
-        piece->passage.arrives = now + RESET_AGAIN;
+    if (is_reset && !rbt_path_is_open(end)) {
+        /* What the other side sends is answered so, too; it does not try for ever. */
+        const rbt_time since = now - piece->passage.sent;
+        if (since > RESET_LAST) {
+            rbt_piece_release(piece);
+            return;
+        }
+        piece->passage.arrives = now + (since > RESET_AGAIN ? since : RESET_AGAIN);
         rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, piece->passage.arrives);
         return;
     }
