@@ -66,6 +66,7 @@ struct rbt_shard_table {
     uint64_t seed;
     rbt_partial partial;
     int64_t staleness; /* RBT_STALENESS_ANY: no bound */
+    bool follows_job;  /* a new staleness of the job is the table's, too */
     uint64_t rows_expected;
     const char *rule;            /* its text; NULL or "": updates are merged */
     const struct rbt_rule *code; /* the rule that the text names; drivers find it */

@@ -19,7 +19,7 @@ enum {
     PULL_BYTES = RBT_WIRE_PULL_BYTES - RBT_FRAME_HEADER,
     SCAN_BYTES = RBT_WIRE_SCAN_BYTES - RBT_FRAME_HEADER,
     ANSWER_BYTES = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER,
-    TABLE_BYTES = 88,
+    TABLE_BYTES = 96,
     DONE_BYTES = NEWS_BYTES + 8 + 64,
     STATUS_MIN = RBT_E_INTERRUPTED,
 };
@@ -247,6 +247,8 @@ static void put_table(char **to, const struct rbt_wire_table *table)
     rbt_bytes_put_u64(to, table->rows_expected);
     rbt_bytes_put_u32(to, table->must_exist);
     rbt_bytes_put_u32(to, table->is_synchronised);
+    rbt_bytes_put_u32(to, table->follows_job);
+    rbt_bytes_put_u32(to, 0);
     rbt_bytes_put_u64(to, table->bandwidth);
     RBT_ASSERT(*to == start + TABLE_BYTES);
     put_text(to, table->name, RBT_WIRE_NAME_MAX);
@@ -585,8 +587,11 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     read.rows_expected = rbt_bytes_get_u64(&cursor.at);
     const uint32_t must_exist = rbt_bytes_get_u32(&cursor.at);
     const uint32_t is_synchronised = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t follows_job = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t zero = rbt_bytes_get_u32(&cursor.at);
     read.must_exist = must_exist != 0;
     read.is_synchronised = is_synchronised != 0;
+    read.follows_job = follows_job != 0;
     read.bandwidth = rbt_bytes_get_u64(&cursor.at);
     RBT_ASSERT(cursor.at == from->at + TABLE_BYTES);
     if (read.type > RBT_I64 || read.layout > RBT_SPARSE || read.merge > RBT_MERGE_OR ||
@@ -596,7 +601,7 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     if (read.staleness < RBT_STALENESS_ANY) {
         return wrong("TABLE", "a staleness below 0");
     }
-    if (must_exist > 1 || is_synchronised > 1) {
+    if (must_exist > 1 || is_synchronised > 1 || follows_job > 1 || zero != 0) {
         return wrong("TABLE", "bytes that mean nothing");
     }
     rbt_status text = get_text(&cursor, read.name, sizeof read.name);

@@ -127,6 +127,7 @@ struct rbt_wire_table {
     int64_t staleness;
     uint64_t rows_expected;
     bool is_synchronised; /* the server tells the coordinator of its versions */
+    bool follows_job;     /* BOUND of all tables is for it, too */
     bool must_exist;      /* a reader's: only asks for it, by name; the answer is in DONE */
     char name[RBT_WIRE_NAME_MAX];
     char rule[RBT_WIRE_RULE_MAX]; /* its text, or "" */

@@ -42,6 +42,7 @@ static const struct rbt_wire_table TABLE = {.table = 1,
                                             .rows_expected = 1000,
                                             .must_exist = true,
                                             .is_synchronised = true,
+                                            .follows_job = true,
                                             .name = "weights",
                                             .rule = "ftrl:l1=2",
                                             .priority = "walk",
@@ -462,6 +463,7 @@ static void check_table(const struct rbt_wire_table *table)
     assert_int_equal(table->rows_expected, TABLE.rows_expected);
     assert_true(table->must_exist);
     assert_true(table->is_synchronised);
+    assert_true(table->follows_job);
     assert_string_equal(table->name, TABLE.name);
     assert_string_equal(table->rule, TABLE.rule);
     assert_string_equal(table->priority, TABLE.priority);
@@ -510,8 +512,8 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
 #define GOLDEN_TABLE                                                                               \
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
-    "01000000 01000000 0010000000000000 7765696768747300 6674726c3a6c313d 3200000000000000 "       \
-    "77616c6b00000000 6b6579732c6c7a34 0000000000000000 "
+    "01000000 01000000 01000000 00000000 0010000000000000 7765696768747300 6674726c3a6c313d "      \
+    "3200000000000000 77616c6b00000000 6b6579732c6c7a34 0000000000000000 "
 
 static const struct {
     uint16_t kind;
@@ -677,9 +679,11 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_TABLE, 56, (uint64_t)INT64_MIN, 8, "a staleness below 0");
     expect_refusal(RBT_FRAME_TABLE, 72, 2, 4, "mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 76, 2, 4, "mean nothing");
-    expect_refusal(RBT_FRAME_TABLE, 95, 'x', 1, "does not end");
-    expect_refusal(RBT_FRAME_TABLE, 117, 'x', 1, "behind its end");
-    expect_refusal(RBT_FRAME_TABLE, 106, 'x', 1, "behind its end");
+    expect_refusal(RBT_FRAME_TABLE, 80, 2, 4, "mean nothing");
+    expect_refusal(RBT_FRAME_TABLE, 84, 1, 4, "mean nothing");
+    expect_refusal(RBT_FRAME_TABLE, 103, 'x', 1, "does not end");
+    expect_refusal(RBT_FRAME_TABLE, 125, 'x', 1, "behind its end");
+    expect_refusal(RBT_FRAME_TABLE, 114, 'x', 1, "behind its end");
     expect_refusal(RBT_FRAME_DONE, 32, 1, 4, "a status that does not exist");
     expect_refusal(RBT_FRAME_DONE, 32, (uint32_t)-11, 4, "a status that does not exist");
 }
