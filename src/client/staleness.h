@@ -1,7 +1,7 @@
 /* client/staleness.h - how a job's staleness changes, beside the public functions; in table.c.
  *
- * Over processes a change is the coordinator's: whoever wants it tells it, and takes it over when it
- * comes back, as everybody does. Threads: any. */
+ * Over processes a change is the coordinator's: whoever wants it tells it, and takes it over when
+ * it comes back, as everybody does. Threads: any. */
 #ifndef RUBATO_CLIENT_STALENESS_H
 #define RUBATO_CLIENT_STALENESS_H
 
