@@ -84,6 +84,7 @@ struct rbt_host {
     size_t values_max;
     uint64_t *applied; /* worker_count */
     uint64_t stamp;    /* of the read at hand */
+    uint64_t limit;    /* the same: versions below this one, if it wants some only */
     uint64_t
         copy_known; /* the same: the name of what its reader has, of what it will have, and of */
     uint64_t copy;  /* what the answer is a change of */

@@ -38,7 +38,8 @@ enum {
     ROWS_STAMP = 2,
     ROWS_WITHHELD = 4,
     ROWS_COPY = 8,
-    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD | ROWS_COPY,
+    ROWS_LIMIT = 16,
+    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD | ROWS_COPY | ROWS_LIMIT,
 };
 
 _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the flags of a PULL");
@@ -196,7 +197,8 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
     RBT_ASSERT(answer->applied_count == 0 || answer->applied != NULL);
     const uint32_t flags =
         (answer->was_parked ? ROWS_PARKED : 0U) | (answer->has_stamp ? ROWS_STAMP : 0U) |
-        (answer->is_withheld ? ROWS_WITHHELD : 0U) | (answer->has_copy ? ROWS_COPY : 0U);
+        (answer->is_withheld ? ROWS_WITHHELD : 0U) | (answer->has_copy ? ROWS_COPY : 0U) |
+        (answer->has_limit ? ROWS_LIMIT : 0U);
     char *at = to + RBT_FRAME_HEADER;
     put_news(&at, &answer->news);
     rbt_bytes_put_u64(&at, answer->scan_count);
@@ -209,6 +211,9 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
     if (answer->has_copy) {
         rbt_bytes_put_u64(&at, answer->copy_base);
         rbt_bytes_put_u64(&at, answer->copy);
+    }
+    if (answer->has_limit) {
+        rbt_bytes_put_u64(&at, answer->limit);
     }
     if (answer->applied_count > 0) {
         rbt_bytes_put(&at, answer->applied, answer->applied_count * sizeof *answer->applied);
@@ -540,19 +545,22 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     read.has_stamp = (flags & ROWS_STAMP) != 0;
     read.is_withheld = (flags & ROWS_WITHHELD) != 0;
     read.has_copy = (flags & ROWS_COPY) != 0;
+    read.has_limit = (flags & ROWS_LIMIT) != 0;
     RBT_ASSERT(at == from->at + ANSWER_BYTES);
     RBT_ASSERT((uintptr_t)at % RBT_FRAME_ALIGN == 0);
     if ((flags & ~(uint32_t)ROWS_FLAGS) != 0) {
         return wrong("ROWS", "flags that mean nothing");
     }
-    const int more =
-        (read.has_stamp ? RBT_WIRE_ANSWER_STAMP : 0) + (read.has_copy ? RBT_WIRE_ANSWER_COPY : 0);
+    const int more = (read.has_stamp ? RBT_WIRE_ANSWER_STAMP : 0) +
+                     (read.has_copy ? RBT_WIRE_ANSWER_COPY : 0) +
+                     (read.has_limit ? RBT_WIRE_ANSWER_LIMIT : 0);
     if (from->end - at < more) {
         return wrong("ROWS", "too few bytes");
     }
     read.stamp = read.has_stamp ? rbt_bytes_get_u64(&at) : 0;
     read.copy_base = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
     read.copy = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
+    read.limit = read.has_limit ? rbt_bytes_get_u64(&at) : 0;
     if (read.applied_count > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > (size_t)(from->end - at) / sizeof(uint64_t)) {
         return wrong("ROWS", "more workers than it can hold");

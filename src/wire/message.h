@@ -107,6 +107,8 @@ struct rbt_wire_answer {
     bool has_copy;       /* the PULL says which it has */
     uint64_t copy_base;  /* what is not there is as in the copy with this name; 0: all is there */
     uint64_t copy;       /* the name of what the reader has now; 0: none is kept */
+    bool has_limit;      /* the PULL was of stable versions, */
+    uint64_t limit;      /* and these are those below this one, maybe more than it said */
     uint64_t scan_count; /* how many rows there are in the range, even without room for them */
     uint32_t applied_count;
     const uint64_t *applied; /* writing: borrowed; reading: in the message */
@@ -162,6 +164,7 @@ enum {
     RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 48, /* and 8 for each worker applied; and: */
     RBT_WIRE_ANSWER_STAMP = 8,                     /* if it has one */
     RBT_WIRE_ANSWER_COPY = 16,                     /* if it says which */
+    RBT_WIRE_ANSWER_LIMIT = 8,                     /* if it has one */
     RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 32,
     RBT_WIRE_RESET_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_SHORT_MAX = 8192, /* HELLO, WELCOME, REFUSED, TABLE, DONE */

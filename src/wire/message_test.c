@@ -205,6 +205,8 @@ static size_t put_copied_answer(void)
                                            .has_copy = true,
                                            .copy_base = 20,
                                            .copy = 22,
+                                           .has_limit = true,
+                                           .limit = 23,
                                            .scan_count = 4,
                                            .applied_count = 2,
                                            .applied = APPLIED};
@@ -442,6 +444,8 @@ static rbt_status get_copied_answer(struct rbt_wire_cursor *from, bool is_whole)
         assert_true(answer.has_copy);
         assert_int_equal(answer.copy_base, 20);
         assert_int_equal(answer.copy, 22);
+        assert_true(answer.has_limit);
+        assert_int_equal(answer.limit, 23);
     }
     return get_any_answer(from, is_whole, false);
 }
@@ -553,8 +557,8 @@ static const struct {
      GOLDEN_NEWS "0400000000000000 02000000 07000000 1500000000000000 1f00000000000000 "
                  "2000000000000000 " GOLDEN_ROWS},
     {RBT_FRAME_ROWS, put_copied_answer, get_copied_answer,
-     GOLDEN_NEWS "0400000000000000 02000000 09000000 1400000000000000 1600000000000000 "
-                 "1f00000000000000 2000000000000000 " GOLDEN_ROWS},
+     GOLDEN_NEWS "0400000000000000 02000000 19000000 1400000000000000 1600000000000000 "
+                 "1700000000000000 1f00000000000000 2000000000000000 " GOLDEN_ROWS},
     {RBT_FRAME_ACK, put_ack, get_news, GOLDEN_NEWS},
     {RBT_FRAME_TABLE, put_table, get_table, GOLDEN_TABLE},
     {RBT_FRAME_RESET, put_reset, get_nothing, ""},
@@ -669,7 +673,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 40, 20, 4, "more workers");
     expect_refusal(RBT_FRAME_ROWS, 40, UINT32_MAX, 4, "more workers");
-    expect_refusal(RBT_FRAME_ROWS, 44, 16, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_ROWS, 44, 32, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 44, UINT32_C(1) << 31, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 4, 4, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 8, 2, 4, "a kind that does not exist");

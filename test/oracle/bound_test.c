@@ -287,6 +287,61 @@ static void a_table_that_is_opened_late_has_the_bound_that_was_set(void **state)
     }
 }
 
+/* Each clock of each worker has a row of its own; what was added there is not zero, whatever the
+ * rule makes of it. Reads are of versions that all shards have: whoever says which these are is a
+ * millisecond late, in which workers end many clocks. */
+static rbt_status read_versions(rbt_worker *worker, void *argument)
+{
+    struct process *p = argument;
+    const uint64_t me = rbt_worker_index(worker);
+    rbt_status st = RBT_OK;
+    int64_t late = 0;
+    while (st == RBT_OK && rbt_worker_clock(worker) < MANY_CLOCKS) {
+        const int64_t clock = rbt_worker_clock(worker);
+        const float one = 1;
+        for (uint64_t q = 0; st == RBT_OK && clock > 1 && q < WORKERS; q++) {
+            float value = 0;
+            st = rbt_get(worker, p->versions, q * MANY_CLOCKS + (uint64_t)clock - 2, &value);
+            late += value == 0;
+        }
+        st = st != RBT_OK ? st
+                          : rbt_add(worker, p->versions, me * MANY_CLOCKS + (uint64_t)clock, &one);
+        st = st != RBT_OK ? st : rbt_clock(worker);
+    }
+    p->scenario->results->sums[me] = late;
+    return st;
+}
+
+static rbt_status open_versions(struct process *p)
+{
+    const struct rbt_table_options options = {
+        .struct_size = sizeof options, .rule = "dynsgd", .is_synchronised = 1};
+    const rbt_status st = rbt_table_open(p->job, "versions", &options, &p->versions);
+    return st != RBT_OK ? st : run_once(p);
+}
+
+static void expect_versions(struct fixture *f, const char *consistency)
+{
+    f->scenario.consistency = consistency;
+    f->scenario.body = open_versions;
+    f->scenario.work = read_versions;
+    run_all(f, PROCESSES);
+    expect_well(f, PROCESSES);
+    for (int i = 0; i < WORKERS; i++) {
+        assert_int_equal(f->results.sums[i], 0);
+    }
+}
+
+static void synchronised_reads_obey_the_bound(void **state)
+{
+    expect_versions(*state, "ssp:1");
+}
+
+static void synchronised_eager_reads_obey_the_bound(void **state)
+{
+    expect_versions(*state, "essp:1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +351,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(reads_obey_bounds_that_change_at_random, setup, teardown),
         cmocka_unit_test_setup_teardown(eager_reads_obey_bounds_that_change_at_random, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(synchronised_reads_obey_the_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(synchronised_eager_reads_obey_the_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(a_table_that_is_opened_late_has_the_bound_that_was_set,
                                         setup, teardown),
     };

@@ -68,7 +68,8 @@ struct process {
     rbt_table *sparse;
     rbt_table *counts;
     rbt_table *wide;
-    rbt_table *touched; /* with the rule that TOUCHED_RULE names, see rules/touched.c */
+    rbt_table *versions; /* the test's own */
+    rbt_table *touched;  /* with the rule that TOUCHED_RULE names, see rules/touched.c */
     rbt_status status;
     char text[RBT_ERROR_MAX];
 };
