@@ -79,9 +79,9 @@ RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function fu
                                             void *argument);
 
 /* The staleness of tables that name no consistency of their own; RBT_STALENESS_ANY: no bound. It
- * may be changed while the job runs: reads obey the new bound from then on. A job opened as "auto"
- * changes it by itself. Fails with RBT_E_INVALID; tables may then differ. Threads: any.
- */
+ * may be changed while the job runs: reads obey the new bound from then on, in all processes, as
+ * with rbt_table_set_staleness(). A job opened as "auto" changes it by itself. Fails with
+ * RBT_E_INVALID, tables may then differ; or with why the job has failed. Threads: any. */
 RBT_API RBT_MUST_USE rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness);
 RBT_API int64_t rbt_job_staleness(const rbt_job *job);
 

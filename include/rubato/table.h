@@ -168,8 +168,10 @@ RBT_API uint32_t rbt_table_width(const rbt_table *table);
 RBT_API rbt_type rbt_table_type(const rbt_table *table);
 
 /* The table's default staleness, at most 1000000; RBT_STALENESS_ANY means no bound. It may be
- * changed while the job runs: reads that start afterwards obey the new bound; updates already
- * visible stay so. */
+ * changed while the job runs: reads that start afterwards, in whatever process of the job, obey the
+ * new bound; updates already visible stay so. Over several processes the change waits until all of
+ * them and the servers have taken it, but not for any worker; of two that are made at once all
+ * processes keep the same one. Fails with RBT_E_INVALID, or with why the job has failed. */
 enum { RBT_STALENESS_ANY = -1 };
 RBT_API int64_t rbt_table_staleness(const rbt_table *table);
 RBT_API RBT_MUST_USE rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness);

@@ -175,9 +175,6 @@ struct rbt_job {
     uint32_t table_count;
 };
 
-/* Takes over a staleness that another process has told the shards of; the job's mutex is held. */
-void rbt_job_follow_staleness(rbt_job *job, int64_t staleness);
-
 static inline int64_t rbt_client_clock(const rbt_worker *worker)
 {
     return atomic_load_explicit(&worker->clock, memory_order_relaxed);

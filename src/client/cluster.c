@@ -100,14 +100,30 @@ static rbt_status complete(struct rbt_cluster_options *options)
     return RBT_OK;
 }
 
-static void on_bound(void *context, int64_t staleness)
+int64_t rbt_cluster_bound(rbt_cluster *cluster, uint32_t table, bool follows_job, int64_t staleness)
+{
+    pthread_mutex_lock(&cluster->bounds_mutex);
+    const int64_t found = rbt_bounds_find(&cluster->bounds, table, follows_job, staleness);
+    pthread_mutex_unlock(&cluster->bounds_mutex);
+    return found;
+}
+
+/* A table that is not open yet finds it when it is opened. Only the member's thread writes. */
+static rbt_status on_bound(void *context, uint64_t number, const struct rbt_control_bound *told)
 {
     rbt_cluster *cluster = context;
+    const struct rbt_bound bound = {
+        .number = number, .table = told->table, .staleness = told->staleness};
+    pthread_mutex_lock(&cluster->bounds_mutex);
+    const bool is_new = number > cluster->bounds.last;
+    const rbt_status st = rbt_bounds_note(&cluster->bounds, &bound);
+    pthread_mutex_unlock(&cluster->bounds_mutex);
     pthread_mutex_lock(&cluster->mutex);
-    if (cluster->on_staleness != NULL) {
-        cluster->on_staleness(cluster->context, staleness);
+    if (st == RBT_OK && is_new && cluster->on_staleness != NULL) {
+        cluster->on_staleness(cluster->context, bound.table, bound.staleness);
     }
     pthread_mutex_unlock(&cluster->mutex);
+    return st;
 }
 
 static void on_stable(void *context, uint32_t table, uint64_t version)
@@ -227,7 +243,8 @@ rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_clust
     if (c == NULL) {
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
     }
-    const int error = pthread_mutex_init(&c->mutex, NULL);
+    const int error =
+        pthread_mutex_init(&c->mutex, NULL) | pthread_mutex_init(&c->bounds_mutex, NULL);
     RBT_ASSERT(error == 0);
     c->is_reader = full.is_reader != 0;
     snprintf(c->name_space, sizeof c->name_space, "%s", full.name_space);
@@ -258,7 +275,9 @@ void rbt_cluster_leave(rbt_cluster *cluster, rbt_status status, const char *why)
         rbt_member_leave(cluster->member, status, why);
     }
     rbt_security_close(cluster->security);
-    (void)pthread_mutex_destroy(&cluster->mutex); /* nobody holds it */
+    (void)pthread_mutex_destroy(&cluster->mutex);        /* nobody holds it */
+    (void)pthread_mutex_destroy(&cluster->bounds_mutex); /* the same */
+    rbt_bounds_deinit(&cluster->bounds);
     rbt_free(cluster);
     rbt_error_restore(&record);
 }

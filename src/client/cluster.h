@@ -9,6 +9,7 @@
 
 #include "net/member.h"
 #include "net/security.h"
+#include "proto/bounds.h"
 #include "wire/control.h"
 
 struct rbt_cluster {
@@ -24,9 +25,16 @@ struct rbt_cluster {
     /* By table: all shards have the versions below. Relaxed: shards check what they are asked. */
     atomic_uint_least64_t stable[RBT_CONTROL_TABLES_MAX];
 
-    pthread_mutex_t mutex; /* rank LEAF; guards whom to tell of a new staleness */
+    pthread_mutex_t bounds_mutex; /* rank LEAF; guards how stale reads may be, as all were told */
+    struct rbt_bounds bounds;
+
+    pthread_mutex_t mutex; /* rank CLUSTER; guards whom to tell of a new staleness */
     void *context;
-    void (*on_staleness)(void *context, int64_t staleness);
+    void (*on_staleness)(void *context, uint32_t table, int64_t staleness);
 };
+
+/* How stale reads of the table may be: as all were told, or `staleness`. */
+int64_t rbt_cluster_bound(rbt_cluster *cluster, uint32_t table, bool follows_job,
+                          int64_t staleness);
 
 #endif

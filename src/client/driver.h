@@ -68,8 +68,13 @@ struct rbt_driver_ops {
      * each worker of the job, of which this process has filled in its own. NULL: there are no other
      * processes. */
     rbt_status (*share)(rbt_driver *driver, void *records, size_t size);
-    /* Tells the other processes that the job's staleness has changed. NULL: there are none. */
-    void (*tell_staleness)(rbt_driver *driver, int64_t staleness);
+    /* Where there are other processes: tells all of them, this one, too, and the shards, how stale
+     * reads of the table, or of all that follow the job (RBT_CONTROL_ALL), may be; if it is
+     * awaited, waits until all act on it. They do so by their on_staleness. And: how stale they may
+     * be, as was told before, or `staleness`. Both are NULL where there are no other processes. */
+    rbt_status (*tell_staleness)(rbt_driver *driver, uint32_t table, int64_t staleness,
+                                 bool is_awaited);
+    int64_t (*bound)(rbt_driver *driver, uint32_t table, bool follows_job, int64_t staleness);
     void (*close)(rbt_driver *driver);
 };
 
@@ -92,13 +97,13 @@ RBT_MUST_USE rbt_status rbt_local_open(const struct rbt_driver_options *options,
 RBT_MUST_USE rbt_status rbt_sim_open(rbt_simulation *simulation,
                                      const struct rbt_driver_options *options, rbt_driver **driver);
 
-/* The one for processes, in client/remote.c. `on_staleness` is called, on another thread, when
- * another process has changed the job's. */
+/* The one for processes, in client/remote.c. `on_staleness` is called, on another thread, when a
+ * process, perhaps this one, has changed that of a table or of all that follow the job. */
 struct rbt_remote_options {
     rbt_cluster *cluster;
     struct rbt_driver_options driver;
     void *context;
-    void (*on_staleness)(void *context, int64_t staleness);
+    void (*on_staleness)(void *context, uint32_t table, int64_t staleness);
 };
 RBT_MUST_USE rbt_status rbt_remote_open(const struct rbt_remote_options *options,
                                         rbt_driver **driver);

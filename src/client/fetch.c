@@ -223,13 +223,32 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .applied_least = least,
                       .is_stable = is_limited,
                       .stable = stable,
-                      .copy = fetch->want.copies == NULL ? NULL : &fetch->want.copies[shard]}};
+                      .limit = is_limited ? &worker->calls[count].limit : NULL,
+                      .copy = fetch->want.copies == NULL ? NULL : &fetch->want.copies[shard]},
+            .limit = stable};
         if (portion->stamps != NULL) {
             say_base(worker, portion, fetch, &worker->calls[count]);
         }
         count++;
     }
     return count;
+}
+
+/* Shards whose updates would else be missing have taken more versions than all are known to have:
+ * whether the rows must be read again, so that all shards take the same. They do then: what a shard
+ * needs for this read has arrived there. */
+static bool raise_limits(rbt_worker *worker, size_t count)
+{
+    uint64_t lowest = UINT64_MAX;
+    uint64_t highest = 0;
+    for (size_t i = 0; i < count && worker->calls[i].event.is_stable; i++) {
+        lowest = worker->calls[i].limit < lowest ? worker->calls[i].limit : lowest;
+        highest = worker->calls[i].limit > highest ? worker->calls[i].limit : highest;
+    }
+    for (size_t i = 0; i < count && lowest < highest; i++) {
+        worker->calls[i].event.stable = highest;
+    }
+    return lowest < highest;
 }
 
 rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
@@ -245,6 +264,9 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
     worker->has_waited = false;
     st = fit_stamps(worker, portion);
     st = st != RBT_OK ? st : rbt_worker_step(worker, worker->calls, count);
+    if (st == RBT_OK && raise_limits(worker, count)) {
+        st = rbt_worker_step(worker, worker->calls, count);
+    }
     st = st != RBT_OK ? st : sink.status;
     rbt_client_count(&worker->stats->fetches, 1);
     rbt_client_count(&worker->stats->reads_waited, worker->has_waited);

@@ -9,6 +9,7 @@
 #include "client/client.h"
 #include "client/cluster.h"
 #include "client/far.h"
+#include "client/staleness.h"
 
 static const char default_consistency[] = "essp:2";
 static const char default_space[] = "main";
@@ -55,12 +56,12 @@ static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
     return RBT_OK;
 }
 
-/* Another process has changed the job's staleness, and told the shards. */
-static void on_staleness(void *context, int64_t staleness)
+/* A process has changed the staleness of a table, or of all that follow the job. */
+static void on_staleness(void *context, uint32_t table, int64_t staleness)
 {
     rbt_job *job = context;
     pthread_mutex_lock(&job->mutex);
-    rbt_job_follow_staleness(job, staleness);
+    rbt_job_follow_staleness(job, table, staleness);
     pthread_mutex_unlock(&job->mutex);
 }
 
@@ -120,6 +121,13 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     if (st == RBT_OK) {
         const uint32_t size = job->driver->process_size;
         job->process_count = (job->worker_count + size - 1) / size;
+    }
+    if (st == RBT_OK && job->driver->ops->bound != NULL) { /* others may have changed it */
+        pthread_mutex_lock(&job->mutex);
+        job->consistency.staleness =
+            job->driver->ops->bound(job->driver, RBT_CONTROL_ALL, true, job->consistency.staleness);
+        atomic_store_explicit(&job->staleness, job->consistency.staleness, memory_order_relaxed);
+        pthread_mutex_unlock(&job->mutex);
     }
     return st;
 }

@@ -137,6 +137,7 @@ rbt_status rbt_process_set_table(struct rbt_process *process, const struct rbt_d
                                   .b = schema->b,
                                   .seed = schema->seed,
                                   .staleness = schema->staleness,
+                                  .follows_job = schema->follows_job,
                                   .rows_expected = schema->rows_expected,
                                   .is_synchronised = schema->is_synchronised,
                                   .bandwidth = schema->priority == NULL ? 0 : options->bandwidth,

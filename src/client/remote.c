@@ -234,15 +234,26 @@ static rbt_status share(rbt_driver *driver, void *records, size_t size)
                              driver->worker_here * size, take_records, &sharing);
 }
 
-static void tell_staleness(rbt_driver *driver, int64_t staleness)
+static rbt_status tell_staleness(rbt_driver *driver, uint32_t table, int64_t staleness,
+                                 bool is_awaited)
 {
-    rbt_member_tell_bound(remote_of(driver)->cluster->member, staleness);
+    rbt_member *member = remote_of(driver)->cluster->member;
+    if (is_awaited) {
+        return rbt_member_set_bound(member, table, staleness);
+    }
+    rbt_member_advise_bound(member, table, staleness);
+    return RBT_OK;
+}
+
+static int64_t bound_of(rbt_driver *driver, uint32_t table, bool follows_job, int64_t staleness)
+{
+    return rbt_cluster_bound(remote_of(driver)->cluster, table, follows_job, staleness);
 }
 
 /* --- Opening and closing --------------------------------------------------------------------- */
 
 static void listen_to(rbt_cluster *cluster, void *context,
-                      void (*on_staleness)(void *context, int64_t staleness))
+                      void (*on_staleness)(void *context, uint32_t table, int64_t staleness))
 {
     pthread_mutex_lock(&cluster->mutex);
     cluster->context = context;
@@ -281,6 +292,7 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .stats = add_stats,
                                           .share = share,
                                           .tell_staleness = tell_staleness,
+                                          .bound = bound_of,
                                           .close = close_remote};
 
 static const struct rbt_driver_ops reader_ops = {.step = step,

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "client/client.h"
 #include "client/filtering.h"
+#include "client/staleness.h"
 #include "filter/filter.h"
 #include "rule/rule.h"
+#include "wire/control.h"
 
 static const char filter_none[] = "none"; /* stands alone */
 
@@ -177,6 +179,7 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .seed = o->seed,
                                            .partial = table->partial,
                                            .staleness = staleness,
+                                           .follows_job = table->follows_job,
                                            .rows_expected = share + more,
                                            .rule = table->rule,
                                            .code = table->code,
@@ -356,6 +359,11 @@ static rbt_status make_table(rbt_job *job, const char *name,
         rbt_table_free(t);
         return st;
     }
+    if (job->driver->ops->bound != NULL) { /* others may have changed it before it was open here */
+        const int64_t bound =
+            job->driver->ops->bound(job->driver, t->id, t->follows_job, consistency.staleness);
+        atomic_store_explicit(&t->staleness, bound, memory_order_relaxed);
+    }
     *table = t;
     return RBT_OK;
 }
@@ -497,13 +505,22 @@ int64_t rbt_table_staleness(const rbt_table *table)
     return atomic_load_explicit(&table->staleness, memory_order_relaxed);
 }
 
-/* Changes the table's bound; the job's mutex is held. */
+/* Whether the table may have this bound. */
+static rbt_status check_bound(const rbt_table *table, int64_t staleness)
+{
+    return staleness == 0 && table->partial == RBT_PARTIAL_SHOW
+               ? rbt_fail(RBT_E_INVALID,
+                          "table \"%s\": with staleness 0 partial clocks cannot be shown",
+                          table->name)
+               : RBT_OK;
+}
+
+/* Changes the table's bound, where there are no other processes; the job's mutex is held. */
 static rbt_status change_staleness(rbt_table *table, int64_t staleness)
 {
-    if (staleness == 0 && table->partial == RBT_PARTIAL_SHOW) {
-        return rbt_fail(RBT_E_INVALID,
-                        "table \"%s\": with staleness 0 partial clocks cannot be shown",
-                        table->name);
+    rbt_status st = check_bound(table, staleness);
+    if (st != RBT_OK) {
+        return st;
     }
     /* A worker that knows a larger bound relies on what the shards show: when the bound grows they
      * come first, when it shrinks the workers do. */
@@ -513,7 +530,7 @@ static rbt_status change_staleness(rbt_table *table, int64_t staleness)
     if (!grows) {
         atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
     }
-    const rbt_status st = tell_shards(table, staleness);
+    st = tell_shards(table, staleness);
     if (st == RBT_OK) {
         atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
     }
@@ -522,7 +539,12 @@ static rbt_status change_staleness(rbt_table *table, int64_t staleness)
 
 rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
 {
+    rbt_driver *driver = table->job->driver;
     rbt_status st = rbt_worker_check_staleness(staleness);
+    if (st == RBT_OK && driver->ops->tell_staleness != NULL) {
+        st = check_bound(table, staleness);
+        return st != RBT_OK ? st : driver->ops->tell_staleness(driver, table->id, staleness, true);
+    }
     if (st == RBT_OK) {
         lock(table->job);
         st = change_staleness(table, staleness);
@@ -531,8 +553,18 @@ rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
     return st;
 }
 
-rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
+static void set_job_staleness(rbt_job *job, int64_t staleness)
 {
+    job->consistency.staleness = staleness;
+    atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
+}
+
+/* The member of this process takes the job's mutex when the new bound is there: it is not held
+ * while that is waited for. */
+static rbt_status set_staleness(rbt_job *job, int64_t staleness, bool is_awaited)
+{
+    rbt_driver *driver = job->driver;
+    const bool is_alone = driver->ops->tell_staleness == NULL;
     rbt_status st = rbt_worker_check_staleness(staleness);
     if (st != RBT_OK) {
         return st;
@@ -540,30 +572,41 @@ rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
     lock(job); /* a table that is opened meanwhile has the old bound and is changed, or the new */
     for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
         if (job->tables[i]->follows_job) {
-            st = change_staleness(job->tables[i], staleness);
+            st = is_alone ? change_staleness(job->tables[i], staleness)
+                          : check_bound(job->tables[i], staleness);
         }
     }
-    if (st == RBT_OK) {
-        job->consistency.staleness = staleness;
-        atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
+    if (st == RBT_OK && is_alone) {
+        set_job_staleness(job, staleness);
     }
     unlock(job);
-    if (st == RBT_OK && job->driver->ops->tell_staleness != NULL) {
-        job->driver->ops->tell_staleness(job->driver, staleness);
-    }
-    return st;
+    return st != RBT_OK || is_alone
+               ? st
+               : driver->ops->tell_staleness(driver, RBT_CONTROL_ALL, staleness, is_awaited);
 }
 
-void rbt_job_follow_staleness(rbt_job *job, int64_t staleness)
+rbt_status rbt_job_set_staleness(rbt_job *job, int64_t staleness)
 {
+    return set_staleness(job, staleness, true);
+}
+
+rbt_status rbt_job_set_staleness_soon(rbt_job *job, int64_t staleness)
+{
+    return set_staleness(job, staleness, false);
+}
+
+void rbt_job_follow_staleness(rbt_job *job, uint32_t table, int64_t staleness)
+{
+    const bool is_job = table == RBT_CONTROL_ALL;
     if (rbt_worker_check_staleness(staleness) != RBT_OK) {
         return; /* another process cannot want that */
     }
     for (uint32_t i = 0; i < job->table_count; i++) {
-        if (job->tables[i]->follows_job) {
+        if (is_job ? job->tables[i]->follows_job : job->tables[i]->id == table) {
             atomic_store_explicit(&job->tables[i]->staleness, staleness, memory_order_relaxed);
         }
     }
-    job->consistency.staleness = staleness;
-    atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
+    if (is_job) {
+        set_job_staleness(job, staleness);
+    }
 }

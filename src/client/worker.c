@@ -16,6 +16,7 @@
 #include "client/exchange.h"
 #include "client/far.h"
 #include "client/filtering.h"
+#include "client/staleness.h"
 
 static bool is_shared(const rbt_table *table)
 {
@@ -562,7 +563,7 @@ static void tune(const rbt_worker *worker, int64_t floor)
                                         .now = job->driver->ops->now(job->driver)};
     const int64_t staleness = rbt_tuner_step(&job->tuner, &news);
     if (staleness != rbt_job_staleness(job)) {
-        const rbt_status st = rbt_job_set_staleness(job, staleness);
+        const rbt_status st = rbt_job_set_staleness_soon(job, staleness);
         (void)st; /* fails only if the job has: a bound of tables that are open needs no memory */
     }
 }

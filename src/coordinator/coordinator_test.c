@@ -36,8 +36,9 @@ struct actor {
     rbt_status joined;
     rbt_status status; /* of the last thing it did */
     char text[RBT_ERROR_MAX];
-    char seen[64]; /* what it has gathered, or heard */
-    _Atomic int64_t bound;
+    char seen[64];          /* what it has gathered, or heard */
+    char taken[64];         /* which bounds all had when its own was answered */
+    _Atomic uint64_t bound; /* its number, and how stale */
     _Atomic uint64_t dropped;
 };
 
@@ -106,10 +107,11 @@ static void end_coordinator(struct fixture *f)
     assert_int_equal(fflush(f->options.log), 0);
 }
 
-static void note_bound(void *context, int64_t staleness)
+static rbt_status note_bound(void *context, uint64_t number, const struct rbt_control_bound *bound)
 {
     struct actor *actor = context;
-    atomic_store(&actor->bound, staleness);
+    atomic_store(&actor->bound, number * 100 + (uint64_t)bound->staleness);
+    return RBT_OK;
 }
 
 static void note_drop(void *context, uint64_t job)
@@ -245,26 +247,36 @@ static void members_join_gather_and_leave(void **state)
     assert_int_equal(access(f->address + strlen("unix:"), F_OK), -1); /* nothing is left */
 }
 
+/* When the call returns, all act on the staleness. */
 static void tell(struct actor *actor)
 {
+    struct fixture *f = actor->fixture;
     if (actor->plan.index == 0) {
-        rbt_member_tell_bound(actor->member, 7);
+        keep(actor, rbt_member_set_bound(actor->member, RBT_CONTROL_ALL, 7));
+        for (uint32_t i = 0; i < f->actor_count; i++) {
+            (void)snprintf(actor->taken + strlen(actor->taken),
+                           sizeof actor->taken - strlen(actor->taken), "%u ",
+                           (unsigned)atomic_load(&f->actors[i].bound));
+        }
+        rbt_member_advise_bound(actor->member, 3, 8);
     }
     keep(actor, gather(actor, "x")); /* comes after it, on the same line */
 }
 
-static void a_new_staleness_reaches_the_other_processes(void **state)
+static void a_new_staleness_is_taken_by_all(void **state)
 {
     struct fixture *f = *state;
-    (void)add_actor(f, RBT_ROLE_SERVER, serve);
+    const struct actor *server = add_actor(f, RBT_ROLE_SERVER, serve);
     const struct actor *a = add_actor(f, RBT_ROLE_WORKER, tell);
     const struct actor *b = add_actor(f, RBT_ROLE_WORKER, tell);
     start_coordinator(f);
     start_all(f);
     end_all(f);
     assert_int_equal(f->status, RBT_OK);
-    assert_int_equal(a->plan.index == 0 ? b->bound : a->bound, 7);
-    assert_int_equal(a->plan.index == 0 ? a->bound : b->bound, 0);
+    assert_int_equal(server->status, RBT_OK);
+    assert_string_equal(a->plan.index == 0 ? a->taken : b->taken, "107 107 107 ");
+    assert_int_equal(a->bound, 208);
+    assert_int_equal(b->bound, 208);
 }
 
 /* Cuts the line of every member of this process: the sockets whose other end is the coordinator. */
@@ -621,8 +633,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(members_join_gather_and_leave, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_staleness_reaches_the_other_processes, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_new_staleness_is_taken_by_all, setup, teardown),
         cmocka_unit_test_setup_teardown(members_that_were_cut_off_come_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_that_vanishes_ends_the_job, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_that_falls_silent_ends_the_job, setup, teardown),

@@ -66,6 +66,7 @@ struct rbt_shard_table {
     uint64_t seed;
     rbt_partial partial;
     int64_t staleness; /* RBT_STALENESS_ANY: no bound */
+    bool follows_job;  /* a new staleness of the job is the table's, too */
     uint64_t rows_expected;
     const char *rule;            /* its text; NULL or "": updates are merged */
     const struct rbt_rule *code; /* the rule that the text names; drivers find it */
@@ -126,9 +127,12 @@ struct rbt_shard_event {
     bool is_base;
     uint64_t least;
     uint64_t *stamp;
-    /* The same: whether only versions below `stable` are wanted (partition synchronisation). */
+    /* The same: whether only versions below `stable` are wanted (partition synchronisation). If
+     * that would leave out an update of a clock below `need`, more are taken. *limit says below
+     * which they are; NULL: `stable` is taken as it is. */
     bool is_stable;
     uint64_t stable;
+    uint64_t *limit;
 
     /* PULL, of tables with filters that select: the name of the copy of these rows that the reader
      * has, by `asked` (0: none); the answer is a change of it, and *copy then the name of the new

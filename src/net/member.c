@@ -44,6 +44,7 @@ static void destroy(rbt_member *member)
     }
     pthread_cond_destroy(&member->changed);
     pthread_mutex_destroy(&member->mutex);
+    pthread_mutex_destroy(&member->telling);
     rbt_free(member);
 }
 
@@ -185,6 +186,7 @@ rbt_status rbt_member_join(const struct rbt_member_options *options, rbt_member 
     m->alarm = -1;
     m->socket = -1;
     pthread_mutex_init(&m->mutex, NULL);
+    pthread_mutex_init(&m->telling, NULL);
     init_condition(&m->changed);
     st = copy_options(m, options);
     if (st == RBT_OK) {
@@ -315,10 +317,31 @@ rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
     return RBT_OK;
 }
 
-void rbt_member_tell_bound(rbt_member *member, int64_t staleness)
+rbt_status rbt_member_set_bound(rbt_member *member, uint32_t table, int64_t staleness)
 {
-    rbt_member_step(member, &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_BOUND,
-                                                           .staleness = staleness});
+    RBT_ASSERT(member->options.role == RBT_ROLE_WORKER);
+    pthread_mutex_lock(&member->telling);
+    rbt_member_step(member,
+                    &(struct rbt_membership_event){
+                        .kind = RBT_MEMBERSHIP_BOUND,
+                        .bound = {.table = table, .staleness = staleness, .is_awaited = true}});
+    pthread_mutex_lock(&member->mutex);
+    while (rbt_membership_is_telling(&member->machine)) {
+        pthread_cond_wait(&member->changed, &member->mutex);
+    }
+    const rbt_status st = repeat_failure(member);
+    pthread_mutex_unlock(&member->mutex);
+    pthread_mutex_unlock(&member->telling);
+    return st;
+}
+
+void rbt_member_advise_bound(rbt_member *member, uint32_t table, int64_t staleness)
+{
+    RBT_ASSERT(member->options.role == RBT_ROLE_WORKER);
+    rbt_member_step(member, &(struct rbt_membership_event){
+                                .kind = RBT_MEMBERSHIP_BOUND,
+                                .bound = {.table = table, .staleness = staleness},
+                            });
 }
 
 void rbt_member_tell_version(rbt_member *member, const struct rbt_member_version *version)

@@ -59,7 +59,9 @@ struct rbt_member_options {
     void (*on_drop)(void *context, uint64_t job); /* a server: the job is over */
     /* A server: the job begins, and this is who may say HELLO for it. May be repeated. */
     void (*on_job)(void *context, uint64_t number, const struct rbt_control_job *job);
-    void (*on_bound)(void *context, int64_t staleness); /* see rbt_member_tell_bound() */
+    /* How stale reads are from now on: when this returns, the process, or the server, acts on it.
+     * May be repeated, with the same number. A failure is the member's. */
+    rbt_status (*on_bound)(void *context, uint64_t number, const struct rbt_control_bound *bound);
     /* A worker process: all shards have the versions of the table below this one. */
     void (*on_stable)(void *context, uint32_t table, uint64_t version);
 };
@@ -77,8 +79,12 @@ RBT_MUST_USE rbt_status rbt_member_gather(rbt_member *member, const void *bytes,
                                                         const char *bytes, size_t size),
                                           void *context);
 
-/* Tells all other processes of the job the new staleness; theirs call on_bound. */
-void rbt_member_tell_bound(rbt_member *member, int64_t staleness);
+/* Changes how stale reads of a table may be, or, with RBT_CONTROL_ALL, of all that follow the job:
+ * on_bound is called in all processes of the job, also in this one, and at the servers. The first
+ * one waits until all have returned from it, and fails when the job fails; the second one does not
+ * wait. Threads: any. */
+RBT_MUST_USE rbt_status rbt_member_set_bound(rbt_member *member, uint32_t table, int64_t staleness);
+void rbt_member_advise_bound(rbt_member *member, uint32_t table, int64_t staleness);
 
 /* A server: its shard, counted from its first one, has the versions of the job's table below this
  * one. When all of them have more than the coordinator knows, it is told, after a moment, so that

@@ -84,7 +84,7 @@ static void perform(rbt_member *member, const struct rbt_out *item)
     }
 }
 
-static void tell(const rbt_member *member, const struct rbt_membership_news *news)
+static void tell(rbt_member *member, const struct rbt_membership_news *news)
 {
     const struct rbt_member_options *options = &member->options;
     switch (news->kind) {
@@ -101,8 +101,9 @@ static void tell(const rbt_member *member, const struct rbt_membership_news *new
         }
         break;
     case RBT_MEMBERSHIP_NEW_BOUND:
-        if (options->on_bound != NULL) {
-            options->on_bound(options->context, news->staleness);
+        if (options->on_bound != NULL &&
+            options->on_bound(options->context, news->number, &news->bound) != RBT_OK) {
+            rbt_member_give_up(member, RBT_E_NOMEM, rbt_last_error());
         }
         break;
     case RBT_MEMBERSHIP_STABLE:

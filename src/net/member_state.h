@@ -30,7 +30,8 @@ struct rbt_member {
     rbt_status refusal; /* of an attempt that failed at once, and `why`; or RBT_OK */
     char why[RBT_ERROR_MAX];
 
-    pthread_mutex_t mutex; /* rank MEMBER; guards all below */
+    pthread_mutex_t telling; /* rank CLUSTER; held by who waits until a staleness is taken */
+    pthread_mutex_t mutex;   /* rank MEMBER; guards all below */
     pthread_cond_t changed;
     struct rbt_membership machine; /* its plan is not written any more once it is there */
     struct rbt_membership_out out;

@@ -7,6 +7,9 @@
 
 void rbt_admitted_deinit(struct rbt_admitted *admitted)
 {
+    for (uint32_t i = 0; i < admitted->count; i++) {
+        rbt_bounds_deinit(&admitted->jobs[i].bounds);
+    }
     rbt_free(admitted->jobs);
 }
 
@@ -42,8 +45,24 @@ void rbt_admitted_remove(struct rbt_admitted *admitted, uint64_t number)
     const uint32_t at = find(admitted, number);
     if (at < admitted->count) {
         admitted->workers -= admitted->jobs[at].job.worker_count;
+        rbt_bounds_deinit(&admitted->jobs[at].bounds);
         admitted->jobs[at] = admitted->jobs[--admitted->count];
     }
+}
+
+void rbt_admitted_bound(struct rbt_admitted *admitted, uint64_t number,
+                        const struct rbt_bound *bound)
+{
+    const uint32_t at = find(admitted, number);
+    if (at < admitted->count && rbt_bounds_note(&admitted->jobs[at].bounds, bound) != RBT_OK) {
+        rbt_admitted_remove(admitted, number);
+    }
+}
+
+const struct rbt_bounds *rbt_admitted_bounds(const struct rbt_admitted *admitted, uint64_t number)
+{
+    const uint32_t at = find(admitted, number);
+    return at < admitted->count ? &admitted->jobs[at].bounds : NULL;
 }
 
 rbt_status rbt_admitted_check(const struct rbt_admitted *admitted,

@@ -14,12 +14,14 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "proto/bounds.h"
 #include "wire/control.h"
 #include "wire/message.h"
 
 struct rbt_admitted_job {
     uint64_t number;
     struct rbt_control_job job;
+    struct rbt_bounds bounds; /* that were told before anybody came */
 };
 
 /* All zeros is empty. */
@@ -36,6 +38,12 @@ void rbt_admitted_deinit(struct rbt_admitted *admitted);
 void rbt_admitted_add(struct rbt_admitted *admitted, uint64_t number,
                       const struct rbt_control_job *job);
 void rbt_admitted_remove(struct rbt_admitted *admitted, uint64_t number);
+
+/* How stale the job's reads may be. Without memory nobody gets into it. And: what was told of that,
+ * or NULL if there is no such job. */
+void rbt_admitted_bound(struct rbt_admitted *admitted, uint64_t number,
+                        const struct rbt_bound *bound);
+const struct rbt_bounds *rbt_admitted_bounds(const struct rbt_admitted *admitted, uint64_t number);
 
 /* RBT_E_NOTFOUND: there is no such job yet; RBT_E_PROTOCOL: it is not the sender's. */
 RBT_MUST_USE rbt_status rbt_admitted_check(const struct rbt_admitted *admitted,

@@ -40,6 +40,7 @@ struct rbt_driver_call {
     bool is_early; /* a PUSH before the clock ends; only for those who count */
     struct rbt_shard_event event;
     struct rbt_driver_reply reply;
+    uint64_t limit; /* of a PULL of stable versions, see its event */
 };
 
 #endif

@@ -112,8 +112,14 @@ rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
         const uint32_t asked = applied_asked(caller, call->shard, event);
         const bool lacks_stamp = event->stamp != NULL && table->has_rule && !answer->head.has_stamp;
-        if (answer->head.applied_count != asked || lacks_stamp) {
+        const bool has_limit = event->is_stable && table->has_rule;
+        if (answer->head.applied_count != asked || lacks_stamp ||
+            answer->head.has_limit != has_limit ||
+            (has_limit && answer->head.limit < event->stable)) {
             return rbt_answer_wrong();
+        }
+        if (has_limit && event->limit != NULL) {
+            *event->limit = answer->head.limit;
         }
         if (event->stamp != NULL) {
             *event->stamp = answer->head.stamp; /* 0 of tables that have none */
@@ -262,7 +268,8 @@ static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call
     if (ahead == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
     }
-    RBT_ASSERT(ahead->call == NULL); /* a worker has one step under way */
+    RBT_ASSERT(ahead->call == NULL);    /* a worker has one step under way */
+    RBT_ASSERT(!call->event.is_stable); /* a copy would be of other versions at each shard */
     ahead->table = call->event.table;
     ahead->call = call;
     caller->unanswered++;

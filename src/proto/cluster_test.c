@@ -2,8 +2,9 @@
  * are cut at random moments: a server, two worker processes, and rounds that all of them gather.
  *
  * The test is the carrier: a connection is two queues of messages, and what happens next is drawn
- * from a seed. Whatever is cut, every round is complete and the same for all, who has gathered
- * knows the staleness that was told before, and everybody leaves. */
+ * from a seed. Both processes change the staleness of tables all the time. Whatever is cut, every
+ * round is complete and the same for all; changes have one order; when a change was answered all
+ * act on it, or on a later one; all end with the same; and everybody leaves. */
 #include "base/test.h"
 
 #include <stdio.h>
@@ -11,12 +12,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "proto/bounds.h"
 #include "proto/membership.h"
 #include "proto/roster_ports.h"
 
 #define MS INT64_C(1000000)
 
 enum { MEMBERS = 3, SERVER = 0, ROUNDS = 12, LINES_MAX = 512, QUEUE_MAX = 64, SEEDS = 200 };
+enum { BOUNDS_MAX = 256, TABLES = 3 };
 
 struct queue {
     struct rbt_block *blocks[QUEUE_MAX];
@@ -39,9 +42,11 @@ struct node {
     struct rbt_membership_out out;
     struct line *line; /* or NULL */
     char part[32];
-    uint64_t rounds; /* complete */
-    int64_t bound;   /* that it has told, or heard */
-    bool has_asked;  /* to leave */
+    uint64_t rounds;          /* complete */
+    struct rbt_bounds bounds; /* that it acts on */
+    bool is_telling;          /* and waits for the answer, of */
+    struct rbt_bound told;    /* this one, whose staleness no other has */
+    bool has_asked;           /* to leave */
 };
 
 struct cluster {
@@ -51,6 +56,8 @@ struct cluster {
     struct line lines[LINES_MAX];
     uint32_t line_count;
     uint32_t cuts_left;
+    struct rbt_bound order[BOUNDS_MAX]; /* by number, as far as anybody has heard */
+    int64_t told;                       /* how many changes were told */
     rbt_time now;
     struct rbt_rng rng;
     bool has_ended;
@@ -141,21 +148,33 @@ static void perform(struct cluster *c, struct node *node)
             push(&node->line->to_coordinator, item->block);
         }
     }
-    /* Who tells the staleness may hear its own older word again after a cut, and knows better. */
-    if (node->out.news.kind == RBT_MEMBERSHIP_NEW_BOUND && node->m.plan.index != 0) {
-        node->bound = node->out.news.staleness;
-    }
     rbt_membership_out_clear(&node->out);
+}
+
+/* The node acts on a change of the staleness; a number means the same to everybody. */
+static void hear_bound(struct cluster *c, struct node *node, const struct rbt_membership_news *news)
+{
+    const struct rbt_bound bound = {
+        .number = news->number, .table = news->bound.table, .staleness = news->bound.staleness};
+    assert_in_range(bound.number, 1, BOUNDS_MAX - 1);
+    struct rbt_bound *known = &c->order[bound.number];
+    *known = known->number == 0 ? bound : *known;
+    assert_int_equal(known->table, bound.table);
+    assert_int_equal(known->staleness, bound.staleness);
+    assert_ok(rbt_bounds_note(&node->bounds, &bound));
 }
 
 static void step_member(struct cluster *c, struct node *node,
                         const struct rbt_membership_event *event)
 {
     rbt_membership_step(&node->m, event, c->now, &node->out);
+    if (node->out.news.kind == RBT_MEMBERSHIP_NEW_BOUND) { /* before anything is sent */
+        hear_bound(c, node, &node->out.news);
+    }
     perform(c, node);
 }
 
-/* The round is complete: everybody's part is of this round, and the staleness of it is known. */
+/* The round is complete: everybody's part is of this round. */
 static void check_round(struct node *node, struct rbt_block *gathered)
 {
     struct rbt_wire_cursor parts;
@@ -172,9 +191,42 @@ static void check_round(struct node *node, struct rbt_block *gathered)
         assert_int_equal(part.size, strlen(text));
         assert_memory_equal(part.bytes, text, part.size);
     }
-    assert_in_range(node->bound, node->rounds, node->rounds + 1); /* the next may be told already */
     node->rounds++;
     rbt_block_unref(gathered);
+}
+
+static void tell_bound(struct cluster *c, struct node *node, bool is_awaited)
+{
+    const uint32_t table = (uint32_t)below(c, TABLES);
+    struct rbt_membership_event event = {.kind = RBT_MEMBERSHIP_BOUND};
+    event.bound.table = table == TABLES - 1 ? RBT_CONTROL_ALL : table;
+    event.bound.staleness = ++c->told;
+    event.bound.is_awaited = is_awaited;
+    if (is_awaited) {
+        node->is_telling = true;
+        node->told =
+            (struct rbt_bound){.table = event.bound.table, .staleness = event.bound.staleness};
+    }
+    step_member(c, node, &event);
+}
+
+/* A change was answered: all that are there act on it, or on a later one of the table. */
+static void check_taken(struct cluster *c, struct node *node)
+{
+    uint64_t number = 0;
+    for (uint64_t i = 1; i < BOUNDS_MAX; i++) {
+        number = c->order[i].staleness == node->told.staleness ? i : number;
+    }
+    for (uint32_t n = 0; number > 0 && n < MEMBERS; n++) {
+        const struct rbt_bounds *bounds = &c->nodes[n].bounds;
+        bool has_it = rbt_membership_has_ended(&c->nodes[n].m) || c->nodes[n].has_asked;
+        for (uint32_t i = 0; i < bounds->count; i++) {
+            has_it = has_it || (bounds->list[i].table == node->told.table &&
+                                bounds->list[i].number >= number);
+        }
+        assert_true(has_it);
+    }
+    node->is_telling = false;
 }
 
 /* What the process does as far as it can. */
@@ -192,13 +244,13 @@ static void work(struct cluster *c, struct node *node)
     if (is_server ? rbt_membership_has_ended(&node->m) : node->rounds == ROUNDS) {
         node->has_asked = true;
         step_member(c, node, &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE});
-    } else if (!is_server && !rbt_membership_is_gathering(&node->m)) {
-        if (node->m.plan.index == 0) {
-            node->bound = (int64_t)node->rounds;
-            step_member(c, node,
-                        &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_BOUND,
-                                                       .staleness = node->bound});
+    } else if (!is_server && node->is_telling) {
+        if (!rbt_membership_is_telling(&node->m)) {
+            check_taken(c, node);
         }
+    } else if (!is_server && !rbt_membership_is_gathering(&node->m) && below(c, 3) > 0) {
+        tell_bound(c, node, below(c, 3) > 0);
+    } else if (!is_server && !rbt_membership_is_gathering(&node->m)) {
         const int size = snprintf(node->part, sizeof node->part, "%u/%u", node->m.plan.index,
                                   (unsigned)node->rounds);
         step_member(
@@ -380,6 +432,7 @@ static void finish(struct cluster *c)
     for (uint32_t i = 0; i < MEMBERS; i++) {
         rbt_membership_deinit(&c->nodes[i].m);
         rbt_outbox_deinit(&c->nodes[i].out.port);
+        rbt_bounds_deinit(&c->nodes[i].bounds);
     }
     rbt_outbox_deinit(&c->out);
     rbt_roster_ports_destroy(c->ports);
@@ -394,6 +447,20 @@ static bool have_all_left(const struct cluster *c)
         have_left = have_left && rbt_membership_has_left(&c->nodes[i].m);
     }
     return have_left;
+}
+
+/* Whoever has told what, all act on the same in the end. What nobody has waited for may be missing
+ * from those who have left before. */
+static void check_same(const struct cluster *c)
+{
+    const struct rbt_bounds *one = &c->nodes[1].bounds;
+    const struct rbt_bounds *other = &c->nodes[2].bounds;
+    for (uint32_t table = 0; table + 1 < TABLES && one->last == other->last; table++) {
+        assert_int_equal(rbt_bounds_find(one, table, true, -1),
+                         rbt_bounds_find(other, table, true, -1));
+        assert_int_equal(rbt_bounds_find(one, table, false, -1),
+                         rbt_bounds_find(other, table, false, -1));
+    }
 }
 
 static void whatever_is_cut_the_work_is_done(void **state)
@@ -414,6 +481,7 @@ static void whatever_is_cut_the_work_is_done(void **state)
         assert_int_equal(c.status, RBT_OK);
         assert_int_equal(c.nodes[1].rounds, ROUNDS);
         assert_int_equal(c.nodes[2].rounds, ROUNDS);
+        check_same(&c);
         finish(&c);
     }
 }

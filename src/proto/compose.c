@@ -129,6 +129,7 @@ struct rbt_frame_place rbt_compose_place(const struct rbt_caller *caller,
     return (struct rbt_frame_place){
         .prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
                   (rbt_compose_wants_stamp(caller, event) ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
+                  (event->is_stable && table->has_rule ? (size_t)RBT_WIRE_ANSWER_LIMIT : 0) +
                   event->applied_count * sizeof(uint64_t) + RBT_WIRE_ROWS_BYTES,
         .to = batch->values,
         .bytes = bytes};

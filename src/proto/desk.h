@@ -1,6 +1,6 @@
 /* proto/desk.h - a shard and what lies beside it: names and shapes of its tables, lists of keys,
- * requests that wait. The inside of proto/host.h, shared by host.c (streams, tables) and reads.c
- * (requests for rows). Threads: the shard's. */
+ * requests that wait. The inside of proto/host.h, shared by host.c (streams), host_tables.c
+ * (tables) and reads.c (requests for rows). Threads: the shard's. */
 #ifndef RUBATO_PROTO_DESK_H
 #define RUBATO_PROTO_DESK_H
 
@@ -13,6 +13,7 @@
 #include "comm/priority.h"
 #include "core/shard_event.h"
 #include "filter/chain.h"
+#include "proto/bounds.h"
 #include "proto/host.h"
 #include "proto/lists.h"
 #include "store/shard.h"
@@ -62,7 +63,8 @@ struct rbt_host {
     struct rbt_error_record why;
     struct rbt_desk_table *tables;
     uint32_t table_count;
-    bool has_synchronised; /* some of them are */
+    bool has_synchronised;    /* some of them are */
+    struct rbt_bounds bounds; /* how stale they may be, as the coordinator has said */
     struct rbt_lists lists;
     /* Requests that wait: those in slots are known to the shard, the others wait for a slot. */
     struct rbt_desk_request *slots;
@@ -82,6 +84,7 @@ struct rbt_host {
     size_t values_max;
     uint64_t *applied; /* worker_count */
     uint64_t stamp;    /* of the read at hand */
+    uint64_t limit;    /* the same: versions below this one, if it wants some only */
     uint64_t
         copy_known; /* the same: the name of what its reader has, of what it will have, and of */
     uint64_t copy;  /* what the answer is a change of */
@@ -115,6 +118,16 @@ RBT_MUST_USE rbt_status rbt_desk_table(const rbt_host *host, uint32_t table,
 
 /* At least `bytes` of scratch for values. */
 RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);
+
+/* The answer to TABLE, RESET and STATS. Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_desk_send_done(const rbt_host *host, struct rbt_guest *guest,
+                                           uint64_t id, const struct rbt_wire_done *done);
+
+/* --- host_tables.c --------------------------------------------------------------------------- */
+
+RBT_MUST_USE rbt_status rbt_desk_receive_table(rbt_host *host, struct rbt_guest *guest,
+                                               const struct rbt_frame *frame,
+                                               struct rbt_wire_cursor *body);
 
 /* --- filters.c ------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* proto/host.c - one job at one shard: connections, streams of updates, and tables.
+/* proto/host.c - one job at one shard: connections and streams of updates.
  *
  * Whatever a message says is checked here, so that the shard's assertions are never a peer's to
  * break. Rows that lie in the message as they should are handed to the shard where they lie. */
@@ -10,18 +10,13 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "math/merge.h"
 #include "proto/desk.h"
-#include "rule/rule.h"
-
-_Static_assert((int)RBT_WIRE_RULE_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text travels whole");
 
 enum {
     RANGE_MAX = 8,
     LISTS_MAX = 1 << 16,   /* that a connection may name */
     KEYS_MAX = 1 << 28,    /* in all of them */
     SCRATCH_MAX = 1 << 22, /* keys that there is room for from one message to the next */
-    WIDTH_MAX = 1 << 30,
 };
 
 /* --- Life ------------------------------------------------------------------------------------ */
@@ -77,6 +72,7 @@ void rbt_host_destroy(rbt_host *host)
         rbt_desk_close_filters(&host->tables[i]);
     }
     rbt_free(host->tables);
+    rbt_bounds_deinit(&host->bounds);
     rbt_shard_destroy(host->shard);
     rbt_free(host);
 }
@@ -509,10 +505,10 @@ void rbt_host_settle(rbt_host *host, struct rbt_guest *guest)
     rbt_block_unref(block);
 }
 
-/* --- Tables, runs, figures ------------------------------------------------------------------- */
+/* --- Runs, figures --------------------------------------------------------------------------- */
 
-static rbt_status send_done(const rbt_host *host, struct rbt_guest *guest, uint64_t id,
-                            const struct rbt_wire_done *done)
+rbt_status rbt_desk_send_done(const rbt_host *host, struct rbt_guest *guest, uint64_t id,
+                              const struct rbt_wire_done *done)
 {
     struct rbt_block *block = rbt_block_create(RBT_WIRE_SHORT_MAX);
     if (block == NULL) {
@@ -528,160 +524,6 @@ static rbt_status send_done(const rbt_host *host, struct rbt_guest *guest, uint6
     guest->send(guest->context, block);
     rbt_block_unref(block);
     return RBT_OK;
-}
-
-/* Whether the numbers of a table are in their lists, and possible together. */
-static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table *told)
-{
-    const bool is_dense = told->layout == RBT_DENSE;
-    const bool is_listed = told->type <= RBT_I64 && told->layout <= RBT_SPARSE &&
-                           told->merge <= RBT_MERGE_OR && told->init <= RBT_INIT_NORMAL &&
-                           told->partial <= RBT_PARTIAL_SHOW;
-    const bool is_possible =
-        is_listed && told->table < host->options.table_max &&
-        told->table <= host->table_count && /* one after the other: the shard knows no gaps */
-        told->width > 0 && (told->width <= WIDTH_MAX || !is_dense) &&
-        told->state_width <= WIDTH_MAX &&
-        (is_dense || (told->init == RBT_INIT_ZERO && told->state_width == 0 &&
-                      (told->merge == RBT_MERGE_ADD || told->merge == RBT_MERGE_OR))) &&
-        (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
-        (told->rule[0] == '\0' ||
-         (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
-        (told->priority[0] == '\0' || (is_dense && told->type == RBT_F32 &&
-                                       told->merge == RBT_MERGE_ADD && !told->is_synchronised)) &&
-        (told->rule[0] != '\0' || !told->is_synchronised) && told->staleness >= RBT_STALENESS_ANY &&
-        told->rows_expected < UINT32_MAX;
-    return is_possible ? RBT_OK
-                       : rbt_fail(RBT_E_PROTOCOL, "table \"%s\" is not possible", told->name);
-}
-
-static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table *b)
-{
-    return strcmp(a->name, b->name) == 0 && a->type == b->type && a->layout == b->layout &&
-           a->width == b->width && a->state_width == b->state_width && a->merge == b->merge &&
-           a->init == b->init && a->partial == b->partial && a->a == b->a && a->b == b->b &&
-           a->seed == b->seed && a->is_synchronised == b->is_synchronised &&
-           strcmp(a->rule, b->rule) == 0 && strcmp(a->priority, b->priority) == 0 &&
-           strcmp(a->filter, b->filter) == 0;
-}
-
-/* Steps the shard with a table. A rule or a priority may not be here, or a rule not want these
- * parameters: it matters at which server. */
-static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_table *schema)
-{
-    struct rbt_desk_table *table = &host->tables[number];
-    const char *priority = table->as_told.priority;
-    rbt_status st = rbt_desk_open_filters(host, table);
-    if (st != RBT_OK) {
-        return st;
-    }
-    if (schema->rule[0] != '\0') {
-        st = rbt_rule_find(schema->rule, &schema->code);
-    }
-    if (st == RBT_OK && priority[0] != '\0') {
-        st = rbt_priority_find(priority, &table->priority);
-        schema->priority = &table->priority;
-    }
-    if (st == RBT_OK) {
-        const struct rbt_shard_event event = {
-            .kind = RBT_SHARD_TABLE, .table = number, .schema = schema, .name = schema->name};
-        struct rbt_shard_outbox out;
-        const size_t ready = rbt_desk_step(host, &event, &out);
-        RBT_ASSERT(ready == 0); /* a table lets nobody go on */
-        st = out.status;
-    }
-    return st != RBT_OK && (schema->rule[0] != '\0' || priority[0] != '\0')
-               ? rbt_fail_in(st, "%s", host->options.name)
-               : st;
-}
-
-/* Everybody says the same; the first is believed. */
-static void take_budget(rbt_host *host, uint64_t bandwidth)
-{
-    const uint32_t shards = host->options.shards_here == 0 ? 1 : host->options.shards_here;
-    if (host->comm.options.rate == 0 && bandwidth / shards > 0) {
-        const struct rbt_comm_options budget = {.rate = bandwidth / shards};
-        rbt_comm_init(&host->comm, &budget, host->now);
-    }
-}
-
-/* Opens a table, or changes its staleness. */
-static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
-{
-    struct rbt_desk_table *table = &host->tables[told->table];
-    if (table->is_open && !is_same(&table->as_told, told)) {
-        return rbt_fail(RBT_E_INVALID,
-                        "table %u is \"%s\" in one process and \"%s\" in another, or has other "
-                        "options there; all must open the same tables in the same order",
-                        told->table, table->as_told.name, told->name);
-    }
-    table->as_told = *told; /* where its texts stay */
-    struct rbt_shard_table schema = {.type = (rbt_type)told->type,
-                                     .layout = (rbt_layout)told->layout,
-                                     .width = told->width,
-                                     .state_width = told->state_width,
-                                     .merge = (rbt_merge)told->merge,
-                                     .init = (rbt_init)told->init,
-                                     .a = told->a,
-                                     .b = told->b,
-                                     .seed = told->seed,
-                                     .partial = (rbt_partial)told->partial,
-                                     .staleness = told->staleness,
-                                     .rows_expected = told->rows_expected,
-                                     .rule = table->as_told.rule,
-                                     .is_synchronised = told->is_synchronised,
-                                     .name = table->as_told.name,
-                                     .filter = table->as_told.filter};
-    const rbt_status st = step_table(host, told->table, &schema);
-    if (st != RBT_OK) {
-        return st;
-    }
-    take_budget(host, told->priority[0] != '\0' ? told->bandwidth : 0);
-    table->is_open = true;
-    table->is_sparse = told->layout == RBT_SPARSE;
-    table->has_rule = told->rule[0] != '\0';
-    table->is_synchronised = told->is_synchronised;
-    host->has_synchronised = host->has_synchronised || told->is_synchronised;
-    table->element_size = (uint32_t)rbt_merge_size(schema.type);
-    table->width = told->width;
-    host->table_count = told->table >= host->table_count ? told->table + 1 : host->table_count;
-    return RBT_OK;
-}
-
-/* The table of that name, for somebody who only reads. */
-static rbt_status find_table(const rbt_host *host, const char *name, struct rbt_wire_table *found)
-{
-    for (uint32_t i = 0; i < host->table_count; i++) {
-        if (host->tables[i].is_open && strcmp(host->tables[i].as_told.name, name) == 0) {
-            *found = host->tables[i].as_told;
-            return RBT_OK;
-        }
-    }
-    return rbt_fail(RBT_E_NOTFOUND, "there is no table \"%s\" to read", name);
-}
-
-static rbt_status receive_table(rbt_host *host, struct rbt_guest *guest,
-                                const struct rbt_frame *frame, struct rbt_wire_cursor *body)
-{
-    struct rbt_wire_done done = {0};
-    struct rbt_wire_table told;
-    rbt_status st = rbt_wire_get_table(body, &told);
-    st = st != RBT_OK ? st : rbt_wire_get_end(body);
-    if (st == RBT_OK && guest->is_reader != told.must_exist) {
-        st = rbt_fail(RBT_E_PROTOCOL, "a reader opens no tables");
-    }
-    st = st != RBT_OK || told.must_exist ? st : check_table(host, &told);
-    if (st != RBT_OK) {
-        return st;
-    }
-    done.table = told;
-    done.status =
-        told.must_exist ? find_table(host, told.name, &done.table) : set_table(host, &told);
-    done.news = rbt_host_news(host, guest->worker);
-    if (done.status != RBT_OK) {
-        snprintf(done.text, sizeof done.text, "%s", rbt_last_error());
-    }
-    return send_done(host, guest, frame->id, &done);
 }
 
 /* A run begins: the first process that says so sets the clocks back. The run before has ended
@@ -708,7 +550,7 @@ static rbt_status receive_reset(rbt_host *host, struct rbt_guest *guest,
         host->run = frame->id;
     }
     const struct rbt_wire_done done = {.news = rbt_host_news(host, guest->worker)};
-    return send_done(host, guest, frame->id, &done);
+    return rbt_desk_send_done(host, guest, frame->id, &done);
 }
 
 static rbt_status receive_stats(rbt_host *host, struct rbt_guest *guest,
@@ -724,7 +566,7 @@ static rbt_status receive_stats(rbt_host *host, struct rbt_guest *guest,
         .news = rbt_host_news(host, guest->worker),
         .figures = {stats.updates, stats.duplicates + host->duplicates, stats.rows, stats.held,
                     stats.bytes, stats.rule_bytes, stats.versions_max, stats.snapshots_max}};
-    return send_done(host, guest, frame->id, &done);
+    return rbt_desk_send_done(host, guest, frame->id, &done);
 }
 
 static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
@@ -742,7 +584,7 @@ static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct 
     case RBT_FRAME_SCAN:
         return rbt_reads_scan(host, guest, frame, &cursor);
     case RBT_FRAME_TABLE:
-        return receive_table(host, guest, frame, &cursor);
+        return rbt_desk_receive_table(host, guest, frame, &cursor);
     case RBT_FRAME_RESET:
         return receive_reset(host, guest, frame, &cursor);
     case RBT_FRAME_STATS:

@@ -21,6 +21,7 @@
 
 #include "base/block.h"
 #include "base/clock.h"
+#include "proto/bounds.h"
 #include "proto/lists.h"
 #include "store/shard.h"
 #include "wire/message.h"
@@ -81,6 +82,10 @@ static inline bool rbt_host_is_failure(rbt_status status)
     return status != RBT_OK && status != RBT_E_PROTOCOL && status != RBT_E_NOTFOUND &&
            status != RBT_E_CLOSED;
 }
+
+/* The coordinator has changed how stale reads may be; it may be told again. If that fails, so does
+ * every later message. */
+void rbt_host_bound(rbt_host *host, const struct rbt_bound *bound);
 
 /* Sends an ACK if the guest has pushed and heard nothing since. */
 void rbt_host_settle(rbt_host *host, struct rbt_guest *guest);

@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "proto/membership_bound.h"
 
 #define MS            INT64_C(1000000)
 #define BEAT_MAX      (500 * MS) /* between two signs of life */
@@ -71,6 +72,8 @@ static void end_work(struct rbt_membership *m, enum rbt_membership_end end,
     m->end = end;
     m->gather = RBT_MEMBERSHIP_NOTHING;
     m->part = (struct rbt_control_part){0};
+    m->awaited.say = RBT_MEMBERSHIP_NOTHING;
+    m->advised.say = RBT_MEMBERSHIP_NOTHING;
     out->must_wake = true;
 }
 
@@ -117,9 +120,8 @@ static void cut(struct rbt_membership *m, rbt_time now, struct rbt_membership_ou
     note_down(m, now);
 }
 
-/* Takes the block; NULL: there was no memory for it. */
-static void send_block(struct rbt_membership *m, struct rbt_block *block,
-                       struct rbt_membership_out *out)
+void rbt_membership_send(struct rbt_membership *m, struct rbt_block *block,
+                         struct rbt_membership_out *out)
 {
     if (block == NULL || rbt_outbox_send(&out->port, PORT, block) != RBT_OK) {
         fail_memory(m, out);
@@ -127,8 +129,7 @@ static void send_block(struct rbt_membership *m, struct rbt_block *block,
     rbt_block_unref(block);
 }
 
-/* A block for `bytes`, which it counts as written. */
-static struct rbt_block *make_block(size_t bytes)
+struct rbt_block *rbt_membership_block(size_t bytes)
 {
     struct rbt_block *block = rbt_block_create(bytes);
     if (block != NULL) {
@@ -154,49 +155,41 @@ static void say_join(struct rbt_membership *m, struct rbt_membership_out *out)
         .shards = {.count = is_server ? options->shard_count : 0, .texts = options->shards}};
     (void)snprintf(join.space, sizeof join.space, "%s", options->space);
     (void)snprintf(join.host, sizeof join.host, "%s", options->host);
-    struct rbt_block *block = make_block(rbt_control_put_join(NULL, &join));
+    struct rbt_block *block = rbt_membership_block(rbt_control_put_join(NULL, &join));
     if (block != NULL) {
         (void)rbt_control_put_join(block->data, &join);
     }
-    send_block(m, block, out);
+    rbt_membership_send(m, block, out);
 }
 
 static void say_beat(struct rbt_membership *m, struct rbt_membership_out *out)
 {
-    struct rbt_block *block = make_block(rbt_control_put_plain(NULL, RBT_FRAME_BEAT, 0));
+    struct rbt_block *block = rbt_membership_block(rbt_control_put_plain(NULL, RBT_FRAME_BEAT, 0));
     if (block != NULL) {
         (void)rbt_control_put_plain(block->data, RBT_FRAME_BEAT, 0);
     }
-    send_block(m, block, out);
-}
-
-static void say_bound(struct rbt_membership *m, struct rbt_membership_out *out)
-{
-    struct rbt_block *block = make_block(rbt_control_put_bound(NULL, m->bound_number, m->bound));
-    if (block != NULL) {
-        (void)rbt_control_put_bound(block->data, m->bound_number, m->bound);
-    }
-    send_block(m, block, out);
+    rbt_membership_send(m, block, out);
 }
 
 static void say_gather(struct rbt_membership *m, struct rbt_membership_out *out)
 {
-    struct rbt_block *block = make_block(rbt_control_put_gather(NULL, m->round, &m->part));
+    struct rbt_block *block =
+        rbt_membership_block(rbt_control_put_gather(NULL, m->round, &m->part));
     if (block != NULL) {
         (void)rbt_control_put_gather(block->data, m->round, &m->part);
     }
-    send_block(m, block, out);
+    rbt_membership_send(m, block, out);
 }
 
 static void say_goodbye(struct rbt_membership *m, struct rbt_membership_out *out)
 {
     const enum rbt_frame_kind kind = RBT_FRAME_GOODBYE;
     struct rbt_block *block =
-        make_block(rbt_control_put_ending(NULL, kind, m->leave_status, m->leave_text));
+        rbt_membership_block(rbt_control_put_ending(NULL, kind, m->leave_status, m->leave_text));
     if (block != NULL) {
         (void)rbt_control_put_ending(block->data, kind, m->leave_status, m->leave_text);
     }
-    send_block(m, block, out);
+    rbt_membership_send(m, block, out);
 }
 
 /* Tells what the shards have more than the coordinator knows. */
@@ -209,11 +202,12 @@ static void say_versions(struct rbt_membership *m, rbt_time now, struct rbt_memb
         return;
     }
     while (rbt_shard_versions_next(&m->versions, &job, &version)) { /* ends: each is told once */
-        struct rbt_block *block = make_block(rbt_control_put_version(NULL, kind, job, &version));
+        struct rbt_block *block =
+            rbt_membership_block(rbt_control_put_version(NULL, kind, job, &version));
         if (block != NULL) {
             (void)rbt_control_put_version(block->data, kind, job, &version);
         }
-        send_block(m, block, out);
+        rbt_membership_send(m, block, out);
         m->versions_at = now + VERSIONS_TIME;
     }
 }
@@ -224,10 +218,7 @@ static void speak(struct rbt_membership *m, rbt_time now, struct rbt_membership_
     if (!is_up(m) || has_said_goodbye(m)) {
         return;
     }
-    if (m->tell_bound == RBT_MEMBERSHIP_TO_SAY) { /* who has gathered knows what was told before */
-        m->tell_bound = RBT_MEMBERSHIP_SAID;
-        say_bound(m, out);
-    }
+    rbt_membership_say_bounds(m, out); /* who has gathered knows what was told before */
     if (m->gather == RBT_MEMBERSHIP_TO_SAY) {
         m->gather = RBT_MEMBERSHIP_SAID;
         say_gather(m, out);
@@ -254,7 +245,8 @@ static void connect_up(struct rbt_membership *m, rbt_time now, struct rbt_member
         m->connected_at = now;
     }
     say_join(m, out);
-    say_again(&m->tell_bound);
+    say_again(&m->awaited.say);
+    say_again(&m->advised.say);
     say_again(&m->gather);
     say_again(&m->goodbye);
     rbt_shard_versions_forget_told(&m->versions);
@@ -334,6 +326,9 @@ static rbt_status hear_plan(struct rbt_membership *m, struct rbt_wire_cursor bod
 {
     struct rbt_control_plan plan;
     const rbt_status st = rbt_control_get_plan(body, &plan);
+    if (st == RBT_OK && plan.job == 0 && m->options.role != RBT_ROLE_SERVER) {
+        return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a plan without a job");
+    }
     return st == RBT_OK && !rbt_membership_has_plan(m) ? keep_plan(m, &plan, out) : st;
 }
 
@@ -347,7 +342,7 @@ static rbt_status hear_gathered(struct rbt_membership *m, uint64_t round,
         return st; /* what comes twice is not wanted twice */
     }
     const size_t size = (size_t)(body.end - body.at);
-    m->gathered = make_block(size);
+    m->gathered = rbt_membership_block(size);
     if (m->gathered == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate %zu bytes that were gathered", size);
     }
@@ -356,19 +351,6 @@ static rbt_status hear_gathered(struct rbt_membership *m, uint64_t round,
     m->part = (struct rbt_control_part){0};
     out->must_wake = true;
     return RBT_OK;
-}
-
-static rbt_status hear_bound(struct rbt_membership *m, uint64_t number, struct rbt_wire_cursor body,
-                             struct rbt_membership_out *out)
-{
-    int64_t staleness;
-    const rbt_status st = rbt_control_get_bound(body, &staleness);
-    if (st == RBT_OK && number > m->bound_heard) {
-        m->bound_heard = number;
-        out->news =
-            (struct rbt_membership_news){.kind = RBT_MEMBERSHIP_NEW_BOUND, .staleness = staleness};
-    }
-    return st;
 }
 
 static rbt_status hear_stable(struct rbt_wire_cursor body, struct rbt_membership_out *out)
@@ -436,7 +418,9 @@ static rbt_status hear(struct rbt_membership *m, const struct rbt_frame *frame, 
     case RBT_FRAME_GATHERED:
         return hear_gathered(m, frame->id, body, out);
     case RBT_FRAME_BOUND:
-        return hear_bound(m, frame->id, body, out);
+        return rbt_membership_hear_bound(m, frame->id, body, out);
+    case RBT_FRAME_BOUND_TAKEN:
+        return rbt_membership_hear_taken(m, frame->id, body, out);
     case RBT_FRAME_DROP:
         return hear_drop(m, frame->id, body, out);
     case RBT_FRAME_STABLE:
@@ -667,15 +651,6 @@ static void step_gather(struct rbt_membership *m, const struct rbt_control_part 
     }
 }
 
-static void step_bound(struct rbt_membership *m, int64_t staleness, rbt_time now)
-{
-    RBT_ASSERT(staleness >= -1);
-    m->bound_number++;
-    m->bound = staleness;
-    m->tell_bound = RBT_MEMBERSHIP_TO_SAY;
-    hurry(m, now);
-}
-
 void rbt_membership_step(struct rbt_membership *m, const struct rbt_membership_event *event,
                          rbt_time now, struct rbt_membership_out *out)
 {
@@ -692,7 +667,8 @@ void rbt_membership_step(struct rbt_membership *m, const struct rbt_membership_e
         step_gather(m, &event->part, now);
         break;
     case RBT_MEMBERSHIP_BOUND:
-        step_bound(m, event->staleness, now);
+        rbt_membership_tell_bound(m, event);
+        hurry(m, now);
         break;
     case RBT_MEMBERSHIP_VERSION: /* it is told at the deadline, so that much becomes one message */
         rbt_shard_versions_note(

@@ -80,7 +80,7 @@ struct rbt_member_version {
 enum rbt_membership_event_kind {
     RBT_MEMBERSHIP_PORT,    /* something has happened to the connection */
     RBT_MEMBERSHIP_GATHER,  /* all processes of the job bring a part; one round at a time */
-    RBT_MEMBERSHIP_BOUND,   /* the other processes of the job are to be told this staleness */
+    RBT_MEMBERSHIP_BOUND,   /* the job's processes and servers are to take this staleness */
     RBT_MEMBERSHIP_VERSION, /* a shard of this server has more versions */
     RBT_MEMBERSHIP_ALIVE,   /* whether the process gives signs of life; at first it does */
     RBT_MEMBERSHIP_GIVE_UP, /* the process cannot go on */
@@ -94,8 +94,12 @@ struct rbt_membership_event {
     union {
         const struct rbt_port_event *port;
         struct rbt_control_part
-            part;          /* GATHER: borrowed until rbt_membership_is_gathering() ends */
-        int64_t staleness; /* BOUND */
+            part; /* GATHER: borrowed until rbt_membership_is_gathering() ends */
+        struct {
+            uint32_t table; /* or RBT_CONTROL_ALL */
+            int64_t staleness;
+            bool is_awaited; /* until rbt_membership_is_telling() ends; one at a time */
+        } bound;
         struct rbt_member_version version;
         bool is_alive;
         struct {
@@ -110,19 +114,20 @@ enum rbt_membership_news_kind {
     RBT_MEMBERSHIP_NO_NEWS,
     RBT_MEMBERSHIP_DROP,      /* a server: the job is over */
     RBT_MEMBERSHIP_JOB,       /* a server: the job begins; may be repeated */
-    RBT_MEMBERSHIP_NEW_BOUND, /* the staleness, as another process has told it */
+    RBT_MEMBERSHIP_NEW_BOUND, /* the staleness from now on; may be repeated */
     RBT_MEMBERSHIP_STABLE,    /* all shards have the versions of the table below this one */
 };
 
 struct rbt_membership_news {
     enum rbt_membership_news_kind kind;
-    uint64_t number;                   /* DROP, JOB: the job's */
+    uint64_t number;                   /* DROP, JOB: the job's; NEW_BOUND: of the change */
     struct rbt_control_job job;        /* JOB */
-    int64_t staleness;                 /* NEW_BOUND */
+    struct rbt_control_bound bound;    /* NEW_BOUND */
     struct rbt_control_version stable; /* STABLE */
 };
 
-/* What is to be done after a step. All zeros is nothing. */
+/* What is to be done after a step. All zeros is nothing. News come first: messages may say that the
+ * process has acted on them. */
 struct rbt_membership_out {
     struct rbt_outbox port;
     bool must_wake; /* the plan, the end of a gathering, of the job or of the membership is there */
@@ -149,6 +154,14 @@ enum rbt_membership_say {
     RBT_MEMBERSHIP_TO_SAY,
     RBT_MEMBERSHIP_SAID,
     RBT_MEMBERSHIP_ANSWERED, /* goodbye only: the membership is over */
+};
+
+/* A staleness that the others have to take. */
+struct rbt_membership_bound {
+    enum rbt_membership_say say;
+    uint64_t number; /* 0: it was not said yet */
+    uint32_t table;
+    int64_t staleness;
 };
 
 enum rbt_membership_end {
@@ -184,11 +197,10 @@ struct rbt_membership {
     enum rbt_membership_say gather;
     uint64_t round; /* of the last gather */
     struct rbt_control_part part;
-    struct rbt_block *gathered; /* not taken yet, or NULL */
-    enum rbt_membership_say tell_bound;
-    uint64_t bound_number;
-    int64_t bound;
-    uint64_t bound_heard; /* number of the last BOUND that came */
+    struct rbt_block *gathered;          /* not taken yet, or NULL */
+    struct rbt_membership_bound awaited; /* the staleness that somebody waits for, */
+    struct rbt_membership_bound advised; /* and the one that nobody does */
+    uint64_t bound_number;               /* of the last BOUND that was said */
     struct rbt_shard_versions versions;
     enum rbt_membership_say goodbye;
     rbt_status leave_status;
@@ -210,6 +222,9 @@ bool rbt_membership_has_plan(const struct rbt_membership *m);
 
 /* Whether the round is not complete yet, and nothing has ended it. */
 bool rbt_membership_is_gathering(const struct rbt_membership *m);
+
+/* Whether somebody has not taken the staleness that is awaited yet, and nothing has ended that. */
+bool rbt_membership_is_telling(const struct rbt_membership *m);
 
 /* The body of the GATHERED of the last round, which is the caller's then, or NULL if the round did
  * not become complete. It was checked. */

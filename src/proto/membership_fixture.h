@@ -33,9 +33,10 @@ static const char *const fixture_shards[] = {"unix:a", "unix:b"};
 
 static inline const char *kind_name(uint16_t kind)
 {
-    static const char *const names[] = {"join", "plan",   "beat",    "gather",  "gathered", "bound",
-                                        "drop", "failed", "goodbye", "version", "stable",   "job"};
-    assert_in_range(kind, RBT_FRAME_JOIN, RBT_FRAME_JOB);
+    static const char *const names[] = {"join",   "plan", "beat",   "gather",  "gathered",
+                                        "bound",  "drop", "failed", "goodbye", "version",
+                                        "stable", "job",  "taken"};
+    assert_in_range(kind, RBT_FRAME_JOIN, RBT_FRAME_BOUND_TAKEN);
     return names[kind - RBT_FRAME_JOIN];
 }
 
@@ -174,7 +175,29 @@ static inline void gather(struct fixture *f, const char *text)
 
 static inline void tell_bound(struct fixture *f, int64_t staleness)
 {
-    step(f, &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_BOUND, .staleness = staleness});
+    step(f, &(struct rbt_membership_event){
+                .kind = RBT_MEMBERSHIP_BOUND,
+                .bound = {.table = 4, .staleness = staleness, .is_awaited = true}});
+}
+
+static inline void advise_bound(struct fixture *f, int64_t staleness)
+{
+    step(f, &(struct rbt_membership_event){
+                .kind = RBT_MEMBERSHIP_BOUND,
+                .bound = {.table = RBT_CONTROL_ALL, .staleness = staleness}});
+}
+
+static inline void hear_bound(struct fixture *f, uint64_t number, int64_t staleness)
+{
+    const struct rbt_control_bound bound = {.job = 1, .table = 4, .staleness = staleness};
+    (void)rbt_control_put_bound(f->message, number, &bound);
+    hear(f);
+}
+
+static inline void hear_taken(struct fixture *f, uint64_t number)
+{
+    (void)rbt_control_put_taken(f->message, number, 1);
+    hear(f);
 }
 
 static inline void tell_version(struct fixture *f, uint32_t shard, uint64_t version)

@@ -120,40 +120,6 @@ static void a_failure_ends_a_round(void **state)
     assert_false(rbt_membership_is_gathering(&f->m));
 }
 
-static void a_bound_is_told_first_and_again_after_a_cut(void **state)
-{
-    struct fixture *f = *state;
-    join(f, RBT_ROLE_WORKER);
-    tell_bound(f, 3);
-    assert_string_equal(f->said, "bound");
-    assert_int_equal(f->last_id, 1);
-    gather(f, "own");
-    tell_bound(f, 4);
-    assert_int_equal(f->last_id, 2);
-    reconnect(f);
-    assert_string_equal(f->said, "join bound gather");
-    step_down(f, RBT_E_CLOSED, "closed");
-    tell_bound(f, 5);
-    sleep_for(f, 0);
-    step_up(f);
-    assert_string_equal(f->said, "join bound gather");
-}
-
-static void a_bound_is_heard_once(void **state)
-{
-    struct fixture *f = *state;
-    join(f, RBT_ROLE_WORKER);
-    (void)rbt_control_put_bound(f->message, 2, 7);
-    hear(f);
-    assert_int_equal(f->news.kind, RBT_MEMBERSHIP_NEW_BOUND);
-    assert_int_equal(f->news.staleness, 7);
-    hear(f);
-    assert_int_equal(f->news.kind, RBT_MEMBERSHIP_NO_NEWS);
-    (void)rbt_control_put_bound(f->message, 1, 6); /* older */
-    hear(f);
-    assert_int_equal(f->news.kind, RBT_MEMBERSHIP_NO_NEWS);
-}
-
 static void a_server_hears_of_jobs(void **state)
 {
     struct fixture *f = *state;
@@ -227,10 +193,12 @@ static void goodbye_is_the_last_word(void **state)
     join(f, RBT_ROLE_SERVER);
     tell_version(f, 0, 5);
     tell_version(f, 1, 5);
-    tell_bound(f, 1);
+    advise_bound(f, 1);
     leave(f, RBT_OK, NULL);
     assert_string_equal(f->said, "goodbye");
-    tell_bound(f, 2);
+    advise_bound(f, 2);
+    hear_bound(f, 1, 2);
+    assert_string_equal(f->said, "");
     tell_version(f, 0, 6);
     tell_version(f, 1, 6);
     assert_string_equal(f->said, "");
@@ -338,8 +306,6 @@ int main(void)
         TEST(a_part_of_a_process_that_is_cut_off_is_said_later),
         TEST(an_answer_of_an_old_round_is_ignored),
         TEST(a_failure_ends_a_round),
-        TEST(a_bound_is_told_first_and_again_after_a_cut),
-        TEST(a_bound_is_heard_once),
         TEST(a_server_hears_of_jobs),
         TEST(versions_are_told_a_moment_apart),
         TEST(goodbye_is_answered),

@@ -105,6 +105,7 @@ static struct rbt_shard_event event_of(rbt_host *host, const struct rbt_desk_req
                                     .sequence = pull->sequence,
                                     .is_stable = pull->is_stable,
                                     .stable = pull->stable,
+                                    .limit = pull->is_stable ? &host->limit : NULL,
                                     .stamp = pull->wants_stamp ? &host->stamp : NULL,
                                     .copy = pull->has_copy ? &host->copy : NULL};
 }
@@ -132,6 +133,8 @@ static size_t put_front(rbt_host *host, const struct rbt_desk_request *request, 
                                            .has_copy = request->pull.has_copy,
                                            .copy_base = host->copy_base,
                                            .copy = host->copy,
+                                           .has_limit = request->pull.is_stable,
+                                           .limit = host->limit,
                                            .scan_count = scan_count,
                                            .applied_count = request->pull.applied_count,
                                            .applied = host->applied};
@@ -142,6 +145,7 @@ static size_t front_bytes(const struct rbt_desk_request *request)
 {
     return RBT_WIRE_ANSWER_BYTES + (request->pull.wants_stamp ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
            (request->pull.has_copy ? (size_t)RBT_WIRE_ANSWER_COPY : 0) +
+           (request->pull.is_stable ? (size_t)RBT_WIRE_ANSWER_LIMIT : 0) +
            request->pull.applied_count * sizeof(uint64_t);
 }
 

@@ -10,8 +10,8 @@
  *   (4) a plan is complete, and equal for all but for the place of its receiver;
  *   (5) a round is answered to all who are there, or to none;
  *   (6) what is stable is not above the version of any server, and only grows;
- *   (7) the numbers of bounds grow, and the last one reaches every process but the one that told
- * it.
+ *   (7) the numbers of bounds grow, and the last one of each table reaches every process, also the
+ *       one that told it, and every server.
  *
  * Threads: none. Memory: the places are allocated in create; what a peer brings (addresses, parts
  * of a gather) when it comes: both are rare, and who cannot be kept is refused. */
@@ -451,13 +451,7 @@ static void welcome_back(rbt_roster *roster, uint32_t place, rbt_time now,
         rbt_roster_emit(out, (struct rbt_roster_effect){
                                  .kind = RBT_ROSTER_DROP, .peer = place, .job = roster->drops[i]});
     }
-    if (peer->role == RBT_ROLE_WORKER && roster->jobs[peer->job].bound_number > 0) {
-        rbt_roster_emit(out,
-                        (struct rbt_roster_effect){.kind = RBT_ROSTER_BOUND,
-                                                   .peer = place,
-                                                   .number = roster->jobs[peer->job].bound_number,
-                                                   .staleness = roster->jobs[peer->job].bound});
-    }
+    rbt_roster_repeat_bounds(roster, place, out);
     if (peer->role == RBT_ROLE_WORKER) {
         rbt_roster_repeat_stable(roster, place, out);
     }

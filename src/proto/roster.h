@@ -46,7 +46,8 @@ struct rbt_roster_options {
 enum rbt_roster_effect_kind {
     RBT_ROSTER_PLAN,     /* send the peer its plan: rbt_roster_plan() */
     RBT_ROSTER_GATHERED, /* send the peer all parts of the round: rbt_roster_parts() */
-    RBT_ROSTER_BOUND,    /* send the peer `number` and `staleness` */
+    RBT_ROSTER_BOUND,    /* send the peer `job`, `number`, `table` and `staleness` */
+    RBT_ROSTER_TAKEN,    /* send the peer `job` and `number`: all have taken its BOUND */
     RBT_ROSTER_STABLE,   /* send the peer `job`, `table` and `number`, a version */
     RBT_ROSTER_JOB,  /* send the peer, a server, who may say HELLO for the job: rbt_roster_job() */
     RBT_ROSTER_DROP, /* send the peer, a server, that the job is over */
@@ -94,13 +95,19 @@ void rbt_roster_hear(rbt_roster *roster, uint32_t peer, rbt_time now);
 /* Its connection is gone; it may come back. */
 void rbt_roster_cut(rbt_roster *roster, uint32_t peer, rbt_time now);
 
-/* It brings its part of a round; or tells a new staleness. Both may be repeated. Fail with
- * RBT_E_PROTOCOL if it may not say so. */
+/* It brings its part of a round; or tells a new staleness. Both may be repeated. A staleness gets
+ * the job's next number, and all processes of the job and all servers are told; when all have taken
+ * it, the one that told it hears so. Fail with RBT_E_PROTOCOL if it may not say so. */
 RBT_MUST_USE rbt_status rbt_roster_gather(rbt_roster *roster, uint32_t peer, uint64_t round,
                                           const struct rbt_control_part *part,
                                           struct rbt_roster_outbox *out);
 RBT_MUST_USE rbt_status rbt_roster_bound(rbt_roster *roster, uint32_t peer, uint64_t number,
-                                         int64_t staleness, struct rbt_roster_outbox *out);
+                                         const struct rbt_control_bound *bound,
+                                         struct rbt_roster_outbox *out);
+
+/* It, a process or a server, has taken the job's changes of the staleness up to this number. */
+RBT_MUST_USE rbt_status rbt_roster_taken(rbt_roster *roster, uint32_t peer, uint64_t job,
+                                         uint64_t number, struct rbt_roster_outbox *out);
 
 /* It, a server, has the versions of a job's table below this one. When all servers have more than
  * before, the job's processes are told. Fails like those. */

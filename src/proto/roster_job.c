@@ -23,6 +23,13 @@ static bool is_worker_of(const struct rbt_roster_peer *peer, uint32_t job)
     return peer->is_there && peer->role == RBT_ROLE_WORKER && peer->job == job;
 }
 
+bool rbt_roster_is_worker_of(const rbt_roster *roster, uint32_t peer,
+                             const struct rbt_roster_job *job)
+{
+    RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
+    return is_worker_of(&roster->peers[peer], place_of(roster, job));
+}
+
 static void free_part(struct rbt_roster_part *part)
 {
     rbt_free(part->bytes);
@@ -39,6 +46,8 @@ void rbt_roster_free_job(struct rbt_roster_job *job)
         rbt_free(job->tables[i].versions);
     }
     rbt_free(job->tables);
+    rbt_bounds_deinit(&job->bounds);
+    rbt_free(job->servers);
     *job = (struct rbt_roster_job){.state = RBT_ROSTER_JOB_NONE};
 }
 
@@ -274,6 +283,8 @@ void rbt_roster_job_left(rbt_roster *roster, struct rbt_roster_job *job, const c
     } else if (is_gathering(roster, job)) {
         (void)snprintf(text, sizeof text, "%s left while others waited for it", who);
         rbt_roster_end_job(roster, job, RBT_E_CLOSED, text, out);
+    } else { /* the others need not wait until it has taken what was told */
+        rbt_roster_settle_bounds(roster, job, out);
     }
 }
 
@@ -342,15 +353,13 @@ static rbt_status finish_round(rbt_roster *roster, struct rbt_roster_job *job,
     return RBT_OK;
 }
 
-/* The peer's job if it is one of its workers. Those who have been told that it is over may not have
- * heard it yet: for them there is no job, and no mistake. */
-static rbt_status job_of(rbt_roster *roster, uint32_t peer, struct rbt_roster_job **job)
+rbt_status rbt_roster_job_of(rbt_roster *roster, uint32_t peer, struct rbt_roster_job **job)
 {
     RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
     const struct rbt_roster_peer *p = &roster->peers[peer];
     RBT_ASSERT(p->is_there);
     *job = NULL;
-    if (p->is_told) {
+    if (p->is_told) { /* it may not have heard it yet */
         return RBT_OK;
     }
     if (p->role != RBT_ROLE_WORKER || !p->is_planned) {
@@ -365,7 +374,7 @@ rbt_status rbt_roster_gather(rbt_roster *roster, uint32_t peer, uint64_t round,
                              const struct rbt_control_part *part, struct rbt_roster_outbox *out)
 {
     struct rbt_roster_job *job;
-    rbt_status st = job_of(roster, peer, &job);
+    rbt_status st = rbt_roster_job_of(roster, peer, &job);
     if (st != RBT_OK || job == NULL) {
         return st;
     }
@@ -412,28 +421,6 @@ uint32_t rbt_roster_parts(const rbt_roster *roster, uint64_t job, struct rbt_con
     return 0;
 }
 
-rbt_status rbt_roster_bound(rbt_roster *roster, uint32_t peer, uint64_t number, int64_t staleness,
-                            struct rbt_roster_outbox *out)
-{
-    struct rbt_roster_job *job;
-    const rbt_status st = job_of(roster, peer, &job);
-    if (st != RBT_OK || job == NULL || number <= roster->peers[peer].bound_number) {
-        return st; /* told again after the line was cut */
-    }
-    roster->peers[peer].bound_number = number;
-    job->bound_number++;
-    job->bound = staleness;
-    for (uint32_t i = 0; i < RBT_ROSTER_PEERS_MAX; i++) {
-        if (i != peer && is_worker_of(&roster->peers[i], place_of(roster, job))) {
-            rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_BOUND,
-                                                            .peer = i,
-                                                            .number = job->bound_number,
-                                                            .staleness = staleness});
-        }
-    }
-    return RBT_OK;
-}
-
 /* The job's table, made if it is not there. */
 static rbt_status find_table(const rbt_roster *roster, struct rbt_roster_job *job, uint32_t number,
                              struct rbt_roster_table **table)
@@ -459,7 +446,7 @@ static rbt_status find_table(const rbt_roster *roster, struct rbt_roster_job *jo
     return RBT_OK;
 }
 
-static struct rbt_roster_job *running_job(const rbt_roster *roster, uint64_t number)
+struct rbt_roster_job *rbt_roster_running_job(const rbt_roster *roster, uint64_t number)
 {
     for (uint32_t i = 0; i < RBT_ROSTER_JOBS_MAX; i++) {
         struct rbt_roster_job *job = &roster->jobs[i];
@@ -490,7 +477,7 @@ rbt_status rbt_roster_version(rbt_roster *roster, uint32_t peer, uint64_t job,
         return rbt_fail(RBT_E_PROTOCOL, "only a server of a running cluster may say so");
     }
     RBT_ASSERT(p->index < roster->options.server_count);
-    struct rbt_roster_job *j = running_job(roster, job);
+    struct rbt_roster_job *j = rbt_roster_running_job(roster, job);
     if (j == NULL) { /* it is over, and the server has not heard it yet */
         return RBT_OK;
     }

@@ -178,11 +178,22 @@ static struct rbt_block *make_plan(const rbt_roster_ports *ports, uint32_t peer)
     return block;
 }
 
-static struct rbt_block *make_bound(uint64_t number, int64_t staleness)
+static struct rbt_block *make_bound(const struct rbt_roster_effect *effect)
 {
-    struct rbt_block *block = make_block(rbt_control_put_bound(NULL, number, staleness));
+    const struct rbt_control_bound bound = {
+        .job = effect->job, .table = effect->table, .staleness = effect->staleness};
+    struct rbt_block *block = make_block(rbt_control_put_bound(NULL, effect->number, &bound));
     if (block != NULL) {
-        (void)rbt_control_put_bound(block->data, number, staleness);
+        (void)rbt_control_put_bound(block->data, effect->number, &bound);
+    }
+    return block;
+}
+
+static struct rbt_block *make_taken(const struct rbt_roster_effect *effect)
+{
+    struct rbt_block *block = make_block(rbt_control_put_taken(NULL, effect->number, effect->job));
+    if (block != NULL) {
+        (void)rbt_control_put_taken(block->data, effect->number, effect->job);
     }
     return block;
 }
@@ -232,7 +243,10 @@ static void perform_on(rbt_roster_ports *ports, struct line *line,
         send_block(ports, line, make_plan(ports, effect->peer), out);
         break;
     case RBT_ROSTER_BOUND:
-        send_block(ports, line, make_bound(effect->number, effect->staleness), out);
+        send_block(ports, line, make_bound(effect), out);
+        break;
+    case RBT_ROSTER_TAKEN:
+        send_block(ports, line, make_taken(effect), out);
         break;
     case RBT_ROSTER_STABLE:
         send_block(ports, line, make_stable(effect), out);
@@ -385,7 +399,8 @@ static rbt_status hear_peer(rbt_roster_ports *ports, const struct line *line,
     struct rbt_roster_outbox *effects = &ports->effects;
     struct rbt_control_part part;
     struct rbt_control_version version;
-    int64_t staleness;
+    struct rbt_control_bound bound;
+    uint64_t job;
     rbt_status st;
     rbt_roster_hear(ports->roster, line->peer, now);
     switch (frame->kind) {
@@ -397,10 +412,14 @@ static rbt_status hear_peer(rbt_roster_ports *ports, const struct line *line,
                    ? st
                    : rbt_roster_gather(ports->roster, line->peer, frame->id, &part, effects);
     case RBT_FRAME_BOUND:
-        st = rbt_control_get_bound(body, &staleness);
+        st = rbt_control_get_bound(body, &bound);
         return st != RBT_OK
                    ? st
-                   : rbt_roster_bound(ports->roster, line->peer, frame->id, staleness, effects);
+                   : rbt_roster_bound(ports->roster, line->peer, frame->id, &bound, effects);
+    case RBT_FRAME_BOUND_TAKEN:
+        st = rbt_control_get_taken(body, &job);
+        return st != RBT_OK ? st
+                            : rbt_roster_taken(ports->roster, line->peer, job, frame->id, effects);
     case RBT_FRAME_VERSION:
         st = rbt_control_get_version(body, &version);
         return st != RBT_OK

@@ -72,9 +72,10 @@ static rbt_status draw(void *bytes, size_t size)
 
 static const char *kind_name(uint16_t kind)
 {
-    static const char *const names[] = {"join", "plan",   "beat",    "gather",  "gathered", "bound",
-                                        "drop", "failed", "goodbye", "version", "stable",   "job"};
-    assert_in_range(kind, RBT_FRAME_JOIN, RBT_FRAME_JOB);
+    static const char *const names[] = {"join",   "plan", "beat",   "gather",  "gathered",
+                                        "bound",  "drop", "failed", "goodbye", "version",
+                                        "stable", "job",  "taken"};
+    assert_in_range(kind, RBT_FRAME_JOIN, RBT_FRAME_BOUND_TAKEN);
     return names[kind - RBT_FRAME_JOIN];
 }
 
@@ -181,6 +182,8 @@ static void join(struct fixture *f, uint32_t port, enum rbt_role role, uint64_t 
     hear(f, port);
 }
 
+static const struct rbt_control_bound a_bound = {.job = 1, .table = 0, .staleness = 3};
+
 /* A server on port 0, worker processes on ports 1 and 2. */
 static void start_job(struct fixture *f)
 {
@@ -275,9 +278,15 @@ static void a_job_from_joining_to_the_end(void **state)
     assert_said(f, "");
     hear(f, 2);
     assert_said(f, "1:gathered 2:gathered");
-    (void)rbt_control_put_bound(f->message, 1, 3);
+    (void)rbt_control_put_bound(f->message, 1, &a_bound);
     hear(f, 2);
-    assert_said(f, "1:bound");
+    assert_said(f, "0:bound 1:bound 2:bound");
+    (void)rbt_control_put_taken(f->message, 1, 1);
+    hear(f, 2);
+    hear(f, 0);
+    assert_said(f, "");
+    hear(f, 1);
+    assert_said(f, "2:taken");
     (void)rbt_control_put_version(f->message, RBT_FRAME_VERSION, 1,
                                   &(struct rbt_control_version){.table = 0, .version = 4});
     hear(f, 0);
@@ -384,12 +393,19 @@ static void a_cut_peer_comes_back(void **state)
     start_job(f);
     down(f, 1);
     assert_non_null(strstr(f->log, "connection cut node=worker/0"));
-    (void)rbt_control_put_bound(f->message, 1, 3);
+    (void)rbt_control_put_bound(f->message, 1, &a_bound);
     hear(f, 2);
-    assert_said(f, ""); /* nobody is there to hear it */
+    assert_said(f, "0:bound 2:bound"); /* the other one is not there to hear it */
+    (void)rbt_control_put_taken(f->message, 1, 1);
+    hear(f, 0);
+    hear(f, 2);
+    assert_said(f, "");
     pass(f, CUT_MS - 1, 0x5);
     join(f, 7, RBT_ROLE_WORKER, 2);
     assert_said(f, "7:beat 7:plan 7:bound");
+    (void)rbt_control_put_taken(f->message, 1, 1);
+    hear(f, 7);
+    assert_said(f, "2:taken");
     pass(f, 2 * CUT_MS, 0x85);
     assert_said(f, "");
 }

@@ -1,9 +1,10 @@
-/* proto/roster_state.h - what a roster remembers; shared by roster.c (who is there) and
- * roster_job.c (what becomes of the jobs). */
+/* proto/roster_state.h - what a roster remembers; shared by roster.c (who is there),
+ * roster_job.c (what becomes of the jobs) and roster_bound.c (how stale their reads may be). */
 #ifndef RUBATO_PROTO_ROSTER_STATE_H
 #define RUBATO_PROTO_ROSTER_STATE_H
 
 #include "core/members.h"
+#include "proto/bounds.h"
 #include "proto/lineup.h"
 #include "proto/roster.h"
 
@@ -13,6 +14,12 @@ struct rbt_roster_part {
     char *bytes;
     size_t size;
     bool is_there;
+};
+
+/* How far a process or a server has taken the changes of a job's staleness. */
+struct rbt_roster_taking {
+    uint64_t taken;
+    uint64_t repeated; /* up to here it was told again, after a cut: less than that is nothing */
 };
 
 struct rbt_roster_peer {
@@ -35,8 +42,10 @@ struct rbt_roster_peer {
     char **shards;     /* of a server */
     uint32_t shard_count;
     struct rbt_roster_part part; /* of the round that is gathered */
-    uint64_t bound_number;       /* of its last BOUND */
-    bool is_told;                /* that it is over: */
+    uint64_t bound_number;       /* its own, of its last BOUND; */
+    uint64_t bound_due;          /* the job's number of it, or 0: it was answered */
+    struct rbt_roster_taking taking;
+    bool is_told; /* that it is over: */
     rbt_status told_status;
     char *told;
     char *lost; /* why it was given up, for the log */
@@ -70,9 +79,9 @@ struct rbt_roster_job {
     uint32_t left_count;
     uint64_t round;                /* the last complete one */
     struct rbt_roster_part *parts; /* its parts, by process: somebody may have missed them */
-    uint64_t bound_number;
-    int64_t bound;
-    struct rbt_roster_table *tables; /* that are synchronised */
+    struct rbt_bounds bounds;
+    struct rbt_roster_taking *servers; /* by server; NULL until there are bounds */
+    struct rbt_roster_table *tables;   /* that are synchronised */
     uint32_t table_count;
     rbt_status status;
     char text[RBT_WIRE_TEXT_MAX];
@@ -108,7 +117,7 @@ struct rbt_roster {
     char text[RBT_WIRE_TEXT_MAX];
 };
 
-/* What both files use. */
+/* What all files use. */
 void rbt_roster_emit(struct rbt_roster_outbox *out, struct rbt_roster_effect effect);
 
 /* The entries of the job's worker processes, or, without a job, of the servers. */
@@ -148,6 +157,21 @@ void rbt_roster_repeat_jobs(const rbt_roster *roster, uint32_t peer, struct rbt_
 
 /* Says again to a process which versions all servers have. */
 void rbt_roster_repeat_stable(const rbt_roster *roster, uint32_t peer,
+                              struct rbt_roster_outbox *out);
+
+/* The peer is one of the job's worker processes; the running job of that number, or NULL; the
+ * peer's job, if it is one of its worker processes: NULL, and no failure, if it has been told that
+ * the job is over. */
+bool rbt_roster_is_worker_of(const rbt_roster *roster, uint32_t peer,
+                             const struct rbt_roster_job *job);
+struct rbt_roster_job *rbt_roster_running_job(const rbt_roster *roster, uint64_t number);
+RBT_MUST_USE rbt_status rbt_roster_job_of(rbt_roster *roster, uint32_t peer,
+                                          struct rbt_roster_job **job);
+
+/* Says again to a process, or a server, how stale reads may be; answers the processes whose changes
+ * all have taken. */
+void rbt_roster_repeat_bounds(rbt_roster *roster, uint32_t peer, struct rbt_roster_outbox *out);
+void rbt_roster_settle_bounds(rbt_roster *roster, const struct rbt_roster_job *job,
                               struct rbt_roster_outbox *out);
 
 /* Says the missing part of "worker/0, worker/2" of a job that forms. */

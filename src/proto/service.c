@@ -308,10 +308,15 @@ static rbt_status make_host(rbt_service *service, const struct rbt_wire_hello *h
     }
     service->hosts = grown;
     const rbt_status st = rbt_host_create(&options, host);
-    if (st == RBT_OK) {
-        service->hosts[service->host_count++] = *host;
+    if (st != RBT_OK) {
+        return st;
     }
-    return st;
+    service->hosts[service->host_count++] = *host;
+    const struct rbt_bounds *told = rbt_admitted_bounds(&service->admitted, hello->job);
+    for (uint32_t i = 0; told != NULL && i < told->count; i++) {
+        rbt_host_bound(*host, &told->list[i]);
+    }
+    return RBT_OK;
 }
 
 /* Whether it is us that the peer means. */
@@ -561,6 +566,17 @@ static void drop(rbt_service *service, uint64_t job)
     rbt_host_destroy(host);
 }
 
+/* A job that nobody has come for yet will be told when somebody does. */
+static void change_bound(rbt_service *service, uint64_t job, const struct rbt_bound *bound)
+{
+    rbt_host *host = find_host(service, job);
+    if (host != NULL) {
+        rbt_host_bound(host, bound);
+    } else {
+        rbt_admitted_bound(&service->admitted, job, bound);
+    }
+}
+
 void rbt_service_step(rbt_service *service, const struct rbt_service_event *event, rbt_time now,
                       struct rbt_outbox *out)
 {
@@ -576,6 +592,9 @@ void rbt_service_step(rbt_service *service, const struct rbt_service_event *even
         break;
     case RBT_SERVICE_ADMIT:
         rbt_admitted_add(&service->admitted, event->admit.number, event->admit.job);
+        break;
+    case RBT_SERVICE_BOUND:
+        change_bound(service, event->bound.job, &event->bound.bound);
         break;
     case RBT_SERVICE_DROP:
         drop(service, event->drop);

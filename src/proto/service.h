@@ -28,6 +28,7 @@
 #include <rubato/status.h>
 
 #include "base/clock.h"
+#include "proto/bounds.h"
 #include "proto/host.h"
 #include "proto/outbox.h"
 #include "proto/port.h"
@@ -49,6 +50,7 @@ enum rbt_service_event_kind {
     RBT_SERVICE_PORT,  /* something has happened to a connection */
     RBT_SERVICE_NAME,  /* which shard of which cluster this is */
     RBT_SERVICE_ADMIT, /* a job begins; it may be told again */
+    RBT_SERVICE_BOUND, /* how stale reads of a job may be; it may be told again */
     RBT_SERVICE_DROP,  /* a job is over: its connections end, and its rows are freed */
     RBT_SERVICE_TURN,  /* nothing more has come for now: what is owed is sent */
     RBT_SERVICE_SHED,  /* no connection can be taken: the oldest strangers have to go */
@@ -70,6 +72,10 @@ struct rbt_service_event {
             uint64_t number;
             const struct rbt_control_job *job;
         } admit;
+        struct {
+            uint64_t job; /* its number */
+            struct rbt_bound bound;
+        } bound;
         uint64_t drop; /* a job's number */
         uint32_t turn; /* of this port, or RBT_SERVICE_ALL */
         uint32_t shed; /* how many at most */

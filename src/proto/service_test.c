@@ -167,6 +167,64 @@ static void peers_come_in_when_the_shard_knows_the_job(void **state)
     expect_welcome(f, 7);
 }
 
+/* Worker 0 opens a table with staleness 0, begins a run and ends its first clock; whether the shard
+ * shows what it has pushed, although the others have not ended theirs. */
+static bool is_shown_at_once(struct fixture *f, uint32_t port)
+{
+    const struct rbt_frame header = {.worker = 0, .id = 1};
+    struct rbt_wire_table table = {.type = RBT_I64, .width = 1, .name = "main/counts"};
+    const struct rbt_wire_push push = {
+        .clock = 0, .marker = 1, .range_last = UINT64_MAX, .batch_count = 1};
+    const struct rbt_wire_rows rows = {.count = 1,
+                                       .keys = (const uint64_t[]){7},
+                                       .values = (const int64_t[]){1},
+                                       .element_size = 8,
+                                       .width = 1};
+    struct rbt_frame next = header;
+    next.kind = RBT_FRAME_TABLE;
+    post(f, port, next, rbt_wire_put_table(f->message, &table));
+    expect_sent(f, 0, port, RBT_FRAME_DONE, 0);
+    next.kind = RBT_FRAME_RESET;
+    post(f, port, next, RBT_WIRE_RESET_BYTES);
+    expect_sent(f, 0, port, RBT_FRAME_DONE, 0);
+    next.kind = RBT_FRAME_PUSH;
+    const size_t bytes = rbt_wire_put_push(f->message, &push);
+    post(f, port, next, bytes + rbt_wire_rows_put(f->message + bytes, &rows, NULL));
+    step(f, (struct rbt_service_event){.kind = RBT_SERVICE_TURN, .turn = port});
+    expect_sent(f, 0, port, RBT_FRAME_ACK, 0);
+    struct rbt_wire_news news;
+    const struct rbt_block *ack = f->out.items[0].block;
+    struct rbt_wire_cursor body = {ack->data + RBT_FRAME_HEADER, ack->data + ack->bytes};
+    assert_ok(rbt_wire_get_news(&body, &news));
+    return news.settled == 1;
+}
+
+static void a_staleness_counts_that_was_told_before_anybody_came(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_bound bound = {.number = 1, .table = 0, .staleness = 3};
+    admit(f);
+    step(f, (struct rbt_service_event){.kind = RBT_SERVICE_BOUND,
+                                       .bound = {.job = JOB + 1, .bound = bound}});
+    step(f, (struct rbt_service_event){.kind = RBT_SERVICE_BOUND,
+                                       .bound = {.job = JOB, .bound = bound}});
+    dial(f, 7);
+    greet(f, 7, 0);
+    assert_true(is_shown_at_once(f, 7));
+}
+
+static void the_staleness_of_another_job_does_not_count(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_bound bound = {.number = 1, .table = 0, .staleness = 3};
+    admit(f);
+    dial(f, 7);
+    greet(f, 7, 0);
+    step(f, (struct rbt_service_event){.kind = RBT_SERVICE_BOUND,
+                                       .bound = {.job = JOB + 1, .bound = bound}});
+    assert_false(is_shown_at_once(f, 7));
+}
+
 static void who_means_another_shard_or_lacks_the_secret_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -395,6 +453,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(peers_come_in_when_the_shard_knows_the_job),
+        T(a_staleness_counts_that_was_told_before_anybody_came),
+        T(the_staleness_of_another_job_does_not_count),
         T(who_means_another_shard_or_lacks_the_secret_is_refused),
         T(the_newest_connection_of_a_worker_counts),
         T(a_stranger_has_five_seconds),

@@ -110,6 +110,18 @@ static void on_drop(void *context, uint64_t job)
     }
 }
 
+static rbt_status on_bound(void *context, uint64_t number, const struct rbt_control_bound *told)
+{
+    const struct server *server = context;
+    const struct rbt_bound bound = {
+        .number = number, .table = told->table, .staleness = told->staleness};
+    rbt_status st = RBT_OK;
+    for (uint32_t i = 0; st == RBT_OK && i < server->count; i++) {
+        st = rbt_shard_thread_bound(server->threads[i], told->job, &bound);
+    }
+    return st;
+}
+
 static void on_job(void *context, uint64_t number, const struct rbt_control_job *job)
 {
     const struct server *server = context;
@@ -152,7 +164,8 @@ static rbt_status join(struct server *server)
                                               .context = server,
                                               .is_alive = is_alive,
                                               .on_drop = on_drop,
-                                              .on_job = on_job};
+                                              .on_job = on_job,
+                                              .on_bound = on_bound};
     rbt_member *joined = NULL;
     const rbt_status st = rbt_member_join(&member, &joined);
     if (st != RBT_OK) {

@@ -193,7 +193,7 @@ static void take_words(rbt_shard_thread *thread)
 }
 
 /* Without memory it is not told: then nobody gets into a job, or its rows stay until the end. */
-static void tell(rbt_shard_thread *thread, const struct rbt_shard_word *word)
+static bool tell(rbt_shard_thread *thread, const struct rbt_shard_word *word)
 {
     pthread_mutex_lock(&thread->mutex);
     if (thread->word_count == thread->word_max) {
@@ -202,31 +202,42 @@ static void tell(rbt_shard_thread *thread, const struct rbt_shard_word *word)
         thread->words = grown != NULL ? grown : thread->words;
         thread->word_max = grown != NULL ? max : thread->word_max;
     }
-    if (thread->word_count < thread->word_max) {
+    const bool has_room = thread->word_count < thread->word_max;
+    if (has_room) {
         thread->words[thread->word_count++] = *word;
         atomic_store(&thread->has_words, true);
     }
     pthread_mutex_unlock(&thread->mutex);
     rbt_loop_wake(thread->loop);
+    return has_room;
 }
 
 void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job)
 {
-    tell(thread, &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_DROP, .drop = job}});
+    (void)tell(thread, &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_DROP, .drop = job}});
+}
+
+rbt_status rbt_shard_thread_bound(rbt_shard_thread *thread, uint64_t job,
+                                  const struct rbt_bound *bound)
+{
+    const struct rbt_shard_word word = {
+        .event = {.kind = RBT_SERVICE_BOUND, .bound = {.job = job, .bound = *bound}}};
+    return tell(thread, &word) ? RBT_OK
+                               : rbt_fail(RBT_E_NOMEM, "no memory to tell a shard a staleness");
 }
 
 void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
                             const struct rbt_control_job *job)
 {
-    tell(thread,
-         &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_ADMIT, .admit = {.number = number}},
-                                  .job = *job});
+    (void)tell(thread,
+               &(struct rbt_shard_word){
+                   .event = {.kind = RBT_SERVICE_ADMIT, .admit = {.number = number}}, .job = *job});
 }
 
 void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t shard)
 {
-    tell(thread,
-         &(struct rbt_shard_word){.event = {.kind = RBT_SERVICE_NAME, .name = {cluster, shard}}});
+    (void)tell(thread, &(struct rbt_shard_word){
+                           .event = {.kind = RBT_SERVICE_NAME, .name = {cluster, shard}}});
 }
 
 static void unlock(rbt_shard_thread *thread)
@@ -288,7 +299,12 @@ static void serve(struct rbt_shard_peer *peer)
         if (st == RBT_E_BUSY) {
             break;
         }
-        work_on(peer, st, &frame, body);
+        if (atomic_load(&peer->thread->has_words)) { /* a staleness was told before this was sent */
+            take_words(peer->thread);
+        }
+        if (!peer->is_over) {
+            work_on(peer, st, &frame, body);
+        }
     }
     mark_dirty(peer);
 }

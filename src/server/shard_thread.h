@@ -16,6 +16,7 @@
 #include "net/address.h"
 #include "net/member.h"
 #include "net/security.h"
+#include "proto/bounds.h"
 #include "wire/control.h"
 
 typedef struct rbt_shard_thread rbt_shard_thread;
@@ -48,6 +49,11 @@ void rbt_shard_thread_name(rbt_shard_thread *thread, uint64_t cluster, uint32_t 
 /* A job begins: who may say HELLO for it, as a worker process or as a reader. */
 void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
                             const struct rbt_control_job *job);
+
+/* How stale the job's reads may be. It counts for every message that is worked on after this.
+ * Fails with RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_shard_thread_bound(rbt_shard_thread *thread, uint64_t job,
+                                               const struct rbt_bound *bound);
 
 /* A job is over: its rows are freed and its connections closed. */
 void rbt_shard_thread_drop(rbt_shard_thread *thread, uint64_t job);

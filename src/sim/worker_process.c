@@ -19,20 +19,18 @@ void rbt_member_party_step(struct rbt_member_party *member,
     rbt_membership_step(&member->machine, event, engine->now, &member->out);
     const bool must_wake = member->out.must_wake;
     const struct rbt_membership_news news = member->out.news;
-    rbt_party_perform(&member->party, &member->out.port);
-    rbt_membership_out_clear(&member->out);
-    if (is_server) {
-        struct rbt_server_node *server = &engine->servers[member->index];
-        rbt_server_node_hear(server, &news);
-        if (must_wake) {
-            rbt_server_node_wake(server);
-        }
+    member->out.must_wake = false;
+    member->out.news.kind = RBT_MEMBERSHIP_NO_NEWS;
+    if (is_server) { /* news first: what is sent may say that they were heard */
+        rbt_server_node_hear(&engine->servers[member->index], &news);
     } else {
-        struct rbt_process_node *process = &engine->processes[member->index];
-        rbt_process_node_hear(process, &news);
-        if (must_wake) {
-            rbt_process_node_wake(process);
-        }
+        rbt_process_node_hear(&engine->processes[member->index], &news);
+    }
+    rbt_party_perform(&member->party, &member->out.port);
+    if (must_wake && is_server) {
+        rbt_server_node_wake(&engine->servers[member->index]);
+    } else if (must_wake) {
+        rbt_process_node_wake(&engine->processes[member->index]);
     }
 }
 

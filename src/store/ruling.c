@@ -264,6 +264,18 @@ uint64_t rbt_ruling_version(const rbt_ruling *ruling)
     return begun < ruling->gone ? ruling->gone : begun;
 }
 
+uint64_t rbt_ruling_needed(const rbt_ruling *ruling, int64_t need)
+{
+    RBT_ASSERT(ruling->instance.rule != NULL);
+    uint64_t end = 0;
+    for (size_t i = ruling->versions.count; end == 0 && need > 0 && i > 0; i--) {
+        const struct rbt_version *version = &ruling->versions.live[i - 1];
+        RBT_ASSERT(version->first <= version->clock);
+        end = version->first < ruling->clock_offset + need ? version->id + 1 : 0;
+    }
+    return end;
+}
+
 uint64_t rbt_ruling_stamp(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
@@ -394,6 +406,8 @@ static rbt_status begin_message(rbt_ruling *ruling, const struct rbt_bin_id *id,
         if (st != RBT_OK) {
             return st;
         }
+        version->first = version->messages == 0 || message.clock < version->first ? message.clock
+                                                                                  : version->first;
         version->messages++;
         version->clock = message.clock > version->clock ? message.clock : version->clock;
     }

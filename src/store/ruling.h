@@ -64,6 +64,10 @@ uint64_t rbt_ruling_stamp(const rbt_ruling *ruling);
  * may have put some alone; a read that showed them would be a different version at each shard. */
 uint64_t rbt_ruling_version(const rbt_ruling *ruling);
 
+/* One above the highest version that has an update of a clock below `need`; 0: none has that can be
+ * left out. All those updates have arrived, so that this does not grow any more. */
+uint64_t rbt_ruling_needed(const rbt_ruling *ruling, int64_t need);
+
 /* What the worker holds as of its message `sequence` (UINT64_MAX: it has left), RBT_STAMP_NONE:
  * nothing. */
 void rbt_ruling_release(rbt_ruling *ruling, uint32_t worker, uint64_t sequence, uint64_t least);

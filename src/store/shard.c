@@ -589,8 +589,17 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
 
 /* Answers a PULL whose time has come. */
 static rbt_status answer_pull(rbt_shard *shard, struct rbt_shard_state *table,
-                              const struct rbt_shard_event *event)
+                              const struct rbt_shard_event *asked)
 {
+    const struct rbt_shard_event *event = asked;
+    struct rbt_shard_event limited;
+    if (table->ruling != NULL && asked->is_stable && asked->limit != NULL) {
+        const uint64_t needed = rbt_ruling_needed(table->ruling, asked->need);
+        limited = *asked;
+        limited.stable = needed > asked->stable ? needed : asked->stable;
+        *asked->limit = limited.stable;
+        event = &limited;
+    }
     rbt_status st = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
     if (st == RBT_OK) {
         RBT_ASSERT(table->is_open);

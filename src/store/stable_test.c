@@ -65,14 +65,15 @@ static void push(struct fixture *f, uint32_t worker, float value)
 }
 
 /* The worker reads to compute with; only versions below `stable`, if it is not UINT64_MAX. */
-static float pull(struct fixture *f, uint32_t worker, uint64_t stable)
+static float pull_within(struct fixture *f, uint32_t worker, int64_t need, uint64_t stable,
+                         uint64_t *limit)
 {
     uint64_t key = KEY;
     float value = -1;
     struct rbt_batch batch = {.count = 1, .keys = &key, .values = &value};
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PULL,
                                           .worker = worker,
-                                          .need = RBT_CLOCK_ANY,
+                                          .need = need,
                                           .sequence = f->sequences[worker],
                                           .batches = &batch,
                                           .batch_count = 1,
@@ -80,10 +81,16 @@ static float pull(struct fixture *f, uint32_t worker, uint64_t stable)
                                           .least = RBT_STAMP_NONE,
                                           .stamp = &f->stamps[worker],
                                           .is_stable = stable != UINT64_MAX,
-                                          .stable = stable};
+                                          .stable = stable,
+                                          .limit = limit};
     rbt_shard_step(f->shard, &event, &f->out);
     assert_ok(f->out.status);
     return value;
+}
+
+static float pull(struct fixture *f, uint32_t worker, uint64_t stable)
+{
+    return pull_within(f, worker, RBT_CLOCK_ANY, stable, NULL);
 }
 
 static void leave_all(struct fixture *f)
@@ -157,6 +164,33 @@ static void what_a_read_hides_stays_apart(void **state)
     stop(&f);
 }
 
+/* Whoever says which versions all shards have may be late, and workers far ahead of that: a read
+ * that needs clocks has all of their updates, and says below which version it is. */
+static void a_limit_does_not_break_the_bound(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint64_t limit = 0;
+    start(&f);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        (void)pull(&f, i, 0);
+    }
+    for (int clock = 0; clock < 4; clock++) { /* version = clock */
+        for (uint32_t i = 0; i < WORKERS; i++) {
+            push(&f, i, 1);
+        }
+    }
+    assert_true(pull_within(&f, 0, 0, 1, &limit) == 1);
+    assert_int_equal(limit, 1);
+    assert_true(pull_within(&f, 0, 1, 1, &limit) == 1);
+    assert_int_equal(limit, 1);
+    assert_true(pull_within(&f, 0, 3, 1, &limit) == 3); /* clocks 0, 1 and 2 */
+    assert_int_equal(limit, 3);
+    assert_true(pull_within(&f, 0, 2, 4, &limit) == 4); /* more is known to be everywhere */
+    assert_int_equal(limit, 4);
+    stop(&f);
+}
+
 /* D28: limited to what the shard has begun, or not at all: the versions are the same, and when all
  * of them are over, so are the rows. */
 static void both_kinds_of_reads_end_with_the_same_rows(void **state)
@@ -200,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_that_is_late_is_missed_in_both),
         cmocka_unit_test(what_a_read_hides_stays_apart),
+        cmocka_unit_test(a_limit_does_not_break_the_bound),
         cmocka_unit_test(both_kinds_of_reads_end_with_the_same_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,8 +297,10 @@ static struct rbt_version empty_like(const struct rbt_version *version)
 {
     RBT_ASSERT(version->pages == NULL);
     RBT_ASSERT(version->count <= version->capacity);
-    return (struct rbt_version){
-        .id = version->id, .messages = version->messages, .clock = version->clock};
+    return (struct rbt_version){.id = version->id,
+                                .messages = version->messages,
+                                .clock = version->clock,
+                                .first = version->first};
 }
 
 /* Gives a sparse version `capacity` places. */

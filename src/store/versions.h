@@ -17,7 +17,8 @@
 struct rbt_version {
     uint64_t id;
     uint64_t messages; /* that were mapped to it */
-    int64_t clock;     /* the highest of them */
+    int64_t clock;     /* the highest of them, */
+    int64_t first;     /* and the lowest */
     uint64_t count;    /* rows that have a part */
     uint64_t capacity; /* places or pages */
     uint32_t *slots;   /* of places, RBT_SLOT_NONE: free; NULL if paged */

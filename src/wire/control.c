@@ -185,13 +185,27 @@ size_t rbt_control_put_gathered(char *to, uint64_t round, const struct rbt_contr
     return finish(&w, RBT_FRAME_GATHERED, round);
 }
 
-size_t rbt_control_put_bound(char *to, uint64_t number, int64_t staleness)
+size_t rbt_control_put_bound(char *to, uint64_t number, const struct rbt_control_bound *bound)
 {
     RBT_ASSERT(number > 0);
-    RBT_ASSERT(staleness >= -1);
+    RBT_ASSERT(bound->job > 0);
+    RBT_ASSERT(bound->table < RBT_CONTROL_TABLES_MAX || bound->table == RBT_CONTROL_ALL);
+    RBT_ASSERT(bound->staleness >= -1);
     struct writer w = begin(to);
-    put_u64(&w, (uint64_t)staleness);
+    put_u64(&w, bound->job);
+    put_u32(&w, bound->table);
+    put_u32(&w, 0);
+    put_u64(&w, (uint64_t)bound->staleness);
     return finish(&w, RBT_FRAME_BOUND, number);
+}
+
+size_t rbt_control_put_taken(char *to, uint64_t number, uint64_t job)
+{
+    RBT_ASSERT(number > 0);
+    RBT_ASSERT(job > 0);
+    struct writer w = begin(to);
+    put_u64(&w, job);
+    return finish(&w, RBT_FRAME_BOUND_TAKEN, number);
 }
 
 size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status status,
@@ -495,21 +509,48 @@ void rbt_control_next_part(struct rbt_wire_cursor *parts, struct rbt_control_par
     RBT_ASSERT(parts->at <= parts->end);
 }
 
-rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, int64_t *staleness)
+rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, struct rbt_control_bound *bound)
 {
     RBT_ASSERT(body.at <= body.end);
-    rbt_status st = need(&body, sizeof *staleness);
+    rbt_status st = need(&body, 3 * sizeof(uint64_t));
     if (st != RBT_OK) {
         return st;
     }
-    const int64_t value = (int64_t)take_u64(&body);
+    struct rbt_control_bound read = {.job = take_u64(&body)};
+    read.table = take_u32(&body);
+    const uint32_t zero = take_u32(&body);
+    read.staleness = (int64_t)take_u64(&body);
     st = end(&body);
-    if (st == RBT_OK && value < -1) {
+    if (st == RBT_OK && zero != 0) {
+        st = broken("something in it where zeros should be");
+    } else if (st == RBT_OK && read.job == 0) {
+        st = broken("a job in it that cannot be");
+    } else if (st == RBT_OK && read.table >= RBT_CONTROL_TABLES_MAX &&
+               read.table != RBT_CONTROL_ALL) {
+        st = broken("a table in it that cannot be");
+    } else if (st == RBT_OK && read.staleness < -1) {
         st = broken("a staleness in it that cannot be");
     }
     if (st == RBT_OK) {
-        RBT_ASSERT(value >= -1);
-        *staleness = value;
+        *bound = read;
+    }
+    return st;
+}
+
+rbt_status rbt_control_get_taken(struct rbt_wire_cursor body, uint64_t *job)
+{
+    RBT_ASSERT(body.at <= body.end);
+    rbt_status st = need(&body, sizeof *job);
+    if (st != RBT_OK) {
+        return st;
+    }
+    const uint64_t read = take_u64(&body);
+    st = end(&body);
+    if (st == RBT_OK && read == 0) {
+        st = broken("a job in it that cannot be");
+    }
+    if (st == RBT_OK) {
+        *job = read;
     }
     return st;
 }

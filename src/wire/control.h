@@ -35,6 +35,8 @@ enum {
     RBT_CONTROL_TABLES_MAX = 1 << 12,
 };
 
+#define RBT_CONTROL_ALL UINT32_MAX /* in place of a table: all that follow the job */
+
 /* Addresses of shards. */
 struct rbt_control_shards {
     uint32_t count;
@@ -96,6 +98,16 @@ struct rbt_control_ending {
     char text[RBT_WIRE_TEXT_MAX];
 };
 
+/* BOUND: from a process, how stale reads of a table are to be from now on, under a number of the
+ * process's own; from the coordinator, how stale they are, under the job's number of the change.
+ * BOUND_TAKEN, with the same numbers: from a process or a server, that it reads, or shows, by the
+ * bound; from the coordinator, that all of them do. */
+struct rbt_control_bound {
+    uint64_t job;
+    uint32_t table;    /* below RBT_CONTROL_TABLES_MAX, or RBT_CONTROL_ALL */
+    int64_t staleness; /* -1: no bound */
+};
+
 /* VERSION: all shards of the sender, a server, have the versions of the table below this one.
  * STABLE: the shards of all servers have them. The frame's id is the job's number. */
 struct rbt_control_version {
@@ -110,7 +122,8 @@ size_t rbt_control_put_plan(char *to, const struct rbt_control_plan *plan);
 size_t rbt_control_put_gather(char *to, uint64_t round, const struct rbt_control_part *part);
 size_t rbt_control_put_gathered(char *to, uint64_t round, const struct rbt_control_part *parts,
                                 uint32_t count);
-size_t rbt_control_put_bound(char *to, uint64_t number, int64_t staleness);
+size_t rbt_control_put_bound(char *to, uint64_t number, const struct rbt_control_bound *bound);
+size_t rbt_control_put_taken(char *to, uint64_t number, uint64_t job); /* BOUND_TAKEN */
 size_t rbt_control_put_ending(char *to, enum rbt_frame_kind kind, rbt_status status,
                               const char *text);
 size_t rbt_control_put_version(char *to, enum rbt_frame_kind kind, uint64_t job,
@@ -125,7 +138,9 @@ RBT_MUST_USE rbt_status rbt_control_get_plan(struct rbt_wire_cursor body,
                                              struct rbt_control_plan *plan);
 RBT_MUST_USE rbt_status rbt_control_get_gather(struct rbt_wire_cursor body,
                                                struct rbt_control_part *part);
-RBT_MUST_USE rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, int64_t *staleness);
+RBT_MUST_USE rbt_status rbt_control_get_bound(struct rbt_wire_cursor body,
+                                              struct rbt_control_bound *bound);
+RBT_MUST_USE rbt_status rbt_control_get_taken(struct rbt_wire_cursor body, uint64_t *job);
 RBT_MUST_USE rbt_status rbt_control_get_ending(struct rbt_wire_cursor body,
                                                struct rbt_control_ending *ending);
 RBT_MUST_USE rbt_status rbt_control_get_version(struct rbt_wire_cursor body,

@@ -155,15 +155,46 @@ static void parts_come_back(void **state)
     assert_only_whole(body, rbt_control_get_gathered(from, &list, &count));
 }
 
+static void bounds_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        uint64_t words[3];
+        const char *why;
+    } cases[] = {{{0, 1, 2}, "a job in it"},
+                 {{1, RBT_CONTROL_TABLES_MAX, 2}, "a table in it"},
+                 {{1, UINT64_C(1) << 32, 2}, "where zeros should be"},
+                 {{1, 1, (uint64_t)-2}, "a staleness in it"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *at = (const char *)cases[i].words;
+        struct rbt_control_bound bound;
+        const struct rbt_wire_cursor body = {at, at + sizeof cases[i].words};
+        assert_fails(rbt_control_get_bound(body, &bound), RBT_E_PROTOCOL, cases[i].why);
+    }
+    uint64_t job;
+    const char *zero = (const char *)cases[0].words;
+    assert_fails(rbt_control_get_taken((struct rbt_wire_cursor){zero, zero + 8}, &job),
+                 RBT_E_PROTOCOL, "a job in it");
+}
+
 static void short_messages_come_back(void **state)
 {
     (void)state;
-    int64_t staleness;
+    const struct rbt_control_bound wanted = {.job = 9, .table = RBT_CONTROL_ALL, .staleness = -1};
+    struct rbt_control_bound bound;
     struct rbt_wire_cursor body =
-        body_of(rbt_control_put_bound(frame_bytes, 4, -1), RBT_FRAME_BOUND, 4);
-    assert_ok(rbt_control_get_bound(body, &staleness));
-    assert_int_equal(staleness, -1);
-    assert_only_whole(body, rbt_control_get_bound(from, &staleness));
+        body_of(rbt_control_put_bound(frame_bytes, 4, &wanted), RBT_FRAME_BOUND, 4);
+    assert_ok(rbt_control_get_bound(body, &bound));
+    assert_int_equal(bound.job, 9);
+    assert_int_equal(bound.table, RBT_CONTROL_ALL);
+    assert_int_equal(bound.staleness, -1);
+    assert_only_whole(body, rbt_control_get_bound(from, &bound));
+
+    uint64_t job;
+    body = body_of(rbt_control_put_taken(frame_bytes, 4, 9), RBT_FRAME_BOUND_TAKEN, 4);
+    assert_ok(rbt_control_get_taken(body, &job));
+    assert_int_equal(job, 9);
+    assert_only_whole(body, rbt_control_get_taken(from, &job));
 
     const struct rbt_control_version told = {.table = 3, .version = UINT64_MAX};
     struct rbt_control_version version;
@@ -302,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_job_comes_back),
         cmocka_unit_test(parts_come_back),
         cmocka_unit_test(short_messages_come_back),
+        cmocka_unit_test(bounds_that_cannot_be_are_refused),
         cmocka_unit_test(a_sentence_is_one_line_that_fits),
         cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(the_bytes_are_as_written_down),

@@ -14,7 +14,7 @@
 #include <rubato/status.h>
 
 enum {
-    RBT_WIRE_VERSION = 5,
+    RBT_WIRE_VERSION = 6,
     RBT_FRAME_HEADER = 32,
     RBT_FRAME_ALIGN = 8,
 };
@@ -35,7 +35,7 @@ enum rbt_frame_kind {
     RBT_FRAME_SCAN,
     RBT_FRAME_ROWS,  /* the answer to both */
     RBT_FRAME_ACK,   /* how far the stream has arrived; id 0 */
-    RBT_FRAME_TABLE, /* a table is new, or its staleness has changed */
+    RBT_FRAME_TABLE, /* a table is new to its sender */
     RBT_FRAME_RESET, /* a new run begins */
     RBT_FRAME_STATS, /* what has the shard done? */
     RBT_FRAME_DONE,  /* the answer to TABLE, RESET and STATS */
@@ -49,9 +49,10 @@ enum rbt_frame_kind {
     RBT_FRAME_DROP,
     RBT_FRAME_FAILED,
     RBT_FRAME_GOODBYE,
-    RBT_FRAME_VERSION, /* id: job */
-    RBT_FRAME_STABLE,  /* the same */
-    RBT_FRAME_JOB,     /* the same */
+    RBT_FRAME_VERSION,     /* id: job */
+    RBT_FRAME_STABLE,      /* the same */
+    RBT_FRAME_JOB,         /* the same */
+    RBT_FRAME_BOUND_TAKEN, /* id: number of the BOUND */
 };
 
 /* Flags. */

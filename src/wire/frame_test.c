@@ -9,7 +9,7 @@ static const struct rbt_frame FRAME = {
 static void test_bytes(void **state)
 {
     (void)state;
-    static const char GOLDEN[RBT_FRAME_HEADER] = "RBTO\5\0\4\0\2\1\0\0\x28\0\0\0\3\0\0\0\0\0\0\0"
+    static const char GOLDEN[RBT_FRAME_HEADER] = "RBTO\6\0\4\0\2\1\0\0\x28\0\0\0\3\0\0\0\0\0\0\0"
                                                  "\x88\x77\x66\x55\x44\x33\x22\x11";
     char bytes[RBT_FRAME_HEADER];
     memset(bytes, 0x55, sizeof bytes);
@@ -40,8 +40,8 @@ static void test_refusals(void **state)
     (void)state;
     expect_refusal(0, 'G', "the peer does not speak Rubato's protocol");
     expect_refusal(3, 'o', "does not speak");
-    expect_refusal(4, 3, "the peer speaks version 3 of the protocol, this is version 5");
-    expect_refusal(5, 1, "the peer speaks version 261 of the protocol, this is version 5");
+    expect_refusal(4, 3, "the peer speaks version 3 of the protocol, this is version 6");
+    expect_refusal(5, 1, "the peer speaks version 262 of the protocol, this is version 6");
     expect_refusal(4, 0, "version 0");
     expect_refusal(6, 0, "mean nothing");
     expect_refusal(10, 1, "mean nothing");

@@ -19,7 +19,7 @@ enum {
     PULL_BYTES = RBT_WIRE_PULL_BYTES - RBT_FRAME_HEADER,
     SCAN_BYTES = RBT_WIRE_SCAN_BYTES - RBT_FRAME_HEADER,
     ANSWER_BYTES = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER,
-    TABLE_BYTES = 88,
+    TABLE_BYTES = 96,
     DONE_BYTES = NEWS_BYTES + 8 + 64,
     STATUS_MIN = RBT_E_INTERRUPTED,
 };
@@ -38,7 +38,8 @@ enum {
     ROWS_STAMP = 2,
     ROWS_WITHHELD = 4,
     ROWS_COPY = 8,
-    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD | ROWS_COPY,
+    ROWS_LIMIT = 16,
+    ROWS_FLAGS = ROWS_PARKED | ROWS_STAMP | ROWS_WITHHELD | ROWS_COPY | ROWS_LIMIT,
 };
 
 _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the flags of a PULL");
@@ -196,7 +197,8 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
     RBT_ASSERT(answer->applied_count == 0 || answer->applied != NULL);
     const uint32_t flags =
         (answer->was_parked ? ROWS_PARKED : 0U) | (answer->has_stamp ? ROWS_STAMP : 0U) |
-        (answer->is_withheld ? ROWS_WITHHELD : 0U) | (answer->has_copy ? ROWS_COPY : 0U);
+        (answer->is_withheld ? ROWS_WITHHELD : 0U) | (answer->has_copy ? ROWS_COPY : 0U) |
+        (answer->has_limit ? ROWS_LIMIT : 0U);
     char *at = to + RBT_FRAME_HEADER;
     put_news(&at, &answer->news);
     rbt_bytes_put_u64(&at, answer->scan_count);
@@ -209,6 +211,9 @@ size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer)
     if (answer->has_copy) {
         rbt_bytes_put_u64(&at, answer->copy_base);
         rbt_bytes_put_u64(&at, answer->copy);
+    }
+    if (answer->has_limit) {
+        rbt_bytes_put_u64(&at, answer->limit);
     }
     if (answer->applied_count > 0) {
         rbt_bytes_put(&at, answer->applied, answer->applied_count * sizeof *answer->applied);
@@ -247,6 +252,8 @@ static void put_table(char **to, const struct rbt_wire_table *table)
     rbt_bytes_put_u64(to, table->rows_expected);
     rbt_bytes_put_u32(to, table->must_exist);
     rbt_bytes_put_u32(to, table->is_synchronised);
+    rbt_bytes_put_u32(to, table->follows_job);
+    rbt_bytes_put_u32(to, 0);
     rbt_bytes_put_u64(to, table->bandwidth);
     RBT_ASSERT(*to == start + TABLE_BYTES);
     put_text(to, table->name, RBT_WIRE_NAME_MAX);
@@ -538,19 +545,22 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     read.has_stamp = (flags & ROWS_STAMP) != 0;
     read.is_withheld = (flags & ROWS_WITHHELD) != 0;
     read.has_copy = (flags & ROWS_COPY) != 0;
+    read.has_limit = (flags & ROWS_LIMIT) != 0;
     RBT_ASSERT(at == from->at + ANSWER_BYTES);
     RBT_ASSERT((uintptr_t)at % RBT_FRAME_ALIGN == 0);
     if ((flags & ~(uint32_t)ROWS_FLAGS) != 0) {
         return wrong("ROWS", "flags that mean nothing");
     }
-    const int more =
-        (read.has_stamp ? RBT_WIRE_ANSWER_STAMP : 0) + (read.has_copy ? RBT_WIRE_ANSWER_COPY : 0);
+    const int more = (read.has_stamp ? RBT_WIRE_ANSWER_STAMP : 0) +
+                     (read.has_copy ? RBT_WIRE_ANSWER_COPY : 0) +
+                     (read.has_limit ? RBT_WIRE_ANSWER_LIMIT : 0);
     if (from->end - at < more) {
         return wrong("ROWS", "too few bytes");
     }
     read.stamp = read.has_stamp ? rbt_bytes_get_u64(&at) : 0;
     read.copy_base = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
     read.copy = read.has_copy ? rbt_bytes_get_u64(&at) : 0;
+    read.limit = read.has_limit ? rbt_bytes_get_u64(&at) : 0;
     if (read.applied_count > RBT_WIRE_WORKERS_MAX ||
         read.applied_count > (size_t)(from->end - at) / sizeof(uint64_t)) {
         return wrong("ROWS", "more workers than it can hold");
@@ -585,8 +595,11 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     read.rows_expected = rbt_bytes_get_u64(&cursor.at);
     const uint32_t must_exist = rbt_bytes_get_u32(&cursor.at);
     const uint32_t is_synchronised = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t follows_job = rbt_bytes_get_u32(&cursor.at);
+    const uint32_t zero = rbt_bytes_get_u32(&cursor.at);
     read.must_exist = must_exist != 0;
     read.is_synchronised = is_synchronised != 0;
+    read.follows_job = follows_job != 0;
     read.bandwidth = rbt_bytes_get_u64(&cursor.at);
     RBT_ASSERT(cursor.at == from->at + TABLE_BYTES);
     if (read.type > RBT_I64 || read.layout > RBT_SPARSE || read.merge > RBT_MERGE_OR ||
@@ -596,7 +609,7 @@ static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table 
     if (read.staleness < RBT_STALENESS_ANY) {
         return wrong("TABLE", "a staleness below 0");
     }
-    if (must_exist > 1 || is_synchronised > 1) {
+    if (must_exist > 1 || is_synchronised > 1 || follows_job > 1 || zero != 0) {
         return wrong("TABLE", "bytes that mean nothing");
     }
     rbt_status text = get_text(&cursor, read.name, sizeof read.name);

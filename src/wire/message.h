@@ -107,6 +107,8 @@ struct rbt_wire_answer {
     bool has_copy;       /* the PULL says which it has */
     uint64_t copy_base;  /* what is not there is as in the copy with this name; 0: all is there */
     uint64_t copy;       /* the name of what the reader has now; 0: none is kept */
+    bool has_limit;      /* the PULL was of stable versions, */
+    uint64_t limit;      /* and these are those below this one, maybe more than it said */
     uint64_t scan_count; /* how many rows there are in the range, even without room for them */
     uint32_t applied_count;
     const uint64_t *applied; /* writing: borrowed; reading: in the message */
@@ -127,6 +129,7 @@ struct rbt_wire_table {
     int64_t staleness;
     uint64_t rows_expected;
     bool is_synchronised; /* the server tells the coordinator of its versions */
+    bool follows_job;     /* BOUND of all tables is for it, too */
     bool must_exist;      /* a reader's: only asks for it, by name; the answer is in DONE */
     char name[RBT_WIRE_NAME_MAX];
     char rule[RBT_WIRE_RULE_MAX]; /* its text, or "" */
@@ -161,6 +164,7 @@ enum {
     RBT_WIRE_ANSWER_BYTES = RBT_FRAME_HEADER + 48, /* and 8 for each worker applied; and: */
     RBT_WIRE_ANSWER_STAMP = 8,                     /* if it has one */
     RBT_WIRE_ANSWER_COPY = 16,                     /* if it says which */
+    RBT_WIRE_ANSWER_LIMIT = 8,                     /* if it has one */
     RBT_WIRE_ACK_BYTES = RBT_FRAME_HEADER + 32,
     RBT_WIRE_RESET_BYTES = RBT_FRAME_HEADER,
     RBT_WIRE_SHORT_MAX = 8192, /* HELLO, WELCOME, REFUSED, TABLE, DONE */

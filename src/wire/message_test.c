@@ -42,6 +42,7 @@ static const struct rbt_wire_table TABLE = {.table = 1,
                                             .rows_expected = 1000,
                                             .must_exist = true,
                                             .is_synchronised = true,
+                                            .follows_job = true,
                                             .name = "weights",
                                             .rule = "ftrl:l1=2",
                                             .priority = "walk",
@@ -204,6 +205,8 @@ static size_t put_copied_answer(void)
                                            .has_copy = true,
                                            .copy_base = 20,
                                            .copy = 22,
+                                           .has_limit = true,
+                                           .limit = 23,
                                            .scan_count = 4,
                                            .applied_count = 2,
                                            .applied = APPLIED};
@@ -441,6 +444,8 @@ static rbt_status get_copied_answer(struct rbt_wire_cursor *from, bool is_whole)
         assert_true(answer.has_copy);
         assert_int_equal(answer.copy_base, 20);
         assert_int_equal(answer.copy, 22);
+        assert_true(answer.has_limit);
+        assert_int_equal(answer.limit, 23);
     }
     return get_any_answer(from, is_whole, false);
 }
@@ -462,6 +467,7 @@ static void check_table(const struct rbt_wire_table *table)
     assert_int_equal(table->rows_expected, TABLE.rows_expected);
     assert_true(table->must_exist);
     assert_true(table->is_synchronised);
+    assert_true(table->follows_job);
     assert_string_equal(table->name, TABLE.name);
     assert_string_equal(table->rule, TABLE.rule);
     assert_string_equal(table->priority, TABLE.priority);
@@ -510,8 +516,8 @@ static rbt_status get_done(struct rbt_wire_cursor *from, bool is_whole)
 #define GOLDEN_TABLE                                                                               \
     "01000000 01000000 01000000 64000000 02000000 01000000 03000000 01000000 "                     \
     "000000000000f03f 000000000000e03f 0b00000000000000 ffffffffffffffff e803000000000000 "        \
-    "01000000 01000000 0010000000000000 7765696768747300 6674726c3a6c313d 3200000000000000 "       \
-    "77616c6b00000000 6b6579732c6c7a34 0000000000000000 "
+    "01000000 01000000 01000000 00000000 0010000000000000 7765696768747300 6674726c3a6c313d "      \
+    "3200000000000000 77616c6b00000000 6b6579732c6c7a34 0000000000000000 "
 
 static const struct {
     uint16_t kind;
@@ -551,8 +557,8 @@ static const struct {
      GOLDEN_NEWS "0400000000000000 02000000 07000000 1500000000000000 1f00000000000000 "
                  "2000000000000000 " GOLDEN_ROWS},
     {RBT_FRAME_ROWS, put_copied_answer, get_copied_answer,
-     GOLDEN_NEWS "0400000000000000 02000000 09000000 1400000000000000 1600000000000000 "
-                 "1f00000000000000 2000000000000000 " GOLDEN_ROWS},
+     GOLDEN_NEWS "0400000000000000 02000000 19000000 1400000000000000 1600000000000000 "
+                 "1700000000000000 1f00000000000000 2000000000000000 " GOLDEN_ROWS},
     {RBT_FRAME_ACK, put_ack, get_news, GOLDEN_NEWS},
     {RBT_FRAME_TABLE, put_table, get_table, GOLDEN_TABLE},
     {RBT_FRAME_RESET, put_reset, get_nothing, ""},
@@ -667,7 +673,7 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_SCAN, 36, 1, 4, "mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 40, 20, 4, "more workers");
     expect_refusal(RBT_FRAME_ROWS, 40, UINT32_MAX, 4, "more workers");
-    expect_refusal(RBT_FRAME_ROWS, 44, 16, 4, "flags that mean nothing");
+    expect_refusal(RBT_FRAME_ROWS, 44, 32, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_ROWS, 44, UINT32_C(1) << 31, 4, "flags that mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 4, 4, 4, "a kind that does not exist");
     expect_refusal(RBT_FRAME_TABLE, 8, 2, 4, "a kind that does not exist");
@@ -677,9 +683,11 @@ static void test_ranges(void **state)
     expect_refusal(RBT_FRAME_TABLE, 56, (uint64_t)INT64_MIN, 8, "a staleness below 0");
     expect_refusal(RBT_FRAME_TABLE, 72, 2, 4, "mean nothing");
     expect_refusal(RBT_FRAME_TABLE, 76, 2, 4, "mean nothing");
-    expect_refusal(RBT_FRAME_TABLE, 95, 'x', 1, "does not end");
-    expect_refusal(RBT_FRAME_TABLE, 117, 'x', 1, "behind its end");
-    expect_refusal(RBT_FRAME_TABLE, 106, 'x', 1, "behind its end");
+    expect_refusal(RBT_FRAME_TABLE, 80, 2, 4, "mean nothing");
+    expect_refusal(RBT_FRAME_TABLE, 84, 1, 4, "mean nothing");
+    expect_refusal(RBT_FRAME_TABLE, 103, 'x', 1, "does not end");
+    expect_refusal(RBT_FRAME_TABLE, 125, 'x', 1, "behind its end");
+    expect_refusal(RBT_FRAME_TABLE, 114, 'x', 1, "behind its end");
     expect_refusal(RBT_FRAME_DONE, 32, 1, 4, "a status that does not exist");
     expect_refusal(RBT_FRAME_DONE, 32, (uint32_t)-11, 4, "a status that does not exist");
 }

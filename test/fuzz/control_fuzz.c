@@ -69,7 +69,7 @@ static void read_body(uint8_t kind, struct rbt_wire_cursor body)
     struct rbt_control_ending ending;
     struct rbt_control_version version;
     struct rbt_control_job job;
-    int64_t staleness;
+    struct rbt_control_bound bound;
     switch (kind % KINDS) {
     case 0:
     case 1:
@@ -84,8 +84,10 @@ static void read_body(uint8_t kind, struct rbt_wire_cursor body)
         read_parts(body);
         break;
     case 4:
-        if (rbt_control_get_bound(body, &staleness) == RBT_OK) {
-            check_same(body, rbt_control_put_bound(again, 1, staleness));
+        if (rbt_control_get_bound(body, &bound) == RBT_OK) {
+            check_same(body, rbt_control_put_bound(again, 1, &bound));
+        } else if (rbt_control_get_taken(body, &bound.job) == RBT_OK) {
+            check_same(body, rbt_control_put_taken(again, 1, bound.job));
         }
         break;
     case 6:

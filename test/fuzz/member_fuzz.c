@@ -110,6 +110,9 @@ static size_t put_message(struct recipe *recipe, char *to)
     const struct rbt_control_part part = {"bytes", (size_t)recipe_below(recipe, 6)};
     const struct rbt_control_version version = {.table = (uint32_t)recipe_below(recipe, 4),
                                                 .version = recipe_below(recipe, 9)};
+    const struct rbt_control_bound bound = {.job = 1 + recipe_below(recipe, 3),
+                                            .table = (uint32_t)recipe_below(recipe, 4),
+                                            .staleness = (int64_t)recipe_below(recipe, 9)};
     switch (recipe_below(recipe, 9)) {
     case 0:
         return put_plan(recipe, to);
@@ -118,8 +121,9 @@ static size_t put_message(struct recipe *recipe, char *to)
     case 3:
         return rbt_control_put_gathered(to, 1 + recipe_below(recipe, 3), &part, 1);
     case 4:
-        return rbt_control_put_bound(to, 1 + recipe_below(recipe, 3),
-                                     (int64_t)recipe_below(recipe, 9));
+        return recipe_once_in(recipe, 2)
+                   ? rbt_control_put_bound(to, 1 + recipe_below(recipe, 3), &bound)
+                   : rbt_control_put_taken(to, 1 + recipe_below(recipe, 3), bound.job);
     case 5:
         return rbt_control_put_version(to, RBT_FRAME_STABLE, 1, &version);
     case 6:
@@ -158,10 +162,12 @@ static void visit(void *context, uint32_t process, const char *bytes, size_t siz
     }
 }
 
-static void hear_bound(void *context, int64_t staleness)
+static rbt_status hear_bound(void *context, uint64_t number, const struct rbt_control_bound *bound)
 {
     (void)context;
-    (void)staleness;
+    RBT_ASSERT(number > 0);
+    RBT_ASSERT(bound->staleness >= -1);
+    return RBT_OK;
 }
 
 static void hear_stable(void *context, uint32_t table, uint64_t version)
@@ -196,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rbt_status st = rbt_member_join(&options, &member);
     if (st == RBT_OK) {
         RBT_ASSERT(rbt_member_plan(member)->shard_count > 0);
-        rbt_member_tell_bound(member, 3);
+        rbt_member_advise_bound(member, RBT_CONTROL_ALL, 3);
         st = rbt_member_gather(member, "own", 3, visit, NULL);
         RBT_ASSERT(st == RBT_OK || rbt_last_error()[0] != '\0');
         rbt_member_leave(member, st, st == RBT_OK ? NULL : "it failed");

@@ -161,9 +161,13 @@ static void speak(struct history *history, uint32_t peer)
         judge(history, peer,
               rbt_roster_gather(history->roster, peer, number, &part, &history->out));
     } else if (what == 3) {
+        const struct rbt_control_bound bound = {.job = history->job - recipe_once_in(recipe, 9),
+                                                .table = (uint32_t)recipe_below(recipe, 3),
+                                                .staleness = (int64_t)recipe_below(recipe, 4)};
         judge(history, peer,
-              rbt_roster_bound(history->roster, peer, number, (int64_t)recipe_below(recipe, 4),
-                               &history->out));
+              recipe_once_in(recipe, 2)
+                  ? rbt_roster_bound(history->roster, peer, number, &bound, &history->out)
+                  : rbt_roster_taken(history->roster, peer, bound.job, number, &history->out));
     } else if (what < 6) {
         const struct rbt_control_version version = {
             .table = (uint32_t)recipe_below(recipe, RBT_CONTROL_TABLES_MAX),

@@ -215,6 +215,8 @@ static size_t put_answer(struct recipe *recipe)
                                            .has_copy = below(recipe, 4) == 0,
                                            .copy_base = below(recipe, 100),
                                            .copy = below(recipe, 100),
+                                           .has_limit = below(recipe, 4) == 0,
+                                           .limit = below(recipe, 100),
                                            .applied = applied,
                                            .applied_count = (uint32_t)below(recipe, 5)};
     return put_rows(recipe, rbt_wire_put_answer(message, &answer));

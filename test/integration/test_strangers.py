@@ -23,7 +23,7 @@ TRAIN = ["train", "linear", "--data", "train.svm", "--consistency", "bsp", "--cl
 ROLES = ["coordinator", "server"]
 VERSION_AT, LENGTH_AT = 4, 12  # in the header of a frame, see docs/wire.md
 MAGIC = b"RBTO"
-VERSION = 5
+VERSION = 6
 OTHER = VERSION + 1
 
 

@@ -4,7 +4,7 @@ import socket
 import struct
 
 MAGIC = b"RBTO"
-VERSION = 5
+VERSION = 6
 NEWS_BYTES = 32  # in front of what a shard answers
 HEADER = struct.Struct("<4sHHHHIIIQ")
 NOBODY = 0xffffffff
@@ -29,7 +29,7 @@ def frame(kind, body=b"", worker=NOBODY, number=0):
 
 def table(rule="", priority="", filters="", name="stolen", number=0):
     """TABLE: one dense table of floats that is added to."""
-    fields = struct.pack("<8I2d3qIIQ", number, 0, 0, 4, 0, 0, 0, 0, 0.0, 0.0, 0, -1, 0, 0, 0,
+    fields = struct.pack("<8I2d3qIIQQ", number, 0, 0, 4, 0, 0, 0, 0, 0.0, 0.0, 0, -1, 0, 0, 0, 0,
                          1 << 20 if priority else 0)
     return fields + text(name) + text(rule) + text(priority) + text(filters)
 

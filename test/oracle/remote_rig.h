@@ -1,5 +1,5 @@
 /* oracle/remote_rig.h - for tests: a job in several processes, which are threads here: a
- * coordinator, two servers and two worker processes, over Unix sockets.
+ * coordinator, two servers and worker processes, over Unix sockets.
  *
  * cmocka's assertions belong to the test's thread: processes and workers return a status, and the
  * test looks at that. Nothing sleeps; where an order matters it is made with semaphores. */
@@ -26,7 +26,13 @@
 
 #define SECOND INT64_C(1000000000)
 
-enum { SERVERS = 2, PROCESSES = 2, THREADS = 2, WORKERS = 4, CLOCKS = 12, KEYS = 40, WIDTH = 3 };
+/* A test may say how many processes there are; they have four workers in all. */
+#ifndef RIG_PROCESSES
+#define RIG_PROCESSES 2
+#endif
+
+enum { SERVERS = 2, PROCESSES = RIG_PROCESSES, WORKERS = 4, THREADS = WORKERS / PROCESSES };
+enum { CLOCKS = 12, KEYS = 40, WIDTH = 3 };
 enum { WIDE = 40000 }; /* elements of a row that is sent from, and read to, where it belongs */
 
 /* What workers leave behind, each in its own part. */
@@ -62,7 +68,8 @@ struct process {
     rbt_table *sparse;
     rbt_table *counts;
     rbt_table *wide;
-    rbt_table *touched; /* with the rule that TOUCHED_RULE names, see rules/touched.c */
+    rbt_table *versions; /* the test's own */
+    rbt_table *touched;  /* with the rule that TOUCHED_RULE names, see rules/touched.c */
     rbt_status status;
     char text[RBT_ERROR_MAX];
 };
@@ -238,7 +245,7 @@ static inline void *run_process(void *argument)
     return NULL;
 }
 
-/* Runs the scenario in `count` processes, the last of them a reader if there are three. */
+/* Runs the scenario in `count` processes, the last of them a reader if there is one more. */
 static inline void run_all(struct fixture *f, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
