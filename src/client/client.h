@@ -137,7 +137,6 @@ struct rbt_worker {
     struct rbt_set *held;                /* sets of which filters may hold something back */
     struct rbt_comm out;                 /* the worker's part of the node's budget, to the shards */
     struct rbt_comm in;                  /* and back */
-    struct rbt_far *far;                 /* the same for shards that are far; NULL: none are */
     uint64_t noted_sent, noted_received; /* bytes that `out` and `in` know of */
     uint64_t headers_sent;               /* bytes of pushes besides their rows, about */
     uint64_t noted_headers;              /* of these, `out` knows */
@@ -149,9 +148,6 @@ struct rbt_worker {
     uint32_t looks_left;                 /* of these */
     struct rbt_worker_stats *stats;
 };
-
-/* Where a shard is, for budgets. */
-enum rbt_side { RBT_SIDE_NEAR, RBT_SIDE_FAR, RBT_SIDES };
 
 struct rbt_job {
     uint32_t worker_count;

@@ -42,12 +42,6 @@ struct rbt_driver_ops {
     bool (*take_early)(rbt_driver *driver, struct rbt_driver_call *calls, size_t count);
     /* All shards have the worker's messages up to this sequence, as far as it has heard. */
     uint64_t (*heard)(rbt_driver *driver, uint32_t worker);
-    /* Where the way to some shards has a budget of its own: whether that to this one has; how many
-     * bytes per second the worker's process may use of it, in each direction; and what is heard of
-     * the shards behind it, or of the others. NULL: no way is like that. */
-    bool (*is_far)(rbt_driver *driver, uint32_t worker, uint32_t shard);
-    uint64_t (*far_rate)(rbt_driver *driver, uint32_t worker);
-    uint64_t (*heard_of)(rbt_driver *driver, uint32_t worker, bool is_far);
     /* The shard's floor as last heard of; never waits. */
     int64_t (*floor)(rbt_driver *driver, uint32_t shard);
     /* The shard's version as last heard of: if it has not changed, neither have its rows. */

@@ -14,7 +14,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/sort_u64.h"
-#include "client/far.h"
 #include "client/filtering.h"
 #include "client/flush.h"
 #include "client/set.h"
@@ -25,6 +24,7 @@ enum {
     ANSWER_BYTES = 72, /* of its answer besides the rows */
     ANSWER_MIN = 128,  /* bytes that a request should bring */
     ASKS_MAX = 8,      /* requests that go together */
+    SHARE_MIN = 1024,  /* bytes for each shard that make it worth to send to all of them */
     LOOKS_MAX = 64,    /* times that one may ask whether rows may travel before the clock is read */
 };
 
@@ -37,17 +37,10 @@ static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
     return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
 }
 
-/* The queue that the row belongs to. */
-static rbt_change_queue *queue_of(const struct rbt_managed *m, uint32_t row)
-{
-    const rbt_worker *worker = m->set->worker;
-    return m->queues[worker->far == NULL ? RBT_SIDE_NEAR : rbt_far_side(worker, shard_of(m, row))];
-}
-
 /* Whether the row has changes that have not become an update. */
 static bool is_changed(const struct rbt_managed *m, uint32_t row)
 {
-    return rbt_touched_has(&m->touched, row) || rbt_queue_is_marked(queue_of(m, row), row);
+    return rbt_touched_has(&m->touched, row) || rbt_queue_is_marked(m->queue, row);
 }
 
 /* --- Sending --------------------------------------------------------------------------------- */
@@ -61,32 +54,18 @@ static void fetch_row(const float *row, uint32_t width)
     }
 }
 
-static bool has_side(const rbt_worker *worker, int side)
+/* Rows that have changed, at most: a row may be touched and in the queue. */
+static size_t changed_count(const struct rbt_managed *m)
 {
-    return side == RBT_SIDE_NEAR || worker->far != NULL;
-}
-
-/* Rows of one side that have changed, at most: where the touched ones belong has not been looked
- * at. */
-static size_t changed_count(const struct rbt_managed *m, int side)
-{
-    return rbt_touched_count(&m->touched) + rbt_queue_count(m->queues[side]);
-}
-
-static bool is_room_for_all(const struct rbt_managed *m, const struct rbt_room *room)
-{
-    return changed_count(m, RBT_SIDE_NEAR) <= room->of[RBT_SIDE_NEAR] &&
-           (m->set->worker->far == NULL ||
-            changed_count(m, RBT_SIDE_FAR) <= room->of[RBT_SIDE_FAR]);
+    return rbt_touched_count(&m->touched) + rbt_queue_count(m->queue);
 }
 
 /* Looks at the priorities of rows that were touched, for as many as may go. If all of them may, it
  * does not matter which of them matter. */
-static void queue_touched(struct rbt_managed *m, const struct rbt_room *rows)
+static void queue_touched(struct rbt_managed *m, size_t room)
 {
-    const size_t room = rows->of[RBT_SIDE_NEAR] + rows->of[RBT_SIDE_FAR];
     const size_t limit = rbt_touched_looks(room);
-    const bool is_enough = is_room_for_all(m, rows);
+    const bool is_enough = changed_count(m) <= room;
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
     const uint32_t width = table->options.width;
@@ -108,7 +87,7 @@ static void queue_touched(struct rbt_managed *m, const struct rbt_room *rows)
                                                  .value = values + (size_t)row * width};
         const bool has_score = table->priority.score != NULL && !is_enough;
         const float score = has_score ? table->priority.score(&subject) : 0;
-        rbt_queue_mark(queue_of(m, row), row, score);
+        rbt_queue_mark(m->queue, row, score);
     }
 }
 
@@ -211,29 +190,18 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
     return RBT_OK;
 }
 
-/* Takes rows from the queue of one side, no more than `limit`, behind the `count` that there are.
- * Returns how many there are then. */
-static size_t take_side(struct rbt_managed *m, int side, size_t limit, size_t count)
+/* Takes rows from the queue, no more than there is room for, and puts them in order. */
+static size_t choose(struct rbt_managed *m, size_t room)
 {
     const bool is_sweep = m->set->portion->table->priority.is_sweep;
-    for (size_t end = count + limit; count < end;) {
-        const uint32_t row =
-            is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queues[side]);
+    size_t count = 0;
+    while (count < room) {
+        const uint32_t row = is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queue);
         if (row == RBT_QUEUE_NONE) {
             break;
         }
         rbt_touched_leave(&m->touched, row);
         m->keys[count++] = row;
-    }
-    return count;
-}
-
-/* Takes rows from the queues, no more than there is room for, and puts them in order. */
-static size_t choose(struct rbt_managed *m, const struct rbt_room *rows)
-{
-    size_t count = 0;
-    for (int side = 0; side < RBT_SIDES && has_side(m->set->worker, side); side++) {
-        count = take_side(m, side, rows->of[side], count);
     }
     rbt_sort_u64(m->keys, count);
     for (size_t i = 0; i < count; i++) {
@@ -254,7 +222,7 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
     for (uint32_t row = 0; row < managed->row_count; row++) {
         if (is_changed(managed, row) ||
             (managed->is_release && rbt_filtering_has_rest(set, row, 1))) {
-            rbt_queue_unmark(queue_of(managed, row), row);
+            rbt_queue_unmark(managed->queue, row);
             managed->chosen[count++] = row;
         }
     }
@@ -265,13 +233,11 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
 }
 
 /* Makes updates of the most important rows of one set; returns about how many bytes they take. */
-static rbt_status emit_best(struct rbt_managed *m, const struct rbt_room *bytes, size_t *taken)
+static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
 {
     const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
-    const struct rbt_room rows = {
-        {bytes->of[RBT_SIDE_NEAR] / row_bytes, bytes->of[RBT_SIDE_FAR] / row_bytes}};
-    queue_touched(m, &rows);
-    const size_t count = choose(m, &rows);
+    queue_touched(m, bytes / row_bytes);
+    const size_t count = choose(m, bytes / row_bytes);
     const rbt_status st = count == 0 ? RBT_OK : emit(m, count);
     for (size_t i = 0; st == RBT_OK && i < count; i++) {
         m->sends[m->chosen[i]]++;
@@ -302,17 +268,29 @@ static size_t take_received(rbt_worker *worker)
     return (size_t)(now - before);
 }
 
-/* Bytes of one set's rows that have changed, on one side; and of those that are updates already,
- * because newer ones have come, but have not gone. */
-static size_t waiting_bytes(const struct rbt_managed *m, int side)
+/* Tells the budgets what has gone since they were last told, and what has come; `sequence` and
+ * `class` are as for rbt_comm_sent(). */
+static void note_sent(rbt_worker *worker, rbt_time now, uint64_t sequence, size_t bytes,
+                      rbt_comm_class class)
+{
+    if (bytes > 0 || sequence != 0) {
+        rbt_comm_sent(&worker->out, now, sequence, bytes, class);
+    }
+}
+
+static void note_received(rbt_worker *worker, rbt_time now, size_t bytes, rbt_comm_class class)
+{
+    if (bytes > 0) {
+        rbt_comm_sent(&worker->in, now, 0, bytes, class);
+    }
+}
+
+/* Bytes of one set's rows that have changed; and of those that are updates already, because newer
+ * ones have come, but have not gone. */
+static size_t waiting_bytes(const struct rbt_managed *m)
 {
     const rbt_table *table = m->set->portion->table;
-    const rbt_worker *worker = m->set->worker;
-    size_t rows = rbt_touched_count(&m->touched); /* on both sides: nobody has looked yet */
-    if (worker->far != NULL) {
-        rows = rows * rbt_far_shards(worker, (enum rbt_side)side) / worker->job->shard_count;
-    }
-    rows = table->priority.is_sweep ? m->row_count : rows + rbt_queue_count(m->queues[side]);
+    const size_t rows = table->priority.is_sweep ? m->row_count : changed_count(m);
     return rows * (table->row_size + KEY_BYTES);
 }
 
@@ -330,50 +308,48 @@ static size_t minus(size_t a, size_t b)
     return a > b ? a - b : 0;
 }
 
-/* The set's part of the room: sets share it by how much they have. */
-static struct rbt_room share_of(const struct rbt_managed *m, const struct rbt_room *room,
-                                const struct rbt_room *waiting)
+/* A message goes to every shard, so that a small one is mostly headers: how many bytes make it
+ * worth to send. */
+static size_t worth_sending(const rbt_worker *worker)
 {
-    struct rbt_room share = {{0, 0}};
-    for (int side = 0; side < RBT_SIDES && has_side(m->set->worker, side); side++) {
-        const size_t all = waiting->of[side];
-        const double part =
-            all <= room->of[side] ? 1.0 : (double)waiting_bytes(m, side) / (double)all;
-        share.of[side] = (size_t)((double)room->of[side] * part);
-    }
-    return share;
+    const size_t wanted = (size_t)worker->job->shard_count * SHARE_MIN;
+    const size_t most = worker->out.options.message_max / 2;
+    return wanted < most ? wanted : most;
 }
 
-/* Sends what the budgets allow, if anything. */
+/* The set's part of the room: sets share it by how much they have. */
+static size_t share_of(const struct rbt_managed *m, size_t room, size_t waiting)
+{
+    const double part = waiting <= room ? 1.0 : (double)waiting_bytes(m) / (double)waiting;
+    return (size_t)((double)room * part);
+}
+
+/* Sends what the budget allows, if that is worth a message. */
 static rbt_status send_best(rbt_worker *worker, rbt_time now)
 {
-    struct rbt_room waiting = {{0, 0}};
-    struct rbt_room room;
+    const size_t headers = (size_t)worker->job->shard_count * RBT_CLIENT_MESSAGE_BYTES;
+    const size_t grant = rbt_comm_grant(&worker->out, now);
+    if (grant < worth_sending(worker) || grant <= headers) {
+        return RBT_OK;
+    }
+    size_t waiting = 0;
     size_t sent = 0;
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
         sent += unsent_bytes(m);
-        for (int side = 0; side < RBT_SIDES && has_side(worker, side); side++) {
-            waiting.of[side] += waiting_bytes(m, side);
-        }
+        waiting += waiting_bytes(m);
     }
-    if (!rbt_far_find_room(worker, now, &waiting, sent, &room)) {
-        return RBT_OK;
-    }
+    const size_t room = minus(grant, headers + sent);
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        const struct rbt_room share = share_of(m, &room, &waiting);
         size_t taken = 0;
-        st = emit_best(m, &share, &taken);
+        st = emit_best(m, share_of(m, room, waiting), &taken);
         sent += taken;
     }
     if (st == RBT_OK && sent > 0) {
         const uint64_t sequence = worker->sequence;
         rbt_worker_send_early(worker);
         const size_t bytes = take_sent(worker);
-        if (room.of[RBT_SIDE_FAR] == 0) {
-            rbt_far_note_lonely(worker, now);
-        }
-        rbt_far_note_sent(worker, now, sequence, bytes, RBT_COMM_EARLY);
+        note_sent(worker, now, sequence, bytes, RBT_COMM_EARLY);
         rbt_client_count(&worker->stats->early_bytes_sent, bytes);
     }
     return st;
@@ -381,32 +357,19 @@ static rbt_status send_best(rbt_worker *worker, rbt_time now)
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
-/* Which of the set's calls comes next among those to shards of this side; SIZE_MAX: there is none.
- */
-static size_t take_turn(struct rbt_managed *m, int side, size_t count)
-{
-    const rbt_worker *worker = m->set->worker;
-    for (size_t i = 0; i < count; i++) {
-        const size_t at = m->reads[side].turn++ % count;
-        if (rbt_far_side(worker, worker->calls[at].shard) == (enum rbt_side)side) {
-            return at;
-        }
-    }
-    return SIZE_MAX;
-}
-
 /* Makes a request to the shard whose turn it is for the rows that have changed most; no more than
  * fit the budget. Returns about how many bytes may come; 0: there is nothing to ask for. */
-static size_t prepare_ask(struct rbt_managed *m, int side, size_t bytes)
+static size_t prepare_ask(struct rbt_managed *m, size_t bytes)
 {
     rbt_set *set = m->set;
     rbt_worker *worker = set->worker;
-    struct rbt_early_read *read = &m->reads[side];
+    struct rbt_early_read *read = &m->read;
     const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
-    const size_t at = take_turn(m, side, rbt_set_list_calls(set));
-    if (at == SIZE_MAX) {
+    const size_t count = rbt_set_list_calls(set);
+    if (count == 0) {
         return 0;
     }
+    const size_t at = read->turn++ % count;
     size_t room = (bytes - ANSWER_BYTES) / row_bytes;
     room = room > worker->pulls[at].count ? worker->pulls[at].count : room;
     room = room > m->room_max ? m->room_max : room;
@@ -427,7 +390,6 @@ static size_t prepare_ask(struct rbt_managed *m, int side, size_t bytes)
     read->is_overtaken = false;
     read->asked_bytes = ANSWER_BYTES + room * row_bytes;
     worker->headers_sent += ASK_BYTES;
-    rbt_far_count_sent(worker, read->call.shard, ASK_BYTES);
     return read->asked_bytes;
 }
 
@@ -535,46 +497,21 @@ static rbt_status take_best(struct rbt_managed *m, struct rbt_early_read *read, 
     pace(worker, now, bytes);
     if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
         rbt_client_count_received(worker->stats, RBT_TRAFFIC_EARLY, bytes);
-        rbt_far_count_received(worker, read->call.shard, bytes);
     }
     const size_t headers = driver->counts_bytes ? 0 : ANSWER_BYTES;
-    rbt_far_count_received(worker, read->call.shard, headers);
-    rbt_far_note_received(worker, now, headers + take_received(worker), RBT_COMM_EARLY);
+    note_received(worker, now, headers + take_received(worker), RBT_COMM_EARLY);
     rbt_client_count(&worker->stats->early_bytes_received, bytes);
     return st;
 }
 
 /* Bytes that have been asked for and are on their way. */
-static struct rbt_room on_way(const rbt_worker *worker)
+static size_t on_way(const rbt_worker *worker)
 {
-    struct rbt_room bytes = {{0, 0}};
+    size_t bytes = 0;
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        for (int side = 0; side < RBT_SIDES; side++) {
-            bytes.of[side] += m->reads[side].is_asked ? m->reads[side].asked_bytes : 0;
-        }
+        bytes += m->read.is_asked ? m->read.asked_bytes : 0;
     }
     return bytes;
-}
-
-/* Makes a request for more of one set's rows on one side, if there is budget. Returns whether there
- * is one. */
-static bool ask_side(struct rbt_managed *m, int side, rbt_time now, struct rbt_room *on)
-{
-    rbt_worker *worker = m->set->worker;
-    struct rbt_comm *comm = rbt_far_in(worker, (enum rbt_side)side);
-    const size_t all = on->of[RBT_SIDE_NEAR] + on->of[RBT_SIDE_FAR];
-    size_t room = minus(rbt_comm_grant(&worker->in, now), all);
-    if (side == RBT_SIDE_FAR) {
-        const size_t far = minus(rbt_comm_grant(comm, now), on->of[side]);
-        room = far < room ? far : room;
-    }
-    if (m->reads[side].is_asked || room < comm->options.message_min) {
-        return false;
-    }
-    const size_t asked = prepare_ask(m, side, room);
-    on->of[side] += asked;
-    m->is_far_next = side == RBT_SIDE_NEAR;
-    return asked > 0;
 }
 
 /* Asks for more, as long as there is budget. The sets take turns at being the first. */
@@ -583,24 +520,21 @@ static void ask_best(rbt_worker *worker, rbt_time now)
     rbt_driver *driver = worker->job->driver;
     struct rbt_driver_call calls[ASKS_MAX];
     size_t count = 0;
-    struct rbt_room on = on_way(worker);
+    size_t on = on_way(worker);
     struct rbt_managed *first = worker->turn != NULL ? worker->turn : worker->managed;
     struct rbt_managed *m = first;
     if (now < worker->ask_at) {
         return;
     }
     do {
-        const size_t all = on.of[RBT_SIDE_NEAR] + on.of[RBT_SIDE_FAR];
-        if (rbt_comm_grant(&worker->in, now) < all + worker->in.options.message_min ||
-            count + RBT_SIDES > ASKS_MAX) {
+        const size_t room = minus(rbt_comm_grant(&worker->in, now), on);
+        if (room < worker->in.options.message_min || count == ASKS_MAX) {
             break;
         }
-        const int first_side = worker->far != NULL && m->is_far_next ? RBT_SIDE_FAR : RBT_SIDE_NEAR;
-        for (int i = 0; i < RBT_SIDES; i++) {
-            const int side = (first_side + i) % RBT_SIDES;
-            if (has_side(worker, side) && ask_side(m, side, now, &on)) {
-                calls[count++] = m->reads[side].call;
-            }
+        const size_t asked = m->read.is_asked ? 0 : prepare_ask(m, room);
+        if (asked > 0) {
+            calls[count++] = m->read.call;
+            on += asked;
         }
         m = m->next != NULL ? m->next : worker->managed;
     } while (m != first);
@@ -638,9 +572,7 @@ void rbt_managed_pulled(struct rbt_managed *m)
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
     size_t kept = 0;
-    for (int side = 0; side < RBT_SIDES; side++) {
-        m->reads[side].is_overtaken = true;
-    }
+    m->read.is_overtaken = true;
     drop_aside(m);
     for (size_t i = 0; set->stamps != NULL && i < m->fresh_count; i++) {
         const uint32_t row = m->fresh[i];
@@ -658,30 +590,26 @@ void rbt_managed_pulled(struct rbt_managed *m)
     m->fresh_count = kept;
 }
 
-/* How often a window has closed. */
-static uint64_t pauses_of(const rbt_worker *worker)
-{
-    return worker->out.window.pauses + (worker->far != NULL ? worker->far->out.window.pauses : 0);
-}
-
 /* Lets rows travel, both ways. */
 static rbt_status exchange(rbt_worker *worker, rbt_time now)
 {
-    rbt_far_note_sent(worker, now, 0, take_sent(worker), RBT_COMM_CLOCK); /* has gone anyway */
-    rbt_far_note_received(worker, now, take_received(worker), RBT_COMM_READ);
-    const uint64_t pauses = pauses_of(worker);
-    rbt_far_hear(worker, now);
+    rbt_driver *driver = worker->job->driver;
+    note_sent(worker, now, 0, take_sent(worker), RBT_COMM_CLOCK); /* has gone anyway */
+    note_received(worker, now, take_received(worker), RBT_COMM_READ);
+    const uint64_t pauses = worker->out.window.pauses;
+    const uint64_t heard = driver->ops->heard(driver, worker->index);
+    if (heard > 0) { /* numbers start at 1 */
+        rbt_comm_acknowledged(&worker->out, now, heard);
+    }
     rbt_status st = RBT_OK;
     for (struct rbt_managed *m = worker->managed; st == RBT_OK && m != NULL; m = m->next) {
-        for (int side = 0; st == RBT_OK && side < RBT_SIDES; side++) {
-            st = take_best(m, &m->reads[side], now);
-        }
+        st = take_best(m, &m->read, now);
     }
     st = st != RBT_OK ? st : send_best(worker, now);
     if (st == RBT_OK) { /* after what was sent: rows come with it */
         ask_best(worker, now);
     }
-    rbt_client_count(&worker->stats->early_pauses, pauses_of(worker) - pauses);
+    rbt_client_count(&worker->stats->early_pauses, worker->out.window.pauses - pauses);
     return st;
 }
 
@@ -690,14 +618,11 @@ static rbt_status exchange(rbt_worker *worker, rbt_time now)
 static rbt_time next_time(const rbt_worker *worker, rbt_time now)
 {
     for (const struct rbt_managed *m = worker->managed; m != NULL; m = m->next) {
-        const bool is_asked = m->reads[RBT_SIDE_NEAR].is_asked || m->reads[RBT_SIDE_FAR].is_asked;
-        if (is_asked && !m->set->is_asked) {
+        if (m->read.is_asked && !m->set->is_asked) {
             return worker->job->driver->ops->ask_early == NULL ? now : now + answer_pause;
         }
     }
-    const rbt_time near = rbt_comm_when(&worker->out, now);
-    const rbt_time far = worker->far == NULL ? near : rbt_comm_when(&worker->far->out, now);
-    const rbt_time out = near < far ? near : far;
+    const rbt_time out = rbt_comm_when(&worker->out, now);
     const rbt_time in = rbt_comm_when(&worker->in, now);
     const rbt_time ask = in > worker->ask_at ? in : worker->ask_at;
     const rbt_time next = out < ask ? out : ask;

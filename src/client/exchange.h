@@ -44,9 +44,7 @@ struct rbt_managed {
     struct rbt_managed *next; /* of the worker's */
     rbt_set *set;
     size_t row_count;
-    /* Rows with changes that have not been sent, by where their shards are: what waits for a way
-     * that is full must not stand before what need not go there. */
-    rbt_change_queue *queues[RBT_SIDES]; /* the second one is NULL if no shard is far */
+    rbt_change_queue *queue;    /* rows with changes that have not been sent */
     struct rbt_touched touched; /* rows that have changed since their priority was looked at */
     uint64_t pushes;            /* of the whole set */
     bool is_release;            /* in this one, what filters hold back goes as well */
@@ -64,9 +62,8 @@ struct rbt_managed {
     struct rbt_tagged *tagged; /* (row_count): scratch */
     uint32_t *sends;           /* (row_count): how often each has been sent early */
     uint32_t *receipts;        /* the same the other way */
-    struct rbt_early_read reads[RBT_SIDES]; /* under way: the second one if shards are far */
-    bool is_far_next;                       /* far shards are asked before near ones */
-    uint32_t room_max;                      /* of rows that a read may bring */
+    struct rbt_early_read read; /* under way */
+    uint32_t room_max;          /* of rows that a read may bring */
 };
 
 void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */

@@ -17,12 +17,6 @@ static void *room_for(size_t count, size_t size, bool *has_failed)
     return room;
 }
 
-/* Whether there are shards on both sides. */
-static size_t sides_of(const rbt_worker *worker)
-{
-    return worker->far != NULL ? RBT_SIDES : 1;
-}
-
 static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
 {
     const rbt_table *table = set->portion->table;
@@ -41,10 +35,8 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->receipts = room_for(rows, sizeof *m->receipts, &has_failed);
     m->kept = room_for(rows, table->row_size, &has_failed);
     m->aside = room_for(rows, sizeof *m->aside, &has_failed);
-    for (size_t i = 0; i < sides_of(set->worker); i++) {
-        m->reads[i].keys = room_for(m->room_max, sizeof *m->reads[i].keys, &has_failed);
-        m->reads[i].values = room_for(m->room_max, table->row_size, &has_failed);
-    }
+    m->read.keys = room_for(m->room_max, sizeof *m->read.keys, &has_failed);
+    m->read.values = room_for(m->room_max, table->row_size, &has_failed);
     if (has_failed) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate what sends %zu rows early", rows);
     }
@@ -53,12 +45,10 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
         m->aside[i] = RBT_STAMP_NONE;
     }
     m->row_count = rows; /* from here on there are stamps to let go of */
-    rbt_status st = rbt_touched_grow(&m->touched, (uint32_t)rows);
-    for (size_t i = 0; st == RBT_OK && i < sides_of(set->worker); i++) {
-        st = rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription,
-                              &m->queues[i]);
-    }
-    return st;
+    const rbt_status st = rbt_touched_grow(&m->touched, (uint32_t)rows);
+    return st != RBT_OK ? st
+                        : rbt_queue_create(table->priority.order, (uint32_t)rows,
+                                           set->subscription, &m->queue);
 }
 
 rbt_status rbt_set_manage(rbt_set *set)
@@ -128,7 +118,7 @@ void rbt_managed_free(struct rbt_managed *managed)
     if (managed == NULL) {
         return;
     }
-    if (managed->queues[0] != NULL) { /* else it was never in use */
+    if (managed->queue != NULL) { /* else it was never in use */
         tell_times(managed);
     }
     struct rbt_managed **at = &managed->set->worker->managed;
@@ -140,11 +130,9 @@ void rbt_managed_free(struct rbt_managed *managed)
     }
     managed->set->worker->turn = NULL;
     let_go(managed);
-    for (size_t i = 0; i < RBT_SIDES; i++) {
-        rbt_queue_destroy(managed->queues[i]);
-        rbt_free(managed->reads[i].keys);
-        rbt_free(managed->reads[i].values);
-    }
+    rbt_queue_destroy(managed->queue);
+    rbt_free(managed->read.keys);
+    rbt_free(managed->read.values);
     rbt_touched_deinit(&managed->touched);
     rbt_free(managed->chosen);
     rbt_free(managed->keys);

@@ -8,7 +8,6 @@
 #include "base/thread.h"
 #include "client/client.h"
 #include "client/cluster.h"
-#include "client/far.h"
 #include "client/staleness.h"
 
 static const char default_consistency[] = "essp:2";
@@ -189,7 +188,6 @@ static void free_worker(rbt_worker *worker)
     rbt_free(worker->pulls);
     rbt_free(worker->stamps);
     rbt_free(worker->calls);
-    rbt_far_destroy(worker->far);
 }
 
 static void free_workers(rbt_job *job)
@@ -230,10 +228,6 @@ static rbt_status make_workers(rbt_job *job)
         if (worker->portions == NULL || worker->work == NULL || worker->calls == NULL ||
             worker->pulls == NULL || worker->stamps == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not allocate worker %u", i);
-        }
-        const rbt_status st = rbt_far_create(worker);
-        if (st != RBT_OK) {
-            return st;
         }
     }
     return job->workers != NULL ? RBT_OK : rbt_fail(RBT_E_NOMEM, "could not allocate workers");

@@ -15,6 +15,6 @@ uint32_t rbt_managed_sweep(struct rbt_managed *managed, size_t taken)
     const uint32_t row = managed->sweep;
     RBT_ASSERT(row < managed->row_count);
     managed->sweep = row + 1 < managed->row_count ? row + 1 : 0;
-    rbt_queue_unmark(managed->queues[RBT_SIDE_NEAR], row); /* what it has goes with it */
+    rbt_queue_unmark(managed->queue, row); /* what it has goes with it */
     return row;
 }

@@ -14,7 +14,6 @@
 #include "base/mutant.h"
 #include "client/client.h"
 #include "client/exchange.h"
-#include "client/far.h"
 #include "client/filtering.h"
 #include "client/staleness.h"
 
@@ -277,10 +276,8 @@ static void count_bytes(rbt_worker *worker, const struct rbt_driver_call *call)
     if (event->kind == RBT_SHARD_PUSH) {
         rbt_client_count(&worker->stats->bytes_sent, bytes);
         rbt_client_count(&worker->stats->traffic_sent[class], bytes);
-        rbt_far_count_sent(worker, call->shard, bytes);
     } else {
         rbt_client_count_received(worker->stats, class, bytes);
-        rbt_far_count_received(worker, call->shard, bytes);
     }
 }
 
@@ -471,9 +468,7 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
                                              .batch_count = count}};
     const rbt_status st = rbt_worker_step(worker, &call, 1);
     if (st == RBT_OK) {
-        const uint64_t headers = RBT_CLIENT_MESSAGE_BYTES + count * RBT_CLIENT_BATCH_BYTES;
-        worker->headers_sent += headers;
-        rbt_far_count_sent(worker, shard, headers);
+        worker->headers_sent += RBT_CLIENT_MESSAGE_BYTES + count * RBT_CLIENT_BATCH_BYTES;
         note_reply(progress, &call.reply);
     }
     return st;
