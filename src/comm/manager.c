@@ -1,8 +1,8 @@
-/* comm/manager.c - the budget of a node or of one of its links, in one direction.
+/* comm/manager.c - the budget of a node or of a link, in one direction.
  *
  * A message is late only if it takes longer than on a link with just the budget's rate: the time
- * that the fullest bucket of the chain needs to become empty is forgiven, so that the end of a
- * clock, which fills it at once, is not taken for a slow network. */
+ * that the bucket needs to become empty is forgiven, so that the end of a clock, which fills it at
+ * once, is not taken for a slow network. */
 #include "comm/manager.h"
 
 #include "base/assert.h"
@@ -54,41 +54,20 @@ static void fill_in(struct rbt_comm_options *options)
 
 void rbt_comm_init(struct rbt_comm *comm, const struct rbt_comm_options *options, rbt_time now)
 {
-    uint32_t levels = 1;
     *comm = (struct rbt_comm){.options = *options};
     fill_in(&comm->options);
-    for (const struct rbt_comm *up = options->above; up != NULL; up = up->options.above) {
-        levels++;
-        RBT_ASSERT(levels <= RBT_COMM_LEVELS_MAX); /* also ends a circle */
-    }
     rbt_limiter_init(&comm->limiter, comm->options.rate, comm->options.burst, now);
     rbt_window_init(&comm->window, comm->options.unacknowledged_max, comm->options.slack);
 }
 
-/* What a message of the chain should have at least. A budget with small messages does not have to
- * wait for what one with larger ones finds worth its while. */
-static uint64_t least_of(const struct rbt_comm *comm)
-{
-    uint64_t least = 0;
-    uint64_t most = UINT64_MAX;
-    for (const struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
-        least = at_least(least, at->options.message_min);
-        most = at_most(most, at->options.message_max);
-    }
-    return at_most(least, most);
-}
-
 size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now)
 {
-    uint64_t room = UINT64_MAX;
-    for (struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
-        if (at->options.rate == 0) {
-            return 0;
-        }
-        room = at_most(room, at_most(rbt_limiter_room(&at->limiter, now), at->options.message_max));
+    if (comm->options.rate == 0) {
+        return 0;
     }
-    RBT_ASSERT(room <= comm->options.message_max);
-    if (room < least_of(comm) || !rbt_window_is_open(&comm->window, now)) {
+    const uint64_t room =
+        at_most(rbt_limiter_room(&comm->limiter, now), comm->options.message_max);
+    if (room < comm->options.message_min || !rbt_window_is_open(&comm->window, now)) {
         return 0;
     }
     return (size_t)room;
@@ -97,15 +76,11 @@ size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now)
 void rbt_comm_sent(struct rbt_comm *comm, rbt_time now, uint64_t sequence, size_t bytes,
                    rbt_comm_class class)
 {
-    rbt_time grace = 0;
     RBT_ASSERT(class < RBT_COMM_CLASSES);
-    for (struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
-        at->bytes[class] += bytes;
-        at->messages[class]++;
-        rbt_limiter_note(&at->limiter, now, bytes);
-        const rbt_time delay = at->options.rate == 0 ? 0 : rbt_limiter_delay(&at->limiter);
-        grace = delay > grace ? delay : grace;
-    }
+    comm->bytes[class] += bytes;
+    comm->messages[class]++;
+    rbt_limiter_note(&comm->limiter, now, bytes);
+    const rbt_time grace = comm->options.rate == 0 ? 0 : rbt_limiter_delay(&comm->limiter);
     if (sequence != 0) {
         rbt_window_sent(&comm->window, sequence, bytes, now, grace);
     }
@@ -120,16 +95,9 @@ void rbt_comm_acknowledged(struct rbt_comm *comm, rbt_time now, uint64_t sequenc
 
 rbt_time rbt_comm_when(const struct rbt_comm *comm, rbt_time now)
 {
-    rbt_time when = now;
-    const uint64_t least = least_of(comm);
-    if (comm->window.is_paused || comm->window.count >= comm->window.count_max) {
+    if (comm->options.rate == 0 || comm->window.is_paused || comm->window.count >= comm->window.count_max) {
         return RBT_TIME_NEVER;
     }
-    for (const struct rbt_comm *at = comm; at != NULL; at = at->options.above) {
-        const rbt_time at_when =
-            at->options.rate == 0 ? RBT_TIME_NEVER : rbt_limiter_when(&at->limiter, least);
-        when = at_when > when ? at_when : when;
-    }
-    RBT_ASSERT(when >= now);
-    return when;
+    const rbt_time when = rbt_limiter_when(&comm->limiter, comm->options.message_min);
+    return when > now ? when : now;
 }

@@ -1,5 +1,5 @@
-/* comm/manager.h - the budget of a node or of one of its links, in one direction: when an early
- * message may go, and how large it may be.
+/* comm/manager.h - the budget of a node or of a link, in one direction: when an early message may
+ * go, and how large it may be.
  *
  * Puts the limiter and the window together. Clock-end traffic always goes and is only noted; early
  * messages ask first:
@@ -9,13 +9,8 @@
  *     rbt_comm_sent(&comm, now, sequence, sent, RBT_COMM_EARLY);
  *     rbt_comm_acknowledged(&comm, now, sequence);       // as it is heard
  *
- * A node that sends to several has one of these per link, because each receiver acknowledges for
- * itself, and one above them for the budget that they share (`above`). There may be more levels: a
- * link's own budget, the node's, that of a rack's uplink. A message must fit into all of them, and
- * is noted in all.
- *
- * A machine without I/O: time is an argument. Threads: none; all on one chain belong to one thread,
- * or to one lock. */
+ * A machine without I/O: time is an argument. Threads: none; it belongs to one thread, or to one
+ * lock. */
 #ifndef RUBATO_COMM_MANAGER_H
 #define RUBATO_COMM_MANAGER_H
 
@@ -33,10 +28,6 @@ typedef enum rbt_comm_class {
     RBT_COMM_CLASSES,
 } rbt_comm_class;
 
-#define RBT_COMM_UNLIMITED UINT64_MAX /* no budget of its own, but a window */
-
-enum { RBT_COMM_LEVELS_MAX = 4 }; /* of a chain */
-
 struct rbt_comm_options {
     uint64_t rate;      /* bytes per second; 0: nothing is sent early */
     uint64_t burst;     /* 0: what the rate makes in 20 ms, at least two messages */
@@ -47,24 +38,21 @@ struct rbt_comm_options {
     uint32_t unacknowledged_max; /* messages on their way before early ones pause; 0: 64, or fewer
                                     if they are larger than 64 KiB */
     rbt_time slack;              /* so much later than the quickest is normal; 0: 50 ms */
-    struct rbt_comm *above;      /* a budget that is spent as well; NULL: none */
 };
 
 struct rbt_comm {
     struct rbt_comm_options options; /* defaults filled in */
     struct rbt_limiter limiter;
-    struct rbt_window window; /* of what goes to this link itself, not to those below it */
+    struct rbt_window window;
     uint64_t bytes[RBT_COMM_CLASSES];
     uint64_t messages[RBT_COMM_CLASSES];
 };
 
-/* `message_min` <= `message_max`, and at least one message fits into the burst. What is above
- * others must stay where it is. */
+/* `message_min` <= `message_max`, and at least one message fits into the burst. */
 void rbt_comm_init(struct rbt_comm *comm, const struct rbt_comm_options *options, rbt_time now);
 
-/* How many bytes may go early now: 0, or at least message_min, as far as all budgets of the chain
- * allow so much at once. Nothing is set aside: what is sent must be told before the next grant is
- * asked for. */
+/* How many bytes may go early now: 0, or at least message_min. Nothing is set aside: what is sent
+ * must be told before the next grant is asked for. */
 size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now);
 
 /* A message has gone. `sequence`: on this link, where they increase; 0: it will not be

@@ -189,63 +189,6 @@ static void a_link_that_falls_to_half_its_rate_is_used_again_within_two_seconds(
     assert_true(drive(&comm, &link, 5) > 0.95);
 }
 
-/* The node's messages are larger than all that the slow link may send at once. */
-static void a_slow_link_below_a_fast_node_sends_what_it_may(void **state)
-{
-    (void)state;
-    struct rbt_comm node;
-    struct rbt_comm far;
-    rbt_comm_init(&node, &(struct rbt_comm_options){.rate = 16000000}, 0);
-    rbt_comm_init(&far, &(struct rbt_comm_options){.rate = 1000000, .above = &node}, 0);
-    assert_true(node.options.message_min > far.options.message_max);
-    const size_t first = rbt_comm_grant(&far, 0);
-    assert_int_equal(first, far.options.message_max);
-    while (rbt_comm_grant(&far, 0) > 0) {
-        rbt_comm_sent(&far, 0, 0, first, RBT_COMM_EARLY);
-    }
-    const rbt_time when = rbt_comm_when(&far, 0);
-    assert_int_equal(rbt_comm_grant(&far, when - 1), 0);
-    assert_int_equal(rbt_comm_grant(&far, when), first);
-}
-
-/* G23: two links below a node's budget; one of them has less. */
-static void a_message_must_fit_into_all_budgets_of_its_chain(void **state)
-{
-    (void)state;
-    struct rbt_comm node;
-    struct rbt_comm near;
-    struct rbt_comm far;
-    rbt_comm_init(&node, &(struct rbt_comm_options){.rate = RATE, .message_max = 10000}, 0);
-    rbt_comm_init(&near,
-                  &(struct rbt_comm_options){
-                      .rate = RBT_COMM_UNLIMITED, .message_max = 20000, .above = &node},
-                  0);
-    rbt_comm_init(
-        &far, &(struct rbt_comm_options){.rate = RATE / 4, .message_max = 10000, .above = &node},
-        0);
-    rbt_time now = 0;
-    while (now < (rbt_time)10 * LINK_SECOND) {
-        const size_t to_far = rbt_comm_grant(&far, now);
-        send(&far, now, RBT_COMM_EARLY, to_far);
-        const size_t to_near = rbt_comm_grant(&near, now);
-        send(&near, now, RBT_COMM_EARLY, to_near);
-        assert_true(to_near <= 10000);
-        const rbt_time far_when = rbt_comm_when(&far, now);
-        const rbt_time near_when = rbt_comm_when(&near, now);
-        now = far_when < near_when ? far_when : near_when;
-    }
-    const double seconds = (double)now / 1e9;
-    const double early = (double)node.bytes[RBT_COMM_EARLY];
-    assert_true(early > 0.99 * RATE * seconds && early < 1.01 * RATE * seconds + 200000);
-    assert_true((double)far.bytes[RBT_COMM_EARLY] > 0.24 * RATE * seconds);
-    assert_true((double)far.bytes[RBT_COMM_EARLY] < 0.26 * RATE * seconds);
-    assert_int_equal(near.bytes[RBT_COMM_EARLY] + far.bytes[RBT_COMM_EARLY],
-                     node.bytes[RBT_COMM_EARLY]);
-    send(&near, now, RBT_COMM_CLOCK, RATE);
-    assert_int_equal(rbt_comm_grant(&far, now + LINK_SECOND / 2), 0);
-    assert_true(rbt_comm_when(&far, now) > now + LINK_SECOND / 2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,8 +199,6 @@ int main(void)
         cmocka_unit_test(all_is_counted_by_its_class),
         cmocka_unit_test(too_many_on_their_way_make_early_messages_wait_for_an_answer),
         cmocka_unit_test(a_link_that_falls_to_half_its_rate_is_used_again_within_two_seconds),
-        cmocka_unit_test(a_slow_link_below_a_fast_node_sends_what_it_may),
-        cmocka_unit_test(a_message_must_fit_into_all_budgets_of_its_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

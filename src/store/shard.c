@@ -428,7 +428,7 @@ static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
         }
         const rbt_status st =
             rbt_vclock_set(table->arrived, event->worker, event->range, event->sequence);
-        RBT_ASSERT(st == RBT_OK); /* a session uses few ranges; see range_max */
+        RBT_ASSERT(st == RBT_OK); /* a worker uses few ranges; see range_max */
         RBT_ASSERT(table->applied[event->worker] <= event->sequence); /* (2) */
     }
 }
