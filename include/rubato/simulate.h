@@ -94,15 +94,6 @@ struct rbt_simulation_options {
      * by the oversubscription. */
     uint32_t racks;          /* default: 1, and no such links */
     double oversubscription; /* 1 or more; default: 1 */
-    /* Of jobs with a `bandwidth`: what a rack's servers and worker processes may send to other
-     * racks per second, and as much receive, before the clock ends. Each has an even part of it,
-     * besides the job's budget of a node. Default: only that one counts */
-    double rack_budget;
-    /* With racks: what the workers of a rack push to a server in another rack at the end of a clock
-     * goes to one of them, which adds it up and sends that on once all have sent theirs, or so long
-     * after the first. Not for tables with rules, or with filters that leave out or round updates,
-     * nor for jobs with a `bandwidth`. Default: everybody sends straight to the servers */
-    double aggregate_seconds;
 
     double cuts; /* so often per second and node, at random, its connections are reset */
 };

@@ -60,21 +60,6 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .help = "With --racks: a rack's link to the others, one each way, has the bandwidth of its "
              "nodes together divided by this. By default 1.",
      .offset = AT(oversubscription)},
-    {.name = "rack-budget",
-     .type = RBT_OPTION_TEXT,
-     .unit = "RATE",
-     .help = "With --racks and the --bandwidth of \"train\": what the nodes of a rack may send to "
-             "other racks before a clock ends, all together, and as much receive.",
-     .offset = AT(rack_budget)},
-    {.name = "aggregate",
-     .type = RBT_OPTION_TIME,
-     .min = 0,
-     .max = 1e6,
-     .value = "0",
-     .help = "With --racks: what the workers of a rack push to a server in another rack at the end "
-             "of a clock is added up by one of them, which waits at most so long for the slower "
-             "ones. 0: they push straight to the servers.",
-     .offset = AT(aggregate)},
     {.name = "latency",
      .type = RBT_OPTION_TIME,
      .min = 0,
@@ -231,22 +216,14 @@ static rbt_status read_rate(const struct given *given, double *rate)
 }
 
 /* What needs racks is refused without them, and racks that would be empty. */
-static rbt_status read_racks(const struct rbt_cluster_line *cluster,
-                             struct rbt_simulation_options *options)
+static rbt_status check_racks(const struct rbt_cluster_line *cluster)
 {
     const int64_t processes = (cluster->workers + cluster->threads - 1) / cluster->threads;
     const int64_t most = cluster->servers > processes ? cluster->servers : processes;
-    const char *alone = cluster->oversubscription > 0  ? "--oversubscription"
-                        : cluster->rack_budget != NULL ? "--rack-budget"
-                        : cluster->aggregate > 0       ? "--aggregate"
-                                                       : NULL;
-    if (cluster->racks < 2 && alone != NULL) {
+    if (cluster->racks < 2 && cluster->oversubscription > 0) {
         const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "option \"%s\" needs at least two racks", alone);
-        return rbt_fail_hint(st, "For example: --racks 2 %s%s.", alone,
-                             cluster->oversubscription > 0  ? " 4"
-                             : cluster->rack_budget != NULL ? " 240kB"
-                                                            : " 50ms");
+            rbt_fail(RBT_E_INVALID, "option \"--oversubscription\" needs at least two racks");
+        return rbt_fail_hint(st, "For example: --racks 2 --oversubscription 4.");
     }
     if (cluster->racks > most) {
         return add_hint(rbt_fail(RBT_E_INVALID,
@@ -256,8 +233,7 @@ static rbt_status read_racks(const struct rbt_cluster_line *cluster,
                                  cluster->servers == 1 ? "" : "es", (long long)processes,
                                  processes == 1 ? "" : "es", (long long)most));
     }
-    const struct given budget = {"--rack-budget", cluster->rack_budget};
-    return budget.text == NULL ? RBT_OK : read_rate(&budget, &options->rack_budget);
+    return RBT_OK;
 }
 
 /* A part of the whole: 20% or 0.2. */
@@ -513,13 +489,12 @@ rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
                     .is_measured = cluster->is_measured,
                     .trace = cluster->trace,
                     .racks = (uint32_t)cluster->racks,
-                    .oversubscription = cluster->oversubscription,
-                    .aggregate_seconds = cluster->aggregate}};
+                    .oversubscription = cluster->oversubscription}};
     struct rbt_simulation_options *options = &plan->options;
     const struct given bandwidth = {"--bandwidth", cluster->bandwidth};
     const struct given loss = {"--loss", cluster->loss};
     rbt_status st = read_rate(&bandwidth, &options->bandwidth);
-    st = st != RBT_OK ? st : read_racks(cluster, options);
+    st = st != RBT_OK ? st : check_racks(cluster);
     st = st != RBT_OK ? st : read_chance("--loss", cluster->loss, &options->loss);
     if (st == RBT_OK && options->loss == 1) {
         st = refuse(&loss, cluster->loss, "a share below 100%, so that something arrives");

@@ -28,8 +28,6 @@ struct rbt_cluster_line {
     const char *bandwidth;
     int64_t racks;
     double oversubscription; /* 0: not given */
-    const char *rack_budget;
-    double aggregate; /* 0: not given */
     double latency;
     double jitter;
     const char *loss;

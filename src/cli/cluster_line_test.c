@@ -102,39 +102,21 @@ static void stragglers_have_a_factor_or_a_range(void **state)
     assert_true(plan.options.straggler_factor_max == 4.5);
 }
 
-static void racks_have_links_and_budgets(void **state)
+static void racks_have_links(void **state)
 {
     (void)state;
-    assert_ok(READ("--racks", "2", "--oversubscription", "4", "--rack-budget", "240kB"));
+    assert_ok(READ("--racks", "2", "--oversubscription", "4"));
     assert_int_equal(plan.options.racks, 2);
     assert_true(plan.options.oversubscription == 4);
-    assert_true(plan.options.rack_budget == 240e3);
     assert_ok(READ("--racks", "6")); /* as many as there are worker processes */
     assert_int_equal(plan.options.racks, 6);
     assert_true(plan.options.oversubscription == 0);
-    assert_true(plan.options.rack_budget == 0);
     assert_fails(
         READ("--racks", "7"), RBT_E_INVALID,
         "option \"--racks\" is 7, but with 3 server processes and 6 worker processes there "
         "can be only 6");
     assert_fails(READ("--oversubscription", "4"), RBT_E_INVALID,
                  "option \"--oversubscription\" needs at least two racks");
-    assert_fails(READ("--rack-budget", "1MB"), RBT_E_INVALID,
-                 "option \"--rack-budget\" needs at least two racks");
-    assert_fails(READ("--racks", "2", "--rack-budget", "much"), RBT_E_INVALID,
-                 "option \"--rack-budget\" needs a rate above 0 such as 1Gbit or 125MB, got "
-                 "\"much\"");
-}
-
-static void racks_add_up_updates(void **state)
-{
-    (void)state;
-    assert_ok(READ("--racks", "2", "--aggregate", "50ms"));
-    assert_true(plan.options.aggregate_seconds == 0.05);
-    assert_ok(READ("--racks", "2"));
-    assert_true(plan.options.aggregate_seconds == 0);
-    assert_fails(READ("--aggregate", "50ms"), RBT_E_INVALID,
-                 "option \"--aggregate\" needs at least two racks");
 }
 
 static void faults_name_a_node_and_a_time(void **state)
@@ -238,8 +220,7 @@ int main(void)
         cmocka_unit_test_teardown(rates_are_in_bits_or_bytes, tear_down),
         cmocka_unit_test_teardown(chances_are_shares_or_percentages, tear_down),
         cmocka_unit_test_teardown(stragglers_have_a_factor_or_a_range, tear_down),
-        cmocka_unit_test_teardown(racks_have_links_and_budgets, tear_down),
-        cmocka_unit_test_teardown(racks_add_up_updates, tear_down),
+        cmocka_unit_test_teardown(racks_have_links, tear_down),
         cmocka_unit_test_teardown(faults_name_a_node_and_a_time, tear_down),
         cmocka_unit_test_teardown(nonsense_is_refused, tear_down),
         cmocka_unit_test_teardown(nodes_that_do_not_exist_are_named, tear_down),

@@ -48,13 +48,6 @@ static const char *find_mistake(const struct rbt_simulation_options *o)
          "the oversubscription is a factor of 1 or more"},
         {o->oversubscription == 1.0 || o->racks > 1,
          "oversubscribed links need at least two racks"},
-        {o->rack_budget >= 0 && o->rack_budget <= 1e18, "the budget of a rack is 0 or more"},
-        {o->rack_budget == 0 || o->racks > 1, "a budget for the way to other racks needs at least "
-                                              "two of them"},
-        {is_time(o->aggregate_seconds),
-         "the time for which updates wait in a rack is a number of seconds, 0 or more"},
-        {o->aggregate_seconds == 0 || o->racks > 1,
-         "to add up updates for other racks takes at least two of them"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!rules[i].is_right) {

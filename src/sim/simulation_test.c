@@ -67,10 +67,6 @@ static void every_mistake_in_the_racks_has_its_sentence(void **state)
     refused(WITH(.racks = 2, .oversubscription = INFINITY),
             "the oversubscription is a factor of 1 or more");
     refused(WITH(.oversubscription = 4), "oversubscribed links need at least two racks");
-    refused(WITH(.racks = 2, .rack_budget = -1), "the budget of a rack is 0 or more");
-    refused(WITH(.racks = 2, .rack_budget = NAN), "the budget of a rack is 0 or more");
-    refused(WITH(.racks = 1, .rack_budget = 1e6),
-            "a budget for the way to other racks needs at least two of them");
 }
 
 static void refused_fault(struct rbt_fault fault, const char *sentence)

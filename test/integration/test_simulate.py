@@ -59,10 +59,6 @@ WRONG_CLUSTERS = [
     needs("--slow-link", "worker/3x-1", FACTOR, "-1"),
     (["--oversubscription", "4"], 'option "--oversubscription" needs at least two racks',
      "For example: --racks 2 --oversubscription 4."),
-    (["--rack-budget", "1MB"], 'option "--rack-budget" needs at least two racks',
-     "For example: --racks 2 --rack-budget 240kB."),
-    (["--aggregate", "50ms"], 'option "--aggregate" needs at least two racks',
-     "For example: --racks 2 --aggregate 50ms."),
     (["--crash", "worker/8@1s"],
      'option "--crash" names "worker/8", but there are only 8 worker processes',
      "They are called worker/0 to worker/7."),
@@ -291,36 +287,6 @@ def test_racks_change_no_bit_of_bsp_and_tell_what_crosses(rubato, shelf, tmp_pat
             if event["event"] == "traffic"}
     assert last["rack/0"]["bytes_sent"] == last["rack/1"]["bytes_received"]
     assert sum(last[name]["bytes_sent"] for name in ("rack/0", "rack/1")) == racks["rack_bytes"]
-
-
-def test_updates_that_are_added_up_in_their_rack_change_only_what_crosses(rubato, shelf):
-    cluster = ["simulate", "--workers", "8", "--servers", "2", "--racks", "2"]
-    for words, is_exact in ((["kmeans", "--k", "4"], True), (["linear"], False)):
-        train = ["--", "train", *words, "--data", shelf / "train.svm", "--epochs", "2",
-                 "--consistency", "bsp", *JSON]
-        plain = json.loads(rubato.ok(*cluster, *train))
-        added = json.loads(rubato.ok(*cluster, "--aggregate", "50ms", *train))
-        assert added["rack_bytes"] < 0.9 * plain["rack_bytes"]
-        assert added["objective"] == pytest.approx(plain["objective"], rel=1e-6)
-        assert added["digest"] == plain["digest"] or not is_exact
-
-
-NO_SUMS = [
-    (["--rule", "adagrad"], 'updates cannot be added up in the racks: table "main/weights" has a '
-     "rule, which takes them one by one"),
-    (["--filter", "tiny:0.1"], 'updates cannot be added up in the racks: table "main/weights" has '
-     "filters that leave some out or round them"),
-    (["--rule", "adagrad", "--bandwidth", "1MB"], "rows that travel early go by themselves: "
-     "updates of a job with a bandwidth for them cannot be added up in the racks"),
-]
-
-
-@pytest.mark.parametrize("words, error", NO_SUMS, ids=[" ".join(row[0]) for row in NO_SUMS])
-def test_what_cannot_be_added_up_is_refused(rubato, shelf, words, error):
-    result = rubato("simulate", "--racks", "2", "--aggregate", "50ms", "--", "train", "linear",
-                    "--data", shelf / "train.svm", *words, *QUIET)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert last_line(result) == f"rubato: error: {error}"
 
 
 def test_the_crash_of_a_server_is_told(rubato, shelf):
