@@ -87,7 +87,7 @@ struct rbt_driver {
 RBT_MUST_USE rbt_status rbt_local_open(const struct rbt_driver_options *options,
                                        rbt_driver **driver);
 
-/* The simulated one, in sim/driver.c. */
+/* The simulated one, in sim/engine.c. */
 RBT_MUST_USE rbt_status rbt_sim_open(rbt_simulation *simulation,
                                      const struct rbt_driver_options *options, rbt_driver **driver);
 

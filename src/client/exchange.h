@@ -58,10 +58,10 @@ struct rbt_managed {
     char *kept; /* (row_count) rows: what came early; a pull may bring older ones */
     /* Rows that came while there were changes computed from older ones: they are in `kept`, and
      * are put into the set when the changes become an update. */
-    uint64_t *aside;           /* (row_count): the stamps; RBT_STAMP_NONE: there is nothing */
-    struct rbt_tagged *tagged; /* (row_count): scratch */
-    uint32_t *sends;           /* (row_count): how often each has been sent early */
-    uint32_t *receipts;        /* the same the other way */
+    uint64_t *aside;            /* (row_count): the stamps; RBT_STAMP_NONE: there is nothing */
+    struct rbt_tagged *tagged;  /* (row_count): scratch */
+    uint32_t *sends;            /* (row_count): how often each has been sent early */
+    uint32_t *receipts;         /* the same the other way */
     struct rbt_early_read read; /* under way */
     uint32_t room_max;          /* of rows that a read may bring */
 };

@@ -47,8 +47,8 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
     m->row_count = rows; /* from here on there are stamps to let go of */
     const rbt_status st = rbt_touched_grow(&m->touched, (uint32_t)rows);
     return st != RBT_OK ? st
-                        : rbt_queue_create(table->priority.order, (uint32_t)rows,
-                                           set->subscription, &m->queue);
+                        : rbt_queue_create(table->priority.order, (uint32_t)rows, set->subscription,
+                                           &m->queue);
 }
 
 rbt_status rbt_set_manage(rbt_set *set)

@@ -65,8 +65,7 @@ size_t rbt_comm_grant(struct rbt_comm *comm, rbt_time now)
     if (comm->options.rate == 0) {
         return 0;
     }
-    const uint64_t room =
-        at_most(rbt_limiter_room(&comm->limiter, now), comm->options.message_max);
+    const uint64_t room = at_most(rbt_limiter_room(&comm->limiter, now), comm->options.message_max);
     if (room < comm->options.message_min || !rbt_window_is_open(&comm->window, now)) {
         return 0;
     }
@@ -95,7 +94,8 @@ void rbt_comm_acknowledged(struct rbt_comm *comm, rbt_time now, uint64_t sequenc
 
 rbt_time rbt_comm_when(const struct rbt_comm *comm, rbt_time now)
 {
-    if (comm->options.rate == 0 || comm->window.is_paused || comm->window.count >= comm->window.count_max) {
+    if (comm->options.rate == 0 || comm->window.is_paused ||
+        comm->window.count >= comm->window.count_max) {
         return RBT_TIME_NEVER;
     }
     const rbt_time when = rbt_limiter_when(&comm->limiter, comm->options.message_min);

@@ -89,6 +89,7 @@ static rbt_status begin(rbt_dealer *dealer)
         end = &(*end)->next;
     }
     pass->number = dealer->begun++;
+    RBT_ASSERT(pass->next == NULL);
     *end = pass;
     return RBT_OK;
 }
@@ -137,6 +138,7 @@ static uint64_t patience(const rbt_dealer *dealer)
         sorted[at] = dealer->recent[i];
     }
     const uint64_t median = sorted[count / 2];
+    RBT_ASSERT(sorted[0] <= median && median <= sorted[count - 1]);
     RBT_ASSERT(median <= UINT64_MAX / dealer->options.patience);
     const uint64_t most = median * dealer->options.patience;
     return most > dealer->options.least ? most : dealer->options.least;
@@ -145,6 +147,7 @@ static uint64_t patience(const rbt_dealer *dealer)
 static void look_at_clock(rbt_dealer *dealer, uint64_t now)
 {
     dealer->now = now > dealer->now ? now : dealer->now;
+    RBT_ASSERT(dealer->now >= now);
 }
 
 /* What the worker has, if anything, comes back. */
@@ -207,6 +210,7 @@ rbt_status rbt_dealer_finish(rbt_dealer *dealer, uint32_t worker, const struct r
     if (!seat->is_busy || seat->dealt.pass != dealt->pass || seat->dealt.part != dealt->part) {
         return rbt_fail(RBT_E_INVALID, "worker %u does not have part %u", worker, dealt->part);
     }
+    RBT_ASSERT(dealt->part < dealer->options.part_count); /* else it would not have been dealt */
     struct pass *pass = find(dealer, dealt->pass);
     look_at_clock(dealer, now);
     seat->is_busy = false;
@@ -224,6 +228,7 @@ uint64_t rbt_dealer_returned(const rbt_dealer *dealer)
     for (const struct pass *pass = dealer->first; pass != NULL; pass = pass->next) {
         returned += rbt_parts_stats(pass->parts).returned;
     }
+    RBT_ASSERT(returned >= dealer->returned);
     return returned;
 }
 

@@ -82,6 +82,7 @@ void rbt_parts_destroy(rbt_parts *parts)
 /* Puts a part that came back into the queue. */
 static void give_back(rbt_parts *parts, uint32_t index)
 {
+    RBT_ASSERT(index < parts->next);
     struct part *part = &parts->parts[index];
     RBT_ASSERT(part->state == GIVEN);
     part->state = WAITING;
@@ -184,6 +185,7 @@ uint32_t rbt_parts_expire(rbt_parts *parts, uint64_t now, uint64_t timeout)
             count++;
         }
     }
+    RBT_ASSERT(count <= parts->next);
     return count;
 }
 
@@ -202,10 +204,12 @@ void rbt_parts_begin_pass(rbt_parts *parts)
 
 uint32_t rbt_parts_finished(const rbt_parts *parts)
 {
+    RBT_ASSERT(parts->finished <= parts->next); /* only what was given is */
     return parts->finished;
 }
 
 struct rbt_parts_stats rbt_parts_stats(const rbt_parts *parts)
 {
+    RBT_ASSERT(parts->stats.returned <= parts->stats.given);
     return parts->stats;
 }
