@@ -72,22 +72,24 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .min = 0,
      .max = 1e6,
      .value = "0",
-     .help = "Up to so much longer, at random: messages overtake each other.",
+     .help = "Up to so much longer, at random; messages of one connection keep their order.",
      .offset = AT(jitter)},
     {.name = "loss",
      .type = RBT_OPTION_TEXT,
      .unit = "P",
-     .help = "Chance that a message is lost: 5% or 0.05.",
+     .help = "Chance that a packet is lost: 5% or 0.05. It is sent again, and its connection "
+             "waits for that.",
      .offset = AT(loss)},
     {.name = "duplication",
      .type = RBT_OPTION_TEXT,
      .unit = "P",
-     .help = "Chance that a message arrives twice.",
+     .help = "Chance that a packet arrives twice, which costs bandwidth.",
      .offset = AT(duplication)},
     {.name = "spikes",
      .type = RBT_OPTION_TEXT,
      .unit = "P@TIME",
-     .help = "Chance that a message takes so much longer: 1%@50ms.",
+     .help = "Chance that a connection stands still for so long when something is sent: "
+             "1%@50ms.",
      .offset = AT(spikes)},
     {.name = "stragglers",
      .type = RBT_OPTION_TEXT,
@@ -103,8 +105,8 @@ const struct rbt_option rbt_cluster_line_options[] = {
     {.name = "crash",
      .type = RBT_OPTION_LIST,
      .unit = "NODE@TIME[+TIME]...",
-     .help = "At that time the node is gone; with +TIME it comes back so much later: "
-             "worker/3@2s+500ms.",
+     .help = "At that time the node's process is gone, and all that it knew: the job loses it. With "
+             "+TIME one that knows nothing starts there so much later: server/1@2s+500ms.",
      .offset = AT(crash)},
     {.name = "pause",
      .type = RBT_OPTION_LIST,
@@ -122,6 +124,20 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .help = "The node's links are so many times slower, all the time or from that time on, for "
              "good or for that long.",
      .offset = AT(slow_link)},
+    {.name = "cut",
+     .type = RBT_OPTION_LIST,
+     .unit = "NODE@TIME...",
+     .help = "At that time all connections of the node are reset. What was on its way is lost, and "
+             "sent again on new ones.",
+     .offset = AT(cut)},
+    {.name = "cuts",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1000,
+     .unit = "RATE",
+     .value = "0",
+     .help = "Connections are reset at random times, those of every node so often in a second.",
+     .offset = AT(cuts)},
     {.name = "until",
      .type = RBT_OPTION_TIME,
      .min = 0,
@@ -408,6 +424,7 @@ static const struct fault_kind fault_kinds[] = {
     {"--partition", RBT_FAULT_PARTITION, "NODE@TIME+TIME such as server/0@2s+500ms", AT(partition)},
     {"--slow-link", RBT_FAULT_SLOW_LINK, "NODExFACTOR, perhaps @TIME+TIME, such as worker/3x10@2s",
      AT(slow_link)},
+    {"--cut", RBT_FAULT_CUT, "NODE@TIME such as worker/3@2s", AT(cut)},
 };
 
 enum { FAULT_KIND_COUNT = sizeof fault_kinds / sizeof fault_kinds[0] };
@@ -428,8 +445,10 @@ static rbt_status read_fault(const struct fault_kind *kind, const struct rbt_clu
         st = read_factor(&given, has_when ? when.head : cut.tail, &fault->factor);
         st = st != RBT_OK || !has_when ? st : read_when(&given, when.tail, fault);
     } else {
-        const bool may_stay = kind->kind == RBT_FAULT_CRASH;
-        if (!cut_at(text, "@", &cut) || (!may_stay && strchr(cut.tail, '+') == NULL)) {
+        const bool has_length = cut_at(text, "@", &cut) && strchr(cut.tail, '+') != NULL;
+        const bool must_last = kind->kind == RBT_FAULT_PAUSE || kind->kind == RBT_FAULT_PARTITION;
+        if (strchr(text, '@') == NULL || (must_last && !has_length) ||
+            (kind->kind == RBT_FAULT_CUT && has_length)) {
             return refuse(&given, text, kind->form);
         }
         st = read_when(&given, cut.tail, fault);
@@ -486,6 +505,7 @@ rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
                     .threads = (uint32_t)cluster->threads,
                     .latency = cluster->latency > 0 ? cluster->latency : -1, /* 0: the default */
                     .jitter = cluster->jitter,
+                    .cuts = cluster->cuts,
                     .is_measured = cluster->is_measured,
                     .trace = cluster->trace,
                     .racks = (uint32_t)cluster->racks,

@@ -39,6 +39,8 @@ struct rbt_cluster_line {
     struct rbt_option_list pause;
     struct rbt_option_list partition;
     struct rbt_option_list slow_link;
+    struct rbt_option_list cut;
+    double cuts;
     double until; /* 0: not given */
     int64_t seed;
     bool is_measured;
