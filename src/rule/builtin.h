@@ -55,6 +55,10 @@ RBT_MUST_USE rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size
                                         void **self);
 void rbt_builtin_free(void *self);
 
+/* Reads a state that is one count, as it lies in memory. */
+RBT_MUST_USE rbt_status rbt_builtin_load_count(const struct rbt_rule_source *source,
+                                               uint64_t *count);
+
 /* A count that is kept in a row's state. One float counts to 2^24, and two to 2^48. */
 enum { RBT_BUILTIN_COUNT_WIDTH = 2, RBT_BUILTIN_COUNT_BITS = 24 };
 
