@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sort_u64.h"
 
 static void free_bin(struct rbt_bin *bin)
 {
@@ -440,6 +441,35 @@ static bool load_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
     return true;
 }
 
+/* Refuses an update that would create a row twice. */
+static void check_keys(const struct rbt_bin *bin, struct rbt_source *source)
+{
+    const size_t count = bin->batch.count;
+    bool is_increasing = true;
+    RBT_ASSERT(count == 0 || bin->keys != NULL);
+    RBT_ASSERT(count <= bin->keys_max);
+    for (size_t i = 1; i < count; i++) {
+        is_increasing = is_increasing && bin->keys[i - 1] < bin->keys[i];
+    }
+    if (is_increasing) { /* as workers send them */
+        return;
+    }
+    uint64_t *sorted = rbt_calloc(count, sizeof *sorted);
+    if (sorted == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for an update that waits");
+        return;
+    }
+    memcpy(sorted, bin->keys, count * sizeof *sorted);
+    rbt_sort_u64(sorted, count);
+    for (size_t i = 1; i < count && bin->missing > 0; i++) {
+        if (sorted[i - 1] == sorted[i]) {
+            rbt_source_refuse(source, "an update has a row twice");
+            break;
+        }
+    }
+    rbt_free(sorted);
+}
+
 void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_row_store *rows,
                    uint32_t table, struct rbt_source *source)
 {
@@ -480,6 +510,7 @@ void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_r
         source->status = rbt_rows_promise(rows, &bin->batch);
     } else {
         bin->missing = rbt_rows_missing(rows, bin->keys, bin->batch.count);
+        check_keys(bin, source);
     }
     insert(bins, bin);
     bins->missing += bin->missing;

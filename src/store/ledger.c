@@ -247,7 +247,8 @@ static void load_hold(struct rbt_ledger_worker *w, struct rbt_source *source, ui
     hold.overtaken = rbt_source_get_u64(source);
     hold.is_limited = rbt_source_get_bool(source);
     const bool is_next = w->count == 0 || w->holds[w->count - 1].stamp < hold.stamp; /* (1) */
-    if (hold.stamp > highest || !is_next || (hold.is_limited && hold.tag == RBT_RULE_NO_VERSION)) {
+    if (hold.stamp > highest || !is_next || (hold.is_limited && hold.tag == RBT_RULE_NO_VERSION) ||
+        (hold.overtaken > 0 && !w->is_known)) {
         rbt_source_refuse(source, "a worker holds a read that cannot be");
         return;
     }

@@ -211,6 +211,10 @@ void rbt_ruling_finish_load(rbt_ruling *ruling, const struct rbt_bins *bins,
             rbt_source_refuse(source, "an update waits that was applied");
             return;
         }
+        if (!ruling->ledger.workers[bin->id.worker].is_known) {
+            rbt_source_refuse(source, "an update waits of a worker that has sent none");
+            return;
+        }
         if (bin->batch.base == RBT_STAMP_NONE) {
             continue;
         }

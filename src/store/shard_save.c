@@ -469,7 +469,7 @@ static void load_bin(struct loading *l)
     const struct rbt_bin *bin = rbt_bins_at(&table->bins, table->bins.count - 1);
     RBT_ASSERT(bin != NULL);
     if (bin->id.worker >= l->shard->options.worker_count || bin->id.sequence == 0 ||
-        bin->id.sequence > l->shard->arrived[bin->id.worker]) {
+        bin->id.sequence > rbt_vclock_max(table->arrived, bin->id.worker, RBT_RANGE_ALL)) {
         rbt_source_refuse(l->source, "an update waits that has not arrived");
     }
 }
