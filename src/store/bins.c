@@ -474,6 +474,7 @@ void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_r
                    uint32_t table, struct rbt_source *source)
 {
     RBT_ASSERT(bins->spare_count == 0);
+    RBT_ASSERT(schema->width > 0);
     rbt_status st = grow(bins);
     struct rbt_bin *bin = st == RBT_OK ? take_spare(bins) : NULL;
     bool has_memory = bin != NULL;

@@ -139,6 +139,7 @@ static uint32_t room_for(uint64_t count)
 {
     const uint64_t wanted = count + count / 2 + 64;
     RBT_ASSERT(count < RBT_SLOT_NONE);
+    RBT_ASSERT(wanted > count);
     return wanted < RBT_SLOT_NONE ? (uint32_t)wanted : RBT_SLOT_NONE - 1;
 }
 
@@ -422,6 +423,7 @@ size_t rbt_early_bytes(const rbt_early *early)
 const struct rbt_priority_policy *rbt_early_priority(const rbt_early *early)
 {
     RBT_ASSERT(early->priority.name != NULL);
+    RBT_ASSERT(early->changed != NULL);
     return &early->priority;
 }
 
@@ -429,6 +431,7 @@ void rbt_early_save(const rbt_early *early, struct rbt_sink *sink)
 {
     const size_t count = early->slot_count;
     RBT_ASSERT(early->slot_count <= early->slot_max);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
     rbt_sink_put_u64(sink, early->tick);
     rbt_sink_put_u64(sink, count);
     rbt_sink_put(sink, early->changed_at, count * sizeof *early->changed_at);

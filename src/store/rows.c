@@ -372,6 +372,7 @@ static uint32_t create_row(rbt_row_store *rows, uint64_t key)
 uint32_t rbt_rows_add(rbt_row_store *rows, uint64_t key)
 {
     RBT_ASSERT(rows->count < rows->capacity);
+    RBT_ASSERT(rows->count == rows->index.count); /* (1) */
     const bool is_there = rbt_index_find(&rows->index, rows->keys, key) != RBT_SLOT_NONE;
     return is_there ? RBT_SLOT_NONE : create_row(rows, key);
 }

@@ -16,12 +16,14 @@ enum { BLOCK_SIZE = 1 << 20, BLOCK_ROWS_MAX = 1 << 14 };
 static size_t row_size(const struct rbt_schema *schema)
 {
     RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT(schema->layout == RBT_DENSE);
     return schema->width * rbt_merge_size(schema->kind.type);
 }
 
 static size_t state_size(const struct rbt_schema *schema)
 {
     RBT_ASSERT(schema->layout == RBT_DENSE || schema->layout == RBT_SPARSE);
+    RBT_ASSERT(schema->width > 0);
     return schema->layout == RBT_SPARSE ? 0
                                         : schema->state_width * rbt_merge_size(schema->kind.type);
 }
@@ -78,6 +80,7 @@ uint64_t rbt_rows_save(const rbt_row_store *rows, const struct rbt_schema *schem
 static bool is_increasing(const uint32_t *index, size_t count, uint32_t end)
 {
     RBT_ASSERT(count == 0 || index != NULL);
+    RBT_ASSERT(end > 0);
     for (size_t i = 0; i < count; i++) {
         if (index[i] >= end || (i > 0 && index[i] <= index[i - 1])) {
             return false;
@@ -93,6 +96,7 @@ static rbt_status load_elements(rbt_row_store *rows, const struct rbt_schema *sc
     const size_t size = rbt_merge_size(schema->kind.type);
     const uint64_t count = rbt_source_get_count(source, sizeof(uint32_t) + size);
     RBT_ASSERT(schema->layout == RBT_SPARSE);
+    RBT_ASSERT(rbt_rows_peek_sparse(rows, key).count == 0);
     if (count == 0 || count > UINT32_MAX / 2) {
         return RBT_OK;
     }

@@ -12,6 +12,7 @@
 static bool has_parts(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->width > 0);
     return ruling->instance.needs.parts != RBT_PARTS_NONE;
 }
 
@@ -26,24 +27,28 @@ struct rbt_ruling_spec rbt_ruling_spec(const rbt_ruling *ruling)
 struct rbt_bin_id rbt_ruling_last(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->last.worker < ruling->ledger.worker_count);
+    RBT_ASSERT(ruling->last.clock >= 0);
     return ruling->last;
 }
 
 size_t rbt_ruling_versions(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->versions.count <= ruling->versions.capacity);
+    RBT_ASSERT(ruling->versions.count == 0 || has_parts(ruling));
     return ruling->versions.count;
 }
 
 bool rbt_ruling_has_snapshots(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->instance.needs.snapshot_width <= ruling->instance.needs.state_width);
     return ruling->instance.needs.snapshot_width > 0;
 }
 
 static void save_message(const struct rbt_rule_message *message, struct rbt_sink *sink)
 {
     RBT_ASSERT(message->delay <= message->count);
+    RBT_ASSERT(message->clock >= 0);
     rbt_sink_put_u32(sink, message->worker);
     rbt_sink_put_i64(sink, message->clock);
     rbt_sink_put_u64(sink, message->count);
@@ -57,6 +62,8 @@ void rbt_ruling_save(const rbt_ruling *ruling, struct rbt_sink *sink)
 {
     RBT_ASSERT(ruling->gone <= ruling->newest);
     RBT_ASSERT((ruling->status == RBT_OK) == (ruling->error->message[0] == '\0'));
+    RBT_ASSERT(ruling->clock_offset >= 0 && ruling->clock_offset <= ruling->clock_end);
+    RBT_ASSERT(ruling->last.sequence == 0 || ruling->count > 0);
     rbt_sink_put_u64(sink, ruling->count);
     rbt_sink_put_u64(sink, ruling->aggregates);
     rbt_sink_put_u64(sink, ruling->newest);
@@ -77,6 +84,7 @@ void rbt_ruling_save(const rbt_ruling *ruling, struct rbt_sink *sink)
 static void load_message(rbt_ruling *ruling, struct rbt_source *source)
 {
     struct rbt_rule_message *message = &ruling->message;
+    RBT_ASSERT(message->count == 0);
     message->worker = rbt_source_get_u32(source);
     message->clock = (int64_t)rbt_source_get_number(source);
     message->count = rbt_source_get_number(source);
@@ -123,7 +131,9 @@ void rbt_ruling_load(rbt_ruling *ruling, struct rbt_source *source)
     ruling->last_base = rbt_source_get_u64(source);
     load_message(ruling, source);
     ruling->versions.count_max = (size_t)rbt_source_get_number(source);
-    if (ruling->gone > ruling->newest || ruling->last.worker >= ruling->ledger.worker_count) {
+    if (ruling->gone > ruling->newest || ruling->last.worker >= ruling->ledger.worker_count ||
+        ruling->clock_offset > ruling->clock_end ||
+        (ruling->last.sequence > 0 && ruling->count == 0)) {
         rbt_source_refuse(source, "the counters of a rule make no sense");
         ruling->last = (struct rbt_bin_id){0};
         ruling->gone = 0;
@@ -134,18 +144,21 @@ void rbt_ruling_load(rbt_ruling *ruling, struct rbt_source *source)
 void rbt_ruling_save_instance(const rbt_ruling *ruling, struct rbt_sink *sink)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->instance.rule->apply != NULL);
     rbt_rule_save(&ruling->instance, sink);
 }
 
 void rbt_ruling_load_instance(rbt_ruling *ruling, struct rbt_source *source)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
+    RBT_ASSERT(ruling->versions.count == 0); /* they come behind it */
     rbt_rule_load(&ruling->instance, source);
 }
 
 void rbt_ruling_save_ledger(const rbt_ruling *ruling, struct rbt_sink *sink)
 {
     RBT_ASSERT(ruling->ledger.worker_count > 0);
+    RBT_ASSERT(rbt_ledger_highest(&ruling->ledger) <= ruling->count);
     rbt_ledger_save(&ruling->ledger, sink);
 }
 
@@ -190,6 +203,7 @@ void rbt_ruling_save_snapshots(const rbt_ruling *ruling, const rbt_row_store *ro
                                struct rbt_sink *sink)
 {
     RBT_ASSERT(rbt_ruling_has_snapshots(ruling));
+    RBT_ASSERT(ruling->snapshots.count <= ruling->snapshots.max);
     rbt_snapshots_save(&ruling->snapshots, rbt_rows_count(rows), sink);
 }
 
@@ -197,6 +211,7 @@ void rbt_ruling_load_snapshots(rbt_ruling *ruling, const rbt_row_store *rows,
                                struct rbt_source *source)
 {
     RBT_ASSERT(rbt_ruling_has_snapshots(ruling));
+    RBT_ASSERT(ruling->snapshots.count == 0);
     rbt_snapshots_load(&ruling->snapshots, rbt_rows_count(rows), ruling->count, source);
 }
 
@@ -205,6 +220,7 @@ void rbt_ruling_finish_load(rbt_ruling *ruling, const struct rbt_bins *bins,
 {
     const struct rbt_bin *bin = NULL;
     RBT_ASSERT(rbt_source_is_good(source));
+    RBT_ASSERT(rbt_ledger_highest(&ruling->ledger) <= ruling->count);
     for (size_t at = 0; (bin = rbt_bins_at(bins, at)) != NULL; at++) {
         RBT_ASSERT(bin->id.worker < ruling->ledger.worker_count);
         if (bin->id.worker == ruling->last.worker && bin->id.sequence == ruling->last.sequence) {

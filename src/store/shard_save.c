@@ -90,6 +90,7 @@ static uint32_t get_choice(struct rbt_source *source, uint32_t last)
 {
     const uint32_t choice = rbt_source_get_u32(source);
     RBT_ASSERT(last > 0);
+    RBT_ASSERT(last < 32);
     if (choice > last) {
         rbt_source_refuse(source, "a table is of a kind that there is not");
         return 0;
@@ -100,6 +101,8 @@ static uint32_t get_choice(struct rbt_source *source, uint32_t last)
 static void load_spec(struct spec *spec, struct rbt_source *source)
 {
     struct rbt_shard_table *schema = &spec->schema;
+    RBT_ASSERT(schema->code == NULL);
+    RBT_ASSERT(schema->priority == NULL);
     *schema = (struct rbt_shard_table){.name = spec->name};
     schema->type = (rbt_type)get_choice(source, RBT_I64);
     schema->merge = (rbt_merge)get_choice(source, RBT_MERGE_OR);
@@ -151,6 +154,7 @@ static uint64_t hash_spec(const rbt_shard *shard, rbt_status *status)
 static void save_head(const rbt_shard *shard, struct rbt_sink *sink)
 {
     RBT_ASSERT(shard->table_count <= shard->options.table_max);
+    RBT_ASSERT(shard->arrived != NULL);
     rbt_sink_open(sink, SHARD, RECORD_VERSION);
     rbt_sink_put_u32(sink, shard->options.worker_count);
     rbt_sink_put_u32(sink, shard->table_count);
@@ -269,6 +273,7 @@ struct loading {
     uint64_t rows;                 /* that the table will have */
     uint64_t bins;
     uint64_t versions;
+    struct rbt_bin_id *newest; /* by worker: its last update in the table's bins so far */
 };
 
 static void load_head(struct loading *l)
@@ -428,6 +433,7 @@ static void load_table(struct loading *l)
     finish_table(l);
     l->table = NULL;
     l->seen = 0;
+    memset(l->newest, 0, l->shard->options.worker_count * sizeof *l->newest);
     RBT_ASSERT(l->shard->table_count <= l->shard->options.table_max);
     if (spec == NULL) {
         l->source->status = rbt_fail(RBT_E_NOMEM, "could not allocate a table");
@@ -468,16 +474,26 @@ static void load_bin(struct loading *l)
     }
     const struct rbt_bin *bin = rbt_bins_at(&table->bins, table->bins.count - 1);
     RBT_ASSERT(bin != NULL);
+    RBT_ASSERT(l->newest != NULL);
     if (bin->id.worker >= l->shard->options.worker_count || bin->id.sequence == 0 ||
         bin->id.sequence > rbt_vclock_max(table->arrived, bin->id.worker, RBT_RANGE_ALL)) {
         rbt_source_refuse(l->source, "an update waits that has not arrived");
+        return;
     }
+    /* A worker's clock moves on with its messages, and all of a message is of one clock. */
+    struct rbt_bin_id *newest = &l->newest[bin->id.worker];
+    if (bin->id.sequence < newest->sequence ||
+        (bin->id.sequence == newest->sequence && bin->id.clock != newest->clock)) {
+        rbt_source_refuse(l->source, "updates of a worker are in no order");
+    }
+    *newest = bin->id;
 }
 
 /* Whether a record of this kind may come now. */
 static bool is_in_order(const struct loading *l, uint32_t kind)
 {
     RBT_ASSERT(kind > 0 && kind < KIND_END);
+    RBT_ASSERT(l->last < KIND_END);
     if (kind == TABLE) {
         return l->last >= GATE;
     }
@@ -568,6 +584,7 @@ static rbt_status note_unshown(rbt_shard *shard, uint32_t worker, uint64_t *sequ
 static rbt_status find_unshown(rbt_shard *shard)
 {
     const uint32_t workers = shard->options.worker_count;
+    RBT_ASSERT(shard->table_count <= shard->options.table_max);
     size_t total = 0;
     for (uint32_t i = 0; i < shard->table_count; i++) {
         total += shard->tables[i].bins.count;
@@ -607,6 +624,7 @@ static rbt_status find_unshown(rbt_shard *shard)
 static void finish_shard(struct loading *l, uint64_t spec)
 {
     finish_table(l);
+    RBT_ASSERT(l->last < KIND_END);
     if (rbt_source_is_good(l->source) &&
         (l->last < GATE || l->shard->table_count != l->table_count)) {
         rbt_source_refuse(l->source, "a part of it is missing");
@@ -632,6 +650,11 @@ rbt_status rbt_shard_load(rbt_shard *shard, struct rbt_source *source)
         return st;
     }
     struct loading l = {.shard = fresh, .before = shard, .source = source};
+    l.newest = rbt_calloc(shard->options.worker_count, sizeof *l.newest);
+    if (l.newest == NULL) {
+        rbt_shard_destroy(fresh);
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a shard");
+    }
     struct rbt_source_record record;
     uint64_t spec = 0;
     rbt_source_begin(source, RBT_RECORD_SHARD, &spec);
@@ -656,6 +679,7 @@ rbt_status rbt_shard_load(rbt_shard *shard, struct rbt_source *source)
         *shard = *fresh;
         *fresh = before;
     }
+    rbt_free(l.newest);
     rbt_shard_destroy(fresh);
     RBT_ASSERT(shard->gate != NULL);
     return st;

@@ -7,7 +7,9 @@
  * is refused; what was damaged and has a checksum that fits is refused or breaks nothing. */
 #include "base/test.h"
 
-#include "store/save_rig.h"
+#include "base/alloc.h"
+#include "store/save_rig_events.h"
+#include "store/save_rig_tables.h"
 
 enum { SEEDS = 1500, EVENTS = 120, HOSTILE_SEEDS = 60, HOSTILE_TRIES = 40, HOSTILE_EVENTS = 25 };
 

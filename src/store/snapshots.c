@@ -262,6 +262,7 @@ void rbt_snapshots_save(const struct rbt_snapshots *snapshots, uint64_t rows, st
 {
     const uint64_t known = rows < snapshots->slot_capacity ? rows : snapshots->slot_capacity;
     RBT_ASSERT(snapshots->count <= snapshots->capacity); /* (2) */
+    RBT_ASSERT(snapshots->first > 0);
     rbt_sink_put_u64(sink, snapshots->max);
     rbt_sink_put_u64(sink, snapshots->slot_capacity);
     rbt_sink_put_u64(sink, snapshots->first);
@@ -285,6 +286,7 @@ static void load_rows(struct rbt_snapshots *snapshots, uint64_t rows, uint64_t c
 {
     const uint64_t known = rows < snapshots->slot_capacity ? rows : snapshots->slot_capacity;
     RBT_ASSERT(snapshots->rows == NULL);
+    RBT_ASSERT(snapshots->count == 0);
     if (snapshots->slot_capacity == 0) {
         return;
     }
