@@ -74,6 +74,24 @@ static void destroy(void *self)
     free(d); /* tidy: allow heap, because users have no other */
 }
 
+static rbt_status save(const void *self, struct rbt_rule_sink *sink)
+{
+    sink->put(sink, self, sizeof(struct delays));
+    return RBT_OK;
+}
+
+static rbt_status load(void *self, const struct rbt_rule_source *source)
+{
+    struct delays *d = self;
+    if (source->count != sizeof *d) {
+        return source->fail("%zu bytes are not counts of delays", source->count);
+    }
+    memcpy(d, source->bytes, sizeof *d);
+    d->table[NAME_MAX_SIZE - 1] = '\0';
+    d->largest = d->largest < DELAY_MAX ? d->largest : DELAY_MAX - 1;
+    return RBT_OK;
+}
+
 RBT_RULE_EXPORT const struct rbt_rule rbt_rule = {.abi = RBT_RULE_ABI,
                                                   .struct_size = sizeof rbt_rule,
                                                   .name = "delays",
@@ -81,4 +99,6 @@ RBT_RULE_EXPORT const struct rbt_rule rbt_rule = {.abi = RBT_RULE_ABI,
                                                   .create = create,
                                                   .destroy = destroy,
                                                   .begin = begin,
-                                                  .apply = apply};
+                                                  .apply = apply,
+                                                  .save = save,
+                                                  .load = load};

@@ -5,7 +5,8 @@
  *     cc -O2 -shared -fPIC -o momentum.so rule.c $(pkg-config --cflags rubato)
  *     rubato train linear ... --rule ./momentum.so:lr=0.1,mu=0.9
  *
- * docs/rules.md explains what else a rule can do. */
+ * What it remembers is v, which is kept with the rows; `self` holds only parameters, so that it
+ * needs neither save() nor load(). docs/rules.md explains what else a rule can do. */
 #include <math.h>
 #include <rubato/rule.h>
 #include <stdlib.h>

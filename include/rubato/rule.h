@@ -42,7 +42,11 @@
  *     version is folded into the row for good: DynSGD. Or the part is hidden until all workers
  *     have completed the clock, and then applied as one update: aggregation.
  *
- * A row whose update is all zero has not been updated: no function is called for it. */
+ * A row whose update is all zero has not been updated: no function is called for it.
+ *
+ * State. A shard can be written down and read back, for checkpoints and copies. Rows, their state,
+ * snapshots and versions are the shard's business; what a rule learns besides and keeps in `self`
+ * is its own: save() and load(). */
 #ifndef RUBATO_RULE_H
 #define RUBATO_RULE_H
 
@@ -57,7 +61,7 @@
 extern "C" {
 #endif
 
-enum { RBT_RULE_ABI = 1 }; /* changes whenever this header does in a way that rules notice */
+enum { RBT_RULE_ABI = 2 }; /* changes whenever this header does in a way that rules notice */
 
 /* What workers should push. */
 typedef enum rbt_rule_input {
@@ -153,6 +157,21 @@ typedef enum rbt_rule_purpose {
     RBT_READ_RESULT, /* the model: rbt_pull_range() */
 } rbt_rule_purpose;
 
+/* Where save() writes to. What is put is one string of bytes, however many calls it takes. */
+struct rbt_rule_sink {
+    void *host; /* the caller's */
+    void (*put)(struct rbt_rule_sink *sink, const void *bytes, size_t count);
+};
+
+/* What save() has put, perhaps elsewhere and long ago. */
+struct rbt_rule_source {
+    const void *bytes; /* aligned to nothing */
+    size_t count;
+    uint32_t version; /* `state_version` of the rule that has saved it: at most the reader's own */
+    /* As in struct rbt_rule_setup. */
+    rbt_status (*fail)(const char *format, ...);
+};
+
 /* Functions may be NULL unless it says otherwise. */
 struct rbt_rule {
     uint32_t abi; /* RBT_RULE_ABI */
@@ -189,6 +208,14 @@ struct rbt_rule {
      * the values. */
     void (*read)(void *self, const struct rbt_rule_row *row, rbt_rule_purpose purpose,
                  float *values);
+    /* Writes down what `self` has learnt since create(), between any two messages; and brings an
+     * instance that was just created with the same parameters to where the saved one was: from then
+     * on both do the same with the same calls. load() may be given anything, and then fails. Both
+     * or neither; both NULL: `self` holds only parameters, and what begin() sets anew for every
+     * message. */
+    rbt_status (*save)(const void *self, struct rbt_rule_sink *sink);
+    rbt_status (*load)(void *self, const struct rbt_rule_source *source);
+    uint32_t state_version; /* of what save() writes; a rule that changes it counts up */
 };
 
 #define RBT_RULE_EXPORT __attribute__((visibility("default")))

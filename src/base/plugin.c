@@ -68,6 +68,13 @@ rbt_status rbt_plugin_resolve(const struct rbt_plugin_kind *kind, const char *pa
 static rbt_status check(const struct rbt_plugin_kind *kind, const char *path, const void *found)
 {
     const struct head *head = found;
+    if (head->abi != kind->abi && kind->manual != NULL) {
+        return rbt_fail(
+            RBT_E_INVALID,
+            "the %s \"%s\" is made for version %u of the interface, and this is version "
+            "%u: rebuild it; see %s",
+            kind->what, path, head->abi, kind->abi, kind->manual);
+    }
     if (head->abi != kind->abi) {
         return rbt_fail_hint(rbt_fail(RBT_E_INVALID,
                                       "the %s \"%s\" is made for version %u of the interface, and "

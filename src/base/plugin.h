@@ -27,6 +27,7 @@ struct rbt_plugin_kind {
     const char *symbol;     /* "rbt_rule" */
     const char *definition; /* how it is defined, for a hint: "RBT_RULE_EXPORT const ..." */
     const char *header;     /* where it is declared: "rubato/rule.h" */
+    const char *manual;     /* where it is explained: "docs/rules.md"; NULL: in the header */
     uint32_t abi;           /* the version that fits */
     uint32_t struct_size;   /* at least so many bytes */
     /* What the struct lacks ("apply function"), or NULL. Called if version and size fit. NULL:

@@ -453,3 +453,86 @@ size_t rbt_queue_bytes(const rbt_change_queue *queue)
     }
     return bytes;
 }
+
+/* --- State ------------------------------------------------------------------------------------ */
+
+/* Items bucket by bucket, the oldest first. */
+static void save_lists(const rbt_change_queue *queue, struct rbt_sink *sink)
+{
+    const uint32_t bucket_end = queue->order == RBT_ORDER_SCORE ? SCORE_BUCKETS : 1;
+    for (uint32_t bucket = 0; bucket < bucket_end; bucket++) {
+        uint32_t at = queue->lists[bucket].first;
+        for (; at != 0; at = queue->links[at - 1].next) { /* ends: a list */
+            RBT_ASSERT(queue->links[at - 1].bucket == bucket + 1);
+            rbt_sink_put_u32(sink, at - 1);
+            rbt_sink_put_u32(sink, bucket);
+        }
+    }
+}
+
+void rbt_queue_save(const rbt_change_queue *queue, struct rbt_sink *sink)
+{
+    rbt_sink_put_u32(sink, (uint32_t)queue->order);
+    rbt_sink_put_u64(sink, queue->count);
+    switch (queue->order) {
+    case RBT_ORDER_OLDEST:
+    case RBT_ORDER_SCORE:
+        save_lists(queue, sink);
+        break;
+    case RBT_ORDER_WALK: {
+        uint32_t at = queue->count == 0 ? 0 : bits_next(queue, 0);
+        for (uint32_t i = 0; i < queue->count; i++) {
+            rbt_sink_put_u32(sink, at);
+            at = i + 1 < queue->count ? bits_next(queue, at + 1) : at;
+        }
+        rbt_sink_put_u32(sink, queue->cursor);
+        break;
+    }
+    case RBT_ORDER_RANDOM:
+        rbt_sink_put(sink, queue->items, queue->count * sizeof *queue->items);
+        rbt_sink_put(sink, queue->rng.state, sizeof queue->rng.state);
+        break;
+    }
+}
+
+static void load_item(rbt_change_queue *queue, struct rbt_source *source, uint32_t item_end)
+{
+    const bool has_bucket = queue->order == RBT_ORDER_OLDEST || queue->order == RBT_ORDER_SCORE;
+    const uint32_t item = rbt_source_get_u32(source);
+    const uint32_t bucket = has_bucket ? rbt_source_get_u32(source) : 0;
+    const uint32_t bucket_end = queue->order == RBT_ORDER_SCORE ? SCORE_BUCKETS : 1;
+    if (item >= item_end || bucket >= bucket_end || rbt_queue_is_marked(queue, item)) {
+        rbt_source_refuse(source, "a row is in a queue twice, or is not there");
+        return;
+    }
+    if (has_bucket) {
+        list_add(queue, item, bucket);
+    } else if (queue->order == RBT_ORDER_WALK) {
+        bits_add(queue, item);
+    } else {
+        place_add(queue, item);
+    }
+    queue->count++;
+}
+
+void rbt_queue_load(rbt_change_queue *queue, struct rbt_source *source, uint32_t item_end)
+{
+    RBT_ASSERT(queue->count == 0);
+    RBT_ASSERT(item_end <= queue->capacity);
+    if (rbt_source_get_u32(source) != (uint32_t)queue->order) {
+        rbt_source_refuse(source, "rows go in another order");
+    }
+    const uint64_t count = rbt_source_get_count(source, sizeof(uint32_t));
+    for (uint64_t i = 0; i < count && rbt_source_is_good(source); i++) {
+        load_item(queue, source, item_end);
+    }
+    if (queue->order == RBT_ORDER_WALK) {
+        queue->cursor = rbt_source_get_u32(source);
+    } else if (queue->order == RBT_ORDER_RANDOM) {
+        static const struct rbt_rng stuck;
+        rbt_source_get(source, queue->rng.state, sizeof queue->rng.state);
+        if (memcmp(&queue->rng, &stuck, sizeof stuck) == 0) {
+            rbt_source_refuse(source, "chance has run out"); /* it would never draw again */
+        }
+    }
+}

@@ -22,6 +22,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 typedef struct rbt_change_queue rbt_change_queue;
 
 typedef enum rbt_queue_order {
@@ -55,5 +57,11 @@ uint32_t rbt_queue_count(const rbt_change_queue *queue); /* how many are marked 
 uint32_t rbt_queue_take(rbt_change_queue *queue);
 
 size_t rbt_queue_bytes(const rbt_change_queue *queue); /* of memory */
+
+/* What is marked, in which order it would be taken, and what chance comes next. Loading into a
+ * queue of the same order with nothing marked and room for items below `item_end`; others are
+ * refused. */
+void rbt_queue_save(const rbt_change_queue *queue, struct rbt_sink *sink);
+void rbt_queue_load(rbt_change_queue *queue, struct rbt_source *source, uint32_t item_end);
 
 #endif

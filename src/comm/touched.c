@@ -73,3 +73,31 @@ size_t rbt_touched_bytes(const struct rbt_touched *touched)
                                  : (2 * (size_t)touched->capacity + 1) * sizeof *touched->list +
                                        touched->capacity + 1;
 }
+
+void rbt_touched_save(const struct rbt_touched *touched, struct rbt_sink *sink)
+{
+    RBT_ASSERT(touched->first <= touched->end);
+    rbt_sink_put_u64(sink, touched->end - touched->first);
+    for (size_t i = touched->first; i < touched->end; i++) {
+        rbt_sink_put_u32(sink, touched->list[i]);
+        rbt_sink_put_u8(sink, touched->states[touched->list[i]]);
+    }
+}
+
+void rbt_touched_load(struct rbt_touched *touched, struct rbt_source *source, uint32_t item_end)
+{
+    RBT_ASSERT(touched->first == 0 && touched->end == 0);
+    RBT_ASSERT(item_end <= touched->capacity);
+    const uint64_t count = rbt_source_get_count(source, sizeof(uint32_t) + 1);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t item = rbt_source_get_u32(source);
+        const uint8_t state = rbt_source_get_u8(source);
+        if (item >= item_end || (state != RBT_TOUCHED_YES && state != RBT_TOUCHED_LEFT) ||
+            touched->states[item] != RBT_TOUCHED_NOT) {
+            rbt_source_refuse(source, "a changed row is listed twice, or is not there");
+            return;
+        }
+        touched->states[item] = state;
+        touched->list[touched->end++] = item;
+    }
+}

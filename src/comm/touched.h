@@ -18,6 +18,7 @@
 #include <rubato/status.h>
 
 #include "base/assert.h"
+#include "base/source.h"
 
 enum {
     RBT_TOUCHED_LOOKS = 4,      /* for each row that is sent */
@@ -51,6 +52,10 @@ uint32_t rbt_touched_take(struct rbt_touched *touched);
 
 /* None is touched any more. */
 void rbt_touched_clear(struct rbt_touched *touched);
+
+/* The list. Loading into an empty one with room for items below `item_end`; others are refused. */
+void rbt_touched_save(const struct rbt_touched *touched, struct rbt_sink *sink);
+void rbt_touched_load(struct rbt_touched *touched, struct rbt_source *source, uint32_t item_end);
 
 size_t rbt_touched_bytes(const struct rbt_touched *touched); /* of memory */
 

@@ -238,3 +238,121 @@ uint64_t rbt_dealer_finished(const rbt_dealer *dealer, uint32_t worker)
     RBT_ASSERT(dealer->seats != NULL);
     return dealer->seats[worker].finished;
 }
+
+void rbt_dealer_save(const rbt_dealer *dealer, struct rbt_sink *sink)
+{
+    uint64_t count = 0;
+    for (const struct pass *pass = dealer->first; pass != NULL; pass = pass->next) {
+        count++;
+    }
+    RBT_ASSERT(count <= dealer->begun);
+    RBT_ASSERT(dealer->seats != NULL);
+    rbt_sink_put_u32(sink, dealer->options.part_count);
+    rbt_sink_put_u32(sink, dealer->options.worker_count);
+    rbt_sink_put_u64(sink, dealer->begun);
+    rbt_sink_put_u64(sink, dealer->now);
+    rbt_sink_put_u64(sink, dealer->returned);
+    rbt_sink_put_u64(sink, dealer->recent_count);
+    rbt_sink_put(sink, dealer->recent, sizeof dealer->recent);
+    for (uint32_t i = 0; i < dealer->options.worker_count; i++) {
+        const struct seat *seat = &dealer->seats[i];
+        rbt_sink_put_u8(sink, seat->is_busy ? 1 : 0);
+        rbt_sink_put_u64(sink, seat->dealt.pass);
+        rbt_sink_put_u32(sink, seat->dealt.part);
+        rbt_sink_put_u64(sink, seat->since);
+        rbt_sink_put_u64(sink, seat->finished);
+    }
+    rbt_sink_put_u64(sink, count);
+    for (const struct pass *pass = dealer->first; pass != NULL; pass = pass->next) {
+        rbt_sink_put_u64(sink, pass->number);
+        rbt_parts_save(pass->parts, sink);
+    }
+}
+
+/* The passes that are not finished. */
+static void load_passes(rbt_dealer *dealer, struct rbt_source *source)
+{
+    RBT_ASSERT(dealer->first == NULL);
+    const uint64_t begun = dealer->begun;
+    struct pass **end = &dealer->first;
+    /* Each has at least the state of all of its parts. */
+    const uint64_t count = rbt_source_get_count(source, dealer->options.part_count);
+    for (uint64_t i = 0; i < count && rbt_source_is_good(source); i++) {
+        const uint64_t number = rbt_source_get_number(source);
+        if (number >= begun || (i > 0 && number < dealer->begun)) {
+            rbt_source_refuse(source, "passes over the data are in no order");
+            break;
+        }
+        dealer->begun = number; /* begin() takes it, and makes it one more */
+        const rbt_status st = begin(dealer);
+        if (st != RBT_OK) {
+            source->status = st;
+            break;
+        }
+        rbt_parts_load((*end)->parts, source, dealer->now);
+        end = &(*end)->next;
+    }
+    dealer->begun = begun;
+    RBT_ASSERT(dealer->first == NULL || dealer->first->number < begun || begun == 0);
+}
+
+/* Whether a seat is of this dealer, and a worker has had its part since before now. */
+static bool is_possible(const rbt_dealer *dealer, const struct seat *seat)
+{
+    RBT_ASSERT(dealer->options.part_count > 0);
+    return seat->since <= dealer->now && seat->dealt.part < dealer->options.part_count &&
+           (!seat->is_busy || seat->dealt.pass < dealer->begun);
+}
+
+/* Whether workers have what the passes say that they have. */
+static bool is_consistent(const rbt_dealer *dealer)
+{
+    RBT_ASSERT(dealer->seats != NULL);
+    for (const struct pass *pass = dealer->first; pass != NULL; pass = pass->next) {
+        for (uint32_t i = 0; i < dealer->options.worker_count; i++) {
+            const struct seat *seat = &dealer->seats[i];
+            const bool has_one = seat->is_busy && seat->dealt.pass == pass->number;
+            if (rbt_parts_held(pass->parts, i) !=
+                (has_one ? seat->dealt.part : RBT_PARTS_NOTHING)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void rbt_dealer_load(rbt_dealer *dealer, struct rbt_source *source)
+{
+    RBT_ASSERT(dealer->begun == 0);
+    RBT_ASSERT(dealer->first == NULL);
+    if (rbt_source_get_u32(source) != dealer->options.part_count ||
+        rbt_source_get_u32(source) != dealer->options.worker_count) {
+        rbt_source_refuse(source, "it deals other parts of the data");
+        return;
+    }
+    dealer->begun = rbt_source_get_number(source);
+    dealer->now = rbt_source_get_number(source);
+    dealer->returned = rbt_source_get_number(source);
+    dealer->recent_count = rbt_source_get_number(source);
+    for (size_t i = 0; i < RECENT; i++) {
+        dealer->recent[i] = rbt_source_get_number(source);
+        if (dealer->recent[i] > UINT64_MAX / dealer->options.patience) {
+            rbt_source_refuse(source, "a part of the data took too long");
+        }
+    }
+    for (uint32_t i = 0; i < dealer->options.worker_count && rbt_source_is_good(source); i++) {
+        struct seat *seat = &dealer->seats[i];
+        seat->is_busy = rbt_source_get_bool(source);
+        seat->dealt.pass = rbt_source_get_number(source);
+        seat->dealt.part = rbt_source_get_u32(source);
+        seat->since = rbt_source_get_number(source);
+        seat->finished = rbt_source_get_number(source);
+        if (!is_possible(dealer, seat)) {
+            rbt_source_refuse(source, "a worker has a part of the data that was not dealt");
+        }
+    }
+    load_passes(dealer, source);
+    if (rbt_source_is_good(source) && !is_consistent(dealer)) {
+        rbt_source_refuse(source, "workers have other parts of the data than were dealt");
+    }
+}

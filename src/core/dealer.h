@@ -59,4 +59,9 @@ RBT_MUST_USE rbt_status rbt_dealer_finish(rbt_dealer *dealer, uint32_t worker,
 uint64_t rbt_dealer_returned(const rbt_dealer *dealer);
 uint64_t rbt_dealer_finished(const rbt_dealer *dealer, uint32_t worker);
 
+/* Everything but the options, which must be the same where it is loaded. What makes no sense is
+ * refused, and the dealer is then to be destroyed. */
+void rbt_dealer_save(const rbt_dealer *dealer, struct rbt_sink *sink);
+void rbt_dealer_load(rbt_dealer *dealer, struct rbt_source *source);
+
 #endif

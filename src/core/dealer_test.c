@@ -150,6 +150,110 @@ static void random_histories_finish_every_part_once(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
+/* A random history; at a random step the dealer is saved and loaded, and both go on alike. */
+static void a_loaded_dealer_deals_what_the_saved_one_does(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        struct rbt_rng rng;
+        rbt_rng_init(&rng, seed, 0, 0);
+        rbt_dealer *dealers[2] = {make(5), make(5)};
+        struct rbt_dealt held[WORKERS] = {{0}};
+        bool has_one[WORKERS] = {false};
+        uint64_t passes[WORKERS] = {0};
+        const uint64_t when = rbt_rng_below(&rng, 150);
+        for (uint64_t step = 0; step < 200; step++) {
+            if (step == when) {
+                struct rbt_sink sink = {0};
+                rbt_dealer_save(dealers[0], &sink);
+                assert_ok(sink.status);
+                struct rbt_source source = {.at = sink.bytes, .end = sink.bytes + sink.count};
+                rbt_dealer_load(dealers[1], &source);
+                rbt_source_finish(&source);
+                assert_ok(source.status);
+                rbt_sink_deinit(&sink);
+            }
+            const uint32_t worker = (uint32_t)rbt_rng_below(&rng, WORKERS);
+            const uint64_t now = step * 10 + rbt_rng_below(&rng, 30);
+            const struct rbt_dealer_ask ask = {
+                .worker = worker, .pass = passes[worker], .limit = PARTS, .now = now};
+            const bool finishes = has_one[worker] && rbt_rng_below(&rng, 5) > 0;
+            enum rbt_parts_answer answers[2] = {RBT_PARTS_DONE, RBT_PARTS_DONE};
+            struct rbt_dealt dealt[2] = {{0}};
+            bool is_first[2] = {false, false};
+            for (size_t i = 0; i < (step < when ? 1 : 2); i++) {
+                if (finishes) {
+                    assert_ok(
+                        rbt_dealer_finish(dealers[i], worker, &held[worker], now, &is_first[i]));
+                } else {
+                    assert_ok(rbt_dealer_take(dealers[i], &ask, &answers[i], &dealt[i]));
+                }
+            }
+            has_one[worker] = !finishes && answers[0] == RBT_PARTS_GIVEN;
+            held[worker] = dealt[0];
+            passes[worker] += !finishes && answers[0] == RBT_PARTS_DONE ? 1 : 0;
+            if (step >= when) {
+                assert_int_equal(is_first[0], is_first[1]);
+                assert_int_equal(answers[0], answers[1]);
+                assert_int_equal(dealt[0].pass, dealt[1].pass);
+                assert_int_equal(dealt[0].part, dealt[1].part);
+                assert_int_equal(rbt_dealer_returned(dealers[0]), rbt_dealer_returned(dealers[1]));
+            }
+        }
+        rbt_dealer_destroy(dealers[0]);
+        rbt_dealer_destroy(dealers[1]);
+        assert_int_equal(rbt_alloc_live(), 0);
+    }
+}
+
+/* A saved dealer of which some bytes are others: it is refused, or deals as well as it can. */
+static void a_damaged_dealer_breaks_nothing(void **state)
+{
+    (void)state;
+    struct rbt_rng rng;
+    uint32_t loaded = 0;
+    rbt_rng_init(&rng, 1, 0, 0);
+    for (int i = 0; i < 4000; i++) {
+        rbt_dealer *dealer = make(5);
+        struct rbt_dealt dealt = {0};
+        struct rbt_sink sink = {0};
+        bool is_first = false;
+        for (uint32_t step = 0; step < 40; step++) {
+            const struct rbt_dealer_ask ask = {
+                .worker = step % WORKERS, .pass = step / 30, .limit = PARTS, .now = step * 20};
+            if (take(dealer, &ask, &dealt) == RBT_PARTS_GIVEN && rbt_rng_below(&rng, 3) > 0) {
+                assert_ok(rbt_dealer_finish(dealer, ask.worker, &dealt, ask.now, &is_first));
+            }
+        }
+        rbt_dealer_save(dealer, &sink);
+        rbt_dealer_destroy(dealer);
+        for (uint64_t k = rbt_rng_below(&rng, 3); k < 3; k++) {
+            char *byte = &sink.bytes[rbt_rng_below(&rng, sink.count)];
+            *byte = (char)(*byte ^ 1 << rbt_rng_below(&rng, 8));
+        }
+        dealer = make(5);
+        struct rbt_source source = {.at = sink.bytes, .end = sink.bytes + sink.count};
+        rbt_dealer_load(dealer, &source);
+        rbt_source_finish(&source);
+        for (uint32_t step = 0; source.status == RBT_OK && step < 30; step++) {
+            const struct rbt_dealer_ask ask = {.worker = (uint32_t)rbt_rng_below(&rng, WORKERS),
+                                               .pass = rbt_rng_below(&rng, 4),
+                                               .limit = PARTS,
+                                               .now = 10000 + step};
+            enum rbt_parts_answer answer = RBT_PARTS_DONE;
+            const rbt_status st = rbt_dealer_take(dealer, &ask, &answer, &dealt);
+            if (st == RBT_OK && answer == RBT_PARTS_GIVEN && rbt_rng_below(&rng, 2) == 0) {
+                assert_ok(rbt_dealer_finish(dealer, ask.worker, &dealt, ask.now, &is_first));
+            }
+        }
+        loaded += source.status == RBT_OK;
+        rbt_dealer_destroy(dealer);
+        rbt_sink_deinit(&sink);
+    }
+    assert_true(loaded > 100);
+    assert_int_equal(rbt_alloc_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +261,8 @@ int main(void)
         cmocka_unit_test(who_is_slow_loses_its_part),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(random_histories_finish_every_part_once),
+        cmocka_unit_test(a_loaded_dealer_deals_what_the_saved_one_does),
+        cmocka_unit_test(a_damaged_dealer_breaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,3 +221,61 @@ uint32_t rbt_gate_parked(const rbt_gate *gate)
     RBT_ASSERT(gate->parked_count <= gate->parked_max);
     return gate->parked_count;
 }
+
+void rbt_gate_save(const rbt_gate *gate, struct rbt_sink *sink)
+{
+    RBT_ASSERT(gate->worker_count > 0);
+    RBT_ASSERT(gate->floor == min_clock(gate)); /* (1) */
+    rbt_sink_put_u32(sink, gate->worker_count);
+    rbt_sink_put(sink, gate->clocks, gate->worker_count * sizeof *gate->clocks);
+}
+
+void rbt_gate_load(rbt_gate *gate, struct rbt_source *source)
+{
+    RBT_ASSERT(gate->parked_count == 0);
+    if (rbt_source_get_u32(source) != gate->worker_count) {
+        rbt_source_refuse(source, "it is of another number of workers");
+    }
+    for (uint32_t i = 0; i < gate->worker_count && rbt_source_is_good(source); i++) {
+        const int64_t clock = rbt_source_get_i64(source);
+        if (clock < 0 || (clock > INT64_MAX / 2 && clock != RBT_CLOCK_GONE)) {
+            rbt_source_refuse(source, "a clock makes no sense");
+            return;
+        }
+        gate->clocks[i] = clock;
+    }
+    gate->floor = min_clock(gate);
+    gate->at_floor = count_at(gate, gate->floor);
+    RBT_ASSERT(gate->at_floor > 0);
+}
+
+void rbt_gate_save_parked(const rbt_gate *gate, struct rbt_sink *sink)
+{
+    RBT_ASSERT(gate->parked_count <= gate->parked_max);
+    rbt_sink_put_u64(sink, gate->parked_count);
+    for (uint32_t i = 0; i < gate->parked_count; i++) {
+        RBT_ASSERT(gate->parked[i].need > gate->floor); /* (2) */
+        rbt_sink_put_u64(sink, gate->parked[i].request);
+        rbt_sink_put_i64(sink, gate->parked[i].need);
+    }
+}
+
+void rbt_gate_load_parked(rbt_gate *gate, struct rbt_source *source)
+{
+    RBT_ASSERT(gate->parked_count == 0);
+    const uint64_t count = rbt_source_get_count(source, 2 * sizeof(uint64_t));
+    if (count > gate->parked_max) {
+        rbt_source_refuse(source, "more requests wait than may");
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t request = rbt_source_get_u64(source);
+        const int64_t need = rbt_source_get_i64(source);
+        if (need <= gate->floor) { /* (2) */
+            rbt_source_refuse(source, "a request waits for nothing");
+            return;
+        }
+        gate->parked[gate->parked_count++] = (struct parked_read){.request = request, .need = need};
+    }
+    RBT_ASSERT(gate->parked_count <= gate->parked_max);
+}

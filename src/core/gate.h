@@ -11,6 +11,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 /* The clock of a worker that has left, and the floor when all have: nobody waits for it. */
 #define RBT_CLOCK_GONE INT64_MAX
 
@@ -60,6 +62,14 @@ int64_t rbt_gate_floor(const rbt_gate *gate);
 
 /* What the floor would be if the worker's clock were `clock`. */
 int64_t rbt_gate_floor_if(const rbt_gate *gate, uint32_t worker, int64_t clock);
+
+/* Clocks, and in a record of their own the reads that wait: whoever starts anew asks again, and
+ * leaves them out. Loading into a gate for as many workers; what makes no sense is refused, and the
+ * gate is then to be destroyed. */
+void rbt_gate_save(const rbt_gate *gate, struct rbt_sink *sink);
+void rbt_gate_load(rbt_gate *gate, struct rbt_source *source);
+void rbt_gate_save_parked(const rbt_gate *gate, struct rbt_sink *sink);
+void rbt_gate_load_parked(rbt_gate *gate, struct rbt_source *source);
 
 int64_t rbt_gate_clock(const rbt_gate *gate, uint32_t worker);
 uint32_t rbt_gate_parked(const rbt_gate *gate);

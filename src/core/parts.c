@@ -16,7 +16,7 @@
 #include "base/error.h"
 
 #define NOBODY  UINT32_MAX
-#define NOTHING UINT32_MAX
+#define NOTHING RBT_PARTS_NOTHING
 
 enum state { WAITING, GIVEN, FINISHED };
 
@@ -212,4 +212,103 @@ struct rbt_parts_stats rbt_parts_stats(const rbt_parts *parts)
 {
     RBT_ASSERT(parts->stats.returned <= parts->stats.given);
     return parts->stats;
+}
+
+uint32_t rbt_parts_held(const rbt_parts *parts, uint32_t worker)
+{
+    RBT_ASSERT(worker < parts->options.worker_count);
+    RBT_ASSERT(parts->holdings != NULL);
+    return parts->holdings[worker].part;
+}
+
+void rbt_parts_save(const rbt_parts *parts, struct rbt_sink *sink)
+{
+    RBT_ASSERT(parts->queue_count <= parts->options.part_count);
+    RBT_ASSERT(parts->finished <= parts->options.part_count);
+    for (uint32_t i = 0; i < parts->options.part_count; i++) {
+        rbt_sink_put_u8(sink, parts->parts[i].state);
+        rbt_sink_put_u32(sink, parts->parts[i].worker);
+        rbt_sink_put_u64(sink, parts->parts[i].since);
+    }
+    for (uint32_t i = 0; i < parts->options.worker_count; i++) {
+        rbt_sink_put_u32(sink, parts->holdings[i].part);
+        rbt_sink_put_u64(sink, parts->holdings[i].pass);
+    }
+    rbt_sink_put_u64(sink, parts->queue_count);
+    for (uint32_t i = 0; i < parts->queue_count; i++) {
+        const uint64_t at = (uint64_t)parts->queue_first + i;
+        rbt_sink_put_u32(sink, parts->queue[at % parts->options.part_count]);
+    }
+    rbt_sink_put_u32(sink, parts->next);
+    rbt_sink_put_u64(sink, parts->pass);
+    rbt_sink_put_u64(sink, parts->stats.given);
+    rbt_sink_put_u64(sink, parts->stats.returned);
+    rbt_sink_put_u64(sink, parts->stats.repeated);
+}
+
+/* The parts themselves; those that are finished are counted. */
+static void load_parts(rbt_parts *parts, struct rbt_source *source, uint64_t now)
+{
+    RBT_ASSERT(parts->finished == 0);
+    RBT_ASSERT(parts->options.part_count > 0);
+    for (uint32_t i = 0; i < parts->options.part_count && rbt_source_is_good(source); i++) {
+        struct part *part = &parts->parts[i];
+        part->state = rbt_source_get_u8(source);
+        part->worker = rbt_source_get_u32(source);
+        part->since = rbt_source_get_number(source);
+        if (part->state > FINISHED || part->since > now ||
+            (part->state == GIVEN && part->worker >= parts->options.worker_count)) {
+            rbt_source_refuse(source, "a part of the data is with nobody");
+            return;
+        }
+        parts->finished += part->state == FINISHED;
+    }
+}
+
+/* The parts that came back. */
+static void load_queue(rbt_parts *parts, struct rbt_source *source)
+{
+    RBT_ASSERT(parts->queue_count == 0);
+    RBT_ASSERT(parts->queue_first == 0);
+    const uint64_t count = rbt_source_get_count(source, sizeof(uint32_t));
+    for (uint64_t i = 0; i < count && rbt_source_is_good(source); i++) {
+        const uint32_t part = rbt_source_get_u32(source);
+        if (part >= parts->options.part_count || parts->parts[part].is_queued ||
+            parts->parts[part].state == GIVEN) {
+            rbt_source_refuse(source, "a part of the data came back that is not away");
+            return;
+        }
+        parts->parts[part].is_queued = true;
+        parts->queue[parts->queue_count++] = part;
+    }
+}
+
+void rbt_parts_load(rbt_parts *parts, struct rbt_source *source, uint64_t now)
+{
+    RBT_ASSERT(parts->next == 0);
+    RBT_ASSERT(parts->pass == 0);
+    load_parts(parts, source, now);
+    for (uint32_t i = 0; i < parts->options.worker_count && rbt_source_is_good(source); i++) {
+        parts->holdings[i].part = rbt_source_get_u32(source);
+        parts->holdings[i].pass = rbt_source_get_number(source);
+        if (parts->holdings[i].part != NOTHING &&
+            parts->holdings[i].part >= parts->options.part_count) {
+            rbt_source_refuse(source, "a worker has a part of the data that is not there");
+        }
+    }
+    load_queue(parts, source);
+    parts->next = rbt_source_get_u32(source);
+    parts->pass = rbt_source_get_number(source);
+    parts->stats.given = rbt_source_get_number(source);
+    parts->stats.returned = rbt_source_get_number(source);
+    parts->stats.repeated = rbt_source_get_number(source);
+    if (parts->next > parts->options.part_count) {
+        rbt_source_refuse(source, "there are more parts of the data than there are");
+        parts->next = 0;
+    }
+    for (uint32_t i = 0; i < parts->options.part_count && rbt_source_is_good(source); i++) {
+        if (i >= parts->next && (parts->parts[i].state != WAITING || parts->parts[i].is_queued)) {
+            rbt_source_refuse(source, "a part of the data was given before its turn");
+        }
+    }
 }

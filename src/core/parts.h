@@ -23,6 +23,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 struct rbt_parts_options {
     uint32_t part_count;   /* at least 1 */
     uint32_t worker_count; /* at least 1 */
@@ -77,5 +79,14 @@ void rbt_parts_begin_pass(rbt_parts *parts);
 /* How many parts of this pass are finished; and all figures so far. */
 uint32_t rbt_parts_finished(const rbt_parts *parts);
 struct rbt_parts_stats rbt_parts_stats(const rbt_parts *parts);
+
+/* The part that the worker was given last and has not finished, or RBT_PARTS_NOTHING. */
+#define RBT_PARTS_NOTHING UINT32_MAX
+uint32_t rbt_parts_held(const rbt_parts *parts, uint32_t worker);
+
+/* Everything but the options, which must be the same where it is loaded, at a time that is not
+ * before `now`. What makes no sense is refused, and the list is then to be destroyed. */
+void rbt_parts_save(const rbt_parts *parts, struct rbt_sink *sink);
+void rbt_parts_load(rbt_parts *parts, struct rbt_source *source, uint64_t now);
 
 #endif

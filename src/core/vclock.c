@@ -212,3 +212,41 @@ uint32_t rbt_vclock_ranges(const rbt_vclock *vclock, uint32_t node)
     RBT_ASSERT(vclock->counts[node] > 0);
     return vclock->counts[node];
 }
+
+void rbt_vclock_save(const rbt_vclock *vclock, struct rbt_sink *sink)
+{
+    RBT_ASSERT(vclock->node_count > 0);
+    for (uint32_t node = 0; node < vclock->node_count; node++) {
+        const struct entry *entries = entries_of(vclock, node);
+        RBT_ASSERT(invariants_hold(entries, vclock->counts[node]));
+        rbt_sink_put_u64(sink, vclock->counts[node]);
+        for (uint32_t i = 0; i < vclock->counts[node]; i++) {
+            rbt_sink_put_u64(sink, entries[i].first);
+            rbt_sink_put_u64(sink, entries[i].time);
+        }
+    }
+}
+
+void rbt_vclock_load(rbt_vclock *vclock, struct rbt_source *source)
+{
+    RBT_ASSERT(vclock->node_count > 0);
+    for (uint32_t node = 0; node < vclock->node_count && rbt_source_is_good(source); node++) {
+        struct entry *entries = entries_of(vclock, node);
+        const uint64_t count = rbt_source_get_count(source, 2 * sizeof(uint64_t));
+        if (count == 0 || count > vclock->range_max + UINT64_C(2)) {
+            rbt_source_refuse(source, "a vector clock has too many ranges, or none");
+            return;
+        }
+        for (uint64_t i = 0; i < count; i++) {
+            entries[i].first = rbt_source_get_u64(source);
+            entries[i].time = rbt_source_get_number(source);
+        }
+        vclock->counts[node] = (uint32_t)count;
+        if (!invariants_hold(entries, (uint32_t)count)) {
+            rbt_source_refuse(source, "the ranges of a vector clock are in no order");
+            vclock->counts[node] = 1;
+            entries[0] = (struct entry){0};
+        }
+        RBT_ASSERT(entries[0].first == 0); /* (1) */
+    }
+}

@@ -14,6 +14,8 @@
 #include <rubato/set.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 typedef struct rbt_vclock rbt_vclock;
 
 struct rbt_vclock_options {
@@ -39,5 +41,10 @@ uint64_t rbt_vclock_get(const rbt_vclock *vclock, uint32_t node, uint64_t key);
 uint64_t rbt_vclock_min(const rbt_vclock *vclock, uint32_t node, struct rbt_range range);
 uint64_t rbt_vclock_max(const rbt_vclock *vclock, uint32_t node, struct rbt_range range);
 uint32_t rbt_vclock_ranges(const rbt_vclock *vclock, uint32_t node);
+
+/* All ranges with their times. Loading into one for as many nodes; what makes no sense is refused.
+ */
+void rbt_vclock_save(const rbt_vclock *vclock, struct rbt_sink *sink);
+void rbt_vclock_load(rbt_vclock *vclock, struct rbt_source *source);
 
 #endif

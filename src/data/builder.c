@@ -68,7 +68,7 @@ static bool make_room(struct rbt_builder *builder, size_t rows, size_t nonzeros)
 }
 
 rbt_status rbt_builder_reserve(struct rbt_builder *builder, const struct rbt_chunks *chunks,
-                               const size_t *nonzero_max, struct rbt_sink **sinks)
+                               const size_t *nonzero_max, struct rbt_builder_sink **sinks)
 {
     size_t rows = 0;
     size_t nonzeros = 0;
@@ -76,7 +76,7 @@ rbt_status rbt_builder_reserve(struct rbt_builder *builder, const struct rbt_chu
         rows += chunks->items[i].line_count;
         nonzeros += nonzero_max[i];
     }
-    struct rbt_sink *list = rbt_calloc(chunks->count, sizeof *list);
+    struct rbt_builder_sink *list = rbt_calloc(chunks->count, sizeof *list);
     if (list == NULL || !make_room(builder, rows, nonzeros)) {
         rbt_free(list);
         return rbt_fail(RBT_E_NOMEM, "cannot read \"%s\": out of memory", chunks->items[0].name);
@@ -98,7 +98,7 @@ rbt_status rbt_builder_reserve(struct rbt_builder *builder, const struct rbt_chu
     return RBT_OK;
 }
 
-static void note_label(struct rbt_sink *sink, float label, size_t line)
+static void note_label(struct rbt_builder_sink *sink, float label, size_t line)
 {
     for (size_t i = 0; i < sink->place_count; i++) {
         if (sink->places[i].label == label) {
@@ -161,7 +161,7 @@ static void sort_many(uint64_t *keys, float *values, size_t count)
     }
 }
 
-size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count)
+size_t rbt_builder_tidy(struct rbt_builder_sink *sink, size_t nonzero_count)
 {
     uint64_t *keys = sink->keys + sink->nonzero_count;
     float *values = sink->values + sink->nonzero_count;
@@ -184,7 +184,7 @@ size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count)
 }
 
 /* Hashes the features behind sink->nonzero_count, up to `nonzero_count`; says where they end. */
-static size_t hash_row(struct rbt_sink *sink, size_t nonzero_count, uint32_t bits)
+static size_t hash_row(struct rbt_builder_sink *sink, size_t nonzero_count, uint32_t bits)
 {
     for (size_t k = sink->nonzero_count; k < nonzero_count; k++) {
         const uint64_t hash = rbt_hash_key(sink->keys[k] + HASH_SALT);
@@ -196,7 +196,7 @@ static size_t hash_row(struct rbt_sink *sink, size_t nonzero_count, uint32_t bit
 void rbt_builder_hash(struct rbt_builder *builder, uint32_t bits)
 {
     struct rbt_examples *examples = &builder->examples;
-    struct rbt_sink row = {.keys = examples->keys, .values = examples->values};
+    struct rbt_builder_sink row = {.keys = examples->keys, .values = examples->values};
     uint64_t begin = 0;
     size_t kept = 0;
     for (size_t i = 0; i < examples->count; i++) {
@@ -213,7 +213,7 @@ void rbt_builder_hash(struct rbt_builder *builder, uint32_t bits)
     builder->nonzero_count = kept;
 }
 
-void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, size_t line)
+void rbt_builder_row(struct rbt_builder_sink *sink, float label, size_t nonzero_count, size_t line)
 {
     RBT_ASSERT(nonzero_count >= sink->nonzero_count);
     const struct rbt_column_plan *plan = sink->options->plan;
@@ -230,11 +230,12 @@ void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, s
     sink->count++;
 }
 
-void rbt_builder_gather(struct rbt_builder *builder, const struct rbt_sink *sinks, uint32_t count)
+void rbt_builder_gather(struct rbt_builder *builder, const struct rbt_builder_sink *sinks,
+                        uint32_t count)
 {
     struct rbt_examples *examples = &builder->examples;
     for (uint32_t i = 0; i < count; i++) {
-        const struct rbt_sink *sink = &sinks[i];
+        const struct rbt_builder_sink *sink = &sinks[i];
         uint64_t *ends = examples->offsets + 1 + examples->count;
         RBT_ASSERT(ends <= sink->ends); /* to the left: nothing is overwritten before it is moved */
         for (size_t k = 0; k < sink->count; k++) {
@@ -287,7 +288,7 @@ static rbt_status admit(struct rbt_builder *builder, float label)
 }
 
 rbt_status rbt_builder_check(struct rbt_builder *builder, const char *name,
-                             const struct rbt_sink *sinks, uint32_t count)
+                             const struct rbt_builder_sink *sinks, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         for (size_t k = 0; k < sinks[i].place_count; k++) {

@@ -24,7 +24,7 @@ struct rbt_label_place {
 enum { RBT_LABELS_MAX = 3 };
 
 /* Where one thread puts the examples of its chunk. */
-struct rbt_sink {
+struct rbt_builder_sink {
     const struct rbt_data_options *options;
     const struct rbt_csv *csv; /* NULL for other formats */
     uint64_t *ends;            /* of each example, from the beginning of the chunk's features */
@@ -57,18 +57,20 @@ struct rbt_builder {
  * i. The caller frees the array with rbt_free(). Fails with RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_builder_reserve(struct rbt_builder *builder,
                                             const struct rbt_chunks *chunks,
-                                            const size_t *nonzero_max, struct rbt_sink **sinks);
+                                            const size_t *nonzero_max,
+                                            struct rbt_builder_sink **sinks);
 
 /* Sorts the features that were written behind sink->nonzero_count, up to `nonzero_count`, and adds
  * up those with the same key; says where they end now. */
-size_t rbt_builder_tidy(struct rbt_sink *sink, size_t nonzero_count);
+size_t rbt_builder_tidy(struct rbt_builder_sink *sink, size_t nonzero_count);
 
 /* Ends an example whose features were written behind sink->nonzero_count. With hash_bits, they are
  * hashed and made tidy, unless numbers among them are to be measured first. */
-void rbt_builder_row(struct rbt_sink *sink, float label, size_t nonzero_count, size_t line);
+void rbt_builder_row(struct rbt_builder_sink *sink, float label, size_t nonzero_count, size_t line);
 
 /* Adds what the sinks hold to the examples. */
-void rbt_builder_gather(struct rbt_builder *builder, const struct rbt_sink *sinks, uint32_t count);
+void rbt_builder_gather(struct rbt_builder *builder, const struct rbt_builder_sink *sinks,
+                        uint32_t count);
 
 /* Hashes the features of all examples, if that was put off. */
 void rbt_builder_hash(struct rbt_builder *builder, uint32_t bits);
@@ -76,7 +78,7 @@ void rbt_builder_hash(struct rbt_builder *builder, uint32_t bits);
 /* Looks at the different labels of the sinks. Fails with RBT_E_DATA at the first label that makes
  * it impossible to see two classes. */
 RBT_MUST_USE rbt_status rbt_builder_check(struct rbt_builder *builder, const char *name,
-                                          const struct rbt_sink *sinks, uint32_t count);
+                                          const struct rbt_builder_sink *sinks, uint32_t count);
 
 /* Turns the labels into -1 and +1, once all files are read. `positive` is the label that becomes
  * +1, or 0 for the larger one. */

@@ -21,7 +21,8 @@ static rbt_status too_many(void)
     return rbt_fail_hint(st, "If they are quantities rather than classes, use --loss squared.");
 }
 
-rbt_status rbt_classes_note(struct rbt_sink *sink, const struct rbt_cell *cell, float *label)
+rbt_status rbt_classes_note(struct rbt_builder_sink *sink, const struct rbt_cell *cell,
+                            float *label)
 {
     uint32_t number = 0;
     const size_t size = rbt_cell_size(cell);
@@ -40,7 +41,7 @@ rbt_status rbt_classes_note(struct rbt_sink *sink, const struct rbt_cell *cell, 
     return st == RBT_OK && number > RBT_CLASSES_MAX ? too_many() : st;
 }
 
-rbt_status rbt_classes_merge(struct rbt_builder *builder, struct rbt_sink *sink)
+rbt_status rbt_classes_merge(struct rbt_builder *builder, struct rbt_builder_sink *sink)
 {
     const size_t count = sink->classes.count;
     uint32_t *numbers = rbt_calloc(count, sizeof *numbers);

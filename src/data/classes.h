@@ -13,12 +13,13 @@
 enum { RBT_CLASSES_MAX = 4096 };
 
 /* The number of a label among those of the sink. Fails with RBT_E_DATA and RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_classes_note(struct rbt_sink *sink, const struct rbt_cell *cell,
+RBT_MUST_USE rbt_status rbt_classes_note(struct rbt_builder_sink *sink, const struct rbt_cell *cell,
                                          float *label);
 
 /* Replaces the numbers of a sink by those of the builder, before the sinks are gathered. Fails with
  * RBT_E_DATA (too many) and RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_classes_merge(struct rbt_builder *builder, struct rbt_sink *sink);
+RBT_MUST_USE rbt_status rbt_classes_merge(struct rbt_builder *builder,
+                                          struct rbt_builder_sink *sink);
 
 /* At the end: labels become numbers or places in the plan's list. Fails with RBT_E_DATA (a label
  * that the list does not have) and RBT_E_NOMEM. */

@@ -210,7 +210,7 @@ static rbt_status text_hint(const struct rbt_data_options *options, rbt_status s
                                "only `rubato train` linear, fm and kmeans read columns of text");
 }
 
-static rbt_status cell_failure(const struct rbt_sink *sink, const char *p, const char *end,
+static rbt_status cell_failure(const struct rbt_builder_sink *sink, const char *p, const char *end,
                                size_t column)
 {
     const struct rbt_csv *csv = sink->csv;
@@ -238,7 +238,7 @@ static rbt_status count_failure(const struct rbt_csv *csv, const struct rbt_line
 
 rbt_status rbt_csv_line(void *context, const struct rbt_line *line)
 {
-    struct rbt_sink *sink = context;
+    struct rbt_builder_sink *sink = context;
     const struct rbt_csv *csv = sink->csv;
     size_t nonzero_count = sink->nonzero_count;
     float label = 0;

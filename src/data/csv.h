@@ -37,7 +37,8 @@ RBT_MUST_USE rbt_status rbt_csv_open(const struct rbt_data_options *options, str
 /* The column with this name in the header. */
 bool rbt_csv_find(const struct rbt_csv *csv, const char *name, size_t size, size_t *column);
 
-/* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
+/* Parses a line into the struct rbt_builder_sink `context`, which has room for a feature per cell.
+ */
 rbt_status rbt_csv_line(void *context, const struct rbt_line *line);
 
 /* For tables of other kinds: the end of the cell at `p`, a separator or the end of the line; and

@@ -38,7 +38,7 @@ struct task {
     struct rbt_csv csv;  /* of a CSV file */
     size_t column_count; /* of the CSV files before it, or 0 */
     struct rbt_chunks chunks;
-    struct rbt_sink *sinks;
+    struct rbt_builder_sink *sinks;
     uint64_t *numbers; /* of the sinks, one behind the other */
 };
 

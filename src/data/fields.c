@@ -271,7 +271,7 @@ rbt_status rbt_fields_open(const struct rbt_data_options *options, enum rbt_form
 
 /* --- Lines ------------------------------------------------------------------------------------ */
 
-static rbt_status number_failure(const struct rbt_sink *sink, const struct rbt_cell *cell,
+static rbt_status number_failure(const struct rbt_builder_sink *sink, const struct rbt_cell *cell,
                                  size_t column)
 {
     const struct rbt_csv *csv = sink->csv;
@@ -293,7 +293,8 @@ static rbt_status number_failure(const struct rbt_sink *sink, const struct rbt_c
                                column);
 }
 
-static rbt_status read_label(struct rbt_sink *sink, const struct rbt_cell *cell, float *label)
+static rbt_status read_label(struct rbt_builder_sink *sink, const struct rbt_cell *cell,
+                             float *label)
 {
     const struct rbt_csv *csv = sink->csv;
     if (sink->options->ignores_label) {
@@ -352,7 +353,7 @@ static bool name_cell(const struct rbt_csv *csv, const struct rbt_cell *cell, si
 }
 
 /* The key of a text; 0: a dictionary does not have it. */
-static uint64_t key_of(struct rbt_sink *sink, const struct name *name)
+static uint64_t key_of(struct rbt_builder_sink *sink, const struct name *name)
 {
     const struct rbt_column_plan *plan = sink->csv->plan;
     if (plan->dictionary != NULL) {
@@ -400,8 +401,8 @@ rbt_status rbt_fields_collect(const struct rbt_csv *csv, const struct rbt_text *
 }
 
 /* Adds the feature of a cell that is not missing. */
-static rbt_status add_cell(struct rbt_sink *sink, const struct rbt_cell *cell, size_t column,
-                           size_t *count)
+static rbt_status add_cell(struct rbt_builder_sink *sink, const struct rbt_cell *cell,
+                           size_t column, size_t *count)
 {
     const struct rbt_csv *csv = sink->csv;
     const size_t place = rbt_csv_place(csv, column);
@@ -447,7 +448,7 @@ static rbt_status add_cell(struct rbt_sink *sink, const struct rbt_cell *cell, s
 
 rbt_status rbt_fields_line(void *context, const struct rbt_line *line)
 {
-    struct rbt_sink *sink = context;
+    struct rbt_builder_sink *sink = context;
     const struct rbt_csv *csv = sink->csv;
     size_t count = sink->nonzero_count;
     float label = 0;

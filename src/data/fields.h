@@ -83,7 +83,8 @@ RBT_MUST_USE rbt_status rbt_fields_open(const struct rbt_data_options *options,
 /* Adds the texts of all lines to the plan's dictionary. Fails with RBT_E_DATA and RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_fields_collect(const struct rbt_csv *csv, const struct rbt_text *text);
 
-/* Parses a line into the struct rbt_sink `context`, which has room for a feature per cell. */
+/* Parses a line into the struct rbt_builder_sink `context`, which has room for a feature per cell.
+ */
 rbt_status rbt_fields_line(void *context, const struct rbt_line *line);
 
 #endif

@@ -105,7 +105,7 @@ static const char *read_feature(const char *p, const char *end, uint64_t *key, f
 
 rbt_status rbt_libsvm_line(void *context, const struct rbt_line *line)
 {
-    struct rbt_sink *sink = context;
+    struct rbt_builder_sink *sink = context;
     const char *const end = line->end;
     const char *p = rbt_lines_skip(line->begin, end);
     float label = 0;

@@ -4,7 +4,8 @@
 
 #include "data/lines.h"
 
-/* Parses a line into the struct rbt_sink `context`, which has room for a feature per colon. */
+/* Parses a line into the struct rbt_builder_sink `context`, which has room for a feature per colon.
+ */
 rbt_status rbt_libsvm_line(void *context, const struct rbt_line *line);
 
 #endif

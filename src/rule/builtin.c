@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <rubato/status.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -57,4 +58,18 @@ rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size_t size, void
 void rbt_builtin_free(void *self)
 {
     rbt_free(self);
+}
+
+rbt_status rbt_builtin_load_count(const struct rbt_rule_source *source, uint64_t *count)
+{
+    uint64_t saved = 0;
+    if (source->count != sizeof saved) {
+        return source->fail("a count has %zu bytes, not %zu", sizeof saved, source->count);
+    }
+    memcpy(&saved, source->bytes, sizeof saved);
+    if (saved > INT64_MAX / 2) {
+        return source->fail("nothing has happened %llu times", (unsigned long long)saved);
+    }
+    *count = saved;
+    return RBT_OK;
 }

@@ -55,12 +55,23 @@ RBT_MUST_USE rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size
                                         void **self);
 void rbt_builtin_free(void *self);
 
+/* Reads a state that is one count, as it lies in memory. */
+RBT_MUST_USE rbt_status rbt_builtin_load_count(const struct rbt_rule_source *source,
+                                               uint64_t *count);
+
 /* A count that is kept in a row's state. One float counts to 2^24, and two to 2^48. */
 enum { RBT_BUILTIN_COUNT_WIDTH = 2, RBT_BUILTIN_COUNT_BITS = 24 };
 
+/* Half of a count; a state that was loaded may have anything there. */
+static inline uint32_t rbt_builtin_digit(float number)
+{
+    return number >= 0 && number < (float)(1U << RBT_BUILTIN_COUNT_BITS) ? (uint32_t)number : 0;
+}
+
 static inline uint64_t rbt_builtin_count(const float *state)
 {
-    return ((uint64_t)(uint32_t)state[1] << RBT_BUILTIN_COUNT_BITS) + (uint32_t)state[0];
+    return ((uint64_t)rbt_builtin_digit(state[1]) << RBT_BUILTIN_COUNT_BITS) +
+           rbt_builtin_digit(state[0]);
 }
 
 static inline void rbt_builtin_set_count(float *state, uint64_t count)

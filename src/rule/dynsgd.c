@@ -105,6 +105,18 @@ static bool expire(void *self, const struct rbt_rule_age *age)
            (version < age->lowest && version < d->version_max);
 }
 
+static rbt_status save(const void *self, struct rbt_rule_sink *sink)
+{
+    const struct dynsgd *d = self;
+    sink->put(sink, &d->version_max, sizeof d->version_max);
+    return RBT_OK;
+}
+
+static rbt_status load(void *self, const struct rbt_rule_source *source)
+{
+    return rbt_builtin_load_count(source, &((struct dynsgd *)self)->version_max);
+}
+
 const struct rbt_rule rbt_rule_dynsgd = {
     .abi = RBT_RULE_ABI,
     .struct_size = sizeof rbt_rule_dynsgd,
@@ -117,4 +129,6 @@ const struct rbt_rule rbt_rule_dynsgd = {
     .begin = begin,
     .apply = apply,
     .fold = fold,
-    .expire = expire};
+    .expire = expire,
+    .save = save,
+    .load = load};

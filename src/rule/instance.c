@@ -206,3 +206,68 @@ void rbt_rule_destroy(struct rbt_rule_instance *instance)
     }
     *instance = (struct rbt_rule_instance){0};
 }
+
+/* --- State ------------------------------------------------------------------------------------ */
+
+static void put(struct rbt_rule_sink *sink, const void *bytes, size_t count)
+{
+    rbt_sink_put(sink->host, bytes, count);
+}
+
+/* The rule's own failure, with its sentence if it had one. */
+static rbt_status own_failure(const struct rbt_rule_instance *instance, rbt_status st)
+{
+    if (rbt_last_error()[0] == '\0') {
+        (void)rbt_fail(RBT_E_DATA, "%s", rbt_status_text(st));
+    }
+    return rbt_fail_in(st == RBT_E_NOMEM ? st : RBT_E_DATA, "the state of rule \"%s\"",
+                       instance->rule->name);
+}
+
+void rbt_rule_save(const struct rbt_rule_instance *instance, struct rbt_sink *sink)
+{
+    static const struct rbt_error_record none = {.message = ""};
+    RBT_ASSERT(instance->rule != NULL);
+    RBT_ASSERT((instance->rule->save == NULL) == (instance->rule->load == NULL));
+    struct rbt_sink own = {0};
+    struct rbt_rule_sink to = {.host = &own, .put = put};
+    rbt_status st = RBT_OK;
+    if (instance->rule->save != NULL) {
+        rbt_error_restore(&none);
+        st = instance->rule->save(instance->self, &to);
+        st = st != RBT_OK ? own_failure(instance, st) : own.status;
+    }
+    rbt_sink_put_u8(sink, instance->rule->save != NULL ? 1 : 0);
+    rbt_sink_put_u32(sink, instance->rule->state_version);
+    rbt_sink_put_u64(sink, own.count);
+    rbt_sink_put(sink, own.bytes, own.count);
+    sink->status = sink->status != RBT_OK ? sink->status : st;
+    rbt_sink_deinit(&own);
+}
+
+void rbt_rule_load(struct rbt_rule_instance *instance, struct rbt_source *source)
+{
+    static const struct rbt_error_record none = {.message = ""};
+    const struct rbt_rule *rule = instance->rule;
+    RBT_ASSERT(rule != NULL);
+    const bool has_state = rbt_source_get_bool(source);
+    struct rbt_rule_source from = {.version = rbt_source_get_u32(source), .fail = fail};
+    from.count = (size_t)rbt_source_get_count(source, 1);
+    from.bytes = rbt_source_take(source, from.count);
+    if (!rbt_source_is_good(source)) {
+        return;
+    }
+    if (has_state != (rule->load != NULL) || (!has_state && from.count > 0)) {
+        rbt_source_refuse(source, "it is of another version of a rule, or of another rule");
+        return;
+    }
+    if (from.version > rule->state_version) {
+        rbt_source_refuse(source, "it is of a newer version of a rule");
+        return;
+    }
+    if (has_state) {
+        rbt_error_restore(&none);
+        const rbt_status st = rule->load(instance->self, &from);
+        source->status = st == RBT_OK ? RBT_OK : own_failure(instance, st);
+    }
+}

@@ -213,6 +213,63 @@ static void every_rule_can_aggregate(void **state)
     rbt_rule_destroy(&instance);
 }
 
+/* --- State ------------------------------------------------------------------------------------ */
+
+static rbt_status save(const void *self, struct rbt_rule_sink *sink)
+{
+    assert_ptr_equal(self, &played);
+    sink->put(sink, "ab", 2);
+    sink->put(sink, "c", 1);
+    return played.status;
+}
+
+static rbt_status load(void *self, const struct rbt_rule_source *source)
+{
+    assert_ptr_equal(self, &played);
+    assert_int_equal(source->count, 3);
+    assert_memory_equal(source->bytes, "abc", 3);
+    played.other = source->version;
+    return played.is_failing ? (source->fail)("no, not %s", "this") : played.status;
+}
+
+/* Saves with one rule and loads with another. */
+static rbt_status carry(const struct rbt_rule *from, const struct rbt_rule *to)
+{
+    const struct rbt_rule_instance saved = {.rule = from, .self = &played};
+    struct rbt_rule_instance loaded = {.rule = to, .self = &played};
+    struct rbt_sink sink = {0};
+    rbt_rule_save(&saved, &sink);
+    struct rbt_source source = {
+        .at = sink.bytes, .end = sink.bytes + sink.count, .status = sink.status};
+    if (sink.status == RBT_OK) {
+        rbt_rule_load(&loaded, &source);
+        assert_int_equal(rbt_source_left(&source), 0);
+    }
+    rbt_sink_deinit(&sink);
+    return source.status;
+}
+
+static void what_a_rule_has_learnt_is_its_own(void **state)
+{
+    (void)state;
+    const struct rbt_rule plain = {.name = "plain", .apply = apply};
+    const struct rbt_rule old = {
+        .name = "own", .apply = apply, .save = save, .load = load, .state_version = 4};
+    struct rbt_rule new = old;
+    new.state_version = 5;
+    assert_ok(carry(&plain, &plain));
+    assert_ok(carry(&old, &new));
+    assert_true(played.other == 4);
+    assert_fails(carry(&new, &old), RBT_E_DATA, "a newer version of a rule");
+    assert_fails(carry(&old, &plain), RBT_E_DATA, "of another rule");
+    assert_fails(carry(&plain, &old), RBT_E_DATA, "of another rule");
+    played.is_failing = true;
+    assert_fails(carry(&old, &old), RBT_E_DATA, "the state of rule \"own\": no, not this");
+    played.is_failing = false;
+    played.status = RBT_E_NOMEM;
+    assert_fails(carry(&old, &old), RBT_E_NOMEM, "the state of rule \"own\": out of memory");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +281,7 @@ int main(void)
         cmocka_unit_test_setup(a_rule_that_fails_without_a_word_gets_its_status_said, setup_test),
         cmocka_unit_test_setup(needs_that_cannot_be_are_refused, setup_test),
         cmocka_unit_test_setup(every_rule_can_aggregate, setup_test),
+        cmocka_unit_test_setup(what_a_rule_has_learnt_is_its_own, setup_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,10 +125,33 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return st;
 }
 
+static rbt_status save(const void *self, struct rbt_rule_sink *sink)
+{
+    struct rbt_sink own = {0};
+    rbt_dealer_save(((const struct parts *)self)->dealer, &own);
+    const rbt_status st = own.status;
+    if (st == RBT_OK) {
+        sink->put(sink, own.bytes, own.count);
+    }
+    rbt_sink_deinit(&own);
+    return st;
+}
+
+static rbt_status load(void *self, const struct rbt_rule_source *source)
+{
+    const char *bytes = source->bytes;
+    struct rbt_source own = {.at = bytes, .end = bytes + source->count};
+    rbt_dealer_load(((struct parts *)self)->dealer, &own);
+    rbt_source_finish(&own);
+    return own.status;
+}
+
 const struct rbt_rule rbt_rule_dealing = {.abi = RBT_RULE_ABI,
                                           .struct_size = sizeof rbt_rule_dealing,
                                           .name = "parts",
                                           .summary = "Deals parts of the data out to workers.",
                                           .create = create,
                                           .destroy = destroy,
-                                          .apply = apply};
+                                          .apply = apply,
+                                          .save = save,
+                                          .load = load};

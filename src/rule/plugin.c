@@ -10,10 +10,12 @@
 static const char *missing(const void *found)
 {
     const struct rbt_rule *rule = found;
-    return rule->name == NULL     ? "name"
-           : rule->create == NULL ? "create function"
-           : rule->apply == NULL  ? "apply function"
-                                  : NULL;
+    return rule->name == NULL                         ? "name"
+           : rule->create == NULL                     ? "create function"
+           : rule->apply == NULL                      ? "apply function"
+           : rule->save == NULL && rule->load != NULL ? "save function, but a load function"
+           : rule->save != NULL && rule->load == NULL ? "load function, but a save function"
+                                                      : NULL;
 }
 
 static const struct rbt_plugin_kind kind = {
@@ -21,6 +23,7 @@ static const struct rbt_plugin_kind kind = {
     .symbol = "rbt_rule",
     .definition = "RBT_RULE_EXPORT const struct rbt_rule rbt_rule",
     .header = "rubato/rule.h",
+    .manual = "docs/rules.md",
     .abi = RBT_RULE_ABI,
     .struct_size = sizeof(struct rbt_rule),
     .missing = missing,

@@ -30,13 +30,17 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
     static const struct rig_case cases[] = {
         {"missing.so", "missing.so\": No such file or directory",
          "It must be at this path on every host of the job."},
-        {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
-         "Build it again with this version's rubato/rule.h."},
+        {"case_abi.so", "is made for version 99 of the interface, and this is version 2", ""},
+        {"case_old.so",
+         "is made for version 1 of the interface, and this is version 2: rebuild it; see "
+         "docs/rules.md",
+         ""},
         {"case_size.so", "has a struct_size of 16, and it must be at least",
          "Set .struct_size = sizeof rbt_rule"},
         {"case_name.so", "case_name.so\" has no name", ""},
         {"case_create.so", "case_create.so\" has no create function", ""},
         {"case_apply.so", "case_apply.so\" has no apply function", ""},
+        {"case_save.so", "case_save.so\" has no load function, but a save function", ""},
         {"case_symbol.so", "is not a rule: it has no symbol \"rbt_rule\"", "It should define"},
     };
     rig_refuses(find, cases, sizeof cases / sizeof cases[0]);

@@ -13,6 +13,8 @@
 #include <rubato/rule.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 enum { RBT_RULE_TEXT_MAX = 1024 }; /* bytes of a text, with its end */
 
 /* The rules that come with Rubato, in the order in which help lists them; ends with NULL. */
@@ -63,6 +65,11 @@ struct rbt_rule_table {
 RBT_MUST_USE rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
                                         const struct rbt_rule_table *table,
                                         struct rbt_rule_instance *instance);
+
+/* What the instance has learnt. Loading into one that was just made by the same rule with the same
+ * parameters; what the rule refuses is refused, and the instance is then to be destroyed. */
+void rbt_rule_save(const struct rbt_rule_instance *instance, struct rbt_sink *sink);
+void rbt_rule_load(struct rbt_rule_instance *instance, struct rbt_source *source);
 
 /* Accepts an empty one and leaves one. */
 void rbt_rule_destroy(struct rbt_rule_instance *instance);

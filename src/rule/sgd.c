@@ -157,6 +157,19 @@ static void read(void *self, const struct rbt_rule_row *row, rbt_rule_purpose pu
     move(values, row->values, catch_up(then, s->count), row->width);
 }
 
+/* The rate is set anew for every message. */
+static rbt_status save(const void *self, struct rbt_rule_sink *sink)
+{
+    const struct sgd *s = self;
+    sink->put(sink, &s->count, sizeof s->count);
+    return RBT_OK;
+}
+
+static rbt_status load(void *self, const struct rbt_rule_source *source)
+{
+    return rbt_builtin_load_count(source, &((struct sgd *)self)->count);
+}
+
 const struct rbt_rule rbt_rule_sgd = {
     .abi = RBT_RULE_ABI,
     .struct_size = sizeof rbt_rule_sgd,
@@ -166,4 +179,6 @@ const struct rbt_rule rbt_rule_sgd = {
     .destroy = rbt_builtin_free,
     .begin = begin,
     .apply = apply,
-    .read = read};
+    .read = read,
+    .save = save,
+    .load = load};

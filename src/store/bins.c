@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sort_u64.h"
 
 static void free_bin(struct rbt_bin *bin)
 {
@@ -347,4 +348,171 @@ bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema,
                                 .slots = bin->slots + i,
                                 .slots_complete = bin->batch.slots_complete};
     return true;
+}
+
+/* --- State ------------------------------------------------------------------------------------ */
+
+void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_schema *schema,
+                   struct rbt_sink *sink)
+{
+    const size_t size = rbt_merge_size(schema->kind.type);
+    const size_t count = bin->batch.count;
+    RBT_ASSERT(bin->batch.positions == NULL);
+    RBT_ASSERT(!bin->is_packed || bin->batch.offsets != NULL);
+    rbt_sink_put_i64(sink, bin->id.clock);
+    rbt_sink_put_u32(sink, bin->id.worker);
+    rbt_sink_put_u64(sink, bin->id.sequence);
+    rbt_sink_put_u64(sink, bin->batch.base);
+    rbt_sink_put_u8(sink, bin->is_packed ? 1 : 0);
+    rbt_sink_put_u64(sink, count);
+    rbt_sink_put(sink, bin->keys, count * sizeof *bin->keys);
+    if (bin->batch.offsets == NULL) {
+        rbt_sink_put(sink, bin->values, count * schema->width * size);
+        return;
+    }
+    const uint64_t elements = bin->offsets[count];
+    rbt_sink_put_u64(sink, elements);
+    rbt_sink_put(sink, bin->offsets, (count + 1) * sizeof *bin->offsets);
+    rbt_sink_put(sink, bin->elements, elements * sizeof *bin->elements);
+    rbt_sink_put(sink, bin->values, elements * size);
+}
+
+/* Whether the elements of each row are where the offsets say, in order. */
+static bool has_order(const struct rbt_bin *bin, size_t count, uint64_t elements, uint32_t width)
+{
+    RBT_ASSERT(bin->offsets != NULL);
+    RBT_ASSERT(count < bin->offsets_max);
+    if (bin->offsets[0] != 0 || bin->offsets[count] != elements) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (bin->offsets[i] > bin->offsets[i + 1] || bin->offsets[i + 1] > elements) {
+            return false;
+        }
+        for (uint32_t k = bin->offsets[i]; k < bin->offsets[i + 1]; k++) {
+            if (bin->elements[k] >= width ||
+                (k > bin->offsets[i] && bin->elements[k] <= bin->elements[k - 1])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Keys and values; false: no memory. */
+static bool load_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
+                       struct rbt_source *source)
+{
+    const size_t size = rbt_merge_size(schema->kind.type);
+    const bool has_elements = bin->is_packed || schema->layout == RBT_SPARSE;
+    RBT_ASSERT(schema->width > 0);
+    const size_t row = has_elements ? sizeof *bin->offsets : schema->width * size;
+    const size_t count = (size_t)rbt_source_get_count(source, sizeof *bin->keys + row);
+    RBT_ASSERT(!bin->is_packed || schema->layout == RBT_DENSE);
+    if (!fit((void **)&bin->keys, &bin->keys_max, count, sizeof *bin->keys) ||
+        !fit((void **)&bin->slots, &bin->slots_max, count, sizeof *bin->slots)) {
+        return false;
+    }
+    rbt_source_get(source, bin->keys, count * sizeof *bin->keys);
+    memset(bin->slots, 0xff, count * sizeof *bin->slots); /* RBT_SLOT_NONE */
+    uint64_t elements = 0;
+    size_t values = count * schema->width * size;
+    if (has_elements) {
+        elements = rbt_source_get_count(source, sizeof *bin->elements + size);
+        values = elements * size;
+        if (!fit((void **)&bin->offsets, &bin->offsets_max, count + 1, sizeof *bin->offsets) ||
+            !fit((void **)&bin->elements, &bin->elements_max, elements, sizeof *bin->elements)) {
+            return false;
+        }
+        rbt_source_get(source, bin->offsets, (count + 1) * sizeof *bin->offsets);
+        rbt_source_get(source, bin->elements, elements * sizeof *bin->elements);
+        if (rbt_source_is_good(source) && !has_order(bin, count, elements, schema->width)) {
+            rbt_source_refuse(source, "the elements of an update are in no order");
+        }
+    }
+    if (!rbt_source_is_good(source)) {
+        return true;
+    }
+    if (!fit((void **)&bin->values, &bin->values_max, values, 1)) {
+        return false;
+    }
+    rbt_source_get(source, bin->values, values);
+    bin->batch.count = count;
+    return true;
+}
+
+/* Refuses an update that would create a row twice. */
+static void check_keys(const struct rbt_bin *bin, struct rbt_source *source)
+{
+    const size_t count = bin->batch.count;
+    bool is_increasing = true;
+    RBT_ASSERT(count == 0 || bin->keys != NULL);
+    RBT_ASSERT(count <= bin->keys_max);
+    for (size_t i = 1; i < count; i++) {
+        is_increasing = is_increasing && bin->keys[i - 1] < bin->keys[i];
+    }
+    if (is_increasing) { /* as workers send them */
+        return;
+    }
+    uint64_t *sorted = rbt_calloc(count, sizeof *sorted);
+    if (sorted == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for an update that waits");
+        return;
+    }
+    memcpy(sorted, bin->keys, count * sizeof *sorted);
+    rbt_sort_u64(sorted, count);
+    for (size_t i = 1; i < count && bin->missing > 0; i++) {
+        if (sorted[i - 1] == sorted[i]) {
+            rbt_source_refuse(source, "an update has a row twice");
+            break;
+        }
+    }
+    rbt_free(sorted);
+}
+
+void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_row_store *rows,
+                   uint32_t table, struct rbt_source *source)
+{
+    RBT_ASSERT(bins->spare_count == 0);
+    RBT_ASSERT(schema->width > 0);
+    rbt_status st = grow(bins);
+    struct rbt_bin *bin = st == RBT_OK ? take_spare(bins) : NULL;
+    bool has_memory = bin != NULL;
+    if (has_memory) {
+        bin->id.clock = (int64_t)rbt_source_get_number(source);
+        bin->id.worker = rbt_source_get_u32(source);
+        bin->id.sequence = rbt_source_get_number(source);
+        bin->batch = (struct rbt_batch){.table = table, .base = rbt_source_get_u64(source)};
+        bin->is_packed = rbt_source_get_bool(source);
+        if (bin->is_packed && schema->layout == RBT_SPARSE) {
+            rbt_source_refuse(source, "an update of sparse rows is packed");
+            bin->is_packed = false;
+        }
+        has_memory = load_batch(bin, schema, source);
+    }
+    if (has_memory && rbt_source_is_good(source) && bins->count > 0 &&
+        rbt_bins_compare(&bins->held[bins->count - 1]->id, &bin->id) > 0) {
+        rbt_source_refuse(source, "updates are in no order");
+    }
+    if (!has_memory || !rbt_source_is_good(source)) {
+        free_bin(bin);
+        source->status = has_memory ? source->status
+                                    : rbt_fail(RBT_E_NOMEM, "no memory for an update that waits");
+        return;
+    }
+    const bool has_elements = bin->is_packed || schema->layout == RBT_SPARSE;
+    bin->batch.keys = bin->keys;
+    bin->batch.values = bin->values;
+    bin->batch.slots = bin->slots;
+    bin->batch.slots_complete = &bin->slots_complete;
+    bin->batch.offsets = has_elements ? bin->offsets : NULL;
+    bin->batch.elements = has_elements ? bin->elements : NULL;
+    if (schema->layout == RBT_SPARSE) {
+        source->status = rbt_rows_promise(rows, &bin->batch);
+    } else {
+        bin->missing = rbt_rows_missing(rows, bin->keys, bin->batch.count);
+        check_keys(bin, source);
+    }
+    insert(bins, bin);
+    bins->missing += bin->missing;
 }

@@ -76,4 +76,12 @@ void rbt_bins_drop(struct rbt_bins *bins, size_t at);
 bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema, size_t i,
                      void *scratch, struct rbt_batch *batch);
 
+/* A bin as a part of a saved shard. Loading adds one behind all others, and makes room for its
+ * elements in sparse rows; the caller makes room for the rows that all bins will create. `table` is
+ * the number of the table. What makes no sense is refused. */
+void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_schema *schema,
+                   struct rbt_sink *sink);
+void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_row_store *rows,
+                   uint32_t table, struct rbt_source *source);
+
 #endif

@@ -134,6 +134,15 @@ static rbt_status grow(rbt_early *early, uint32_t slot_max)
     return RBT_OK;
 }
 
+/* How many rows to make room for when there are `count`. */
+static uint32_t room_for(uint64_t count)
+{
+    const uint64_t wanted = count + count / 2 + 64;
+    RBT_ASSERT(count < RBT_SLOT_NONE);
+    RBT_ASSERT(wanted > count);
+    return wanted < RBT_SLOT_NONE ? (uint32_t)wanted : RBT_SLOT_NONE - 1;
+}
+
 /* Knows all rows that exist. */
 static rbt_status fit(rbt_early *early, const rbt_row_store *rows)
 {
@@ -141,9 +150,7 @@ static rbt_status fit(rbt_early *early, const rbt_row_store *rows)
     RBT_ASSERT(count < RBT_SLOT_NONE);
     RBT_ASSERT(early->slot_count <= count);
     if (count > early->slot_max) {
-        const uint64_t wanted = count + count / 2 + 64;
-        const rbt_status st =
-            grow(early, wanted < RBT_SLOT_NONE ? (uint32_t)wanted : RBT_SLOT_NONE - 1);
+        const rbt_status st = grow(early, room_for(count));
         if (st != RBT_OK) {
             return st;
         }
@@ -222,17 +229,11 @@ static bool look(rbt_early *early, const rbt_row_store *rows, uint32_t room)
     return count > 0;
 }
 
-/* The reader that the event is of, made if there is none; NULL without memory. */
-static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event *event)
+/* A new reader; NULL without memory, or if there are too many. */
+static struct reader *add_reader(rbt_early *early, uint32_t worker, uint64_t subscription)
 {
-    RBT_ASSERT(event->early != NULL);
     RBT_ASSERT(early->reader_count <= early->reader_max);
-    for (uint32_t i = 0; i < early->reader_count; i++) {
-        if (early->readers[i].worker == event->worker &&
-            early->readers[i].subscription == event->subscription) {
-            return &early->readers[i];
-        }
-    }
+    RBT_ASSERT(early->changed != NULL);
     if (early->reader_count == READERS_MAX) {
         return NULL;
     }
@@ -245,7 +246,7 @@ static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event
         early->readers = readers;
         early->reader_max = max;
     }
-    struct reader reader = {.worker = event->worker, .subscription = event->subscription};
+    struct reader reader = {.worker = worker, .subscription = subscription};
     rbt_status st = rbt_queue_create(RBT_ORDER_OLDEST, 0, 0, &reader.due);
     st = st != RBT_OK ? st : fit_reader(&reader, 0, early->slot_max);
     if (st != RBT_OK) {
@@ -254,6 +255,20 @@ static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event
     }
     early->readers[early->reader_count] = reader;
     return &early->readers[early->reader_count++];
+}
+
+/* The reader that the event is of, made if there is none; NULL without memory. */
+static struct reader *find_reader(rbt_early *early, const struct rbt_shard_event *event)
+{
+    RBT_ASSERT(event->early != NULL);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        if (early->readers[i].worker == event->worker &&
+            early->readers[i].subscription == event->subscription) {
+            return &early->readers[i];
+        }
+    }
+    return add_reader(early, event->worker, event->subscription);
 }
 
 static void want_row(void *context, uint32_t slot, void *values, size_t position, void *state)
@@ -401,4 +416,115 @@ size_t rbt_early_bytes(const rbt_early *early)
                  rbt_queue_bytes(early->readers[i].due);
     }
     return bytes;
+}
+
+/* --- State ------------------------------------------------------------------------------------ */
+
+const struct rbt_priority_policy *rbt_early_priority(const rbt_early *early)
+{
+    RBT_ASSERT(early->priority.name != NULL);
+    RBT_ASSERT(early->changed != NULL);
+    return &early->priority;
+}
+
+void rbt_early_save(const rbt_early *early, struct rbt_sink *sink)
+{
+    const size_t count = early->slot_count;
+    RBT_ASSERT(early->slot_count <= early->slot_max);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+    rbt_sink_put_u64(sink, early->tick);
+    rbt_sink_put_u64(sink, count);
+    rbt_sink_put(sink, early->changed_at, count * sizeof *early->changed_at);
+    rbt_sink_put(sink, early->sent, count * early->width * sizeof *early->sent);
+    rbt_touched_save(&early->touched, sink);
+    rbt_queue_save(early->changed, sink);
+    rbt_sink_put_u64(sink, early->reader_count);
+    for (uint32_t i = 0; i < early->reader_count; i++) {
+        const struct reader *reader = &early->readers[i];
+        RBT_ASSERT(reader->sweep <= early->slot_count);
+        rbt_sink_put_u32(sink, reader->worker);
+        rbt_sink_put_u64(sink, reader->subscription);
+        rbt_sink_put_u64(sink, reader->rows_known);
+        rbt_sink_put_u64(sink, reader->taken_at);
+        rbt_sink_put_u32(sink, reader->sweep);
+        rbt_sink_put(sink, reader->got_at, count * sizeof *reader->got_at);
+        rbt_queue_save(reader->due, sink);
+    }
+}
+
+/* What is known of rows. */
+static void load_rows(rbt_early *early, const rbt_row_store *rows, struct rbt_source *source)
+{
+    RBT_ASSERT(early->slot_max == 0);
+    RBT_ASSERT(early->width > 0);
+    early->tick = rbt_source_get_number(source);
+    const size_t each = sizeof *early->changed_at + early->width * sizeof *early->sent;
+    const uint64_t count = rbt_source_get_count(source, each);
+    if (count > rbt_rows_count(rows)) {
+        rbt_source_refuse(source, "rows were sent that are not there");
+        return;
+    }
+    if (count > 0) {
+        const rbt_status st = grow(early, room_for(count));
+        if (st != RBT_OK) {
+            source->status = st;
+            return;
+        }
+        rbt_source_get(source, early->changed_at, count * sizeof *early->changed_at);
+        rbt_source_get(source, early->sent, count * early->width * sizeof *early->sent);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (early->changed_at[i] > early->tick) {
+            rbt_source_refuse(source, "a row has changed in the future");
+            return;
+        }
+    }
+    early->slot_count = (uint32_t)count;
+}
+
+static void load_reader(rbt_early *early, struct rbt_source *source)
+{
+    const uint32_t worker = rbt_source_get_u32(source);
+    const uint64_t subscription = rbt_source_get_u64(source);
+    RBT_ASSERT(early->slot_count <= early->slot_max);
+    if (early->reader_count == READERS_MAX ||
+        rbt_source_left(source) / sizeof(uint64_t) < early->slot_count) {
+        rbt_source_refuse(source, "there are too many readers");
+        return;
+    }
+    struct reader *reader = add_reader(early, worker, subscription);
+    if (reader == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for rows to be sent early");
+        return;
+    }
+    reader->rows_known = rbt_source_get_u64(source);
+    reader->taken_at = rbt_source_get_u64(source);
+    reader->sweep = rbt_source_get_u32(source);
+    if (reader->sweep > early->slot_count) {
+        rbt_source_refuse(source, "a reader is behind the last row");
+    }
+    rbt_source_get(source, reader->got_at, early->slot_count * sizeof *reader->got_at);
+    rbt_queue_load(reader->due, source, early->slot_count);
+    for (uint32_t i = 0; i < early->slot_count && rbt_source_is_good(source); i++) {
+        if (reader->got_at[i] == NOT_WANTED && rbt_queue_is_marked(reader->due, i)) {
+            rbt_source_refuse(source, "a row is due to a reader that does not want it");
+        }
+    }
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+}
+
+void rbt_early_load(rbt_early *early, const rbt_row_store *rows, struct rbt_source *source)
+{
+    enum { READER_SIZE = 2 * sizeof(uint32_t) + 3 * sizeof(uint64_t) };
+    RBT_ASSERT(early->reader_count == 0);
+    RBT_ASSERT(early->slot_count == 0);
+    load_rows(early, rows, source);
+    if (rbt_source_is_good(source)) {
+        rbt_touched_load(&early->touched, source, early->slot_count);
+        rbt_queue_load(early->changed, source, early->slot_count);
+    }
+    const uint64_t readers = rbt_source_get_count(source, READER_SIZE);
+    for (uint64_t i = 0; i < readers && rbt_source_is_good(source); i++) {
+        load_reader(early, source);
+    }
 }

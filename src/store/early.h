@@ -13,6 +13,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
 #include "comm/priority.h"
 #include "core/batch.h"
 #include "core/shard_event.h"
@@ -44,5 +45,13 @@ void rbt_early_leave(rbt_early *early, uint32_t worker);
 void rbt_early_reset(rbt_early *early);
 
 size_t rbt_early_bytes(const rbt_early *early);
+
+/* What it was made with. */
+const struct rbt_priority_policy *rbt_early_priority(const rbt_early *early);
+
+/* All of it as a part of a saved shard. Loading into a new one with the same priority, for rows
+ * that are there already. What makes no sense is refused. */
+void rbt_early_save(const rbt_early *early, struct rbt_sink *sink);
+void rbt_early_load(rbt_early *early, const rbt_row_store *rows, struct rbt_source *source);
 
 #endif

@@ -213,3 +213,70 @@ uint64_t rbt_ledger_highest(const struct rbt_ledger *ledger)
     }
     return highest;
 }
+
+void rbt_ledger_save(const struct rbt_ledger *ledger, struct rbt_sink *sink)
+{
+    RBT_ASSERT(ledger->workers != NULL);
+    for (uint32_t i = 0; i < ledger->worker_count; i++) {
+        const struct rbt_ledger_worker *w = worker_at(ledger, i);
+        RBT_ASSERT(w->count <= w->capacity);
+        rbt_sink_put_u64(sink, w->least);
+        rbt_sink_put_u8(sink, w->is_known ? 1 : 0);
+        rbt_sink_put_u8(sink, w->has_left ? 1 : 0);
+        rbt_sink_put_u64(sink, w->versions);
+        rbt_sink_put_u64(sink, w->limited_tag);
+        rbt_sink_put_u64(sink, w->limited_version);
+        rbt_sink_put_u64(sink, w->count);
+        for (uint32_t k = 0; k < w->count; k++) {
+            const struct rbt_hold *hold = &w->holds[k];
+            rbt_sink_put_u64(sink, hold->stamp);
+            rbt_sink_put_u64(sink, hold->tag);
+            rbt_sink_put_u64(sink, hold->version);
+            rbt_sink_put_u64(sink, hold->overtaken);
+            rbt_sink_put_u8(sink, hold->is_limited ? 1 : 0);
+        }
+    }
+}
+
+static void load_hold(struct rbt_ledger_worker *w, struct rbt_source *source, uint64_t highest)
+{
+    RBT_ASSERT(w->count <= w->capacity);
+    struct rbt_hold hold = {.stamp = rbt_source_get_u64(source)};
+    hold.tag = rbt_source_get_u64(source);
+    hold.version = rbt_source_get_u64(source);
+    hold.overtaken = rbt_source_get_u64(source);
+    hold.is_limited = rbt_source_get_bool(source);
+    const bool is_next = w->count == 0 || w->holds[w->count - 1].stamp < hold.stamp; /* (1) */
+    if (hold.stamp > highest || !is_next || (hold.is_limited && hold.tag == RBT_RULE_NO_VERSION) ||
+        (hold.overtaken > 0 && !w->is_known)) {
+        rbt_source_refuse(source, "a worker holds a read that cannot be");
+        return;
+    }
+    if (!reserve(w)) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for a worker's reads");
+        return;
+    }
+    w->holds[w->count++] = hold;
+    RBT_ASSERT(w->count <= w->capacity);
+}
+
+void rbt_ledger_load(struct rbt_ledger *ledger, struct rbt_source *source, uint64_t highest)
+{
+    enum { HOLD_SIZE = 4 * sizeof(uint64_t) + 1 };
+    RBT_ASSERT(ledger->workers != NULL);
+    for (uint32_t i = 0; i < ledger->worker_count && rbt_source_is_good(source); i++) {
+        struct rbt_ledger_worker *w = worker_at(ledger, i);
+        RBT_ASSERT(w->capacity > 0);
+        w->least = rbt_source_get_u64(source);
+        w->is_known = rbt_source_get_bool(source);
+        w->has_left = rbt_source_get_bool(source);
+        w->versions = rbt_source_get_u64(source);
+        w->limited_tag = rbt_source_get_u64(source);
+        w->limited_version = rbt_source_get_u64(source);
+        const uint64_t count = rbt_source_get_count(source, HOLD_SIZE);
+        w->count = 0;
+        for (uint64_t k = 0; k < count && rbt_source_is_good(source); k++) {
+            load_hold(w, source, highest);
+        }
+    }
+}

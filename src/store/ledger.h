@@ -15,6 +15,7 @@
 #include <rubato/rule.h> /* RBT_RULE_NO_VERSION */
 #include <rubato/status.h>
 
+#include "base/source.h"
 #include "core/batch.h" /* RBT_STAMP_NONE */
 
 struct rbt_hold {
@@ -82,5 +83,10 @@ void rbt_ledger_unpin(struct rbt_ledger *ledger, uint32_t worker, uint64_t base)
 /* Lowest and highest stamp that anybody holds; RBT_STAMP_NONE and 0 if nobody does. */
 uint64_t rbt_ledger_lowest(const struct rbt_ledger *ledger);
 uint64_t rbt_ledger_highest(const struct rbt_ledger *ledger);
+
+/* What everybody holds, but for pins, which follow from the updates that wait. Loading into one for
+ * as many workers; no stamp may be above `highest`. What makes no sense is refused. */
+void rbt_ledger_save(const struct rbt_ledger *ledger, struct rbt_sink *sink);
+void rbt_ledger_load(struct rbt_ledger *ledger, struct rbt_source *source, uint64_t highest);
 
 #endif

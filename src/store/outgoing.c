@@ -186,10 +186,10 @@ static bool make_room(rbt_outgoing *outgoing, size_t bytes)
 }
 
 /* A copy for the reader; NULL if there is no room: then everything goes every time. */
-static struct copy *make(rbt_outgoing *outgoing, const struct rbt_shard_event *event, size_t count)
+static struct copy *make(rbt_outgoing *outgoing, uint32_t worker, uint64_t asked, size_t count)
 {
     const size_t bytes = count * sizeof(float);
-    RBT_ASSERT(find(outgoing, event) == NULL);
+    RBT_ASSERT(count > 0);
     if (!make_room(outgoing, bytes)) {
         return NULL;
     }
@@ -207,8 +207,7 @@ static struct copy *make(rbt_outgoing *outgoing, const struct rbt_shard_event *e
         return NULL;
     }
     struct copy *copy = &outgoing->copies[outgoing->copy_count++];
-    *copy = (struct copy){
-        .worker = event->worker, .asked = event->asked, .count = count, .values = values};
+    *copy = (struct copy){.worker = worker, .asked = asked, .count = count, .values = values};
     outgoing->bytes += bytes;
     RBT_ASSERT(outgoing->bytes <= outgoing->bytes_max); /* (2) */
     return copy;
@@ -357,7 +356,7 @@ rbt_status rbt_outgoing_filter(rbt_outgoing *outgoing, const struct rbt_shard_ev
         forget(outgoing, (size_t)(copy - outgoing->copies));
         copy = NULL;
     }
-    copy = has_copy && copy == NULL ? make(outgoing, event, count) : copy;
+    copy = has_copy && copy == NULL ? make(outgoing, event->worker, event->asked, count) : copy;
     if (copy == NULL) {
         if (has_copy) {
             *event->copy = 0;
@@ -382,4 +381,70 @@ rbt_status rbt_outgoing_filter(rbt_outgoing *outgoing, const struct rbt_shard_ev
     copy->name = ++outgoing->last_name;
     *event->copy = copy->name;
     return RBT_OK;
+}
+
+/* --- State ----------------------------------------------------------------------------------- */
+
+void rbt_outgoing_save(const rbt_outgoing *outgoing, struct rbt_sink *sink)
+{
+    RBT_ASSERT(outgoing->copy_count <= outgoing->copy_max);
+    rbt_sink_put_u64(sink, outgoing->last_name);
+    rbt_sink_put_u64(sink, outgoing->calls);
+    rbt_sink_put(sink, outgoing->turns,
+                 (outgoing->worker_count + (size_t)1) * sizeof *outgoing->turns);
+    rbt_sink_put_u64(sink, outgoing->copy_count);
+    for (size_t i = 0; i < outgoing->copy_count; i++) {
+        const struct copy *copy = &outgoing->copies[i];
+        RBT_ASSERT(copy->name <= outgoing->last_name);
+        rbt_sink_put_u32(sink, copy->worker);
+        rbt_sink_put_u64(sink, copy->asked);
+        rbt_sink_put_u64(sink, copy->name);
+        rbt_sink_put_u64(sink, copy->turn);
+        rbt_sink_put_u64(sink, copy->used);
+        rbt_sink_put_u64(sink, copy->count);
+        rbt_sink_put(sink, copy->values, copy->count * sizeof *copy->values);
+    }
+}
+
+static void load_copy(rbt_outgoing *outgoing, struct rbt_source *source)
+{
+    struct copy head = {.worker = rbt_source_get_u32(source)};
+    RBT_ASSERT(outgoing->copy_count <= outgoing->copy_max);
+    head.asked = rbt_source_get_u64(source);
+    head.name = rbt_source_get_u64(source);
+    head.turn = rbt_source_get_number(source);
+    head.used = rbt_source_get_u64(source);
+    head.count = (size_t)rbt_source_get_count(source, sizeof *head.values);
+    const size_t bytes = head.count * sizeof *head.values;
+    if (head.count == 0 || head.name > outgoing->last_name || head.used > outgoing->calls ||
+        bytes > outgoing->bytes_max - outgoing->bytes) { /* (2) */
+        rbt_source_refuse(source, "rows were sent that could not be");
+        return;
+    }
+    struct copy *copy = make(outgoing, head.worker, head.asked, head.count);
+    if (copy == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for rows that were sent");
+        return;
+    }
+    copy->name = head.name;
+    copy->turn = head.turn;
+    copy->used = head.used;
+    rbt_source_get(source, copy->values, bytes);
+    RBT_ASSERT(outgoing->bytes <= outgoing->bytes_max); /* (2) */
+}
+
+void rbt_outgoing_load(rbt_outgoing *outgoing, struct rbt_source *source)
+{
+    enum { COPY_SIZE = sizeof(uint32_t) + 5 * sizeof(uint64_t) };
+    RBT_ASSERT(outgoing->copy_count == 0);
+    RBT_ASSERT(outgoing->bytes == 0);
+    outgoing->last_name = rbt_source_get_number(source);
+    outgoing->calls = rbt_source_get_number(source);
+    for (uint32_t i = 0; i <= outgoing->worker_count; i++) {
+        outgoing->turns[i] = rbt_source_get_number(source);
+    }
+    const uint64_t count = rbt_source_get_count(source, COPY_SIZE);
+    for (uint64_t i = 0; i < count && rbt_source_is_good(source); i++) {
+        load_copy(outgoing, source);
+    }
 }

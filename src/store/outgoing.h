@@ -18,6 +18,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
 #include "core/shard_event.h"
 
 typedef struct rbt_outgoing rbt_outgoing;
@@ -44,5 +45,11 @@ void rbt_outgoing_leave(rbt_outgoing *outgoing, uint32_t worker);
 void rbt_outgoing_reset(rbt_outgoing *outgoing);
 
 size_t rbt_outgoing_bytes(const rbt_outgoing *outgoing);
+
+/* All copies as a part of a saved shard; what filters keep for themselves is not in it, and those
+ * that come with Rubato keep nothing. Loading into a new one for the same filters and as many
+ * workers. What makes no sense is refused. */
+void rbt_outgoing_save(const rbt_outgoing *outgoing, struct rbt_sink *sink);
+void rbt_outgoing_load(rbt_outgoing *outgoing, struct rbt_source *source);
 
 #endif

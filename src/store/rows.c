@@ -369,6 +369,25 @@ static uint32_t create_row(rbt_row_store *rows, uint64_t key)
     return slot;
 }
 
+uint32_t rbt_rows_add(rbt_row_store *rows, uint64_t key)
+{
+    RBT_ASSERT(rows->count < rows->capacity);
+    RBT_ASSERT(rows->count == rows->index.count); /* (1) */
+    const bool is_there = rbt_index_find(&rows->index, rows->keys, key) != RBT_SLOT_NONE;
+    return is_there ? RBT_SLOT_NONE : create_row(rows, key);
+}
+
+size_t rbt_rows_missing(const rbt_row_store *rows, const uint64_t *keys, size_t count)
+{
+    size_t missing = 0;
+    RBT_ASSERT(count == 0 || keys != NULL);
+    for (size_t i = 0; i < count; i++) {
+        missing += rbt_index_find(&rows->index, rows->keys, keys[i]) == RBT_SLOT_NONE;
+    }
+    RBT_ASSERT(missing <= count);
+    return missing;
+}
+
 /* Creates the rows of the wave that are missing and whose update changes something. */
 static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                            size_t count, uint32_t *slots)

@@ -12,6 +12,7 @@
 #include <rubato/status.h>
 #include <rubato/table.h>
 
+#include "base/source.h"
 #include "core/batch.h"
 #include "math/initial.h"
 #include "math/merge.h"
@@ -71,6 +72,20 @@ struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t 
  * batch, or taken back. */
 RBT_MUST_USE rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch);
 void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch);
+
+/* Adds a row, with its initial values; room must have been reserved. Its slot is the next one;
+ * RBT_SLOT_NONE: it is there already. */
+uint32_t rbt_rows_add(rbt_row_store *rows, uint64_t key);
+
+/* How many of the keys have no row. */
+size_t rbt_rows_missing(const rbt_row_store *rows, const uint64_t *keys, size_t count);
+
+/* Rows as a part of a saved shard, in rows_save.c: those from slot `from` on, about a megabyte of
+ * them. Returns the slot after them. Loading adds rows that are the next ones; `schema` is that of
+ * the rows. What makes no sense is refused. */
+uint64_t rbt_rows_save(const rbt_row_store *rows, const struct rbt_schema *schema, uint64_t from,
+                       struct rbt_sink *sink);
+void rbt_rows_load(rbt_row_store *rows, const struct rbt_schema *schema, struct rbt_source *source);
 
 /* Row number `slot`: its key, its values, and its state, which is never NULL. */
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);

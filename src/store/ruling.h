@@ -98,4 +98,41 @@ struct rbt_ruling_stats {
 };
 struct rbt_ruling_stats rbt_ruling_stats(const rbt_ruling *ruling);
 
+/* --- Saved shards (ruling_save.c) ------------------------------------------------------------- */
+
+/* What it was made with. */
+struct rbt_ruling_spec {
+    const char *rule;  /* its text */
+    const char *table; /* name */
+    const struct rbt_rule *code;
+};
+struct rbt_ruling_spec rbt_ruling_spec(const rbt_ruling *ruling);
+
+/* Parts of a saved shard: counters, what the instance has learnt, who holds which reads, versions
+ * one by one, and snapshots. They are loaded in this order, into a new ruling with the same spec.
+ * What makes no sense is refused. */
+void rbt_ruling_save(const rbt_ruling *ruling, struct rbt_sink *sink);
+void rbt_ruling_load(rbt_ruling *ruling, struct rbt_source *source);
+void rbt_ruling_save_instance(const rbt_ruling *ruling, struct rbt_sink *sink);
+void rbt_ruling_load_instance(rbt_ruling *ruling, struct rbt_source *source);
+void rbt_ruling_save_ledger(const rbt_ruling *ruling, struct rbt_sink *sink);
+void rbt_ruling_load_ledger(rbt_ruling *ruling, struct rbt_source *source);
+size_t rbt_ruling_versions(const rbt_ruling *ruling); /* how many there are */
+void rbt_ruling_save_version(const rbt_ruling *ruling, size_t at, struct rbt_sink *sink);
+void rbt_ruling_load_version(rbt_ruling *ruling, const rbt_row_store *rows,
+                             struct rbt_source *source);
+bool rbt_ruling_has_snapshots(const rbt_ruling *ruling);
+void rbt_ruling_save_snapshots(const rbt_ruling *ruling, const rbt_row_store *rows,
+                               struct rbt_sink *sink);
+void rbt_ruling_load_snapshots(rbt_ruling *ruling, const rbt_row_store *rows,
+                               struct rbt_source *source);
+
+/* All parts are there: pins the reads that the updates in bins come from, and checks what the parts
+ * say of each other. */
+void rbt_ruling_finish_load(rbt_ruling *ruling, const struct rbt_bins *bins,
+                            struct rbt_source *source);
+
+/* The message that was applied last; a sequence of 0: none in this run. */
+struct rbt_bin_id rbt_ruling_last(const rbt_ruling *ruling);
+
 #endif

@@ -175,9 +175,9 @@ static void release(rbt_shard *shard, struct rbt_shard_state *table, const struc
     }
 }
 
-/* (1) */
-static bool is_settled(const rbt_shard *shard, const struct rbt_shard_state *table)
+bool rbt_shard_is_settled(const rbt_shard *shard, const struct rbt_shard_state *table)
 {
+    RBT_ASSERT(table->is_open);
     const int64_t floor = rbt_gate_floor(shard->gate);
     const struct rbt_bin *bin = NULL;
     for (size_t at = 0; (bin = rbt_bins_at(&table->bins, at)) != NULL; at++) {
@@ -194,8 +194,7 @@ static void release_all(rbt_shard *shard)
     for (uint32_t i = 0; i < shard->table_count; i++) {
         if (shard->tables[i].bins.count > 0) {
             release(shard, &shard->tables[i], NULL);
-            RBT_DEBUG_ASSERT(is_settled(shard, &shard->tables[i])); /* (1) */
-            (void)is_settled;                                       /* used by debug builds */
+            RBT_DEBUG_ASSERT(rbt_shard_is_settled(shard, &shard->tables[i])); /* (1) */
         }
     }
 }

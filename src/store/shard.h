@@ -28,6 +28,7 @@
 #include <rubato/set.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
 #include "core/batch.h"
 #include "core/shard_event.h"
 #include "store/rows.h"
@@ -54,6 +55,19 @@ void rbt_shard_step(rbt_shard *shard, const struct rbt_shard_event *event,
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker);
 uint64_t rbt_shard_settled(const rbt_shard *shard, uint32_t worker);
 int64_t rbt_shard_clock(const rbt_shard *shard, uint32_t worker);
+
+/* Writes the whole shard down, between any two steps: a stream of records (base/sink.h), of which
+ * the shard's spec is the number of workers and its tables. The sink is new. Fails with
+ * RBT_E_NOMEM, with what the sink's own function said, or with what a rule did.
+ *
+ * Loading makes the shard what the saved one was: equal steps then have equal effects and answers.
+ * It has the same number of workers; whatever it held before goes. Tables that it has with the same
+ * spec keep their rules, which may be users'; others are opened, if their rules and priorities come
+ * with Rubato, and rows are not wider than 65536 elements. Fails with RBT_E_DATA and a sentence
+ * if this is not a shard's state or makes no sense, or with RBT_E_NOMEM, and then the shard is as
+ * it was. Figures of memory (rbt_shard_stats()) are of this process and may differ. */
+RBT_MUST_USE rbt_status rbt_shard_save(const rbt_shard *shard, struct rbt_sink *sink);
+RBT_MUST_USE rbt_status rbt_shard_load(rbt_shard *shard, struct rbt_source *source);
 
 /* For tests: hands over every batch of the table that has arrived and is not visible yet. What
  * `batch` points to is the shard's. */

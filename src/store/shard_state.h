@@ -57,4 +57,7 @@ void rbt_shard_close_table(struct rbt_shard_state *table);
 bool rbt_shard_has_schema(const struct rbt_shard_state *table,
                           const struct rbt_shard_table *schema);
 
+/* Whether no update that the table holds may be shown. */
+bool rbt_shard_is_settled(const rbt_shard *shard, const struct rbt_shard_state *table);
+
 #endif

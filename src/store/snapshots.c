@@ -255,3 +255,117 @@ size_t rbt_snapshots_bytes(const struct rbt_snapshots *snapshots)
     return snapshots->slot_capacity * sizeof *snapshots->rows +
            bytes_of(snapshots, snapshots->capacity);
 }
+
+/* --- State ------------------------------------------------------------------------------------ */
+
+void rbt_snapshots_save(const struct rbt_snapshots *snapshots, uint64_t rows, struct rbt_sink *sink)
+{
+    const uint64_t known = rows < snapshots->slot_capacity ? rows : snapshots->slot_capacity;
+    RBT_ASSERT(snapshots->count <= snapshots->capacity); /* (2) */
+    RBT_ASSERT(snapshots->first > 0);
+    rbt_sink_put_u64(sink, snapshots->max);
+    rbt_sink_put_u64(sink, snapshots->slot_capacity);
+    rbt_sink_put_u64(sink, snapshots->first);
+    rbt_sink_put_u32(sink, snapshots->count_max);
+    for (uint64_t i = 0; i < known; i++) {
+        rbt_sink_put_u64(sink, snapshots->rows[i].changed);
+        rbt_sink_put_u64(sink, snapshots->rows[i].newest);
+    }
+    rbt_sink_put_u64(sink, snapshots->count);
+    for (uint64_t number = snapshots->first; number < snapshots->first + snapshots->count;
+         number++) {
+        rbt_sink_put_u64(sink, copy_at(snapshots, number)->to);
+        rbt_sink_put_u64(sink, copy_at(snapshots, number)->older);
+        rbt_sink_put(sink, state_at(snapshots, number), snapshots->width * sizeof(float));
+    }
+}
+
+/* What is known of rows. */
+static void load_rows(struct rbt_snapshots *snapshots, uint64_t rows, uint64_t count,
+                      struct rbt_source *source)
+{
+    const uint64_t known = rows < snapshots->slot_capacity ? rows : snapshots->slot_capacity;
+    RBT_ASSERT(snapshots->rows == NULL);
+    RBT_ASSERT(snapshots->count == 0);
+    if (snapshots->slot_capacity == 0) {
+        return;
+    }
+    snapshots->rows = rbt_calloc(snapshots->slot_capacity, sizeof *snapshots->rows);
+    if (snapshots->rows == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for the versions of rows");
+        snapshots->slot_capacity = 0;
+        return;
+    }
+    for (uint64_t i = 0; i < known && rbt_source_is_good(source); i++) {
+        snapshots->rows[i].changed = rbt_source_get_u64(source);
+        snapshots->rows[i].newest = rbt_source_get_u64(source);
+        if (snapshots->rows[i].changed > count) {
+            rbt_source_refuse(source, "a row has changed in the future");
+        }
+    }
+    RBT_ASSERT(snapshots->slot_capacity >= known);
+}
+
+/* The copies; their number is known to fit. */
+static void load_copies(struct rbt_snapshots *snapshots, uint32_t copies, uint64_t count,
+                        struct rbt_source *source)
+{
+    RBT_ASSERT(snapshots->ring == NULL);
+    RBT_ASSERT(copies > 0 && copies <= snapshots->max);
+    uint32_t capacity = CAPACITY_MIN;
+    while (capacity < copies) { /* ends: MOST is half of the largest */
+        capacity *= 2;
+    }
+    snapshots->ring = rbt_alloc(bytes_of(snapshots, capacity));
+    if (snapshots->ring == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for %u copies of rows", copies);
+        return;
+    }
+    snapshots->capacity = capacity;
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < copies && rbt_source_is_good(source); i++) {
+        const uint64_t number = snapshots->first + snapshots->count++;
+        struct rbt_snapshot *copy = copy_at(snapshots, number);
+        copy->to = rbt_source_get_u64(source);
+        copy->older = rbt_source_get_u64(source);
+        rbt_source_get(source, state_at(snapshots, number), snapshots->width * sizeof(float));
+        if (copy->to < before || copy->to > count || copy->older >= number) { /* (1) */
+            rbt_source_refuse(source, "copies of rows are in no order");
+        }
+        before = copy->to;
+    }
+}
+
+void rbt_snapshots_load(struct rbt_snapshots *snapshots, uint64_t rows, uint64_t count,
+                        struct rbt_source *source)
+{
+    RBT_ASSERT(snapshots->count == 0 && snapshots->slot_capacity == 0);
+    RBT_ASSERT(rows < RBT_SLOT_NONE);
+    const size_t each = 2 * sizeof(uint64_t) + snapshots->width * sizeof(float);
+    const uint64_t max = rbt_source_get_u64(source);
+    const uint64_t slot_capacity = rbt_source_get_u64(source);
+    const uint64_t first = rbt_source_get_number(source);
+    const uint32_t count_max = rbt_source_get_u32(source);
+    const bool is_limit =
+        snapshots->follows_rows ? max >= MAX_MIN && max <= max_of(rows) : max == snapshots->max;
+    if (!is_limit || slot_capacity > rows + rows / 4 || first == 0) {
+        rbt_source_refuse(source, "more copies of rows are kept than may be");
+        return;
+    }
+    snapshots->max = max;
+    snapshots->slot_capacity = slot_capacity;
+    snapshots->first = first;
+    load_rows(snapshots, rows, count, source);
+    const uint64_t copies = rbt_source_get_count(source, each);
+    if (copies > max || copies > count_max) {
+        rbt_source_refuse(source, "more copies of rows are kept than may be");
+    } else if (copies > 0) {
+        load_copies(snapshots, (uint32_t)copies, count, source);
+    }
+    snapshots->count_max = count_max;
+    for (uint64_t i = 0; i < snapshots->slot_capacity && rbt_source_is_good(source); i++) {
+        if (snapshots->rows[i].newest >= first + copies) {
+            rbt_source_refuse(source, "a row has a copy that is not there");
+        }
+    }
+}

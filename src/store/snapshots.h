@@ -13,6 +13,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 struct rbt_snapshot;
 
 struct rbt_snapshot_row {
@@ -63,5 +65,12 @@ const float *rbt_snapshots_find(const struct rbt_snapshots *snapshots, uint32_t 
 void rbt_snapshots_release(struct rbt_snapshots *snapshots, uint64_t lowest);
 
 size_t rbt_snapshots_bytes(const struct rbt_snapshots *snapshots);
+
+/* All copies as a part of a saved shard, of a table of `rows` rows to which `count` messages have
+ * been applied. Loading into an empty one of the same width. What makes no sense is refused. */
+void rbt_snapshots_save(const struct rbt_snapshots *snapshots, uint64_t rows,
+                        struct rbt_sink *sink);
+void rbt_snapshots_load(struct rbt_snapshots *snapshots, uint64_t rows, uint64_t count,
+                        struct rbt_source *source);
 
 #endif

@@ -427,3 +427,124 @@ size_t rbt_versions_bytes(const struct rbt_versions *versions)
     }
     return bytes;
 }
+
+/* --- State ------------------------------------------------------------------------------------ */
+
+void rbt_versions_save(const struct rbt_versions *versions, size_t at, struct rbt_sink *sink)
+{
+    RBT_ASSERT(at < versions->count);
+    const struct rbt_version *version = &versions->live[at];
+    RBT_ASSERT(version->pages == NULL || version->slots == NULL);
+    rbt_sink_put_u64(sink, version->id);
+    rbt_sink_put_u64(sink, version->messages);
+    rbt_sink_put_i64(sink, version->clock);
+    rbt_sink_put_u8(sink, version->pages != NULL ? 1 : 0);
+    rbt_sink_put_u64(sink, version->capacity);
+    rbt_sink_put_u64(sink, version->count);
+    uint64_t place = 0;
+    uint32_t slot = 0;
+    const float *part = NULL;
+    while ((part = rbt_versions_next(versions, version, &place, &slot)) != NULL) {
+        rbt_sink_put_u64(sink, place - 1); /* of a page, the slot */
+        rbt_sink_put_u32(sink, slot);
+        rbt_sink_put(sink, part, versions->width * sizeof *part);
+    }
+}
+
+/* Places or pages as the saved version had them; false: no memory. */
+static bool load_room(const struct rbt_versions *versions, struct rbt_version *version,
+                      uint64_t capacity, bool is_paged)
+{
+    RBT_ASSERT(version->capacity == 0);
+    RBT_ASSERT(version->slots == NULL);
+    if (is_paged) {
+        return grow_pages(versions, version, capacity << versions->page_shift);
+    }
+    return capacity == 0 || resize(versions, version, capacity);
+}
+
+/* One part, at its place. */
+static void load_part(const struct rbt_versions *versions, struct rbt_version *version,
+                      struct rbt_source *source, uint64_t rows)
+{
+    const uint64_t place = rbt_source_get_u64(source);
+    const uint32_t slot = rbt_source_get_u32(source);
+    RBT_ASSERT(versions->width > 0);
+    RBT_ASSERT(rows < RBT_SLOT_NONE);
+    bool is_free = slot < rows;
+    if (version->pages != NULL) {
+        is_free = is_free && place == slot && slot >> versions->page_shift < version->capacity &&
+                  find(versions, version, slot) == NULL;
+    } else {
+        is_free = is_free && place < version->capacity && version->slots[place] == RBT_SLOT_NONE;
+    }
+    if (!is_free) {
+        rbt_source_refuse(source, "a row is in a version twice, or is not there");
+        return;
+    }
+    float *part = NULL;
+    if (version->pages != NULL) {
+        part = add_paged(versions, version, slot);
+    } else {
+        version->slots[place] = slot;
+        part = version->parts + place * versions->width;
+    }
+    if (part == NULL) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for a version");
+        return;
+    }
+    version->count++;
+    rbt_source_get(source, part, versions->width * sizeof *part);
+}
+
+/* Whether every part is where it is looked for. */
+static bool is_found(const struct rbt_version *version)
+{
+    RBT_ASSERT(version->pages == NULL);
+    RBT_ASSERT(version->count == 0 || version->count < version->capacity);
+    for (uint64_t i = 0; i < version->capacity; i++) {
+        if (version->slots[i] != RBT_SLOT_NONE && place_of(version, version->slots[i]) != i) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void rbt_versions_load(struct rbt_versions *versions, struct rbt_source *source, uint64_t rows)
+{
+    const size_t each = sizeof(uint64_t) + sizeof(uint32_t) + versions->width * sizeof(float);
+    const uint64_t id = rbt_source_get_u64(source);
+    const uint64_t messages = rbt_source_get_number(source);
+    const int64_t clock = (int64_t)rbt_source_get_number(source);
+    const bool is_paged = rbt_source_get_bool(source);
+    const uint64_t capacity = rbt_source_get_u64(source);
+    const uint64_t count = rbt_source_get_count(source, each);
+    /* Of places there are no more than make_room() makes of so many parts; of pages, than rows. */
+    const bool has_sense = is_paged ? capacity > 0 && capacity <= (rows >> versions->page_shift) + 1
+                                    : capacity <= 2 * count + PLACES_MIN &&
+                                          (count < capacity || capacity == 0) &&
+                                          (count > 0) == (capacity > 0);
+    if (!has_sense || messages == 0 ||
+        (versions->count > 0 && versions->live[versions->count - 1].id >= id)) {
+        rbt_source_refuse(source, "a version makes no sense");
+    }
+    if (!rbt_source_is_good(source)) {
+        return;
+    }
+    struct rbt_version *version = NULL;
+    source->status = rbt_versions_at(versions, id, &version);
+    if (!rbt_source_is_good(source)) {
+        return;
+    }
+    version->messages = messages;
+    version->clock = clock;
+    if (!load_room(versions, version, capacity, is_paged)) {
+        source->status = rbt_fail(RBT_E_NOMEM, "no memory for a version");
+    }
+    for (uint64_t i = 0; i < count && rbt_source_is_good(source); i++) {
+        load_part(versions, version, source, rows);
+    }
+    if (rbt_source_is_good(source) && !is_paged && !is_found(version)) {
+        rbt_source_refuse(source, "the parts of a version are in no order");
+    }
+}

@@ -14,6 +14,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/source.h"
+
 struct rbt_version {
     uint64_t id;
     uint64_t messages; /* that were mapped to it */
@@ -63,5 +65,11 @@ const float *rbt_versions_next(const struct rbt_versions *versions,
 void rbt_versions_drop(struct rbt_versions *versions);
 
 size_t rbt_versions_bytes(const struct rbt_versions *versions);
+
+/* Version number `at` of those that are live, as a part of a saved shard, with its layout, so that
+ * parts come in the same order again. Loading adds one behind all others, of a table of `rows`
+ * rows. What makes no sense is refused. */
+void rbt_versions_save(const struct rbt_versions *versions, size_t at, struct rbt_sink *sink);
+void rbt_versions_load(struct rbt_versions *versions, struct rbt_source *source, uint64_t rows);
 
 #endif

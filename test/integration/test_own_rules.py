@@ -59,8 +59,10 @@ def test_the_example_does_the_same_everywhere(tmp_path, data):
 
 # The rule, what is said, and the beginning of the hint.
 REFUSED = [
-    ("case_abi.so", 'the rule "{}" is made for version 99 of the interface, and this is version 1',
-     "Build it again"),
+    ("case_abi.so", 'the rule "{}" is made for version 99 of the interface, and this is version 2: '
+     "rebuild it; see docs/rules.md", ""),
+    ("case_old.so", 'the rule "{}" is made for version 1 of the interface, and this is version 2: '
+     "rebuild it; see docs/rules.md", ""),
     ("case_symbol.so", '"{}" is not a rule: it has no symbol "rbt_rule"', "It should define"),
     ("case_apply.so", 'the rule "{}" has no apply function', ""),
     ("text.so", 'cannot load the rule "{}": it is not a shared object', "Build it with: cc"),

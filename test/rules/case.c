@@ -24,8 +24,19 @@ __attribute__((unused)) static rbt_status apply(void *self, const struct rbt_rul
     return RBT_OK;
 }
 
+#if defined(CASE_SAVE)
+static rbt_status save(const void *self, struct rbt_rule_sink *sink)
+{
+    (void)self;
+    (void)sink;
+    return RBT_OK;
+}
+#endif
+
 #if defined(CASE_ABI)
 #define ABI 99
+#elif defined(CASE_OLD)
+#define ABI 1
 #else
 #define ABI RBT_RULE_ABI
 #endif
@@ -48,6 +59,9 @@ RBT_RULE_EXPORT const struct rbt_rule rbt_rule = {.abi = ABI,
 #endif
 #if !defined(CASE_APPLY)
                                                   .apply = apply,
+#endif
+#if defined(CASE_SAVE)
+                                                  .save = save,
 #endif
                                                   .summary = "Adds every update twice."};
 #else

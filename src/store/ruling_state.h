@@ -1,0 +1,39 @@
+/* store/ruling_state.h - what ruling.c works with and ruling_save.c writes down. */
+#ifndef RUBATO_STORE_RULING_STATE_H
+#define RUBATO_STORE_RULING_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "rule/rule.h"
+#include "store/ledger.h"
+#include "store/ruling.h"
+#include "store/snapshots.h"
+#include "store/versions.h"
+
+struct rbt_ruling {
+    struct rbt_rule_instance instance;
+    char *text;
+    char *table; /* name */
+    uint32_t width;
+    struct rbt_ledger ledger;
+    struct rbt_snapshots snapshots; /* if the rule has any */
+    struct rbt_versions versions;   /* the same */
+    uint64_t count;                 /* messages applied */
+    uint64_t aggregates;            /* versions applied as one message each */
+    uint64_t highest;               /* stamp that anybody holds */
+    uint64_t newest;                /* one above the highest version so far */
+    uint64_t gone;                  /* versions below this have been folded for good */
+    int64_t clock_offset;           /* clocks of the runs before */
+    int64_t clock_end;              /* one above the highest clock so far, all runs together */
+    struct rbt_bin_id last;         /* the message that the last batch was of, and its base */
+    uint64_t last_base;
+    struct rbt_rule_message message; /* the same, as the rule sees it */
+    float *scratch;                  /* a row's snapshot, or its values while it is read */
+    size_t bytes_max;                /* of versions and snapshots, as of the last note_bytes() */
+    rbt_status status;
+    struct rbt_error_record *error; /* why, if it has failed */
+};
+
+#endif
