@@ -10,23 +10,31 @@
 /* X(name, what the mistake is) */
 #define RBT_MUTANT_LIST(X)                                                                         \
     X(NO_DUPLICATE_CHECK, "shards apply what they have applied before")                            \
-    X(NO_ORDER_CHECK, "shards take a marker before the updates that it follows")                   \
     X(NO_OVERLAY, "reads leave out own updates that the shard does not show yet")                  \
     X(EARLY_DROP, "own updates are forgotten before the shard has acknowledged them")              \
     X(NO_WAITING, "reads are answered one clock too early")                                        \
     X(NO_HOLDING, "shards show updates that are further ahead than the staleness")                 \
+    X(EARLY_VISIBLE, "own updates are forgotten one message before they are visible")              \
+    X(NO_WAKING, "reads that wait are not answered when their time has come")                      \
+    X(EARLY_ACK, "shards acknowledge one message more than they have")                             \
+    X(EARLY_SETTLED, "shards say that one message more than they show is shown")                   \
+    X(EARLY_RELEASE, "the message after the last acknowledged one is not sent again")              \
+    X(NO_RESEND, "what is not acknowledged is not sent again on a new connection")                 \
+    X(NO_ASKING_AGAIN, "requests are not asked again on a new connection")                         \
+    X(LOST_LISTS, "lists of keys are not sent again on a new connection")                          \
+    X(SILENT_END, "shards do not say that a worker has left")                                      \
+    X(OLD_REQUESTS, "requests of a connection that is over stay at the shard")                     \
+    X(TWO_CONNECTIONS, "a worker that has connected again keeps its older connection")             \
     X(STALE_COPY, "rows that were sent ahead are used however old they are")                       \
     X(FORGETFUL_COPY, "rows that were sent ahead are used though they lack own updates")           \
-    X(EARLY_VISIBLE, "own updates are forgotten one message before they are visible")              \
-    X(EARLY_ACK, "servers acknowledge what came before its predecessor")                           \
-    X(EARLY_RELEASE, "the message after the last acknowledged one is not sent again")              \
-    X(NO_WAKING, "reads that wait are not answered when their time has come")                      \
-    X(NO_RESEND, "what is not acknowledged is not sent again")                                     \
-    X(HALF_MERGE, "servers take a sum of updates though they have some of them")
+    X(OLDER_COPY, "a set is read from an older copy than before")                                  \
+    X(OLDER_ANSWER, "an older answer takes the place of a newer one")                              \
+    X(LOW_NEED, "requests ask for one clock less than they need")                                  \
+    X(ANY_BASE, "changes are applied to a copy that they are no changes of")
 
 /* The same, of tables with rules. */
 #define RBT_RULE_MUTANT_LIST(X)                                                                    \
-    X(HASTY_READ, "a read that is repeated lets go what its first answer was")                     \
+    X(HASTY_READ, "reads are let go of whose answers are under way and may yet be used")           \
     X(HASTY_COPY, "reads are let go of whose rows were sent ahead and may yet be used")
 
 enum rbt_mutant {

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/mutant.h"
 
 enum { IDLE_MAX = 4 }; /* clocks for which base rows wait to be used */
 
@@ -96,7 +97,8 @@ static void hold(struct rbt_aheads *aheads, struct rbt_ahead *ahead)
 rbt_status rbt_aheads_keep(struct rbt_aheads *aheads, struct rbt_ahead *ahead,
                            const struct rbt_answer *answer, const struct rbt_body *body)
 {
-    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version) {
+    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version &&
+        !RBT_MUTANT(OLDER_ANSWER)) {
         return RBT_OK;
     }
     if (body->count > ahead->answer_max) {
@@ -132,7 +134,9 @@ void rbt_aheads_expect(struct rbt_aheads *aheads, struct rbt_ahead *ahead, uint3
                        uint64_t stamp)
 {
     ahead->table = table;
-    ahead->request_stamp = stamp == RBT_STAMP_NONE ? 0 : stamp; /* it may be anything */
+    ahead->request_stamp = stamp == RBT_STAMP_NONE  ? 0 /* it may be anything */
+                           : RBT_MUTANT(HASTY_READ) ? RBT_STAMP_NONE
+                                                    : stamp;
     hold(aheads, ahead);
 }
 
@@ -146,6 +150,9 @@ uint64_t rbt_aheads_least(struct rbt_aheads *aheads, uint32_t shard, uint32_t ta
 {
     uint64_t lowest = least;
     uint32_t kept = 0;
+    if (RBT_MUTANT(HASTY_COPY)) {
+        return least;
+    }
     for (uint32_t i = 0; i < aheads->held_count; i++) {
         struct rbt_ahead *ahead = aheads->held[i];
         const uint64_t stamp =

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "proto/caller_state.h"
 #include "proto/compose.h"
 
@@ -91,7 +92,7 @@ static void drop_older(struct rbt_caller *caller, const struct rbt_driver_call *
                        uint64_t version)
 {
     const uint64_t number = call->event.asked;
-    for (int is_once = 0; number != 0 && is_once < 2; is_once++) {
+    for (int is_once = 0; number != 0 && is_once < 2 && !RBT_MUTANT(OLDER_COPY); is_once++) {
         struct rbt_ahead *ahead =
             rbt_aheads_find(&caller->aheads, number, call->shard, is_once != 0);
         if (ahead != NULL && ahead->answer_bytes > 0 && ahead->news.version < version) {
@@ -152,7 +153,7 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
     const bool has_place = !is_scan && (purpose->ahead == NULL || purpose->ahead->is_once);
     struct rbt_block *block = NULL;
     struct rbt_shard_event asking = *event;
-    asking.need = need;
+    asking.need = need - RBT_MUTANT(LOW_NEED);
     asking.applied_count = is_scan ? 0 : applied_asked(caller, shard, event);
     asking.is_base = event->is_base && !stream->options.hello.is_reader;
     asking.least = rbt_aheads_least(&caller->aheads, shard, event->table, event->least);
@@ -222,7 +223,7 @@ static bool is_enough(const struct rbt_caller *caller, const struct rbt_driver_c
         return false;
     }
     for (uint32_t i = 0; event->applied_least != NULL && i < asked; i++) {
-        if (answer->head.applied[i] < event->applied_least[i]) {
+        if (answer->head.applied[i] < event->applied_least[i] && !RBT_MUTANT(FORGETFUL_COPY)) {
             return false;
         }
     }
@@ -234,7 +235,8 @@ static bool is_fresh(const struct rbt_caller *caller, const struct rbt_ahead *ah
                      const struct rbt_driver_call *call, struct rbt_answer *answer)
 {
     const struct rbt_body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
-    return ahead->answer_bytes > 0 && ahead->news.floor >= call->event.need &&
+    return ahead->answer_bytes > 0 &&
+           (ahead->news.floor >= call->event.need || RBT_MUTANT(STALE_COPY)) &&
            rbt_answer_parse(&kept, answer) == RBT_OK && is_enough(caller, call, answer);
 }
 

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "proto/desk.h"
 
 enum {
@@ -95,11 +96,12 @@ rbt_shard *rbt_host_shard(const rbt_host *host)
 struct rbt_wire_news rbt_host_news(const rbt_host *host, uint32_t worker)
 {
     const bool is_worker = worker < host->options.worker_count;
-    return (struct rbt_wire_news){.floor = host->floor,
-                                  .version = host->version,
-                                  .arrived = is_worker ? rbt_shard_arrived(host->shard, worker) : 0,
-                                  .settled =
-                                      is_worker ? rbt_shard_settled(host->shard, worker) : 0};
+    return (struct rbt_wire_news){
+        .floor = host->floor,
+        .version = host->version,
+        .arrived = is_worker ? rbt_shard_arrived(host->shard, worker) + RBT_MUTANT(EARLY_ACK) : 0,
+        .settled =
+            is_worker ? rbt_shard_settled(host->shard, worker) + RBT_MUTANT(EARLY_SETTLED) : 0};
 }
 
 void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
@@ -145,7 +147,7 @@ uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest)
 {
     const bool has_left = guest->worker < host->options.worker_count &&
                           rbt_shard_clock(host->shard, guest->worker) == RBT_CLOCK_GONE;
-    return has_left ? RBT_FRAME_HAS_LEFT : 0;
+    return has_left && !RBT_MUTANT(SILENT_END) ? RBT_FRAME_HAS_LEFT : 0;
 }
 
 rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_table **found)

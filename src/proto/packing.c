@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 
 /* A chain is used by one thread at a time, so each caller has its own. */
 struct rbt_packing_chains {
@@ -230,7 +231,7 @@ bool rbt_packing_can_use(const struct rbt_packing *packing, uint64_t asked, uint
         return true;
     }
     const uint64_t name = rbt_packing_copy_name(packing, asked, shard);
-    return name != 0 && (name == answer->copy_base || name == answer->copy);
+    return name != 0 && (name == answer->copy_base || name == answer->copy || RBT_MUTANT(ANY_BASE));
 }
 
 /* The copy of a set, of so many bytes; NULL without memory. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 
 enum {
     LISTS_MAX = 4096,
@@ -200,15 +201,15 @@ static rbt_status greet(struct rbt_stream *stream, bool is_near, rbt_time now,
 static rbt_status send_again(struct rbt_stream *stream, struct rbt_outbox *out)
 {
     rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < stream->list_count; i++) {
+    for (uint32_t i = 0; st == RBT_OK && i < stream->list_count && !RBT_MUTANT(LOST_LISTS); i++) {
         st = send_block(stream, stream->lists[i], out);
     }
-    for (struct rbt_stream_kept *kept = stream->kept; st == RBT_OK && kept != NULL;
-         kept = kept->next) {
+    for (struct rbt_stream_kept *kept = stream->kept;
+         st == RBT_OK && kept != NULL && !RBT_MUTANT(NO_RESEND); kept = kept->next) {
         st = send_block(stream, kept->block, out);
     }
-    for (struct rbt_stream_request *request = stream->requests; st == RBT_OK && request != NULL;
-         request = request->next) {
+    for (struct rbt_stream_request *request = stream->requests;
+         st == RBT_OK && request != NULL && !RBT_MUTANT(NO_ASKING_AGAIN); request = request->next) {
         st = send_block(stream, request->block, out);
     }
     return st;
@@ -375,7 +376,8 @@ static void take_news(struct rbt_stream *stream, const struct rbt_wire_news *tol
     news->arrived = told->arrived > news->arrived ? told->arrived : news->arrived;
     news->settled = told->settled > news->settled ? told->settled : news->settled;
     while (stream->kept != NULL &&
-           (stream->kept->number <= news->arrived || (has_left && stream->kept->is_leave))) {
+           (stream->kept->number <= news->arrived + RBT_MUTANT(EARLY_RELEASE) ||
+            (has_left && stream->kept->is_leave))) {
         drop_kept(stream); /* (2) */
     }
 }

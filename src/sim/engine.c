@@ -470,11 +470,7 @@ static bool have_all_left(const void *argument)
 static void leave(rbt_engine *engine)
 {
     for (uint32_t i = 0; i < engine->process_count; i++) {
-        struct rbt_member_party *member = &engine->processes[i].member;
-        if (!member->party.is_gone) {
-            rbt_member_party_step(member,
-                                  &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE});
-        }
+        rbt_process_node_leave(&engine->processes[i], RBT_OK, NULL);
     }
     rbt_engine_run_until(engine, have_all_left, engine);
 }

@@ -271,6 +271,9 @@ void rbt_process_node_wake(struct rbt_process_node *process);
 /* One of its workers has ended; when all have, the processes tell each other how it went. */
 void rbt_process_node_note_end(struct rbt_process_node *process);
 
+/* The program ends: the process says goodbye, unless it has, or is gone. */
+void rbt_process_node_leave(struct rbt_process_node *process, rbt_status status, const char *why);
+
 /* The common part of servers and worker processes. */
 void rbt_member_party_step(struct rbt_member_party *member,
                            const struct rbt_membership_event *event);

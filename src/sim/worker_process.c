@@ -192,6 +192,16 @@ void rbt_process_node_wake(struct rbt_process_node *process)
     }
 }
 
+void rbt_process_node_leave(struct rbt_process_node *process, rbt_status status, const char *why)
+{
+    if (process->member.machine.goodbye == RBT_MEMBERSHIP_NOTHING &&
+        !process->member.party.is_gone) {
+        rbt_member_party_step(&process->member,
+                              &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE,
+                                                             .ending = {status, why}});
+    }
+}
+
 /* --- The end of a run ------------------------------------------------------------------------ */
 
 /* The first failure of its workers, in the thread's record. */

@@ -437,7 +437,7 @@ static bool is_early(const rbt_shard *shard, const struct rbt_shard_event *event
 {
     RBT_ASSERT(event->worker < shard->options.worker_count);
     RBT_ASSERT(event->kind == RBT_SHARD_PUSH || event->kind == RBT_SHARD_LEAVE);
-    return !RBT_MUTANT(NO_ORDER_CHECK) && event->sequence > shard->arrived[event->worker] + 1;
+    return event->sequence > shard->arrived[event->worker] + 1;
 }
 
 static void report_early(struct rbt_shard_outbox *out)

@@ -286,7 +286,7 @@ static uint64_t try_seed(uint64_t seed, enum mode mode)
         .seed = seed,
         .threads = 1 + (uint32_t)rbt_rng_below(&rng, 2),
         .jitter = rbt_rng_uniform(&rng) * 2e-3,
-        .loss = rbt_rng_below(&rng, 2) == 0 ? 0 : 0.2 * rbt_rng_uniform(&rng),
+        .loss = rbt_rng_below(&rng, 2) == 0 ? 0 : 0.002 * rbt_rng_uniform(&rng),
         .duplication = rbt_rng_below(&rng, 2) == 0 ? 0 : 0.2 * rbt_rng_uniform(&rng),
         .straggler_share = 0.3,
         .straggler_factor = 1 + 5 * rbt_rng_uniform(&rng)};

@@ -1,6 +1,6 @@
 /* sim/mutants.c - do the simulation tests notice mistakes? The library with one mistake at a time
- * (base/mutant.h) is run on 1000 seeds until one is caught, a mistake that only clusters with racks
- * can make on their seeds. TAP: one line per mistake.
+ * (base/mutant.h) is run on 1000 seeds until one is caught, a mistake with filters on seeds that have
+ * them. TAP: one line per mistake.
  *
  *     mutants              all of them, and 200 seeds without a mistake, which must pass
  *     mutants NAME SEED    one mistake and one seed, with the report */
@@ -30,7 +30,7 @@ static const struct {
 /* Runs the library with the mistake until it is caught. */
 static bool is_caught(enum rbt_mutant mutant, uint32_t jobs)
 {
-    const uint64_t before = mutant == RBT_MUTANT_HALF_MERGE ? SIM_RACK_SEED : 0;
+    const uint64_t before = mutant == RBT_MUTANT_ANY_BASE ? SIM_FILTER_SEED : 0;
     const struct sim_batch batch = {
         .first = before + 1, .last = before + SEEDS, .jobs = jobs, .stops = true, .is_quiet = true};
     struct sim_summary summary;
