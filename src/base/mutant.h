@@ -1,6 +1,6 @@
 /* base/mutant.h - mistakes that a test can make on purpose, to see that they are caught.
  *
- *     return RBT_MUTANT(NO_DUPLICATE_CHECK) ? false : ...;
+ *     return RBT_MUTANT(NO_WAITING) ? true : ...;
  *
  * In the library the condition is a constant and costs nothing. The mutation test compiles the
  * files that use it once more, with RBT_MUTANTS defined, and switches one mistake on at a time. */
@@ -9,7 +9,6 @@
 
 /* X(name, what the mistake is) */
 #define RBT_MUTANT_LIST(X)                                                                         \
-    X(NO_DUPLICATE_CHECK, "shards apply what they have applied before")                            \
     X(NO_OVERLAY, "reads leave out own updates that the shard does not show yet")                  \
     X(EARLY_DROP, "own updates are forgotten before the shard has acknowledged them")              \
     X(NO_WAITING, "reads are answered one clock too early")                                        \
@@ -21,20 +20,16 @@
     X(EARLY_RELEASE, "the message after the last acknowledged one is not sent again")              \
     X(NO_RESEND, "what is not acknowledged is not sent again on a new connection")                 \
     X(NO_ASKING_AGAIN, "requests are not asked again on a new connection")                         \
-    X(LOST_LISTS, "lists of keys are not sent again on a new connection")                          \
     X(SILENT_END, "shards do not say that a worker has left")                                      \
     X(OLD_REQUESTS, "requests of a connection that is over stay at the shard")                     \
-    X(TWO_CONNECTIONS, "a worker that has connected again keeps its older connection")             \
     X(STALE_COPY, "rows that were sent ahead are used however old they are")                       \
     X(FORGETFUL_COPY, "rows that were sent ahead are used though they lack own updates")           \
     X(OLDER_COPY, "a set is read from an older copy than before")                                  \
-    X(OLDER_ANSWER, "an older answer takes the place of a newer one")                              \
     X(LOW_NEED, "requests ask for one clock less than they need")                                  \
     X(ANY_BASE, "changes are applied to a copy that they are no changes of")
 
 /* The same, of tables with rules. */
 #define RBT_RULE_MUTANT_LIST(X)                                                                    \
-    X(HASTY_READ, "reads are let go of whose answers are under way and may yet be used")           \
     X(HASTY_COPY, "reads are let go of whose rows were sent ahead and may yet be used")
 
 enum rbt_mutant {

@@ -105,8 +105,9 @@ const struct rbt_option rbt_cluster_line_options[] = {
     {.name = "crash",
      .type = RBT_OPTION_LIST,
      .unit = "NODE@TIME[+TIME]...",
-     .help = "At that time the node's process is gone, and all that it knew: the job loses it. With "
-             "+TIME one that knows nothing starts there so much later: server/1@2s+500ms.",
+     .help =
+         "At that time the node's process is gone, and all that it knew: the job loses it. With "
+         "+TIME one that knows nothing starts there so much later: server/1@2s+500ms.",
      .offset = AT(crash)},
     {.name = "pause",
      .type = RBT_OPTION_LIST,

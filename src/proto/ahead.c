@@ -97,8 +97,7 @@ static void hold(struct rbt_aheads *aheads, struct rbt_ahead *ahead)
 rbt_status rbt_aheads_keep(struct rbt_aheads *aheads, struct rbt_ahead *ahead,
                            const struct rbt_answer *answer, const struct rbt_body *body)
 {
-    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version &&
-        !RBT_MUTANT(OLDER_ANSWER)) {
+    if (ahead->answer_bytes != 0 && ahead->news.version > answer->head.news.version) {
         return RBT_OK;
     }
     if (body->count > ahead->answer_max) {
@@ -134,9 +133,7 @@ void rbt_aheads_expect(struct rbt_aheads *aheads, struct rbt_ahead *ahead, uint3
                        uint64_t stamp)
 {
     ahead->table = table;
-    ahead->request_stamp = stamp == RBT_STAMP_NONE  ? 0 /* it may be anything */
-                           : RBT_MUTANT(HASTY_READ) ? RBT_STAMP_NONE
-                                                    : stamp;
+    ahead->request_stamp = stamp == RBT_STAMP_NONE ? 0 : stamp; /* it may be anything */
     hold(aheads, ahead);
 }
 

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/mutant.h"
 #include "proto/admitted.h"
 #include "proto/host.h"
 #include "proto/strangers.h"
@@ -355,7 +354,7 @@ static rbt_status find_or_make_host(rbt_service *service, const struct rbt_wire_
 static void replace_older(const struct connection *connection)
 {
     const rbt_service *service = connection->service;
-    if (connection->guest.worker == RBT_FRAME_NOBODY || RBT_MUTANT(TWO_CONNECTIONS)) {
+    if (connection->guest.worker == RBT_FRAME_NOBODY) {
         return;
     }
     for (uint32_t i = 0; i < service->port_max; i++) {

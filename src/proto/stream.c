@@ -201,7 +201,7 @@ static rbt_status greet(struct rbt_stream *stream, bool is_near, rbt_time now,
 static rbt_status send_again(struct rbt_stream *stream, struct rbt_outbox *out)
 {
     rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < stream->list_count && !RBT_MUTANT(LOST_LISTS); i++) {
+    for (uint32_t i = 0; st == RBT_OK && i < stream->list_count; i++) {
         st = send_block(stream, stream->lists[i], out);
     }
     for (struct rbt_stream_kept *kept = stream->kept;

@@ -207,18 +207,22 @@ rbt_status rbt_engine_attach(rbt_engine *engine)
     const uint32_t worker_count = engine->options.worker_count;
     struct rbt_simulation_worker *workers = rbt_calloc(worker_count, sizeof *workers);
     struct rbt_simulation_node *nodes = rbt_calloc(engine->node_count, sizeof *nodes);
-    if (workers == NULL || nodes == NULL) {
+    struct rbt_simulation_rack *racks = rbt_calloc(simulation->options.racks, sizeof *racks);
+    if (workers == NULL || nodes == NULL || racks == NULL) {
         rbt_free(workers);
         rbt_free(nodes);
+        rbt_free(racks);
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulation");
     }
     rbt_free(simulation->workers);
     rbt_free(simulation->nodes);
+    rbt_free(simulation->racks);
     simulation->workers = workers;
     simulation->worker_count = worker_count;
     simulation->nodes = nodes;
     simulation->node_count = engine->node_count;
-    simulation->rack_count = 0;
+    simulation->racks = racks;
+    simulation->rack_count = simulation->options.racks > 1 ? simulation->options.racks : 0;
     simulation->totals = (struct rbt_simulation_stats){0}; /* those of an earlier job are over */
     for (uint32_t i = 0; i < worker_count; i++) {
         workers[i].factor = engine->strands[i].factor;
@@ -243,5 +247,10 @@ void rbt_engine_note(rbt_engine *engine)
         engine->simulation->nodes[i].bytes_sent = rbt_connections_sent(engine->connections, i);
         engine->simulation->nodes[i].bytes_received =
             rbt_connections_received(engine->connections, i);
+    }
+    for (uint32_t i = 0; i < engine->simulation->rack_count; i++) {
+        const struct rbt_rack_bytes bytes = rbt_connections_rack_bytes(engine->connections, i);
+        engine->simulation->racks[i] =
+            (struct rbt_simulation_rack){.bytes_sent = bytes.up, .bytes_received = bytes.down};
     }
 }

@@ -196,9 +196,9 @@ void rbt_process_node_leave(struct rbt_process_node *process, rbt_status status,
 {
     if (process->member.machine.goodbye == RBT_MEMBERSHIP_NOTHING &&
         !process->member.party.is_gone) {
-        rbt_member_party_step(&process->member,
-                              &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE,
-                                                             .ending = {status, why}});
+        rbt_member_party_step(
+            &process->member,
+            &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE, .ending = {status, why}});
     }
 }
 

@@ -242,8 +242,7 @@ static bool is_duplicate(const struct rbt_shard_state *table, const struct rbt_s
 {
     RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
-    return !RBT_MUTANT(NO_DUPLICATE_CHECK) &&
-           rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
+    return rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
 }
 
 /* Whether a part of the message has come before, cut elsewhere. Nobody cuts messages yet; whoever
@@ -254,8 +253,7 @@ static bool is_cut(const struct rbt_shard_state *table, const struct rbt_shard_e
     RBT_ASSERT(event->range.first <= event->range.last);
     RBT_ASSERT(event->sequence > 0);
     return !is_duplicate(table, event) &&
-           rbt_vclock_max(table->arrived, event->worker, event->range) >= event->sequence &&
-           !RBT_MUTANT(NO_DUPLICATE_CHECK);
+           rbt_vclock_max(table->arrived, event->worker, event->range) >= event->sequence;
 }
 
 /* What the worker's clock will be once the event's marker has been noted. */

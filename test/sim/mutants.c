@@ -1,6 +1,6 @@
 /* sim/mutants.c - do the simulation tests notice mistakes? The library with one mistake at a time
- * (base/mutant.h) is run on 1000 seeds until one is caught, a mistake with filters on seeds that have
- * them. TAP: one line per mistake.
+ * (base/mutant.h) is run on 1000 seeds until one is caught, a mistake with filters on seeds that
+ * have them. TAP: one line per mistake.
  *
  *     mutants              all of them, and 200 seeds without a mistake, which must pass
  *     mutants NAME SEED    one mistake and one seed, with the report */
