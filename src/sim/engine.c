@@ -141,7 +141,7 @@ static void take_event(rbt_engine *engine)
     }
     RBT_ASSERT(event.at >= engine->now);
     engine->now = event.at;
-    engine->simulation->totals.events++;
+    engine->simulation->totals.events += engine->is_running ? 1 : 0;
     if (observer->on_event != NULL) {
         describe(engine, &event);
     }
@@ -471,7 +471,7 @@ static void leave(rbt_engine *engine)
 {
     for (uint32_t i = 0; i < engine->process_count; i++) {
         struct rbt_member_party *member = &engine->processes[i].member;
-        if (!member->party.is_gone) {
+        if (!member->party.is_gone && member->machine.goodbye == RBT_MEMBERSHIP_NOTHING) {
             rbt_member_party_step(member,
                                   &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE});
         }
