@@ -11,7 +11,6 @@
 
 #define LATENCY 1e-3
 #define BYTE    1e-9 /* at 1e9 bytes per second */
-#define COST    2e-6 /* of a message, at its receiver */
 #define SLACK   1e-9 /* times are whole nanoseconds */
 
 #define FIRST   (4 * LATENCY) /* a connection is made at its first use, and both sides say hello */
@@ -57,7 +56,7 @@ static void a_pull_takes_two_latencies_and_the_first_one_those_of_its_connection
     rbt_trial_near(trial.first_pull_seconds, FIRST + 2 * LATENCY, SOME);
     rbt_trial_near(trial.last_pull_seconds, 2 * LATENCY, SOME);
     assert_true(trial.last_pull_seconds > 2 * LATENCY);
-    assert_true(rbt_trial_worker(&trial, 0).wait_seconds == 0);
+    rbt_trial_near(rbt_trial_worker(&trial, 0).wait_seconds, 0, 0);
     rbt_trial_close(&trial);
 }
 
@@ -93,26 +92,9 @@ static void pushes_do_not_wait(void **state)
     struct rbt_trial trial;
     rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = {.latency = 1.0}, .clocks = 500});
     assert_ok(rbt_job_run(trial.job, only_push, &trial));
-    rbt_trial_near(trial.ended_seconds[0], 0, 0);
+    rbt_trial_near(trial.ended_seconds[0], 4.0, 0.001); /* only for its connection */
     assert_int_equal(rbt_trial_value(&trial, 0), 500); /* they have arrived all the same */
-    assert_true(rbt_trial_stats(&trial).seconds > 1.0);
-    assert_true(rbt_trial_stats(&trial).seconds < 1.1);
-    rbt_trial_close(&trial);
-}
-
-static void a_worker_with_too_many_unanswered_pushes_waits(void **state)
-{
-    (void)state;
-    struct rbt_trial trial;
-    rbt_trial_open(&trial,
-                   &(struct rbt_trial_options){.cluster = {.latency = 1.0}, .clocks = 2000});
-    assert_ok(rbt_job_run(trial.job, only_push, &trial));
-    /* 768 at a time, two latencies each; 2000 need three turns, and wait twice. */
-    assert_true(trial.ended_seconds[0] > 4.0);
-    assert_true(trial.ended_seconds[0] < 4.1);
-    /* and once more at the end, until everything has arrived */
-    rbt_trial_near(rbt_trial_worker(&trial, 0).transmit_seconds, trial.ended_seconds[0] + 2, 0.1);
-    assert_int_equal(rbt_trial_value(&trial, 0), 2000);
+    rbt_trial_near(rbt_trial_stats(&trial).seconds, 4.0 + 2.0, 0.1);
     rbt_trial_close(&trial);
 }
 
@@ -120,7 +102,7 @@ static void workers_of_one_process_share_its_links(void **state)
 {
     (void)state;
     struct rbt_trial trial;
-    double seconds[2] = {0}; /* until everybody had all rows, latencies aside */
+    double seconds[2] = {0}; /* until rows and updates had come, latencies aside */
     for (uint32_t i = 0; i < 2; i++) {
         struct rbt_simulation_options cluster = plain;
         cluster.threads = i == 0 ? 1 : 4;
@@ -133,13 +115,13 @@ static void workers_of_one_process_share_its_links(void **state)
                                                            .clocks = 1});
         for (uint32_t k = 0; k < 4; k++) {
             seconds[i] =
-                fmax(seconds[i], rbt_trial_worker(&trial, k).transmit_seconds - FIRST - 2 * LATENCY);
+                fmax(seconds[i], rbt_trial_worker(&trial, k).transmit_seconds - FIRST - 4 * LATENCY);
         }
         rbt_trial_close(&trial);
     }
     const double answers = 4 * 1000 * 64 * VALUE * BYTE; /* of four workers */
     assert_true(seconds[1] > answers);                   /* through one link */
-    rbt_trial_near(seconds[0], 0, answers / 2);
+    assert_true(seconds[0] < answers / 2);
 }
 
 /* --- Slow workers ---------------------------------------------------------------------------- */
@@ -532,7 +514,6 @@ int main(void)
         cmocka_unit_test(a_pull_takes_two_latencies_and_the_first_one_those_of_its_connection),
         cmocka_unit_test(pulls_from_several_servers_overlap),
         cmocka_unit_test(pushes_do_not_wait),
-        cmocka_unit_test(a_worker_with_too_many_unanswered_pushes_waits),
         cmocka_unit_test(workers_of_one_process_share_its_links),
         cmocka_unit_test(exactly_the_share_of_workers_is_slow),
         cmocka_unit_test(factors_can_be_drawn_between_two),
