@@ -141,7 +141,7 @@ static void take_event(rbt_engine *engine)
     }
     RBT_ASSERT(event.at >= engine->now);
     engine->now = event.at;
-    engine->simulation->totals.events++;
+    engine->simulation->totals.events += engine->is_running ? 1 : 0;
     if (observer->on_event != NULL) {
         describe(engine, &event);
     }
@@ -400,11 +400,12 @@ static rbt_status start_run(rbt_engine *engine)
 }
 
 /* The first failure by number. Who was cut off knows less than the coordinator: what that has said
- * counts more. */
+ * counts more, if anybody has heard it. */
 static rbt_status collect_status(const rbt_engine *engine)
 {
     const struct rbt_outcome *ending = &engine->coordinator.ending;
     const struct rbt_outcome *found = NULL;
+    bool is_heard = false;
     if (engine->status != RBT_OK) {
         return refuse(engine);
     }
@@ -413,12 +414,13 @@ static rbt_status collect_status(const rbt_engine *engine)
         const bool is_better =
             found == NULL || found->status == RBT_E_CLOSED || outcome->status != RBT_E_CLOSED;
         found = outcome->status != RBT_OK && is_better ? outcome : found;
+        is_heard = is_heard || strcmp(outcome->message, ending->message) == 0;
     }
     if (found == NULL) {
         return RBT_OK;
     }
-    return rbt_outcome_fail(found->status == RBT_E_CLOSED && ending->status != RBT_OK ? ending
-                                                                                      : found);
+    const bool is_told = found->status == RBT_E_CLOSED && ending->status != RBT_OK && is_heard;
+    return rbt_outcome_fail(is_told ? ending : found);
 }
 
 static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument, uint32_t index),

@@ -1,4 +1,4 @@
-/* sim/driver_test.c - whole runs: workers that fail, runs that are ended, memory that runs out,
+/* sim/engine_test.c - whole runs: workers that fail, runs that are ended, memory that runs out,
  * measured time. Run it under the thread sanitizer as well: it must be told of every fiber. */
 #include "base/test.h"
 
@@ -106,7 +106,7 @@ static void the_observer_can_end_the_run_at_any_event(void **state)
         struct rbt_trial trial;
         rbt_trial_open(&trial,
                        &(struct rbt_trial_options){
-                           .cluster = {.loss = 0.05,
+                           .cluster = {.loss = 0.01,
                                        .observer = {.context = &counter, .on_event = count_event}},
                            .workers = 3,
                            .servers = 2,
@@ -119,7 +119,8 @@ static void the_observer_can_end_the_run_at_any_event(void **state)
     }
 }
 
-static void a_run_that_was_ended_can_be_followed_by_another(void **state)
+/* The observer's word is final, as the loss of a process is. */
+static void a_cluster_that_was_ended_stays_ended(void **state)
 {
     (void)state;
     struct counter counter = {.events_max = 20};
@@ -132,26 +133,60 @@ static void a_run_that_was_ended_can_be_followed_by_another(void **state)
                        .clocks = 20});
     assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
     counter.events_max = UINT64_MAX;
-    assert_ok(rbt_job_run(trial.job, rbt_trial_walk, &trial));
-    assert_int_equal(rbt_trial_worker(&trial, 2).clocks, 20);
+    assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
     rbt_trial_close(&trial);
 }
 
-static void workers_that_nobody_will_ever_answer_are_noticed(void **state)
+/* --- Processes that are lost ----------------------------------------------------------------- */
+
+/* 20 virtual seconds, 4 workers. */
+static struct rbt_trial_options long_walk(const struct rbt_fault *fault)
+{
+    return (struct rbt_trial_options){.cluster = {.faults = fault, .fault_count = 1},
+                                      .workers = 4,
+                                      .servers = 2,
+                                      .rows = 10,
+                                      .consistency = "ssp:2",
+                                      .clocks = 40,
+                                      .spends = 0.5};
+}
+
+static void a_job_ends_when_it_has_lost_a_process_and_says_which(void **state)
 {
     (void)state;
-    const struct rbt_fault fault = {
-        .kind = RBT_FAULT_PARTITION, .node = "worker/0", .at = 0.05, .lasts = 100000};
-    struct rbt_trial trial;
-    rbt_trial_open(&trial,
-                   &(struct rbt_trial_options){.cluster = {.faults = &fault, .fault_count = 1},
-                                               .workers = 2,
-                                               .clocks = 20,
-                                               .spends = 0.01});
-    assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
-    assert_string_equal(rbt_last_error(),
-                        "the workers have waited in vain for 3600 virtual seconds");
-    rbt_trial_close(&trial);
+    static const rbt_fault_kind kinds[] = {RBT_FAULT_CRASH, RBT_FAULT_PARTITION};
+    static const char *const nodes[] = {"worker/1", "server/1", "coordinator"};
+    for (size_t i = 0; i < 6; i++) {
+        const struct rbt_fault fault = {
+            .kind = kinds[i / 3], .node = nodes[i % 3], .at = 5.2, .lasts = i < 3 ? 0 : 1000};
+        struct rbt_trial trial;
+        const struct rbt_trial_options options = long_walk(&fault);
+        rbt_trial_open(&trial, &options);
+        assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
+        if (strstr(rbt_last_error(), fault.node) == NULL) {
+            fail_msg("%s is lost: %s", fault.node, rbt_last_error());
+        }
+        assert_true(rbt_trial_stats(&trial).seconds > 5.2);
+        assert_true(rbt_trial_stats(&trial).seconds < 5.2 + 30);
+        assert_true(rbt_trial_worker(&trial, 0).clocks < 40);
+        rbt_trial_close(&trial); /* fibers have freed what they held */
+    }
+}
+
+static void a_short_pause_partition_or_cut_changes_nothing(void **state)
+{
+    (void)state;
+    static const rbt_fault_kind kinds[] = {RBT_FAULT_PAUSE, RBT_FAULT_PARTITION, RBT_FAULT_CUT};
+    static const char *const nodes[] = {"worker/1", "server/1", "coordinator"};
+    for (size_t i = 0; i < 9; i++) {
+        const struct rbt_fault fault = {
+            .kind = kinds[i / 3], .node = nodes[i % 3], .at = 5.2, .lasts = 1.5};
+        struct rbt_trial trial;
+        const struct rbt_trial_options options = long_walk(&fault);
+        rbt_trial_pass(&trial, &options);
+        assert_int_equal(rbt_trial_worker(&trial, 1).clocks, 40);
+        rbt_trial_close(&trial);
+    }
 }
 
 static rbt_status spend_long(rbt_worker *worker, void *argument)
@@ -180,9 +215,7 @@ static bool pass_without(unsigned nth, const struct rbt_trial_options *options)
     rbt_alloc_fail_nth(nth);
     const rbt_status st = rbt_job_run(trial.job, rbt_trial_walk, &trial);
     rbt_alloc_fail_nth(0);
-    if (st != RBT_OK && st != RBT_E_NOMEM) {
-        fail_msg("allocation %u: %s: %s", nth, rbt_status_text(st), rbt_last_error());
-    }
+    rbt_trial_check_memory(st);
     if (st == RBT_OK) {
         assert_int_equal(rbt_trial_value(&trial, 0), options->clocks * options->workers);
     }
@@ -194,10 +227,9 @@ static void a_run_survives_every_failed_allocation(void **state)
 {
     (void)state;
     static const char *const consistencies[] = {"bsp", "essp:1"};
-    const struct rbt_fault fault = {
-        .kind = RBT_FAULT_CRASH, .node = "worker/1", .at = 0.0011, .lasts = 0.3};
+    const struct rbt_fault fault = {.kind = RBT_FAULT_CUT, .node = "worker/1", .at = 0.0011};
     for (size_t i = 0; i < 2; i++) {
-        const struct rbt_trial_options options = {.cluster = {.loss = 0.1,
+        const struct rbt_trial_options options = {.cluster = {.loss = 0.01,
                                                               .duplication = 0.1,
                                                               .jitter = 1e-3,
                                                               .faults = &fault,
@@ -249,7 +281,7 @@ static void a_sparse_row_is_never_read_without_its_elements(void **state)
         rbt_alloc_fail_nth(nth);
         const rbt_status st = rbt_job_run(trial.job, read_sparse, &trial);
         rbt_alloc_fail_nth(0);
-        assert_true(st == RBT_OK || st == RBT_E_NOMEM);
+        rbt_trial_check_memory(st);
         if (trial.wrong_reads > 0 && st == RBT_OK) {
             fail_msg("allocation %u failed, and a read was wrong", nth);
         }
@@ -323,8 +355,9 @@ int main(void)
         cmocka_unit_test(a_failure_is_told_even_if_the_process_crashes_later),
         cmocka_unit_test(the_observer_sees_every_event_in_order_of_time),
         cmocka_unit_test(the_observer_can_end_the_run_at_any_event),
-        cmocka_unit_test(a_run_that_was_ended_can_be_followed_by_another),
-        cmocka_unit_test(workers_that_nobody_will_ever_answer_are_noticed),
+        cmocka_unit_test(a_cluster_that_was_ended_stays_ended),
+        cmocka_unit_test(a_job_ends_when_it_has_lost_a_process_and_says_which),
+        cmocka_unit_test(a_short_pause_partition_or_cut_changes_nothing),
         cmocka_unit_test(whoever_computes_for_hours_is_not_stuck),
         cmocka_unit_test(a_run_survives_every_failed_allocation),
         cmocka_unit_test(a_sparse_row_is_never_read_without_its_elements),

@@ -150,7 +150,7 @@ static void losses_are_made_good(void **state)
     for (uint64_t seed = 0; seed < 6; seed++) {
         struct rbt_simulation_options cluster = late;
         cluster.seed = seed;
-        cluster.loss = 0.1;
+        cluster.loss = 0.01;
         cluster.duplication = 0.1;
         const struct walk w = pass(&cluster, consistencies[seed % 4], true);
         /* An update that the staleness promises is shown, at all servers, also if its version is

@@ -152,6 +152,15 @@ struct rbt_simulation_worker rbt_trial_worker(const struct rbt_trial *trial, uin
     return worker;
 }
 
+void rbt_trial_check_memory(rbt_status st)
+{
+    const bool is_told = strstr(rbt_last_error(), "memory") != NULL ||
+                         strstr(rbt_last_error(), "could not allocate") != NULL;
+    if (st != RBT_OK && st != RBT_E_NOMEM && !(st == RBT_E_CLOSED && is_told)) {
+        fail_msg("%s: %s", rbt_status_text(st), rbt_last_error());
+    }
+}
+
 void rbt_trial_near(double a, double b, double slack)
 {
     if (!(fabs(a - b) <= slack)) {

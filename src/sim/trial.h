@@ -60,6 +60,10 @@ int64_t rbt_trial_value(struct rbt_trial *trial, uint64_t key);
 struct rbt_simulation_stats rbt_trial_stats(const struct rbt_trial *trial);
 struct rbt_simulation_worker rbt_trial_worker(const struct rbt_trial *trial, uint32_t index);
 
+/* After a failed allocation: all went well, or memory ran out, here or in another process, and the
+ * last error says so. */
+void rbt_trial_check_memory(rbt_status st);
+
 /* |a - b| <= slack. */
 void rbt_trial_near(double a, double b, double slack);
 
