@@ -206,17 +206,18 @@ void rbt_process_add_stats(struct rbt_process *process, struct rbt_job_stats *st
 }
 
 int64_t rbt_process_floor(const struct rbt_process *process, struct rbt_carrier *carrier,
-                          uint32_t *looks, uint32_t shard)
+                          uint32_t shard)
 {
     if (carrier != NULL) {
         const struct rbt_caller *caller = &carrier->caller;
+        struct rbt_stream *stream = &carrier->caller.streams[shard];
         rbt_carrier_look(carrier);
-        *looks = caller->streams[shard].requests == NULL ? *looks + 1 : 0;
-        if (*looks >= FLOOR_LOOKS && caller->status == RBT_OK) {
+        stream->looks = stream->requests == NULL ? stream->looks + 1 : 0;
+        if (stream->looks >= FLOOR_LOOKS && caller->status == RBT_OK) {
             struct rbt_wire_done done;
             struct rbt_block *block = make_question();
             const struct rbt_frame header = {.kind = RBT_FRAME_STATS, .worker = caller->worker};
-            *looks = 0;
+            stream->looks = 0;
             if (block != NULL) {
                 const rbt_status st = rbt_carrier_ask(carrier, shard, block, header, &done);
                 (void)st; /* a failure shows in the next step */

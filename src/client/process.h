@@ -64,10 +64,10 @@ RBT_MUST_USE rbt_status rbt_process_reset(struct rbt_process *process, uint32_t 
 void rbt_process_add_stats(struct rbt_process *process, struct rbt_job_stats *stats);
 
 /* The shard's floor, as any carrier of the process has heard of it; `carrier`, if not NULL, is that
- * of a worker that looks again and again: it takes what has come, and asks now and then (`looks`
- * counts), or nothing would ever change. */
+ * of a worker that looks again and again: it takes what has come, and asks the shard now and then,
+ * or nothing would ever change. */
 int64_t rbt_process_floor(const struct rbt_process *process, struct rbt_carrier *carrier,
-                          uint32_t *looks, uint32_t shard);
+                          uint32_t shard);
 
 /* A worker's function has returned `status`: waits until the shards have everything that it has
  * sent. The first failure of both. */

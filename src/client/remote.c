@@ -36,7 +36,6 @@ struct remote {
 
 /* The carrier of the worker that this thread runs, for questions without a worker in them. */
 static _Thread_local struct rbt_sockets *current;
-static _Thread_local uint32_t floor_looks;
 
 static struct remote *remote_of(rbt_driver *driver)
 {
@@ -124,7 +123,7 @@ static uint64_t heard(rbt_driver *driver, uint32_t worker)
 static int64_t floor_of(rbt_driver *driver, uint32_t shard)
 {
     return rbt_process_floor(&remote_of(driver)->process,
-                             current == NULL ? NULL : &current->carrier, &floor_looks, shard);
+                             current == NULL ? NULL : &current->carrier, shard);
 }
 
 static uint64_t version_of(rbt_driver *driver, uint32_t shard)

@@ -136,6 +136,7 @@ struct rbt_stream {
     /* Bytes of messages by class (enum rbt_traffic); whoever reads them sets them back. */
     uint64_t traffic_sent[RBT_TRAFFIC_CLASSES];
     uint64_t traffic_received[RBT_TRAFFIC_CLASSES];
+    uint32_t looks; /* of its owner, at a floor that it has not asked for; reset by whom asks */
 };
 
 RBT_MUST_USE rbt_status rbt_stream_init(struct rbt_stream *stream,

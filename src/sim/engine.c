@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "rule/rule.h"
 
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
 #define STUCK_TIME   rbt_sim_time(3600.0) /* see stuck_after; plus 1000 times the way */
@@ -182,14 +183,48 @@ static rbt_status refuse(const rbt_engine *engine)
     return engine->status;
 }
 
-/* Every process opens the table, or begins the run, at the shard. A worker that changes the
- * staleness of a table does so for its process. */
+const rbt_host *rbt_engine_host(const rbt_engine *engine, uint32_t server)
+{
+    const struct rbt_service_party *service = &engine->servers[server].service;
+    const uint64_t job = engine->processes[0].member.machine.plan.job;
+    return service->service == NULL ? NULL : rbt_service_host(service->service, job);
+}
+
+static rbt_shard *shard_of(const rbt_engine *engine, uint32_t server)
+{
+    const rbt_host *host = rbt_engine_host(engine, server);
+    return host == NULL ? NULL : rbt_host_shard(host);
+}
+
+/* A worker changes the staleness of a table: at once, everywhere. */
+static rbt_status step_table_now(const rbt_engine *engine, const struct rbt_driver_call *call)
+{
+    rbt_shard *shard = shard_of(engine, call->shard);
+    struct rbt_shard_table schema = *call->event.schema;
+    struct rbt_shard_event event = call->event;
+    struct rbt_shard_effect effects[2];
+    struct rbt_shard_outbox out = {.effects = effects};
+    rbt_status st =
+        shard == NULL ? rbt_fail(RBT_E_CLOSED, "server/%u has crashed", call->shard) : RBT_OK;
+    if (st == RBT_OK && schema.rule != NULL && schema.rule[0] != '\0') {
+        st = rbt_rule_find(schema.rule, &schema.code);
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    event.schema = &schema;
+    rbt_shard_step(shard, &event, &out);
+    RBT_ASSERT(out.count == 0); /* a table lets nobody go on */
+    return out.status;
+}
+
+/* Every process opens the table, or begins the run, at the shard. */
 static rbt_status step_control(rbt_engine *engine, const struct rbt_driver_call *call)
 {
     rbt_status st = RBT_OK;
     const bool is_table = call->event.kind == RBT_SHARD_TABLE;
     if (is_table && engine->running != NULL) {
-        return rbt_process_set_table(&engine->running->process->process, call);
+        return step_table_now(engine, call);
     }
     for (uint32_t i = 0; st == RBT_OK && i < engine->process_count; i++) {
         struct rbt_process_node *process = &engine->processes[i];
@@ -206,19 +241,6 @@ static rbt_status step_control(rbt_engine *engine, const struct rbt_driver_call 
         st = rbt_process_reset(&process->process, call->shard);
     }
     return st;
-}
-
-const rbt_host *rbt_engine_host(const rbt_engine *engine, uint32_t server)
-{
-    const struct rbt_service_party *service = &engine->servers[server].service;
-    const uint64_t job = engine->processes[0].member.machine.plan.job;
-    return service->service == NULL ? NULL : rbt_service_host(service->service, job);
-}
-
-static rbt_shard *shard_of(const rbt_engine *engine, uint32_t server)
-{
-    const rbt_host *host = rbt_engine_host(engine, server);
-    return host == NULL ? NULL : rbt_host_shard(host);
 }
 
 /* Reads what the shard has at this moment: nobody is kept from work by it, and no byte is sent. */
@@ -266,6 +288,13 @@ static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count
         note_clock(engine->running, calls, count);
     }
     rbt_carrier_step(carrier_of(engine, calls[0].event.worker), calls, count);
+    if (engine->running != NULL) {
+        bool had_to_wait = false;
+        for (size_t i = 0; i < count; i++) {
+            had_to_wait = had_to_wait || calls[i].reply.had_to_wait;
+        }
+        rbt_strand_note_step(engine->running, had_to_wait);
+    }
 }
 
 static void expect(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
@@ -308,10 +337,9 @@ static int64_t floor_of(rbt_driver *driver, uint32_t shard)
     rbt_engine *engine = engine_of(driver);
     struct rbt_strand *strand = engine->running;
     if (strand == NULL) {
-        return rbt_process_floor(&engine->processes[0].process, NULL, NULL, shard);
+        return rbt_process_floor(&engine->processes[0].process, NULL, shard);
     }
-    return rbt_process_floor(&strand->process->process, &strand->carrier.carrier, &strand->looks,
-                             shard);
+    return rbt_process_floor(&strand->process->process, &strand->carrier.carrier, shard);
 }
 
 static uint64_t version_of(rbt_driver *driver, uint32_t shard)

@@ -106,8 +106,8 @@ struct rbt_strand {
     struct rbt_rng rng;             /* for slowdowns */
     rbt_time wake_at;
     rbt_time ended_at;
-    rbt_time cpu_mark; /* processor time when it was resumed; for measured runs */
-    uint32_t looks;
+    rbt_time waited_from; /* for the answers of the step at hand; RBT_TIME_NEVER: it did not */
+    rbt_time cpu_mark;    /* processor time when it was resumed; for measured runs */
 };
 
 struct rbt_engine {
@@ -218,6 +218,9 @@ void rbt_strand_spend(struct rbt_strand *strand, double seconds);
 
 /* In measured runs: lets as much virtual time pass as the fiber has used since it was resumed. */
 void rbt_strand_charge(struct rbt_strand *strand);
+
+/* A step is over, which others may have held up. */
+void rbt_strand_note_step(struct rbt_strand *strand, bool had_to_wait);
 
 /* A new clock begins. */
 void rbt_strand_draw(struct rbt_strand *strand);

@@ -229,17 +229,34 @@ static bool is_done(const void *argument)
     return rbt_carrier_is_done(argument);
 }
 
-/* Accounts for a wait of the worker. */
+/* Accounts for a wait of the worker; whether it was for others is known when the step is over. */
 static void account(struct rbt_strand *strand, const struct rbt_carrier_party *carrier,
                     rbt_time start)
 {
     const rbt_time waited = strand->engine->now - start;
-    const bool was_parked = carrier->carrier.caller.had_to_wait && carrier->answered > start;
-    const rbt_time for_others = was_parked ? carrier->answered - start : 0;
+    figures_of(strand)->transmit_seconds += (double)waited * 1e-9;
+    if (carrier->carrier.goal == RBT_CARRIER_ANSWERS) {
+        strand->waited_from = start;
+    } else {
+        trace(strand, "transmit", start);
+    }
+}
+
+void rbt_strand_note_step(struct rbt_strand *strand, bool had_to_wait)
+{
+    const rbt_time start = strand->waited_from;
+    const rbt_time answered = strand->carrier.answered;
     struct rbt_simulation_worker *figures = figures_of(strand);
-    figures->wait_seconds += (double)for_others * 1e-9;
-    figures->transmit_seconds += (double)(waited - for_others) * 1e-9;
-    trace(strand, for_others > 0 ? "wait" : "transmit", start);
+    if (start == RBT_TIME_NEVER) {
+        return; /* it did not wait */
+    }
+    strand->waited_from = RBT_TIME_NEVER;
+    const bool is_for_others = had_to_wait && answered > start;
+    if (is_for_others) {
+        figures->transmit_seconds -= (double)(answered - start) * 1e-9;
+        figures->wait_seconds += (double)(answered - start) * 1e-9;
+    }
+    trace(strand, is_for_others ? "wait" : "transmit", start);
 }
 
 static void wait(struct rbt_carrier *c)
@@ -371,6 +388,7 @@ rbt_status rbt_strand_start(struct rbt_strand *strand)
 {
     rbt_strand_clear(strand);
     strand->state = RBT_STRAND_RUNNING;
+    strand->waited_from = RBT_TIME_NEVER;
     rbt_rng_init(&strand->rng, strand->engine->simulation->options.seed, 2, strand->index);
     rbt_strand_draw(strand);
     return rbt_fiber_create(run_fiber, strand, STACK_BYTES, &strand->fiber);

@@ -239,12 +239,8 @@ void rbt_process_node_note_end(struct rbt_process_node *process)
         process->outcomes[1] = process->outcomes[0];
         process->has_agreed = true;
         engine->agreed_count++;
-        if (is_cut_off && !process->member.party.is_gone &&
-            process->member.machine.goodbye == RBT_MEMBERSHIP_NOTHING) { /* the program ends, and says why */
-            rbt_member_party_step(
-                &process->member,
-                &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_LEAVE,
-                                               .ending = {st, process->outcomes[0].message}});
+        if (is_cut_off) { /* the program ends, and says why */
+            rbt_process_node_leave(process, st, process->outcomes[0].message);
         }
         return;
     }

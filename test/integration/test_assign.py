@@ -68,18 +68,6 @@ def test_what_a_very_slow_worker_has_is_dealt_again(job):
     assert min(result["parts"]) < PARTS / 8
 
 
-def test_what_a_lost_worker_had_is_dealt_again(job):
-    words = ["--consistency", "ssp:1", "--clocks-per-epoch", 4, "--data", *["train.svm"] * 8]
-    cluster = ["--crash", "worker/3@2ms"]
-    result = simulate(job, *words, cluster=cluster)
-    assert result["parts_returned"] == 1
-    assert sum(result["parts"]) == EPOCHS * PARTS
-    # All but what it had done in the clock that it did not live to end.
-    assert result["examples"] > 8 * (EPOCHS * EXAMPLES - EXAMPLES / 4)
-    static = simulate(job, *words, "--parts", 0, "--assign", "static", cluster=cluster)
-    assert static["examples"] < result["examples"] - 8 * EXAMPLES / 4
-
-
 def stand_still(folder):
     """Runs a job one of whose workers stands still for longer than the others wait, most likely in
     the middle of a part; says how many parts were dealt again."""

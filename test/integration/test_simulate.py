@@ -36,7 +36,7 @@ WRONG_CLUSTERS = [
     (["--latency", "-1ms"], f'option "--latency" needs {TIME}, got "-1ms"',
      f"How long a message is on its way. {HELP}"),
     (["--jitter", "nan"], f'option "--jitter" needs {TIME}, got "nan"',
-     f"Up to so much longer, at random: messages overtake each other. {HELP}"),
+     f"Up to so much longer, at random; messages of one connection keep their order. {HELP}"),
     needs("--bandwidth", "-5", "a rate above 0 such as 1Gbit or 125MB"),
     needs("--bandwidth", "fast", "a rate above 0 such as 1Gbit or 125MB"),
     needs("--loss", "101%", SHARE),
@@ -154,11 +154,12 @@ def test_bsp_gives_the_bits_of_a_real_run(rubato, shelf, algo, data, workers, se
     calm = json.loads(rubato.ok("simulate", "--workers", workers, "--servers", servers, "--",
                                 *words))
     rough = json.loads(rubato.ok("simulate", "--workers", workers, "--servers", servers,
-                                 "--threads", 2, "--loss", "5%", "--duplication", "5%",
-                                 "--jitter", "1ms", "--", *words))
+                                 "--threads", 2, "--loss", "0.2%", "--duplication", "5%",
+                                 "--jitter", "1ms", "--cuts", "0.2", "--cut", "server/0@1ms",
+                                 "--", *words))
     assert real["digest"] == calm["digest"] == rough["digest"]
     assert real["objective"] == calm["objective"]
-    assert rough["lost"] > 0 and rough["virtual_seconds"] > calm["virtual_seconds"]
+    assert rough["duplicated"] > 0 and rough["virtual_seconds"] > calm["virtual_seconds"]
 
 
 def test_summary_and_log_are_complete(rubato, shelf):
@@ -195,10 +196,10 @@ def test_summary_and_log_are_complete(rubato, shelf):
 
 
 def test_logs_of_simulations_can_be_read(rubato, shelf):
-    rubato.ok("simulate", "--crash", "worker/3@1ms", "--", "train", "linear", "--data",
+    rubato.ok("simulate", "--cut", "worker/3@1ms", "--", "train", "linear", "--data",
               shelf / "train.svm", "--log", "r.jsonl", *QUIET)
     text = rubato.ok("info", "r.jsonl")
-    assert "command      rubato simulate --crash worker/3@1ms -- train linear" in text
+    assert "command      rubato simulate --cut worker/3@1ms -- train linear" in text
     assert "began        in virtual time" in text
     assert "objective" in rubato.ok("plot", "r.jsonl")
 
@@ -250,22 +251,21 @@ def test_real_training_ends_when_the_time_is_up(rubato, shelf):
 
 @pytest.mark.parametrize("algo, data", [("linear", "train.svm"), ("mf", "ratings.csv")])
 @pytest.mark.parametrize("when", ["0", "1ms", "2ms"])
-def test_the_crash_of_a_worker_is_survived(rubato, shelf, algo, data, when):
-    out = rubato.ok("simulate", "--workers", "4", "--crash", f"worker/3@{when}", "--", "train",
-                    algo, "--data", shelf / data, "--epochs", "10", "--log", "r.jsonl", *JSON)
-    log = events(rubato.folder / "r.jsonl")
-    states = [(event["node"], event["state"]) for event in log if event["event"] == "node"]
-    assert states == [("worker/3", "suspect"), ("worker/3", "down")]
-    objectives = [event["objective"] for event in log if event["event"] == "eval"]
-    assert len(objectives) == 10 and json.loads(out)["objective"] < objectives[0]
+def test_a_job_that_loses_a_worker_ends_with_a_sentence(rubato, shelf, algo, data, when):
+    result = rubato("simulate", "--workers", "4", "--crash", f"worker/3@{when}", "--", "train",
+                    algo, "--data", shelf / data, "--epochs", "10", *QUIET)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert last_line(result) == ("rubato: error: lost worker/3 on a simulated host (pid 5): no "
+                                 "connection for 3s")
 
 
-def test_a_crash_that_ends_soon_changes_no_bit_of_bsp(rubato, shelf):
+def test_a_pause_and_cuts_change_no_bit_of_bsp(rubato, shelf):
     words = ["--", "train", "linear", "--data", shelf / "train.svm", "--consistency", "bsp", *JSON]
     calm = json.loads(rubato.ok("simulate", *words))
-    crashed = json.loads(rubato.ok("simulate", "--crash", "worker/3@1ms+500ms", *words))
-    assert crashed["digest"] == calm["digest"]
-    assert crashed["virtual_seconds"] > 0.5 > calm["virtual_seconds"]
+    rough = json.loads(rubato.ok("simulate", "--pause", "worker/3@1ms+500ms", "--cut",
+                                 "server/0@1ms", "--cut", "coordinator@2ms", *words))
+    assert rough["digest"] == calm["digest"]
+    assert rough["virtual_seconds"] > 0.5 > calm["virtual_seconds"]
 
 
 def last_line(result):
@@ -285,7 +285,8 @@ def test_racks_change_no_bit_of_bsp_and_tell_what_crosses(rubato, shelf, tmp_pat
     assert 0.3 < racks["rack_bytes"] / racks["network_bytes"] < 0.7
     last = {event["node"]: event for event in events(tmp_path / "run.jsonl")
             if event["event"] == "traffic"}
-    assert last["rack/0"]["bytes_sent"] == last["rack/1"]["bytes_received"]
+    under_way = last["rack/0"]["bytes_sent"] - last["rack/1"]["bytes_received"]
+    assert 0 <= under_way < 1000  # signs of life are never at rest
     assert sum(last[name]["bytes_sent"] for name in ("rack/0", "rack/1")) == racks["rack_bytes"]
 
 
@@ -293,8 +294,8 @@ def test_the_crash_of_a_server_is_told(rubato, shelf):
     result = rubato("simulate", "--servers", "2", "--crash", "server/1@1ms", "--", "train",
                     "linear", "--data", shelf / "train.svm", "--log", "r.jsonl", *QUIET)
     assert (result.returncode, result.stdout) == (1, "")
-    assert last_line(result) == ("rubato: error: server/1 has been silent for too long, and nobody "
-                                 "else has its rows")
+    assert last_line(result) == ("rubato: error: lost server/1 on a simulated host (pid 2): no "
+                                 "connection for 3s")
     assert events(rubato.folder / "r.jsonl")[-1]["status"] == "failed"
 
 
@@ -302,16 +303,15 @@ def test_the_crash_of_the_first_worker_is_told(rubato, shelf):
     result = rubato("simulate", "--crash", "worker/0@1ms", "--", "train", "linear", "--data",
                     shelf / "train.svm", *QUIET)
     assert (result.returncode, result.stdout) == (1, "")
-    assert last_line(result) == ("rubato: error: worker 0 was lost, and it is the one that takes "
-                                 "the model")
+    assert "rubato: error: lost worker/0 on a simulated host" in last_line(result)
 
 
 def test_the_environment_of_a_cluster_is_its_own(rubato, shelf):
     """`simulate --loss` and `linear --loss` are two things."""
-    env = environment(RUBATO_SIMULATE_LOSS="20%", RUBATO_LOSS="hinge", RUBATO_SIMULATE_WORKERS="3")
+    env = environment(RUBATO_SIMULATE_LOSS="0.4%", RUBATO_LOSS="hinge", RUBATO_SIMULATE_WORKERS="3")
     out = rubato.ok("simulate", "--", "train", "linear", "--data", shelf / "train.svm", "--log",
                     "r.jsonl", *JSON, env=env)
-    assert json.loads(out)["lost"] > 0
+    assert json.loads(out)["virtual_seconds"] > 0
     start = events(rubato.folder / "r.jsonl")[0]
-    assert (start["config"]["loss"], start["cluster"]["loss"]) == ("hinge", "20%")
+    assert (start["config"]["loss"], start["cluster"]["loss"]) == ("hinge", "0.4%")
     assert start["config"]["workers"] == 3
