@@ -302,6 +302,10 @@ void rbt_parts_load(rbt_parts *parts, struct rbt_source *source, uint64_t now)
     parts->stats.given = rbt_source_get_number(source);
     parts->stats.returned = rbt_source_get_number(source);
     parts->stats.repeated = rbt_source_get_number(source);
+    if (parts->stats.returned > parts->stats.given) {
+        rbt_source_refuse(source, "more parts of the data came back than were given");
+        parts->stats.returned = 0;
+    }
     if (parts->next > parts->options.part_count) {
         rbt_source_refuse(source, "there are more parts of the data than there are");
         parts->next = 0;
