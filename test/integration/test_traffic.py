@@ -58,7 +58,7 @@ def test_classes_add_up(made, start, mode):
         assert (summary["received"]["early"] > 0) == (mode != "plain")
     assert summary["sent"]["clock"] > 0 and summary["received"]["read"] > 0
     assert summary["received"]["clock"] == 0
-    assert (summary["sent"]["other"] > 0) == (start == "run")
+    assert (summary["sent"]["other"] > 0) == (start != "train")
     assert sum(summary["lag_counts"]) == summary["reads"]
 
 

@@ -501,9 +501,11 @@ void sim_check_read(struct sim_world *world, const struct sim_read *read)
 bool sim_may_fail(const struct sim_scenario *plan)
 {
     const char *why = rbt_last_error();
-    const char *lost =
-        plan->is_silent ? "lost " : plan->doomed; /* each side says it of the other */
-    return (plan->doomed[0] != '\0' && strstr(why, lost) != NULL) ||
+    const bool is_named = strstr(why, plan->doomed) != NULL;
+    /* Who was silent is not gone: each side says it of the other. */
+    const bool is_silent =
+        plan->is_silent && (strstr(why, "lost ") != NULL || strstr(why, "given up") != NULL);
+    return (plan->doomed[0] != '\0' && (is_named || is_silent)) ||
            (plan->cluster.loss > 0 && strstr(why, "no connection for") != NULL);
 }
 
