@@ -25,7 +25,7 @@
 typedef struct rbt_roster rbt_roster;
 
 enum {
-    RBT_ROSTER_PEERS_MAX = 8192,
+    RBT_ROSTER_PEERS_MAX = 2048,
     RBT_ROSTER_JOBS_MAX = 256,
     RBT_ROSTER_NODE_MAX = 32, /* bytes of "worker/12", with its terminating zero */
 };

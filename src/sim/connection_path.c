@@ -53,14 +53,13 @@ void rbt_path_schedule(rbt_connections *all, enum rbt_connections_stage stage, v
 /* The piece is handled soon: has the cache fetch what that needs, and where the next one is. */
 static void prefetch_piece(const struct rbt_connection_piece *piece)
 {
-    const char *from = (const char *)piece->from;
-    const char *to = (const char *)piece->to;
-    const char *next = (const char *)piece->next;
+    const void *const lines[] = {piece->from, piece->to, piece->next};
     __builtin_prefetch(piece->messages.first);
-    for (size_t at = 0; at < 2 * CACHE_LINE; at += CACHE_LINE) {
-        __builtin_prefetch(from + at);
-        __builtin_prefetch(to + at);
-        __builtin_prefetch(next + at);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (lines[i] != NULL) {
+            __builtin_prefetch(lines[i]);
+            __builtin_prefetch((const char *)lines[i] + CACHE_LINE);
+        }
     }
 }
 
