@@ -410,7 +410,6 @@ static rbt_status start_run(rbt_engine *engine)
     engine->agreed_count = 0;
     for (uint32_t i = 0; i < engine->process_count; i++) {
         engine->processes[i].ended_count = 0;
-        engine->processes[i].has_agreed = false;
         engine->processes[i].is_agreeing = false;
     }
     for (uint32_t i = 0; st == RBT_OK && i < engine->options.worker_count; i++) {

@@ -26,6 +26,12 @@
 
 enum { RBT_NODE_COORDINATOR = 0, RBT_NODE_SERVERS = 1 }; /* then the worker processes */
 
+/* How patient processes are, in nanoseconds: what "rubato run" takes unless it is told otherwise.
+ */
+#define RBT_SIM_START_TIME  INT64_C(30000000000) /* for everybody to come */
+#define RBT_SIM_SILENCE_MAX INT64_C(10000000000) /* without a sign of life */
+#define RBT_SIM_CUT_MAX     INT64_C(3000000000)  /* without a connection */
+
 static inline rbt_time rbt_sim_time(double seconds)
 {
     return (rbt_time)(seconds * 1e9 + 0.5);
@@ -77,7 +83,6 @@ struct rbt_process_node {
     uint32_t worker_count;
     uint32_t ended_count;
     bool is_agreeing;
-    bool has_agreed; /* or cannot */
 };
 
 enum rbt_strand_state {

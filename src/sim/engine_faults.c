@@ -60,7 +60,6 @@ static void crash_process(rbt_engine *engine, struct rbt_process_node *process)
     rbt_carrier_party_fail(&process->control, rbt_fail(RBT_E_CLOSED, "%s has crashed", name));
     if (process->is_agreeing) {
         process->is_agreeing = false;
-        process->has_agreed = true;
         engine->agreed_count++;
         process->outcomes[1] = process->outcomes[0];
     }

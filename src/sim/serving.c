@@ -7,11 +7,6 @@
 #include "base/assert.h"
 #include "sim/engine.h"
 
-#define SECOND      INT64_C(1000000000)
-#define START_TIME  (30 * SECOND)
-#define SILENCE_MAX (10 * SECOND)
-#define CUT_MAX     (3 * SECOND)
-
 /* --- The coordinator ------------------------------------------------------------------------- */
 
 /* What jobs are known by need not be a secret where there is nobody to guess it. */
@@ -50,9 +45,9 @@ rbt_status rbt_coordinator_party_open(rbt_engine *engine)
         .roster = {.cluster = (uint64_t)engine->now + 1,
                    .server_count = engine->options.shard_count,
                    .is_once = true,
-                   .start_timeout = START_TIME,
-                   .silence_max = SILENCE_MAX,
-                   .cut_max = CUT_MAX,
+                   .start_timeout = RBT_SIM_START_TIME,
+                   .silence_max = RBT_SIM_SILENCE_MAX,
+                   .cut_max = RBT_SIM_CUT_MAX,
                    .draw = draw},
         .context = engine,
         .note = on_coordinator_note,
@@ -120,9 +115,9 @@ rbt_status rbt_server_node_open(rbt_engine *engine, uint32_t index)
     const struct rbt_membership_options options = {.coordinator = "a simulated host",
                                                    .role = RBT_ROLE_SERVER,
                                                    .index = (int32_t)index,
-                                                   .start_timeout = START_TIME,
-                                                   .silence_max = SILENCE_MAX,
-                                                   .cut_max = CUT_MAX,
+                                                   .start_timeout = RBT_SIM_START_TIME,
+                                                   .silence_max = RBT_SIM_SILENCE_MAX,
+                                                   .cut_max = RBT_SIM_CUT_MAX,
                                                    .shards = member->shards,
                                                    .shard_count = 1,
                                                    .token = (uint64_t)engine->now + node + 1,

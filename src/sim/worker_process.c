@@ -4,11 +4,6 @@
 #include "base/assert.h"
 #include "sim/engine.h"
 
-#define SECOND      INT64_C(1000000000)
-#define START_TIME  (30 * SECOND)
-#define SILENCE_MAX (10 * SECOND)
-#define CUT_MAX     (3 * SECOND)
-
 /* --- Members --------------------------------------------------------------------------------- */
 
 void rbt_member_party_step(struct rbt_member_party *member,
@@ -55,9 +50,9 @@ rbt_status rbt_process_node_open(rbt_engine *engine, uint32_t index)
     const struct rbt_membership_options options = {.coordinator = "a simulated host",
                                                    .role = RBT_ROLE_WORKER,
                                                    .index = (int32_t)index,
-                                                   .start_timeout = START_TIME,
-                                                   .silence_max = SILENCE_MAX,
-                                                   .cut_max = CUT_MAX,
+                                                   .start_timeout = RBT_SIM_START_TIME,
+                                                   .silence_max = RBT_SIM_SILENCE_MAX,
+                                                   .cut_max = RBT_SIM_CUT_MAX,
                                                    .space = "main",
                                                    .worker_count = engine->options.worker_count,
                                                    .thread_count = process->worker_count,
@@ -75,8 +70,8 @@ rbt_status rbt_process_node_connect(struct rbt_process_node *process)
     const struct rbt_process_options options = {.plan = &process->member.machine.plan,
                                                 .name_space = "main",
                                                 .priority = engine->options.priority,
-                                                .silence_max = SILENCE_MAX,
-                                                .cut_max = CUT_MAX,
+                                                .silence_max = RBT_SIM_SILENCE_MAX,
+                                                .cut_max = RBT_SIM_CUT_MAX,
                                                 .compression = RBT_COMPRESSION_ZEROS,
                                                 .table_max = engine->options.table_max,
                                                 .bandwidth = engine->options.bandwidth};
@@ -149,7 +144,6 @@ static void end_agreeing(struct rbt_process_node *process)
     struct rbt_outcome *first = &process->outcomes[1];
     struct rbt_block *gathered = rbt_membership_take_gathered(machine);
     process->is_agreeing = false;
-    process->has_agreed = true;
     process->member.party.engine->agreed_count++;
     if (gathered != NULL) {
         struct rbt_wire_cursor parts;
@@ -237,7 +231,6 @@ void rbt_process_node_note_end(struct rbt_process_node *process)
     if (is_cut_off || process->member.party.is_gone || engine->process_count == 1) {
         /* Whoever is cut off cannot agree; whoever is alone need not. */
         process->outcomes[1] = process->outcomes[0];
-        process->has_agreed = true;
         engine->agreed_count++;
         if (is_cut_off) { /* the program ends, and says why */
             rbt_process_node_leave(process, st, process->outcomes[0].message);
