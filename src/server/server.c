@@ -205,14 +205,15 @@ static rbt_status serve(struct server *server)
     return st;
 }
 
-/* What the messages of others may make us load. */
+/* What the messages of others may make us load. Nobody can send one yet, and other threads of this
+ * process may load what is admitted, so that the walls stand last. */
 static rbt_status confine(const struct rbt_server_options *options)
 {
     rbt_status st = RBT_OK;
-    rbt_plugin_confine();
     for (size_t i = 0; st == RBT_OK && i < options->plugin_count; i++) {
         st = rbt_plugin_admit(options->plugins[i]);
     }
+    rbt_plugin_confine();
     return st;
 }
 
