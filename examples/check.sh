@@ -64,11 +64,11 @@ serve) # with a cluster: test/integration/test_shared.py
 what_if)
     output=$("$program")
     expected=$(printf '%s\n' \
-        'bsp     2.00 s, of which a worker computes 0.65 s' \
-        'ssp:1   1.17 s, of which a worker computes 0.65 s' \
-        'ssp:3   0.86 s, of which a worker computes 0.65 s' \
-        'ssp:7   0.76 s, of which a worker computes 0.65 s' \
-        'asp     0.77 s, of which a worker computes 0.65 s')
+        'bsp     1.98 s, of which a worker computes 0.65 s' \
+        'ssp:1   1.15 s, of which a worker computes 0.65 s' \
+        'ssp:3   0.84 s, of which a worker computes 0.65 s' \
+        'ssp:7   0.75 s, of which a worker computes 0.65 s' \
+        'asp     0.75 s, of which a worker computes 0.65 s')
     [ "$output" = "$expected" ] || fail "printed: $output"
     ;;
 *)

@@ -14,6 +14,9 @@
  * each of them, through the environment, who it is. Every process runs the same program: it opens
  * the same tables in the same order and runs the job as often as the others.
  *
+ * A process may have several jobs on one cluster, one after the other. Tables belong to the
+ * namespace: a table that a job has opened is found by the next one with the values that it had.
+ *
  * Threads: a cluster may be used by any thread; one job at a time. */
 #ifndef RUBATO_CLUSTER_H
 #define RUBATO_CLUSTER_H

@@ -216,7 +216,7 @@ static const struct rbt_option linear_options[] = {
      .offset = AT(assign),
      .help = "Who works on which examples: static gives every worker its share before training; "
              "dynamic cuts a pass into parts and gives one to whoever is idle, so that fast "
-             "workers do more, and again to another one if a worker is slow or gone. Every worker "
+             "workers do more, and again to another one if a worker is slow. Every worker "
              "then holds a copy of all weights."},
     {.name = "parts",
      .type = RBT_OPTION_INT,

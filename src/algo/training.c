@@ -22,7 +22,9 @@ enum { QUIET_ASP = 5 }; /* passes without a gain, if nothing bounds how old copi
 static const double useless = 1.5;
 
 /* Elements of the row of an epoch in the table of figures. From EFFORT on it has, in a cluster,
- * what all processes have done so far; elsewhere it ends there, since one process knows it all. */
+ * what all processes have done so far. A simulation knows it all, and leaves these elements zero:
+ * they are there so that messages have the bytes that they have between processes. Elsewhere the
+ * row ends there. */
 enum { LOSS, COUNT, PENALTY, EFFORT, FIGURES_WIDTH = EFFORT + RBT_EFFORT_WIDTH };
 
 /* Elements of row 0 of the control table; whoever adds to one of the first three makes everybody
@@ -611,7 +613,7 @@ static rbt_status open_tables(struct run *run, rbt_job *job)
 {
     struct rbt_table_options figures = {
         .struct_size = sizeof figures, .type = RBT_F64, .width = EFFORT};
-    if (run->training->options->cluster != NULL) {
+    if (run->training->options->cluster != NULL || run->training->options->simulation != NULL) {
         figures.width = FIGURES_WIDTH;
     }
     /* Without an overlay, so that who asks to stop does so when the others do. */

@@ -15,16 +15,21 @@ struct rbt_block {
     atomic_uint_least32_t references;
     size_t capacity;
     size_t bytes;
-    /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they are
-     * not. Whoever is about to change that memory calls rbt_block_own() before. */
-    const char *tail;
+    union {
+        /* The bytes from tail_at on are elsewhere, in memory that is not the block's; NULL: they
+         * are not. Whoever is about to change that memory calls rbt_block_own() before. */
+        const char *tail;
+        struct rbt_block *next; /* of a block that nobody holds, in a list of such */
+    };
     size_t tail_at;
     uint32_t class; /* whatever its sender counts it as; at first 0 */
     size_t sent;    /* how much of it the channel that has it in front has written */
     _Alignas(64) char data[];
 };
 
-/* With one reference, `bytes` 0 and anything in it; NULL without memory. */
+/* With one reference, `bytes` 0 and anything in it; NULL without memory. It may be one that the
+ * calling thread has given back: who sends and receives the same again and again allocates nothing.
+ */
 struct rbt_block *rbt_block_create(size_t capacity);
 
 static inline void rbt_block_ref(struct rbt_block *block)

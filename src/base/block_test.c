@@ -6,7 +6,10 @@
 #include "base/alloc.h"
 #include "base/block.h"
 
-enum { LARGE = 1 << 20 }; /* bytes of a block that is worth keeping */
+enum {
+    LARGE = 1 << 20,  /* bytes of a long block */
+    SHORT = 32 << 10, /* most of a short one */
+};
 
 static int tear_down(void **state)
 {
@@ -68,12 +71,66 @@ static void a_block_far_too_large_or_too_small_is_not_used(void **state)
     rbt_block_unref(large);
 }
 
-static void short_blocks_and_what_is_too_many_are_freed(void **state)
+/* Takes a block of every capacity up to that of short blocks, and gives it back at once. */
+static void a_short_block_has_room_and_is_used_again(void **state)
+{
+    (void)state;
+    for (size_t capacity = 0; capacity <= SHORT; capacity++) {
+        struct rbt_block *block = create(capacity);
+        assert_true(block->capacity <= 64 || block->capacity <= capacity * 5 / 4 + 64);
+        memset(block->data, 1, block->capacity);
+        rbt_block_unref(block);
+        const uint64_t calls = rbt_alloc_calls();
+        assert_ptr_equal(create(capacity), block); /* not one that was left by a shorter one */
+        assert_int_equal(rbt_alloc_calls(), calls);
+        rbt_block_unref(block);
+    }
+    assert_true(rbt_alloc_live() <= 33); /* so many capacities are told apart */
+}
+
+static void short_blocks_far_too_large_are_not_used(void **state)
+{
+    (void)state;
+    struct rbt_block *block = create(4096);
+    rbt_block_unref(block);
+    struct rbt_block *shorter = create(1024);
+    assert_ptr_not_equal(shorter, block);
+    assert_ptr_equal(create(2100), block);
+    rbt_block_unref(block);
+    rbt_block_unref(shorter);
+}
+
+/* As many short blocks as a thread had are kept, up to some megabytes. */
+static void short_blocks_are_kept_within_bounds(void **state)
+{
+    enum { MANY = 1000 };
+    (void)state;
+    struct rbt_block *blocks[MANY];
+    uint64_t calls = 0;
+    for (int round = 0; round < 2; round++) {
+        calls = rbt_alloc_calls();
+        for (size_t i = 0; i < MANY; i++) {
+            blocks[i] = create(100);
+        }
+        calls = rbt_alloc_calls() - calls;
+        for (size_t i = 0; i < MANY; i++) {
+            rbt_block_unref(blocks[i]);
+        }
+    }
+    assert_int_equal(calls, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        blocks[i] = create(SHORT);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        rbt_block_unref(blocks[i]);
+    }
+    assert_true(rbt_alloc_live_bytes() < MANY * SHORT / 4);
+}
+
+static void what_is_too_many_is_freed(void **state)
 {
     enum { COUNT = 40 };
     (void)state;
-    rbt_block_unref(create(1024));
-    assert_int_equal(rbt_alloc_live(), 0);
     struct rbt_block *blocks[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         blocks[i] = create(LARGE);
@@ -159,7 +216,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_long_block_is_used_again, tear_down),
         cmocka_unit_test_teardown(a_block_far_too_large_or_too_small_is_not_used, tear_down),
-        cmocka_unit_test_teardown(short_blocks_and_what_is_too_many_are_freed, tear_down),
+        cmocka_unit_test_teardown(a_short_block_has_room_and_is_used_again, tear_down),
+        cmocka_unit_test_teardown(short_blocks_far_too_large_are_not_used, tear_down),
+        cmocka_unit_test_teardown(short_blocks_are_kept_within_bounds, tear_down),
+        cmocka_unit_test_teardown(what_is_too_many_is_freed, tear_down),
         cmocka_unit_test_teardown(a_thread_keeps_its_own_until_it_ends, tear_down),
         cmocka_unit_test_teardown(owning_copies_the_tail, tear_down),
         cmocka_unit_test_teardown(owning_the_rest_copies_what_has_not_been_sent, tear_down),

@@ -26,7 +26,31 @@
     X(FORGETFUL_COPY, "rows that were sent ahead are used though they lack own updates")           \
     X(OLDER_COPY, "a set is read from an older copy than before")                                  \
     X(LOW_NEED, "requests ask for one clock less than they need")                                  \
-    X(ANY_BASE, "changes are applied to a copy that they are no changes of")
+    X(ONE_RESEND, "what is not acknowledged is not sent again after the second cut")               \
+    X(WRONG_REQUEST, "an answer is taken for that of the oldest request")                          \
+    X(OLD_GRUDGE, "the time without a connection is counted from the first cut, not the last")     \
+    X(WRONG_GREETING, "shards greet workers with how far worker 0 has come")                       \
+    X(SECOND_RESET, "every process that begins a run sets the clocks back")                        \
+    X(ONE_GATHER, "a part of a round is not said again on a new connection")                       \
+    X(LOST_GATHERED, "what was gathered is not told again to who did not hear it")                 \
+    X(OLD_CUT, "the coordinator forgets when a process was cut off")                               \
+    X(OLD_LINE, "processes forget when they were cut off from the coordinator")
+
+/* The same, caught by tables with filters. */
+#define RBT_FILTER_MUTANT_LIST(X)                                                                  \
+    X(ANY_BASE, "changes are applied to a copy that they are no changes of")                       \
+    X(KEPT_FILTER, "shards believe that what they sent last has arrived, also after a cut")        \
+    X(OLD_VALUES, "elements that filters left out are what the memory held")
+
+/* The same, caught by tables with many rows. */
+#define RBT_LIST_MUTANT_LIST(X)                                                                    \
+    X(KEPT_LISTS, "lists of keys are not sent again on a new connection")                          \
+    X(LAST_KEY, "the last key of a block of keys is one too high")
+
+/* The same, caught by jobs that run twice. */
+#define RBT_RUN_MUTANT_LIST(X)                                                                     \
+    X(KEPT_COPIES, "rows that were sent ahead in the run before are used")                         \
+    X(KEPT_FLOOR, "a shard's floor is not lowered when a run begins")
 
 /* The same, of tables with rules. */
 #define RBT_RULE_MUTANT_LIST(X)                                                                    \
@@ -35,7 +59,7 @@
 enum rbt_mutant {
     RBT_MUTANT_NONE,
 #define X(name, text) RBT_MUTANT_##name,
-    RBT_MUTANT_LIST(X)
+    RBT_MUTANT_LIST(X) RBT_FILTER_MUTANT_LIST(X) RBT_LIST_MUTANT_LIST(X) RBT_RUN_MUTANT_LIST(X)
 #undef X
         RBT_MUTANT_COUNT,
 #define X(name, text) RBT_MUTANT_##name,

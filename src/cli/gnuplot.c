@@ -94,15 +94,17 @@ static int spawn(int input, int output, pid_t *pid)
 }
 
 /* What gnuplot has drawn goes to `out` through us: of its own output gnuplot does not say whether
- * it could be written. */
-static bool copy(int from, FILE *out)
+ * it could be written. `error` becomes that of the first write that failed, or 0: later ones may
+ * succeed, and then nobody would know why. */
+static bool copy(int from, FILE *out, int *error)
 {
     char block[16384];
     ssize_t got = 0;
+    *error = 0;
     do { /* ends with the output of gnuplot */
         got = read(from, block, sizeof block);
-        if (got > 0) {
-            fwrite(block, 1, (size_t)got, out); /* whoever closes it asks whether all is well */
+        if (got > 0 && fwrite(block, 1, (size_t)got, out) < (size_t)got && *error == 0) {
+            *error = errno;
         }
     } while (got > 0 || (got < 0 && errno == EINTR));
     return got == 0;
@@ -120,7 +122,8 @@ static rbt_status feed(const struct rbt_chart *chart, int to, int from, FILE *ou
         write_commands(chart, pipe_file);
         (void)fclose(pipe_file); /* whether it understood shows in its exit code */
     }
-    const bool is_copied = copy(from, out);
+    int error = 0;
+    const bool is_copied = copy(from, out, &error);
     int code = 0;
     while (waitpid(pid, &code, 0) < 0) { /* ends: only a signal can interrupt the wait */
         if (errno != EINTR) {
@@ -132,6 +135,10 @@ static rbt_status feed(const struct rbt_chart *chart, int to, int from, FILE *ou
     if (pipe_file == NULL || !is_copied || code != 0) {
         errno = 0;
         return rbt_fail(RBT_E_IO, "gnuplot did not draw the chart");
+    }
+    if (error != 0) {
+        errno = error;
+        return rbt_fail(RBT_E_IO, "the picture could not be copied");
     }
     return RBT_OK;
 }

@@ -21,6 +21,7 @@ struct rbt_cluster {
     rbt_time cut_max;
     int32_t compression; /* enum rbt_compression; below 0: what suits the address */
     bool is_busy;        /* a job is open */
+    uint64_t runs;       /* of the jobs that were open before: shards take each number once */
 
     /* By table: all shards have the versions below. Relaxed: shards check what they are asked. */
     atomic_uint_least64_t stable[RBT_CONTROL_TABLES_MAX];

@@ -8,10 +8,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-struct rbt_inbox_entry {
-    struct rbt_inbox_entry *next;
-    struct rbt_block *block;
-};
+enum { CAPACITY_MIN = 16 };
 
 rbt_status rbt_inbox_init(struct rbt_inbox *inbox)
 {
@@ -32,29 +29,41 @@ void rbt_inbox_deinit(struct rbt_inbox *inbox)
     while (rbt_inbox_take(inbox, &block) == RBT_OK) {
         rbt_block_unref(block);
     }
+    rbt_free(inbox->ring);
     (void)close(inbox->event);
     (void)pthread_mutex_destroy(&inbox->mutex); /* nobody delivers any more */
+}
+
+/* Adds a block as the newest; false without memory. */
+static bool add(struct rbt_inbox *inbox, struct rbt_block *block)
+{
+    if (inbox->count == inbox->capacity) {
+        const uint32_t capacity = inbox->capacity == 0 ? CAPACITY_MIN : inbox->capacity * 2;
+        struct rbt_block **ring = rbt_calloc(capacity, sizeof(struct rbt_block *));
+        if (ring == NULL) {
+            return false;
+        }
+        for (uint32_t i = 0; i < inbox->count; i++) {
+            ring[i] = inbox->ring[(inbox->first + i) & (inbox->capacity - 1)];
+        }
+        rbt_free(inbox->ring);
+        inbox->ring = ring;
+        inbox->capacity = capacity;
+        inbox->first = 0;
+    }
+    inbox->ring[(inbox->first + inbox->count++) & (inbox->capacity - 1)] = block;
+    return true;
 }
 
 void rbt_inbox_deliver(void *context, struct rbt_block *block)
 {
     struct rbt_inbox *inbox = context;
-    struct rbt_inbox_entry *entry = rbt_calloc(1, sizeof *entry);
     pthread_mutex_lock(&inbox->mutex);
-    if (entry == NULL) {
-        inbox->is_full = true;
-    } else {
-        *entry = (struct rbt_inbox_entry){.block = block};
-        if (inbox->last == NULL) {
-            inbox->first = entry;
-        } else {
-            inbox->last->next = entry;
-        }
-        inbox->last = entry;
-    }
+    const bool is_added = add(inbox, block);
+    inbox->is_full = inbox->is_full || !is_added;
     const bool is_own = pthread_equal(pthread_self(), inbox->owner);
     pthread_mutex_unlock(&inbox->mutex);
-    if (entry == NULL) {
+    if (!is_added) {
         rbt_block_unref(block);
     }
     if (!is_own) {
@@ -68,10 +77,11 @@ rbt_status rbt_inbox_take(struct rbt_inbox *inbox, struct rbt_block **block)
 {
     pthread_mutex_lock(&inbox->mutex);
     const bool is_full = inbox->is_full;
-    struct rbt_inbox_entry *entry = is_full ? NULL : inbox->first;
-    if (entry != NULL) {
-        inbox->first = entry->next;
-        inbox->last = inbox->first == NULL ? NULL : inbox->last;
+    const bool has_one = !is_full && inbox->count > 0;
+    if (has_one) {
+        *block = inbox->ring[inbox->first];
+        inbox->first = (inbox->first + 1) & (inbox->capacity - 1);
+        inbox->count--;
     } else {
         uint64_t count = 0;
         const ssize_t got = read(inbox->event, &count, sizeof count);
@@ -81,12 +91,7 @@ rbt_status rbt_inbox_take(struct rbt_inbox *inbox, struct rbt_block **block)
     if (is_full) {
         return rbt_fail(RBT_E_NOMEM, "no memory for an answer");
     }
-    if (entry == NULL) {
-        return RBT_E_BUSY;
-    }
-    *block = entry->block;
-    rbt_free(entry);
-    return RBT_OK;
+    return has_one ? RBT_OK : RBT_E_BUSY;
 }
 
 bool rbt_inbox_is_empty(struct rbt_inbox *inbox)
@@ -95,7 +100,7 @@ bool rbt_inbox_is_empty(struct rbt_inbox *inbox)
     /* Each run has threads of its own, and another of them may have got the last owner's name. Who
      * is about to sleep says who it is. */
     inbox->owner = pthread_self();
-    const bool is_empty = inbox->first == NULL && !inbox->is_full;
+    const bool is_empty = inbox->count == 0 && !inbox->is_full;
     pthread_mutex_unlock(&inbox->mutex);
     return is_empty;
 }

@@ -4,21 +4,22 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <rubato/export.h>
 #include <rubato/status.h>
 
 #include "base/block.h"
 
-struct rbt_inbox_entry;
-
 struct rbt_inbox {
-    int event;             /* readable when somebody else has put something in */
-    pthread_t owner;       /* who empties it; made it, or was the last to wait for it */
-    pthread_mutex_t mutex; /* rank LEAF; guards all below */
-    struct rbt_inbox_entry *first;
-    struct rbt_inbox_entry *last;
-    bool is_full; /* something was lost for lack of memory */
+    int event;               /* readable when somebody else has put something in */
+    pthread_t owner;         /* who empties it; made it, or was the last to wait for it */
+    pthread_mutex_t mutex;   /* rank LEAF; guards all below */
+    struct rbt_block **ring; /* grows when it is full, and stays that long */
+    uint32_t first;          /* where the oldest block is */
+    uint32_t count;
+    uint32_t capacity; /* a power of two, or 0 */
+    bool is_full;      /* something was lost for lack of memory */
 };
 
 RBT_MUST_USE rbt_status rbt_inbox_init(struct rbt_inbox *inbox);

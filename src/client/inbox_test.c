@@ -8,11 +8,15 @@
 #include "base/error.h"
 #include "client/inbox.h"
 
-enum { COUNT = 100 };
+enum {
+    COUNT = 100,
+    ROOM = 16, /* blocks that an inbox has room for at first */
+};
 
 static int tear_down(void **state)
 {
     (void)state;
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
@@ -93,6 +97,25 @@ static void the_owner_is_not_woken_by_itself(void **state)
     rbt_inbox_deinit(&inbox);
 }
 
+/* Also when the oldest is anywhere in it. */
+static void an_inbox_that_has_grown_needs_no_memory(void **state)
+{
+    (void)state;
+    struct rbt_inbox inbox;
+    assert_ok(rbt_inbox_init(&inbox));
+    deliver(&inbox, 0, ROOM);
+    expect(&inbox, 0, 5);
+    deliver(&inbox, ROOM, ROOM);
+    expect(&inbox, 5, 2 * ROOM - 5);
+    const uint64_t calls = rbt_alloc_calls();
+    for (int round = 0; round < COUNT; round++) {
+        deliver(&inbox, 0, ROOM);
+        expect(&inbox, 0, ROOM);
+    }
+    assert_int_equal(rbt_alloc_calls(), calls);
+    rbt_inbox_deinit(&inbox);
+}
+
 static void what_nobody_took_is_freed(void **state)
 {
     (void)state;
@@ -107,9 +130,9 @@ static void a_block_that_is_lost_is_told(void **state)
     (void)state;
     struct rbt_inbox inbox;
     assert_ok(rbt_inbox_init(&inbox));
-    deliver(&inbox, 0, 3);
-    rbt_alloc_fail_nth(2); /* a block, and then its entry */
-    deliver(&inbox, 3, 1);
+    deliver(&inbox, 0, ROOM);
+    rbt_alloc_fail_nth(2); /* a block, and then room for more of them */
+    deliver(&inbox, ROOM, 1);
     rbt_alloc_fail_nth(0);
     struct rbt_block *block = NULL;
     assert_false(rbt_inbox_is_empty(&inbox));
@@ -123,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(another_thread_makes_it_readable, tear_down),
         cmocka_unit_test_teardown(the_owner_is_not_woken_by_itself, tear_down),
+        cmocka_unit_test_teardown(an_inbox_that_has_grown_needs_no_memory, tear_down),
         cmocka_unit_test_teardown(what_nobody_took_is_freed, tear_down),
         cmocka_unit_test_teardown(a_block_that_is_lost_is_told, tear_down),
     };

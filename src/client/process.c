@@ -16,6 +16,7 @@ rbt_status rbt_process_init(struct rbt_process *process, const struct rbt_proces
 {
     const uint32_t shards = options->plan->shard_count;
     process->options = *options;
+    process->run = options->runs;
     process->shared = (struct rbt_caller_shared){
         .shard_count = shards,
         .tables = rbt_calloc(options->table_max, sizeof *process->shared.tables),
@@ -253,6 +254,11 @@ void rbt_outcome_fill(struct rbt_outcome *outcome, rbt_status status)
     outcome->status = status;
     memcpy(outcome->message, record.message, sizeof outcome->message);
     memcpy(outcome->hint, record.hint, sizeof outcome->hint);
+}
+
+size_t rbt_outcome_size(const struct rbt_outcome *outcome)
+{
+    return outcome->status == RBT_OK ? sizeof outcome->status : sizeof *outcome;
 }
 
 void rbt_outcome_take(void *context, uint32_t process, const char *bytes, size_t size)

@@ -32,6 +32,7 @@ struct rbt_process_options {
     enum rbt_compression compression;
     uint32_t table_max;
     uint64_t bandwidth; /* of a node, bytes per second in each direction; 0: no limit is set */
+    uint64_t runs;      /* of jobs that this process had in the cluster before this one */
 };
 
 /* All zeros may be deinitialised. */
@@ -83,6 +84,10 @@ struct rbt_outcome {
 
 /* The thread's record is the reason of a failure. */
 void rbt_outcome_fill(struct rbt_outcome *outcome, rbt_status status);
+
+/* How many of its bytes the others need: the reason only of a failure. All processes hear what all
+ * have said, so that a thousand of them with reasons would send gigabytes. */
+size_t rbt_outcome_size(const struct rbt_outcome *outcome);
 
 /* Visits the part of a process: the first failure becomes that of `context`, an outcome. */
 void rbt_outcome_take(void *context, uint32_t process, const char *bytes, size_t size);

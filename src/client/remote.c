@@ -163,8 +163,8 @@ static rbt_status agree(struct remote *remote, rbt_status st)
         return rbt_fail(RBT_E_NOMEM, "no memory to end a run");
     }
     rbt_outcome_fill(&own[0], st);
-    rbt_status first = rbt_member_gather(remote->cluster->member, &own[0], sizeof own[0],
-                                         rbt_outcome_take, &own[1]);
+    rbt_status first = rbt_member_gather(remote->cluster->member, &own[0],
+                                         rbt_outcome_size(&own[0]), rbt_outcome_take, &own[1]);
     if (first == RBT_OK && own[1].status != RBT_OK) {
         first = rbt_outcome_fail(&own[1]);
     }
@@ -270,6 +270,9 @@ static void close_remote(rbt_driver *driver)
     }
     rbt_sockets_deinit(&remote->control);
     rbt_free(remote->carriers);
+    if (remote->process.run > remote->cluster->runs) { /* it is 0 if opening has failed */
+        remote->cluster->runs = remote->process.run;
+    }
     rbt_process_deinit(&remote->process);
     remote->cluster->is_busy = false;
     rbt_free(remote);
@@ -352,7 +355,8 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
                                                 .cut_max = cluster->cut_max,
                                                 .compression = compression_of(remote),
                                                 .table_max = options->driver.table_max,
-                                                .bandwidth = options->driver.bandwidth};
+                                                .bandwidth = options->driver.bandwidth,
+                                                .runs = cluster->runs};
     rbt_status st = rbt_process_init(&remote->process, &process);
     if (st != RBT_OK) {
         return st;

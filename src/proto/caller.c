@@ -32,7 +32,16 @@ rbt_status rbt_caller_init(struct rbt_caller *caller, const struct rbt_caller_op
         caller->streams[i].options.hello.worker = caller->worker;
         st = st != RBT_OK ? st : made;
     }
+    caller->due = RBT_TIME_NEVER; /* nothing is wanted of them yet */
     return st;
+}
+
+/* A stream was stepped: its deadline may be the first one now. One that has become later is found
+ * by the next tick, so that a message costs the same however many shards there are. */
+static void note_due(struct rbt_caller *caller, uint32_t shard)
+{
+    const rbt_time due = rbt_stream_deadline(&caller->streams[shard]);
+    caller->due = due < caller->due ? due : caller->due;
 }
 
 void rbt_caller_reset(struct rbt_caller *caller)
@@ -42,8 +51,11 @@ void rbt_caller_reset(struct rbt_caller *caller)
         if (st != RBT_OK) {
             rbt_caller_fail(caller, st);
         }
+        note_due(caller, i);
     }
-    rbt_aheads_clear(&caller->aheads);
+    if (!RBT_MUTANT(KEPT_COPIES)) {
+        rbt_aheads_clear(&caller->aheads);
+    }
     rbt_packing_clear(&caller->packing);
     caller->unanswered = 0;
 }
@@ -157,9 +169,8 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
     asking.applied_count = is_scan ? 0 : applied_asked(caller, shard, event);
     asking.is_base = event->is_base && !stream->options.hello.is_reader;
     asking.least = rbt_aheads_least(&caller->aheads, shard, event->table, event->least);
-    const rbt_status st =
-        is_scan ? rbt_compose_scan(caller, &asking, &block)
-                : rbt_compose_pull(caller, stream, &asking, purpose->is_early, &block);
+    rbt_status st = is_scan ? rbt_compose_scan(caller, &asking, &block)
+                            : rbt_compose_pull(caller, stream, &asking, purpose->is_early, &block);
     if (st != RBT_OK) {
         return st;
     }
@@ -169,7 +180,9 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
         .header = {.kind = is_scan ? RBT_FRAME_SCAN : RBT_FRAME_PULL, .worker = caller->worker},
         .place = has_place ? rbt_compose_place(caller, &asking) : (struct rbt_frame_place){0},
         .purpose = *purpose};
-    return rbt_stream_ask(stream, &question, caller->out, sent);
+    st = rbt_stream_ask(stream, &question, caller->out, sent);
+    note_due(caller, stream->options.hello.shard);
+    return st;
 }
 
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
@@ -422,6 +435,7 @@ void rbt_caller_port(struct rbt_caller *caller, const struct rbt_port_event *eve
     struct rbt_stream *stream = &caller->streams[event->port];
     struct rbt_stream_request *answered = NULL;
     const rbt_status st = rbt_stream_step(stream, event, now, caller->out, &answered);
+    note_due(caller, event->port);
     if (st != RBT_OK) {
         lose(caller, st, now);
     }
@@ -444,6 +458,10 @@ void rbt_caller_tick(struct rbt_caller *caller, rbt_time now)
             lose(caller, st, now);
         }
     }
+    caller->due = RBT_TIME_NEVER;
+    for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
+        note_due(caller, i);
+    }
     if (rbt_caller_is_lost(caller) && now >= caller->lost_until) {
         caller->status = caller->lost; /* nobody has said more */
         caller->unanswered = 0;
@@ -455,12 +473,7 @@ rbt_time rbt_caller_deadline(const struct rbt_caller *caller)
     if (rbt_caller_is_lost(caller)) {
         return caller->lost_until;
     }
-    rbt_time deadline = RBT_TIME_NEVER;
-    for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
-        const rbt_time due = rbt_stream_deadline(&caller->streams[i]);
-        deadline = due < deadline ? due : deadline;
-    }
-    return deadline;
+    return caller->status == RBT_OK ? caller->due : RBT_TIME_NEVER;
 }
 
 void rbt_caller_alarm(struct rbt_caller *caller, rbt_status status)
@@ -523,7 +536,9 @@ static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *
                                       .worker = caller->worker,
                                       .id = number},
                    block->bytes);
-    return rbt_stream_push(stream, block, number, is_leave, caller->out);
+    st = rbt_stream_push(stream, block, number, is_leave, caller->out);
+    note_due(caller, call->shard);
+    return st;
 }
 
 static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
@@ -583,6 +598,7 @@ void rbt_caller_ask(struct rbt_caller *caller, uint32_t shard, struct rbt_block 
     }
     caller->unanswered++;
     const rbt_status st = rbt_stream_ask(&caller->streams[shard], &question, caller->out, NULL);
+    note_due(caller, shard);
     if (st != RBT_OK) {
         rbt_caller_fail(caller, st);
     }

@@ -76,6 +76,7 @@ struct rbt_caller {
     rbt_status status;   /* why nothing works any more */
     rbt_status lost;     /* the same, unless an alarm says more until then: */
     rbt_time lost_until;
+    rbt_time due;                   /* no stream has a deadline before it; exact after a tick */
     struct rbt_error_record *error; /* the sentence of either */
 };
 
@@ -90,7 +91,9 @@ void rbt_caller_reset(struct rbt_caller *caller);
 
 void rbt_caller_port(struct rbt_caller *caller, const struct rbt_port_event *event, rbt_time now);
 
-/* Time has passed; and when it matters: the least of its streams'. */
+/* Time has passed; and when it matters: not after the least deadline of its streams. It may be
+ * earlier, if a shard has been heard meanwhile: the tick then finds nothing to do, and looks again.
+ */
 void rbt_caller_tick(struct rbt_caller *caller, rbt_time now);
 rbt_time rbt_caller_deadline(const struct rbt_caller *caller);
 

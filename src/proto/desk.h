@@ -45,7 +45,8 @@ struct rbt_desk_request {
     struct rbt_list *list; /* PULL; a reference once it is kept */
     struct rbt_wire_pull pull;
     struct rbt_wire_scan scan;
-    uint32_t next; /* free slot */
+    uint32_t next;     /* free slot, or the next one of its guest; or `none` */
+    uint32_t previous; /* the same, of its guest */
 };
 
 struct rbt_host {
@@ -53,7 +54,7 @@ struct rbt_host {
     rbt_time now; /* of the message at hand, for the budget */
     char name[RBT_WIRE_NAME_MAX + 32];
     rbt_shard *shard;
-    struct rbt_shard_effect *effects; /* slot_max + 1 */
+    struct rbt_shard_effect *effects; /* slot_room + 1 */
     uint32_t *ready;                  /* the same; slots to be answered */
     int64_t floor;
     uint64_t version;
@@ -68,7 +69,8 @@ struct rbt_host {
     struct rbt_lists lists;
     /* Requests that wait: those in slots are known to the shard, the others wait for a slot. */
     struct rbt_desk_request *slots;
-    uint32_t slot_max;
+    uint32_t slot_max;  /* that there may be */
+    uint32_t slot_room; /* that there is memory for */
     uint32_t free_slot;
     uint32_t parked_count; /* slots that the shard knows */
     struct rbt_desk_request *queue;

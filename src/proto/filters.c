@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "filter/chain.h"
 #include "proto/desk.h"
 
@@ -68,7 +69,8 @@ rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_table *table,
         return st;
     }
     const struct rbt_chain_elements elements = {.count = count, .values = values};
-    memset(values, 0, count * view->element_size); /* what is not there */
+    memset(values, 0,
+           RBT_MUTANT(OLD_VALUES) ? 0 : count * view->element_size); /* what is not there */
     return rbt_chain_get(table->push, view->values, view->value_bytes, &elements, host->filtered);
 }
 

@@ -47,6 +47,7 @@ struct rbt_guest {
     void *context;
     /* The host's. */
     bool owes_ack;
+    uint32_t waiting; /* the last of its requests that wait in a slot: its number + 1; 0: none */
     struct rbt_list **lists; /* that this connection may name; a reference each */
     uint32_t list_count;
     uint32_t list_max;

@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "proto/membership_bound.h"
 
 #define MS            INT64_C(1000000)
@@ -98,7 +99,7 @@ static void fail_memory(struct rbt_membership *m, struct rbt_membership_out *out
 static void note_down(struct rbt_membership *m, rbt_time now)
 {
     if (m->line == RBT_MEMBERSHIP_LIVE) {
-        m->cut_at = now;
+        m->cut_at = RBT_MUTANT(OLD_LINE) ? m->cut_at : now;
         m->backoff = 0;
     }
     m->has_broken = m->has_broken || (is_up(m) && !m->is_known);
@@ -247,7 +248,9 @@ static void connect_up(struct rbt_membership *m, rbt_time now, struct rbt_member
     say_join(m, out);
     say_again(&m->awaited.say);
     say_again(&m->advised.say);
-    say_again(&m->gather);
+    if (!RBT_MUTANT(ONE_GATHER)) {
+        say_again(&m->gather);
+    }
     say_again(&m->goodbye);
     rbt_shard_versions_forget_told(&m->versions);
 }

@@ -3,7 +3,10 @@
  * Rows are copied once, by the shard, to the place in the answer where they belong.
  *
  * A request that waits has a slot, and the shard knows it by the slot's number. When its guest is
- * gone the slot stays taken until the shard says that it is ready: shards forget nothing. */
+ * gone the slot stays taken until the shard says that it is ready: shards forget nothing.
+ *
+ * Memory: slots are made when requests wait, so that a shard that nobody waits at is small however
+ * many workers there are. Cost: a guest that goes costs the requests of its own that wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,19 +29,36 @@ enum {
 
 static const uint32_t none = UINT32_MAX;
 
+/* Makes slots, and room for as many effects. All are taken. */
+static rbt_status grow(rbt_host *host)
+{
+    const uint32_t before = host->slot_room;
+    const uint32_t wanted = before == 0 ? SLOTS_MIN : 2 * before;
+    const uint32_t room = wanted < host->slot_max ? wanted : host->slot_max;
+    RBT_ASSERT(host->free_slot == none && before < room);
+    struct rbt_desk_request *slots = rbt_realloc(host->slots, room, sizeof *slots);
+    host->slots = slots != NULL ? slots : host->slots;
+    struct rbt_shard_effect *effects =
+        rbt_realloc(host->effects, (size_t)room + 1, sizeof *effects);
+    host->effects = effects != NULL ? effects : host->effects;
+    uint32_t *ready = rbt_realloc(host->ready, (size_t)room + 1, sizeof *ready);
+    host->ready = ready != NULL ? ready : host->ready;
+    if (slots == NULL || effects == NULL || ready == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for requests that wait");
+    }
+    for (uint32_t i = before; i < room; i++) {
+        slots[i] = (struct rbt_desk_request){.next = i + 1 < room ? i + 1 : none};
+    }
+    host->free_slot = before;
+    host->slot_room = room;
+    return RBT_OK;
+}
+
 rbt_status rbt_reads_init(rbt_host *host)
 {
     host->slot_max = host->options.worker_count * SLOTS_PER_WORKER + SLOTS_MIN;
-    host->slots = rbt_calloc(host->slot_max, sizeof *host->slots);
-    host->effects = rbt_calloc((size_t)host->slot_max + 1, sizeof *host->effects);
-    host->ready = rbt_calloc((size_t)host->slot_max + 1, sizeof *host->ready);
-    if (host->slots == NULL || host->effects == NULL || host->ready == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate a job's shard");
-    }
-    for (uint32_t i = 0; i < host->slot_max; i++) {
-        host->slots[i].next = i + 1 < host->slot_max ? i + 1 : none;
-    }
-    return RBT_OK;
+    host->free_slot = none;
+    return grow(host);
 }
 
 void rbt_reads_deinit(rbt_host *host)
@@ -62,17 +82,41 @@ static void drop_list(rbt_host *host, const struct rbt_desk_request *request)
     rbt_list_unref(request->list);
 }
 
+/* Takes a slot from the list of its guest. */
+static void unlink_slot(rbt_host *host, uint32_t slot)
+{
+    const struct rbt_desk_request *request = &host->slots[slot];
+    if (request->next != none) {
+        host->slots[request->next].previous = request->previous;
+    }
+    if (request->previous != none) {
+        host->slots[request->previous].next = request->next;
+    } else {
+        RBT_ASSERT(request->guest->waiting == slot + 1);
+        request->guest->waiting = request->next == none ? 0 : request->next + 1;
+    }
+}
+
+/* Nobody waits in this slot any more; it is still the shard's. */
+static void vacate(rbt_host *host, uint32_t slot)
+{
+    unlink_slot(host, slot);
+    drop_list(host, &host->slots[slot]);
+    host->slots[slot] = (struct rbt_desk_request){0};
+}
+
 void rbt_reads_forget(rbt_host *host, const struct rbt_guest *guest)
 {
     if (RBT_MUTANT(OLD_REQUESTS) && guest != NULL) {
         return;
     }
-    for (uint32_t i = 0; i < host->slot_max; i++) {
-        struct rbt_desk_request *request = &host->slots[i];
-        if (request->guest != NULL && (guest == NULL || request->guest == guest)) {
-            drop_list(host, request);
-            *request = (struct rbt_desk_request){.next = request->next}; /* still the shard's */
+    for (uint32_t i = 0; guest == NULL && i < host->slot_room; i++) {
+        if (host->slots[i].guest != NULL) {
+            vacate(host, i);
         }
+    }
+    while (guest != NULL && guest->waiting != 0) {
+        vacate(host, guest->waiting - 1);
     }
     size_t kept = 0;
     for (size_t i = 0; i < host->queue_count; i++) {
@@ -527,8 +571,15 @@ static void park(rbt_host *host, const struct rbt_desk_request *request)
     RBT_ASSERT(slot != none);
     host->free_slot = host->slots[slot].next;
     host->parked_count++;
+    const uint32_t next = request->guest->waiting == 0 ? none : request->guest->waiting - 1;
     host->slots[slot] = *request;
     host->slots[slot].was_parked = true;
+    host->slots[slot].next = next;
+    host->slots[slot].previous = none;
+    if (next != none) {
+        host->slots[next].previous = slot;
+    }
+    request->guest->waiting = slot + 1;
     struct rbt_shard_event event = event_of(host, request);
     struct rbt_batch batch = {.table = request->table};
     struct rbt_shard_scan nothing = {.range = {1, 0}};
@@ -596,11 +647,14 @@ static rbt_status take(rbt_host *host, struct rbt_desk_request *request)
     if (st != RBT_OK) {
         return st;
     }
-    if (host->free_slot != none) {
+    if (host->free_slot == none && host->slot_room < host->slot_max) {
+        st = grow(host);
+    }
+    if (st == RBT_OK && host->free_slot != none) {
         park(host, request);
         return RBT_OK;
     }
-    st = enqueue(host, request);
+    st = st != RBT_OK ? st : enqueue(host, request);
     if (st != RBT_OK) {
         drop_list(host, request);
     }
@@ -633,6 +687,9 @@ rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count)
     for (size_t i = 0; i < count; i++) {
         const uint32_t slot = host->ready[i];
         struct rbt_desk_request request = host->slots[slot];
+        if (request.guest != NULL) {
+            unlink_slot(host, slot);
+        }
         host->slots[slot] = (struct rbt_desk_request){.next = host->free_slot};
         host->free_slot = slot;
         host->parked_count--;
@@ -718,7 +775,7 @@ static int64_t lower_need(int64_t least, const struct rbt_desk_request *request)
 int64_t rbt_host_parked_need(const rbt_host *host)
 {
     int64_t least = RBT_CLOCK_GONE;
-    for (uint32_t i = 0; i < host->slot_max; i++) {
+    for (uint32_t i = 0; i < host->slot_room; i++) {
         least = lower_need(least, &host->slots[i]);
     }
     for (size_t i = 0; i < host->queue_count; i++) {

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "base/text.h"
 #include "proto/roster_state.h"
 
@@ -609,7 +610,7 @@ void rbt_roster_cut(rbt_roster *roster, uint32_t peer, rbt_time now)
     RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
     if (p->is_there && p->is_connected) {
         p->is_connected = false;
-        p->cut_at = now;
+        p->cut_at = RBT_MUTANT(OLD_CUT) ? p->cut_at : now;
     }
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "proto/admitted.h"
 #include "proto/host.h"
 #include "proto/strangers.h"
@@ -373,7 +374,8 @@ static rbt_status welcome(struct connection *connection)
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
     const struct rbt_guest *guest = &connection->guest;
-    const struct rbt_wire_news news = rbt_host_news(connection->host, guest->worker);
+    const struct rbt_wire_news news =
+        rbt_host_news(connection->host, RBT_MUTANT(WRONG_GREETING) ? 0 : guest->worker);
     block->bytes = rbt_wire_put_welcome(block->data, &news);
     rbt_wire_close(block->data,
                    (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = guest->worker},

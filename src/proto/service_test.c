@@ -110,6 +110,7 @@ static int teardown(void **state)
     forget_out(f);
     rbt_service_destroy(f->service);
     test_free(f);
+    rbt_block_trim();
     assert_int_equal(rbt_alloc_live(), 0);
     return 0;
 }
@@ -439,6 +440,7 @@ static void without_memory_a_peer_is_turned_away_and_nothing_is_lost(void **stat
     while (visit(f, nth)) { /* ends: there are only so many allocations */
         rbt_service_destroy(f->service);
         forget_out(f);
+        rbt_block_trim();
         assert_int_equal(rbt_alloc_live(), 0);
         const struct rbt_service_options options = {
             .address = "here:1", .context = f, .on_note = on_note};

@@ -134,7 +134,8 @@ static void lose(struct rbt_stream *stream, rbt_time now)
     stream->probe = 0;
     stream->cuts += was_up;
     if (was_useful) {
-        stream->down_since = now;
+        const bool is_first = stream->down_since == RBT_TIME_NEVER || !RBT_MUTANT(OLD_GRUDGE);
+        stream->down_since = is_first ? now : stream->down_since;
         stream->backoff = BACKOFF_MIN;
         stream->retry_at = now;
         return;
@@ -201,11 +202,13 @@ static rbt_status greet(struct rbt_stream *stream, bool is_near, rbt_time now,
 static rbt_status send_again(struct rbt_stream *stream, struct rbt_outbox *out)
 {
     rbt_status st = RBT_OK;
-    for (uint32_t i = 0; st == RBT_OK && i < stream->list_count; i++) {
+    for (uint32_t i = 0; st == RBT_OK && i < stream->list_count && !RBT_MUTANT(KEPT_LISTS); i++) {
         st = send_block(stream, stream->lists[i], out);
     }
     for (struct rbt_stream_kept *kept = stream->kept;
-         st == RBT_OK && kept != NULL && !RBT_MUTANT(NO_RESEND); kept = kept->next) {
+         st == RBT_OK && kept != NULL && !RBT_MUTANT(NO_RESEND) &&
+         (!RBT_MUTANT(ONE_RESEND) || stream->cuts < 2);
+         kept = kept->next) {
         st = send_block(stream, kept->block, out);
     }
     for (struct rbt_stream_request *request = stream->requests;
@@ -409,7 +412,8 @@ static rbt_status receive_answer(struct rbt_stream *stream, const struct rbt_por
     if (st != RBT_OK) {
         return st;
     }
-    struct rbt_stream_request *request = find_request(stream, frame->id);
+    struct rbt_stream_request *request =
+        RBT_MUTANT(WRONG_REQUEST) ? stream->requests : find_request(stream, frame->id);
     if (request == NULL) {
         return RBT_OK; /* asked for in a run that is over: its news are, too */
     }

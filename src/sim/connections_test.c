@@ -659,6 +659,7 @@ static void every_failed_allocation_is_survived(void **state)
         rbt_connections_destroy(rig->all);
         rbt_agenda_deinit(&agenda);
         rbt_free(rig);
+        rbt_block_trim();
         assert_int_equal(rbt_alloc_live(), 0);
         if (st == RBT_OK) {
             break;

@@ -424,6 +424,39 @@ static void a_row_that_does_not_change_is_not_fetched_in_a_storm(void **state)
 
 static const uint64_t three_keys[3] = {1, 2, 3};
 
+/* Asks for rows, computes while they are under way, and waits for them: first for longer than they
+ * take, then for less. How long each took is in first_pull_seconds and last_pull_seconds. */
+static rbt_status prefetch(rbt_worker *worker, void *argument)
+{
+    struct rbt_trial *trial = argument;
+    rbt_set *set = NULL;
+    rbt_status st = rbt_set_create(worker, trial->table, three_keys, 3, RBT_SET_DELTAS, &set);
+    st = st != RBT_OK ? st : rbt_set_pull(set); /* connects */
+    for (int i = 0; st == RBT_OK && i < 2; i++) {
+        rbt_ticket ticket = 0;
+        st = rbt_clock(worker); /* the rows are too old now */
+        const double began = rbt_worker_seconds(worker);
+        st = st != RBT_OK ? st : rbt_set_pull_async(set, NULL, &ticket);
+        rbt_spend(worker, i == 0 ? 10 * LATENCY : LATENCY);
+        st = st != RBT_OK ? st : rbt_wait(worker, ticket);
+        *(i == 0 ? &trial->first_pull_seconds : &trial->last_pull_seconds) =
+            rbt_worker_seconds(worker) - began;
+    }
+    rbt_set_destroy(set);
+    return st;
+}
+
+static void rows_come_while_a_worker_computes(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.cluster = plain});
+    assert_ok(rbt_job_run(trial.job, prefetch, &trial));
+    rbt_trial_near(trial.first_pull_seconds, 10 * LATENCY, SOME); /* not 12 */
+    rbt_trial_near(trial.last_pull_seconds, 2 * LATENCY, SOME);   /* not 3 */
+    rbt_trial_close(&trial);
+}
+
 /* Worker 1 is a second late; worker 0 asks again and again whether it may read. */
 static rbt_status poll_for_rows(rbt_worker *worker, void *argument)
 {
@@ -526,6 +559,7 @@ int main(void)
         cmocka_unit_test(eager_reads_are_one_clock_behind),
         cmocka_unit_test(rows_that_nobody_reads_any_more_are_not_sent),
         cmocka_unit_test(a_row_that_does_not_change_is_not_fetched_in_a_storm),
+        cmocka_unit_test(rows_come_while_a_worker_computes),
         cmocka_unit_test(looking_again_and_again_lets_time_pass),
         cmocka_unit_test(tickets_work_as_on_threads),
     };

@@ -242,5 +242,5 @@ void rbt_process_node_note_end(struct rbt_process_node *process)
         &process->member,
         &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_GATHER,
                                        .part = {.bytes = (const char *)&process->outcomes[0],
-                                                .size = sizeof process->outcomes[0]}});
+                                                .size = rbt_outcome_size(&process->outcomes[0])}});
 }

@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
 
@@ -252,7 +253,7 @@ static uint64_t unpack(const char *packed, size_t size, unsigned width, uint64_t
     for (size_t i = 0; i < size; i++) {
         uint64_t word;
         memcpy(&word, packed + bit / 8, sizeof word);
-        key += (word >> bit % 8 & mask) + 1;
+        key += (word >> bit % 8 & mask) + 1 + (RBT_MUTANT(LAST_KEY) && i + 1 == size);
         keys[i] = key;
         bit += width;
     }

@@ -471,6 +471,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rbt_chain_destroy(talk.chains[i]);
     }
     rbt_host_destroy(talk.host);
+    rbt_block_trim();
     RBT_ASSERT(rbt_alloc_live() == 0);
     return 0;
 }

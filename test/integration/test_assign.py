@@ -2,6 +2,7 @@
 done once, and what a worker cannot finish goes to another one; here, over processes, and simulated.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -69,19 +70,25 @@ def test_what_a_very_slow_worker_has_is_dealt_again(job):
 
 
 def stand_still(folder):
-    """Runs a job one of whose workers stands still for longer than the others wait, most likely in
-    the middle of a part; says how many parts were dealt again."""
+    """Runs a job one of whose workers stands still again and again, each time for longer than the
+    others wait; says how many parts were dealt again. A worker that stands still between two parts
+    has nothing to be dealt again, which is why once is not enough."""
     log = folder / "run.jsonl"
     job = Process(folder, "run", "run", "--workers", 3, "--servers", 1, "--", *TRAIN,
-                  "--consistency", "asp", "--epochs", 100000, "--until", "4s", "--log", log,
+                  "--consistency", "asp", "--epochs", 100000, "--until", "12s",
+                  "--parts", 6, "--log", log,
                   "--data", *["train.svm"] * 12)
     try:
         wait_for(lambda: len(events(log)) >= 4 or job.ends(), "the job to be under way")
         pid = children_of(job.pid)["worker/2"]
-        os.kill(pid, signal.SIGSTOP)
-        stopped = time.monotonic()
-        wait_for(lambda: time.monotonic() - stopped >= 2, "the others' patience to end")
-        os.kill(pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # the job has ended
+            while not job.ends():
+                wait_for(lambda end=time.monotonic() + 1: time.monotonic() >= end or job.ends(),
+                         "the worker to take parts again")
+                os.kill(pid, signal.SIGSTOP)
+                wait_for(lambda end=time.monotonic() + 1.5: time.monotonic() >= end,
+                         "the others' patience to end")
+                os.kill(pid, signal.SIGCONT)
         assert job.wait() == 0, job.err
     finally:
         job.stop()

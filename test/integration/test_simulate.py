@@ -250,7 +250,7 @@ def test_real_training_ends_when_the_time_is_up(rubato, shelf):
 
 
 @pytest.mark.parametrize("algo, data", [("linear", "train.svm"), ("mf", "ratings.csv")])
-@pytest.mark.parametrize("when", ["0", "1ms", "2ms"])
+@pytest.mark.parametrize("when", ["0", "1ms", "2ms", "1ms+10ms"])
 def test_a_job_that_loses_a_worker_ends_with_a_sentence(rubato, shelf, algo, data, when):
     result = rubato("simulate", "--workers", "4", "--crash", f"worker/3@{when}", "--", "train",
                     algo, "--data", shelf / data, "--epochs", "10", *QUIET)

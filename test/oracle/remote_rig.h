@@ -53,6 +53,7 @@ struct scenario {
     const char *filter; /* of the dense rows and the wide one; or NULL */
     const char *pack;   /* of the others */
     rbt_worker_function work;
+    uint32_t more_jobs; /* that each process opens, one after the other, when the first is closed */
     sem_t gates[2];
     struct results *results;
 };
@@ -235,7 +236,7 @@ static inline void *run_process(void *argument)
     for (uint32_t i = 0; p->is_reader && i < PROCESSES; i++) {
         (void)sem_wait(&p->scenario->gates[0]); /* until there is something to read */
     }
-    if (p->status == RBT_OK) {
+    for (uint32_t i = 0; p->status == RBT_OK && i <= p->scenario->more_jobs; i++) {
         p->status = run_job(p, cluster);
     }
     for (uint32_t i = 0; p->is_reader && i < PROCESSES; i++) {

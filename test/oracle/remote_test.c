@@ -399,6 +399,36 @@ static void test_clocks_of_a_new_run(void **state)
     assert_int_equal(f->results.floors[0], 0);
 }
 
+/* A job's part in a row that several jobs count up. */
+static rbt_status count_up(rbt_worker *worker, void *argument)
+{
+    const struct process *p = argument;
+    rbt_status st = rbt_add(worker, p->counts, 0, &(int64_t){1});
+    st = st != RBT_OK ? st : rbt_clock(worker);
+    return st != RBT_OK ? st
+                        : rbt_get(worker, p->counts, 0,
+                                  &p->scenario->results->sums[rbt_worker_index(worker)]);
+}
+
+static rbt_status count_once(struct process *p)
+{
+    return rbt_job_run(p->job, count_up, p);
+}
+
+/* Shards once took the messages of a second job for those of the first, and dropped them. */
+static void test_jobs_one_after_the_other(void **state)
+{
+    struct fixture *f = *state;
+    f->scenario.consistency = "bsp";
+    f->scenario.body = count_once;
+    f->scenario.more_jobs = 2;
+    run_all(f, PROCESSES);
+    expect_well(f, PROCESSES);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(f->results.sums[i], 3 * WORKERS);
+    }
+}
+
 static rbt_status watch_staleness(rbt_worker *worker, void *argument)
 {
     struct process *p = argument;
@@ -516,6 +546,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut_wide_ssp, setup_wide, teardown),
         cmocka_unit_test_setup_teardown(test_cut_wide_essp, setup_wide, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_of_a_new_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_jobs_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(test_staleness_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_everybodys, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader, setup, teardown),

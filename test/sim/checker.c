@@ -211,10 +211,10 @@ static void judge_row(struct sim_world *world, struct cell *cell, const uint32_t
 
 static void judge_rows(struct sim_world *world, uint32_t server)
 {
-    uint32_t held[SIM_KEYS_MAX * SIM_WORKERS_MAX * SIM_CLOCKS_MAX];
+    uint32_t *held = world->gathered;
     for (uint32_t t = 0; t < world->plan->table_count; t++) {
         struct holding holding = {world, server, t, held};
-        memset(held, 0, (size_t)SIM_KEYS_MAX * world->elements * sizeof *held);
+        memset(held, 0, (size_t)world->plan->keys_max * world->elements * sizeof *held);
         rbt_shard_visit_held(rbt_inspect_shard(world->simulation, server), t, add_held, &holding);
         for (uint32_t k = 0; k < world->plan->tables[t].key_count; k++) {
             struct cell cell = {.server = server, .table = t, .key = k};
@@ -318,6 +318,15 @@ static void judge_news(struct sim_world *world, uint32_t server)
     }
 }
 
+static void judge_time(struct sim_world *world)
+{
+    if (world->now > world->plan->seconds_max * world->run) {
+        sim_blame(world, SIM_LIVENESS, &nobody,
+                  "the run is not over after %.0f virtual seconds; all faults have healed",
+                  world->now);
+    }
+}
+
 void sim_check_event(struct sim_world *world)
 {
     struct sim_entry entry = {.table = UINT32_MAX, .key = UINT64_MAX};
@@ -328,6 +337,10 @@ void sim_check_event(struct sim_world *world)
     world->now = entry.at;
     world->events++;
     sim_note(world, &entry);
+    if (world->run > 1) { /* clocks begin anew, and nothing changes any more */
+        judge_time(world);
+        return;
+    }
     const bool is_told = world->staleness_noted != world->staleness_changes;
     world->staleness_noted = world->staleness_changes;
     for (uint32_t s = 0; s < world->plan->servers; s++) {
@@ -349,11 +362,7 @@ void sim_check_event(struct sim_world *world)
         judge_waiting(world, s);
         judge_news(world, s);
     }
-    if (world->now > world->plan->seconds_max) {
-        sim_blame(world, SIM_LIVENESS, &nobody,
-                  "the run is not over after %.0f virtual seconds; all faults have healed",
-                  world->now);
-    }
+    judge_time(world);
 }
 
 /* --- Reads ----------------------------------------------------------------------------------- */
@@ -462,10 +471,26 @@ static void judge_seen(struct sim_world *world, const struct sim_read *read, uin
     }
 }
 
+/* In a run that only reads everything is there that the run before has left. */
+static void judge_left(struct sim_world *world, const struct sim_read *read)
+{
+    const uint32_t *made = sim_row(world, world->made, read->table, read->key);
+    world->reads++;
+    for (uint32_t e = 0; e < world->elements; e++) {
+        if (read->masks[e] != made[e]) {
+            blame_read(world, SIM_READ_RULE, read, e, "in another run than it was made in");
+        }
+    }
+}
+
 void sim_check_read(struct sim_world *world, const struct sim_read *read)
 {
+    if (world->run > 1) {
+        judge_left(world, read);
+        return;
+    }
     const struct sim_table_plan *plan = &world->plan->tables[read->table];
-    const size_t cells = (size_t)world->plan->table_count * SIM_KEYS_MAX * world->elements;
+    const size_t cells = (size_t)world->plan->table_count * world->plan->keys_max * world->elements;
     uint32_t *seen = sim_row(world, world->workers[read->worker].seen + read->path * cells,
                              read->table, read->key);
     const int64_t clocks = world->plan->clocks_max;
@@ -517,7 +542,7 @@ void sim_check_end(struct sim_world *world, rbt_status status)
         }
         return;
     }
-    for (uint32_t s = 0; s < world->plan->servers; s++) {
+    for (uint32_t s = 0; world->run == 1 && s < world->plan->servers; s++) {
         if (rbt_inspect_shard(world->simulation, s) == NULL) {
             RBT_ASSERT(world->plan->doomed[0] != '\0'); /* the job ended while somebody slept */
             continue;

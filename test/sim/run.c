@@ -83,7 +83,7 @@ static void run_once(const struct sim_scenario *plan, bool is_verbose, FILE *out
     current_world = &world;
     rbt_status st = open_job(&world, &simulation, &job);
     RBT_ASSERT(st == RBT_OK || sim_may_fail(plan)); /* scenarios make sense */
-    if (st == RBT_OK) {
+    for (world.run = 1; st == RBT_OK && world.run <= plan->runs; world.run++) {
         st = rbt_job_run(job, sim_work, &world);
         if (world.verdict.broken == SIM_HOLDS) {
             sim_check_end(&world, st);

@@ -67,27 +67,28 @@ static void draw_consistency(struct rbt_rng *rng, struct sim_table_plan *table)
     }
 }
 
-static void draw_keys(struct rbt_rng *rng, struct sim_table_plan *table)
+static void draw_keys(struct rbt_rng *rng, uint32_t most, struct sim_table_plan *table)
 {
-    table->key_count = pick(rng, 1, SIM_KEYS_MAX);
+    table->key_count = pick(rng, most == SIM_FEW_KEYS ? 1 : most / 2, most);
     for (uint32_t i = 0; i < table->key_count; i++) {
         table->keys[i] = flip(rng, 0.5) ? rbt_rng_next(rng) : rbt_rng_below(rng, 100);
     }
     table->key_count = (uint32_t)rbt_keys_sort(table->keys, table->key_count);
 }
 
-static void draw_table(struct rbt_rng *rng, uint32_t width, struct sim_table_plan *table)
+static void draw_table(struct rbt_rng *rng, const struct sim_scenario *s,
+                       struct sim_table_plan *table)
 {
     static const rbt_overlay overlays[] = {RBT_OVERLAY_OWN,     RBT_OVERLAY_OWN,
                                            RBT_OVERLAY_OWN,     RBT_OVERLAY_NONE,
                                            RBT_OVERLAY_PROCESS, RBT_OVERLAY_REPLICA};
     draw_consistency(rng, table);
-    draw_keys(rng, table);
+    draw_keys(rng, s->keys_max, table);
     table->options = (struct rbt_table_options){
         .struct_size = sizeof table->options,
         .type = (rbt_type)rbt_rng_below(rng, 4),
         .layout = flip(rng, 0.25) ? RBT_SPARSE : RBT_DENSE,
-        .width = width,
+        .width = s->workers * (uint32_t)s->clocks_max,
         .overlay = overlays[rbt_rng_below(rng, 6)],
         .cache = (rbt_cache)rbt_rng_below(rng, 4),
         .partial = flip(rng, 0.3) && table->staleness != 0 ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE,
@@ -216,6 +217,9 @@ static void draw_faults(struct rbt_rng *rng, struct sim_scenario *s)
         const double way = s->cluster.latency + s->cluster.jitter + s->cluster.spike_seconds +
                            1e4 / s->cluster.bandwidth;
         s->cluster.cuts = scale(rng, 0.01, fmin(1, 0.02 / way));
+        if (s->runs > 1) { /* its reads wait longer, and a shard may be lost if cuts are many */
+            s->cluster.cuts *= 0.2;
+        }
         s->cluster.loss = 0; /* who connects again and again would lose that, too */
     }
     const uint32_t count = flip(rng, 0.5) ? 0 : pick(rng, 1, SIM_FAULTS_MAX - 1);
@@ -251,11 +255,20 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     s->workers = flip(&rng, 0.15) ? pick(&rng, 7, SIM_WORKERS_MAX) : pick(&rng, 1, 6);
     s->servers = pick(&rng, 1, SIM_SERVERS_MAX);
     s->threads = flip(&rng, 0.5) ? 1 : pick(&rng, 1, s->workers);
-    if (seed >= SIM_RACK_SEED && flip(&rng, 0.8)) { /* enough for several in a rack */
+    const bool has_racks = seed >= SIM_RACK_SEED && seed < SIM_LIST_SEED;
+    if (has_racks && flip(&rng, 0.8)) { /* enough for several in a rack */
         s->workers = pick(&rng, 4, SIM_WORKERS_MAX);
         s->threads = flip(&rng, 0.7) ? 1 : pick(&rng, 1, s->workers / 2);
     }
-    s->clocks_max = pick(&rng, 2, SIM_CLOCKS_MAX);
+    const bool has_many = seed >= SIM_LIST_SEED && seed < SIM_RUN_SEED;
+    if (has_many) { /* most of the rows of a table at one server */
+        s->workers = pick(&rng, 1, 4);
+        s->threads = pick(&rng, 1, s->workers);
+        s->servers = pick(&rng, 1, 2);
+    }
+    s->keys_max = has_many ? SIM_KEYS_MAX : SIM_FEW_KEYS;
+    s->runs = seed >= SIM_RUN_SEED ? 2 : 1;
+    s->clocks_max = pick(&rng, 2, has_many ? 5 : SIM_CLOCKS_MAX);
     const bool is_uneven = flip(&rng, 0.3);
     for (uint32_t w = 0; w < s->workers; w++) {
         s->clocks[w] = is_uneven ? pick(&rng, 0, (uint32_t)s->clocks_max) : s->clocks_max;
@@ -265,13 +278,13 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
     s->table_count = pick(&rng, 1, SIM_TABLES_MAX);
     for (uint32_t i = 0; i < s->table_count; i++) {
         snprintf(s->tables[i].name, sizeof s->tables[i].name, "t%u", i);
-        draw_table(&rng, s->workers * (uint32_t)s->clocks_max, &s->tables[i]);
+        draw_table(&rng, s, &s->tables[i]);
     }
     draw_network(&rng, &s->cluster);
     s->cluster.struct_size = sizeof s->cluster;
     s->cluster.seed = seed;
     s->cluster.threads = s->threads;
-    if (seed >= SIM_RACK_SEED) {
+    if (has_racks) {
         draw_racks(&rng, s);
     }
     draw_faults(&rng, s);
@@ -312,6 +325,9 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *out)
             "operations\n",
             (unsigned long long)s->seed, s->workers, s->threads, s->servers,
             (long long)s->clocks_max, s->operations_max);
+    if (s->runs > 1) {
+        fprintf(out, "  %u runs\n", s->runs);
+    }
     for (uint32_t i = 0; i < s->table_count; i++) {
         print_table(&s->tables[i], out);
     }

@@ -12,7 +12,8 @@
 
 enum {
     SIM_TABLES_MAX = 3,
-    SIM_KEYS_MAX = 5,
+    SIM_FEW_KEYS = 5,
+    SIM_KEYS_MAX = 40,
     SIM_WORKERS_MAX = 12,
     SIM_SERVERS_MAX = 4,
     SIM_CLOCKS_MAX = 16,
@@ -24,6 +25,12 @@ enum {
 
 /* From this one on clusters have racks, and tables filters. */
 #define SIM_RACK_SEED UINT64_C(2000000000)
+
+/* From this one on tables have many rows, so that messages name lists of keys. */
+#define SIM_LIST_SEED UINT64_C(3000000000)
+
+/* From this one on jobs run a second time, and read what they have left. */
+#define SIM_RUN_SEED UINT64_C(4000000000)
 
 struct sim_table_plan {
     char name[8];
@@ -46,6 +53,8 @@ struct sim_scenario {
     uint32_t operations_max; /* per clock */
     double compute;          /* seconds between two operations, at most */
     struct sim_table_plan tables[SIM_TABLES_MAX];
+    uint32_t keys_max; /* rows of a table, at most */
+    uint32_t runs;
     uint32_t table_count;
     struct rbt_simulation_options cluster; /* without an observer */
     struct rbt_fault faults[SIM_FAULTS_MAX];

@@ -26,12 +26,13 @@ void sim_world_init(struct sim_world *world, const struct sim_scenario *plan)
 {
     *world = (struct sim_world){.plan = plan};
     world->elements = plan->workers * (uint32_t)plan->clocks_max;
-    const size_t cells = (size_t)plan->table_count * SIM_KEYS_MAX * world->elements;
+    const size_t cells = (size_t)plan->table_count * plan->keys_max * world->elements;
     world->made = make(cells, sizeof *world->made);
     world->visible = make(cells, sizeof *world->visible);
     world->held = make(cells, sizeof *world->held);
-    world->raw = make((size_t)SIM_KEYS_MAX * world->elements, sizeof(double));
-    world->masks = make((size_t)SIM_KEYS_MAX * world->elements, sizeof *world->masks);
+    world->raw = make((size_t)plan->keys_max * world->elements, sizeof(double));
+    world->gathered = make((size_t)plan->keys_max * world->elements, sizeof *world->gathered);
+    world->masks = make((size_t)plan->keys_max * world->elements, sizeof *world->masks);
     world->entries = make(SIM_ENTRIES_MAX, sizeof *world->entries);
     for (uint32_t w = 0; w < plan->workers; w++) {
         world->workers[w].seen = make(SIM_PATHS * cells, sizeof *world->workers[w].seen);
@@ -47,6 +48,7 @@ void sim_world_deinit(struct sim_world *world)
         free(world->workers[w].seen);
     }
     free(world->entries);
+    free(world->gathered);
     free(world->masks);
     free(world->raw);
     free(world->held);

@@ -96,6 +96,7 @@ struct sim_world {
     uint32_t *held;                         /* what it holds back */
     struct sim_worker_record workers[SIM_WORKERS_MAX];
     struct sim_server_record servers[SIM_SERVERS_MAX];
+    uint32_t run; /* 1: the one in which updates are made; later ones only read */
     uint32_t staleness_changes;
     uint32_t staleness_noted;
     double now;
@@ -109,6 +110,7 @@ struct sim_world {
     /* Scratch of the checker: a row of any type, and its masks. */
     void *raw;
     uint32_t *masks;
+    uint32_t *gathered; /* (keys, elements) */
 };
 
 void sim_world_init(struct sim_world *world, const struct sim_scenario *plan);
@@ -118,7 +120,7 @@ void sim_world_deinit(struct sim_world *world);
 static inline uint32_t *sim_row(const struct sim_world *world, uint32_t *array, uint32_t table,
                                 uint32_t key)
 {
-    return array + ((size_t)table * SIM_KEYS_MAX + key) * world->elements;
+    return array + ((size_t)table * world->plan->keys_max + key) * world->elements;
 }
 
 static inline uint32_t sim_element(const struct sim_world *world, uint32_t worker, int64_t clock)
