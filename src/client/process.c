@@ -30,7 +30,10 @@ rbt_status rbt_process_init(struct rbt_process *process, const struct rbt_proces
 void rbt_process_deinit(struct rbt_process *process)
 {
     for (uint32_t i = 0; process->shared.tables != NULL && i < process->options.table_max; i++) {
-        rbt_packing_table_destroy(process->shared.tables[i].filters);
+        if (process->shared.tables[i] != NULL) {
+            rbt_packing_table_destroy(process->shared.tables[i]->filters);
+            rbt_free(process->shared.tables[i]);
+        }
     }
     rbt_free(process->shared.tables);
     rbt_free(process->heard);
@@ -104,22 +107,28 @@ static rbt_status note_table(struct rbt_process *process, const struct rbt_shard
     const bool is_reader = process->options.is_reader;
     const bool has_filter = schema->filter != NULL && !is_reader;
     struct rbt_packing_table *filters = NULL;
-    if (process->shared.tables[event->table].element_size != 0) {
+    if (process->shared.tables[event->table] != NULL) {
         return RBT_OK;
+    }
+    struct rbt_caller_table *table = rbt_calloc(1, sizeof *table);
+    if (table == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "no memory for table \"%s\"", theirs->name);
     }
     const rbt_status st =
         has_filter ? rbt_packing_table_create(schema, process->options.plan->worker_count, &filters)
                    : RBT_OK;
-    if (st == RBT_OK) {
-        process->shared.tables[event->table] =
-            (struct rbt_caller_table){.element_size = (uint32_t)rbt_merge_size(schema->type),
-                                      .width = schema->width,
-                                      .is_sparse = schema->layout == RBT_SPARSE,
-                                      .has_rule = theirs->rule[0] != '\0',
-                                      .number = is_reader ? theirs->table : event->table,
-                                      .filters = filters};
+    if (st != RBT_OK) {
+        rbt_free(table);
+        return st;
     }
-    return st;
+    *table = (struct rbt_caller_table){.element_size = (uint32_t)rbt_merge_size(schema->type),
+                                       .width = schema->width,
+                                       .is_sparse = schema->layout == RBT_SPARSE,
+                                       .has_rule = theirs->rule[0] != '\0',
+                                       .number = is_reader ? theirs->table : event->table,
+                                       .filters = filters};
+    process->shared.tables[event->table] = table;
+    return RBT_OK;
 }
 
 rbt_status rbt_process_set_table(struct rbt_process *process, const struct rbt_driver_call *call)

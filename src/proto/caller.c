@@ -117,7 +117,7 @@ rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call
                                const struct rbt_answer *answer)
 {
     struct rbt_shard_event *event = &call->event;
-    const struct rbt_caller_table *table = &caller->shared->tables[event->table];
+    const struct rbt_caller_table *table = caller->shared->tables[event->table];
     const struct rbt_answer_reader reader = {&caller->packing, table, call->shard};
     rbt_status st = event->kind == RBT_SHARD_SCAN ? rbt_answer_take_scan(table, answer, event->scan)
                     : event->early != NULL        ? rbt_answer_take_early(&reader, answer, event)

@@ -11,7 +11,7 @@ enum {
 
 static struct rbt_packing_key key_of(const struct rbt_caller *caller, uint32_t table)
 {
-    return (struct rbt_packing_key){caller->shared->tables[table].filters, table};
+    return (struct rbt_packing_key){caller->shared->tables[table]->filters, table};
 }
 
 /* Rows as the wire has them. */
@@ -19,7 +19,7 @@ static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                       const struct rbt_batch *batch, bool has_values)
 {
     static const uint32_t nothing[2] = {0}; /* the values of no rows; their table must fit, too */
-    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
+    const struct rbt_caller_table *table = caller->shared->tables[batch->table];
     struct rbt_wire_rows rows = {.table = table->number,
                                  .count = batch->count,
                                  .keys = batch->keys,
@@ -64,7 +64,7 @@ static rbt_status name_keys(struct rbt_caller *caller, struct rbt_stream *stream
 {
     const bool is_push = rows->values != NULL;
     if (batch->list == 0 || batch->count < LIST_MIN ||
-        !may_name(&caller->shared->tables[batch->table], is_push)) {
+        !may_name(caller->shared->tables[batch->table], is_push)) {
         return RBT_OK;
     }
     if (!rbt_stream_has_list(stream, batch->list)) {
@@ -103,7 +103,7 @@ bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_stre
                           const struct rbt_shard_event *event)
 {
     const struct rbt_batch *batch = &event->batches[0];
-    const bool has_names = may_name(&caller->shared->tables[batch->table], false);
+    const bool has_names = may_name(caller->shared->tables[batch->table], false);
     return batch->count < LIST_MIN || (has_names && batch->list != 0 &&
                                        (rbt_stream_has_list(stream, batch->list) ||
                                         rbt_stream_can_name(stream, batch->count)));
@@ -111,7 +111,7 @@ bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_stre
 
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event)
 {
-    return caller->shared->tables[event->table].has_rule &&
+    return caller->shared->tables[event->table]->has_rule &&
            (event->is_base || event->stamp != NULL);
 }
 
@@ -119,7 +119,7 @@ struct rbt_frame_place rbt_compose_place(const struct rbt_caller *caller,
                                          const struct rbt_shard_event *event)
 {
     const struct rbt_batch *batch = &event->batches[0];
-    const struct rbt_caller_table *table = &caller->shared->tables[batch->table];
+    const struct rbt_caller_table *table = caller->shared->tables[batch->table];
     const size_t bytes = batch->count * table->width * table->element_size;
     const bool is_filtered = table->filters != NULL && table->filters->has_pull;
     if (table->is_sparse || is_filtered || event->early != NULL || batch->positions != NULL ||
@@ -146,7 +146,7 @@ rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_sh
                                        .range_first = event->scan->range.first,
                                        .range_last = event->scan->range.last,
                                        .capacity = event->scan->capacity,
-                                       .table = caller->shared->tables[event->table].number};
+                                       .table = caller->shared->tables[event->table]->number};
     b->bytes = rbt_wire_put_scan(b->data, &scan);
     *block = b;
     return RBT_OK;
@@ -167,7 +167,7 @@ rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_stream *stream
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
     const bool has_applied = event->applied_count > 0;
-    const bool has_rule = caller->shared->tables[event->table].has_rule;
+    const bool has_rule = caller->shared->tables[event->table]->has_rule;
     const bool is_part = event->early != NULL;
     const bool has_copy = rbt_packing_has_copies(key_of(caller, event->table), event);
     const struct rbt_wire_pull pull = {

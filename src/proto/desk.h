@@ -62,7 +62,7 @@ struct rbt_host {
     uint64_t duplicates; /* batches that had come before */
     rbt_status failure;  /* of the job here, and why */
     struct rbt_error_record why;
-    struct rbt_desk_table *tables;
+    struct rbt_desk_table **tables; /* table_max; NULL: nobody has opened it yet */
     uint32_t table_count;
     bool has_synchronised;    /* some of them are */
     struct rbt_bounds bounds; /* how stale they may be, as the coordinator has said */

@@ -70,7 +70,10 @@ void rbt_host_destroy(rbt_host *host)
     rbt_free(host->keep);
     rbt_lists_deinit(&host->lists);
     for (uint32_t i = 0; host->tables != NULL && i < host->options.table_max; i++) {
-        rbt_desk_close_filters(&host->tables[i]);
+        if (host->tables[i] != NULL) {
+            rbt_desk_close_filters(host->tables[i]);
+            rbt_free(host->tables[i]);
+        }
     }
     rbt_free(host->tables);
     rbt_bounds_deinit(&host->bounds);
@@ -152,10 +155,10 @@ uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest)
 
 rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_table **found)
 {
-    if (table >= host->table_count || !host->tables[table].is_open) {
+    if (table >= host->table_count || !host->tables[table]->is_open) {
         return rbt_fail(RBT_E_PROTOCOL, "there is no table %u", table);
     }
-    *found = &host->tables[table];
+    *found = host->tables[table];
     return RBT_OK;
 }
 
@@ -623,7 +626,7 @@ void rbt_host_report(rbt_host *host,
                      void *context)
 {
     for (uint32_t i = 0; host->has_synchronised && i < host->table_count; i++) {
-        struct rbt_desk_table *table = &host->tables[i];
+        struct rbt_desk_table *table = host->tables[i];
         const uint64_t version = table->is_synchronised ? rbt_shard_version(host->shard, i) : 0;
         RBT_ASSERT(!table->is_synchronised || version >= table->reported);
         if (version > table->reported) {

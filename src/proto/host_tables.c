@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "math/merge.h"
@@ -57,7 +58,7 @@ static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table 
  * parameters: it matters at which server. */
 static rbt_status step_table(rbt_host *host, uint32_t number, struct rbt_shard_table *schema)
 {
-    struct rbt_desk_table *table = &host->tables[number];
+    struct rbt_desk_table *table = host->tables[number];
     const char *priority = table->as_told.priority;
     rbt_status st = rbt_desk_open_filters(host, table);
     if (st != RBT_OK) {
@@ -96,7 +97,7 @@ static void take_budget(rbt_host *host, uint64_t bandwidth)
 /* What the shard is told of an open table, or of one that is about to be. */
 static struct rbt_shard_table schema_of(const rbt_host *host, uint32_t number)
 {
-    const struct rbt_wire_table *told = &host->tables[number].as_told; /* where texts stay */
+    const struct rbt_wire_table *told = &host->tables[number]->as_told; /* where texts stay */
     return (struct rbt_shard_table){
         .type = (rbt_type)told->type,
         .layout = (rbt_layout)told->layout,
@@ -120,7 +121,14 @@ static struct rbt_shard_table schema_of(const rbt_host *host, uint32_t number)
 /* Opens a table. How stale it may be counts until the coordinator has said something else. */
 static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
 {
-    struct rbt_desk_table *table = &host->tables[told->table];
+    struct rbt_desk_table *table = host->tables[told->table];
+    if (table == NULL) {
+        table = rbt_calloc(1, sizeof *table);
+        if (table == NULL) {
+            return rbt_fail(RBT_E_NOMEM, "no memory for table \"%s\"", told->name);
+        }
+        host->tables[told->table] = table;
+    }
     if (table->is_open && !is_same(&table->as_told, told)) {
         return rbt_fail(RBT_E_INVALID,
                         "table %u is \"%s\" in one process and \"%s\" in another, or has other "
@@ -149,8 +157,8 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
 static rbt_status find_table(const rbt_host *host, const char *name, struct rbt_wire_table *found)
 {
     for (uint32_t i = 0; i < host->table_count; i++) {
-        if (host->tables[i].is_open && strcmp(host->tables[i].as_told.name, name) == 0) {
-            *found = host->tables[i].as_told;
+        if (host->tables[i]->is_open && strcmp(host->tables[i]->as_told.name, name) == 0) {
+            *found = host->tables[i]->as_told;
             return RBT_OK;
         }
     }
@@ -186,7 +194,7 @@ static rbt_status change(rbt_host *host, const struct rbt_bound *bound)
 {
     rbt_status st = rbt_bounds_note(&host->bounds, bound);
     for (uint32_t i = 0; st == RBT_OK && i < host->table_count; i++) {
-        const struct rbt_desk_table *table = &host->tables[i];
+        const struct rbt_desk_table *table = host->tables[i];
         const bool is_meant =
             bound->table == i || (bound->table == RBT_CONTROL_ALL && table->as_told.follows_job);
         if (table->is_open && is_meant) {

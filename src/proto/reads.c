@@ -229,7 +229,7 @@ static rbt_status no_memory(void)
 static struct rbt_block *filter_rows(rbt_host *host, const struct rbt_desk_request *request,
                                      const struct rbt_shard_sent *sent, struct rbt_wire_rows rows)
 {
-    const struct rbt_desk_table *table = &host->tables[request->table];
+    const struct rbt_desk_table *table = host->tables[request->table];
     const size_t front = front_bytes(request);
     if (request->guest->is_reader || !rbt_desk_filter(host, table, sent, &rows)) {
         return NULL;
@@ -247,7 +247,7 @@ static struct rbt_block *pack(rbt_host *host, const struct rbt_desk_request *req
                               const struct rbt_shard_sent *sent, struct rbt_wire_rows rows)
 {
     const enum rbt_compression compression = request->guest->compression;
-    if (host->tables[request->table].as_told.filter[0] != '\0') {
+    if (host->tables[request->table]->as_told.filter[0] != '\0') {
         return filter_rows(host, request, sent, rows);
     }
     rows.compression = compression;
@@ -272,7 +272,7 @@ static struct rbt_block *pack(rbt_host *host, const struct rbt_desk_request *req
 /* Dense rows: the shard writes them into the answer. */
 static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const struct rbt_desk_table *table = &host->tables[request->table];
+    const struct rbt_desk_table *table = host->tables[request->table];
     struct rbt_wire_rows rows = {.table = request->table,
                                  .count = request->list->count,
                                  .list = request->list->name,
@@ -343,7 +343,7 @@ struct sink {
 static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
 {
     struct sink *sink = context;
-    const struct rbt_desk_table *table = &sink->host->tables[sink->request->table];
+    const struct rbt_desk_table *table = sink->host->tables[sink->request->table];
     const uint32_t offsets[2] = {0, (uint32_t)count};
     static const uint64_t zero = 0;
     struct rbt_wire_rows rows = {.table = sink->request->table,
@@ -412,7 +412,7 @@ static void sort_rows(struct found *found, uint64_t *keys, uint32_t *positions, 
 static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *request,
                             struct rbt_shard_scan *scan)
 {
-    const struct rbt_desk_table *table = &host->tables[request->table];
+    const struct rbt_desk_table *table = host->tables[request->table];
     struct rbt_shard_event event = event_of(host, request);
     event.scan = scan;
     const rbt_status st = step_open(host, &event);
@@ -447,7 +447,7 @@ static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *reque
 
 static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const struct rbt_desk_table *table = &host->tables[request->table];
+    const struct rbt_desk_table *table = host->tables[request->table];
     const size_t row_size = (size_t)table->width * table->element_size;
     struct rbt_shard_stats stats;
     rbt_shard_stats(host->shard, &stats);
@@ -485,7 +485,7 @@ static uint32_t early_room(rbt_host *host, const struct rbt_desk_request *reques
 /* An early read: the shard says which rows, and writes them to scratch. */
 static rbt_status answer_early(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const struct rbt_desk_table *table = &host->tables[request->table];
+    const struct rbt_desk_table *table = host->tables[request->table];
     const size_t row_size = (size_t)table->width * table->element_size;
     struct rbt_shard_early early = {.room = early_room(host, request, row_size)};
     rbt_status st = rbt_desk_values(host, (early.room + (size_t)1) * (row_size + sizeof(uint64_t)));
@@ -553,7 +553,7 @@ static rbt_status answer(rbt_host *host, const struct rbt_desk_request *request)
     if (request->pull.is_early) {
         return answer_early(host, request);
     }
-    return host->tables[request->table].is_sparse ? answer_sparse(host, request)
+    return host->tables[request->table]->is_sparse ? answer_sparse(host, request)
                                                   : answer_dense(host, request);
 }
 
