@@ -554,7 +554,7 @@ static rbt_status answer(rbt_host *host, const struct rbt_desk_request *request)
         return answer_early(host, request);
     }
     return host->tables[request->table]->is_sparse ? answer_sparse(host, request)
-                                                  : answer_dense(host, request);
+                                                   : answer_dense(host, request);
 }
 
 /* --- Waiting --------------------------------------------------------------------------------- */
