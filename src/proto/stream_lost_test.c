@@ -157,6 +157,25 @@ static void silence_ends_a_connection(void **state)
     assert_int_equal(f->stream.request_count, 1);
 }
 
+/* What was asked on a connection before says nothing of this one: the shard has its time again. */
+static void a_new_connection_is_asked_anew(void **state)
+{
+    struct fixture *f = *state;
+    push(f, 1);
+    come_up(f, 0);
+    f->now += 2 * SECOND;
+    assert_ok(tick(f)); /* asks whether the shard is there */
+    f->now += 6 * SECOND;
+    assert_ok(tick(f));
+    assert_int_equal(f->cuts, 1);
+    f->now += SECOND / 2;
+    come_up(f, 0);
+    f->now += 2 * SECOND;
+    assert_ok(tick(f)); /* asks once more, and does not give up */
+    assert_int_equal(f->cuts, 1);
+    assert_int_equal(rbt_stream_deadline(&f->stream), f->now + 6 * SECOND);
+}
+
 /* A shard that says other things has not fallen silent, however late it answers the question. */
 static void a_shard_that_talks_is_there(void **state)
 {
@@ -279,6 +298,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_comes_back_after_a_pause, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(without_memory_it_fails, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(silence_ends_a_connection, stream_setup, stream_teardown),
+        cmocka_unit_test_setup_teardown(a_new_connection_is_asked_anew, stream_setup,
+                                        stream_teardown),
         cmocka_unit_test_setup_teardown(a_shard_that_talks_is_there, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(an_idle_connection_may_be_silent, stream_setup,
                                         stream_teardown),
