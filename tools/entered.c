@@ -1,13 +1,14 @@
 /* tools/entered.c - notes which functions a program enters.
  *
- * It is part of the program that tools/one-protocol builds, and of no other. The compiler calls
+ * It is part of the programs that tools/one-protocol builds, and of no other. The compiler calls
  * __cyg_profile_func_enter() at the start of every function (-finstrument-functions). The file that
  * ENTERED_FILE names has a byte for every byte of the program's text; the byte at the start of a
  * function becomes 1 when the function is entered. The file is shared memory of all processes that
  * run the program with the same ENTERED_FILE: nothing has to be written when a process ends, so a
  * process that is killed counts, too. Without ENTERED_FILE nothing is noted.
  *
- * Threads: any. A byte only ever becomes 1, whoever writes it. */
+ * Threads: any. A byte only ever becomes 1, whoever writes it; entered_begin() and entered_end()
+ * are for programs of one thread. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "tools/entered.h"
 
 #define PLAIN __attribute__((no_instrument_function))
 
@@ -48,6 +51,18 @@ __attribute__((constructor)) PLAIN static void open_file(void)
     }
     (void)close(file); /* the memory stays */
     entered = bytes;
+}
+
+PLAIN void entered_begin(void)
+{
+    for (size_t i = 0; entered != NULL && i < entered_size; i++) {
+        atomic_store_explicit(&entered[i], 0, memory_order_relaxed);
+    }
+}
+
+PLAIN void entered_end(void)
+{
+    entered = NULL; /* the file keeps what was noted */
 }
 
 void __cyg_profile_func_enter(void *function, void *caller)

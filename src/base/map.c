@@ -53,18 +53,6 @@ void rbt_map_clear(struct rbt_map *map)
     map->count = 0;
 }
 
-static void place(struct rbt_map *map, uint64_t key, uint32_t slot)
-{
-    RBT_DEBUG_ASSERT(slot != RBT_MAP_NONE);
-    uint64_t at = rbt_hash_key(key) & map->mask;
-    while (map->entries[at].slot != RBT_MAP_NONE) { /* ends: half of the entries are empty */
-        RBT_DEBUG_ASSERT(map->entries[at].key != key);
-        at = (at + 1) & map->mask;
-    }
-    map->entries[at].key = key;
-    map->entries[at].slot = slot;
-}
-
 rbt_status rbt_map_reserve(struct rbt_map *map, uint64_t count)
 {
     const uint64_t needed = (map->count + count) * 2;
@@ -75,15 +63,14 @@ rbt_status rbt_map_reserve(struct rbt_map *map, uint64_t count)
     while (size < needed) {
         size *= 2;
     }
-    struct rbt_map grown = {.mask = size - 1, .count = map->count};
-    grown.entries = make_entries(size);
+    struct rbt_map grown = {.entries = make_entries(size), .mask = size - 1};
     if (grown.entries == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a map of %llu keys",
                         (unsigned long long)(map->count + count));
     }
     for (uint64_t i = 0; map->entries != NULL && i <= map->mask; i++) {
         if (map->entries[i].slot != RBT_MAP_NONE) {
-            place(&grown, map->entries[i].key, map->entries[i].slot);
+            rbt_map_insert(&grown, map->entries[i].key, map->entries[i].slot);
         }
     }
     rbt_free(map->entries);
@@ -94,8 +81,15 @@ rbt_status rbt_map_reserve(struct rbt_map *map, uint64_t count)
 
 void rbt_map_insert(struct rbt_map *map, uint64_t key, uint32_t slot)
 {
+    RBT_DEBUG_ASSERT(slot != RBT_MAP_NONE);
     RBT_ASSERT((map->count + 1) * 2 <= map->mask + 1); /* room was reserved */
-    place(map, key, slot);
+    uint64_t at = rbt_hash_key(key) & map->mask;
+    while (map->entries[at].slot != RBT_MAP_NONE) { /* ends: half of the entries are empty */
+        RBT_DEBUG_ASSERT(map->entries[at].key != key);
+        at = (at + 1) & map->mask;
+    }
+    map->entries[at].key = key;
+    map->entries[at].slot = slot;
     map->count++;
 }
 

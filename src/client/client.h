@@ -111,6 +111,7 @@ struct rbt_worker {
     uint32_t index;
     uint32_t process_first; /* the workers of its process */
     uint32_t process_size;
+    uint32_t shard_first;       /* the worker turns to this shard first, then to those after it */
     atomic_int_least64_t clock; /* written by the worker; relaxed */
     atomic_bool has_left;
     bool must_repeat;              /* rbt_clock() failed after some shards had the message */
@@ -188,9 +189,6 @@ void rbt_worker_abandon(rbt_worker *worker);
 /* Tells the shards that nobody need wait for this worker. */
 void rbt_worker_retire(rbt_worker *worker);
 
-/* The shard that the worker turns to first (0), second (1), ... */
-uint32_t rbt_worker_shard(const rbt_worker *worker, uint32_t turn);
-
 /* The smallest clock that a read with this staleness needs from everybody. */
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness);
 
@@ -248,12 +246,11 @@ struct rbt_want {
     uint64_t *copies; /* by shard: of a set, or NULL; see struct rbt_shard_event */
 };
 
-/* The same, and of which workers the sequences applied are to be told. */
+/* How it is fetched. */
 struct rbt_fetch {
-    struct rbt_want want;
-    uint32_t applied_first;
-    uint32_t applied_count;
-    bool is_ahead; /* asked for only: what the rows will replace is in use until they are taken */
+    const struct rbt_want *want;
+    bool is_process; /* the shards say what they have applied of all workers of the process */
+    bool is_ahead;   /* asked for only: what the rows will replace is in use until they are taken */
 };
 
 /* Pulls rows from all their shards, without an overlay; leaves the calls, with what each shard has
@@ -280,12 +277,6 @@ RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion 
  * (NULL). The table has a rule. */
 void rbt_worker_list_bases(const struct rbt_portion *portion, const uint64_t *held,
                            uint64_t *bases);
-
-/* How stale a copy may be that is used once more, if a read of this staleness is asked for. */
-int64_t rbt_worker_slack(const rbt_table *table, int64_t staleness);
-
-/* The subscription of a single row: 0 unless the table is eager. */
-uint64_t rbt_worker_row_subscription(const rbt_table *table, uint64_t key);
 
 /* Does what tickets can do without waiting. */
 void rbt_ticket_poll(rbt_worker *worker);

@@ -9,23 +9,29 @@
  * Threads: a worker's own; never waits with the table's mutex held. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/mutant.h"
 #include "client/client.h"
 
-/* Adds rows that a worker has updated but not flushed to a target of many rows. */
+/* Adds to a target the rows that a worker has updated but not flushed. Walks the shorter of the two
+ * lists: one row is read among many that were updated, or many where few were. */
 static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
                                const struct rbt_buffer_target *target)
 {
+    const struct rbt_keylist *keys = target->keys;
+    const bool is_target_shorter = keys->count <= rows->dirty_count;
+    const size_t count = is_target_shorter ? keys->count : rows->dirty_count;
     rbt_status st = RBT_OK;
-    for (size_t i = 0; st == RBT_OK && i < rows->dirty_count; i++) {
-        const uint32_t row = rows->dirty[i];
+    for (size_t i = 0; st == RBT_OK && i < count; i++) {
+        const uint32_t row =
+            is_target_shorter ? rbt_map_find(&rows->map, keys->keys[i]) : rows->dirty[i];
+        if (row == RBT_MAP_NONE || !rows->rows[row].is_dirty) {
+            continue;
+        }
         const uint64_t key = rows->rows[row].key;
-        const size_t at = rbt_keys_find(target->keys->keys, target->keys->count, key);
-        if (at != SIZE_MAX && rbt_placement_shard(target->keys->placement, key) == shard) {
+        const size_t at = is_target_shorter ? i : rbt_keys_find(keys->keys, keys->count, key);
+        if (at != SIZE_MAX && rbt_placement_shard(keys->placement, key) == shard) {
             char *values = rows->is_sparse ? NULL : target->values + at * rows->row_size;
             st = rbt_rowcache_overlay(rows, row, values, target->sparse);
         }
@@ -80,40 +86,21 @@ static void take_elements(void *context, const uint32_t *index, const void *valu
     }
 }
 
-/* Room for what each of `shards` shards says about `count` workers, and for what they must say. */
-static rbt_status fit_applied(rbt_worker *worker, size_t shards, size_t count)
-{
-    const size_t needed = (shards + 1) * count;
-    if (needed <= worker->applied_max) {
-        return RBT_OK;
-    }
-    uint64_t *applied = rbt_realloc(worker->applied, needed, sizeof *applied);
-    if (applied == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate a read from %zu shards", shards);
-    }
-    worker->applied = applied;
-    worker->applied_max = needed;
-    return RBT_OK;
-}
-
-/* What has been dropped from buffers is not laid on top any more: rows that lack it, because they
- * were sent before, are of no use. Returns one sequence for each worker that the fetch asks about.
- */
-static const uint64_t *list_dropped(rbt_worker *worker, const struct rbt_portion *portion,
-                                    const struct rbt_fetch *fetch)
+/* For each worker of the process, what has been dropped from its buffer. It is not laid on top any
+ * more: rows that lack it, because they were sent before, are of no use. */
+static void list_dropped(const rbt_worker *worker, const struct rbt_portion *portion,
+                         uint64_t *least)
 {
     const rbt_overlay overlay = portion->table->options.overlay;
-    uint64_t *least = worker->applied + worker->job->shard_count * fetch->applied_count;
     rbt_worker_lock(portion);
-    for (uint32_t i = 0; i < fetch->applied_count; i++) {
-        const rbt_worker *other = &worker->job->workers[fetch->applied_first + i];
+    for (uint32_t i = 0; i < worker->process_size; i++) {
+        const rbt_worker *other = &worker->job->workers[worker->process_first + i];
         const bool is_laid =
             overlay == RBT_OVERLAY_PROCESS || (overlay == RBT_OVERLAY_OWN && other == worker);
         const struct rbt_portion *dropping = is_laid ? other->portions[portion->table->id] : NULL;
         least[i] = dropping == NULL ? 0 : dropping->buffer.dropped;
     }
     rbt_worker_unlock(portion);
-    return least;
 }
 
 void rbt_worker_list_bases(const struct rbt_portion *portion, const uint64_t *held, uint64_t *bases)
@@ -137,11 +124,11 @@ static void say_base(const rbt_worker *worker, const struct rbt_portion *portion
                      const struct rbt_fetch *fetch, struct rbt_driver_call *call)
 {
     const uint32_t shard = call->shard;
-    const bool replaces = fetch->want.stamps != NULL && !fetch->is_ahead;
+    const bool replaces = fetch->want->stamps != NULL && !fetch->is_ahead;
     const uint64_t unsent = rbt_buffer_least(&portion->buffer, shard);
     const uint64_t newest = portion->stamps->shards[shard].newest;
     uint64_t least = rbt_stamps_least(portion->stamps, shard,
-                                      replaces ? fetch->want.stamps[shard] : RBT_STAMP_NONE);
+                                      replaces ? fetch->want->stamps[shard] : RBT_STAMP_NONE);
     least = unsent < least ? unsent : least;
     least = fetch->is_ahead && newest < least ? newest : least;
     call->event.is_base = can_update(worker);
@@ -150,11 +137,11 @@ static void say_base(const rbt_worker *worker, const struct rbt_portion *portion
     call->event.stamp = &worker->stamps[call - worker->calls];
 }
 
-/* Makes room for what the calls will say. */
+/* Makes room for what the calls will say of a table with a rule. */
 static rbt_status fit_stamps(rbt_worker *worker, const struct rbt_portion *portion)
 {
     rbt_status st = RBT_OK;
-    for (size_t i = 0; st == RBT_OK && portion->stamps != NULL && i < worker->call_count; i++) {
+    for (size_t i = 0; st == RBT_OK && i < worker->call_count; i++) {
         st = rbt_stamps_reserve(portion->stamps, worker->calls[i].shard);
     }
     return st;
@@ -164,7 +151,7 @@ static rbt_status fit_stamps(rbt_worker *worker, const struct rbt_portion *porti
 static void take_stamps(const rbt_worker *worker, const struct rbt_portion *portion,
                         const struct rbt_want *want)
 {
-    for (size_t i = 0; portion->stamps != NULL && i < worker->call_count; i++) {
+    for (size_t i = 0; i < worker->call_count; i++) {
         const struct rbt_driver_call *call = &worker->calls[i];
         if (!call->event.is_base) {
             continue;
@@ -177,54 +164,57 @@ static void take_stamps(const rbt_worker *worker, const struct rbt_portion *port
     }
 }
 
-/* Whether the read takes the versions that all shards have. With staleness 0 it has all that it
- * may see in every shard anyway. A reader's tables are not told of versions. */
-static bool is_stable(const rbt_worker *worker, const rbt_table *table, int64_t need)
-{
-    return table->options.is_synchronised && !worker->job->driver->is_reader &&
-           need < rbt_client_clock(worker);
-}
-
 /* One call for each shard that owns rows of the target. */
 static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                          const struct rbt_fetch *fetch, struct sparse_sink *sink)
 {
-    const uint64_t *least = list_dropped(worker, portion, fetch);
+    const rbt_table *table = portion->table;
+    const struct rbt_want *want = fetch->want;
     rbt_driver *driver = worker->job->driver;
-    const bool is_limited = is_stable(worker, portion->table, fetch->want.need);
-    const uint64_t stable =
-        is_limited ? driver->ops->stable(driver, worker->index, portion->table->id) : 0;
+    const uint32_t workers = fetch->is_process ? worker->process_size : 1;
+    uint64_t *least = worker->applied + (size_t)worker->job->shard_count * workers;
+    RBT_ASSERT((worker->job->shard_count + 1) * (size_t)workers <= worker->applied_max);
+    if (fetch->is_process) {
+        list_dropped(worker, portion, least);
+    } else {
+        least[0] = table->options.overlay == RBT_OVERLAY_OWN ? portion->buffer.dropped : 0;
+    }
+    /* Whether the read takes the versions that all shards have. With staleness 0 it has all that
+     * it may see in every shard anyway. A reader's tables are not told of versions. */
+    const bool is_limited = table->options.is_synchronised && !driver->is_reader &&
+                            want->need < rbt_client_clock(worker);
+    const uint64_t stable = is_limited ? driver->ops->stable(driver, worker->index, table->id) : 0;
     size_t count = 0;
     for (uint32_t turn = 0; turn < worker->job->shard_count; turn++) {
-        const uint32_t shard = rbt_worker_shard(worker, turn);
-        struct rbt_batch batch = rbt_keylist_batch(fetch->want.target.keys, shard);
+        const uint32_t shard = (worker->shard_first + turn) % worker->job->shard_count;
+        struct rbt_batch batch = rbt_keylist_batch(want->target.keys, shard);
         if (batch.count == 0) {
             continue;
         }
-        batch.table = portion->table->id;
-        batch.values = fetch->want.target.values;
+        batch.table = table->id;
+        batch.values = want->target.values;
         worker->pulls[count] = batch;
         worker->calls[count] = (struct rbt_driver_call){
             .shard = shard,
             .event = {.kind = RBT_SHARD_PULL,
                       .worker = worker->index,
-                      .table = portion->table->id,
+                      .table = table->id,
                       .batches = &worker->pulls[count],
                       .batch_count = 1,
-                      .need = fetch->want.need,
+                      .need = want->need,
                       .request = worker->index,
-                      .subscription = fetch->want.subscription,
-                      .asked = fetch->want.asked,
+                      .subscription = want->subscription,
+                      .asked = want->asked,
                       .on_elements = take_elements,
                       .context = sink,
-                      .applied = worker->applied + count * fetch->applied_count,
-                      .applied_first = fetch->applied_first,
-                      .applied_count = fetch->applied_count,
+                      .applied = worker->applied + count * workers,
+                      .applied_first = fetch->is_process ? worker->process_first : worker->index,
+                      .applied_count = workers,
                       .applied_least = least,
                       .is_stable = is_limited,
                       .stable = stable,
                       .limit = is_limited ? &worker->calls[count].limit : NULL,
-                      .copy = fetch->want.copies == NULL ? NULL : &fetch->want.copies[shard]},
+                      .copy = want->copies == NULL ? NULL : &want->copies[shard]},
             .limit = stable};
         if (portion->stamps != NULL) {
             say_base(worker, portion, fetch, &worker->calls[count]);
@@ -241,7 +231,7 @@ static bool raise_limits(rbt_worker *worker, size_t count)
 {
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
-    for (size_t i = 0; i < count && worker->calls[i].event.is_stable; i++) {
+    for (size_t i = 0; i < count; i++) {
         lowest = worker->calls[i].limit < lowest ? worker->calls[i].limit : lowest;
         highest = worker->calls[i].limit > highest ? worker->calls[i].limit : highest;
     }
@@ -254,17 +244,15 @@ static bool raise_limits(rbt_worker *worker, size_t count)
 rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
                            const struct rbt_fetch *fetch, struct rbt_age *age)
 {
-    struct sparse_sink sink = {.row = fetch->want.target.sparse, .kind = portion->table->kind};
-    rbt_status st = fit_applied(worker, worker->job->shard_count, fetch->applied_count);
-    if (st != RBT_OK) {
-        return st;
-    }
+    struct rbt_sparse_row *sparse = fetch->want->target.sparse;
+    struct sparse_sink sink = {.row = sparse, .kind = portion->table->kind};
     const size_t count = make_calls(worker, portion, fetch, &sink);
     worker->call_count = count;
     worker->has_waited = false;
-    st = fit_stamps(worker, portion);
+    rbt_status st = portion->stamps == NULL ? RBT_OK : fit_stamps(worker, portion);
     st = st != RBT_OK ? st : rbt_worker_step(worker, worker->calls, count);
-    if (st == RBT_OK && raise_limits(worker, count)) {
+    const bool is_limited = count > 0 && worker->calls[0].event.is_stable;
+    if (st == RBT_OK && is_limited && raise_limits(worker, count)) {
         st = rbt_worker_step(worker, worker->calls, count);
     }
     st = st != RBT_OK ? st : sink.status;
@@ -273,10 +261,9 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
     if (st != RBT_OK) {
         return st;
     }
-    if (fetch->want.target.sparse != NULL && !worker->job->driver->counts_bytes) {
+    if (sparse != NULL && !worker->job->driver->counts_bytes) {
         const size_t element = sizeof(uint32_t) + portion->table->element_size;
-        rbt_client_count_received(worker->stats, RBT_TRAFFIC_READ,
-                                  fetch->want.target.sparse->count * element);
+        rbt_client_count_received(worker->stats, RBT_TRAFFIC_READ, sparse->count * element);
     }
     age->clock = rbt_client_clock(worker); /* the floor is above it once the worker has left */
     for (size_t i = 0; i < count; i++) {
@@ -284,28 +271,21 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
         age->clock = reply->floor < age->clock ? reply->floor : age->clock;
         age->version = reply->version;
     }
-    take_stamps(worker, portion, &fetch->want);
+    if (portion->stamps != NULL) {
+        take_stamps(worker, portion, fetch->want);
+    }
     return RBT_OK;
-}
-
-/* What a fetch of a worker's own asks for. */
-static struct rbt_fetch fetch_of(const rbt_worker *worker, const struct rbt_portion *portion,
-                                 const struct rbt_want *want)
-{
-    const bool shares = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
-    return (struct rbt_fetch){.want = *want,
-                              .applied_first = shares ? worker->process_first : worker->index,
-                              .applied_count = shares ? worker->process_size : 1};
 }
 
 void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want)
 {
     rbt_driver *driver = worker->job->driver;
-    struct rbt_fetch fetch = fetch_of(worker, portion, want);
+    const struct rbt_fetch fetch = {.want = want,
+                                    .is_process =
+                                        portion->table->options.overlay == RBT_OVERLAY_PROCESS,
+                                    .is_ahead = true};
     struct sparse_sink sink = {.row = NULL};
-    fetch.is_ahead = true;
-    if (driver->ops->ask != NULL &&
-        fit_applied(worker, worker->job->shard_count, fetch.applied_count) == RBT_OK) {
+    if (driver->ops->ask != NULL) {
         driver->ops->ask(driver, worker->calls, make_calls(worker, portion, &fetch, &sink));
     } /* else it is asked for when it is fetched */
 }
@@ -313,14 +293,9 @@ void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struc
 size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_portion *portion,
                              const struct rbt_want *want)
 {
-    struct rbt_fetch fetch = fetch_of(worker, portion, want);
+    const struct rbt_fetch fetch = {.want = want, .is_ahead = true};
     struct sparse_sink sink = {.row = NULL};
-    fetch.is_ahead = true;
-    fetch.applied_first = worker->index;
-    fetch.applied_count = 1;
-    return fit_applied(worker, worker->job->shard_count, 1) == RBT_OK
-               ? make_calls(worker, portion, &fetch, &sink)
-               : 0;
+    return make_calls(worker, portion, &fetch, &sink);
 }
 
 bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion)
@@ -338,42 +313,29 @@ bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *port
     return true;
 }
 
-uint64_t rbt_worker_row_subscription(const rbt_table *table, uint64_t key)
-{
-    const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
-    return table->is_eager && !table->options.is_synchronised
-               ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id)
-               : 0;
-}
-
-/* Lays the overlay on what has been pulled. */
-static rbt_status overlay_all(rbt_worker *worker, struct rbt_portion *portion,
-                              const struct rbt_buffer_target *target)
-{
-    rbt_status st = RBT_OK;
-    for (size_t i = 0; st == RBT_OK && i < worker->call_count; i++) {
-        st = rbt_worker_overlay(worker, portion, worker->calls[i].shard,
-                                worker->calls[i].event.applied, target);
-    }
-    return st;
-}
-
 rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
                             const struct rbt_want *want, struct rbt_age *age)
 {
-    const bool shares = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
-    const struct rbt_fetch fetch = fetch_of(worker, portion, want);
-    for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
-        rbt_status st = rbt_worker_pull(worker, portion, &fetch, age);
+    const bool is_shared = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
+    const struct rbt_fetch fetch = {.want = want, .is_process = is_shared};
+    bool is_whole = false;
+    rbt_status st = RBT_OK;
+    while (!is_whole) { /* ends: repeated only when another worker has ended a clock meanwhile */
+        st = rbt_worker_pull(worker, portion, &fetch, age);
         if (st != RBT_OK) {
             return st;
         }
-        rbt_worker_lock(portion);
-        const bool is_whole = !shares || rbt_worker_has_all(worker, portion);
-        st = is_whole ? overlay_all(worker, portion, &want->target) : RBT_OK;
-        rbt_worker_unlock(portion);
-        if (is_whole) {
-            return st;
+        if (is_shared) {
+            rbt_worker_lock(portion);
+        }
+        is_whole = !is_shared || rbt_worker_has_all(worker, portion);
+        for (size_t i = 0; is_whole && st == RBT_OK && i < worker->call_count; i++) {
+            st = rbt_worker_overlay(worker, portion, worker->calls[i].shard,
+                                    worker->calls[i].event.applied, &want->target);
+        }
+        if (is_shared) {
+            rbt_worker_unlock(portion);
         }
     }
+    return st;
 }

@@ -211,6 +211,7 @@ static rbt_status make_workers(rbt_job *job)
         if (worker->process_size > job->driver->process_size) {
             worker->process_size = job->driver->process_size;
         }
+        worker->shard_first = job->driver->has_queues ? i % job->shard_count : 0;
         worker->sequence = 1;
         const struct rbt_comm_options budget = {.rate = job->bandwidth / worker->process_size};
         rbt_comm_init(&worker->out, &budget, 0);

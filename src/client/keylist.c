@@ -61,9 +61,6 @@ void rbt_keylist_unref(struct rbt_keylist *list)
 
 static rbt_status make_room(struct rbt_keylist *list, size_t count)
 {
-    if (count <= list->capacity && list->keys != NULL) {
-        return RBT_OK;
-    }
     free_room(list);
     list->keys = rbt_calloc(count, sizeof *list->keys);
     list->slots = rbt_calloc(count, sizeof *list->slots);
@@ -81,10 +78,6 @@ static rbt_status make_room(struct rbt_keylist *list, size_t count)
 static void deal_out(struct rbt_keylist *list)
 {
     size_t *begins = list->begins;
-    if (list->shard_count == 1) {
-        begins[1] = list->count;
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) {
         begins[rbt_placement_shard(list->placement, list->keys[i]) + 1]++;
     }
@@ -103,16 +96,20 @@ static void deal_out(struct rbt_keylist *list)
 rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, size_t count)
 {
     list->count = 0;
-    rbt_free(list->names);
-    list->names = NULL;
+    if (list->names != NULL) { /* it was a set's, which is gone */
+        rbt_free(list->names);
+        list->names = NULL;
+    }
     memset(list->begins, 0, ((size_t)list->shard_count + 1) * sizeof *list->begins);
     if (count > UINT32_MAX - 1) {
         return rbt_fail(RBT_E_INVALID, "a list holds at most %u keys, not %zu", UINT32_MAX - 1,
                         count);
     }
-    rbt_status st = make_room(list, count);
-    if (st != RBT_OK) {
-        return st;
+    if (count > list->capacity || list->keys == NULL) {
+        const rbt_status st = make_room(list, count);
+        if (st != RBT_OK) {
+            return st;
+        }
     }
     list->count = count;
     if (count > 0) {
@@ -120,7 +117,11 @@ rbt_status rbt_keylist_assign(struct rbt_keylist *list, const uint64_t *keys, si
     }
     memset(list->slots, 0xff, count * sizeof *list->slots); /* RBT_SLOT_NONE */
     memset(list->slots_complete, 0, list->shard_count * sizeof *list->slots_complete);
-    deal_out(list);
+    if (list->shard_count > 1) {
+        deal_out(list);
+    } else {
+        list->begins[1] = count;
+    }
     return RBT_OK;
 }
 

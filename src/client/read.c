@@ -17,34 +17,26 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "client/client.h"
-
-static bool has_process_cache(const rbt_table *table)
-{
-    return table->options.cache == RBT_CACHE_PROCESS || table->options.cache == RBT_CACHE_BOTH;
-}
-
-static bool has_worker_cache(const rbt_table *table)
-{
-    return table->options.cache == RBT_CACHE_WORKER || table->options.cache == RBT_CACHE_BOTH;
-}
 
 /* Whether a copy is fresh enough, own updates aside. A reader has no clock to tell by. */
 static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
                      const struct rbt_rowcache_row *row, int64_t staleness)
 {
-    if (row->clock < 0 || worker->job->driver->is_reader) {
+    rbt_driver *driver = worker->job->driver;
+    const int64_t clock = rbt_client_clock(worker);
+    if (row->clock < 0 || driver->is_reader) {
         return false;
     }
     if (staleness == RBT_STALENESS_ANY) {
-        return row->fetched_at >= rbt_client_clock(worker);
+        return row->fetched_at >= clock;
     }
-    if (row->clock < rbt_worker_need(worker, rbt_worker_slack(table, staleness))) {
+    if (row->clock < clock - staleness - table->options.slack) {
         return false;
     }
-    rbt_driver *driver = worker->job->driver;
     if (table->is_eager && table->options.is_synchronised) {
-        return row->fetched_at >= rbt_client_clock(worker); /* more may be shown of the same rows */
+        return row->fetched_at >= clock; /* more may be shown of the same rows */
     }
     return !table->is_eager ||
            driver->ops->version(driver, rbt_placement_shard(table->placement, row->key)) ==
@@ -85,7 +77,7 @@ static const uint64_t *applied_of(const rbt_worker *worker, const struct rbt_row
 static bool is_newest(const struct rbt_portion *portion, uint32_t row)
 {
     const struct rbt_rowcache_row *copy = &portion->process->rows[row];
-    const uint32_t own = rbt_rowcache_find(&portion->rows, copy->key);
+    const uint32_t own = rbt_map_find(&portion->rows.map, copy->key);
     const uint32_t shard = rbt_placement_shard(portion->table->placement, copy->key);
     return copy->version >= (own == RBT_MAP_NONE ? 0 : portion->rows.rows[own].version) &&
            copy->version >= (portion->seen == NULL ? 0 : portion->seen[shard]);
@@ -177,10 +169,12 @@ static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *port
 /* Finds or adds the key in the process cache, whose mutex is held; a full cache starts again. */
 static rbt_status add_shared(const struct rbt_portion *portion, uint64_t key, uint32_t *row)
 {
-    if (!rbt_rowcache_has_room(portion->process, key, portion->table->options.cache_rows)) {
-        rbt_rowcache_empty(portion->process);
+    struct rbt_rowcache *cache = portion->process;
+    const uint32_t limit = portion->table->options.cache_rows;
+    if (limit > 0 && cache->count >= limit && rbt_map_find(&cache->map, key) == RBT_MAP_NONE) {
+        rbt_rowcache_empty(cache);
     }
-    return rbt_rowcache_add(portion->process, key, row);
+    return rbt_rowcache_add(cache, key, row);
 }
 
 /* Puts the row that has just been pulled into row `from` of the worker's cache also into the
@@ -224,10 +218,8 @@ static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion,
 {
     rbt_table *table = portion->table;
     struct rbt_rowcache *own = &portion->rows;
-    const struct rbt_fetch fetch = {
-        .want = {.target = target_of(own, to, portion->list), .need = need},
-        .applied_first = worker->process_first,
-        .applied_count = worker->process_size};
+    const struct rbt_want want = {.target = target_of(own, to, portion->list), .need = need};
+    const struct rbt_fetch fetch = {.want = &want, .is_process = true};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
         struct rbt_age age = {0};
         own->rows[to].clock = -1;
@@ -283,15 +275,12 @@ static rbt_status record(struct rbt_portion *portion, uint64_t key)
     return RBT_OK;
 }
 
-/* Fetches a row. Of a table with a rule, what the old copy was updated with names the old read: it
+/* Fetches a row of a table with a rule. What the old copy was updated with names the old read: it
  * moves to the buffer, unless nothing has changed at the shard since then. */
-static rbt_status fetch_row(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
-                            struct rbt_want *want, struct rbt_age *age)
+static rbt_status fetch_ruled(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
+                              struct rbt_want *want, struct rbt_age *age)
 {
     struct rbt_rowcache_row *info = &portion->rows.rows[row];
-    if (portion->stamps == NULL) {
-        return rbt_worker_fetch(worker, portion, want, age);
-    }
     const uint32_t shard = rbt_placement_shard(portion->table->placement, info->key);
     rbt_status st = info->is_dirty && info->stamp == RBT_STAMP_NONE
                         ? rbt_worker_flush_rows(worker, portion)
@@ -314,24 +303,37 @@ static rbt_status fetch_row(rbt_worker *worker, struct rbt_portion *portion, uin
     return st;
 }
 
+/* The number under which a row of an eager table is asked for again and again. */
+static uint64_t subscription_of(const rbt_table *table, uint64_t key)
+{
+    const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
+    return table->is_eager && !table->options.is_synchronised
+               ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id)
+               : 0;
+}
+
 /* Brings the worker's copy of a row up to date. */
 static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
                           int64_t staleness)
 {
+    const rbt_table *table = portion->table;
     struct rbt_rowcache *cache = &portion->rows;
     const uint64_t key = cache->rows[row].key;
     rbt_status st = rbt_keylist_assign(portion->list, &key, 1);
     if (st != RBT_OK) {
         return st;
     }
-    if (has_process_cache(portion->table)) {
+    if (table->options.cache == RBT_CACHE_PROCESS || table->options.cache == RBT_CACHE_BOTH) {
         return read_process(worker, portion, row, staleness);
     }
     struct rbt_want want = {.target = target_of(cache, row, portion->list),
-                            .need = rbt_worker_need(worker, staleness),
-                            .subscription = rbt_worker_row_subscription(portion->table, key)};
+                            .need = rbt_worker_need(worker, staleness)};
+    if (worker->job->driver->sends_ahead) {
+        want.subscription = subscription_of(table, key);
+    }
     struct rbt_age age = {0};
-    st = fetch_row(worker, portion, row, &want, &age);
+    st = portion->stamps == NULL ? rbt_worker_fetch(worker, portion, &want, &age)
+                                 : fetch_ruled(worker, portion, row, &want, &age);
     if (st == RBT_OK) {
         note_copy(worker, portion, &cache->rows[row], &age);
     } else {
@@ -346,16 +348,27 @@ static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint6
                           uint32_t *row)
 {
     struct rbt_rowcache *cache = &portion->rows;
-    rbt_status st = RBT_OK;
-    if (!rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
-        st = rbt_worker_flush_rows(worker, portion);
+    *row = rbt_map_find(&cache->map, key);
+    if (*row != RBT_MAP_NONE) {
+        return RBT_OK;
     }
-    rbt_worker_lock(portion); /* others look through the cache for updates */
-    if (st == RBT_OK && !rbt_rowcache_has_room(cache, key, portion->table->options.cache_rows)) {
+    const uint32_t limit = portion->table->options.cache_rows;
+    const bool is_full = limit > 0 && cache->count >= limit;
+    rbt_status st = is_full ? rbt_worker_flush_rows(worker, portion) : RBT_OK;
+    if (st != RBT_OK) {
+        return st;
+    }
+    const bool is_shared = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
+    if (is_shared) { /* others look through the cache for updates */
+        rbt_worker_lock(portion);
+    }
+    if (is_full) {
         empty_cache(portion);
     }
-    st = st != RBT_OK ? st : rbt_rowcache_add(cache, key, row);
-    rbt_worker_unlock(portion);
+    st = rbt_rowcache_add(cache, key, row);
+    if (is_shared) {
+        rbt_worker_unlock(portion);
+    }
     return st;
 }
 
@@ -363,18 +376,17 @@ static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint6
 static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint64_t key,
                            int64_t staleness, uint32_t *row)
 {
+    const struct rbt_table_options *options = &portion->table->options;
     struct rbt_rowcache *cache = &portion->rows;
-    rbt_status st = rbt_worker_check_staleness(staleness);
-    st = st != RBT_OK ? st : add_row(worker, portion, key, row);
+    rbt_status st = add_row(worker, portion, key, row);
     if (st != RBT_OK) {
         return st;
     }
     const struct rbt_rowcache_row *info = &cache->rows[*row];
-    const bool has_own = portion->table->options.overlay == RBT_OVERLAY_NONE ||
-                         info->push_seen == portion->push_count;
-    const bool is_hit = has_worker_cache(portion->table) && has_own &&
-                        is_fresh(worker, portion->table, info, staleness);
-    if (!is_hit) {
+    const bool is_cached = options->cache == RBT_CACHE_WORKER || options->cache == RBT_CACHE_BOTH;
+    const bool has_own =
+        options->overlay == RBT_OVERLAY_NONE || info->push_seen == portion->push_count;
+    if (!is_cached || !has_own || !is_fresh(worker, portion->table, info, staleness)) {
         st = refresh(worker, portion, *row, staleness);
     }
     if (st == RBT_OK) {
@@ -383,8 +395,8 @@ static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint
     return st;
 }
 
-rbt_status rbt_get_within(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
-                          void *values)
+static rbt_status get_dense(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
+                            void *values)
 {
     if (table->options.layout != RBT_DENSE) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows; use rbt_get_sparse()",
@@ -409,7 +421,15 @@ rbt_status rbt_get_within(rbt_worker *worker, rbt_table *table, uint64_t key, in
 
 rbt_status rbt_get(rbt_worker *worker, rbt_table *table, uint64_t key, void *values)
 {
-    return rbt_get_within(worker, table, key, rbt_table_staleness(table), values);
+    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    return get_dense(worker, table, key, staleness, values);
+}
+
+rbt_status rbt_get_within(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
+                          void *values)
+{
+    const rbt_status st = rbt_worker_check_staleness(staleness);
+    return st != RBT_OK ? st : get_dense(worker, table, key, staleness, values);
 }
 
 /* Copies the elements that are not zero. */
@@ -438,8 +458,8 @@ static rbt_status copy_elements(const rbt_table *table, const struct rbt_sparse_
     return RBT_OK;
 }
 
-rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t key,
-                                 int64_t staleness, struct rbt_elements *elements)
+static rbt_status get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
+                             struct rbt_elements *elements)
 {
     if (table->options.layout != RBT_SPARSE) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has dense rows; use rbt_get()", table->name);
@@ -461,14 +481,22 @@ rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t 
 rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
                           struct rbt_elements *elements)
 {
-    return rbt_get_sparse_within(worker, table, key, rbt_table_staleness(table), elements);
+    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    return get_sparse(worker, table, key, staleness, elements);
+}
+
+rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t key,
+                                 int64_t staleness, struct rbt_elements *elements)
+{
+    const rbt_status st = rbt_worker_check_staleness(staleness);
+    return st != RBT_OK ? st : get_sparse(worker, table, key, staleness, elements);
 }
 
 void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
                        struct rbt_freshness *freshness)
 {
     const struct rbt_portion *portion = worker->portions[table->id];
-    const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_rowcache_find(&portion->rows, key);
+    const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_map_find(&portion->rows.map, key);
     freshness->clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
     freshness->staleness = rbt_client_clock(worker) - freshness->clock;
 }
@@ -487,7 +515,7 @@ static rbt_status write_through(struct rbt_portion *portion, uint32_t row,
         st = rbt_rowcache_write_through(&portion->rows, row, change);
     }
     if (table->options.overlay == RBT_OVERLAY_PROCESS) {
-        const uint32_t shared = rbt_rowcache_find(portion->process, portion->rows.rows[row].key);
+        const uint32_t shared = rbt_map_find(&portion->process->map, portion->rows.rows[row].key);
         if (shared != RBT_MAP_NONE && portion->process->rows[shared].clock >= 0) {
             st = rbt_rowcache_write_through(portion->process, shared, change);
         }

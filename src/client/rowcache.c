@@ -79,13 +79,11 @@ static rbt_status grow(struct rbt_rowcache *cache)
     if (!is_done) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cache of %zu rows", capacity);
     }
-    cache->capacity = capacity;
-    return RBT_OK;
-}
-
-uint32_t rbt_rowcache_find(const struct rbt_rowcache *cache, uint64_t key)
-{
-    return rbt_map_find(&cache->map, key);
+    const rbt_status st = rbt_map_reserve(&cache->map, capacity - cache->count);
+    if (st == RBT_OK) {
+        cache->capacity = capacity;
+    }
+    return st;
 }
 
 rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *row)
@@ -95,10 +93,7 @@ rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *
         *row = known;
         return RBT_OK;
     }
-    rbt_status st = cache->count < cache->capacity ? RBT_OK : grow(cache);
-    if (st == RBT_OK) {
-        st = rbt_map_reserve(&cache->map, 1);
-    }
+    const rbt_status st = cache->count < cache->capacity ? RBT_OK : grow(cache);
     if (st != RBT_OK) {
         return st;
     }
@@ -106,16 +101,8 @@ rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *
     rbt_map_insert(&cache->map, key, fresh);
     cache->rows[fresh] =
         (struct rbt_rowcache_row){.key = key, .clock = -1, .stamp = RBT_STAMP_NONE};
-    if (!cache->is_sparse) {
-        rbt_merge_clear(cache->kind, rbt_rowcache_deltas(cache, fresh), cache->width);
-    }
     *row = fresh;
     return RBT_OK;
-}
-
-bool rbt_rowcache_has_room(const struct rbt_rowcache *cache, uint64_t key, uint32_t limit)
-{
-    return limit == 0 || cache->count < limit || rbt_map_find(&cache->map, key) != RBT_MAP_NONE;
 }
 
 void rbt_rowcache_empty(struct rbt_rowcache *cache)
@@ -148,15 +135,6 @@ char *rbt_rowcache_deltas(const struct rbt_rowcache *cache, uint32_t row)
     return cache->deltas + row * cache->row_size;
 }
 
-static void mark_dirty(struct rbt_rowcache *cache, uint32_t row)
-{
-    if (!cache->rows[row].is_dirty) {
-        cache->rows[row].is_dirty = true;
-        cache->dirty[cache->dirty_count++] = row;
-    }
-    RBT_ASSERT(cache->dirty_count <= cache->count);
-}
-
 static void merge_dense(const struct rbt_rowcache *cache, char *to,
                         const struct rbt_rowcache_change *change)
 {
@@ -187,15 +165,22 @@ static rbt_status merge_sparse(const struct rbt_rowcache *cache, struct rbt_spar
 rbt_status rbt_rowcache_update(struct rbt_rowcache *cache, uint32_t row,
                                const struct rbt_rowcache_change *change)
 {
+    const bool is_first = !cache->rows[row].is_dirty;
     rbt_status st = RBT_OK;
     if (cache->is_sparse) {
         st = merge_sparse(cache, &cache->sparse_deltas[row], change);
     } else {
-        merge_dense(cache, rbt_rowcache_deltas(cache, row), change);
+        char *deltas = rbt_rowcache_deltas(cache, row);
+        if (is_first) {
+            rbt_merge_clear(cache->kind, deltas, cache->width);
+        }
+        merge_dense(cache, deltas, change);
     }
-    if (st == RBT_OK) {
-        mark_dirty(cache, row);
+    if (st == RBT_OK && is_first) {
+        cache->rows[row].is_dirty = true;
+        cache->dirty[cache->dirty_count++] = row;
     }
+    RBT_ASSERT(cache->dirty_count <= cache->count);
     return st;
 }
 
@@ -253,8 +238,6 @@ void rbt_rowcache_clean(struct rbt_rowcache *cache)
         cache->rows[row].is_dirty = false;
         if (cache->is_sparse) {
             rbt_sparse_row_clear(&cache->sparse_deltas[row]);
-        } else {
-            rbt_merge_clear(cache->kind, rbt_rowcache_deltas(cache, row), cache->width);
         }
     }
     cache->dirty_count = 0;

@@ -34,8 +34,8 @@ struct rbt_rowcache {
     uint32_t worker_count; /* a process cache: sequences kept per row; else 0 */
     struct rbt_map map;    /* key to row number */
     struct rbt_rowcache_row *rows;
-    char *values; /* dense: row_size each */
-    char *deltas;
+    char *values;                         /* dense: row_size each */
+    char *deltas;                         /* the same; of rows that are dirty, else anything */
     struct rbt_sparse_row *sparse_values; /* sparse */
     struct rbt_sparse_row *sparse_deltas;
     uint64_t *applied; /* worker_count each: what the copy contains of each worker */
@@ -57,12 +57,8 @@ RBT_MUST_USE rbt_status rbt_rowcache_init(struct rbt_rowcache *cache,
                                           const struct rbt_rowcache_options *options);
 void rbt_rowcache_deinit(struct rbt_rowcache *cache);
 
-/* Number of the key's row, or RBT_MAP_NONE; the same, adding it if it is not there. */
-uint32_t rbt_rowcache_find(const struct rbt_rowcache *cache, uint64_t key);
+/* Number of the key's row, which is added if it is not there. */
 RBT_MUST_USE rbt_status rbt_rowcache_add(struct rbt_rowcache *cache, uint64_t key, uint32_t *row);
-
-/* Whether the key can be added without exceeding `limit` rows; 0 is no limit. */
-bool rbt_rowcache_has_room(const struct rbt_rowcache *cache, uint64_t key, uint32_t limit);
 
 /* Forgets all rows, of which none is dirty; keeps the memory. */
 void rbt_rowcache_empty(struct rbt_rowcache *cache);

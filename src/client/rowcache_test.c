@@ -26,7 +26,7 @@ static void rows_are_found_again_and_have_no_copy_at_first(void **state)
     struct rbt_rowcache cache;
     const struct rbt_rowcache_options options = options_of(RBT_MERGE_ADD, false);
     assert_ok(rbt_rowcache_init(&cache, &options));
-    assert_int_equal(rbt_rowcache_find(&cache, 0), RBT_MAP_NONE);
+    assert_int_equal(rbt_map_find(&cache.map, 0), RBT_MAP_NONE);
     for (uint64_t i = 0; i < 1000; i++) {
         const uint32_t row = add(&cache, UINT64_MAX - i * 3);
         assert_int_equal(row, i);
@@ -36,7 +36,7 @@ static void rows_are_found_again_and_have_no_copy_at_first(void **state)
     }
     for (uint64_t i = 0; i < 1000; i++) {
         assert_int_equal(add(&cache, UINT64_MAX - i * 3), i);
-        assert_int_equal(rbt_rowcache_find(&cache, UINT64_MAX - i * 3), i);
+        assert_int_equal(rbt_map_find(&cache.map, UINT64_MAX - i * 3), i);
         assert_int_equal(*(int64_t *)rbt_rowcache_values(&cache, (uint32_t)i), i);
     }
     assert_int_equal(cache.count, 1000);

@@ -251,7 +251,7 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
                                                         set->add_seen == portion->add_count);
     /* What was asked for is put into the values when it comes, so it must be waited for. */
     return may_reuse && has_own && !set->is_asked && set->clock >= 0 &&
-           set->clock >= rbt_worker_need(set->worker, rbt_worker_slack(portion->table, staleness));
+           set->clock >= rbt_client_clock(set->worker) - staleness - portion->table->options.slack;
 }
 
 bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness)

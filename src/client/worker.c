@@ -17,14 +17,9 @@
 #include "client/filtering.h"
 #include "client/staleness.h"
 
-static bool is_shared(const rbt_table *table)
-{
-    return table->options.overlay == RBT_OVERLAY_PROCESS;
-}
-
 void rbt_worker_lock(const struct rbt_portion *portion)
 {
-    if (is_shared(portion->table)) {
+    if (portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
         const int error = pthread_mutex_lock(&portion->table->mutex);
         RBT_ASSERT(error == 0);
     }
@@ -32,7 +27,7 @@ void rbt_worker_lock(const struct rbt_portion *portion)
 
 void rbt_worker_unlock(const struct rbt_portion *portion)
 {
-    if (is_shared(portion->table)) {
+    if (portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
         const int error = pthread_mutex_unlock(&portion->table->mutex);
         RBT_ASSERT(error == 0);
     }
@@ -49,6 +44,27 @@ static rbt_status make_stamps(const rbt_worker *worker, struct rbt_portion *port
                         portion->table->name);
     }
     return rbt_stamps_create(shards, &portion->stamps);
+}
+
+/* Room for what each shard says of the workers whose updates reads of the table show, and for what
+ * it must say. */
+static rbt_status fit_applied(rbt_worker *worker, const rbt_table *table)
+{
+    const rbt_cache cache = table->options.cache;
+    const bool is_process = cache == RBT_CACHE_PROCESS || cache == RBT_CACHE_BOTH;
+    const size_t shards = worker->job->shard_count;
+    const size_t needed = (shards + 1) * (is_process ? worker->process_size : 1);
+    RBT_ASSERT(is_process || table->options.overlay != RBT_OVERLAY_PROCESS);
+    if (needed <= worker->applied_max) {
+        return RBT_OK;
+    }
+    uint64_t *applied = rbt_realloc(worker->applied, needed, sizeof *applied);
+    if (applied == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a read from %zu shards", shards);
+    }
+    worker->applied = applied;
+    worker->applied_max = needed;
+    return RBT_OK;
 }
 
 static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
@@ -76,6 +92,9 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
                         : rbt_rowcache_init(&p->rows, &rows);
     if (st == RBT_OK) {
         st = rbt_keylist_create(table->placement, &p->list);
+    }
+    if (st == RBT_OK) {
+        st = fit_applied(worker, table);
     }
     if (st == RBT_OK && table->rule != NULL) {
         st = make_stamps(worker, p);
@@ -188,23 +207,12 @@ int64_t rbt_worker_shard_clock(const rbt_worker *worker)
     return floor == RBT_CLOCK_GONE ? rbt_client_clock(worker) : floor;
 }
 
-uint32_t rbt_worker_shard(const rbt_worker *worker, uint32_t turn)
-{
-    const uint32_t first = worker->job->driver->has_queues ? worker->index : 0;
-    return (first + turn) % worker->job->shard_count;
-}
-
 int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 {
     RBT_ASSERT(staleness >= RBT_STALENESS_ANY);
     return staleness == RBT_STALENESS_ANY || worker->job->driver->is_reader
                ? RBT_CLOCK_ANY
                : rbt_client_clock(worker) - staleness;
-}
-
-int64_t rbt_worker_slack(const rbt_table *table, int64_t staleness)
-{
-    return staleness == RBT_STALENESS_ANY ? staleness : staleness + table->options.slack;
 }
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
@@ -273,12 +281,11 @@ static void count_bytes(rbt_worker *worker, const struct rbt_driver_call *call)
     const uint32_t class = worker->is_early || event->early != NULL ? RBT_TRAFFIC_EARLY
                            : event->kind == RBT_SHARD_PUSH          ? RBT_TRAFFIC_CLOCK
                                                                     : RBT_TRAFFIC_READ;
-    if (event->kind == RBT_SHARD_PUSH) {
-        rbt_client_count(&worker->stats->bytes_sent, bytes);
-        rbt_client_count(&worker->stats->traffic_sent[class], bytes);
-    } else {
-        rbt_client_count_received(worker->stats, class, bytes);
-    }
+    struct rbt_worker_stats *stats = worker->stats;
+    const bool is_push = event->kind == RBT_SHARD_PUSH;
+    rbt_client_count(is_push ? &stats->bytes_sent : &stats->bytes_received, bytes);
+    rbt_client_count(is_push ? &stats->traffic_sent[class] : &stats->traffic_received[class],
+                     bytes);
 }
 
 void rbt_worker_count_reply(rbt_worker *worker, const struct rbt_driver_reply *reply)
@@ -479,7 +486,7 @@ static rbt_status send_all(rbt_worker *worker, int64_t marker, struct progress *
 {
     rbt_status st = RBT_OK;
     for (uint32_t turn = 0; st == RBT_OK && turn < worker->job->shard_count; turn++) {
-        const uint32_t shard = rbt_worker_shard(worker, turn);
+        const uint32_t shard = (worker->shard_first + turn) % worker->job->shard_count;
         size_t count = 0;
         for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
             st = gather(worker, worker->portions[i], shard, &count);
@@ -623,7 +630,7 @@ void rbt_worker_abandon(rbt_worker *worker)
         while (portion->buffer.unsent != NULL) {
             rbt_buffer_take_back(&portion->buffer);
         }
-        if (is_shared(portion->table)) {
+        if (portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
             rbt_rowcache_forget(portion->process);
         }
         rbt_worker_unlock(portion);

@@ -113,47 +113,40 @@ static void spin(const struct local *local, const struct shard *shard, int64_t n
     }
 }
 
-static void step_request(struct local *local, struct shard *shard,
-                         const struct rbt_shard_event *event, struct rbt_driver_reply *reply)
+/* Sleeps until the request that the shard has parked may be stepped again; the mutex is held. */
+static void sleep_on(struct shard *shard, uint64_t request)
 {
-    const bool is_late = atomic_load_explicit(&shard->floor, memory_order_acquire) < event->need;
-    const rbt_time start = is_late ? rbt_clock_now() : 0;
-    if (is_late) {
-        spin(local, shard, event->need);
+    struct waiter *waiter = &shard->waiters[request];
+    waiter->is_ready = false;
+    while (!waiter->is_ready) {
+        const int error = pthread_cond_wait(&waiter->wake, &shard->mutex);
+        RBT_ASSERT(error == 0);
     }
-    struct waiter *waiter = &shard->waiters[event->request];
-    lock(shard);
-    while (!step_locked(shard, event, reply)) { /* at most twice: READY means it is open */
-        waiter->is_ready = false;
-        while (!waiter->is_ready) {
-            const int error = pthread_cond_wait(&waiter->wake, &shard->mutex);
-            RBT_ASSERT(error == 0);
-        }
-    }
-    unlock(shard);
-    reply->had_to_wait = is_late;
-    reply->waited = is_late ? rbt_clock_now() - start : 0;
-}
-
-static void step_one(struct local *local, struct rbt_driver_call *call)
-{
-    RBT_ASSERT(call->shard < local->shard_count);
-    struct shard *shard = &local->shards[call->shard];
-    call->reply = (struct rbt_driver_reply){.acknowledged = call->event.sequence};
-    if (call->event.kind == RBT_SHARD_PULL || call->event.kind == RBT_SHARD_SCAN) {
-        step_request(local, shard, &call->event, &call->reply);
-        return;
-    }
-    lock(shard);
-    (void)step_locked(shard, &call->event, &call->reply); /* always true: it is not a request */
-    unlock(shard);
 }
 
 /* One after the other: no shard is far away. */
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
+    const struct local *local = local_of(driver);
     for (size_t i = 0; i < count; i++) {
-        step_one(local_of(driver), &calls[i]);
+        RBT_ASSERT(calls[i].shard < local->shard_count);
+        struct shard *shard = &local->shards[calls[i].shard];
+        const struct rbt_shard_event *event = &calls[i].event;
+        struct rbt_driver_reply *reply = &calls[i].reply;
+        *reply = (struct rbt_driver_reply){.acknowledged = event->sequence};
+        /* Of what is not a request, `need` is 0: it is never late. */
+        reply->had_to_wait =
+            atomic_load_explicit(&shard->floor, memory_order_acquire) < event->need;
+        const rbt_time start = reply->had_to_wait ? rbt_clock_now() : 0;
+        if (reply->had_to_wait) {
+            spin(local, shard, event->need);
+        }
+        lock(shard);
+        while (!step_locked(shard, event, reply)) { /* at most twice: READY means it is open */
+            sleep_on(shard, event->request);
+        }
+        unlock(shard);
+        reply->waited = reply->had_to_wait ? rbt_clock_now() - start : 0;
     }
 }
 

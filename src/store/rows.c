@@ -5,7 +5,7 @@
  * through the cache. Blocks grow by remapping, so they are never copied when they are large. A row
  * of one f32 takes 12 bytes with its key, and 9 to 12 in the index. A batch is worked off in three
  * waves that overlap: index entries are fetched while earlier keys are compared, and rows are
- * fetched while earlier rows are read or updated.
+ * fetched while earlier rows are read or updated. One row is looked up by itself.
  *
  * Invariants:
  *   (1) index, keys and block agree: index[keys[slot]] == slot for slot < count.
@@ -267,6 +267,21 @@ static void read_wave_4(const rbt_row_store *rows, const struct rbt_batch *batch
     }
 }
 
+/* Copies the row in a slot to the batch's `position`, or the values of a row that does not exist.
+ */
+static void copy_row(const rbt_row_store *rows, const struct rbt_batch *batch, size_t position,
+                     uint32_t slot)
+{
+    RBT_DEBUG_ASSERT(slot == RBT_SLOT_NONE || slot < rows->count);
+    RBT_DEBUG_ASSERT(batch->values != NULL);
+    char *to = (char *)batch->values + position * rows->row_size;
+    if (slot == RBT_SLOT_NONE) {
+        rbt_initial_values(&rows->schema.initial, batch->keys[position], to);
+    } else {
+        memcpy(to, rows->block + slot * rows->stride, rows->row_size);
+    }
+}
+
 static void read_wave(const rbt_row_store *rows, const struct rbt_batch *batch, size_t begin,
                       size_t count, const uint32_t *slots)
 {
@@ -274,12 +289,21 @@ static void read_wave(const rbt_row_store *rows, const struct rbt_batch *batch, 
     RBT_ASSERT(batch->values != NULL);
     for (size_t i = 0; i < count; i++) {
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
-        const size_t position = rbt_batch_position(batch, begin + i);
-        char *to = (char *)batch->values + position * rows->row_size;
-        if (slots[i] == RBT_SLOT_NONE) {
-            rbt_initial_values(&rows->schema.initial, batch->keys[position], to);
+        copy_row(rows, batch, rbt_batch_position(batch, begin + i), slots[i]);
+    }
+}
+
+static void read_waves(const rbt_row_store *rows, const struct rbt_batch *batch)
+{
+    uint32_t slots[WAVE];
+    RBT_ASSERT(batch->count == 0 || batch->values != NULL);
+    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
+        const size_t count = smaller(batch->count - begin, WAVE);
+        find_slots(rows, batch, begin, count, slots);
+        if (rows->row_size == 4) {
+            read_wave_4(rows, batch, begin, count, slots);
         } else {
-            memcpy(to, rows->block + slots[i] * rows->stride, rows->row_size);
+            read_wave(rows, batch, begin, count, slots);
         }
     }
 }
@@ -289,15 +313,16 @@ void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
     RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
     RBT_ASSERT(rows->schema.layout == RBT_DENSE);
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
-    uint32_t slots[WAVE];
-    for (size_t begin = 0; begin < batch->count; begin += WAVE) {
-        const size_t count = smaller(batch->count - begin, WAVE);
-        find_slots(rows, batch, begin, count, slots);
-        if (rows->row_size == 4) {
-            read_wave_4(rows, batch, begin, count, slots);
-        } else {
-            read_wave(rows, batch, begin, count, slots);
+    const bool is_known = batch->slots != NULL && *batch->slots_complete != 0;
+    if (batch->count == 1 && !is_known) { /* nothing would overlap */
+        const size_t position = rbt_batch_position(batch, 0);
+        const uint32_t slot = rbt_index_find(&rows->index, rows->keys, batch->keys[position]);
+        copy_row(rows, batch, position, slot);
+        if (batch->slots != NULL) {
+            batch->slots[position] = slot;
         }
+    } else {
+        read_waves(rows, batch);
     }
     if (batch->slots != NULL) {
         *batch->slots_complete = rows->count + 1;
