@@ -58,6 +58,7 @@ static void crash_process(rbt_engine *engine, struct rbt_process_node *process)
     rbt_party_drop(&process->member.party);
     rbt_party_drop(&process->control.party);
     rbt_carrier_party_fail(&process->control, rbt_fail(RBT_E_CLOSED, "%s has crashed", name));
+    rbt_process_node_note_told(process);
     if (process->is_agreeing) {
         process->is_agreeing = false;
         engine->agreed_count++;

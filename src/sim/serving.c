@@ -163,6 +163,13 @@ void rbt_server_node_hear(struct rbt_server_node *server, const struct rbt_membe
         rbt_service_party_step(
             &server->service,
             &(struct rbt_service_event){.kind = RBT_SERVICE_DROP, .drop = news->number});
+    } else if (news->kind == RBT_MEMBERSHIP_NEW_BOUND) {
+        const struct rbt_bound bound = {
+            .number = news->number, .table = news->bound.table, .staleness = news->bound.staleness};
+        rbt_service_party_step(
+            &server->service,
+            &(struct rbt_service_event){.kind = RBT_SERVICE_BOUND,
+                                        .bound = {.job = news->bound.job, .bound = bound}});
     }
 }
 
