@@ -55,7 +55,7 @@ struct rbt_fault {
 /* Where what happens is told; any may be NULL. */
 struct rbt_simulation_observer {
     void *context;
-    /* A node was noticed to be "up", "suspect" or "down". */
+    /* The coordinator has given the node up: it is "down", and the job ends. */
     void (*on_node)(void *context, double t, const char *node, const char *state);
     /* After every event; for tests. Returning false ends the simulation with RBT_E_CLOSED. */
     bool (*on_event)(void *context, rbt_simulation *simulation);
@@ -118,7 +118,7 @@ struct rbt_simulation_stats {
     uint64_t lost;           /* messages */
     uint64_t duplicated;     /* by the network */
     uint64_t nodes_lost;     /* that the coordinator has given up */
-    uint64_t resent;         /* for want of an answer */
+    uint64_t resent;         /* messages to servers, because their connection was reset */
     double compute_seconds;  /* computing, as declared and slowed down */
     double transmit_seconds; /* waiting for messages that were on their way */
     double wait_seconds;     /* waiting for other workers */

@@ -52,6 +52,13 @@
     X(KEPT_COPIES, "rows that were sent ahead in the run before are used")                         \
     X(KEPT_FLOOR, "a shard's floor is not lowered when a run begins")
 
+/* The same, caught by jobs whose staleness changes. */
+#define RBT_BOUND_MUTANT_LIST(X)                                                                   \
+    X(EARLY_TAKEN, "a new bound counts as taken when the first has taken it")                      \
+    X(DEAF_SHARD, "shards do not take a new bound")                                                \
+    X(LOST_BOUND, "a new bound is not told again to who was cut off")                              \
+    X(ONE_BOUND, "a new bound that is wanted is not said again on a new connection")
+
 /* The same, of tables with rules. */
 #define RBT_RULE_MUTANT_LIST(X)                                                                    \
     X(HASTY_COPY, "reads are let go of whose rows were sent ahead and may yet be used")
@@ -60,8 +67,9 @@ enum rbt_mutant {
     RBT_MUTANT_NONE,
 #define X(name, text) RBT_MUTANT_##name,
     RBT_MUTANT_LIST(X) RBT_FILTER_MUTANT_LIST(X) RBT_LIST_MUTANT_LIST(X) RBT_RUN_MUTANT_LIST(X)
+        RBT_BOUND_MUTANT_LIST(X)
 #undef X
-        RBT_MUTANT_COUNT,
+            RBT_MUTANT_COUNT,
 #define X(name, text) RBT_MUTANT_##name,
     RBT_RULE_MUTANT_LIST(X)
 #undef X

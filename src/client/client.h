@@ -63,8 +63,9 @@ struct rbt_table {
     rbt_partial partial; /* what shards are told: managed tables show partial clocks */
     bool is_eager;
     bool follows_job; /* it named no consistency of its own */
-    /* Relaxed: a read that starts while the bound changes may obey either. */
-    atomic_int_least64_t staleness;
+    /* By place (client/driver.h). Relaxed: a read that starts while the bound changes may obey
+     * either. */
+    atomic_int_least64_t *staleness;
 
     pthread_mutex_t mutex; /* rank PROCESS; guards the caches and, with overlay PROCESS, the buffers
                               of all workers for this table */
@@ -158,7 +159,7 @@ struct rbt_job {
     uint64_t bandwidth; /* bytes per second, node and direction; 0: nothing travels early */
     char priority[RBT_CLIENT_PATH_MAX];
     struct rbt_consistency consistency; /* its staleness is guarded by the mutex while it runs */
-    atomic_int_least64_t staleness;     /* the same, for whoever asks; relaxed */
+    atomic_int_least64_t *staleness;    /* the same by place, for whoever asks; relaxed */
     rbt_driver *driver;
     struct rbt_tuner tuner;       /* of a job that is tuned; worker 0's */
     rbt_worker_function function; /* of the run under way */

@@ -120,7 +120,7 @@ static rbt_status on_bound(void *context, uint64_t number, const struct rbt_cont
     pthread_mutex_unlock(&cluster->bounds_mutex);
     pthread_mutex_lock(&cluster->mutex);
     if (st == RBT_OK && is_new && cluster->on_staleness != NULL) {
-        cluster->on_staleness(cluster->context, bound.table, bound.staleness);
+        cluster->on_staleness(cluster->context, 0, bound.table, bound.staleness);
     }
     pthread_mutex_unlock(&cluster->mutex);
     return st;

@@ -31,7 +31,7 @@ struct rbt_cluster {
 
     pthread_mutex_t mutex; /* rank CLUSTER; guards whom to tell of a new staleness */
     void *context;
-    void (*on_staleness)(void *context, uint32_t table, int64_t staleness);
+    void (*on_staleness)(void *context, uint32_t place, uint32_t table, int64_t staleness);
 };
 
 /* How stale reads of the table may be: as all were told, or `staleness`. */

@@ -21,6 +21,18 @@ struct rbt_driver_options {
     uint32_t table_max;
     uint64_t bandwidth;   /* of a node, bytes per second in each direction; 0: no limit is set */
     const char *priority; /* of tables that have one: its text; stays as long as the driver */
+    /* A process, perhaps this one, has changed the staleness of a table or of all that follow the
+     * job, and `place` acts on it from now on. Over processes it is called on another thread; in a
+     * simulation on the job's, whatever that is doing. Embedded, never. */
+    void *context;
+    void (*on_staleness)(void *context, uint32_t place, uint32_t table, int64_t staleness);
+};
+
+/* Of which table one wants to know how stale its reads may be: */
+struct rbt_driver_bound {
+    uint32_t table; /* or RBT_CONTROL_ALL */
+    bool follows_job;
+    int64_t staleness; /* if it was never changed */
 };
 
 struct rbt_driver_ops {
@@ -65,10 +77,15 @@ struct rbt_driver_ops {
     /* Where there are other processes: tells all of them, this one, too, and the shards, how stale
      * reads of the table, or of all that follow the job (RBT_CONTROL_ALL), may be; if it is
      * awaited, waits until all act on it. They do so by their on_staleness. And: how stale they may
-     * be, as was told before, or `staleness`. Both are NULL where there are no other processes. */
+     * be at that place, as was told before, or `staleness`. Both are NULL where there are no other
+     * processes. */
     rbt_status (*tell_staleness)(rbt_driver *driver, uint32_t table, int64_t staleness,
                                  bool is_awaited);
-    int64_t (*bound)(rbt_driver *driver, uint32_t table, bool follows_job, int64_t staleness);
+    int64_t (*bound)(rbt_driver *driver, uint32_t place, const struct rbt_driver_bound *wanted);
+    /* Where all workers are on one thread: what stands for the job's mutex. One that waits for it
+     * lets the others run. NULL: there are threads. */
+    void (*lock)(rbt_driver *driver);
+    void (*unlock)(rbt_driver *driver);
     void (*close)(rbt_driver *driver);
 };
 
@@ -77,6 +94,9 @@ struct rbt_driver {
     uint32_t process_size; /* workers in a process, the last one maybe fewer */
     uint32_t worker_first; /* of this process */
     uint32_t worker_here;  /* how many are in this process; of a simulation, all */
+    uint32_t place_count;  /* processes that act on a staleness of their own: of a simulation all of
+                              them, else 1 */
+    uint32_t place;        /* of these, the one that calls; in a simulation it changes */
     bool counts_bytes;     /* replies say what went over the network */
     bool is_reader;        /* tables are only read, and must be there */
     bool sends_ahead;      /* a PULL with a subscription may be answered with an older copy */
@@ -91,15 +111,9 @@ RBT_MUST_USE rbt_status rbt_local_open(const struct rbt_driver_options *options,
 RBT_MUST_USE rbt_status rbt_sim_open(rbt_simulation *simulation,
                                      const struct rbt_driver_options *options, rbt_driver **driver);
 
-/* The one for processes, in client/remote.c. `on_staleness` is called, on another thread, when a
- * process, perhaps this one, has changed that of a table or of all that follow the job. */
-struct rbt_remote_options {
-    rbt_cluster *cluster;
-    struct rbt_driver_options driver;
-    void *context;
-    void (*on_staleness)(void *context, uint32_t table, int64_t staleness);
-};
-RBT_MUST_USE rbt_status rbt_remote_open(const struct rbt_remote_options *options,
+/* The one for processes, in client/remote.c. */
+RBT_MUST_USE rbt_status rbt_remote_open(rbt_cluster *cluster,
+                                        const struct rbt_driver_options *options,
                                         rbt_driver **driver);
 
 #endif

@@ -56,27 +56,32 @@ static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
 }
 
 /* A process has changed the staleness of a table, or of all that follow the job. */
-static void on_staleness(void *context, uint32_t table, int64_t staleness)
+static void on_staleness(void *context, uint32_t place, uint32_t table, int64_t staleness)
 {
     rbt_job *job = context;
     pthread_mutex_lock(&job->mutex);
-    rbt_job_follow_staleness(job, table, staleness);
+    rbt_job_follow_staleness(job, place, table, staleness);
     pthread_mutex_unlock(&job->mutex);
+}
+
+/* The same in a simulation, which has one thread: a table that is being made asks when it is. */
+static void on_simulated_staleness(void *context, uint32_t place, uint32_t table, int64_t staleness)
+{
+    rbt_job_follow_staleness(context, place, table, staleness);
 }
 
 static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *options)
 {
-    const struct rbt_driver_options driver = {.worker_count = job->worker_count,
-                                              .shard_count = job->shard_count,
-                                              .table_max = RBT_CLIENT_TABLES_MAX,
-                                              .bandwidth = job->bandwidth,
-                                              .priority = job->priority};
+    const struct rbt_driver_options driver = {
+        .worker_count = job->worker_count,
+        .shard_count = job->shard_count,
+        .table_max = RBT_CLIENT_TABLES_MAX,
+        .bandwidth = job->bandwidth,
+        .priority = job->priority,
+        .context = job,
+        .on_staleness = options->simulation != NULL ? on_simulated_staleness : on_staleness};
     if (options->cluster != NULL) {
-        const struct rbt_remote_options remote = {.cluster = options->cluster,
-                                                  .driver = driver,
-                                                  .context = job,
-                                                  .on_staleness = on_staleness};
-        return rbt_remote_open(&remote, &job->driver);
+        return rbt_remote_open(options->cluster, &driver, &job->driver);
     }
     return options->simulation != NULL ? rbt_sim_open(options->simulation, &driver, &job->driver)
                                        : rbt_local_open(&driver, &job->driver);
@@ -96,6 +101,27 @@ static rbt_status take_budget(rbt_job *job, const struct rbt_job_options *option
     return rbt_priority_find(text, &priority);
 }
 
+/* Begins with the consistency's staleness, unless others have changed it. */
+static rbt_status take_staleness(rbt_job *job)
+{
+    const rbt_driver *driver = job->driver;
+    const struct rbt_driver_bound wanted = {RBT_CONTROL_ALL, true, job->consistency.staleness};
+    atomic_int_least64_t *places = rbt_calloc(driver->place_count, sizeof *places);
+    if (places == NULL) {
+        return rbt_fail(RBT_E_NOMEM, "could not allocate a job of %u workers", job->worker_count);
+    }
+    pthread_mutex_lock(&job->mutex); /* who is told of another one waits */
+    for (uint32_t i = 0; i < driver->place_count; i++) {
+        atomic_init(&places[i], driver->ops->bound == NULL
+                                    ? wanted.staleness
+                                    : driver->ops->bound(job->driver, i, &wanted));
+    }
+    job->consistency.staleness = atomic_load_explicit(&places[0], memory_order_relaxed);
+    job->staleness = places;
+    pthread_mutex_unlock(&job->mutex);
+    return RBT_OK;
+}
+
 static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
 {
     rbt_status counted = count(job, options);
@@ -110,7 +136,6 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
         return st;
     }
     rbt_tuner_init(&job->tuner, 0);
-    atomic_init(&job->staleness, job->consistency.staleness);
     job->stats = rbt_calloc(job->worker_count, sizeof *job->stats);
     job->tables = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(rbt_table *));
     if (job->stats == NULL || job->tables == NULL) {
@@ -121,14 +146,7 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
         const uint32_t size = job->driver->process_size;
         job->process_count = (job->worker_count + size - 1) / size;
     }
-    if (st == RBT_OK && job->driver->ops->bound != NULL) { /* others may have changed it */
-        pthread_mutex_lock(&job->mutex);
-        job->consistency.staleness =
-            job->driver->ops->bound(job->driver, RBT_CONTROL_ALL, true, job->consistency.staleness);
-        atomic_store_explicit(&job->staleness, job->consistency.staleness, memory_order_relaxed);
-        pthread_mutex_unlock(&job->mutex);
-    }
-    return st;
+    return st != RBT_OK ? st : take_staleness(job);
 }
 
 rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
@@ -172,6 +190,7 @@ void rbt_job_close(rbt_job *job)
     }
     rbt_free(job->tables);
     rbt_free(job->stats);
+    rbt_free(job->staleness);
     (void)pthread_mutex_destroy(&job->mutex); /* nobody holds it */
     rbt_free(job);
 }
@@ -300,7 +319,7 @@ void rbt_job_advise_staleness(rbt_job *job, int64_t staleness)
 
 int64_t rbt_job_staleness(const rbt_job *job)
 {
-    return atomic_load_explicit(&job->staleness, memory_order_relaxed);
+    return atomic_load_explicit(&job->staleness[job->driver->place], memory_order_relaxed);
 }
 
 int rbt_job_is_here(const rbt_job *job, uint32_t worker)

@@ -244,15 +244,18 @@ static rbt_status tell_staleness(rbt_driver *driver, uint32_t table, int64_t sta
     return RBT_OK;
 }
 
-static int64_t bound_of(rbt_driver *driver, uint32_t table, bool follows_job, int64_t staleness)
+static int64_t bound_of(rbt_driver *driver, uint32_t place, const struct rbt_driver_bound *wanted)
 {
-    return rbt_cluster_bound(remote_of(driver)->cluster, table, follows_job, staleness);
+    RBT_ASSERT(place == 0);
+    return rbt_cluster_bound(remote_of(driver)->cluster, wanted->table, wanted->follows_job,
+                             wanted->staleness);
 }
 
 /* --- Opening and closing --------------------------------------------------------------------- */
 
 static void listen_to(rbt_cluster *cluster, void *context,
-                      void (*on_staleness)(void *context, uint32_t table, int64_t staleness))
+                      void (*on_staleness)(void *context, uint32_t place, uint32_t table,
+                                           int64_t staleness))
 {
     pthread_mutex_lock(&cluster->mutex);
     cluster->context = context;
@@ -336,26 +339,27 @@ static rbt_status open_carriers(struct remote *remote, uint32_t count)
     return st;
 }
 
-static rbt_status fill(struct remote *remote, const struct rbt_remote_options *options)
+static rbt_status fill(struct remote *remote, const struct rbt_driver_options *options)
 {
     const struct rbt_member_plan *plan = remote->plan;
     remote->driver = (rbt_driver){.ops = remote->cluster->is_reader ? &reader_ops : &ops,
                                   .process_size = plan->process_size,
                                   .worker_first = plan->worker_first,
                                   .worker_here = plan->thread_count,
+                                  .place_count = 1,
                                   .sends_ahead = true,
                                   .counts_bytes = true,
                                   .is_reader = remote->cluster->is_reader};
     const rbt_cluster *cluster = remote->cluster;
     const struct rbt_process_options process = {.plan = plan,
                                                 .name_space = cluster->name_space,
-                                                .priority = options->driver.priority,
+                                                .priority = options->priority,
                                                 .is_reader = cluster->is_reader,
                                                 .silence_max = cluster->silence_max,
                                                 .cut_max = cluster->cut_max,
                                                 .compression = compression_of(remote),
-                                                .table_max = options->driver.table_max,
-                                                .bandwidth = options->driver.bandwidth,
+                                                .table_max = options->table_max,
+                                                .bandwidth = options->bandwidth,
                                                 .runs = cluster->runs};
     rbt_status st = rbt_process_init(&remote->process, &process);
     if (st != RBT_OK) {
@@ -375,9 +379,9 @@ static rbt_status fill(struct remote *remote, const struct rbt_remote_options *o
                                            plan->shard_count, &remote->shared.sender);
 }
 
-rbt_status rbt_remote_open(const struct rbt_remote_options *options, rbt_driver **driver)
+rbt_status rbt_remote_open(rbt_cluster *cluster, const struct rbt_driver_options *options,
+                           rbt_driver **driver)
 {
-    rbt_cluster *cluster = options->cluster;
     if (cluster->is_busy) {
         return rbt_fail(RBT_E_BUSY, "a cluster handle runs one job at a time");
     }

@@ -11,9 +11,10 @@
 #include <rubato/job.h>
 #include <rubato/status.h>
 
-/* Takes over a staleness that all were told, of a table or, with RBT_CONTROL_ALL, of all that
- * follow the job; the job's mutex is held. */
-void rbt_job_follow_staleness(rbt_job *job, uint32_t table, int64_t staleness);
+/* Takes over a staleness that the process at `place` (client/driver.h) was told, of a table or,
+ * with RBT_CONTROL_ALL, of all that follow the job; the job's mutex is held, if there are threads.
+ */
+void rbt_job_follow_staleness(rbt_job *job, uint32_t place, uint32_t table, int64_t staleness);
 
 /* As rbt_job_set_staleness(), but it waits for no other process. */
 RBT_MUST_USE rbt_status rbt_job_set_staleness_soon(rbt_job *job, int64_t staleness);

@@ -211,6 +211,7 @@ void rbt_table_free(rbt_table *table)
         rbt_rowcache_deinit(&table->processes[i]);
     }
     rbt_free(table->processes);
+    rbt_free(table->staleness);
     rbt_free(table->rule);
     rbt_free(table->filter);
     rbt_placement_destroy(table->placement);
@@ -307,6 +308,18 @@ static rbt_status manage(rbt_table *table, int64_t staleness)
     return rbt_priority_find(job->priority, &table->priority);
 }
 
+/* The staleness that it is opened with, unless others have changed it before it was open here. */
+static void take_staleness(rbt_table *table, int64_t staleness)
+{
+    rbt_driver *driver = table->job->driver;
+    const struct rbt_driver_bound wanted = {table->id, table->follows_job, staleness};
+    for (uint32_t i = 0; i < driver->place_count; i++) {
+        const int64_t bound =
+            driver->ops->bound == NULL ? staleness : driver->ops->bound(driver, i, &wanted);
+        atomic_store_explicit(&table->staleness[i], bound, memory_order_relaxed);
+    }
+}
+
 static rbt_status make_table(rbt_job *job, const char *name,
                              const struct rbt_table_options *options, rbt_table **table)
 {
@@ -344,10 +357,11 @@ static rbt_status make_table(rbt_job *job, const char *name,
     /* A table that shows partial clocks cannot go down to 0 with the others. */
     t->follows_job = options->consistency == NULL &&
                      !(job->consistency.is_tuned && options->partial == RBT_PARTIAL_SHOW);
-    atomic_init(&t->staleness, consistency.staleness);
+    t->staleness = rbt_calloc(job->driver->place_count, sizeof *t->staleness);
     t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
-    st = t->processes == NULL ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
-                              : rbt_table_reset(t);
+    st = t->processes == NULL || t->staleness == NULL
+             ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
+             : rbt_table_reset(t);
     st = st != RBT_OK || options->rule == NULL ? st : take_rule(t, options->rule);
     st = st != RBT_OK || options->filter == NULL ? st : take_filter(t, options->filter);
     st = st != RBT_OK ? st : manage(t, consistency.staleness);
@@ -359,11 +373,7 @@ static rbt_status make_table(rbt_job *job, const char *name,
         rbt_table_free(t);
         return st;
     }
-    if (job->driver->ops->bound != NULL) { /* others may have changed it before it was open here */
-        const int64_t bound =
-            job->driver->ops->bound(job->driver, t->id, t->follows_job, consistency.staleness);
-        atomic_store_explicit(&t->staleness, bound, memory_order_relaxed);
-    }
+    take_staleness(t, consistency.staleness);
     *table = t;
     return RBT_OK;
 }
@@ -428,12 +438,20 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
 
 static void lock(rbt_job *job)
 {
+    if (job->driver->ops->lock != NULL) {
+        job->driver->ops->lock(job->driver);
+        return;
+    }
     const int error = pthread_mutex_lock(&job->mutex);
     RBT_ASSERT(error == 0);
 }
 
 static void unlock(rbt_job *job)
 {
+    if (job->driver->ops->unlock != NULL) {
+        job->driver->ops->unlock(job->driver);
+        return;
+    }
     const int error = pthread_mutex_unlock(&job->mutex);
     RBT_ASSERT(error == 0);
 }
@@ -502,7 +520,7 @@ rbt_type rbt_table_type(const rbt_table *table)
 
 int64_t rbt_table_staleness(const rbt_table *table)
 {
-    return atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    return atomic_load_explicit(&table->staleness[table->job->driver->place], memory_order_relaxed);
 }
 
 /* Whether the table may have this bound. */
@@ -528,11 +546,11 @@ static rbt_status change_staleness(rbt_table *table, int64_t staleness)
     const bool grows =
         staleness == RBT_STALENESS_ANY || (old != RBT_STALENESS_ANY && staleness > old);
     if (!grows) {
-        atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
+        atomic_store_explicit(&table->staleness[0], staleness, memory_order_relaxed);
     }
     st = tell_shards(table, staleness);
     if (st == RBT_OK) {
-        atomic_store_explicit(&table->staleness, staleness, memory_order_relaxed);
+        atomic_store_explicit(&table->staleness[0], staleness, memory_order_relaxed);
     }
     return st;
 }
@@ -553,10 +571,12 @@ rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
     return st;
 }
 
-static void set_job_staleness(rbt_job *job, int64_t staleness)
+static void set_job_staleness(rbt_job *job, uint32_t place, int64_t staleness)
 {
-    job->consistency.staleness = staleness;
-    atomic_store_explicit(&job->staleness, staleness, memory_order_relaxed);
+    if (place == 0) {
+        job->consistency.staleness = staleness;
+    }
+    atomic_store_explicit(&job->staleness[place], staleness, memory_order_relaxed);
 }
 
 /* The member of this process takes the job's mutex when the new bound is there: it is not held
@@ -577,7 +597,7 @@ static rbt_status set_staleness(rbt_job *job, int64_t staleness, bool is_awaited
         }
     }
     if (st == RBT_OK && is_alone) {
-        set_job_staleness(job, staleness);
+        set_job_staleness(job, 0, staleness);
     }
     unlock(job);
     return st != RBT_OK || is_alone
@@ -595,18 +615,22 @@ rbt_status rbt_job_set_staleness_soon(rbt_job *job, int64_t staleness)
     return set_staleness(job, staleness, false);
 }
 
-void rbt_job_follow_staleness(rbt_job *job, uint32_t table, int64_t staleness)
+void rbt_job_follow_staleness(rbt_job *job, uint32_t place, uint32_t table, int64_t staleness)
 {
     const bool is_job = table == RBT_CONTROL_ALL;
     if (rbt_worker_check_staleness(staleness) != RBT_OK) {
         return; /* another process cannot want that */
     }
+    if (job->staleness == NULL) {
+        return; /* the job is being opened, and will ask */
+    }
     for (uint32_t i = 0; i < job->table_count; i++) {
         if (is_job ? job->tables[i]->follows_job : job->tables[i]->id == table) {
-            atomic_store_explicit(&job->tables[i]->staleness, staleness, memory_order_relaxed);
+            atomic_store_explicit(&job->tables[i]->staleness[place], staleness,
+                                  memory_order_relaxed);
         }
     }
     if (is_job) {
-        set_job_staleness(job, staleness);
+        set_job_staleness(job, place, staleness);
     }
 }

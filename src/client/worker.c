@@ -437,7 +437,7 @@ static void drop_shown(struct rbt_portion *portion, int64_t completed,
     }
     /* Where rows are sent ahead a read may use an older copy, which as a rule has all clocks below
      * c - s. One that lacks what was dropped would have to be fetched again. */
-    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
+    const int64_t staleness = rbt_table_staleness(table);
     const bool has_copies = table->is_eager && table->job->driver->sends_ahead;
     const int64_t clock =
         has_copies && staleness != RBT_STALENESS_ANY ? completed - staleness : RBT_CLOCK_GONE;

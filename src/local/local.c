@@ -287,6 +287,7 @@ rbt_status rbt_local_open(const struct rbt_driver_options *options, rbt_driver *
     local->driver = (rbt_driver){.ops = &ops,
                                  .process_size = options->worker_count,
                                  .worker_here = options->worker_count,
+                                 .place_count = 1,
                                  .has_queues = true}; /* for the mutex */
     local->worker_count = options->worker_count;
     local->may_spin = options->worker_count <= rbt_thread_cores();

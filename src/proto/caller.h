@@ -143,6 +143,9 @@ static inline bool rbt_caller_is_answered(const struct rbt_caller *caller)
     return caller->status != RBT_OK || caller->unanswered == 0;
 }
 
+/* Updates and requests that were sent again because a connection was lost; since it began. */
+uint64_t rbt_caller_resent(const struct rbt_caller *caller);
+
 /* Whether it waits to hear why a shard is lost: then no connection is of interest. */
 static inline bool rbt_caller_is_lost(const struct rbt_caller *caller)
 {

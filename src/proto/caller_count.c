@@ -15,6 +15,15 @@ uint64_t rbt_caller_heard(const struct rbt_caller *caller)
     return least;
 }
 
+uint64_t rbt_caller_resent(const struct rbt_caller *caller)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; caller->streams != NULL && i < caller->shared->shard_count; i++) {
+        sum += caller->streams[i].resent;
+    }
+    return sum;
+}
+
 void rbt_caller_count_traffic(struct rbt_caller *caller, struct rbt_driver_reply *reply)
 {
     memset(reply->traffic_sent, 0, sizeof reply->traffic_sent);

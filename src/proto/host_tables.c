@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "math/merge.h"
 #include "proto/desk.h"
 #include "rule/rule.h"
@@ -208,7 +209,7 @@ static rbt_status change(rbt_host *host, const struct rbt_bound *bound)
 
 void rbt_host_bound(rbt_host *host, const struct rbt_bound *bound)
 {
-    if (host->failure != RBT_OK || bound->number <= host->bounds.last) {
+    if (host->failure != RBT_OK || bound->number <= host->bounds.last || RBT_MUTANT(DEAF_SHARD)) {
         return; /* it is told again */
     }
     const rbt_status st = change(host, bound);

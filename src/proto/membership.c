@@ -246,7 +246,9 @@ static void connect_up(struct rbt_membership *m, rbt_time now, struct rbt_member
         m->connected_at = now;
     }
     say_join(m, out);
-    say_again(&m->awaited.say);
+    if (!RBT_MUTANT(ONE_BOUND)) {
+        say_again(&m->awaited.say);
+    }
     say_again(&m->advised.say);
     if (!RBT_MUTANT(ONE_GATHER)) {
         say_again(&m->gather);

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "proto/roster_state.h"
 
 static bool is_server(const struct rbt_roster_peer *peer)
@@ -62,7 +63,7 @@ static uint64_t taken_by_all(const rbt_roster *roster, const struct rbt_roster_j
 void rbt_roster_settle_bounds(rbt_roster *roster, const struct rbt_roster_job *job,
                               struct rbt_roster_outbox *out)
 {
-    const uint64_t taken = taken_by_all(roster, job);
+    const uint64_t taken = RBT_MUTANT(EARLY_TAKEN) ? job->bounds.last : taken_by_all(roster, job);
     for (uint32_t i = 0; i < RBT_ROSTER_PEERS_MAX; i++) {
         struct rbt_roster_peer *peer = &roster->peers[i];
         if (rbt_roster_is_worker_of(roster, i, job) && peer->bound_due > 0 &&
@@ -169,7 +170,8 @@ void rbt_roster_repeat_bounds(rbt_roster *roster, uint32_t peer, struct rbt_rost
     RBT_ASSERT(p->is_there);
     for (uint32_t i = 0; i < RBT_ROSTER_JOBS_MAX; i++) {
         const struct rbt_roster_job *job = &roster->jobs[i];
-        if (job->state != RBT_ROSTER_JOB_RUNNING || job->bounds.count == 0) {
+        if (job->state != RBT_ROSTER_JOB_RUNNING || job->bounds.count == 0 ||
+            RBT_MUTANT(LOST_BOUND)) {
             continue;
         }
         if (is_server(p)) {

@@ -284,6 +284,10 @@ static void note_effect(const rbt_roster_ports *ports, const struct rbt_roster_e
              rbt_roster_node(ports->roster, effect->peer, node));
     } else if (effect->kind == RBT_ROSTER_LOST) {
         note(ports, RBT_LOG_WARN, "%s", effect->text);
+        if (ports->options.on_lost != NULL) {
+            ports->options.on_lost(ports->options.context,
+                                   rbt_roster_node(ports->roster, effect->peer, node));
+        }
     } else if (effect->kind == RBT_ROSTER_STARTED) {
         note(ports, RBT_LOG_INFO, "job started job=%llu space=%s", job, effect->text);
     } else if (effect->kind == RBT_ROSTER_ENDED && effect->status == RBT_OK) {

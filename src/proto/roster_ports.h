@@ -35,7 +35,8 @@ struct rbt_roster_ports_options {
     /* What is no message. Called in a step, in order; none of them may step. */
     void *context;
     void (*note)(void *context, enum rbt_log_level level, const char *text); /* a line of the log */
-    void (*on_worker)(void *context, uint32_t port); /* its messages may be long from now on */
+    void (*on_worker)(void *context, uint32_t port);  /* its messages may be long from now on */
+    void (*on_lost)(void *context, const char *node); /* it is given up; NULL: nobody asks */
     void (*on_end)(void *context, rbt_status status, const char *text); /* the work is done; once */
 };
 

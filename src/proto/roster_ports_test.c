@@ -31,6 +31,7 @@ struct fixture {
     rbt_status status;
     char text[256];
     char last_text[256]; /* of the last FAILED */
+    char lost[32];       /* who was, last */
     _Alignas(8) char message[ROOM];
 };
 
@@ -46,6 +47,12 @@ static void on_note(void *context, enum rbt_log_level level, const char *text)
     struct fixture *f = context;
     (void)level;
     add_text(f->log, sizeof f->log, text);
+}
+
+static void on_lost(void *context, const char *node)
+{
+    struct fixture *f = context;
+    (void)snprintf(f->lost, sizeof f->lost, "%s", node);
 }
 
 static void on_worker(void *context, uint32_t port)
@@ -236,6 +243,7 @@ static int setup_with(void **state, bool is_once, rbt_time silence_max)
                                                      .context = f,
                                                      .note = on_note,
                                                      .on_worker = on_worker,
+                                                     .on_lost = on_lost,
                                                      .on_end = on_end};
     *state = f;
     const rbt_status st = rbt_roster_ports_create(&options, f->now, &f->ports);
@@ -433,6 +441,7 @@ static void a_peer_that_stays_away_is_lost(void **state)
     pass(f, 1, 0x5);
     assert_said(f, "2:failed 0:drop");
     assert_string_equal(f->last_text, "lost worker/0 on far (pid 12): no connection for 3s");
+    assert_string_equal(f->lost, "worker/0");
     assert_non_null(strstr(f->log, "job failed job=1 why=\"lost worker/0"));
 }
 

@@ -210,10 +210,14 @@ static rbt_status send_again(struct rbt_stream *stream, struct rbt_outbox *out)
          (!RBT_MUTANT(ONE_RESEND) || stream->cuts < 2);
          kept = kept->next) {
         st = send_block(stream, kept->block, out);
+        stream->resent += kept->was_sent;
+        kept->was_sent = true;
     }
     for (struct rbt_stream_request *request = stream->requests;
          st == RBT_OK && request != NULL && !RBT_MUTANT(NO_ASKING_AGAIN); request = request->next) {
         st = send_block(stream, request->block, out);
+        stream->resent += request->was_sent;
+        request->was_sent = true;
     }
     return st;
 }
@@ -251,7 +255,10 @@ rbt_status rbt_stream_push(struct rbt_stream *stream, struct rbt_block *block, u
         rbt_block_unref(block);
         return rbt_fail(RBT_E_NOMEM, "no memory for a message");
     }
-    *kept = (struct rbt_stream_kept){.number = number, .is_leave = is_leave, .block = block};
+    *kept = (struct rbt_stream_kept){.number = number,
+                                     .is_leave = is_leave,
+                                     .was_sent = stream->state == RBT_STREAM_UP,
+                                     .block = block};
     if (stream->kept_last == NULL) {
         stream->kept = kept;
     } else {
@@ -297,8 +304,11 @@ rbt_status rbt_stream_ask(struct rbt_stream *stream, const struct rbt_stream_que
     }
     header.id = header.id != 0 ? header.id : ++stream->next_id;
     rbt_wire_close(block->data, header, block->bytes);
-    *r = (struct rbt_stream_request){
-        .id = header.id, .block = block, .place = question->place, .purpose = question->purpose};
+    *r = (struct rbt_stream_request){.id = header.id,
+                                     .block = block,
+                                     .was_sent = stream->state == RBT_STREAM_UP,
+                                     .place = question->place,
+                                     .purpose = question->purpose};
     link_request(stream, r);
     if (request != NULL) {
         *request = r;

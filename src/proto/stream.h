@@ -70,6 +70,7 @@ struct rbt_stream_kept {
     struct rbt_stream_kept *next;
     uint64_t number;
     bool is_leave;
+    bool was_sent; /* on some connection */
     struct rbt_block *block;
 };
 
@@ -89,6 +90,7 @@ struct rbt_stream_request {
     uint64_t id;
     struct rbt_block *block;
     bool is_probe; /* the stream's own */
+    bool was_sent; /* on some connection */
     /* Where the end of the answer may be put if it is as long as it should be; bytes 0: nowhere. */
     struct rbt_frame_place place;
     struct rbt_stream_purpose purpose;
@@ -133,6 +135,7 @@ struct rbt_stream {
     size_t list_keys;          /* counted by whoever adds lists */
     struct rbt_wire_news news; /* the highest heard of */
     uint64_t cuts;             /* connections lost so far */
+    uint64_t resent;           /* updates and requests that were sent again after that */
     /* Bytes of messages by class (enum rbt_traffic); whoever reads them sets them back. */
     uint64_t traffic_sent[RBT_TRAFFIC_CLASSES];
     uint64_t traffic_received[RBT_TRAFFIC_CLASSES];

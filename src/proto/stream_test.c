@@ -67,7 +67,9 @@ static void it_sends_again_in_order(void **state)
     shard_says(f, RBT_FRAME_ACK, 1); /* something has come: the connection was of use */
     assert_ok(connection_is_lost(f, "cut"));
     assert_int_equal(f->stream.cuts, 1);
+    assert_int_equal(f->stream.resent, 0);
     come_up(f, 2);
+    assert_int_equal(f->stream.resent, 4); /* lists are sent on every connection */
     shard_expects(f, RBT_FRAME_LIST, 5);
     shard_expects(f, RBT_FRAME_PUSH, 3);
     shard_expects(f, RBT_FRAME_LEAVE, 4);

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "rule/rule.h"
 
 #define MESSAGE_COST rbt_sim_time(2e-6)   /* of a receiver's processor, per message */
 #define STUCK_TIME   rbt_sim_time(3600.0) /* see stuck_after; plus 1000 times the way */
@@ -88,6 +87,7 @@ static void fail_all(rbt_engine *engine)
     for (uint32_t i = 0; i < engine->process_count; i++) {
         rbt_error_restore(&engine->error);
         rbt_carrier_party_fail(&engine->processes[i].control, engine->status);
+        rbt_process_node_note_told(&engine->processes[i]);
     }
     for (uint32_t i = 0; i < engine->options.worker_count; i++) {
         struct rbt_strand *strand = &engine->strands[i];
@@ -196,36 +196,11 @@ static rbt_shard *shard_of(const rbt_engine *engine, uint32_t server)
     return host == NULL ? NULL : rbt_host_shard(host);
 }
 
-/* A worker changes the staleness of a table: at once, everywhere. */
-static rbt_status step_table_now(const rbt_engine *engine, const struct rbt_driver_call *call)
-{
-    rbt_shard *shard = shard_of(engine, call->shard);
-    struct rbt_shard_table schema = *call->event.schema;
-    struct rbt_shard_event event = call->event;
-    struct rbt_shard_effect effects[2];
-    struct rbt_shard_outbox out = {.effects = effects};
-    rbt_status st =
-        shard == NULL ? rbt_fail(RBT_E_CLOSED, "server/%u has crashed", call->shard) : RBT_OK;
-    if (st == RBT_OK && schema.rule != NULL && schema.rule[0] != '\0') {
-        st = rbt_rule_find(schema.rule, &schema.code);
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
-    event.schema = &schema;
-    rbt_shard_step(shard, &event, &out);
-    RBT_ASSERT(out.count == 0); /* a table lets nobody go on */
-    return out.status;
-}
-
 /* Every process opens the table, or begins the run, at the shard. */
 static rbt_status step_control(rbt_engine *engine, const struct rbt_driver_call *call)
 {
     rbt_status st = RBT_OK;
     const bool is_table = call->event.kind == RBT_SHARD_TABLE;
-    if (is_table && engine->running != NULL) {
-        return step_table_now(engine, call);
-    }
     for (uint32_t i = 0; st == RBT_OK && i < engine->process_count; i++) {
         struct rbt_process_node *process = &engine->processes[i];
         if (is_table) {
@@ -365,6 +340,26 @@ static void spend(rbt_driver *driver, uint32_t index, double seconds)
     rbt_engine *engine = engine_of(driver);
     RBT_ASSERT(engine->running == &engine->strands[index]);
     rbt_strand_spend(engine->running, seconds);
+}
+
+static bool is_unlocked(const void *awaited)
+{
+    return !((const rbt_engine *)awaited)->is_locked;
+}
+
+static void lock(rbt_driver *driver)
+{
+    rbt_engine *engine = engine_of(driver);
+    rbt_strand_await(engine, is_unlocked, engine);
+    RBT_ASSERT(!engine->is_locked); /* without fibers nobody has it */
+    engine->is_locked = true;
+}
+
+static void unlock(rbt_driver *driver)
+{
+    rbt_engine *engine = engine_of(driver);
+    engine->is_locked = false;
+    rbt_strand_tell(engine, engine);
 }
 
 static uint64_t higher(uint64_t a, uint64_t b)
@@ -546,6 +541,10 @@ static const struct rbt_driver_ops ops = {.step = step,
                                           .now = now,
                                           .spend = spend,
                                           .stats = add_stats,
+                                          .tell_staleness = rbt_engine_tell_staleness,
+                                          .bound = rbt_engine_bound,
+                                          .lock = lock,
+                                          .unlock = unlock,
                                           .close = close_engine};
 
 static void name_nodes(rbt_engine *engine)
@@ -711,15 +710,17 @@ rbt_status rbt_sim_open(rbt_simulation *simulation, const struct rbt_driver_opti
         return rbt_fail(RBT_E_NOMEM, "could not allocate a cluster");
     }
     const struct rbt_simulation_options *o = &simulation->options;
-    engine->driver = (rbt_driver){.ops = &ops,
-                                  .process_size = o->threads,
-                                  .worker_here = options->worker_count,
-                                  .sends_ahead = true,
-                                  .counts_bytes = true};
+    engine->driver =
+        (rbt_driver){.ops = &ops,
+                     .process_size = o->threads,
+                     .worker_here = options->worker_count,
+                     .place_count = (options->worker_count + o->threads - 1) / o->threads,
+                     .sends_ahead = true,
+                     .counts_bytes = true};
     engine->simulation = simulation;
     engine->options = *options;
     engine->threads = o->threads;
-    engine->process_count = (options->worker_count + o->threads - 1) / o->threads;
+    engine->process_count = engine->driver.place_count;
     engine->node_count = RBT_NODE_SERVERS + options->shard_count + engine->process_count;
     engine->started = RBT_TIME_NEVER;
     engine->stuck_after =

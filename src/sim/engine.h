@@ -3,7 +3,8 @@
  *
  * engine.c takes one event after the other and is the driver of a job; party.c tells machines what
  * happens and does what they want done; worker_process.c is a worker process, serving.c a server,
- * and the coordinator; strand.c is a worker's fiber, and its time.
+ * and the coordinator; strand.c is a worker's fiber, and its time; engine_bound.c is how a process
+ * changes the staleness.
  *
  * Threads: none. */
 #ifndef RUBATO_SIM_ENGINE_H
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "client/driver.h"
+#include "proto/bounds.h"
 #include "sim/agenda.h"
 #include "sim/fiber.h"
 #include "sim/inspect.h"
@@ -78,6 +80,8 @@ struct rbt_process_node {
     struct rbt_process process;
     struct rbt_carrier_party control;
     uint64_t *stable;             /* by table */
+    struct rbt_bounds bounds;     /* how stale reads may be, as all were told */
+    bool is_telling;              /* one of its workers tells another staleness, and waits */
     struct rbt_outcome *outcomes; /* its own, and the first failure of all */
     uint32_t worker_first;
     uint32_t worker_count;
@@ -88,7 +92,7 @@ struct rbt_process_node {
 enum rbt_strand_state {
     RBT_STRAND_RUNNING,
     RBT_STRAND_COMPUTING, /* until wake_at */
-    RBT_STRAND_WAITING,   /* for its carrier, or for a lock */
+    RBT_STRAND_WAITING,   /* until is_done(awaited) */
     RBT_STRAND_ENDED,
 };
 
@@ -100,9 +104,9 @@ struct rbt_strand {
     struct rbt_carrier_party carrier;
     rbt_fiber *fiber;
     enum rbt_strand_state state;
-    struct rbt_carrier_party *waits_for;
-    bool wants_lock; /* of that */
-    bool is_ready;   /* in the engine's list of those to be resumed */
+    bool (*is_done)(const void *awaited); /* what it waits for; of whom: */
+    const void *awaited;                  /* NULL: it does not wait */
+    bool is_ready;                        /* in the engine's list of those to be resumed */
     struct rbt_strand *next_ready;
     rbt_status status;
     struct rbt_error_record *error; /* of a failed worker */
@@ -139,6 +143,7 @@ struct rbt_engine {
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
     bool is_running; /* a run is under way */
+    bool is_locked;  /* a fiber has the job's lock */
     uint32_t planned_count;
     uint32_t agreed_count;
     rbt_time stuck_after;
@@ -208,6 +213,13 @@ RBT_MUST_USE rbt_status rbt_carrier_party_init(struct rbt_carrier_party *carrier
                                                const struct rbt_stream_options *streams);
 void rbt_carrier_party_deinit(struct rbt_carrier_party *carrier);
 
+/* Waits until is_done(awaited): stops the running fiber, or takes events if there is none. Who
+ * waits has to be told when that may be so: rbt_strand_tell(). If everything has failed it may not
+ * be so afterwards. */
+void rbt_strand_await(rbt_engine *engine, bool (*is_done)(const void *awaited),
+                      const void *awaited);
+void rbt_strand_tell(rbt_engine *engine, const void *awaited);
+
 /* The caller has been told something. */
 void rbt_carrier_party_note(struct rbt_carrier_party *carrier);
 
@@ -229,6 +241,18 @@ void rbt_strand_note_step(struct rbt_strand *strand, bool had_to_wait);
 
 /* A new clock begins. */
 void rbt_strand_draw(struct rbt_strand *strand);
+
+/* --- engine_bound.c -------------------------------------------------------------------------- */
+
+/* The driver's: see client/driver.h. */
+rbt_status rbt_engine_tell_staleness(rbt_driver *driver, uint32_t table, int64_t staleness,
+                                     bool is_awaited);
+int64_t rbt_engine_bound(rbt_driver *driver, uint32_t place, const struct rbt_driver_bound *wanted);
+
+/* The process was told a new staleness; its member has something else to say than before. */
+void rbt_process_node_take_bound(struct rbt_process_node *process,
+                                 const struct rbt_membership_news *news);
+void rbt_process_node_note_told(struct rbt_process_node *process);
 
 /* --- engine_faults.c ------------------------------------------------------------------------- */
 

@@ -58,6 +58,7 @@ static void crash_process(rbt_engine *engine, struct rbt_process_node *process)
     rbt_party_drop(&process->member.party);
     rbt_party_drop(&process->control.party);
     rbt_carrier_party_fail(&process->control, rbt_fail(RBT_E_CLOSED, "%s has crashed", name));
+    rbt_process_node_note_told(process);
     if (process->is_agreeing) {
         process->is_agreeing = false;
         engine->agreed_count++;
@@ -242,6 +243,13 @@ void rbt_engine_note(rbt_engine *engine)
     totals->bytes = network.bytes;
     totals->lost = network.lost;
     totals->duplicated = network.duplicated;
+    totals->resent = 0;
+    for (uint32_t i = 0; i < engine->process_count; i++) {
+        totals->resent += rbt_caller_resent(&engine->processes[i].control.carrier.caller);
+    }
+    for (uint32_t i = 0; i < engine->options.worker_count; i++) {
+        totals->resent += rbt_caller_resent(&engine->strands[i].carrier.carrier.caller);
+    }
     for (uint32_t i = 0; i < engine->node_count; i++) {
         engine->simulation->nodes[i].bytes_sent = rbt_connections_sent(engine->connections, i);
         engine->simulation->nodes[i].bytes_received =

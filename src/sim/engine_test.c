@@ -2,6 +2,8 @@
  * measured time. Run it under the thread sanitizer as well: it must be told of every fiber. */
 #include "base/test.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "sim/inspect.h"
@@ -149,6 +151,64 @@ static struct rbt_trial_options long_walk(const struct rbt_fault *fault)
                                       .consistency = "ssp:2",
                                       .clocks = 40,
                                       .spends = 0.5};
+}
+
+struct losses {
+    uint32_t count;
+    double at; /* of the last one; which is: */
+    char node[32];
+    char state[8];
+};
+
+static void note_loss(void *context, double t, const char *node, const char *state)
+{
+    struct losses *losses = context;
+    losses->count++;
+    losses->at = t;
+    snprintf(losses->node, sizeof losses->node, "%s", node);
+    snprintf(losses->state, sizeof losses->state, "%s", state);
+}
+
+static void losses_are_counted_and_told(void **state)
+{
+    (void)state;
+    static const char *const nodes[] = {"worker/1", "server/1", "coordinator"};
+    for (size_t i = 0; i < 3; i++) {
+        const struct rbt_fault fault = {.kind = RBT_FAULT_CRASH, .node = nodes[i], .at = 5.2};
+        struct losses losses = {0};
+        struct rbt_trial trial;
+        struct rbt_trial_options options = long_walk(&fault);
+        options.cluster.observer =
+            (struct rbt_simulation_observer){.context = &losses, .on_node = note_loss};
+        rbt_trial_open(&trial, &options);
+        assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
+        const uint32_t count = i < 2 ? 1 : 0; /* nobody is left to give the coordinator up */
+        assert_int_equal(losses.count, count);
+        assert_int_equal(rbt_trial_stats(&trial).nodes_lost, count);
+        assert_string_equal(losses.node, count == 0 ? "" : nodes[i]);
+        assert_string_equal(losses.state, count == 0 ? "" : "down");
+        if (count > 0) {
+            rbt_trial_near(losses.at, 5.2 + 3, 0.1); /* so long it may be without a connection */
+        }
+        rbt_trial_close(&trial);
+    }
+}
+
+static void what_is_sent_again_is_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rbt_trial trial;
+        rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                                   .cluster = {.latency = 0.01, .cuts = i == 0 ? 0 : 5},
+                                   .workers = 4,
+                                   .servers = 2,
+                                   .rows = 10,
+                                   .clocks = 20});
+        assert_true((rbt_trial_stats(&trial).resent > 0) == (i == 1));
+        assert_int_equal(rbt_trial_stats(&trial).nodes_lost, 0);
+        rbt_trial_close(&trial);
+    }
 }
 
 static void a_job_ends_when_it_has_lost_a_process_and_says_which(void **state)
@@ -356,6 +416,8 @@ int main(void)
         cmocka_unit_test(the_observer_sees_every_event_in_order_of_time),
         cmocka_unit_test(the_observer_can_end_the_run_at_any_event),
         cmocka_unit_test(a_cluster_that_was_ended_stays_ended),
+        cmocka_unit_test(losses_are_counted_and_told),
+        cmocka_unit_test(what_is_sent_again_is_counted),
         cmocka_unit_test(a_job_ends_when_it_has_lost_a_process_and_says_which),
         cmocka_unit_test(a_short_pause_partition_or_cut_changes_nothing),
         cmocka_unit_test(whoever_computes_for_hours_is_not_stuck),

@@ -29,6 +29,17 @@ static void on_worker(void *context, uint32_t port)
     (void)port;
 }
 
+static void on_lost(void *context, const char *node)
+{
+    rbt_engine *engine = context;
+    const struct rbt_simulation_observer *observer = &engine->simulation->options.observer;
+    engine->simulation->totals.nodes_lost++;
+    if (observer->on_node != NULL) {
+        observer->on_node(observer->context, (double)(engine->now - engine->began) * 1e-9, node,
+                          "down");
+    }
+}
+
 /* The job is over; processes hear of it by themselves. */
 static void on_end(void *context, rbt_status status, const char *text)
 {
@@ -52,6 +63,7 @@ rbt_status rbt_coordinator_party_open(rbt_engine *engine)
         .context = engine,
         .note = on_coordinator_note,
         .on_worker = on_worker,
+        .on_lost = on_lost,
         .on_end = on_end};
     rbt_status st = rbt_party_init(&coordinator->party, RBT_PARTY_COORDINATOR, engine,
                                    RBT_NODE_COORDINATOR, engine->node_count);
@@ -163,6 +175,13 @@ void rbt_server_node_hear(struct rbt_server_node *server, const struct rbt_membe
         rbt_service_party_step(
             &server->service,
             &(struct rbt_service_event){.kind = RBT_SERVICE_DROP, .drop = news->number});
+    } else if (news->kind == RBT_MEMBERSHIP_NEW_BOUND) {
+        const struct rbt_bound bound = {
+            .number = news->number, .table = news->bound.table, .staleness = news->bound.staleness};
+        rbt_service_party_step(
+            &server->service,
+            &(struct rbt_service_event){.kind = RBT_SERVICE_BOUND,
+                                        .bound = {.job = news->bound.job, .bound = bound}});
     }
 }
 

@@ -25,12 +25,6 @@ static struct rbt_simulation_worker *figures_of(const struct rbt_strand *strand)
 
 /* --- Who goes on ----------------------------------------------------------------------------- */
 
-static bool may_go_on(const struct rbt_strand *strand)
-{
-    const struct rbt_carrier_party *carrier = strand->waits_for;
-    return strand->wants_lock ? !carrier->is_locked : rbt_carrier_is_done(&carrier->carrier);
-}
-
 /* It goes on after the event at hand, if it may then. */
 static void make_ready(struct rbt_strand *strand)
 {
@@ -55,6 +49,15 @@ void rbt_carrier_party_note(struct rbt_carrier_party *carrier)
     }
 }
 
+void rbt_strand_tell(rbt_engine *engine, const void *awaited)
+{
+    for (uint32_t i = 0; i < engine->options.worker_count; i++) {
+        if (engine->strands[i].awaited == awaited) {
+            make_ready(&engine->strands[i]);
+        }
+    }
+}
+
 void rbt_strand_resume_ready(rbt_engine *engine)
 {
     while (engine->ready !=
@@ -62,7 +65,7 @@ void rbt_strand_resume_ready(rbt_engine *engine)
         struct rbt_strand *strand = engine->ready;
         engine->ready = strand->next_ready;
         strand->is_ready = false;
-        if (strand->state == RBT_STRAND_WAITING && may_go_on(strand)) {
+        if (strand->state == RBT_STRAND_WAITING && strand->is_done(strand->awaited)) {
             rbt_strand_resume(strand);
         }
     }
@@ -83,9 +86,11 @@ void rbt_strand_resume(struct rbt_strand *strand)
     strand->state = RBT_STRAND_RUNNING;
     engine->last_step = engine->now;
     engine->running = strand;
+    engine->driver.place = strand->process->member.index;
     strand->cpu_mark = engine->simulation->options.is_measured ? cpu_now() : 0;
     rbt_fiber_resume(strand->fiber);
     engine->running = NULL;
+    engine->driver.place = 0;
     if (rbt_fiber_has_ended(strand->fiber)) {
         strand->state = RBT_STRAND_ENDED;
         strand->ended_at = engine->now;
@@ -170,14 +175,14 @@ void rbt_strand_draw(struct rbt_strand *strand)
 /* --- Carriers -------------------------------------------------------------------------------- */
 
 /* Stops the running fiber until it may go on. */
-static void stop_for(struct rbt_strand *strand, struct rbt_carrier_party *carrier, bool wants_lock)
+static void stop_until(struct rbt_strand *strand, bool (*is_done)(const void *awaited),
+                       const void *awaited)
 {
-    strand->waits_for = carrier;
-    strand->wants_lock = wants_lock;
+    strand->is_done = is_done;
+    strand->awaited = awaited;
     strand->state = RBT_STRAND_WAITING;
     rbt_fiber_yield();
-    strand->waits_for = NULL;
-    strand->wants_lock = false;
+    strand->awaited = NULL;
 }
 
 static bool is_unlocked(const void *argument)
@@ -190,7 +195,7 @@ static void lock(struct rbt_carrier *c)
     struct rbt_carrier_party *carrier = party_of(c);
     rbt_engine *engine = carrier->party.engine;
     while (carrier->is_locked && engine->running != NULL) {
-        stop_for(engine->running, carrier, true);
+        stop_until(engine->running, is_unlocked, carrier);
     }
     if (carrier->is_locked) {
         rbt_engine_run_until(engine, is_unlocked, carrier);
@@ -201,14 +206,8 @@ static void lock(struct rbt_carrier *c)
 static void unlock(struct rbt_carrier *c)
 {
     struct rbt_carrier_party *carrier = party_of(c);
-    const rbt_engine *engine = carrier->party.engine;
     carrier->is_locked = false;
-    for (uint32_t i = 0; i < engine->options.worker_count; i++) {
-        struct rbt_strand *strand = &engine->strands[i];
-        if (strand->wants_lock && strand->waits_for == carrier) {
-            make_ready(strand);
-        }
-    }
+    rbt_strand_tell(carrier->party.engine, carrier);
 }
 
 static void send_all(struct rbt_carrier *c)
@@ -277,9 +276,25 @@ static void wait(struct rbt_carrier *c)
     }
     const rbt_time start = engine->now;
     carrier->waiter = strand;
-    stop_for(strand, carrier, false);
+    stop_until(strand, is_done, c);
     carrier->waiter = NULL;
     account(strand, carrier, start);
+}
+
+void rbt_strand_await(rbt_engine *engine, bool (*has_come)(const void *awaited),
+                      const void *awaited)
+{
+    struct rbt_strand *strand = engine->running;
+    if (strand == NULL) {
+        rbt_engine_run_until(engine, has_come, awaited);
+        return;
+    }
+    const rbt_time start = engine->now;
+    while (!has_come(awaited)) {
+        stop_until(strand, has_come, awaited);
+    }
+    figures_of(strand)->transmit_seconds += (double)(engine->now - start) * 1e-9;
+    trace(strand, "transmit", start);
 }
 
 /* Machines hear of things when they happen; but whoever looks again and again must let time pass,

@@ -105,6 +105,7 @@ void rbt_process_node_close(struct rbt_process_node *process)
     rbt_membership_deinit(&process->member.machine);
     rbt_outbox_deinit(&process->member.out.port);
     rbt_party_deinit(&process->member.party);
+    rbt_bounds_deinit(&process->bounds);
     rbt_free(process->stable);
     rbt_free(process->outcomes);
 }
@@ -117,7 +118,10 @@ void rbt_process_node_hear(struct rbt_process_node *process, const struct rbt_me
     if (news->kind == RBT_MEMBERSHIP_STABLE && news->stable.table < engine->options.table_max &&
         process->stable[news->stable.table] < news->stable.version) {
         process->stable[news->stable.table] = news->stable.version;
-    } /* a new staleness is one of the job, which all processes share here */
+    }
+    if (news->kind == RBT_MEMBERSHIP_NEW_BOUND) {
+        rbt_process_node_take_bound(process, news);
+    }
 }
 
 /* The job has failed elsewhere. */
@@ -184,6 +188,7 @@ void rbt_process_node_wake(struct rbt_process_node *process)
     if (process->is_agreeing && !rbt_membership_is_gathering(machine)) {
         end_agreeing(process);
     }
+    rbt_process_node_note_told(process);
 }
 
 void rbt_process_node_leave(struct rbt_process_node *process, rbt_status status, const char *why)

@@ -266,6 +266,7 @@ def test_a_pause_and_cuts_change_no_bit_of_bsp(rubato, shelf):
                                  "server/0@1ms", "--cut", "coordinator@2ms", *words))
     assert rough["digest"] == calm["digest"]
     assert rough["virtual_seconds"] > 0.5 > calm["virtual_seconds"]
+    assert rough["resent"] > 0 == calm["resent"]
 
 
 def last_line(result):
@@ -296,7 +297,10 @@ def test_the_crash_of_a_server_is_told(rubato, shelf):
     assert (result.returncode, result.stdout) == (1, "")
     assert last_line(result) == ("rubato: error: lost server/1 on a simulated host (pid 2): no "
                                  "connection for 3s")
-    assert events(rubato.folder / "r.jsonl")[-1]["status"] == "failed"
+    log = events(rubato.folder / "r.jsonl")
+    assert log[-1]["status"] == "failed"
+    told = [(event["node"], event["state"]) for event in log if event["event"] == "node"]
+    assert told == [("server/1", "down")]
 
 
 def test_the_crash_of_the_first_worker_is_told(rubato, shelf):

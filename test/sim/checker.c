@@ -9,11 +9,19 @@
  *   monotone      clocks, floors, versions, what is shown and what workers have heard only grow,
  *                 and workers have heard nothing that is not so;
  *   promptness    nothing is held that may be shown, no request waits whose floor is reached.
- * At every read of a worker at clock c with staleness s:
+ * At every read of a worker at clock c with staleness s, which is one that may be in force when the
+ * read begins (below):
  *   read rule     everything stamped < c - s is in it, nothing of others stamped >= c + s, and of
  *                 others only what their shard shows;
  *   overlay       own updates (those of the process) are in it, whatever the shards show;
  *   monotone      what the worker has seen it sees again.
+ *
+ * The staleness of a table may change at any time. A change may be in force from when its call
+ * begins until the call of another one has returned that began after its own had: when all calls
+ * have returned, one after the other, that is the last one, in every process and at every server.
+ * Of calls at once nobody knows which came last. What a server shows stays, and keeps the largest
+ * bound that ever was; what it must show is that which the least bound that may be in force
+ * demands.
  *
  * A worker whose process was given up is excused: of its updates those must be there whose clock a
  * server had noted as completed. It may itself see more than its clock allows, since nobody waits
@@ -80,7 +88,6 @@ static void judge_cell(struct sim_world *world, const struct cell *cell)
     const struct rbt_table_options *options = &world->plan->tables[cell->table].options;
     const int64_t clock = server->clocks[cell->worker];
     const int64_t most = world->staleness_most[cell->table];
-    const int64_t now = rbt_table_staleness(world->tables[cell->table]);
     const bool is_over = clock > cell->clock;
     const bool hides = options->partial == RBT_PARTIAL_HIDE;
     const bool is_floored = server->floor != RBT_CLOCK_GONE;
@@ -108,7 +115,7 @@ static void judge_cell(struct sim_world *world, const struct cell *cell)
         blame_cell(world, SIM_READ_RULE, cell, "shows a clock further ahead than the staleness");
     }
     const bool is_near =
-        !is_floored || now == RBT_STALENESS_ANY || cell->clock < server->floor + now;
+        !is_floored || cell->clock < server->floor + sim_least_staleness(world, cell->table);
     if (cell->held != 0 && is_near && (is_over || !hides)) {
         blame_cell(world, SIM_PROMPTNESS, cell, "holds back what may be shown");
     }
@@ -481,6 +488,21 @@ static void judge_left(struct sim_world *world, const struct sim_read *read)
             blame_read(world, SIM_READ_RULE, read, e, "in another run than it was made in");
         }
     }
+}
+
+int64_t sim_check_staleness(struct sim_world *world, uint32_t worker, uint32_t table)
+{
+    const int64_t staleness = rbt_table_staleness(world->tables[table]);
+    if (world->run == 1 && !sim_may_be_staleness(world, table, staleness)) {
+        struct sim_verdict about = nobody;
+        about.worker = worker;
+        about.table = table;
+        sim_blame(world, SIM_READ_RULE, &about,
+                  "worker %u at clock %lld reads %s with staleness %lld, which is over", worker,
+                  (long long)world->workers[worker].completed, world->plan->tables[table].name,
+                  (long long)staleness);
+    }
+    return staleness;
 }
 
 void sim_check_read(struct sim_world *world, const struct sim_read *read)

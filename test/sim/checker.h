@@ -18,6 +18,9 @@ struct sim_read {
 /* Right after the read, before anything else happens. */
 void sim_check_read(struct sim_world *world, const struct sim_read *read);
 
+/* Right before a read of the table that names no staleness: which one it will have. */
+int64_t sim_check_staleness(struct sim_world *world, uint32_t worker, uint32_t table);
+
 /* After every event: looks at all servers, and what workers have heard of them. */
 void sim_check_event(struct sim_world *world);
 

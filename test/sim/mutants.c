@@ -36,6 +36,9 @@ static const struct {
 #define X(name, text) {#name, text, SIM_RUN_SEED},
                            RBT_RUN_MUTANT_LIST(X)
 #undef X
+#define X(name, text) {#name, text, SIM_BOUND_SEED},
+                               RBT_BOUND_MUTANT_LIST(X)
+#undef X
 };
 
 /* Runs the library with the mistake until it is caught. */

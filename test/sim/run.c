@@ -50,8 +50,10 @@ static rbt_status open_job(struct sim_world *world, rbt_simulation **simulation,
     const struct rbt_job_options options = {.struct_size = sizeof options,
                                             .workers = plan->workers,
                                             .shards = plan->servers,
+                                            .consistency = plan->consistency,
                                             .simulation = *simulation};
     st = rbt_job_open(&options, job);
+    world->job = *job;
     for (uint32_t t = 0; st == RBT_OK && t < plan->table_count; t++) {
         st =
             rbt_table_open(*job, plan->tables[t].name, &plan->tables[t].options, &world->tables[t]);

@@ -245,6 +245,23 @@ static void draw_racks(struct rbt_rng *rng, struct sim_scenario *s)
     }
 }
 
+/* The staleness changes all the time, in all processes. */
+static void draw_changes(struct rbt_rng *rng, struct sim_scenario *s)
+{
+    s->all_change = true;
+    for (uint32_t i = 0; i < s->table_count; i++) {
+        struct sim_table_plan *table = &s->tables[i];
+        const struct sim_table_plan *first = &s->tables[0];
+        table->changes = flip(rng, 0.9);
+        const bool may_follow = strcmp(table->consistency, first->consistency) == 0;
+        table->follows_job = may_follow && flip(rng, i == 0 ? 0.5 : 0.9);
+        if (table->follows_job) {
+            table->options.consistency = NULL;
+            s->consistency = first->consistency;
+        }
+    }
+}
+
 /* --- All of it ------------------------------------------------------------------------------- */
 
 void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
@@ -267,7 +284,11 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
         s->servers = pick(&rng, 1, 2);
     }
     s->keys_max = has_many ? SIM_KEYS_MAX : SIM_FEW_KEYS;
-    s->runs = seed >= SIM_RUN_SEED ? 2 : 1;
+    s->runs = seed >= SIM_RUN_SEED && seed < SIM_BOUND_SEED ? 2 : 1;
+    if (seed >= SIM_BOUND_SEED) { /* several processes */
+        s->workers = pick(&rng, 2, 6);
+        s->threads = flip(&rng, 0.7) ? 1 : pick(&rng, 1, s->workers / 2);
+    }
     s->clocks_max = pick(&rng, 2, has_many ? 5 : SIM_CLOCKS_MAX);
     const bool is_uneven = flip(&rng, 0.3);
     for (uint32_t w = 0; w < s->workers; w++) {
@@ -294,6 +315,9 @@ void sim_scenario_draw(uint64_t seed, struct sim_scenario *s)
         }
         draw_filter(&rng, &s->tables[i].options);
     }
+    if (seed >= SIM_BOUND_SEED) {
+        draw_changes(&rng, s);
+    }
 }
 
 static void print_table(const struct sim_table_plan *table, FILE *out)
@@ -311,6 +335,9 @@ static void print_table(const struct sim_table_plan *table, FILE *out)
     fprintf(out, "%s%s%s\n", o->partial == RBT_PARTIAL_SHOW ? ", shows partial clocks" : "",
             table->mixes ? ", reads of mixed staleness" : "",
             table->changes ? ", staleness changes" : "");
+    if (table->follows_job) {
+        fprintf(out, "    follows the job\n");
+    }
     if (o->filter != NULL) {
         fprintf(out, "    filters %s\n", o->filter);
     }

@@ -32,6 +32,9 @@ enum {
 /* From this one on jobs run a second time, and read what they have left. */
 #define SIM_RUN_SEED UINT64_C(4000000000)
 
+/* From this one on all workers change the staleness of tables, or of the job. */
+#define SIM_BOUND_SEED UINT64_C(5000000000)
+
 struct sim_table_plan {
     char name[8];
     char consistency[16];
@@ -39,8 +42,9 @@ struct sim_table_plan {
     int64_t staleness;
     uint64_t keys[SIM_KEYS_MAX]; /* increasing */
     uint32_t key_count;
-    bool mixes;   /* some reads name a staleness of their own */
-    bool changes; /* worker 0 changes the table's staleness while the job runs */
+    bool mixes;       /* some reads name a staleness of their own */
+    bool changes;     /* worker 0, or all, change the table's staleness while the job runs */
+    bool follows_job; /* its consistency is that of the job */
 };
 
 struct sim_scenario {
@@ -53,7 +57,9 @@ struct sim_scenario {
     uint32_t operations_max; /* per clock */
     double compute;          /* seconds between two operations, at most */
     struct sim_table_plan tables[SIM_TABLES_MAX];
-    uint32_t keys_max; /* rows of a table, at most */
+    const char *consistency; /* of the job, if a table follows it; or NULL */
+    bool all_change;         /* all workers change the staleness, not worker 0 alone */
+    uint32_t keys_max;       /* rows of a table, at most */
     uint32_t runs;
     uint32_t table_count;
     struct rbt_simulation_options cluster; /* without an observer */

@@ -186,7 +186,7 @@ static rbt_status push_set(struct hand *hand, uint32_t table, uint32_t which)
 /* The staleness of the next read: the table's, or one of its own. */
 static int64_t draw_staleness(struct hand *hand, uint32_t table)
 {
-    const int64_t usual = rbt_table_staleness(hand->world->tables[table]);
+    const int64_t usual = sim_check_staleness(hand->world, hand->me, table);
     const bool is_usual = !plan_of(hand, table)->mixes || flip(hand, 0.5);
     return is_usual ? usual : (int64_t)below(hand, 5) - 1; /* RBT_STALENESS_ANY .. 3 */
 }
@@ -227,7 +227,7 @@ static rbt_status get_sparse(struct hand *hand, uint32_t table, uint32_t key)
                             .table = table,
                             .key = key,
                             .path = SIM_PATH_ROW,
-                            .staleness = rbt_table_staleness(handle),
+                            .staleness = sim_check_staleness(hand->world, hand->me, table),
                             .masks = hand->masks};
     note(hand, "gets a row of", table, UINT32_MAX, key);
     TRY(rbt_get_sparse(hand->worker, handle, plan->keys[key], &elements));
@@ -258,7 +258,7 @@ static rbt_status pull_list(struct hand *hand, uint32_t table)
             keys[rows.count++] = plan->keys[k];
         }
     }
-    const int64_t staleness = rbt_table_staleness(handle);
+    const int64_t staleness = sim_check_staleness(hand->world, hand->me, table);
     note(hand, "pulls a list of", table, UINT32_MAX, rows.count);
     TRY(rbt_pull(hand->worker, handle, &rows));
     for (size_t i = 0; i < rows.count; i++) {
@@ -369,18 +369,46 @@ static rbt_status update_something(struct hand *hand, uint32_t table)
     return push_set(hand, table, way % SETS);
 }
 
-/* Worker 0 alone changes it, so that the checker knows what holds. */
+/* Changes it for all tables that follow the job. */
+static rbt_status change_job(struct hand *hand)
+{
+    struct sim_world *world = hand->world;
+    const struct sim_scenario *plan = world->plan;
+    uint64_t began[SIM_TABLES_MAX] = {0};
+    bool hides = true;
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        hides = hides && (!plan->tables[t].follows_job ||
+                          plan->tables[t].options.partial == RBT_PARTIAL_HIDE);
+    }
+    const int64_t staleness = hides ? (int64_t)below(hand, 5) - 1 : (int64_t)below(hand, 3) + 1;
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        began[t] = plan->tables[t].follows_job ? sim_change_begin(world, t, staleness) : 0;
+    }
+    note(hand, "changes the job's staleness", UINT32_MAX, UINT32_MAX, (uint64_t)staleness);
+    TRY(rbt_job_set_staleness(world->job, staleness));
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        if (plan->tables[t].follows_job) {
+            sim_change_end(world, t, began[t]);
+        }
+    }
+    note(hand, "has changed the job's staleness", UINT32_MAX, UINT32_MAX, (uint64_t)staleness);
+    return RBT_OK;
+}
+
 static rbt_status change_staleness(struct hand *hand, uint32_t table)
 {
     struct sim_world *world = hand->world;
+    if (plan_of(hand, table)->follows_job && flip(hand, 0.5)) {
+        return change_job(hand);
+    }
     const bool hides = plan_of(hand, table)->options.partial == RBT_PARTIAL_HIDE;
     const int64_t staleness = hides ? (int64_t)below(hand, 5) - 1 : (int64_t)below(hand, 3) + 1;
-    int64_t *most = &world->staleness_most[table];
     note(hand, "changes the staleness of", table, UINT32_MAX, (uint64_t)staleness);
-    const bool is_more = staleness == RBT_STALENESS_ANY || staleness > *most;
-    *most = *most != RBT_STALENESS_ANY && is_more ? staleness : *most;
-    world->staleness_changes++;
-    return rbt_table_set_staleness(world->tables[table], staleness);
+    const uint64_t began = sim_change_begin(world, table, staleness);
+    TRY(rbt_table_set_staleness(world->tables[table], staleness));
+    sim_change_end(world, table, began);
+    note(hand, "has changed the staleness of", table, UINT32_MAX, (uint64_t)staleness);
+    return RBT_OK;
 }
 
 static rbt_status look_at_clocks(struct hand *hand)
@@ -415,7 +443,8 @@ static rbt_status operate(struct hand *hand, bool may_update)
     if (flip(hand, 0.02)) {
         return look_at_clocks(hand);
     }
-    if (hand->me == 0 && may_update && plan_of(hand, table)->changes && flip(hand, 0.1)) {
+    const bool may_change = hand->me == 0 || hand->world->plan->all_change;
+    if (may_change && may_update && plan_of(hand, table)->changes && flip(hand, 0.1)) {
         return change_staleness(hand, table);
     }
     return may_update && flip(hand, 0.5) ? update_something(hand, table)

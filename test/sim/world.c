@@ -39,6 +39,7 @@ void sim_world_init(struct sim_world *world, const struct sim_scenario *plan)
     }
     for (uint32_t t = 0; t < plan->table_count; t++) {
         world->staleness_most[t] = plan->tables[t].staleness;
+        sim_change_end(world, t, sim_change_begin(world, t, plan->tables[t].staleness));
     }
 }
 
@@ -84,6 +85,54 @@ void sim_decode(rbt_type type, const void *values, size_t count, uint32_t *masks
         const bool is_mask = value >= 0 && value < UINT32_MAX;
         masks[i] = is_mask && (double)(uint32_t)value == value ? (uint32_t)value : UINT32_MAX;
     }
+}
+
+/* --- Staleness that changes ------------------------------------------------------------------ */
+
+uint64_t sim_change_begin(struct sim_world *world, uint32_t table, int64_t staleness)
+{
+    int64_t *most = &world->staleness_most[table];
+    const bool is_more = staleness == RBT_STALENESS_ANY || staleness > *most;
+    RBT_ASSERT(world->change_count[table] < SIM_CHANGES_MAX);
+    *most = *most != RBT_STALENESS_ANY && is_more ? staleness : *most;
+    world->changes[table][world->change_count[table]++] =
+        (struct sim_change){.staleness = staleness, .began = ++world->change_time};
+    return world->change_time;
+}
+
+void sim_change_end(struct sim_world *world, uint32_t table, uint64_t began)
+{
+    struct sim_change *list = world->changes[table];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < world->change_count[table]; i++) {
+        if (list[i].began == began) {
+            list[i].ended = ++world->change_time;
+        }
+        if (list[i].ended == 0 || list[i].ended > began) {
+            list[kept++] = list[i];
+        }
+    }
+    world->change_count[table] = kept;
+    world->staleness_changes++;
+}
+
+bool sim_may_be_staleness(const struct sim_world *world, uint32_t table, int64_t staleness)
+{
+    bool is_found = false;
+    for (uint32_t i = 0; i < world->change_count[table]; i++) {
+        is_found = is_found || world->changes[table][i].staleness == staleness;
+    }
+    return is_found;
+}
+
+int64_t sim_least_staleness(const struct sim_world *world, uint32_t table)
+{
+    int64_t least = INT64_MAX / 2;
+    for (uint32_t i = 0; i < world->change_count[table]; i++) {
+        const int64_t staleness = world->changes[table][i].staleness;
+        least = staleness != RBT_STALENESS_ANY && staleness < least ? staleness : least;
+    }
+    return least;
 }
 
 /* --- The trace ------------------------------------------------------------------------------- */

@@ -64,6 +64,15 @@ struct sim_worker_record {
     uint64_t arrived[SIM_SERVERS_MAX]; /* heard of */
 };
 
+/* A staleness that may be in force. It is until another one has returned that began after it had.
+ */
+struct sim_change {
+    int64_t staleness;
+    uint64_t began; /* on a clock that goes on at every beginning and end */
+    uint64_t ended; /* 0: it has not returned */
+};
+enum { SIM_CHANGES_MAX = 64 }; /* some per worker */
+
 struct sim_server_record {
     int64_t clocks[SIM_WORKERS_MAX]; /* as of the last event; RBT_CLOCK_GONE: has left */
     int64_t known[SIM_WORKERS_MAX];  /* the last one that was a number */
@@ -88,7 +97,11 @@ enum { SIM_ENTRIES_MAX = 1 << 14 };
 struct sim_world {
     const struct sim_scenario *plan;
     rbt_simulation *simulation;
+    rbt_job *job;
     rbt_table *tables[SIM_TABLES_MAX];
+    struct sim_change changes[SIM_TABLES_MAX][SIM_CHANGES_MAX]; /* those that may be in force */
+    uint32_t change_count[SIM_TABLES_MAX];
+    uint64_t change_time;
     int64_t staleness_most[SIM_TABLES_MAX]; /* so far; RBT_STALENESS_ANY is the most */
     uint32_t elements;                      /* of a row */
     uint32_t *made;                         /* (tables, keys, elements): updates made so far */
@@ -133,6 +146,16 @@ uint32_t sim_owner(const struct sim_world *world, uint32_t table, uint32_t key);
 
 /* Values of a table's type as masks; what cannot be one becomes UINT32_MAX. */
 void sim_decode(rbt_type type, const void *values, size_t count, uint32_t *masks);
+
+/* The staleness of a table changes: a call is about to be made, and has returned. What the first
+ * one returns names the change to the second. */
+uint64_t sim_change_begin(struct sim_world *world, uint32_t table, int64_t staleness);
+void sim_change_end(struct sim_world *world, uint32_t table, uint64_t began);
+
+/* Whether the staleness may be in force now; and the least that may, INT64_MAX / 2 if that is none
+ * at all. */
+bool sim_may_be_staleness(const struct sim_world *world, uint32_t table, int64_t staleness);
+int64_t sim_least_staleness(const struct sim_world *world, uint32_t table);
 
 /* Writes down what a worker does, or the event that the simulation has just dealt with. */
 void sim_note(struct sim_world *world, const struct sim_entry *entry);
