@@ -421,8 +421,7 @@ static rbt_status get_dense(rbt_worker *worker, rbt_table *table, uint64_t key, 
 
 rbt_status rbt_get(rbt_worker *worker, rbt_table *table, uint64_t key, void *values)
 {
-    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
-    return get_dense(worker, table, key, staleness, values);
+    return get_dense(worker, table, key, rbt_table_staleness(table), values);
 }
 
 rbt_status rbt_get_within(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
@@ -481,8 +480,7 @@ static rbt_status get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
 rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
                           struct rbt_elements *elements)
 {
-    const int64_t staleness = atomic_load_explicit(&table->staleness, memory_order_relaxed);
-    return get_sparse(worker, table, key, staleness, elements);
+    return get_sparse(worker, table, key, rbt_table_staleness(table), elements);
 }
 
 rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t key,
