@@ -41,7 +41,7 @@ static rbt_status try_it(const char *consistency)
                stats.compute_seconds / WORKERS);
     }
     rbt_job_close(job);
-    (void)rbt_simulation_close(options.simulation); /* can only fail if there is a trace */
+    (void)rbt_simulation_close(options.simulation); /* the run has said how it went */
     return st;
 }
 

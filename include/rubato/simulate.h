@@ -104,8 +104,9 @@ struct rbt_simulation_options {
 RBT_API RBT_MUST_USE rbt_status rbt_simulation_open(const struct rbt_simulation_options *options,
                                                     rbt_simulation **simulation);
 
-/* Ends the trace and frees everything. Fails with RBT_E_IO when the trace could not be written.
- * Accepts NULL. */
+/* Ends the trace and frees everything. Fails with RBT_E_IO when the trace could not be written, and
+ * with RBT_E_CLOSED when the coordinator gave up a job while its processes said goodbye, though all
+ * its runs had ended well. Accepts NULL. */
 RBT_API rbt_status rbt_simulation_close(rbt_simulation *simulation);
 
 /* What happened so far, in all runs of the job that is open, or was last. Times of workers are sums

@@ -34,7 +34,8 @@
     X(ONE_GATHER, "a part of a round is not said again on a new connection")                       \
     X(LOST_GATHERED, "what was gathered is not told again to who did not hear it")                 \
     X(OLD_CUT, "the coordinator forgets when a process was cut off")                               \
-    X(OLD_LINE, "processes forget when they were cut off from the coordinator")
+    X(OLD_LINE, "processes forget when they were cut off from the coordinator")                    \
+    X(BAD_GOODBYE, "a goodbye is taken for a loss")
 
 /* The same, caught by tables with filters. */
 #define RBT_FILTER_MUTANT_LIST(X)                                                                  \
@@ -63,6 +64,9 @@
 #define RBT_RULE_MUTANT_LIST(X)                                                                    \
     X(HASTY_COPY, "reads are let go of whose rows were sent ahead and may yet be used")
 
+/* The same, of rows that travel before a clock ends. */
+#define RBT_EARLY_MUTANT_LIST(X) X(EARLY_TWICE, "changes that went early go again")
+
 enum rbt_mutant {
     RBT_MUTANT_NONE,
 #define X(name, text) RBT_MUTANT_##name,
@@ -71,7 +75,7 @@ enum rbt_mutant {
 #undef X
             RBT_MUTANT_COUNT,
 #define X(name, text) RBT_MUTANT_##name,
-    RBT_RULE_MUTANT_LIST(X)
+    RBT_RULE_MUTANT_LIST(X) RBT_EARLY_MUTANT_LIST(X)
 #undef X
 };
 

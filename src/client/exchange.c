@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/mutant.h"
 #include "base/sort_u64.h"
 #include "client/filtering.h"
 #include "client/flush.h"
@@ -134,7 +135,9 @@ static void settle_row(const rbt_set *set, uint32_t row)
         rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size, delta,
                         table->options.width);
     }
-    rbt_merge_clear(table->kind, delta, table->options.width);
+    if (!RBT_MUTANT(EARLY_TWICE)) {
+        rbt_merge_clear(table->kind, delta, table->options.width);
+    }
 }
 
 /* Makes updates of the chosen rows, one for each read that they name. */

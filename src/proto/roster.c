@@ -640,7 +640,7 @@ void rbt_roster_leave(rbt_roster *roster, uint32_t peer, const struct rbt_contro
     rbt_text_add(&text, "%s on %s", rbt_roster_node(roster, peer, node), p->host);
     if (p->is_told) {
         /* It has only done what it was told. */
-    } else if (ending->status != RBT_OK) {
+    } else if (ending->status != RBT_OK || RBT_MUTANT(BAD_GOODBYE)) {
         rbt_text_add(&text, " failed: %s", ending->text);
         end_of(roster, peer, rbt_text_data(&text), now, out);
     } else if (p->role == RBT_ROLE_SERVER) {

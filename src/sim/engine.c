@@ -472,6 +472,7 @@ static rbt_status run(rbt_driver *driver, rbt_status (*function)(void *argument,
     }
     engine->is_running = false;
     st = collect_status(engine);
+    engine->has_failed = engine->has_failed || st != RBT_OK;
     rbt_engine_note(engine);
     return st;
 }
@@ -490,13 +491,19 @@ static bool have_all_left(const void *argument)
     return true;
 }
 
-/* The processes say goodbye. */
+/* The processes say goodbye. A job that is lost by that has no run any more whose status could say
+ * so. */
 static void leave(rbt_engine *engine)
 {
+    const struct rbt_outcome *ending = &engine->coordinator.ending;
     for (uint32_t i = 0; i < engine->process_count; i++) {
         rbt_process_node_leave(&engine->processes[i], RBT_OK, NULL);
     }
     rbt_engine_run_until(engine, have_all_left, engine);
+    if (!engine->has_failed && ending->status != RBT_OK) {
+        engine->simulation->status = rbt_outcome_fail(ending);
+        rbt_error_save(&engine->simulation->error);
+    }
 }
 
 static void close_engine(rbt_driver *driver)

@@ -45,6 +45,8 @@ struct rbt_simulation {
     struct rbt_fault *faults;
     rbt_trace *trace;   /* or NULL */
     rbt_engine *engine; /* of the job that is open, or NULL */
+    rbt_status status; /* why a job that had ended well was lost at its goodbye, and the sentence */
+    struct rbt_error_record error;
     struct rbt_simulation_stats totals;
     struct rbt_simulation_worker *workers;
     uint32_t worker_count;
@@ -143,6 +145,7 @@ struct rbt_engine {
     rbt_status (*function)(void *argument, uint32_t index);
     void *argument;
     bool is_running; /* a run is under way */
+    bool has_failed; /* a run has */
     bool is_locked;  /* a fiber has the job's lock */
     uint32_t planned_count;
     uint32_t agreed_count;

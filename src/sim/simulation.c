@@ -148,7 +148,11 @@ rbt_status rbt_simulation_close(rbt_simulation *simulation)
     rbt_free(simulation->workers);
     rbt_free(simulation->nodes);
     rbt_free(simulation->racks);
-    const rbt_status st = simulation->trace != NULL ? rbt_trace_close(simulation->trace) : RBT_OK;
+    rbt_status st = simulation->trace != NULL ? rbt_trace_close(simulation->trace) : RBT_OK;
+    if (st == RBT_OK && simulation->status != RBT_OK) {
+        rbt_error_restore(&simulation->error);
+        st = simulation->status;
+    }
     rbt_free(simulation);
     return st;
 }

@@ -8,7 +8,9 @@
  * missing, and nothing was added twice. Networks lose, repeat and reorder messages.
  *
  *     early AUDIT.SO    the rule that compares what it is told with what updates were computed from
- */
+ *
+ * Compiled with RBT_MUTANTS, makes one mistake at a time (base/mutant.h) and exits with 1 if one of
+ * them is not noticed. */
 #include "base/test.h"
 
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <rubato/simulate.h>
 
 #include "base/alloc.h"
+#include "base/mutant.h"
 #include "base/rng.h"
 
 enum { WORKERS_MAX = 5, ROWS_MAX = 24, CLOCKS_MAX = 6, PIECES_MAX = 5 };
@@ -362,6 +365,35 @@ static void updates_name_the_read_that_they_were_computed_from(void **state)
     assert_true(early > 1000);
 }
 
+#ifdef RBT_MUTANTS
+
+enum rbt_mutant rbt_mutant = RBT_MUTANT_NONE;
+
+/* The number of mistakes that were not noticed. */
+static int run_all(const struct CMUnitTest *tests, size_t count)
+{
+    static const enum rbt_mutant mutants[] = {
+#define X(name, text) RBT_MUTANT_##name,
+        RBT_EARLY_MUTANT_LIST(X)
+#undef X
+    };
+    int missed = 0;
+    for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
+        rbt_mutant = mutants[i];
+        missed += _cmocka_run_group_tests("early", tests, count, NULL, NULL) == 0;
+    }
+    return missed;
+}
+
+#else
+
+static int run_all(const struct CMUnitTest *tests, size_t count)
+{
+    return _cmocka_run_group_tests("early", tests, count, NULL, NULL);
+}
+
+#endif
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -374,5 +406,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_same_with_a_rule),
         cmocka_unit_test(updates_name_the_read_that_they_were_computed_from),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all(tests, sizeof tests / sizeof *tests);
 }
