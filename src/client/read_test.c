@@ -174,11 +174,67 @@ static void an_eager_read_is_not_one_version_behind(void **state)
     }
 }
 
+enum { UPDATED = 50, LISTED = 150 }; /* rows */
+
+/* Reads a list of `count` rows, the last of which nobody has updated. */
+static rbt_status count_wrong(rbt_worker *worker, struct scene *scene, size_t count)
+{
+    uint64_t keys[LISTED];
+    int64_t values[LISTED];
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = i + 1 < count ? i : LISTED;
+    }
+    const struct rbt_rows rows = {.keys = keys, .values = values, .count = count};
+    const rbt_status st = rbt_pull(worker, scene->table, &rows);
+    for (size_t i = 0; st == RBT_OK && i < count; i++) {
+        scene->wrong += values[i] != (keys[i] < UPDATED);
+    }
+    return st;
+}
+
+/* Updates rows without having read them, and looks at them one by one, in a short list and in a
+ * long one. */
+static rbt_status look_at_own_updates(rbt_worker *worker, void *argument)
+{
+    struct scene *scene = argument;
+    const int64_t one = 1;
+    rbt_status st = RBT_OK;
+    for (uint64_t key = 0; st == RBT_OK && key < UPDATED; key++) {
+        st = rbt_add(worker, scene->table, key, &one);
+    }
+    for (uint64_t key = 0; st == RBT_OK && key < LISTED; key += 7) {
+        st = rbt_get(worker, scene->table, key, &scene->second);
+        scene->wrong += scene->second != (key < UPDATED);
+    }
+    st = st != RBT_OK ? st : count_wrong(worker, scene, UPDATED / 2);
+    return st != RBT_OK ? st : count_wrong(worker, scene, LISTED);
+}
+
+static void own_updates_are_in_every_row_once(void **state)
+{
+    (void)state;
+    static const rbt_overlay overlays[] = {RBT_OVERLAY_OWN, RBT_OVERLAY_PROCESS};
+    for (size_t i = 0; i < sizeof overlays / sizeof *overlays; i++) {
+        const struct rbt_job_options options = {
+            .struct_size = sizeof options, .workers = 1, .shards = 2};
+        const struct rbt_table_options table = {
+            .struct_size = sizeof table, .type = RBT_I64, .overlay = overlays[i]};
+        struct scene scene = {0};
+        rbt_job *job = NULL;
+        assert_ok(rbt_job_open(&options, &job));
+        assert_ok(rbt_table_open(job, "t", &table, &scene.table));
+        assert_ok(rbt_job_run(job, look_at_own_updates, &scene));
+        assert_int_equal(scene.wrong, 0);
+        rbt_job_close(job);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_seen_does_not_vanish_because_of_a_late_answer),
         cmocka_unit_test(an_eager_read_is_not_one_version_behind),
+        cmocka_unit_test(own_updates_are_in_every_row_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,38 @@ static void remembered_slots_notice_rows_that_others_create(void **state)
     rbt_rows_destroy(rows);
 }
 
+/* Once with remembered slots and once without; first it is missing, then others create it. */
+static void a_row_by_itself_is_read_like_many(void **state)
+{
+    (void)state;
+    const struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 1);
+    static const uint64_t keys[] = {5, 10, 15};
+    static const uint32_t position = 1;
+    for (int has_slots = 0; has_slots < 2; has_slots++) {
+        rbt_row_store *rows = create(&schema);
+        uint32_t slots[] = {RBT_SLOT_NONE, RBT_SLOT_NONE, RBT_SLOT_NONE};
+        uint64_t complete = 0;
+        float read[] = {-1, -1, -1};
+        const struct rbt_batch ours = {.count = 1,
+                                       .keys = keys,
+                                       .positions = &position,
+                                       .values = read,
+                                       .slots = has_slots == 1 ? slots : NULL,
+                                       .slots_complete = has_slots == 1 ? &complete : NULL};
+        rbt_rows_read(rows, &ours);
+        assert_true(read[1] == 0);
+        float values[] = {1, 2, 3};
+        merge(rows, &(struct rbt_batch){.count = 3, .keys = keys, .values = values});
+        for (int round = 0; round < 2; round++) { /* the second time the slot is known */
+            complete = round == 0 ? 0 : complete;
+            rbt_rows_read(rows, &ours);
+            assert_true(read[0] == -1 && read[1] == 2 && read[2] == -1);
+            read[1] = -1;
+        }
+        rbt_rows_destroy(rows);
+    }
+}
+
 enum { SPACE = 700 };
 
 struct model {
@@ -474,6 +506,7 @@ int main(void)
         cmocka_unit_test(state_begins_at_zero),
         cmocka_unit_test(positions_select_rows_in_batches_longer_than_a_wave),
         cmocka_unit_test(remembered_slots_notice_rows_that_others_create),
+        cmocka_unit_test(a_row_by_itself_is_read_like_many),
         cmocka_unit_test(it_agrees_with_an_array),
         cmocka_unit_test(a_reserve_is_enough_for_all_rows_and_rows_stay_while_it_grows),
         cmocka_unit_test(the_elements_of_sparse_rows_are_memory),
