@@ -41,8 +41,9 @@ static inline rbt_time rbt_sim_time(double seconds)
 struct rbt_simulation {
     struct rbt_simulation_options options; /* defaults filled in; faults are copies */
     struct rbt_fault *faults;
-    rbt_trace *trace;   /* or NULL */
-    rbt_engine *engine; /* of the job that is open, or NULL */
+    rbt_trace *trace;                 /* or NULL */
+    struct rbt_inspect_frames frames; /* who looks at messages; or nobody */
+    rbt_engine *engine;               /* of the job that is open, or NULL */
     struct rbt_simulation_stats totals;
     struct rbt_simulation_worker *workers;
     uint32_t worker_count;
