@@ -69,8 +69,13 @@ void rbt_host_destroy(rbt_host *host)
     rbt_free(host->filtered);
     rbt_free(host->keep);
     rbt_lists_deinit(&host->lists);
-    for (uint32_t i = 0; host->tables != NULL && i < host->options.table_max; i++) {
-        rbt_desk_close_filters(&host->tables[i]);
+    /* Tables come one after the other, and the first that could not be opened may have filters;
+     * those behind it were never touched, and are not here: most of their memory is not real yet.
+     */
+    for (uint32_t i = 0; host->tables != NULL && i <= host->table_count; i++) {
+        if (i < host->options.table_max) {
+            rbt_desk_close_filters(&host->tables[i]);
+        }
     }
     rbt_free(host->tables);
     rbt_bounds_deinit(&host->bounds);
