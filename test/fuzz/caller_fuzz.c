@@ -462,7 +462,13 @@ static size_t put_rows(struct talk *talk, const struct asked *asked, size_t byte
         rows.elements = elements;
     }
     values[script_below(&talk->script, 16)] = (float)script_below(&talk->script, 9);
-    if (rows.count * rows.width > WIDE) {
+    const uint64_t oddity = script_below(&talk->script, 64); /* a table of another shape? */
+    rows.width += oddity == 63;
+    rows.width -= oddity == 62 && rows.width > 1;
+    rows.count += oddity == 61 && table != SPARSE;
+    rows.count -= oddity == 60 && rows.count > 0;
+    rows.element_size = oddity == 59 && rows.width <= WIDE / 2 ? 8 : 4;
+    if (rows.count * rows.width * rows.element_size > sizeof values) {
         return bytes; /* a shape of the input, asked for again */
     }
     return bytes + rbt_wire_rows_put(message + bytes, &rows, NULL);

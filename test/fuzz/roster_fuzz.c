@@ -5,7 +5,8 @@
  * servers and workers of several jobs come, come back, gather, tell bounds and versions, are cut
  * off, leave or are lost. There are as many servers as say JOIN in the input, so that conversations
  * of simulations go on behind that. What the coordinator wants done must make sense: it says what a
- * member can read, on connections that are there, and nothing after the last word. */
+ * member can read, on connections that are there, and nothing after the last word; and a process
+ * has one connection. */
 #include <stdio.h>
 
 #include <rubato/status.h>
@@ -29,6 +30,8 @@ enum {
 
 struct port {
     bool is_open;
+    bool is_known;  /* its JOIN was answered */
+    uint64_t token; /* of that, or of one that is being answered */
     bool is_closing;
 };
 
@@ -102,6 +105,7 @@ static void check_sent(struct history *history, struct port *port, const struct 
                                                            block->data + block->bytes}));
     RBT_ASSERT(!port->is_closing || head.kind == RBT_FRAME_GOODBYE);
     port->is_closing = port->is_closing || head.kind == RBT_FRAME_GOODBYE;
+    port->is_known = port->is_known || (head.kind == RBT_FRAME_BEAT && port->token != 0);
     history->job = head.kind == RBT_FRAME_JOB ? head.id : history->job;
 }
 
@@ -120,6 +124,14 @@ static void perform(struct history *history)
         }
     }
     rbt_outbox_clear(&history->out);
+    for (uint32_t i = 0; i < PORTS; i++) {
+        for (uint32_t k = 0; k < i; k++) { /* a process has one connection */
+            const struct port *a = &history->ports[i];
+            const struct port *b = &history->ports[k];
+            RBT_ASSERT(!a->is_known || !b->is_known || a->is_closing || b->is_closing ||
+                       a->token != b->token);
+        }
+    }
     RBT_ASSERT(rbt_alloc_live_bytes() < LIVE_MAX);
 }
 
@@ -179,9 +191,20 @@ static void cut_port(struct history *history, bool is_broken)
                                                .down = {RBT_E_PROTOCOL, "a fault"}});
 }
 
+/* Who a connection will be, if it is let in. */
+static void note_join(struct port *port, const struct script_frame *frame)
+{
+    struct rbt_control_join join;
+    if (!frame->is_broken && frame->head.kind == RBT_FRAME_JOIN && !port->is_known &&
+        rbt_control_get_join(script_body(frame), &join) == RBT_OK) {
+        port->token = join.token;
+    }
+}
+
 static void receive(struct history *history, struct script_frame *frame)
 {
     connect_port(history);
+    note_join(&history->ports[history->current], frame);
     if (frame->is_broken) {
         cut_port(history, true);
     } else {
