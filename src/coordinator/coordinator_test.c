@@ -505,6 +505,7 @@ static void a_member_without_a_coordinator_says_so(void **state)
 /* Takes the part of the coordinator, by hand: gives one worker a plan. */
 static rbt_channel *welcome_by_hand(struct fixture *f, int *listener)
 {
+    static const char *const shards[] = {"unix:a"};
     char actual[RBT_ADDRESS_MAX];
     const struct rbt_channel_options options = {.is_server = true, .body_max = RBT_FRAME_SMALL_MAX};
     const struct rbt_control_plan plan = {.cluster = 1,
@@ -513,7 +514,8 @@ static rbt_channel *welcome_by_hand(struct fixture *f, int *listener)
                                           .worker_count = 1,
                                           .thread_count = 1,
                                           .process_size = 1,
-                                          .map_version = 1};
+                                          .map_version = 1,
+                                          .shards = {.count = 1, .texts = shards}};
     int socket = -1;
     assert_ok(rbt_address_listen(f->address, actual, listener));
     start_all(f);

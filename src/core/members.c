@@ -52,7 +52,7 @@ rbt_status rbt_members_create(const struct rbt_members_options *options, rbt_tim
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of members");
     }
     m->node_count = options->node_count;
-    m->watched_count = options->node_count;
+    m->watched_count = options->is_empty ? 0 : options->node_count;
     m->suspect_after = options->suspect_after;
     m->down_after = options->down_after;
     m->next_due = now + options->suspect_after;
@@ -63,7 +63,8 @@ rbt_status rbt_members_create(const struct rbt_members_options *options, rbt_tim
                         options->node_count);
     }
     for (uint32_t i = 0; i < m->node_count; i++) {
-        m->nodes[i] = (struct node){.heard = now, .state = RBT_MEMBER_UP};
+        m->nodes[i] = (struct node){.heard = now,
+                                    .state = options->is_empty ? RBT_MEMBER_LEFT : RBT_MEMBER_UP};
     }
     *members = m;
     return RBT_OK;

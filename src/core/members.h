@@ -6,6 +6,7 @@
 #ifndef RUBATO_CORE_MEMBERS_H
 #define RUBATO_CORE_MEMBERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ struct rbt_members_options {
     uint32_t node_count;
     rbt_time suspect_after; /* silence */
     rbt_time down_after;    /* silence; more than suspect_after */
+    bool is_empty;          /* nobody is there at first: see rbt_members_enter() */
 };
 
 struct rbt_member_effect {
@@ -39,7 +41,7 @@ struct rbt_members_outbox {
     size_t count;                      /* the caller sets it to 0 */
 };
 
-/* All nodes are up, heard of at `now`. */
+/* All nodes are up, heard of at `now`, unless the list is empty at first. */
 RBT_MUST_USE rbt_status rbt_members_create(const struct rbt_members_options *options, rbt_time now,
                                            rbt_members **members);
 void rbt_members_destroy(rbt_members *members);

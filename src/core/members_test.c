@@ -337,12 +337,30 @@ static void somebody_new_may_take_a_place(void **state)
     assert_int_equal(rbt_members_state(f->members, 2), RBT_MEMBER_DOWN);
 }
 
+static void a_list_may_be_empty_at_first(void **state)
+{
+    const struct rbt_members_options options = {.node_count = 3,
+                                                .suspect_after = SUSPECT_AFTER,
+                                                .down_after = DOWN_AFTER,
+                                                .is_empty = true};
+    rbt_members *members = NULL;
+    (void)state;
+    assert_ok(rbt_members_create(&options, START, &members));
+    assert_int_equal(rbt_members_state(members, 2), RBT_MEMBER_LEFT);
+    assert_int_equal(rbt_members_deadline(members), RBT_TIME_NEVER);
+    rbt_members_enter(members, 2, START + 5);
+    assert_int_equal(rbt_members_state(members, 2), RBT_MEMBER_UP);
+    assert_true(rbt_members_deadline(members) <= START + 5 + SUSPECT_AFTER);
+    rbt_members_destroy(members);
+}
+
 #define WITH_MEMBERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_MEMBERS(at_the_start_all_are_up),
+        cmocka_unit_test(a_list_may_be_empty_at_first),
         WITH_MEMBERS(the_silent_are_suspected_then_given_up_each_once),
         WITH_MEMBERS(a_suspect_that_is_heard_of_is_up_again),
         WITH_MEMBERS(a_late_look_tells_both_stages),

@@ -326,14 +326,33 @@ static rbt_status keep_plan(struct rbt_membership *m, struct rbt_control_plan *p
     return RBT_OK;
 }
 
+/* Whether the process can work by the plan: it takes shards and processes for granted, and divides
+ * by how many there are. */
+static rbt_status check_plan(const struct rbt_membership *m, const struct rbt_control_plan *plan)
+{
+    if (plan->shards.count == 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a plan without shards");
+    }
+    if (m->options.role == RBT_ROLE_SERVER) {
+        return RBT_OK;
+    }
+    if (plan->job == 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a plan without a job");
+    }
+    if (plan->thread_count == 0 || plan->thread_count > plan->process_size ||
+        plan->worker_first % plan->process_size != 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a plan with %u of %u workers here",
+                        plan->thread_count, plan->process_size);
+    }
+    return RBT_OK;
+}
+
 static rbt_status hear_plan(struct rbt_membership *m, struct rbt_wire_cursor body,
                             struct rbt_membership_out *out)
 {
     struct rbt_control_plan plan;
-    const rbt_status st = rbt_control_get_plan(body, &plan);
-    if (st == RBT_OK && plan.job == 0 && m->options.role != RBT_ROLE_SERVER) {
-        return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a plan without a job");
-    }
+    rbt_status st = rbt_control_get_plan(body, &plan);
+    st = st == RBT_OK ? check_plan(m, &plan) : st;
     return st == RBT_OK && !rbt_membership_has_plan(m) ? keep_plan(m, &plan, out) : st;
 }
 
@@ -384,6 +403,9 @@ static rbt_status hear_job(uint64_t number, struct rbt_wire_cursor body,
 {
     struct rbt_membership_news news = {.kind = RBT_MEMBERSHIP_JOB, .number = number};
     const rbt_status st = rbt_control_get_job(body, &news.job);
+    if (st == RBT_OK && number == 0) {
+        return rbt_fail(RBT_E_PROTOCOL, "the coordinator told of a job without a number");
+    }
     if (st == RBT_OK) {
         out->news = news;
     }

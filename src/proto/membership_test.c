@@ -18,6 +18,54 @@ static void read_join(const struct fixture *f, struct rbt_control_join *join)
     assert_ok(rbt_control_get_join(body, join));
 }
 
+/* The process would divide by how many shards and workers there are. */
+static void a_plan_must_be_one_to_work_by(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_control_plan good = {.cluster = 9,
+                                          .job = 1,
+                                          .process_count = 2,
+                                          .worker_count = 4,
+                                          .worker_first = 2,
+                                          .thread_count = 2,
+                                          .process_size = 2,
+                                          .map_version = 1,
+                                          .shards = {.count = 2, .texts = fixture_shards}};
+    struct rbt_control_plan plans[6] = {good, good, good, good, good, good};
+    plans[0].shards.count = 0;
+    plans[1].job = 0;
+    plans[2].process_size = 0;
+    plans[3].thread_count = 0;
+    plans[4].process_size = 1;
+    plans[5].worker_first = 1;
+    for (size_t i = 0; i < 6; i++) {
+        meet(f, RBT_ROLE_WORKER);
+        (void)rbt_control_put_plan(f->message, &plans[i]);
+        hear(f);
+        assert_failure(f, RBT_E_PROTOCOL, "the coordinator sent a plan with");
+        assert_false(rbt_membership_has_plan(&f->m));
+        rbt_membership_deinit(&f->m);
+    }
+    meet(f, RBT_ROLE_WORKER);
+    (void)rbt_control_put_plan(f->message, &good);
+    hear(f);
+    assert_true(rbt_membership_has_plan(&f->m));
+}
+
+static void a_job_must_have_a_number(void **state)
+{
+    struct fixture *f = *state;
+    const struct rbt_control_job job = {.worker_count = 2};
+    meet(f, RBT_ROLE_SERVER);
+    (void)rbt_control_put_job(f->message, 1, &job);
+    hear(f);
+    assert_int_equal(f->news.kind, RBT_MEMBERSHIP_JOB);
+    memset(f->message + RBT_FRAME_HEADER - sizeof(uint64_t), 0, sizeof(uint64_t)); /* its id */
+    hear(f);
+    assert_int_equal(f->news.kind, RBT_MEMBERSHIP_NO_NEWS);
+    assert_failure(f, RBT_E_PROTOCOL, "told of a job without a number");
+}
+
 static void what_it_says_when_it_joins(void **state)
 {
     struct fixture *f = *state;
@@ -300,6 +348,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_process_joins_and_knows_its_plan),
+        TEST(a_plan_must_be_one_to_work_by),
+        TEST(a_job_must_have_a_number),
         TEST(what_it_says_when_it_joins),
         TEST(a_round_is_gathered),
         TEST(a_part_is_said_again_after_a_cut),

@@ -55,12 +55,9 @@ static rbt_status create_members(rbt_roster *roster, rbt_time now)
 {
     const struct rbt_members_options options = {.node_count = RBT_ROSTER_PEERS_MAX,
                                                 .suspect_after = roster->options.silence_max / 2,
-                                                .down_after = roster->options.silence_max};
-    const rbt_status st = rbt_members_create(&options, now, &roster->members);
-    for (uint32_t i = 0; st == RBT_OK && i < RBT_ROSTER_PEERS_MAX; i++) {
-        rbt_members_leave(roster->members, i);
-    }
-    return st;
+                                                .down_after = roster->options.silence_max,
+                                                .is_empty = true};
+    return rbt_members_create(&options, now, &roster->members);
 }
 
 rbt_status rbt_roster_create(const struct rbt_roster_options *options, rbt_time now,

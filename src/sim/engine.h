@@ -43,8 +43,9 @@ static inline rbt_time rbt_sim_time(double seconds)
 struct rbt_simulation {
     struct rbt_simulation_options options; /* defaults filled in; faults are copies */
     struct rbt_fault *faults;
-    rbt_trace *trace;   /* or NULL */
-    rbt_engine *engine; /* of the job that is open, or NULL */
+    rbt_trace *trace;                 /* or NULL */
+    struct rbt_inspect_frames frames; /* who looks at messages; or nobody */
+    rbt_engine *engine;               /* of the job that is open, or NULL */
     rbt_status status; /* why a job that had ended well was lost at its goodbye, and the sentence */
     struct rbt_error_record error;
     struct rbt_simulation_stats totals;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "sim/inspect.h"
 #include "sim/trial.h"
+#include "wire/frame.h"
 
 /* --- Workers that fail ----------------------------------------------------------------------- */
 
@@ -96,6 +97,53 @@ static void the_observer_sees_every_event_in_order_of_time(void **state)
             .clocks = 10});
     assert_int_equal(counter.events, rbt_trial_stats(&trial).events);
     assert_true(counter.is_ordered);
+    rbt_trial_close(&trial);
+}
+
+/* --- Messages that are shown ----------------------------------------------------------------- */
+
+struct shown {
+    uint64_t frames[RBT_INSPECT_ROUTES];
+    uint64_t bytes;
+};
+
+static void count_frame(void *context, const struct rbt_inspect_frame *frame)
+{
+    struct shown *shown = context;
+    struct rbt_frame head;
+    assert_ok(rbt_frame_get(frame->bytes, RBT_FRAME_BODY_MAX, &head));
+    assert_int_equal(head.length + RBT_FRAME_HEADER, frame->size);
+    const bool is_control = head.kind >= RBT_FRAME_JOIN;
+    const bool is_to_control =
+        frame->route == RBT_INSPECT_TO_COORDINATOR || frame->route == RBT_INSPECT_TO_MEMBER;
+    assert_int_equal(is_control, is_to_control);
+    assert_true(head.kind != RBT_FRAME_PUSH || frame->route == RBT_INSPECT_TO_SERVER);
+    assert_true(head.kind != RBT_FRAME_ROWS || frame->route == RBT_INSPECT_TO_WORKER);
+    assert_true(head.kind != RBT_FRAME_PLAN || frame->route == RBT_INSPECT_TO_MEMBER);
+    assert_true(head.kind != RBT_FRAME_PUSH || strcmp(frame->message, "push") == 0);
+    assert_non_null(frame->receiver);
+    shown->frames[frame->route]++;
+    shown->bytes += frame->size;
+}
+
+/* From the first JOIN on, and as they are heard. */
+static void every_message_is_shown_to_whoever_looks(void **state)
+{
+    (void)state;
+    struct shown shown = {0};
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                               .workers = 3,
+                               .servers = 2,
+                               .clocks = 10,
+                               .frames = {.context = &shown, .on_frame = count_frame}});
+    uint64_t frames = 0;
+    for (int i = 0; i < RBT_INSPECT_ROUTES; i++) {
+        assert_true(shown.frames[i] > 0);
+        frames += shown.frames[i];
+    }
+    assert_int_equal(frames, rbt_trial_stats(&trial).messages);
+    assert_int_equal(shown.bytes, rbt_trial_stats(&trial).bytes);
     rbt_trial_close(&trial);
 }
 
@@ -414,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_failure_comes_out_of_the_run_and_the_others_finish),
         cmocka_unit_test(a_failure_is_told_even_if_the_process_crashes_later),
         cmocka_unit_test(the_observer_sees_every_event_in_order_of_time),
+        cmocka_unit_test(every_message_is_shown_to_whoever_looks),
         cmocka_unit_test(the_observer_can_end_the_run_at_any_event),
         cmocka_unit_test(a_cluster_that_was_ended_stays_ended),
         cmocka_unit_test(losses_are_counted_and_told),

@@ -43,3 +43,9 @@ uint64_t rbt_inspect_heard_arrived(const rbt_simulation *simulation, uint32_t wo
 {
     return news_of(simulation, worker, server)->arrived;
 }
+
+void rbt_inspect_frames(rbt_simulation *simulation, const struct rbt_inspect_frames *frames)
+{
+    RBT_ASSERT(simulation->engine == NULL);
+    simulation->frames = *frames;
+}

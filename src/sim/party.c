@@ -296,7 +296,8 @@ static const char *name_of(uint16_t kind)
         [RBT_FRAME_GATHERED] = "gathered", [RBT_FRAME_BOUND] = "bound",
         [RBT_FRAME_DROP] = "drop",         [RBT_FRAME_FAILED] = "failed",
         [RBT_FRAME_GOODBYE] = "goodbye",   [RBT_FRAME_VERSION] = "version",
-        [RBT_FRAME_STABLE] = "stable",     [RBT_FRAME_JOB] = "job"};
+        [RBT_FRAME_STABLE] = "stable",     [RBT_FRAME_JOB] = "job",
+        [RBT_FRAME_BOUND_TAKEN] = "taken"};
     const char *name = kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
     return name == NULL ? "message" : name;
 }
@@ -336,6 +337,27 @@ static void note_message(rbt_engine *engine, const rbt_connection *connection, e
     }
 }
 
+/* Shows the message to a test, if there is one that looks. */
+static void show_message(const rbt_engine *engine, const struct rbt_party *party,
+                         const struct rbt_port_event *event, const struct rbt_block *block)
+{
+    static const enum rbt_inspect_route routes[] = {[RBT_PARTY_COORDINATOR] =
+                                                        RBT_INSPECT_TO_COORDINATOR,
+                                                    [RBT_PARTY_SERVICE] = RBT_INSPECT_TO_SERVER,
+                                                    [RBT_PARTY_MEMBER] = RBT_INSPECT_TO_MEMBER,
+                                                    [RBT_PARTY_CARRIER] = RBT_INSPECT_TO_WORKER};
+    const struct rbt_inspect_frames *frames = &engine->simulation->frames;
+    if (frames->on_frame != NULL) {
+        const struct rbt_inspect_frame frame = {.route = routes[party->kind],
+                                                .message = name_of(event->frame.head.kind),
+                                                .receiver = party,
+                                                .port = event->port,
+                                                .bytes = block->data,
+                                                .size = block->bytes};
+        frames->on_frame(frames->context, &frame);
+    }
+}
+
 static void on_frame(void *context, rbt_connection *connection, enum rbt_side side,
                      struct rbt_block *block, rbt_time sent)
 {
@@ -349,6 +371,7 @@ static void on_frame(void *context, rbt_connection *connection, enum rbt_side si
     RBT_ASSERT(event.frame.head.length + RBT_FRAME_HEADER == block->bytes);
     party->bytes[1] += block->bytes;
     note_message(context, connection, side, &event.frame.head, sent);
+    show_message(context, party, &event, block);
     if (party->kind == RBT_PARTY_CARRIER) {
         ((struct rbt_carrier_party *)party)->answered = sent;
         place_rows(party, &event);

@@ -24,6 +24,7 @@ void rbt_trial_open(struct rbt_trial *trial, const struct rbt_trial_options *opt
     fill_defaults(&trial->options);
     assert_true(trial->options.rows <= RBT_TRIAL_ROWS_MAX);
     assert_ok(rbt_simulation_open(&trial->options.cluster, &trial->simulation));
+    rbt_inspect_frames(trial->simulation, &trial->options.frames);
     const struct rbt_job_options job = {.struct_size = sizeof job,
                                         .workers = trial->options.workers,
                                         .shards = trial->options.servers,

@@ -13,6 +13,8 @@
 #include <rubato/rubato.h>
 #include <rubato/simulate.h>
 
+#include "sim/inspect.h"
+
 enum { RBT_TRIAL_ROWS_MAX = 1024, RBT_TRIAL_LAGS = 64 };
 
 /* One table of i64, dense. Zeros mean: one worker, one server, "bsp", one row of width one. */
@@ -22,10 +24,11 @@ struct rbt_trial_options {
     uint32_t servers;
     const char *consistency;
     uint32_t width;
-    uint32_t rows;   /* keys 0 .. rows - 1 */
-    int64_t clocks;  /* of rbt_trial_walk() */
-    double spends;   /* in each of them */
-    bool is_reading; /* it only reads, but for worker 0 in clock 0 */
+    uint32_t rows;                    /* keys 0 .. rows - 1 */
+    int64_t clocks;                   /* of rbt_trial_walk() */
+    double spends;                    /* in each of them */
+    bool is_reading;                  /* it only reads, but for worker 0 in clock 0 */
+    struct rbt_inspect_frames frames; /* who looks at messages; or nobody */
 };
 
 struct rbt_trial {

@@ -1,11 +1,13 @@
 /* test/fuzz/control_fuzz.c - the readers of the coordinator's messages survive any bytes.
  *
- * The first byte says which message the others are read as. What is accepted must be written as the
- * same bytes again. */
+ * The first byte says which message the others are read as; or an input is messages
+ * (fuzz/script.h), as a simulation has sent them. What is accepted must be written as the same
+ * bytes again. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "fuzz/script.h"
 #include "wire/control.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -109,9 +111,28 @@ static void read_body(uint8_t kind, struct rbt_wire_cursor body)
     }
 }
 
+static void read_input(struct script script)
+{
+    static const uint8_t kinds[] = {
+        [RBT_FRAME_JOIN] = 0,     [RBT_FRAME_PLAN] = 1,    [RBT_FRAME_GATHER] = 2,
+        [RBT_FRAME_GATHERED] = 3, [RBT_FRAME_BOUND] = 4,   [RBT_FRAME_BOUND_TAKEN] = 4,
+        [RBT_FRAME_FAILED] = 5,   [RBT_FRAME_GOODBYE] = 5, [RBT_FRAME_VERSION] = 6,
+        [RBT_FRAME_STABLE] = 6,   [RBT_FRAME_JOB] = 7};
+    struct script_frame frame;
+    while (script_next_frame(&script, &frame)) {
+        const uint16_t kind = frame.head.kind;
+        read_body(kind < sizeof kinds ? kinds[kind] : 0, script_body(&frame));
+        script_drop_frame(&frame);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0 || size > ROOM / 2) {
+        return 0;
+    }
+    if (script_is_frames(data, size)) {
+        read_input(script_begin(data, size));
         return 0;
     }
     char *bytes = rbt_calloc(size - 1, 1); /* ends where the message does: a sanitizer watches */

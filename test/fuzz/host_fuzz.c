@@ -4,7 +4,10 @@
  * An input is a recipe, not a message: it makes a conversation of mostly valid messages, follows
  * what has arrived so that they stay valid, and damages some of them. Who is refused is forgotten
  * and comes back, as over a socket. Messages that are honest but large are left out, so that memory
- * stays bounded; nothing may break an assertion, be read behind its end, or leak. */
+ * stays bounded; nothing may break an assertion, be read behind its end, or leak.
+ *
+ * Or an input is messages (fuzz/script.h), as a simulation has sent them: then the tables that an
+ * update is for are opened first as it needs them, and it is the next one of its worker. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +16,8 @@
 #include "base/rng.h"
 #include "core/shard_event.h"
 #include "filter/chain.h"
+#include "fuzz/large.h"
+#include "fuzz/script.h"
 #include "proto/host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,8 +29,6 @@ enum {
     TABLES = 4,
     ROOM = 1 << 14,
     KEYS_MAX = 40,
-    LARGE = 1 << 11, /* keys, elements or rows that are not asked for here: blocks of answers stay
-                        below what threads keep to use again */
     LIVE_MAX = 256 << 20,
 };
 
@@ -330,42 +333,6 @@ static void damage(struct talk *talk, struct rbt_frame *frame)
     }
 }
 
-static bool are_large(struct rbt_wire_cursor *cursor)
-{
-    struct rbt_wire_view view;
-    return rbt_wire_rows_get(&cursor->at, cursor->end, &view) == RBT_OK &&
-           (view.count > LARGE || view.element_count > LARGE);
-}
-
-/* Whether the message is one that takes much memory by right. */
-static bool is_large(const struct rbt_frame *frame, struct rbt_wire_cursor cursor)
-{
-    struct rbt_wire_push push;
-    struct rbt_wire_pull pull;
-    struct rbt_wire_table table;
-    switch (frame->kind) {
-    case RBT_FRAME_PUSH:
-        if (rbt_wire_get_push(&cursor, &push) != RBT_OK) {
-            return false;
-        }
-        for (uint32_t i = 0; i < push.batch_count; i++) {
-            if (are_large(&cursor)) {
-                return true;
-            }
-        }
-        return false;
-    case RBT_FRAME_PULL:
-        return rbt_wire_get_pull(&cursor, &pull) == RBT_OK && are_large(&cursor);
-    case RBT_FRAME_LIST:
-        return are_large(&cursor);
-    case RBT_FRAME_TABLE:
-        return rbt_wire_get_table(&cursor, &table) == RBT_OK &&
-               (table.width > 64 || table.state_width > 64 || table.rows_expected > LARGE);
-    default:
-        return false;
-    }
-}
-
 /* --- Conversation ---------------------------------------------------------------------------- */
 
 /* One message of a guest, in a block of its own, whose end a sanitizer guards. */
@@ -377,7 +344,7 @@ static void send(struct talk *talk, uint32_t who, const struct rbt_frame *header
     RBT_ASSERT(body != NULL);
     memcpy(body, message + RBT_FRAME_HEADER, length);
     frame.length = (uint32_t)length;
-    if (!is_large(&frame, (struct rbt_wire_cursor){body, body + length})) {
+    if (!large_message(&frame, (struct rbt_wire_cursor){body, body + length})) {
         const rbt_status st =
             rbt_host_receive(talk->host, &talk->guests[who], &frame, body, ++talk->now);
         if (st == RBT_OK && frame.kind == RBT_FRAME_RESET && frame.id > talk->run) {
@@ -410,6 +377,67 @@ static void begin(struct talk *talk)
     }
 }
 
+/* Opens the table that the rows are for, unless it is there. */
+static void open_for(struct talk *talk, const struct rbt_wire_view *view)
+{
+    const uint64_t count = view->count > 0 ? view->count : 1;
+    const bool is_sparse = view->offsets != NULL;
+    struct rbt_wire_table table = {.table = view->table % TABLES,
+                                   .type = view->element_size == 8 ? RBT_I64 : RBT_F32,
+                                   .layout = is_sparse ? RBT_SPARSE : RBT_DENSE,
+                                   .width =
+                                       is_sparse ? 64 : (uint32_t)(view->element_count / count),
+                                   .staleness = 1};
+    table.width += table.width == 0;
+    (void)snprintf(table.name, sizeof table.name, "t%u", table.table); /* fits */
+    (void)snprintf(table.rule, sizeof table.rule, "%s", view->has_base ? "dynsgd" : "");
+    talk->bytes = rbt_wire_put_table(message, &table);
+    send(talk, WORKERS,
+         &(struct rbt_frame){.kind = RBT_FRAME_TABLE, .worker = RBT_FRAME_NOBODY, .id = 1});
+}
+
+/* What has to be there before the message means something. */
+static void prepare(struct talk *talk, const struct script_frame *frame)
+{
+    struct rbt_wire_cursor cursor = script_body(frame);
+    struct rbt_wire_push push;
+    struct rbt_wire_pull pull;
+    struct rbt_wire_view view;
+    const bool has_rows =
+        frame->head.kind == RBT_FRAME_PUSH
+            ? rbt_wire_get_push(&cursor, &push) == RBT_OK && push.batch_count > 0
+            : frame->head.kind == RBT_FRAME_PULL && rbt_wire_get_pull(&cursor, &pull) == RBT_OK;
+    if (has_rows && rbt_wire_rows_get(&cursor.at, cursor.end, &view) == RBT_OK) {
+        open_for(talk, &view);
+    }
+}
+
+/* Messages as they are in the input, but for who says them. */
+static void send_input(struct talk *talk, struct script script)
+{
+    struct script_frame frame;
+    talk->bytes = RBT_FRAME_HEADER;
+    send(talk, WORKERS,
+         &(struct rbt_frame){.kind = RBT_FRAME_RESET, .worker = RBT_FRAME_NOBODY, .id = 1});
+    while (script_next_frame(&script, &frame)) {
+        const bool is_process = frame.head.worker == RBT_FRAME_NOBODY;
+        const uint32_t who = is_process ? WORKERS : frame.head.worker % WORKERS;
+        const bool is_update =
+            frame.head.kind == RBT_FRAME_PUSH || frame.head.kind == RBT_FRAME_LEAVE;
+        if (frame.head.length <= ROOM - RBT_FRAME_HEADER) {
+            prepare(talk, &frame);
+            memcpy(message + RBT_FRAME_HEADER, frame.body, frame.head.length);
+            talk->bytes = RBT_FRAME_HEADER + frame.head.length;
+            frame.head.worker = talk->guests[who].worker;
+            if (is_update && !is_process && frame.head.id % 8 != 7) {
+                frame.head.id = rbt_host_news(talk->host, who).arrived + 1;
+            }
+            send(talk, who, &frame.head);
+        }
+        script_drop_frame(&frame);
+    }
+}
+
 static void open_chains(struct talk *talk)
 {
     for (uint32_t i = 0; i < TABLES; i += 2) {
@@ -420,6 +448,38 @@ static void open_chains(struct talk *talk)
                                                   .type = RBT_F32,
                                                   .worker_count = WORKERS};
         RBT_ASSERT(rbt_chain_create(&options, &talk->chains[i]) == RBT_OK);
+    }
+}
+
+static void converse(struct talk *talk)
+{
+    static const char *const rules[] = {"", "dynsgd", "adarev:max=6", "adam:lr=.1",
+                                        "add:aggregate=1"};
+    talk->rule = rules[below(talk, sizeof rules / sizeof *rules)];
+    static const char *const priorities[] = {"", "oldest", "random", "relative"};
+    talk->priority = priorities[below(talk, sizeof priorities / sizeof *priorities)];
+    static const char *const filters[] = {"", "changed,f16", "significant:.5,lz4", "fixed:8,zstd",
+                                          "keys,zeros,lz4"};
+    talk->filter = filters[below(talk, sizeof filters / sizeof *filters)];
+    open_chains(talk);
+    begin(talk);
+    talk->cuts_ranges = below(talk, 8) == 0;
+    const uint64_t rate = 2 + below(talk, 40);
+    for (unsigned i = 0; i < FRAMES; i++) {
+        const uint32_t who = (uint32_t)below(talk, 8) % 5 % GUESTS;
+        struct rbt_frame frame = build(talk, who);
+        for (uint64_t damages = below(talk, rate) == 0 ? 1 + below(talk, 3) : 0; damages > 0;
+             damages--) {
+            damage(talk, &frame);
+        }
+        send(talk, who, &frame);
+        if (below(talk, 4) == 0) {
+            rbt_host_settle(talk->host, &talk->guests[who]);
+        }
+        if (below(talk, 50) == 0) {
+            rbt_host_forget(talk->host, &talk->guests[who]);
+            connect_guest(talk, who);
+        }
     }
 }
 
@@ -436,33 +496,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t i = 0; i < GUESTS; i++) {
         connect_guest(&talk, i);
     }
-    static const char *const rules[] = {"", "dynsgd", "adarev:max=6", "adam:lr=.1",
-                                        "add:aggregate=1"};
-    talk.rule = rules[below(&talk, sizeof rules / sizeof *rules)];
-    static const char *const priorities[] = {"", "oldest", "random", "relative"};
-    talk.priority = priorities[below(&talk, sizeof priorities / sizeof *priorities)];
-    static const char *const filters[] = {"", "changed,f16", "significant:.5,lz4", "fixed:8,zstd",
-                                          "keys,zeros,lz4"};
-    talk.filter = filters[below(&talk, sizeof filters / sizeof *filters)];
-    open_chains(&talk);
-    begin(&talk);
-    talk.cuts_ranges = below(&talk, 8) == 0;
-    const uint64_t rate = 2 + below(&talk, 40);
-    for (unsigned i = 0; i < FRAMES; i++) {
-        const uint32_t who = (uint32_t)below(&talk, 8) % 5 % GUESTS;
-        struct rbt_frame frame = build(&talk, who);
-        for (uint64_t damages = below(&talk, rate) == 0 ? 1 + below(&talk, 3) : 0; damages > 0;
-             damages--) {
-            damage(&talk, &frame);
-        }
-        send(&talk, who, &frame);
-        if (below(&talk, 4) == 0) {
-            rbt_host_settle(talk.host, &talk.guests[who]);
-        }
-        if (below(&talk, 50) == 0) {
-            rbt_host_forget(talk.host, &talk.guests[who]);
-            connect_guest(&talk, who);
-        }
+    if (script_is_frames(data, size)) {
+        send_input(&talk, script_begin(data, size));
+    } else {
+        converse(&talk);
     }
     for (uint32_t i = 0; i < GUESTS; i++) {
         rbt_host_forget(talk.host, &talk.guests[i]);

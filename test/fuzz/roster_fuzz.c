@@ -1,37 +1,53 @@
-/* test/fuzz/roster_fuzz.c - the coordinator's roster survives whatever processes say, in whatever
- * order, and however long they are silent.
+/* test/fuzz/roster_fuzz.c - the coordinator survives whatever processes say, in whatever order, and
+ * however long they are silent.
  *
- * An input is a recipe for a history: servers and workers of several jobs join, come back, gather,
- * tell bounds and versions, are cut off, leave or are lost. Messages go through their bytes, some
- * of which are damaged. What the roster wants done must make sense: it is about peers that are
- * there, and can be written as messages. */
+ * An input is a script (fuzz/script.h) for the coordinator's machine (proto/roster_ports.h):
+ * servers and workers of several jobs come, come back, gather, tell bounds and versions, are cut
+ * off, leave or are lost. There are as many servers as say JOIN in the input, so that conversations
+ * of simulations go on behind that. What the coordinator wants done must make sense: it says what a
+ * member can read, on connections that are there, and nothing after the last word; and a process
+ * has one connection. */
 #include <stdio.h>
 
 #include <rubato/status.h>
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "fuzz/recipe.h"
-#include "proto/roster.h"
+#include "fuzz/script.h"
+#include "proto/roster_ports.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MS INT64_C(1000000)
 
-enum { STEPS = 120, PEERS = 64, ROOM = 1 << 16, TOKENS = 12 };
+enum {
+    STEPS = 40,      /* after the end of the input */
+    STEPS_MAX = 200, /* in all: each looks at all places of a roster */
+    PORTS = 24,
+    TOKENS = 12,
+    SERVERS_MAX = 4,
+    ROOM = 1 << 14,
+    LIVE_MAX = 64 << 20,
+};
+
+struct port {
+    bool is_open;
+    bool is_known;  /* its JOIN was answered */
+    uint64_t token; /* of that, or of one that is being answered */
+    bool is_closing;
+};
 
 struct history {
-    struct recipe recipe;
-    rbt_roster *roster;
-    struct rbt_roster_outbox out;
-    rbt_time now;
-    bool is_there[RBT_ROSTER_PEERS_MAX];
-    uint64_t job; /* the last that was started */
+    struct script script;
+    rbt_roster_ports *coordinator;
+    struct rbt_outbox out;
+    struct port ports[PORTS];
+    uint32_t current;
+    uint64_t damages;
+    uint64_t job; /* the last that servers were told of */
     bool has_ended;
+    rbt_time now;
 };
 
 static _Alignas(8) char message[ROOM];
-static struct rbt_control_part parts[RBT_CONTROL_PARTS_MAX];
 
 /* What secrets are made of; here anything that differs. */
 static rbt_status draw_bytes(void *bytes, size_t size)
@@ -43,179 +59,331 @@ static rbt_status draw_bytes(void *bytes, size_t size)
     return RBT_OK;
 }
 
-/* Writes what would be sent. */
-static void write_effect(const struct history *history, const struct rbt_roster_effect *effect)
+/* --- What the coordinator wants done --------------------------------------------------------- */
+
+static bool can_be_read(const struct rbt_frame *head, struct rbt_wire_cursor body)
 {
     struct rbt_control_plan plan;
-    size_t bytes = 0;
-    if (effect->kind == RBT_ROSTER_PLAN) {
-        rbt_roster_plan(history->roster, effect->peer, &plan);
-        bytes = rbt_control_put_plan(NULL, &plan);
-        RBT_ASSERT(bytes <= ROOM && rbt_control_put_plan(message, &plan) == bytes);
-    } else if (effect->kind == RBT_ROSTER_GATHERED) {
-        const uint32_t count = rbt_roster_parts(history->roster, effect->job, parts);
-        RBT_ASSERT(count > 0 && count <= RBT_CONTROL_PARTS_MAX);
-        bytes = rbt_control_put_gathered(NULL, effect->number, parts, count);
-        RBT_ASSERT(bytes <= ROOM);
-        RBT_ASSERT(rbt_control_put_gathered(message, effect->number, parts, count) == bytes);
-    } else if (effect->kind == RBT_ROSTER_FAILED) {
-        bytes = rbt_control_put_ending(NULL, RBT_FRAME_FAILED, effect->status, effect->text);
-        RBT_ASSERT(bytes <= ROOM);
+    struct rbt_control_bound bound;
+    struct rbt_control_version version;
+    struct rbt_control_job job;
+    struct rbt_control_ending ending;
+    struct rbt_wire_cursor parts;
+    uint32_t count;
+    uint64_t number;
+    switch (head->kind) {
+    case RBT_FRAME_PLAN:
+        return rbt_control_get_plan(body, &plan) == RBT_OK;
+    case RBT_FRAME_BEAT:
+    case RBT_FRAME_DROP:
+        return rbt_control_get_plain(body) == RBT_OK;
+    case RBT_FRAME_GATHERED:
+        return rbt_control_get_gathered(body, &parts, &count) == RBT_OK && count > 0;
+    case RBT_FRAME_BOUND:
+        return rbt_control_get_bound(body, &bound) == RBT_OK && head->id > 0;
+    case RBT_FRAME_BOUND_TAKEN:
+        return rbt_control_get_taken(body, &number) == RBT_OK;
+    case RBT_FRAME_STABLE:
+        return rbt_control_get_version(body, &version) == RBT_OK;
+    case RBT_FRAME_JOB:
+        return rbt_control_get_job(body, &job) == RBT_OK && head->id > 0;
+    case RBT_FRAME_FAILED:
+    case RBT_FRAME_GOODBYE:
+        return rbt_control_get_ending(body, &ending) == RBT_OK;
+    default:
+        return false; /* nothing else is for a member */
     }
 }
 
-/* Does what the roster wants done. */
+static void check_sent(struct history *history, struct port *port, const struct rbt_block *block)
+{
+    struct rbt_frame head;
+    RBT_ASSERT(port->is_open);
+    RBT_ASSERT(rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &head) == RBT_OK);
+    RBT_ASSERT(head.length + RBT_FRAME_HEADER == block->bytes);
+    RBT_ASSERT(can_be_read(&head, (struct rbt_wire_cursor){block->data + RBT_FRAME_HEADER,
+                                                           block->data + block->bytes}));
+    RBT_ASSERT(!port->is_closing || head.kind == RBT_FRAME_GOODBYE);
+    port->is_closing = port->is_closing || head.kind == RBT_FRAME_GOODBYE;
+    port->is_known = port->is_known || (head.kind == RBT_FRAME_BEAT && port->token != 0);
+    history->job = head.kind == RBT_FRAME_JOB ? head.id : history->job;
+}
+
 static void perform(struct history *history)
 {
-    RBT_ASSERT(!history->out.has_failed);
-    for (size_t i = 0; i < history->out.count; i++) {
-        const struct rbt_roster_effect *effect = &history->out.effects[i];
-        char node[RBT_ROSTER_NODE_MAX];
-        if (effect->kind == RBT_ROSTER_STARTED) {
-            history->job = effect->job;
-        } else if (effect->kind == RBT_ROSTER_END) {
-            history->has_ended = true;
-        } else if (effect->kind != RBT_ROSTER_ENDED) {
-            RBT_ASSERT(effect->peer < RBT_ROSTER_PEERS_MAX);
-            RBT_ASSERT(rbt_roster_node(history->roster, effect->peer, node)[0] != '\0');
-            write_effect(history, effect);
-        }
-        if (effect->kind == RBT_ROSTER_LOST || effect->kind == RBT_ROSTER_GOODBYE) {
-            history->is_there[effect->peer] = false;
+    for (uint32_t i = 0; i < history->out.count; i++) {
+        const struct rbt_out *item = &history->out.items[i];
+        RBT_ASSERT(item->port < PORTS && item->kind != RBT_OUT_CONNECT);
+        struct port *port = &history->ports[item->port];
+        if (item->kind == RBT_OUT_SEND) {
+            check_sent(history, port, item->block);
+            rbt_block_unref(item->block);
+        } else {
+            RBT_ASSERT(port->is_open);
+            *port = (struct port){0};
         }
     }
-    history->out.count = 0;
+    rbt_outbox_clear(&history->out);
+    for (uint32_t i = 0; i < PORTS; i++) {
+        for (uint32_t k = 0; k < i; k++) { /* a process has one connection */
+            const struct port *a = &history->ports[i];
+            const struct port *b = &history->ports[k];
+            RBT_ASSERT(!a->is_known || !b->is_known || a->is_closing || b->is_closing ||
+                       a->token != b->token);
+        }
+    }
+    RBT_ASSERT(rbt_alloc_live_bytes() < LIVE_MAX);
 }
 
-static void join(struct history *history)
+static void step(struct history *history, struct rbt_roster_ports_event event)
+{
+    rbt_roster_ports_step(history->coordinator, &event, history->now, &history->out);
+    perform(history);
+}
+
+static void note(void *context, enum rbt_log_level level, const char *text)
+{
+    (void)context;
+    (void)level;
+    RBT_ASSERT(text[0] != '\0');
+}
+
+static void on_worker(void *context, uint32_t port)
+{
+    const struct history *history = context;
+    RBT_ASSERT(port < PORTS && history->ports[port].is_open);
+}
+
+static void on_end(void *context, rbt_status status, const char *text)
+{
+    struct history *history = context;
+    RBT_ASSERT(!history->has_ended);
+    RBT_ASSERT(status == RBT_OK || text[0] != '\0');
+    history->has_ended = true;
+}
+
+/* --- Connections ----------------------------------------------------------------------------- */
+
+static void step_port(struct history *history, struct rbt_port_event event)
+{
+    event.port = history->current;
+    step(history, (struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_PORT, .port = &event});
+}
+
+static void connect_port(struct history *history)
+{
+    if (!history->ports[history->current].is_open) {
+        history->ports[history->current].is_open = true;
+        step_port(history,
+                  (struct rbt_port_event){.kind = RBT_PORT_UP, .up = {.peer = "10.0.0.1:7"}});
+    }
+}
+
+static void cut_port(struct history *history, bool is_broken)
+{
+    if (!history->ports[history->current].is_open) {
+        return;
+    }
+    if (!is_broken) {
+        history->ports[history->current] = (struct port){0};
+    }
+    step_port(history, (struct rbt_port_event){.kind = is_broken ? RBT_PORT_BROKEN : RBT_PORT_DOWN,
+                                               .down = {RBT_E_PROTOCOL, "a fault"}});
+}
+
+/* Who a connection will be, if it is let in. */
+static void note_join(struct port *port, const struct script_frame *frame)
+{
+    struct rbt_control_join join;
+    if (!frame->is_broken && frame->head.kind == RBT_FRAME_JOIN && !port->is_known &&
+        rbt_control_get_join(script_body(frame), &join) == RBT_OK) {
+        port->token = join.token;
+    }
+}
+
+static void receive(struct history *history, struct script_frame *frame)
+{
+    connect_port(history);
+    note_join(&history->ports[history->current], frame);
+    if (frame->is_broken) {
+        cut_port(history, true);
+    } else {
+        step_port(history,
+                  (struct rbt_port_event){.kind = RBT_PORT_FRAME,
+                                          .frame = {.head = frame->head, .body = frame->body}});
+    }
+    script_drop_frame(frame);
+}
+
+/* --- Messages that a process could have sent ------------------------------------------------- */
+
+static void put_join(struct script *script)
 {
     static const char *const shards[] = {"unix:a", "10.0.0.1:7000", "[::1]:1"};
-    struct recipe *recipe = &history->recipe;
-    struct rbt_control_join join = {.token = 1 + recipe_below(recipe, TOKENS),
-                                    .is_return = recipe_once_in(recipe, 4),
-                                    .role = recipe_once_in(recipe, 3) ? RBT_ROLE_SERVER
+    struct rbt_control_join join = {.token = 1 + script_below(script, TOKENS),
+                                    .is_return = script_once_in(script, 4),
+                                    .role = script_once_in(script, 3) ? RBT_ROLE_SERVER
                                                                       : RBT_ROLE_WORKER,
-                                    .index = (int32_t)recipe_below(recipe, 4) - 1,
+                                    .index = (int32_t)script_below(script, 4) - 1,
                                     .pid = 1234};
     (void)snprintf(join.host, sizeof join.host, "host"); /* fits */
     if (join.role == RBT_ROLE_SERVER) {
-        join.shards.count = 1 + (uint32_t)recipe_below(recipe, 3);
+        join.shards.count = 1 + (uint32_t)script_below(script, 3);
         join.shards.texts = shards;
     } else {
-        join.worker_count = 1 + (uint32_t)recipe_below(recipe, 3);
-        join.thread_count = 1 + (uint32_t)recipe_below(recipe, join.worker_count);
-        (void)snprintf(join.space, sizeof join.space, "s%d", (int)recipe_below(recipe, 3));
-        memset(&join.permit, (int)recipe_below(recipe, 8) / 6, sizeof join.permit);
+        join.worker_count = 1 + (uint32_t)script_below(script, 3);
+        join.thread_count = 1 + (uint32_t)script_below(script, join.worker_count);
+        (void)snprintf(join.space, sizeof join.space, "s%d", (int)script_below(script, 3));
+        memset(&join.permit, (int)script_below(script, 8) / 6, sizeof join.permit);
+        join.role = script_once_in(script, 6) ? RBT_ROLE_READER : RBT_ROLE_WORKER;
     }
-    if (join.role == RBT_ROLE_WORKER && recipe_once_in(recipe, 6)) {
-        join.role = RBT_ROLE_READER;
-    }
-    const size_t bytes = rbt_control_put_join(message, &join);
-    RBT_ASSERT(bytes <= ROOM);
-    if (recipe_once_in(recipe, 8)) {
-        recipe_damage(recipe, message + RBT_FRAME_HEADER, bytes - RBT_FRAME_HEADER);
-    }
-    const struct rbt_wire_cursor body = {message + RBT_FRAME_HEADER, message + bytes};
-    struct rbt_control_join read;
-    uint32_t peer = RBT_ROSTER_NOBODY;
-    if (rbt_control_get_join(body, &read) != RBT_OK) {
-        return;
-    }
-    if (rbt_roster_join(history->roster, &read, history->now, &history->out, &peer) == RBT_OK) {
-        RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
-        history->is_there[peer] = true;
-    } else {
-        RBT_ASSERT(rbt_last_error()[0] != '\0');
-    }
+    (void)rbt_control_put_join(message, &join);
 }
 
-/* One of those who are there, or RBT_ROSTER_NOBODY. */
-static uint32_t choose(struct history *history)
+static void put_message(struct history *history)
 {
-    const uint32_t first = (uint32_t)recipe_below(&history->recipe, PEERS);
-    for (uint32_t i = 0; i < PEERS; i++) {
-        if (history->is_there[(first + i) % PEERS]) {
-            return (first + i) % PEERS;
-        }
-    }
-    return RBT_ROSTER_NOBODY;
-}
-
-/* What the driver does with somebody who may not say what it said. */
-static void judge(struct history *history, uint32_t peer, rbt_status st)
-{
-    if (st != RBT_OK && history->is_there[peer]) {
-        rbt_roster_cut(history->roster, peer, history->now);
-    }
-}
-
-static void speak(struct history *history, uint32_t peer)
-{
-    struct recipe *recipe = &history->recipe;
-    const uint64_t number = recipe_below(recipe, 6) - (recipe_once_in(recipe, 20) ? 4 : 0);
-    const uint64_t what = recipe_below(recipe, 8);
-    rbt_roster_hear(history->roster, peer, history->now);
+    struct script *script = &history->script;
+    const uint64_t number = 1 + script_below(script, 6);
+    const uint64_t what = script_below(script, 10);
+    const uint64_t job = history->job + script_once_in(script, 9);
+    const struct rbt_control_part part = {"some bytes of a part", (size_t)(3 * number)};
+    const struct rbt_control_bound bound = {
+        .job = job, .table = (uint32_t)(number % 3), .staleness = (int64_t)script_below(script, 4)};
+    const struct rbt_control_version version = {.table = (uint32_t)(number % 3),
+                                                .version = script_below(script, 9)};
     if (what < 3) {
-        static char bytes[64];
-        const struct rbt_control_part part = {bytes, (size_t)recipe_below(recipe, sizeof bytes)};
-        judge(history, peer,
-              rbt_roster_gather(history->roster, peer, number, &part, &history->out));
+        (void)rbt_control_put_gather(message, number, &part);
     } else if (what == 3) {
-        const struct rbt_control_bound bound = {.job = history->job - recipe_once_in(recipe, 9),
-                                                .table = (uint32_t)recipe_below(recipe, 3),
-                                                .staleness = (int64_t)recipe_below(recipe, 4)};
-        judge(history, peer,
-              recipe_once_in(recipe, 2)
-                  ? rbt_roster_bound(history->roster, peer, number, &bound, &history->out)
-                  : rbt_roster_taken(history->roster, peer, bound.job, number, &history->out));
-    } else if (what < 6) {
-        const struct rbt_control_version version = {
-            .table = (uint32_t)recipe_below(recipe, RBT_CONTROL_TABLES_MAX),
-            .version = recipe_below(recipe, 9)};
-        judge(history, peer,
-              rbt_roster_version(history->roster, peer, history->job - recipe_once_in(recipe, 9),
-                                 &version, &history->out));
-    } else if (what == 6) {
-        rbt_roster_cut(history->roster, peer, history->now);
+        (void)rbt_control_put_bound(message, number, &bound);
+    } else if (what == 4) {
+        (void)rbt_control_put_taken(message, number, job);
+    } else if (what < 8) {
+        (void)rbt_control_put_version(message, RBT_FRAME_VERSION, job, &version);
+    } else if (what == 8) {
+        (void)rbt_control_put_plain(message, RBT_FRAME_BEAT, 0);
     } else {
-        struct rbt_control_ending ending = {.status =
-                                                recipe_once_in(recipe, 3) ? RBT_E_DATA : RBT_OK};
-        (void)snprintf(ending.text, sizeof ending.text, "because"); /* fits */
-        rbt_roster_leave(history->roster, peer, &ending, history->now, &history->out);
+        const bool is_good = number % 3 > 0;
+        (void)rbt_control_put_ending(message, RBT_FRAME_GOODBYE, is_good ? RBT_OK : RBT_E_DATA,
+                                     is_good ? "" : "because");
     }
+}
+
+static void speak(struct history *history, bool is_join)
+{
+    if (is_join) {
+        put_join(&history->script);
+    } else {
+        put_message(history);
+    }
+    struct script_frame frame = script_make_frame(&history->script, message, history->damages);
+    history->damages = 0;
+    receive(history, &frame);
+}
+
+/* --- The script ------------------------------------------------------------------------------ */
+
+static void pass_time(struct history *history, rbt_time time)
+{
+    history->now += time;
+    step(history, (struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_TIME});
+    RBT_ASSERT(history->has_ended ||
+               rbt_roster_ports_deadline(history->coordinator) > history->now);
+}
+
+static void happen(struct history *history, uint64_t what)
+{
+    const rbt_time deadline = rbt_roster_ports_deadline(history->coordinator);
+    switch (what % 16) {
+    case 0:
+        cut_port(history, what >= 96);
+        break;
+    case 1:
+        pass_time(history, (rbt_time)script_below(&history->script, 256) * 10 * MS);
+        break;
+    case 2:
+        if (deadline != RBT_TIME_NEVER) {
+            pass_time(history, deadline > history->now ? deadline - history->now : 0);
+        }
+        break;
+    case 3:
+        history->damages = 1 + what / 16 % 4;
+        break;
+    case 4:
+        if (what >= 96) {
+            step(history, (struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_NO_ROOM});
+        } else if (what < 16) {
+            step(history, (struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_STOP,
+                                                          .why = "it was told to"});
+        }
+        break;
+    default: /* a port that is not open begins with JOIN, mostly */
+        speak(history, !history->ports[history->current].is_open || what >= 120);
+        break;
+    }
+}
+
+/* How many different servers say JOIN in the script. */
+static uint32_t count_servers(struct script script)
+{
+    uint64_t tokens[SERVERS_MAX];
+    uint32_t count = 0;
+    while (script.left > 0 && count < SERVERS_MAX) {
+        struct rbt_control_join join;
+        if (!script_has_frame(&script)) {
+            (void)script_below(&script, 1);
+            continue;
+        }
+        struct script_frame frame = script_take_frame(&script);
+        bool is_new = !frame.is_broken && frame.head.kind == RBT_FRAME_JOIN &&
+                      rbt_control_get_join(script_body(&frame), &join) == RBT_OK &&
+                      join.role == RBT_ROLE_SERVER;
+        for (uint32_t i = 0; is_new && i < count; i++) {
+            is_new = tokens[i] != join.token;
+        }
+        if (is_new) {
+            tokens[count++] = join.token;
+        }
+        script_drop_frame(&frame);
+    }
+    return count;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct history history = {.recipe = recipe_begin(data, size), .now = 1000 * MS};
-    const struct rbt_roster_options options = {.cluster = 99,
-                                               .server_count =
-                                                   1 + (uint32_t)recipe_below(&history.recipe, 2),
-                                               .is_once = recipe_once_in(&history.recipe, 2),
-                                               .start_timeout = 30000 * MS,
-                                               .silence_max = 10000 * MS,
-                                               .cut_max = 3000 * MS,
-                                               .draw = draw_bytes};
-    RBT_ASSERT(rbt_roster_create(&options, history.now, &history.roster) == RBT_OK);
-    for (int step = 0; step < STEPS && !history.has_ended; step++) {
-        const uint32_t peer = choose(&history);
-        if (peer == RBT_ROSTER_NOBODY || recipe_once_in(&history.recipe, 3)) {
-            join(&history);
+    struct history history = {.script = script_begin(data, size), .now = 1000 * MS, .job = 1};
+    const uint32_t servers = count_servers(history.script);
+    const struct rbt_roster_ports_options options = {
+        .roster = {.cluster = 99,
+                   .server_count = servers > 0 ? servers : 1 + (uint32_t)(size % 2),
+                   .is_once = size == 0 || data[size - 1] % 2 == 0,
+                   .start_timeout = 30000 * MS,
+                   .silence_max = 10000 * MS,
+                   .cut_max = 3000 * MS,
+                   .draw = draw_bytes},
+        .context = &history,
+        .note = note,
+        .on_worker = on_worker,
+        .on_end = on_end};
+    RBT_ASSERT(rbt_roster_ports_create(&options, history.now, &history.coordinator) == RBT_OK);
+    uint32_t after = 0;
+    for (uint32_t i = 0; i < STEPS_MAX && after < STEPS && !history.has_ended; i++) {
+        after += history.script.left == 0;
+        history.now += MS / 10;
+        if (script_has_frame(&history.script)) {
+            struct script_frame frame = script_take_frame(&history.script);
+            receive(&history, &frame);
+            continue;
+        }
+        const uint64_t what = script_below(&history.script, 256);
+        if (what >= SCRIPT_PORT) {
+            history.current = (uint32_t)(what - SCRIPT_PORT) % PORTS;
         } else {
-            speak(&history, peer);
+            happen(&history, what);
         }
-        perform(&history);
-        history.now += (rbt_time)recipe_below(&history.recipe, 1500) * MS;
-        if (recipe_once_in(&history.recipe, 2)) {
-            rbt_roster_expire(history.roster, history.now, &history.out);
-        }
-        if (recipe_once_in(&history.recipe, 100)) {
-            rbt_roster_stop(history.roster, "it was told to", history.now, &history.out);
-        }
-        perform(&history);
     }
-    rbt_roster_outbox_deinit(&history.out);
-    rbt_roster_destroy(history.roster);
+    rbt_roster_ports_destroy(history.coordinator);
+    rbt_outbox_deinit(&history.out);
+    rbt_block_trim();
     RBT_ASSERT(rbt_alloc_live() == 0);
     return 0;
 }

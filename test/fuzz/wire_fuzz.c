@@ -7,12 +7,16 @@
  * read behind its end, where a sanitizer watches, nor unpacked to more than it can hold.
  *
  * One input makes 200 messages: 10 whole ones and 19 damaged copies of each, most of them read as
- * the kind that they say they are, some as another one. */
+ * the kind that they say they are, some as another one.
+ *
+ * Or an input is messages (fuzz/script.h), as a simulation has sent them, which are read as they
+ * are. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/rng.h"
+#include "fuzz/script.h"
 #include "wire/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -448,8 +452,23 @@ static void read_copies(struct recipe *recipe, size_t bytes, unsigned count)
     }
 }
 
+/* Messages as they are in the input. */
+static void read_input(struct script script)
+{
+    struct script_frame frame;
+    while (script_next_frame(&script, &frame)) {
+        (void)read_body(script_body(&frame), frame.head.kind);
+        script_drop_frame(&frame);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    if (script_is_frames(data, size)) {
+        read_input(script_begin(data, size));
+        RBT_ASSERT(rbt_alloc_live() == 0);
+        return 0;
+    }
     struct recipe recipe = {.at = data, .left = size};
     uint64_t seed = 0;
     for (unsigned i = 0; i < sizeof seed && recipe.left > 0; i++, recipe.left--) {

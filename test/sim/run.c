@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "sim/checker.h"
+#include "sim/frames.h"
 #include "sim/workload.h"
 
 enum {
@@ -47,6 +48,7 @@ static rbt_status open_job(struct sim_world *world, rbt_simulation **simulation,
     if (st != RBT_OK) {
         return st;
     }
+    sim_frames_begin(plan->seed, *simulation);
     const struct rbt_job_options options = {.struct_size = sizeof options,
                                             .workers = plan->workers,
                                             .shards = plan->servers,
@@ -107,6 +109,7 @@ static void run_once(const struct sim_scenario *plan, bool is_verbose, FILE *out
                                   .reads = world.reads,
                                   .hash = world.hash};
     memcpy(result->text, world.verdict.text, sizeof result->text);
+    sim_frames_end();
     sim_world_deinit(&world);
 }
 

@@ -2,8 +2,11 @@
  *
  *     sim --seed 7             one scenario; --verbose shows every event
  *     sim --seeds 1..10000     many, on all cores; --jobs N on so many
+ *     sim ... --frames FOLDER  keeps messages of different kinds there, for fuzzers (sim/frames.h);
+ *                              one schedule after the other, so that they are the same every time
  *
  * Exits with 1 when an invariant is broken, with 2 when it was called wrongly. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +14,14 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "sim/frames.h"
 #include "sim/run.h"
 
 static int complain(const char *what)
 {
     fprintf(stderr, "sim: error: %s\n", what);
-    fprintf(stderr, "sim: hint: sim --seed N [--verbose], or sim --seeds A..B [--jobs N]\n");
+    fprintf(stderr, "sim: hint: sim --seed N [--verbose], or sim --seeds A..B [--jobs N]; "
+                    "--frames FOLDER keeps messages\n");
     return 2;
 }
 
@@ -73,6 +78,7 @@ int main(int argc, char **argv)
     struct sim_batch batch = {.jobs = rbt_thread_cores()};
     uint64_t seed = 0;
     uint64_t jobs = 0;
+    const char *frames = NULL;
     bool is_verbose = false;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -82,11 +88,21 @@ int main(int argc, char **argv)
             i++;
         } else if (strcmp(argv[i], "--seeds") == 0 && to_seeds(value, &batch)) {
             i++;
+        } else if (strcmp(argv[i], "--frames") == 0 && value[0] != '\0') {
+            frames = value;
+            i++;
         } else if (strcmp(argv[i], "--jobs") == 0 && to_seed(value, &jobs) && jobs <= 64) {
             batch.jobs = (uint32_t)jobs;
             i++;
         } else {
             return complain("seeds and jobs are numbers from 1, at most 64 jobs");
+        }
+    }
+    if (frames != NULL) {
+        batch.jobs = 1;
+        if (!sim_frames_open(frames)) {
+            fprintf(stderr, "sim: error: could not make %s: %s\n", frames, strerror(errno));
+            return 2;
         }
     }
     if (seed != 0) {
