@@ -551,7 +551,8 @@ static void start(struct rbt_caller *caller, struct rbt_driver_call *call)
                                             .acknowledged = stream->news.arrived,
                                             .settled = stream->news.settled};
     const rbt_status st = is_request ? pull(caller, call) : push(caller, call);
-    if (st == RBT_E_CLOSED || st == RBT_E_PROTOCOL || (st != RBT_OK && is_request)) {
+    const bool is_last = call->event.kind == RBT_SHARD_LEAVE; /* or others would wait for ever */
+    if (st == RBT_E_CLOSED || st == RBT_E_PROTOCOL || (st != RBT_OK && (is_request || is_last))) {
         rbt_caller_fail(caller, st); /* calls of this step may be on their way */
     }
     call->reply.status = st != RBT_OK ? st : call->reply.status;

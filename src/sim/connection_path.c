@@ -360,8 +360,10 @@ static void put_on_link(struct rbt_connection_piece *piece, rbt_time now, rbt_ti
     piece->left = now;
     count_left(piece);
     if (!rbt_path_is_open(end)) {
-        if (piece->kind == RBT_PIECE_RESET) {
-            rbt_piece_release(piece);
+        if (piece->kind == RBT_PIECE_RESET) { /* it is lost at once; see rbt_path_arrive() */
+            piece->passage = (struct rbt_passage){
+                .sent = now, .arrives = now + RESET_AGAIN, .last = now + RESET_AGAIN};
+            rbt_path_schedule(all, RBT_STAGE_ARRIVE, piece, piece->passage.arrives);
         } else {
             stall(piece, now);
         }

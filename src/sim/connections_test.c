@@ -449,6 +449,28 @@ static void a_reset_under_way_is_lost_when_the_path_closes(void **state)
     unmake(rig);
 }
 
+/* Whatever the other side sends when the path is open again is answered with a reset. */
+static void a_reset_behind_a_closed_path_is_heard_of_when_it_opens(void **state)
+{
+    (void)state;
+    for (rbt_time closed = 0; closed < SECOND; closed += SECOND / 10) {
+        struct rig *rig = make((struct rbt_connections_options){0});
+        (void)connect_one(rig, 0, 1);
+        const rbt_time now = rig->now;
+        rbt_connections_set_side(rig->all, 1, 1, now);
+        rbt_connections_reset_node(rig->all, 0, now);
+        run_until(rig, now + closed);
+        rbt_connections_set_side(rig->all, 1, 0, rig->now);
+        run(rig);
+        assert_int_equal(rig->count, 2);
+        assert_int_equal(nth(rig, DOWN, 0)->side, RBT_SIDE_CALLER);
+        assert_int_equal(nth(rig, DOWN, 0)->at, now);
+        assert_int_equal(nth(rig, DOWN, 1)->side, RBT_SIDE_LISTENER);
+        assert_in_range(nth(rig, DOWN, 1)->at, now + closed, now + 2 * closed + SECOND / 4);
+        unmake(rig);
+    }
+}
+
 static void a_syn_is_sent_again_after_a_second(void **state)
 {
     (void)state;
@@ -692,6 +714,7 @@ int main(void)
         cmocka_unit_test(what_follows_a_piece_that_could_not_pass_waits_for_it),
         cmocka_unit_test(a_partition_that_stays_is_not_heard_of),
         cmocka_unit_test(a_reset_under_way_is_lost_when_the_path_closes),
+        cmocka_unit_test(a_reset_behind_a_closed_path_is_heard_of_when_it_opens),
         cmocka_unit_test(a_syn_is_sent_again_after_a_second),
         cmocka_unit_test(random_lives_keep_order_and_can_be_repeated),
         cmocka_unit_test(every_failed_allocation_is_survived),

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sim/engine.h"
 #include "sim/inspect.h"
 #include "sim/trial.h"
 #include "wire/frame.h"
@@ -313,6 +314,45 @@ static void whoever_computes_for_hours_is_not_stuck(void **state)
     rbt_trial_close(&trial);
 }
 
+static bool has_failed(const void *awaited)
+{
+    const struct rbt_process_node *process = awaited;
+    return process->member.party.engine->status != RBT_OK;
+}
+
+/* Worker 1 waits for what never comes, and the others, in the end, for it. */
+static rbt_status wait_in_vain(rbt_worker *worker, void *argument)
+{
+    struct rbt_trial *trial = argument;
+    rbt_engine *engine = trial->simulation->engine;
+    if (rbt_worker_index(worker) == 1) {
+        rbt_strand_await(engine, has_failed, &engine->processes[1]);
+    }
+    return rbt_trial_walk(worker, argument);
+}
+
+static void who_waits_in_vain_is_told(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const double patience = i == 0 ? 3600 : 3600 + 1000 * 0.25;
+        char sentence[80];
+        struct rbt_trial trial;
+        rbt_trial_open(
+            &trial,
+            &(struct rbt_trial_options){
+                .cluster = {.latency = i == 0 ? 0 : 0.25}, .workers = 3, .clocks = 2, .spends = 1});
+        assert_int_equal(rbt_job_run(trial.job, wait_in_vain, &trial), RBT_E_CLOSED);
+        snprintf(sentence, sizeof sentence,
+                 "the workers have waited in vain for %.0f virtual seconds", patience);
+        assert_string_equal(rbt_last_error(), sentence);
+        assert_true(rbt_trial_stats(&trial).seconds > patience);
+        assert_true(rbt_trial_stats(&trial).seconds < patience + 60);
+        assert_int_equal(rbt_job_run(trial.job, rbt_trial_walk, &trial), RBT_E_CLOSED);
+        rbt_trial_close(&trial);
+    }
+}
+
 /* --- Memory ---------------------------------------------------------------------------------- */
 
 /* Opens, runs, closes with the n-th allocation failing. Returns whether nothing failed. */
@@ -353,6 +393,30 @@ static void a_run_survives_every_failed_allocation(void **state)
             passed = pass_without(nth, &options) ? passed + 1 : 0;
             assert_true(nth < 10000);
         }
+    }
+}
+
+/* Worker 1 leaves at once, and the others wait for nobody. */
+static rbt_status leave_or_walk(rbt_worker *worker, void *argument)
+{
+    return rbt_worker_index(worker) == 1 ? RBT_OK : rbt_trial_walk(worker, argument);
+}
+
+static void nobody_waits_for_who_has_no_memory_to_leave(void **state)
+{
+    (void)state;
+    unsigned passed = 0; /* in a row: it needs no more */
+    for (unsigned nth = 1; passed < 50; nth++) {
+        struct rbt_trial trial;
+        rbt_trial_open(&trial,
+                       &(struct rbt_trial_options){
+                           .workers = 3, .servers = 2, .consistency = "ssp:1", .clocks = 5});
+        rbt_alloc_fail_nth(nth);
+        const rbt_status st = rbt_job_run(trial.job, leave_or_walk, &trial);
+        rbt_alloc_fail_nth(0);
+        rbt_trial_check_memory(st);
+        passed = st == RBT_OK ? passed + 1 : 0;
+        rbt_trial_close(&trial);
     }
 }
 
@@ -470,7 +534,9 @@ int main(void)
         cmocka_unit_test(a_job_ends_when_it_has_lost_a_process_and_says_which),
         cmocka_unit_test(a_short_pause_partition_or_cut_changes_nothing),
         cmocka_unit_test(whoever_computes_for_hours_is_not_stuck),
+        cmocka_unit_test(who_waits_in_vain_is_told),
         cmocka_unit_test(a_run_survives_every_failed_allocation),
+        cmocka_unit_test(nobody_waits_for_who_has_no_memory_to_leave),
         cmocka_unit_test(a_sparse_row_is_never_read_without_its_elements),
         cmocka_unit_test(measured_time_is_the_processors),
         cmocka_unit_test(bsp_reads_exactly_what_everybody_has_added_in_clusters_of_all_shapes),

@@ -222,6 +222,10 @@ void rbt_server_node_wake(struct rbt_server_node *server)
             &server->service,
             &(struct rbt_service_event){.kind = RBT_SERVICE_NAME, .name = {plan->cluster, shard}});
     }
+    if (member->machine.failure == RBT_E_NOMEM && !member->has_plan) { /* nobody would hear why */
+        rbt_engine_fail(member->party.engine,
+                        rbt_fail(RBT_E_NOMEM, "%s", member->machine.failure_text));
+    }
     if (rbt_membership_has_ended(&member->machine)) {
         end_server(server);
     }

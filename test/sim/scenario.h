@@ -35,6 +35,9 @@ enum {
 /* From this one on all workers change the staleness of tables, or of the job. */
 #define SIM_BOUND_SEED UINT64_C(5000000000)
 
+/* From this one on connections are reset while nodes are cut off. */
+#define SIM_ROUGH_SEED UINT64_C(6000000000)
+
 struct sim_table_plan {
     char name[8];
     char consistency[16];
