@@ -172,8 +172,8 @@ def show(found, job):
     rows = []
     for key, result in found.items():
         summary = result.curve.summary
-        travels = [gini(summary[name]) if summary.get(name) else ""  # none may have gone early
-                   for name in ("row_sends", "row_receipts")]
+        travels = [gini(pairs) if any(times for times, _ in pairs) else ""  # none may go early
+                   for pairs in (summary.get("row_sends", []), summary.get("row_receipts", []))]
         rows.append([name_of(key), result.passes, result.seconds, result.traffic, *travels])
     print_table(["", "passes", "seconds", "traffic", "Gini, sent", "received"], rows)
 
