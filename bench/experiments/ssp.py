@@ -242,7 +242,7 @@ def check_quantity(claims, lines):
 
 
 def check_steps(claims, simulate, job):
-    """Staleness makes steps longer: bad while they are long, good when they have become short."""
+    """Staleness makes steps longer: bad where they are long, good where they are short."""
     def objectives(step, passes):
         tuned = replace(job, options=f"{job.options} --lr {step}")
         runs = [tuned.run(simulate, 32, consistency, passes) for consistency in ("bsp", "ssp:15")]
@@ -251,8 +251,8 @@ def check_steps(claims, simulate, job):
     short, early, late = objectives("0.5", 4), objectives("2", 1), objectives("2", 4)
     claims(f"{job.name}, 32 workers, --lr 0.5: s = 15 is better than BSP after 4 passes",
            short[1] < short[0], f"{short[1]:.4f} against {short[0]:.4f}")
-    claims(f"{job.name}, 32 workers, --lr 2: s = 15 is worse than BSP after 1 pass, better after 4",
-           early[1] > early[0] and late[1] < late[0],
+    claims(f"{job.name}, 32 workers, --lr 2: s = 15 is worse than BSP after 1 pass and after 4",
+           early[1] > early[0] and late[1] > late[0],
            ", ".join(f"{stale:.4f} against {bsp:.4f}" for bsp, stale in (early, late)))
 
 
