@@ -85,7 +85,7 @@ def compare_filters(claims, data, options):
         runs[chain] = run
         rows.append([chain, run.summary["network_bytes"] / 1e6, run.best, run.last])
     print_table(["filter", "MB", "best logloss", "last logloss"], rows)
-    for bits, times, limit in ((16, 4, 0.01), (8, 8, 0.01)):
+    for bits, times, limit in ((16, 3, 0.01), (8, 6, 0.01)):
         run = runs[f"keys,fixed:{bits},lz4"]
         less = runs["none"].summary["network_bytes"] / run.summary["network_bytes"]
         worse = run.last / runs["none"].last - 1

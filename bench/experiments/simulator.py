@@ -42,8 +42,8 @@ def run(cluster, training):
 
 def measure(workers, servers, clocks, data):
     summary = run(f"--workers {workers} --servers {servers}",
-                  f"linear --data {data} --l2 1e-4 --consistency ssp:3 --clocks-per-epoch 1 "
-                  f"--epochs {clocks}")
+                  f"linear --data {data} --l2 1e-4 --lr 1e-4 --combine mean --consistency ssp:3 "
+                  f"--clocks-per-epoch 1 --epochs {clocks}")  # others diverge, and are refused
     return [f"{workers} + {servers}", clocks, summary["events"], summary["real"],
             summary["processor"], 1e6 * summary["processor"] / summary["events"],
             summary["network_bytes"] / summary["messages"], summary["peak_rss_mb"]]
