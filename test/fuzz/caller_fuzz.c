@@ -54,6 +54,7 @@ struct shard {
 struct talk {
     struct script script;
     struct rbt_caller_table tables[TABLES];
+    struct rbt_caller_table *shared_tables[TABLES]; /* the same, as callers want them */
     struct rbt_caller_shared shared;
     struct rbt_caller caller;
     struct rbt_outbox out;
@@ -660,7 +661,10 @@ static void open_caller(struct talk *talk)
                                                  .cut_max = 3000 * MS,
                                                  .silence_max = 8000 * MS};
     }
-    talk->shared = (struct rbt_caller_shared){.shard_count = SHARDS, .tables = talk->tables};
+    for (uint32_t i = 0; i < TABLES; i++) {
+        talk->shared_tables[i] = &talk->tables[i];
+    }
+    talk->shared = (struct rbt_caller_shared){.shard_count = SHARDS, .tables = talk->shared_tables};
     const struct rbt_caller_options options = {
         .shared = &talk->shared, .streams = streams, .worker = WORKER, .out = &talk->out};
     RBT_ASSERT(rbt_caller_init(&talk->caller, &options) == RBT_OK);
