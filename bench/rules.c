@@ -105,7 +105,6 @@ static void push(rbt_shard *shard, struct worker *w, uint32_t index, struct rbt_
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = index,
                                           .sequence = w->sequence,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = (int64_t)w->sequence - 1,
                                           .marker = (int64_t)w->sequence,
                                           .batches = &batch,
@@ -153,10 +152,8 @@ static void measure(const struct setting *setting, const char *rule, struct figu
     if (rule[0] != '\0') {
         must(rbt_rule_find(rule, &schema.code));
     }
-    const struct rbt_shard_options options = {.worker_count = setting->workers,
-                                              .table_max = 1,
-                                              .range_max = 4,
-                                              .parked_max = WORKERS_MAX};
+    const struct rbt_shard_options options = {
+        .worker_count = setting->workers, .table_max = 1, .parked_max = WORKERS_MAX};
     rbt_shard *shard = NULL;
     must(rbt_shard_create(&options, &shard));
     step(shard, &(struct rbt_shard_event){.kind = RBT_SHARD_TABLE, .schema = &schema}, &out);

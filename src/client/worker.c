@@ -468,7 +468,6 @@ static rbt_status push(rbt_worker *worker, uint32_t shard, size_t count, int64_t
                                    .event = {.kind = RBT_SHARD_PUSH,
                                              .worker = worker->index,
                                              .sequence = worker->sequence,
-                                             .range = RBT_RANGE_ALL,
                                              .clock = rbt_client_clock(worker),
                                              .marker = marker,
                                              .batches = worker->batches,

@@ -81,12 +81,11 @@ struct rbt_shard_event {
     uint32_t worker;
     uint32_t table; /* of PULL, SCAN, TABLE */
 
-    /* PUSH: the message is (worker, sequence, range); its updates are of clock `clock`; afterwards
-     * the worker has completed `marker` clocks (RBT_MARKER_NONE: still in `clock`). Sequences of a
+    /* PUSH: the message is (worker, sequence); its updates are of clock `clock`; afterwards the
+     * worker has completed `marker` clocks (RBT_MARKER_NONE: still in `clock`). Sequences of a
      * worker start at 1 and have no gaps. LEAVE follows the message before `sequence`; 0: whatever
      * has arrived. */
     uint64_t sequence;
-    struct rbt_range range;
     int64_t clock;
     int64_t marker;
     struct rbt_batch *batches; /* of different tables or of one; in order. PULL: exactly one */

@@ -21,7 +21,6 @@
 
 enum {
     SPIN_MAX = 2000, /* looks at the floor before sleeping, some 20 to 50 us */
-    RANGE_MAX = 8,   /* key ranges per worker and table; the embedded driver sends whole ranges */
 };
 
 /* A worker that waits for a shard. */
@@ -260,7 +259,6 @@ static rbt_status open_shard(const struct local *local, const struct rbt_driver_
 {
     const struct rbt_shard_options core = {.worker_count = options->worker_count,
                                            .table_max = options->table_max,
-                                           .range_max = RANGE_MAX,
                                            .parked_max = options->worker_count};
     rbt_status st = rbt_shard_create(&core, &shard->core);
     if (st != RBT_OK) {

@@ -48,7 +48,6 @@ static void push(rbt_driver *driver, uint32_t worker, int64_t clock)
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = (uint64_t)clock + 1,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = clock,
                                           .marker = clock + 1,
                                           .batches = &batch,

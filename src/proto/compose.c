@@ -270,8 +270,7 @@ rbt_status rbt_compose_push(struct rbt_caller *caller, uint32_t shard,
     }
     const struct rbt_wire_push push = {.clock = event->clock,
                                        .marker = event->marker,
-                                       .range_first = event->range.first,
-                                       .range_last = event->range.last,
+                                       .range_last = UINT64_MAX, /* of all keys */
                                        .batch_count = (uint32_t)event->batch_count};
     b->bytes = rbt_wire_put_push(b->data, &push);
     const rbt_status st = put_batches(caller, shard, event, b, scratch);

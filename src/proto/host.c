@@ -14,7 +14,6 @@
 #include "proto/desk.h"
 
 enum {
-    RANGE_MAX = 8,
     LISTS_MAX = 1 << 16,   /* that a connection may name */
     KEYS_MAX = 1 << 28,    /* in all of them */
     SCRATCH_MAX = 1 << 22, /* keys that there is room for from one message to the next */
@@ -36,7 +35,6 @@ rbt_status rbt_host_create(const struct rbt_host_options *options, rbt_host **ho
     if (st == RBT_OK) {
         const struct rbt_shard_options shard = {.worker_count = options->worker_count,
                                                 .table_max = options->table_max,
-                                                .range_max = RANGE_MAX,
                                                 .parked_max = h->slot_max};
         st = rbt_shard_create(&shard, &h->shard);
     }
@@ -419,7 +417,7 @@ static rbt_status check_push(const rbt_host *host, const struct rbt_guest *guest
     const bool is_clock = push->clock >= 0 && push->clock < RBT_CLOCK_GONE &&
                           (push->marker == RBT_MARKER_NONE ||
                            (push->marker > push->clock && push->marker < RBT_CLOCK_GONE));
-    /* Nobody cuts messages: other ranges would only be more than the shard keeps apart. */
+    /* A message is of all keys; other ranges are not used. */
     const bool is_whole = push->range_first == 0 && push->range_last == UINT64_MAX;
     if (!is_own || !is_clock || !is_whole || frame->id == 0) {
         return rbt_fail(RBT_E_PROTOCOL, "a message of updates makes no sense");
@@ -465,7 +463,6 @@ static rbt_status receive_push(rbt_host *host, struct rbt_guest *guest,
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = guest->worker,
                                           .sequence = frame->id,
-                                          .range = {push.range_first, push.range_last},
                                           .clock = push.clock,
                                           .marker = push.marker,
                                           .batches = host->batches,

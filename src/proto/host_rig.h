@@ -48,8 +48,7 @@ static inline int setup(void **state)
     const struct rbt_host_options options = {
         .job = 5, .worker_count = 2, .table_max = 4, .shards_here = 2};
     host_time = 0;
-    const struct rbt_shard_options shard = {
-        .worker_count = 2, .table_max = 4, .range_max = 8, .parked_max = 64};
+    const struct rbt_shard_options shard = {.worker_count = 2, .table_max = 4, .parked_max = 64};
     assert_ok(rbt_host_create(&options, &f->host));
     assert_ok(rbt_shard_create(&shard, &f->shard));
     for (uint32_t i = 0; i < GUESTS; i++) {
@@ -261,7 +260,6 @@ static inline void push_dense(struct fixture *f, uint32_t worker, uint64_t id, i
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = id,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = clock,
                                           .marker = marker,
                                           .batches = &batch,

@@ -514,7 +514,6 @@ static void send(struct message *m)
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = m->worker,
                                           .sequence = m->sequence,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = m->clock,
                                           .marker = m->marker,
                                           .batches = batches,
@@ -753,7 +752,7 @@ static void start(uint64_t seed)
     t.width = below(2) == 0 ? 1 : below(2) == 0 ? 5 : WIDTH_MAX;
     t.workers = 1 + (uint32_t)below(WORKERS_MAX);
     const struct rbt_shard_options options = {
-        .worker_count = t.workers, .table_max = 1, .range_max = 4, .parked_max = WORKERS_MAX};
+        .worker_count = t.workers, .table_max = 1, .parked_max = WORKERS_MAX};
     assert_ok(rbt_shard_create(&options, &t.shard));
     struct rbt_shard_table schema = {.width = t.width,
                                      .staleness = t.staleness,

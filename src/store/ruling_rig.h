@@ -29,7 +29,7 @@ static inline void start(struct fixture *f, uint32_t workers, int64_t staleness,
     *f = (struct fixture){0};
     f->out.effects = f->effects;
     const struct rbt_shard_options options = {
-        .worker_count = workers, .table_max = 2, .range_max = 4, .parked_max = WORKERS_MAX};
+        .worker_count = workers, .table_max = 2, .parked_max = WORKERS_MAX};
     assert_ok(rbt_shard_create(&options, &f->shard));
     struct rbt_shard_table schema = {
         .width = 1, .staleness = staleness, .rule = text, .code = code, .name = "main/weights"};
@@ -72,7 +72,6 @@ static inline rbt_status push_with(struct fixture *f, uint32_t worker, struct pu
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = ++f->sequences[worker],
-                                          .range = RBT_RANGE_ALL,
                                           .clock = f->clocks[worker],
                                           .marker = f->clocks[worker] + 1,
                                           .batches = &batch,
@@ -95,7 +94,6 @@ static inline void tick(struct fixture *f, uint32_t worker)
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = ++f->sequences[worker],
-                                          .range = RBT_RANGE_ALL,
                                           .clock = f->clocks[worker],
                                           .marker = f->clocks[worker] + 1};
     f->clocks[worker]++;

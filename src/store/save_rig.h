@@ -29,7 +29,7 @@ enum {
 };
 
 static const struct rbt_shard_options rig_options = {
-    .worker_count = RIG_WORKERS, .table_max = RIG_TABLES, .range_max = 4, .parked_max = RIG_PARKED};
+    .worker_count = RIG_WORKERS, .table_max = RIG_TABLES, .parked_max = RIG_PARKED};
 
 /* An event, with room for what it points to and for what it is answered. */
 struct rig_box {

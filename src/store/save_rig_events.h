@@ -109,7 +109,6 @@ static inline void rig_push(struct rig *rig, const rbt_shard *shard, struct rig_
     box->event = (struct rbt_shard_event){.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = rbt_shard_arrived(shard, worker) + 1,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = clock == RBT_CLOCK_GONE ? 0 : clock,
                                           .marker = RBT_MARKER_NONE};
     if (clock != RBT_CLOCK_GONE && rig_below(rig, 10) < 6) {

@@ -11,9 +11,8 @@
  * clock becomes visible when everybody has completed it, and bins are applied in the order (clock,
  * worker, sequence): BSP, exactly, with the same bits on every run. See docs/consistency.md.
  *
- * Exactly once: a message is known by (worker, sequence, range). The table's range vector clock
- * holds the highest sequence that has arrived from a worker for each range; what it covers is
- * dropped.
+ * Exactly once: a message is known by (worker, sequence), and is applied to all of its tables or to
+ * none. What is not above the highest sequence that has arrived from the worker is dropped.
  *
  * In order: sequences of a worker have no gaps, so a message that comes before its predecessor is
  * noticed and sent back to the driver, which steps it again later. Otherwise its marker would say
@@ -21,7 +20,7 @@
  *
  * Invariants:
  *   (1) no held update may be shown: whatever may be shown has been applied;
- *   (2) applied[worker] <= the worker's entry in the vector clock;
+ *   (2) applied[worker] of a table <= arrived[worker];
  *   (3) there is room in the rows for everything that is held, so that releasing cannot fail.
  *
  * Threads: none; one driver owns the shard. Memory: tables grow when an update brings new rows. */
@@ -37,7 +36,6 @@
 
 rbt_status rbt_shard_create(const struct rbt_shard_options *options, rbt_shard **shard)
 {
-    RBT_ASSERT(options->range_max > 0);
     RBT_ASSERT(options->worker_count > 0);
     RBT_ASSERT(options->table_max > 0);
     rbt_shard *s = rbt_calloc(1, sizeof *s);
@@ -238,22 +236,12 @@ static void report_ready(const rbt_shard *shard, const struct rbt_gate_outbox *r
     }
 }
 
-static bool is_duplicate(const struct rbt_shard_state *table, const struct rbt_shard_event *event)
+/* Whether the message has come before. */
+static bool is_duplicate(const rbt_shard *shard, const struct rbt_shard_event *event)
 {
-    RBT_ASSERT(event->range.first <= event->range.last);
-    RBT_ASSERT(event->sequence > 0);
-    return rbt_vclock_min(table->arrived, event->worker, event->range) >= event->sequence;
-}
-
-/* Whether a part of the message has come before, cut elsewhere. Nobody cuts messages yet; whoever
- * will must say which parts an answer contains, so for now it is refused rather than applied twice.
- */
-static bool is_cut(const struct rbt_shard_state *table, const struct rbt_shard_event *event)
-{
-    RBT_ASSERT(event->range.first <= event->range.last);
-    RBT_ASSERT(event->sequence > 0);
-    return !is_duplicate(table, event) &&
-           rbt_vclock_max(table->arrived, event->worker, event->range) >= event->sequence;
+    RBT_ASSERT(event->worker < shard->options.worker_count);
+    RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
+    return event->sequence <= shard->arrived[event->worker];
 }
 
 /* What the worker's clock will be once the event's marker has been noted. */
@@ -312,9 +300,6 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
     RBT_ASSERT(count <= event->batch_count);
     for (size_t i = 0; i < count; i++) {
         struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
-        if (is_duplicate(table, event)) {
-            continue;
-        }
         for (size_t k = rbt_bins_remove(&table->bins, &id); k > 0; k--) {
             rbt_unshown_remove(&shard->unshown, id.worker, id.sequence);
         }
@@ -324,22 +309,14 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
     }
 }
 
-/* Prepares all batches of the message that are new, or none. Whether a batch is new is decided by
- * its table: a message that was sent again may have failed half-way the first time. */
+/* Prepares all batches of the message, or none. */
 static rbt_status prepare_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->batch_count == 0 || event->batches != NULL);
     rbt_status st = RBT_OK;
     size_t count = 0;
     while (st == RBT_OK && count < event->batch_count) {
-        struct rbt_batch *batch = &event->batches[count];
-        const struct rbt_shard_state *table = table_at(shard, batch->table);
-        if (is_cut(table, event)) {
-            st = rbt_fail(RBT_E_INVALID, "message %llu of worker %u comes again with other keys",
-                          (unsigned long long)event->sequence, event->worker);
-        } else if (!is_duplicate(table, event)) {
-            st = prepare(shard, event, batch);
-        }
+        st = prepare(shard, event, &event->batches[count]);
         count += st == RBT_OK;
     }
     if (st != RBT_OK) {
@@ -378,7 +355,7 @@ static void pin_bases(rbt_shard *shard, const struct rbt_shard_event *event)
     RBT_ASSERT(event->worker < shard->options.worker_count);
     for (size_t i = 0; i < event->batch_count; i++) {
         const struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
-        if (table->ruling != NULL && !is_duplicate(table, event)) {
+        if (table->ruling != NULL) {
             rbt_ruling_pin(table->ruling, event->worker, event->batches[i].base);
         }
     }
@@ -404,29 +381,18 @@ static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
     RBT_ASSERT(event->worker < shard->options.worker_count);
 }
 
-/* Shows or has held all batches that are new, and notes that they have arrived. Cannot fail. */
+/* Shows or has held all batches, and notes that they have arrived. Cannot fail. */
 static void commit_all(rbt_shard *shard, const struct rbt_shard_event *event)
 {
-    bool has_known = false;
+    RBT_ASSERT(event->sequence == shard->arrived[event->worker] + 1);
     pin_bases(shard, event);
     for (size_t i = 0; i < event->batch_count; i++) {
-        if (is_duplicate(table_at(shard, event->batches[i].table), event)) {
-            has_known = true;
-        } else {
-            commit(shard, event, &event->batches[i]);
-        }
+        commit(shard, event, &event->batches[i]);
     }
-    shard->duplicates += has_known;
-    /* Afterwards, since several batches may be of one table. */
+    shard->arrived[event->worker] = event->sequence;
     for (size_t i = 0; i < event->batch_count; i++) {
-        struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
-        if (is_duplicate(table, event)) {
-            continue;
-        }
-        const rbt_status st =
-            rbt_vclock_set(table->arrived, event->worker, event->range, event->sequence);
-        RBT_ASSERT(st == RBT_OK); /* a worker uses few ranges; see range_max */
-        RBT_ASSERT(table->applied[event->worker] <= event->sequence); /* (2) */
+        RBT_ASSERT(table_at(shard, event->batches[i].table)->applied[event->worker] <=
+                   event->sequence); /* (2) */
     }
 }
 
@@ -450,13 +416,17 @@ static bool is_refused(const rbt_shard *shard, const struct rbt_shard_event *eve
 {
     RBT_ASSERT(event->worker < shard->options.worker_count);
     RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
-    return event->sequence > shard->arrived[event->worker] &&
-           rbt_gate_clock(shard->gate, event->worker) == RBT_CLOCK_GONE;
+    return rbt_gate_clock(shard->gate, event->worker) == RBT_CLOCK_GONE;
 }
 
 static void push(rbt_shard *shard, const struct rbt_shard_event *event,
                  struct rbt_shard_outbox *out)
 {
+    if (is_duplicate(shard, event)) {
+        shard->duplicates += event->batch_count > 0;
+        out->status = rules_status(shard);
+        return;
+    }
     if (is_refused(shard, event)) {
         out->status = rbt_fail(RBT_E_CLOSED, "worker %u was given up", event->worker);
         return;
@@ -480,10 +450,7 @@ static void push(rbt_shard *shard, const struct rbt_shard_event *event,
         rbt_gate_step(shard->gate, &clock, &ready);
     }
     commit_all(shard, event);
-    if (event->sequence > shard->arrived[event->worker]) {
-        shard->arrived[event->worker] = event->sequence;
-        note_reads(shard, event);
-    }
+    note_reads(shard, event);
     if (event->marker != RBT_MARKER_NONE) {
         release_all(shard); /* (1) */
     }
@@ -743,7 +710,6 @@ static void reset(rbt_shard *shard)
         struct rbt_shard_state *table = table_at(shard, i);
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
         RBT_ASSERT(table->bins.missing == 0);
-        rbt_vclock_reset(table->arrived);
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
         if (table->ruling != NULL) {
             rbt_ruling_reset(table->ruling);

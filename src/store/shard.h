@@ -38,7 +38,6 @@ typedef struct rbt_shard rbt_shard;
 struct rbt_shard_options {
     uint32_t worker_count;
     uint32_t table_max;
-    uint32_t range_max;  /* ranges per worker and table in the vector clocks */
     uint32_t parked_max; /* requests that can wait at a time; outboxes have room for one more */
 };
 

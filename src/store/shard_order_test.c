@@ -1,4 +1,4 @@
-/* store/shard_order_test.c - messages that come twice, too early, cut elsewhere, or too late. */
+/* store/shard_order_test.c - messages that come twice, too early, or too late. */
 #include "base/test.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ struct fixture {
 static void start(struct fixture *f, uint32_t workers, int64_t staleness, rbt_partial partial)
 {
     const struct rbt_shard_options options = {
-        .worker_count = workers, .table_max = 1, .range_max = 4, .parked_max = WORKERS};
+        .worker_count = workers, .table_max = 1, .parked_max = WORKERS};
     const struct rbt_shard_table schema = {
         .type = RBT_I64, .width = 1, .staleness = staleness, .partial = partial};
     const struct rbt_shard_event table = {.kind = RBT_SHARD_TABLE, .schema = &schema};
@@ -41,7 +41,6 @@ static rbt_status push(struct fixture *f, uint32_t worker, uint64_t sequence, in
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = sequence,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = (int64_t)sequence - 1,
                                           .marker = (int64_t)sequence,
                                           .batches = &batch,
@@ -69,34 +68,17 @@ static int64_t look(struct fixture *f)
     return value;
 }
 
-/* A step of a message for a range of keys. */
-static rbt_status push_range(struct fixture *f, uint64_t sequence, struct rbt_range range)
-{
-    uint64_t keys[] = {1, 100};
-    int64_t values[] = {5, 6};
-    const bool has_both = range.last >= 100;
-    struct rbt_batch batch = {.count = has_both ? 2 : 1, .keys = keys, .values = values};
-    const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
-                                          .sequence = sequence,
-                                          .range = range,
-                                          .clock = 0,
-                                          .marker = RBT_MARKER_NONE,
-                                          .batches = &batch,
-                                          .batch_count = 1};
-    rbt_shard_step(f->shard, &event, &f->out);
-    return f->out.status;
-}
-
-static void a_message_that_comes_again_with_other_keys_is_refused(void **state)
+static void a_message_that_comes_again_is_dropped_whatever_it_says(void **state)
 {
     (void)state;
     struct fixture f;
     start(&f, 1, 1, RBT_PARTIAL_SHOW);
-    assert_ok(push_range(&f, 1, (struct rbt_range){0, 50}));
-    assert_ok(push_range(&f, 1, (struct rbt_range){0, 50})); /* a repetition */
-    assert_int_equal(push_range(&f, 1, RBT_RANGE_ALL), RBT_E_INVALID);
+    assert_ok(push(&f, 0, 1, 5));
+    assert_ok(push(&f, 0, 1, 5));
+    assert_ok(push(&f, 0, 1, 7)); /* other values make no difference */
     assert_int_equal(look(&f), 5);
-    assert_ok(push_range(&f, 2, RBT_RANGE_ALL));
+    assert_ok(push(&f, 0, 2, 5));
+    assert_ok(push(&f, 0, 1, 5)); /* older than the newest one */
     assert_int_equal(look(&f), 10);
     stop(&f);
 }
@@ -139,7 +121,7 @@ static void a_worker_that_was_given_up_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_that_comes_again_with_other_keys_is_refused),
+        cmocka_unit_test(a_message_that_comes_again_is_dropped_whatever_it_says),
         cmocka_unit_test(a_message_before_its_predecessor_waits),
         cmocka_unit_test(a_worker_that_was_given_up_is_refused),
     };

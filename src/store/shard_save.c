@@ -212,7 +212,6 @@ static void save_table(const rbt_shard *shard, uint32_t index, struct rbt_sink *
     rbt_sink_put_u64(sink, table->bins.count);
     rbt_sink_put_u64(sink, table->ruling == NULL ? 0 : rbt_ruling_versions(table->ruling));
     rbt_sink_put(sink, table->applied, workers * sizeof *table->applied);
-    rbt_vclock_save(table->arrived, sink);
     rbt_sink_close(sink);
     for (uint64_t slot = 0; slot < rbt_rows_count(table->rows);) { /* ends: some each time */
         rbt_sink_open(sink, ROWS, RECORD_VERSION);
@@ -380,10 +379,8 @@ static void load_progress(struct loading *l)
     for (uint32_t i = 0; i < workers && rbt_source_is_good(l->source); i++) {
         table->applied[i] = rbt_source_get_number(l->source);
     }
-    rbt_vclock_load(table->arrived, l->source);
     for (uint32_t i = 0; i < workers && rbt_source_is_good(l->source); i++) {
-        const uint64_t highest = rbt_vclock_max(table->arrived, i, RBT_RANGE_ALL);
-        if (table->applied[i] > highest || highest > l->shard->arrived[i]) { /* (2) of shard.c */
+        if (table->applied[i] > l->shard->arrived[i]) { /* (2) of shard.c */
             rbt_source_refuse(l->source, "updates are shown that have not arrived");
         }
     }
@@ -417,7 +414,7 @@ static void finish_table(struct loading *l)
     if (table->ruling != NULL) {
         rbt_ruling_finish_load(table->ruling, &table->bins, l->source);
         const struct rbt_bin_id last = rbt_ruling_last(table->ruling);
-        if (last.sequence > rbt_vclock_max(table->arrived, last.worker, RBT_RANGE_ALL)) {
+        if (last.sequence > l->shard->arrived[last.worker]) {
             rbt_source_refuse(l->source, "an update was applied that has not arrived");
         }
     }
@@ -476,7 +473,7 @@ static void load_bin(struct loading *l)
     RBT_ASSERT(bin != NULL);
     RBT_ASSERT(l->newest != NULL);
     if (bin->id.worker >= l->shard->options.worker_count || bin->id.sequence == 0 ||
-        bin->id.sequence > rbt_vclock_max(table->arrived, bin->id.worker, RBT_RANGE_ALL)) {
+        bin->id.sequence > l->shard->arrived[bin->id.worker]) {
         rbt_source_refuse(l->source, "an update waits that has not arrived");
         return;
     }

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "core/gate.h"
-#include "core/vclock.h"
 #include "store/bins.h"
 #include "store/early.h"
 #include "store/outgoing.h"
@@ -27,7 +26,6 @@ struct rbt_shard_state {
     rbt_early *early;       /* NULL: nothing is sent early */
     char *filter;           /* its text; NULL: none */
     rbt_outgoing *outgoing; /* NULL: rows go as they are */
-    rbt_vclock *arrived;    /* per worker: highest sequence that has come, by range */
     uint64_t *applied;      /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
     void *scratch;          /* one row, for bins that are packed */

@@ -15,7 +15,6 @@ void rbt_shard_close_table(struct rbt_shard_state *table)
     rbt_free(table->scratch);
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
-    rbt_vclock_destroy(table->arrived);
     rbt_outgoing_destroy(table->outgoing);
     rbt_free(table->filter);
     rbt_early_destroy(table->early);
@@ -96,10 +95,7 @@ rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *
     if (table->applied == NULL || (schema->layout == RBT_DENSE && table->scratch == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
     }
-    const struct rbt_vclock_options arrived = {.node_count = shard->options.worker_count,
-                                               .range_max = shard->options.range_max};
-    st = rbt_vclock_create(&arrived, &table->arrived);
-    return st != RBT_OK ? st : rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
+    return rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
 }
 
 bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_shard_table *schema)

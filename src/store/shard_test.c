@@ -35,7 +35,7 @@ static void start(struct fixture *f, uint32_t workers, const struct rbt_shard_ta
     *f = (struct fixture){0};
     f->out.effects = f->effects;
     const struct rbt_shard_options options = {
-        .worker_count = workers, .table_max = 4, .range_max = 4, .parked_max = workers};
+        .worker_count = workers, .table_max = 4, .parked_max = workers};
     assert_ok(rbt_shard_create(&options, &f->shard));
     open_table(f, 0, schema);
 }
@@ -49,7 +49,7 @@ static void stop(struct fixture *f)
 /* Whose message it is, and what it says of clocks. */
 struct message {
     uint32_t worker;
-    uint64_t sequence;
+    uint64_t sequence; /* 0: the next one */
     int64_t clock;
     int64_t marker;
 };
@@ -58,11 +58,11 @@ struct message {
 static void push_batches(struct fixture *f, struct message m, struct rbt_batch *batches,
                          size_t count)
 {
+    m.sequence = m.sequence != 0 ? m.sequence : rbt_shard_arrived(f->shard, m.worker) + 1;
     while (rbt_shard_arrived(f->shard, m.worker) + 1 < m.sequence) {
         const struct rbt_shard_event empty = {.kind = RBT_SHARD_PUSH,
                                               .worker = m.worker,
                                               .sequence = rbt_shard_arrived(f->shard, m.worker) + 1,
-                                              .range = RBT_RANGE_ALL,
                                               .marker = RBT_MARKER_NONE};
         rbt_shard_step(f->shard, &empty, &f->out);
         assert_ok(f->out.status);
@@ -70,7 +70,6 @@ static void push_batches(struct fixture *f, struct message m, struct rbt_batch *
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = m.worker,
                                           .sequence = m.sequence,
-                                          .range = RBT_RANGE_ALL,
                                           .clock = m.clock,
                                           .marker = m.marker,
                                           .batches = batches,
@@ -504,8 +503,7 @@ static void create_and_table_survive_every_failed_allocation(void **state)
     (void)state;
     struct rbt_shard_effect effects[3];
     struct rbt_shard_outbox out = {.effects = effects};
-    const struct rbt_shard_options options = {
-        .worker_count = 2, .table_max = 2, .range_max = 4, .parked_max = 2};
+    const struct rbt_shard_options options = {.worker_count = 2, .table_max = 2, .parked_max = 2};
     rbt_status st = RBT_E_NOMEM;
     for (unsigned nth = 1; st != RBT_OK; nth++) {
         rbt_shard *shard = NULL;

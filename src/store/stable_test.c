@@ -25,7 +25,7 @@ static void start(struct fixture *f)
     *f = (struct fixture){0};
     f->out.effects = f->effects;
     const struct rbt_shard_options options = {
-        .worker_count = WORKERS, .table_max = 1, .range_max = 4, .parked_max = WORKERS};
+        .worker_count = WORKERS, .table_max = 1, .parked_max = WORKERS};
     struct rbt_shard_table schema = {.width = 1,
                                      .staleness = RBT_STALENESS_ANY,
                                      .rule = "dynsgd",
@@ -54,7 +54,6 @@ static void push(struct fixture *f, uint32_t worker, float value)
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PUSH,
                                           .worker = worker,
                                           .sequence = ++f->sequences[worker],
-                                          .range = RBT_RANGE_ALL,
                                           .clock = f->clocks[worker],
                                           .marker = f->clocks[worker] + 1,
                                           .batches = &batch,

@@ -230,7 +230,6 @@ static struct rbt_driver_call *add_call(struct talk *talk, enum rbt_shard_kind k
                                                         .worker = WORKER,
                                                         .table = table,
                                                         .marker = RBT_MARKER_NONE,
-                                                        .range = {0, UINT64_MAX},
                                                         .batches = &talk->batches[i],
                                                         .batch_count = 1,
                                                         .scan = &talk->scans[i],
