@@ -218,6 +218,25 @@ static void a_new_connection_is_asked_anew(void **state)
 }
 
 /* A shard that says other things has not fallen silent, however late it answers the question. */
+/* What was asked in a run that is over is not owed in the next. */
+static void a_new_run_is_asked_anew(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t id = ask(f);
+    come_up(f, 0);
+    shard_expects(f, RBT_FRAME_PULL, id);
+    f->now += 2 * SECOND;
+    assert_ok(tick(f));
+    shard_expects(f, RBT_FRAME_STATS, id + 1);
+    assert_ok(rbt_stream_reset(&f->stream, &f->out));
+    f->now += 100 * SECOND;
+    id = ask(f);
+    shard_expects(f, RBT_FRAME_PULL, id);
+    assert_ok(tick(f));
+    assert_int_equal(f->cuts, 0);
+    shard_expects(f, RBT_FRAME_STATS, id + 1);
+}
+
 static void a_shard_that_talks_is_there(void **state)
 {
     struct fixture *f = *state;
@@ -345,6 +364,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(silence_ends_a_connection, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(a_new_connection_is_asked_anew, stream_setup,
                                         stream_teardown),
+        cmocka_unit_test_setup_teardown(a_new_run_is_asked_anew, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(a_shard_that_talks_is_there, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(an_idle_connection_may_be_silent, stream_setup,
                                         stream_teardown),
