@@ -2,8 +2,8 @@
  *
  * For each node the whole key space is cut into ranges with one time each; at the start it is one
  * range with time 0. Setting a time for a range splits the ranges that it cuts, and equal
- * neighbours are joined again, so that nodes that always send whole ranges cost one entry (D6 to
- * D9). */
+ * neighbours are joined again, so that nodes that always send whole ranges cost one entry
+ * (Li, thesis, 2017, section 3.3.1). */
 #ifndef RUBATO_CORE_VCLOCK_H
 #define RUBATO_CORE_VCLOCK_H
 

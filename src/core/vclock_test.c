@@ -1,4 +1,4 @@
-/* core/vclock_test.c - one test per promise of vclock.c: D6 to D9. */
+/* core/vclock_test.c - one test per promise of vclock.c. */
 #include "base/test.h"
 
 #include <stdbool.h>
@@ -87,7 +87,7 @@ static void equal_neighbours_are_joined(void **state)
     rbt_vclock_destroy(vclock);
 }
 
-/* D8: k different ranges that were set have at most 2k ends inside the key space. */
+/* k different ranges that were set have at most 2k ends inside the key space. */
 static void k_ranges_cost_at_most_twice_as_many_entries_and_one(void **state)
 {
     (void)state;
