@@ -2,8 +2,8 @@
 """bench/experiments/filters.py [--quick] [--show] - what each filter saves, and what it costs.
 
 Repeats figures 3.10 and 10.4 of "Scaling distributed machine learning with system and algorithm
-co-design" (Li, thesis, 2017): sparse logistic regression with an L1 penalty on 8 simulated workers and
-4 servers. The simulator weighs messages by encoding them. Under BSP nothing depends on when
+co-design" (Li, thesis, 2017): sparse logistic regression with an L1 penalty on 8 simulated workers
+and 4 servers. The simulator weighs messages by encoding them. Under BSP nothing depends on when
 messages arrive, so filters that are exact must give the same bits as no filter.
 docs/experiments/filters.md says what the figures mean.
 """
