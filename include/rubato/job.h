@@ -99,7 +99,7 @@ RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
 
 /* What messages are for. */
 enum rbt_traffic {
-    RBT_TRAFFIC_OTHER, /* acknowledgements, lists of keys, greetings */
+    RBT_TRAFFIC_OTHER, /* acknowledgements, lists of keys, greetings, reads of observers */
     RBT_TRAFFIC_CLOCK, /* updates, but for early ones */
     RBT_TRAFFIC_READ,  /* requests, and the rows that they bring */
     RBT_TRAFFIC_EARLY, /* updates and rows before the clock ends */

@@ -174,7 +174,9 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
     if (st != RBT_OK) {
         return st;
     }
-    block->class = event->early != NULL ? RBT_TRAFFIC_EARLY : RBT_TRAFFIC_READ;
+    block->class = event->early != NULL ? RBT_TRAFFIC_EARLY
+                   : event->is_aside    ? RBT_TRAFFIC_OTHER
+                                        : RBT_TRAFFIC_READ;
     const struct rbt_stream_question question = {
         .block = block,
         .header = {.kind = is_scan ? RBT_FRAME_SCAN : RBT_FRAME_PULL, .worker = caller->worker},
