@@ -2,7 +2,7 @@
 """bench/experiments/adaptive.py [--quick] [--show] - AdaRevision against schedules that are fixed.
 
 Repeats figure 3 of "Managed Communication and Consistency for Fast Data-Parallel Iterative
-Analytics" (000): matrix factorisation on 8 simulated workers with AdaRevision and with
+Analytics" (Wei et al., 2015): matrix factorisation on 8 simulated workers with AdaRevision and with
 multiplicative decay, over initial steps that span two orders of magnitude, and with 1 to 16
 synchronisations per pass; and the same with rows that find their own steps, which the paper does
 not have. What is counted are passes until the exact objective of the servers' model is at a target.

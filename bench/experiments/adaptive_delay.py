@@ -2,11 +2,11 @@
 """bench/experiments/adaptive_delay.py [--quick] [--show] - adaptive steps and late gradients.
 
 Repeats the comparison of AdaDelay, asynchronous AdaGrad and AdaRevision of chapter 8 of "Scaling
-Distributed Machine Learning with System and Algorithm Co-design" (003): logistic regression on
-simulated workers that wait for nobody, all equally fast, and with half of them slowed down by a
-random factor from 1 to 4. Each rule has the step that is best for it, found on a grid. What is
-measured are the virtual time until the exact objective of the servers' model is at a target, and
-the servers' memory; besides, AdaDelay's exponent, and how late gradients are.
+Distributed Machine Learning with System and Algorithm Co-design" (Li, thesis, 2017): logistic
+regression on simulated workers that wait for nobody, all equally fast, and with half of them slowed
+down by a random factor from 1 to 4. Each rule has the step that is best for it, found on a grid.
+What is measured are the virtual time until the exact objective of the servers' model is at a
+target, and the servers' memory; besides, AdaDelay's exponent, and how late gradients are.
 docs/experiments/adaptive.md says what the figures mean.
 """
 

@@ -2,11 +2,11 @@
 """bench/experiments/difacto.py [--quick] [--show] - how small factorisation machines can be.
 
 Repeats figures 10.1 and 10.3 of "Scaling distributed machine learning with system and algorithm
-co-design" (003): the numbers of V that are not zero, and the held-out logloss, without constraints,
-with embeddings for frequent features only, and with none where the weight is zero either; on
-generated clicks, 2 workers in one process under BSP, so that figures do not depend on the machine.
-Then the fixed-point filter (figure 10.4) and the rules at the servers, on 8 simulated workers.
-docs/algorithms/fm.md says what the figures mean.
+co-design" (Li, thesis, 2017): the numbers of V that are not zero, and the held-out logloss, without
+constraints, with embeddings for frequent features only, and with none where the weight is zero
+either; on generated clicks, 2 workers in one process under BSP, so that figures do not depend on
+the machine. Then the fixed-point filter (figure 10.4) and the rules at the servers, on 8 simulated
+workers. docs/algorithms/fm.md says what the figures mean.
 """
 
 import json

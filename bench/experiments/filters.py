@@ -2,9 +2,9 @@
 """bench/experiments/filters.py [--quick] [--show] - what each filter saves, and what it costs.
 
 Repeats figures 3.10 and 10.4 of "Scaling distributed machine learning with system and algorithm
-co-design" (003): sparse logistic regression with an L1 penalty on 8 simulated workers and 4
-servers. The simulator weighs messages by encoding them. Under BSP nothing depends on when messages
-arrive, so filters that are exact must give the same bits as no filter.
+co-design" (Li, thesis, 2017): sparse logistic regression with an L1 penalty on 8 simulated workers
+and 4 servers. The simulator weighs messages by encoding them. Under BSP nothing depends on when
+messages arrive, so filters that are exact must give the same bits as no filter.
 docs/experiments/filters.md says what the figures mean.
 """
 
@@ -240,7 +240,7 @@ def check_late(claims, runs, job):
 
 
 def show_bits(runs, job):
-    """F17: quality against the number of bits."""
+    """Quality against the number of bits."""
     plain = runs[job, "32 bits"]
     rows = []
     for bits in (*BITS, 32):

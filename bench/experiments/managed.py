@@ -2,12 +2,12 @@
 """bench/experiments/managed.py [--quick] [--show] - rows that travel before the clock ends.
 
 Repeats figures 4, 6c, 6d and 7 of "Managed Communication and Consistency for Fast Data-Parallel
-Iterative Analytics" (000) for matrix factorisation and for multinomial logistic regression, both
-with AdaRevision on 8 simulated workers: passes to a target with bounded staleness (BS), with
-managed communication (MC) at several budgets and priorities, and with smaller clock ticks instead;
-and how often each row travels early.
-The asynchronous sweep of Yahoo!LDA is there to compare with: all rows round and round, changed or
-not, and no bound. docs/experiments/managed.md says what the figures mean.
+Iterative Analytics" (Wei et al., 2015) for matrix factorisation and for multinomial logistic
+regression, both with AdaRevision on 8 simulated workers: passes to a target with bounded staleness
+(BS), with managed communication (MC) at several budgets and priorities, and with smaller clock
+ticks instead; and how often each row travels early. The asynchronous sweep of Yahoo!LDA is there to
+compare with: all rows round and round, changed or not, and no bound. docs/experiments/managed.md
+says what the figures mean.
 """
 
 import random

@@ -8,9 +8,9 @@ process, whose processor times are taken apart. A pass is the difference of a lo
 budget is compared with the mean of those without that came before and after it: the speed of shared
 machines drifts.
 
-The papers (000, 001): a node sends 33 Mbit/s with bounded staleness; with the low budget, 200
-Mbit/s, six times as much, and rows chosen at random an iteration takes 12% longer. What matters is
-the work for each byte. Ours has the same, 4 MB/s without a budget and 25 with it, if rows have
+The paper (Wei et al., 2015): a node sends 33 Mbit/s with bounded staleness; with the low budget,
+200 Mbit/s, six times as much, and rows chosen at random an iteration takes 12% longer. What matters
+is the work for each byte. Ours has the same, 4 MB/s without a budget and 25 with it, if rows have
 2,000 ratings each, which is what most of the jobs here have (files given several times: a rating
 costs the same). With 200, as Netflix has, our processors would send 40 MB/s without a budget.
 

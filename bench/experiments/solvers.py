@@ -2,10 +2,10 @@
 """bench/experiments/solvers.py [--quick] [--show] - the solvers of `train linear` beside sgd.
 
 Repeats figures 6.3, 6.4, 7.3 and 7.5 of "Scaling distributed machine learning with system and
-algorithm co-design" (003): what a delay does to delayed block proximal gradient (dbpg) on 16
-workers, how many weights it leaves alone, and how soon minibatches by coordinate descent (emso-cd),
-minibatch SGD and L-BFGS get to the same objective on 12. docs/experiments/solvers.md says what the
-figures mean.
+algorithm co-design" (Li, thesis, 2017): what a delay does to delayed block proximal gradient (dbpg)
+on 16 workers, how many weights it leaves alone, and how soon minibatches by coordinate descent
+(emso-cd), minibatch SGD and L-BFGS get to the same objective on 12. docs/experiments/solvers.md
+says what the figures mean.
 """
 
 import shutil

@@ -135,7 +135,7 @@ struct rbt_table_options {
      * rbt_set_deltas() until they have grown. For real numbers that add; default: 0 */
     double tiny;
     /* A copy serves for so many clocks more before it is fetched again, which then waits as the
-     * consistency says. 1 with REPLICA: the test that the paper on heterogeneous clusters prints.
+     * consistency says. 1 with REPLICA: the test that Jiang et al. 2017 print.
      * Without effect where every read takes the newest: "essp", "asp", "auto" */
     uint32_t slack;
     /* Reads take the newest version of the model that all shards have, so that no read sees an

@@ -28,7 +28,7 @@ struct rbt_metrics {
 /* When a worker that trains a copy of its own fetches a fresh one, with a rule that takes moves. */
 enum rbt_pull {
     RBT_PULL_CORRECTED, /* as soon as its staleness asks for it */
-    RBT_PULL_PRINTED,   /* one clock later, as the paper on heterogeneous clusters prints it (E9) */
+    RBT_PULL_PRINTED,   /* one clock later, as Jiang et al. 2017, algorithm 1, print it */
 };
 
 enum {

@@ -229,7 +229,7 @@ static void dbpg_reaches_the_minimum_with_every_delay(void **state)
     }
 }
 
-/* M14: what workers read does not depend on when they read it. */
+/* What workers read does not depend on when they read it. */
 static void dbpg_gives_the_same_bits_with_a_delay(void **state)
 {
     struct fixture *f = *state;
@@ -250,7 +250,7 @@ static void dbpg_gives_the_same_bits_with_a_delay(void **state)
     assert_int_not_equal(f->summary.digest, digest);
 }
 
-/* F8, F9: left alone or not, weights end where they should. */
+/* Left alone or not, weights end where they should. */
 static void dbpg_leaves_weights_alone_without_harm(void **state)
 {
     struct fixture *f = *state;
@@ -294,7 +294,7 @@ static void dbpg_leaves_alone_what_the_margin_says(void **state)
 /* --- emso --------------------------------------------------------------------------------------
  */
 
-/* The slope of the subproblem of one clock from w = 0, which is what is minimised (M20). */
+/* The slope of the subproblem of one clock from w = 0, which is what is minimised. */
 static void assert_subproblem_is_solved(struct fixture *f)
 {
     double w[COORDINATES];
@@ -400,7 +400,7 @@ static void emso_cd_of_one_worker_is_algorithm_8(void **state)
     }
 }
 
-/* M22: averaged models of several workers and several minibatches get near the minimum, and better
+/* Averaged models of several workers and several minibatches get near the minimum, and better
  * the closer they stay. */
 static void emso_of_several_workers_gets_near_the_minimum(void **state)
 {
@@ -428,7 +428,6 @@ static void emso_of_several_workers_gets_near_the_minimum(void **state)
 /* --- cd and lbfgs ------------------------------------------------------------------------------
  */
 
-/* M10. */
 static void cd_is_the_lasso(void **state)
 {
     struct fixture *f = *state;

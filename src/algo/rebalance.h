@@ -1,6 +1,6 @@
 /* algo/rebalance.h - slow workers hand examples on to fast ones, a few at each clock.
  *
- * As the paper on heterogeneous clusters has it of FlexRR (7.3, footnote 3): every worker says in a
+ * As FlexRR does it (Jiang et al. 2017, section 7.3, footnote 3): every worker says in a
  * table how long it computes in a clock. Who takes over 20% longer than the fastest is a straggler
  * and gives 5% of its own examples away at each clock: the slowest to the fastest, the next to the
  * next, so that not all give to one. Workers can read any example, so only positions in the order

@@ -10,7 +10,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-static const double tiny_dynsgd = 1e-6; /* what 004 leaves out of versions, section 5.3 */
+/* What Jiang et al. 2017, section 5.3, leave out of versions. */
+static const double tiny_dynsgd = 1e-6;
 
 /* The parameters of a text, behind the ':' of its last part; or its end. */
 static const char *parameters_of(const char *text)

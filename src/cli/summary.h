@@ -34,7 +34,7 @@ struct rbt_summary {
     uint64_t rack_bytes; /* of a simulation with racks: from one rack to another; 0: none */
 };
 
-/* What the papers call a run like this (G20): "SN" (one worker), "BS-4" (4 clocks per pass),
+/* What Wei et al. 2015 call a run like this: "SN" (one worker), "BS-4" (4 clocks per pass),
  * "MC-200-RM" (200 Mbit/s; R random, RR round-robin, M magnitude, RM relative magnitude, or the
  * name of a priority), "sweep-200". */
 enum { RBT_SUMMARY_MODE_MAX = 64 };

@@ -148,7 +148,7 @@ static void take_back_removes_the_last_update(void **state)
     rbt_keylist_unref(keys);
 }
 
-/* C12: a second push of a set in one clock finds the first one and adds to it. */
+/* A second push of a set in one clock finds the first one and adds to it. */
 static void an_unsent_update_of_the_same_list_is_found(void **state)
 {
     (void)state;

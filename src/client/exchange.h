@@ -71,8 +71,8 @@ void rbt_managed_free(struct rbt_managed *managed); /* accepts NULL */
 /* Which of the counts is that of rows that were sent so often. */
 RBT_MUST_USE size_t rbt_times_bin(uint32_t times);
 
-/* The row that goes next if all do round and round (C23), changed or not; `taken` of them go in the
- * same message. RBT_QUEUE_NONE: it has all. */
+/* The row that goes next in turn, changed or not, for the sweep; `taken` of them go in the same
+ * message. RBT_QUEUE_NONE: it has all. */
 RBT_MUST_USE uint32_t rbt_managed_sweep(struct rbt_managed *managed, size_t taken);
 
 /* Makes updates of all rows that have changed: what a push of such a set is. */

@@ -44,7 +44,7 @@ static void rows_are_found_again_and_have_no_copy_at_first(void **state)
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
-/* C12: many updates of one element become one. */
+/* Many updates of one element become one. */
 static void updates_coalesce_and_are_laid_over_a_copy(void **state)
 {
     (void)state;

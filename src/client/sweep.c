@@ -1,4 +1,4 @@
-/* client/sweep.c - the asynchronous sweep of Yahoo!LDA, to compare others with (C23).
+/* client/sweep.c - the asynchronous sweep of Yahoo!LDA, to compare others with.
  *
  * A sweep walks over all rows of a set in a fixed order, changed or not: it sends what has been
  * added to each since its last turn, and the shards answer with each reader's rows in turn

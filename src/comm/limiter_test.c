@@ -112,8 +112,9 @@ static void with_a_backlog_the_rate_is_used(void **state)
     }
 }
 
-/* 001 computes the time of the next message from what was sent: it may go when all that is above
- * the burst has been paid for. In 10^-9 bytes, with the time at which the bucket will be empty. */
+/* Wei's thesis, chapter 2, computes the time of the next message from what was sent: it may go when
+ * all that is above the burst has been paid for. In 10^-9 bytes, with the time at which the bucket
+ * will be empty. */
 static void the_next_event_form_gives_the_same_schedule(void **state)
 {
     (void)state;

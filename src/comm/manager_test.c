@@ -50,7 +50,7 @@ static void without_a_rate_nothing_is_sent_early_and_all_else_is(void **state)
     assert_int_equal(rbt_comm_grant(&comm, RBT_TIME_NEVER), 0);
 }
 
-/* G2, G3, G5, G7 and G15 in random plays: a driver that asks when it is told to, and sends all of
+/* Random plays: a driver that asks when it is told to, and sends all of
  * a grant or some of it; the clock sends what it likes. */
 static void grants_stay_within_the_budget_and_use_it(void **state)
 {
@@ -169,7 +169,7 @@ static double drive(struct rbt_comm *comm, struct link_rig *link, double seconds
     return (double)(link->carried_bytes - before) / (seconds * RATE);
 }
 
-/* G8 with the defaults: the driver only asks when it is told to. */
+/* With the defaults: the driver only asks when it is told to. */
 static void a_link_that_falls_to_half_its_rate_is_used_again_within_two_seconds(void **state)
 {
     (void)state;

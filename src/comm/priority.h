@@ -1,8 +1,8 @@
 /* comm/priority.h - which of the rows that have changed matter most.
  *
- *   "oldest", "walk"   round-robin, both readings of the papers (E64)
+ *   "oldest", "walk"   round-robin, both readings of the papers (docs/papers.md)
  *   "sweep"            all rows round and round, whether they have changed or not: what Yahoo!LDA
- *                      does, for comparison (C23)
+ *                      does, for comparison
  *   "random"
  *   "magnitude"        the sum over the row of |change|
  *   "relative"         the sum over the row of |change / value|; where the value is zero or not
@@ -10,7 +10,7 @@
  *   a shared object    the user's own: one function from a row and its change to a score
  *                      (rubato/priority.h)
  *
- * For servers with a rule, "change" is what the rule did to the row, not what workers sent (G18).
+ * For servers with a rule, "change" is what the rule did to the row, not what workers sent.
  * Threads: any. */
 #ifndef RUBATO_COMM_PRIORITY_H
 #define RUBATO_COMM_PRIORITY_H

@@ -94,7 +94,7 @@ static void scores_are_as_the_plain_sums(void **state)
     }
 }
 
-/* G12, G13: the two disagree about a small change of a small value. */
+/* The two disagree about a small change of a small value. */
 static void rows_go_in_the_order_of_their_scores(void **state)
 {
     (void)state;

@@ -4,8 +4,8 @@
  * changing its score, and taking the next all cost the same however many items there are and
  * however many of them are marked.
  *
- *   OLDEST     in the order in which they were first marked                 (000's round-robin)
- *   WALK       round and round in the order of their numbers                (001's)
+ *   OLDEST     in the order in which they were first marked                 (Wei et al. 2015)
+ *   WALK       round and round in the order of their numbers                (Wei's thesis)
  *   RANDOM     any marked one, all alike
  *   SCORE      the highest score first: within an eighth of an octave, then the oldest
  *

@@ -160,7 +160,7 @@ static void take_all(rbt_change_queue *queue, const uint32_t *expected, uint32_t
     rbt_queue_destroy(queue);
 }
 
-/* E64: two readings of "round-robin" for the same marks. */
+/* Two readings of "round-robin" for the same marks. */
 static void the_two_round_robins_differ(void **state)
 {
     (void)state;

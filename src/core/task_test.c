@@ -1,4 +1,4 @@
-/* core/task_test.c - one test per promise of task.c: E14, E15, A34. */
+/* core/task_test.c - one test per promise of task.c. */
 #include "base/test.h"
 
 #include "base/error.h"

@@ -160,7 +160,7 @@ static void few_elements_take_few_bytes(void **state)
     assert_int_equal(check("zeros", 4000, 4, true), 1 + 500 + 2001 * 4); /* a bit for each */
 }
 
-/* The requirement: of values of which 95% are zero, a tenth of the bytes is left. */
+/* Of values of which 95% are zero, a tenth of the bytes is left. */
 static void zeros_are_a_tenth_of_the_bytes(void **state)
 {
     (void)state;

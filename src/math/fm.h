@@ -5,7 +5,7 @@
  *     g(x) = bias + w'x + 1/2 ||s||^2 - 1/2 sum_i x_i^2 ||V_i||^2
  *
  * which is bias + w'x + sum of x_i x_j V_i'V_j over all pairs i < j (Li's thesis prints equation
- * 10.5 without the second 1/2: errata E34). Derivatives are x_i and x_i s - x_i^2 V_i.
+ * 10.5 without the second 1/2: docs/papers.md). Derivatives are x_i and x_i s - x_i^2 V_i.
  *
  * Features without an embedding, and those whose weight is zero if `is_shrunk`, count as V_i = 0:
  * their embedding is neither read nor changed. Sums over an example are float, sums of losses

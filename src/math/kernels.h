@@ -97,7 +97,7 @@ struct rbt_softmax_run {
  *     p_u += eta (e q_i - l2 p_u)      q_i += eta (e p_u - l2 q_i)   (both from the old values)
  *     bu_u += eta (e - l2 bu_u)        bi_i += eta (e - l2 bi_i)
  *
- * The sign is plus: e q_i - l2 p_u is the direction of descent (errata E29). With steps by row,
+ * The sign is plus: e q_i - l2 p_u is the direction of descent (docs/papers.md). With steps by row,
  * each of the four has its own eta. */
 struct rbt_mf_steps {
     float factors;

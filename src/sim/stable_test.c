@@ -120,7 +120,7 @@ static struct walk pass(const struct rbt_simulation_options *cluster, const char
     return w;
 }
 
-/* D27: some messages take longer than a clock, so that parts of updates come late. */
+/* Some messages take longer than a clock, so that parts of updates come late. */
 static const struct rbt_simulation_options late = {
     .jitter = 1e-3, .spike_chance = 0.05, .spike_seconds = 5e-3};
 

@@ -191,7 +191,7 @@ static void slowdowns_happen_in_their_share_of_clocks(void **state)
     }
 }
 
-/* J13: HL = (computing + transmitting) of the slowest over that of the fastest, per clock. */
+/* HL = (computing + transmitting) of the slowest over that of the fastest, per clock. */
 static void the_measured_heterogeneity_is_the_injected_one(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void the_measured_heterogeneity_is_the_injected_one(void **state)
     }
 }
 
-/* J14, for every worker and under everything that can delay it. */
+/* For every worker and under everything that can delay it. */
 static void the_parts_of_a_workers_time_are_all_of_it(void **state)
 {
     (void)state;
@@ -327,7 +327,7 @@ static void eager_reads_find_their_rows_there(void **state)
     rbt_trial_close(&trial);
 }
 
-/* A25: whatever the bound, a read is about one clock behind, if a sync takes less than a clock. */
+/* Whatever the bound, a read is about one clock behind, if a sync takes less than a clock. */
 static void eager_reads_are_one_clock_behind(void **state)
 {
     (void)state;
@@ -399,7 +399,7 @@ static void rows_that_nobody_reads_any_more_are_not_sent(void **state)
     rbt_trial_close(&trial);
 }
 
-/* A24: a row that nobody modifies stays fresh; it is asked for once a clock, not again and again.
+/* A row that nobody modifies stays fresh; it is asked for once a clock, not again and again.
  */
 static void a_row_that_does_not_change_is_not_fetched_in_a_storm(void **state)
 {

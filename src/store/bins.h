@@ -22,7 +22,7 @@ struct rbt_bin_id {
 };
 
 /* A held update. Rows are copied dense, or as elements when fewer than half of the values say
- * something (D21). */
+ * something. */
 struct rbt_bin {
     struct rbt_bin_id id;
     struct rbt_batch batch; /* into the arrays below; positions NULL */

@@ -114,7 +114,7 @@ static void rows_that_say_little_are_packed_and_come_back_the_same(void **state)
             make_sample(&s, schema.kind, filled);
             assert_ok(rbt_bins_hold(&bins, &schema, &id, &s.batch, s.batch.count));
             const struct rbt_bin *bin = rbt_bins_at(&bins, 0);
-            assert_int_equal(bin->is_packed, 2 * filled < WIDTH); /* D21: exactly half is not */
+            assert_int_equal(bin->is_packed, 2 * filled < WIDTH); /* exactly half is not */
             assert_unpacks_to(bin, &schema, &s);
             rbt_bins_deinit(&bins);
         }

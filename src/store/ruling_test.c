@@ -465,7 +465,7 @@ static bool expire_last(void *self, const struct rbt_rule_age *age)
     return age->version.version + 3 < age->newest;
 }
 
-/* H24: updates of a clock are averaged; the last three clocks are kept, whoever is late. */
+/* Updates of a clock are averaged; the last three clocks are kept, whoever is late. */
 static const struct rbt_rule last_three = {.abi = RBT_RULE_ABI,
                                            .struct_size = sizeof last_three,
                                            .name = "last_three",

@@ -115,7 +115,7 @@ static float result(struct fixture *f)
     return value;
 }
 
-/* D27: one part of an update is late. Without the limit the two shards show different versions,
+/* One part of an update is late. Without the limit the two shards show different versions,
  * with the lowest of their versions they do not. */
 static void a_part_that_is_late_is_missed_in_both(void **state)
 {
@@ -190,7 +190,7 @@ static void a_limit_does_not_break_the_bound(void **state)
     stop(&f);
 }
 
-/* D28: limited to what the shard has begun, or not at all: the versions are the same, and when all
+/* Limited to what the shard has begun, or not at all: the versions are the same, and when all
  * of them are over, so are the rows. */
 static void both_kinds_of_reads_end_with_the_same_rows(void **state)
 {

@@ -3,8 +3,8 @@
  *
  * A version has a part for each row that was updated in it, found by the row's slot. While few of
  * the table's rows have one, each takes its slot and some room for more; from one in sixteen on
- * parts are paged, and take only a bit for each row besides (D21 has a switch at a half, between
- * slots and all rows; pages are smaller than both). */
+ * parts are paged, and take only a bit for each row besides (Jiang et al. 2017, section 5.3, switch
+ * at a half, between slots and all rows; pages are smaller than both). */
 #ifndef RUBATO_STORE_VERSIONS_H
 #define RUBATO_STORE_VERSIONS_H
 

@@ -83,7 +83,7 @@ static void a_part_is_zero_at_first_and_found_again(void **state)
     stop(&versions);
 }
 
-/* D21: one row in sixteen makes a version paged, which takes less at once; from then on there is
+/* One row in sixteen makes a version paged, which takes less at once; from then on there is
  * little besides the parts, however many there are. */
 static void many_parts_are_paged(void **state)
 {

@@ -341,7 +341,7 @@ static void test_random_rows(void **state)
     }
 }
 
-/* F2: the second time the keys are a name; F3: zeros are not sent; F4: both together. */
+/* The second time the keys are a name; zeros are not sent; both together. */
 static void test_savings(void **state)
 {
     struct fixture *f = *state;

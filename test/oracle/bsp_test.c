@@ -1,5 +1,5 @@
 /* oracle/bsp_test.c - bulk-synchronous runs against serial programs, and bit for bit against
- * themselves: requirements A1, A2, and "the same bits on every run".
+ * themselves: the same bits on every run.
  *
  * The program is A(t) = A(t-1) + sum over p of D(A(t-1), p, t) with a D that depends on every bit
  * of what was read, so that one wrong read changes everything after it. */
@@ -75,7 +75,6 @@ static rbt_status step_integers(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A1 (one worker) and A2. */
 static void integer_tables_equal_the_serial_program_for_any_number_of_workers(void **state)
 {
     (void)state;
@@ -113,7 +112,7 @@ static rbt_status step_doubles(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A1 for floating point: one update per clock leaves no order to differ in. */
+/* Floating point: one update per clock leaves no order to differ in. */
 static void one_worker_reproduces_the_serial_program_bit_by_bit(void **state)
 {
     (void)state;

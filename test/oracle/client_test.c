@@ -1,5 +1,4 @@
-/* oracle/client_test.c - caches, overlays, buffers and ranges: requirements B18, C5, C8, C9, C12,
- * C14, C15, C25, E1 - E3. */
+/* oracle/client_test.c - caches, overlays, buffers and ranges. */
 #include "base/test.h"
 
 #include <sched.h>
@@ -110,7 +109,6 @@ static rbt_status share_in_process(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C8. */
 static void overlay_process_shows_updates_of_the_process_at_once_and_once(void **state)
 {
     (void)state;
@@ -142,7 +140,7 @@ static rbt_status grow_in_process(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C8 under concurrency, and read-my-writes there. */
+/* The overlay under concurrency, and read-my-writes there. */
 static void overlay_process_loses_and_doubles_nothing(void **state)
 {
     (void)state;
@@ -171,7 +169,6 @@ static rbt_status read_without_overlay(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C8, C9. */
 static void overlay_none_shows_updates_when_the_shards_have_them(void **state)
 {
     (void)state;
@@ -207,7 +204,6 @@ static rbt_status read_replica(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C25 in spirit. */
 static void overlay_replica_keeps_own_updates_until_the_next_fetch(void **state)
 {
     (void)state;
@@ -251,7 +247,6 @@ static rbt_status refill_while_updates_are_held_back(rbt_worker *worker, void *a
     return RBT_OK;
 }
 
-/* C15. */
 static void refills_never_lose_own_updates_that_are_held_back(void **state)
 {
     (void)state;
@@ -278,7 +273,7 @@ static rbt_status add_a_million_times(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C12: 100 values of 8 bytes and 10 keys are 880 bytes; four times that leaves room for headers. */
+/* 100 values of 8 bytes and 10 keys are 880 bytes; four times that leaves room for headers. */
 static void a_million_updates_of_a_hundred_elements_are_sent_as_a_hundred(void **state)
 {
     (void)state;
@@ -325,7 +320,6 @@ static rbt_status record(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B18. */
 static void recording_remembers_keys_without_waiting_or_updating(void **state)
 {
     (void)state;
@@ -384,7 +378,6 @@ static rbt_status loop(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C5. */
 static void nothing_is_allocated_inside_the_loop(void **state)
 {
     (void)state;
@@ -450,7 +443,6 @@ static rbt_status pull_ranges(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* E2, E3. */
 static void a_range_pull_returns_the_rows_that_exist_in_order(void **state)
 {
     (void)state;
@@ -523,7 +515,6 @@ static rbt_status push_ranges(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* E1, E3. */
 static void a_range_push_sends_the_rows_of_the_range_and_keeps_the_others(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* oracle/clocks_test.c - clocks, waiting and leaving: requirements A5, A14 - A20, A26, A29, A40.
+/* oracle/clocks_test.c - clocks, waiting and leaving.
  *
  * Workers are brought into an exact order by gates. Where a read must wait, the other worker is let
  * go only when the read is about to start, so a read that does not wait returns too little. */
@@ -49,7 +49,6 @@ static rbt_status run_asp_beside_a_stopped_worker(rbt_worker *worker, void *argu
     return RBT_OK;
 }
 
-/* A5. */
 static void asp_workers_never_wait_for_a_stopped_one(void **state)
 {
     (void)state;
@@ -84,7 +83,7 @@ static rbt_status see_others_under_asp(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A5: asynchronous is a pull in every clock, not a copy that grows old. */
+/* Asynchronous is a pull in every clock, not a copy that grows old. */
 static void asp_reads_of_the_next_clock_see_what_others_have_ended(void **state)
 {
     (void)state;
@@ -119,7 +118,6 @@ static rbt_status read_with_two_bounds(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A14. */
 static void a_read_waits_by_the_staleness_that_it_names(void **state)
 {
     (void)state;
@@ -161,7 +159,6 @@ static rbt_status compare_clocks(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A15, A26. */
 static void process_and_shard_clocks_are_the_slowest_workers(void **state)
 {
     (void)state;
@@ -194,7 +191,7 @@ static rbt_status read_slowly(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A16, A18 with erratum E5: the slowest worker asks a shard every s+1 clocks. */
+/* The slowest worker asks a shard every s+1 clocks. */
 static void the_slowest_worker_fetches_every_s_plus_one_clocks(void **state)
 {
     (void)state;
@@ -212,7 +209,7 @@ static void the_slowest_worker_fetches_every_s_plus_one_clocks(void **state)
     }
 }
 
-enum { AHEAD = 10000 }; /* clocks (A19) */
+enum { AHEAD = 10000 }; /* clocks */
 
 /* Worker 0 is frozen until worker 1 has made thousands of updates and clocks; then worker 1 reads.
  */
@@ -232,7 +229,6 @@ static rbt_status run_beside_a_frozen_worker(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A19. */
 static void updates_and_clocks_never_wait_but_the_next_read_does(void **state)
 {
     (void)state;
@@ -271,7 +267,7 @@ static rbt_status read_at_clock_six(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A20, the scenario of figure 2. */
+/* The scenario of Wei et al. 2015, figure 2. */
 static void a_read_at_clock_six_with_staleness_three_needs_clock_two(void **state)
 {
     (void)state;
@@ -317,7 +313,6 @@ static rbt_status ask_for_freshness(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A29. */
 static void freshness_says_which_clocks_are_in_the_copy(void **state)
 {
     (void)state;
@@ -345,7 +340,6 @@ static rbt_status run_uneven_clocks(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A40. */
 static void workers_that_end_early_hold_nobody_up(void **state)
 {
     (void)state;
@@ -382,7 +376,6 @@ static rbt_status leave_and_stay(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A40. */
 static void a_worker_that_leaves_sends_what_is_pending_and_may_still_read(void **state)
 {
     (void)state;
@@ -478,7 +471,6 @@ static rbt_status change_the_bound(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A34 for tables. */
 static void a_new_bound_of_a_table_holds_for_the_next_read(void **state)
 {
     (void)state;

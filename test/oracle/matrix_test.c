@@ -1,4 +1,4 @@
-/* oracle/matrix_test.c - every element type, layout, merge and path: requirements A28, B8, B9.
+/* oracle/matrix_test.c - every element type, layout, merge and path.
  *
  * Values are small whole numbers, exact in every type, so one expectation serves all four. */
 #include "base/test.h"
@@ -284,7 +284,6 @@ static void run_table(struct cell cell, rbt_type type, uint32_t shards)
     rbt_job_close(job);
 }
 
-/* B8, B9. */
 static void dense_rows_of_every_type_take_every_path(void **state)
 {
     (void)state;
@@ -300,7 +299,6 @@ static void dense_rows_of_every_type_take_every_path(void **state)
     }
 }
 
-/* B8, B9. */
 static void sparse_rows_of_every_type_take_every_path(void **state)
 {
     (void)state;
@@ -316,7 +314,7 @@ static void sparse_rows_of_every_type_take_every_path(void **state)
     }
 }
 
-/* A28: with all six orders in which three workers may end their clocks. The start is such that an
+/* With all six orders in which three workers may end their clocks. The start is such that an
  * update with zero, which is neutral for ADD only, would be noticed. */
 static void merges_give_the_same_in_every_order_of_arrival(void **state)
 {

@@ -72,7 +72,6 @@ static rbt_status update_in_all_ways(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A9, C15. */
 static void own_updates_are_seen_on_every_path_whatever_path_made_them(void **state)
 {
     (void)state;
@@ -112,7 +111,6 @@ static rbt_status look_over_the_shoulder(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C8. */
 static void sets_see_updates_of_the_process_at_once(void **state)
 {
     (void)state;
@@ -297,7 +295,6 @@ static rbt_status change_bounds(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A34 for tables, A9. */
 static void own_updates_stay_visible_while_the_bound_changes(void **state)
 {
     (void)state;
@@ -333,7 +330,6 @@ static rbt_status count_on_many_rows(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C2. */
 static void a_cache_that_holds_few_rows_costs_fetches_and_nothing_else(void **state)
 {
     (void)state;

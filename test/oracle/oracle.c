@@ -54,7 +54,7 @@ struct judgement {
     int64_t clock;   /* of the reader */
     int64_t floor;   /* everything stamped < floor is there */
     int64_t ceiling; /* nothing foreign stamped >= ceiling is */
-    int64_t differs; /* from the reference sequence, in updates (A12) */
+    int64_t differs; /* from the reference sequence, in updates */
     int64_t missing; /* the oldest foreign stamp that is not there */
 };
 
@@ -85,7 +85,8 @@ static void blame(struct view *view, const struct judgement *judgement, const ch
     pthread_mutex_unlock(&oracle->mutex);
 }
 
-/* The reader's own row: all that was written, and nothing else; see A9. */
+/* The reader's own row: all that was written, and nothing else (A9). The names of rules are
+ * explained in docs/testing.md. */
 static void judge_own(struct view *view, const struct judgement *judgement)
 {
     const bool is_overlaid = view->oracle->config->overlay == RBT_OVERLAY_OWN;

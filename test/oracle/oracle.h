@@ -3,7 +3,7 @@
  * Worker p adds 1 to elements 2c and 2c+1 of its own row during its clock c, the first near the
  * beginning and the second near the end, as two separate updates. Nobody else writes there. A read
  * of all rows is therefore the exact set of updates that are visible, and every rule of bounded
- * staleness is a statement about that set (requirements A4, A6, A8 - A12, A22, A25; 3.3).
+ * staleness is a statement about that set (docs/testing.md).
  *
  * Threads: a run starts its own workers; several runs must not overlap. */
 #ifndef RUBATO_ORACLE_ORACLE_H

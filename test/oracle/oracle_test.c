@@ -81,7 +81,7 @@ static void print_lags(const char *what, const struct oracle_report *report)
     printf("\n");
 }
 
-/* A4, A6, A8 - A12, A22 for the mode; A25 is reported. */
+/* All rules of the oracle for the mode; the lag is reported. */
 static void reads_see_what_they_must_and_nothing_else(void **state)
 {
     const struct mode *mode = *state;
@@ -95,7 +95,7 @@ static void reads_see_what_they_must_and_nothing_else(void **state)
     assert_true(report.reads > 0);
 }
 
-/* A14, C15: reads that name 0, S or no bound force refills while updates are held back. */
+/* Reads that name 0, S or no bound force refills while updates are held back. */
 static void reads_that_name_a_staleness_obey_it_and_lose_nothing(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void reads_that_name_a_staleness_obey_it_and_lose_nothing(void **state)
     print_lags("mixed", &report);
 }
 
-/* C8, C9: without an overlay the own updates obey the shards' rules, and nothing else changes. */
+/* Without an overlay the own updates obey the shards' rules, and nothing else changes. */
 static void reads_without_overlay_obey_the_same_bounds(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void reads_without_overlay_obey_the_same_bounds(void **state)
     print_lags("overlay none", &report);
 }
 
-/* A22 in "show" mode: old updates are all there, whatever else may be. */
+/* "Show" mode: old updates are all there, whatever else may be. */
 static void reads_that_show_partial_clocks_still_see_all_old_updates(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void reads_that_show_partial_clocks_still_see_all_old_updates(void **stat
     print_lags("partial show", &report);
 }
 
-/* A10, A19: worker 0 ends all its clocks before anybody else begins. It never blocks (the test
+/* Worker 0 ends all its clocks before anybody else begins. It never blocks (the test
  * would hang), and the others see nothing of clock c+s or later of it. */
 static void a_worker_that_never_reads_runs_ahead_and_is_not_seen_ahead(void **state)
 {

@@ -1,5 +1,5 @@
 /* oracle/placement_test.c - the same program with every placement: equal results, different
- * traffic: requirements D13, D17, D18.
+ * traffic.
  *
  * The job's driver is wrapped in one that counts what each shard is asked. */
 #include "base/test.h"

@@ -1,5 +1,4 @@
-/* oracle/rules_test.c - tables with rules, from a worker's point of view: requirements A3, A31 -
- * A33, A37, C9, C25, F13, H3, H14, H18, H20, H33.
+/* oracle/rules_test.c - tables with rules, from a worker's point of view.
  *
  * Which rule computes what is tested beside the rules; here is what becomes of it between workers,
  * with rules of our own and with a user's (fixture_rule.c). Numbers are small integers and halves,
@@ -111,7 +110,6 @@ static float clipped(float value)
     return low > 1.5F ? 1.5F : low;
 }
 
-/* A3. */
 static void a_users_rule_decides_what_becomes_of_updates(void **state)
 {
     (void)state;
@@ -156,7 +154,7 @@ static rbt_status push_whole_updates(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A37, H33: to the last bit, though the steps are anything but sums. */
+/* To the last bit, though the steps are anything but sums. */
 static void updates_that_are_aggregated_count_as_one(void **state)
 {
     (void)state;
@@ -201,7 +199,7 @@ static rbt_status go_half_way(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H18: w <- (1/M) sum (w + u). */
+/* w <- (1/M) sum (w + u). */
 static void consgd_with_bsp_averages_models(void **state)
 {
     (void)state;
@@ -282,7 +280,7 @@ static rbt_status shrink_at_pull(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* C25, A33: figure 3(d) of the paper on heterogeneous clusters: w0+a+b+c becomes w0+(a+b+c)/4. */
+/* Jiang et al. 2017, figure 3(d): w0+a+b+c becomes w0+(a+b+c)/4. */
 static void a_replica_grows_by_its_own_updates_until_a_pull_replaces_it(void **state)
 {
     (void)state;
@@ -317,7 +315,7 @@ static rbt_status count_fetches(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A31, E9: with slack 0 as SSP means it, with slack 1 as the paper prints it. */
+/* With slack 0 as SSP means it, with slack 1 as Jiang et al. 2017 print it. */
 static void a_copy_is_fetched_again_when_it_is_too_old_and_not_before(void **state)
 {
     (void)state;
@@ -390,7 +388,6 @@ static rbt_status share_versions(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H20, H21. */
 static void dynsgd_weighs_updates_by_those_that_share_their_version(void **state)
 {
     (void)state;
@@ -459,7 +456,6 @@ static rbt_status measure_delays(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H3, H4, H14. */
 static void a_rule_learns_how_many_messages_came_between_read_and_update(void **state)
 {
     (void)state;
@@ -598,7 +594,6 @@ static rbt_status push_crumbs(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* F13. */
 static void tiny_updates_stay_until_they_have_grown_and_none_is_lost(void **state)
 {
     (void)state;
@@ -624,7 +619,6 @@ static void refuse(rbt_job *job, struct rbt_table_options options, const char *s
     }
 }
 
-/* C9. */
 static void what_a_rule_cannot_do_is_refused_in_a_sentence(void **state)
 {
     (void)state;

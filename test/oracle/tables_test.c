@@ -1,4 +1,4 @@
-/* oracle/tables_test.c - tables and rows: requirements A28, B1 - B6, B12, B14, B15, initial values.
+/* oracle/tables_test.c - tables and rows, and their initial values.
  *
  * What belongs to types and layouts on every path is in matrix_test.c. */
 #include "base/test.h"
@@ -32,7 +32,6 @@ static rbt_status fill_many_tables(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B1. */
 static void a_thousand_tables_are_independent(void **state)
 {
     (void)state;
@@ -68,7 +67,6 @@ static rbt_status fill_namespaces(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B14. */
 static void the_same_name_in_two_namespaces_is_two_tables(void **state)
 {
     (void)state;
@@ -109,7 +107,6 @@ static rbt_status look_for_torn_rows(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B2. */
 static void elements_that_are_written_together_are_read_together(void **state)
 {
     (void)state;
@@ -132,7 +129,7 @@ struct pair {
     struct rig_gate gate;
 };
 
-/* B3: worker 0's subtraction is seen by worker 1 after worker 0's clock and not before. */
+/* Worker 0's subtraction is seen by worker 1 after worker 0's clock and not before. */
 static rbt_status subtract(rbt_worker *worker, void *argument)
 {
     struct pair *pair = argument;
@@ -161,7 +158,6 @@ static rbt_status subtract(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B3, C14. */
 static void updates_may_be_negative_and_are_seen_by_others_after_the_clock(void **state)
 {
     (void)state;
@@ -196,7 +192,6 @@ static rbt_status add_elements_and_singles(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B5. */
 static void several_elements_at_once_equal_one_by_one(void **state)
 {
     (void)state;
@@ -205,7 +200,7 @@ static void several_elements_at_once_equal_one_by_one(void **state)
     rbt_job_close(job);
 }
 
-/* --- B6: many threads, mixed operations, nothing is lost ------------------------------------- */
+/* --- Many threads, mixed operations, nothing is lost ----------------------------------------- */
 
 enum { MIX_TABLES = 4, MIX_KEYS = 50, MIX_WIDTH = 4 };
 
@@ -292,7 +287,7 @@ static rbt_status sum_up(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B6, invariant 1: exactly once, also for what was pending when a worker's function returned. */
+/* Exactly once, also for what was pending when a worker's function returned. */
 static void sums_are_conserved_by_any_mix_of_operations(void **state)
 {
     (void)state;
@@ -351,7 +346,6 @@ static rbt_status use_raw_keys(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B15. */
 static void any_64_bit_number_is_a_key(void **state)
 {
     (void)state;
@@ -389,7 +383,6 @@ static rbt_status read_absent_rows(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* B12. */
 static void reading_what_nobody_wrote_gives_initial_values_and_makes_no_rows(void **state)
 {
     (void)state;

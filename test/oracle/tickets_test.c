@@ -1,4 +1,4 @@
-/* oracle/tickets_test.c - calls that do not wait: requirements A30, A34, E8, E14 - E16.
+/* oracle/tickets_test.c - calls that do not wait.
  *
  * Worker 0 stands still in clock 0 of a BSP table until worker 1 lets it go, so that every pull of
  * worker 1, which is at clock 1, is started and not finished. What comes after such a pull must not
@@ -96,7 +96,6 @@ static rbt_status pull_without_waiting(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* E8, E15, E16. */
 static void a_pull_without_waiting_returns_at_once_and_finishes_later(void **state)
 {
     (void)state;
@@ -174,7 +173,6 @@ static rbt_status depend(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* E14. */
 static void tickets_start_after_those_they_name(void **state)
 {
     (void)state;
@@ -219,7 +217,6 @@ static rbt_status bound_the_delay(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A30, A34. */
 static void a_ticket_starts_when_those_older_than_the_delay_are_finished(void **state)
 {
     (void)state;
@@ -263,7 +260,7 @@ static void at_most_64_tickets_are_open_and_8_are_named(void **state)
     run_scene(open_too_many, 1);
 }
 
-/* E14, "every third iteration is synchronous": pulls run ahead, and every third push waits for all
+/* "Every third iteration is synchronous": pulls run ahead, and every third push waits for all
  * pulls so far. Under any delay bound the sums are right and nothing hangs. */
 static rbt_status iterate_by_tickets(rbt_worker *worker, void *argument)
 {
@@ -293,7 +290,6 @@ static rbt_status iterate_by_tickets(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* A34, E14. */
 static void the_delay_may_change_at_any_time(void **state)
 {
     (void)state;

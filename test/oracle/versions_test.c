@@ -1,5 +1,5 @@
-/* oracle/versions_test.c - which reads updates name, and what shards are told about the others:
- * requirements H3 - H5, seen at the border between the client library and its driver.
+/* oracle/versions_test.c - which reads updates name, and what shards are told about the others,
+ * seen at the border between the client library and its driver.
  *
  * A driver in front of the embedded one writes down what passes, hides the rule from the shards,
  * and answers pulls with the stamps that a test wants. One worker, so that nothing here is shared.
@@ -272,7 +272,6 @@ static rbt_status refresh_mid_clock(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H4. */
 static void updates_of_different_reads_stay_apart_and_of_one_read_are_summed(void **state)
 {
     (void)state;
@@ -314,7 +313,6 @@ static rbt_status send_in_order(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H5. */
 static void shards_are_told_the_lowest_read_that_a_set_still_has(void **state)
 {
     (void)state;
@@ -502,7 +500,6 @@ static rbt_status use_rows(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H4. */
 static void rows_name_the_read_that_brought_them(void **state)
 {
     (void)state;
@@ -529,7 +526,6 @@ static rbt_status use_few_rows(rbt_worker *worker, void *argument)
     return RBT_OK;
 }
 
-/* H5. */
 static void a_row_that_the_cache_forgets_is_named_no_more(void **state)
 {
     (void)state;
