@@ -13,7 +13,7 @@ static rbt_status work(rbt_worker *worker, void *table)
     for (int clock = 0; st == RBT_OK && clock < CLOCKS; clock++) {
         double sum = 0;
         st = rbt_get(worker, table, 7, &sum);
-        rbt_spend(worker, 0.010);
+        rbt_worker_spend(worker, 0.010);
         st = st != RBT_OK ? st : rbt_add(worker, table, 7, &(double){1.0});
         st = st != RBT_OK ? st : rbt_clock(worker);
     }

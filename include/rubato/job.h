@@ -172,7 +172,7 @@ RBT_API double rbt_worker_seconds(const rbt_worker *worker);
 
 /* Says that the worker has just computed for so long, on a processor of full speed. In a simulation
  * that much virtual time passes, more if the worker is slow; elsewhere the call does nothing. */
-RBT_API void rbt_spend(rbt_worker *worker, double seconds);
+RBT_API void rbt_worker_spend(rbt_worker *worker, double seconds);
 
 /* Ends the worker's current clock: its updates are sent, stamped with that clock. Waits for
  * nobody; in a simulation only while very many messages are unanswered.
@@ -181,7 +181,7 @@ RBT_API RBT_MUST_USE rbt_status rbt_clock(rbt_worker *worker);
 
 /* Leaves early: sends what is pending, and from then on no read of others waits for this worker.
  * It may still read, and must not update. Its function returning RBT_OK does the same. */
-RBT_API RBT_MUST_USE rbt_status rbt_leave(rbt_worker *worker);
+RBT_API RBT_MUST_USE rbt_status rbt_worker_leave(rbt_worker *worker);
 
 #ifdef __cplusplus
 }

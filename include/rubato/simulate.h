@@ -11,7 +11,7 @@
  *     struct rbt_job_options options = {.struct_size = sizeof options, .workers = 30,
  *                                       .shards = 10, .simulation = simulation};
  *
- * Computing takes as long as the worker says with rbt_spend(). Equal options, equal bits:
+ * Computing takes as long as the worker says with rbt_worker_spend(). Equal options, equal bits:
  * everything random comes from the seed.
  *
  * Nodes have names: "coordinator", "server/3", "worker/12". A worker node is a process, which runs

@@ -150,7 +150,7 @@ struct rbt_table_options {
      * used once are only rounded and packed, and rbt_pull_range() returns them as they are. What a
      * filter keeps back of an update stays in the set, where the worker's own pulls show it if the
      * table shows own updates; it is looked at again with the next push of that set, and goes with
-     * the 64th at the latest, or with rbt_flush(). */
+     * the 64th at the latest, or with rbt_worker_flush(). */
     const char *filter;
 };
 

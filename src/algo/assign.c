@@ -49,7 +49,7 @@ rbt_status rbt_assign_open(struct rbt_assign *assign, const struct rbt_assign_op
 static void wait_a_little(const struct rbt_assign *assign, rbt_worker *worker)
 {
     if (assign->options.is_simulated) {
-        rbt_spend(worker, pause_seconds);
+        rbt_worker_spend(worker, pause_seconds);
         return;
     }
     const struct timespec time = {.tv_nsec = (long)(pause_seconds * 1e9)};

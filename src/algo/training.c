@@ -579,7 +579,7 @@ static rbt_status release(const struct run *run, rbt_worker *worker)
     if (run->training->rules->filter[0] == '\0') {
         return RBT_OK;
     }
-    const rbt_status st = rbt_flush(worker);
+    const rbt_status st = rbt_worker_flush(worker);
     return st != RBT_OK ? st : rbt_clock(worker);
 }
 

@@ -145,7 +145,7 @@ struct rbt_worker {
     struct rbt_managed *turn;            /* whose rows are read next; NULL: the first one's */
     rbt_time ask_at;                     /* before this it is not worth it */
     rbt_time exchange_at;                /* before this it is the turn of the worker's own work */
-    rbt_time looked_at;                  /* when rbt_exchange_is_due() last read the clock */
+    rbt_time looked_at;                  /* when rbt_worker_exchange_is_due() last read the clock */
     uint32_t looks;                      /* since then it is asked so often until it does again */
     uint32_t looks_left;                 /* of these */
     struct rbt_worker_stats *stats;

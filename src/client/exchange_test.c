@@ -65,7 +65,7 @@ static rbt_status add_pieces(rbt_worker *worker, void *argument)
             }
             rbt_set_touch_rows(set, rows, ROWS / PIECES);
             rbt_set_touch(set, rows[0]);
-            st = rbt_exchange(worker);
+            st = rbt_worker_exchange(worker);
         }
         st = st != RBT_OK ? st : rbt_set_push(set);
         st = st != RBT_OK ? st : rbt_clock(worker);
@@ -126,7 +126,7 @@ static rbt_status wait_for_own(rbt_worker *worker, void *argument)
             add_one(set, 3);
             rbt_set_touch(set, 3);
         }
-        st = rbt_exchange(worker);
+        st = rbt_worker_exchange(worker);
         rig->has_seen = ((const float *)rbt_set_values(set))[3 * WIDTH] == -2;
     }
     st = st != RBT_OK ? st : rbt_set_push(set);

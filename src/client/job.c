@@ -260,7 +260,7 @@ static rbt_status run_worker(void *argument, uint32_t index)
     rbt_worker *worker = &job->workers[index];
     rbt_status st = job->function(worker, job->argument);
     if (st == RBT_OK) {
-        st = rbt_leave(worker);
+        st = rbt_worker_leave(worker);
     }
     if (st != RBT_OK) {
         rbt_worker_abandon(worker);

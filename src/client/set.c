@@ -757,7 +757,7 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
 
 /* --- Recording ------------------------------------------------------------------------------- */
 
-rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table)
+rbt_status rbt_worker_record_begin(rbt_worker *worker, rbt_table *table)
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, NULL, 0);
@@ -769,7 +769,8 @@ rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table)
     return st;
 }
 
-rbt_status rbt_record_end(rbt_worker *worker, rbt_table *table, rbt_set_flags flags, rbt_set **set)
+rbt_status rbt_worker_record_end(rbt_worker *worker, rbt_table *table, rbt_set_flags flags,
+                                 rbt_set **set)
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = rbt_worker_portion(worker, table, &portion);

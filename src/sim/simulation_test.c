@@ -188,7 +188,7 @@ static rbt_status add_one(rbt_worker *worker, void *argument)
     const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     const rbt_status st = rbt_add(worker, trial->table, 0, &one);
-    rbt_spend(worker, 0.01);
+    rbt_worker_spend(worker, 0.01);
     return st != RBT_OK ? st : rbt_clock(worker);
 }
 

@@ -62,7 +62,7 @@ static rbt_status walk(rbt_worker *worker, void *argument)
             break;
         }
         judge(w, rbt_worker_index(worker), rbt_set_values(set));
-        rbt_spend(worker, 1e-3);
+        rbt_worker_spend(worker, 1e-3);
         float *deltas = rbt_set_deltas(set);
         for (size_t i = 0; i < ROWS; i++) {
             deltas[i] = 1;

@@ -113,7 +113,7 @@ rbt_status rbt_trial_walk(rbt_worker *worker, void *argument)
         if (st == RBT_OK) {
             note_pull(trial, worker, set, began);
             judge(trial, worker, set);
-            rbt_spend(worker, trial->options.spends);
+            rbt_worker_spend(worker, trial->options.spends);
             st = update(trial, worker, set);
         }
         st = st != RBT_OK ? st : rbt_clock(worker);

@@ -67,7 +67,7 @@ static rbt_status work(rbt_worker *worker, void *argument)
             rbt_set_touch(set, row);
             load->made[me]++;
         }
-        st = rbt_exchange(worker);
+        st = rbt_worker_exchange(worker);
         (void)nanosleep(&pause, NULL); /* the work that there would be */
     }
     st = st != RBT_OK ? st : rbt_set_push(set);

@@ -148,7 +148,7 @@ static rbt_status compare_clocks(rbt_worker *worker, void *argument)
     rig_post(&scene->second);
     AWAIT(&scene->second, 3);
     if (mine == 3) {
-        TRY(rbt_leave(worker)); /* the slowest leaves; the next one is at 5 */
+        TRY(rbt_worker_leave(worker)); /* the slowest leaves; the next one is at 5 */
         rig_post(&scene->second);
     }
     AWAIT(&scene->second, 4);
@@ -366,7 +366,7 @@ static rbt_status leave_and_stay(rbt_worker *worker, void *argument)
     if (rbt_worker_index(worker) == 0) {
         TRY(count_clocks(worker, scene->table, 1));
         TRY(rbt_add(worker, scene->table, 0, &one));
-        TRY(rbt_leave(worker));
+        TRY(rbt_worker_leave(worker));
         rig_post(&scene->gate);
         AWAIT(&scene->gate, 2);
         TRY(rbt_get(worker, scene->table, 0, &value));

@@ -150,13 +150,13 @@ static rbt_status misuse_sets(rbt_worker *worker, void *argument)
     rbt_set_destroy(set);
     rbt_set_destroy(NULL);
     set = NULL;
-    CHECK_INVALID(rbt_record_end(worker, tables->dense, RBT_SET_DELTAS, &set));
-    if (rbt_record_begin(worker, tables->sparse) == RBT_OK) { /* sets are of dense tables */
-        CHECK_INVALID(rbt_record_end(worker, tables->sparse, RBT_SET_DELTAS, &set));
+    CHECK_INVALID(rbt_worker_record_end(worker, tables->dense, RBT_SET_DELTAS, &set));
+    if (rbt_worker_record_begin(worker, tables->sparse) == RBT_OK) { /* sets are of dense tables */
+        CHECK_INVALID(rbt_worker_record_end(worker, tables->sparse, RBT_SET_DELTAS, &set));
     }
     CHECK(set == NULL);
-    TRY(rbt_record_begin(worker, tables->dense));
-    TRY(rbt_record_end(worker, tables->dense, RBT_SET_DELTAS, &set)); /* an empty set */
+    TRY(rbt_worker_record_begin(worker, tables->dense));
+    TRY(rbt_worker_record_end(worker, tables->dense, RBT_SET_DELTAS, &set)); /* an empty set */
     CHECK(rbt_set_count(set) == 0);
     TRY(rbt_set_pull(set));
     TRY(rbt_set_push(set));
@@ -185,7 +185,7 @@ static rbt_status misuse_rows(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_add_elements(worker, tables->dense, 1, &elements));
     CHECK_INVALID(rbt_add_elements(worker, tables->sparse, 1, &elements));
     CHECK_INVALID(rbt_table_set_staleness(tables->dense, -2));
-    CHECK_INVALID(rbt_set_delay(worker, -2));
+    CHECK_INVALID(rbt_worker_set_delay(worker, -2));
     TRY(rbt_get(worker, tables->dense, 1, values));
     CHECK(values[0] == 0 && values[2] == 0); /* nothing of it has happened */
     return RBT_OK;

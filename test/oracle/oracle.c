@@ -221,7 +221,8 @@ static rbt_status write_set(struct view *view, int64_t element)
     bump(view, values, (int64_t)view->me * view->oracle->width + element);
     if (view->oracle->config->path == ORACLE_SET_ASYNC) {
         TRY(rbt_set_push_async(view->set, NULL, &view->push));
-        return rbt_wait(view->worker, view->push); /* the set is touched again before any pull */
+        return rbt_ticket_wait(view->worker,
+                               view->push); /* the set is touched again before any pull */
     }
     return rbt_set_push(view->set);
 }
@@ -296,8 +297,8 @@ static rbt_status read_set(struct view *view, bool is_per_call, int64_t s)
         const struct rbt_after after = {&view->push, view->push == 0 ? 0 : 1};
         rbt_ticket ticket = 0;
         TRY(rbt_set_pull_async(view->set, &after, &ticket));
-        TRY(rbt_wait(view->worker, ticket));
-        CHECK(rbt_is_finished(view->worker, ticket));
+        TRY(rbt_ticket_wait(view->worker, ticket));
+        CHECK(rbt_ticket_is_finished(view->worker, ticket));
     } else if (is_per_call) {
         TRY(rbt_set_pull_within(view->set, s));
     } else {

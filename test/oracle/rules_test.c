@@ -494,7 +494,7 @@ static rbt_status keep_snapshots(rbt_worker *worker, void *argument)
         TRY(rbt_set_pull(set));
     }
     rbt_set_destroy(set);
-    TRY(rbt_leave(worker));
+    TRY(rbt_worker_leave(worker));
     rig_post(&scene->second);
     return RBT_OK;
 }

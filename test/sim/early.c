@@ -128,8 +128,8 @@ static rbt_status work_a_clock(struct view *view, struct rbt_rng *rng)
                 add(view, row, count);
             }
         }
-        rbt_spend(view->worker, rbt_rng_uniform(rng) * 2e-3);
-        st = rbt_exchange(view->worker);
+        rbt_worker_spend(view->worker, rbt_rng_uniform(rng) * 2e-3);
+        st = rbt_worker_exchange(view->worker);
         if (st == RBT_OK) {
             look(view, false);
         }
@@ -205,8 +205,8 @@ static rbt_status work_audited(rbt_worker *worker, void *argument)
                     t->looks++; /* here: updates made */
                 }
             }
-            rbt_spend(worker, rbt_rng_uniform(&rng) * 2e-3);
-            st = rbt_exchange(worker);
+            rbt_worker_spend(worker, rbt_rng_uniform(&rng) * 2e-3);
+            st = rbt_worker_exchange(worker);
         }
         st = st != RBT_OK ? st : rbt_set_push(set);
         st = st != RBT_OK ? st : rbt_clock(worker);
