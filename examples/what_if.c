@@ -35,7 +35,7 @@ static rbt_status try_it(const char *consistency)
     st = st != RBT_OK ? st : rbt_table_open(job, "sums", &sums, &table);
     st = st != RBT_OK ? st : rbt_job_run(job, work, table);
     if (st == RBT_OK) {
-        struct rbt_simulation_stats stats;
+        struct rbt_simulation_stats stats = {.struct_size = sizeof stats};
         rbt_simulation_stats(options.simulation, &stats);
         printf("%-6s  %.2f s, of which a worker computes %.2f s\n", consistency, stats.seconds,
                stats.compute_seconds / WORKERS);

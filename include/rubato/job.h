@@ -109,8 +109,12 @@ enum { RBT_TRAFFIC_CLASSES = 4 };
 enum { RBT_LAG_COUNTS = 16 };
 enum { RBT_TIMES_COUNTS = 64 };
 
-/* What the job has done so far, summed over workers; consistent when no worker is running. */
+/* What the job has done so far, summed over workers; consistent when no worker is running. As in
+ * every struct that the library fills, the caller sets struct_size, to sizeof the struct, and no
+ * byte behind that is written: a program that was built before a field was added goes on to work.
+ */
 struct rbt_job_stats {
+    size_t struct_size;
     uint32_t workers;      /* that this is about: all, but in a cluster only those of this process
                               until the run has ended */
     uint64_t updates;      /* update messages that shards applied */
@@ -153,7 +157,8 @@ struct rbt_job_stats {
     uint64_t row_receipts[RBT_TIMES_COUNTS];
 };
 
-RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);
+/* Fails with RBT_E_INVALID if struct_size has not been set, and not otherwise. */
+RBT_API rbt_status rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);
 
 /* The job that the worker works for, which of its workers it is (from 0), and how many there are.
  */

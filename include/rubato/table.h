@@ -208,13 +208,15 @@ RBT_API RBT_MUST_USE rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table,
 RBT_API RBT_MUST_USE rbt_status rbt_add_elements(rbt_worker *worker, rbt_table *table, uint64_t key,
                                                  const struct rbt_elements *elements);
 
-/* How fresh the worker's copy of a row is. */
+/* How fresh the worker's copy of a row is. Fails with RBT_E_INVALID if struct_size has not been
+ * set, and not otherwise. */
 struct rbt_freshness {
+    size_t struct_size;
     int64_t clock;     /* all updates of clocks < `clock` are in the copy; -1 if there is no copy */
     int64_t staleness; /* the worker's clock minus `clock` */
 };
-RBT_API void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
-                               struct rbt_freshness *freshness);
+RBT_API rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
+                                     struct rbt_freshness *freshness);
 
 #ifdef __cplusplus
 }

@@ -190,7 +190,7 @@ static void few_moves_are_sent_alone_and_stay_in_the_copy(void **state)
         const struct rbt_job_options options = {
             .struct_size = sizeof options, .workers = 1, .consistency = kinds[i]};
         const struct rbt_table_options table = {.struct_size = sizeof table};
-        struct rbt_job_stats stats = {0};
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         assert_ok(rbt_job_open(&options, &job));
         assert_ok(rbt_table_open(job, "w", &table, &run.table));
         assert_ok(rbt_job_run(job, move_more, &run));

@@ -115,7 +115,7 @@ static void add_effort(const struct run *run, rbt_worker *worker, double *row)
         first++;
     }
     if (run->training->options->cluster != NULL && rbt_worker_index(worker) == first) {
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         rbt_job_stats(rbt_worker_job(worker), &stats);
         rbt_effort_pack(&stats, row + EFFORT);
     }
@@ -162,7 +162,7 @@ static void tell(struct run *run, const struct rbt_job_stats *now, struct rbt_tr
 static void tell_more(struct run *run, rbt_worker *worker, const double *row,
                       struct rbt_train_event *event)
 {
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     get_stats(run, rbt_worker_job(worker), worker, row, &stats);
     event->staleness = rbt_job_staleness(rbt_worker_job(worker));
     char note[NOTE_SIZE] = "";
@@ -667,6 +667,7 @@ static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summ
                                    .is_interrupted = run->is_interrupted};
     memcpy(summary->rule, run->training->rules->text, sizeof summary->rule);
     memcpy(summary->filter, run->training->rules->filter, sizeof summary->filter);
+    summary->stats.struct_size = sizeof summary->stats;
     rbt_job_stats(job, &summary->stats);
     const uint64_t updates = summary->stats.updates;
     summary->examples_per_s = seconds > 0 ? (double)summary->examples / seconds : 0.0;
@@ -725,7 +726,7 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
                                         .objective = summary->objective,
                                         .eval = summary->eval,
                                         .by_worker = summary->by_worker};
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         get_stats(run, job, NULL, NULL, &stats);
         event.staleness = rbt_job_staleness(job);
         tell(run, &stats, &event);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "net/address.h"
 
@@ -231,12 +232,10 @@ rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_clust
 {
     struct rbt_cluster_options full = {.struct_size = sizeof full};
     if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size ||
-            options->struct_size > sizeof full) {
-            return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
-                            options->struct_size);
+        const rbt_status taken = rbt_sized_take(&full, options, sizeof full);
+        if (taken != RBT_OK) {
+            return taken;
         }
-        memcpy(&full, options, options->struct_size);
     }
     rbt_status st = complete(&full);
     rbt_cluster *c = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *c);

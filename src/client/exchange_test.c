@@ -99,7 +99,7 @@ static void nothing_is_lost_or_counts_twice(void **state)
         struct rig rig;
         open_rig(&rig, i % 2 == 0 ? NULL : "sgd:lr=1", priorities[i / 2], WORKERS);
         assert_ok(rbt_job_run(rig.job, add_pieces, &rig));
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         rbt_job_stats(rig.job, &stats);
         uint64_t rows = 0;
         for (size_t k = 0; k < RBT_TIMES_COUNTS; k++) {
@@ -252,7 +252,7 @@ static void rows_of_a_process_do_not_travel_early(void **state)
                                             .overlay = RBT_OVERLAY_PROCESS};
     assert_ok(rbt_table_open(rig.job, "shared", &table, &rig.table));
     assert_ok(rbt_job_run(rig.job, add_pieces, &rig));
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(rig.job, &stats);
     assert_int_equal(stats.early_sent, 0);
     assert_int_equal(stats.early_received, 0);

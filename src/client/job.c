@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/thread.h"
 #include "client/client.h"
 #include "client/cluster.h"
@@ -153,12 +154,10 @@ rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
 {
     struct rbt_job_options complete = {.struct_size = sizeof complete};
     if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size ||
-            options->struct_size > sizeof complete) {
-            return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
-                            options->struct_size);
+        const rbt_status taken = rbt_sized_take(&complete, options, sizeof complete);
+        if (taken != RBT_OK) {
+            return taken;
         }
-        memcpy(&complete, options, options->struct_size);
     }
     rbt_status st = check_counts(&complete);
     rbt_job *j = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *j);
@@ -347,7 +346,7 @@ static void add_clocks(const rbt_job *job, struct rbt_job_stats *stats)
     stats->clock_min = min == RBT_CLOCK_GONE ? 0 : min;
 }
 
-void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
+static void sum_stats(rbt_job *job, struct rbt_job_stats *stats)
 {
     *stats = (struct rbt_job_stats){.workers = job->is_shared ? job->worker_count
                                                               : job->driver->worker_here};
@@ -391,4 +390,11 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
     stats->lag_mean = stats->reads == 0 ? 0.0 : (double)lag_sum / (double)stats->reads;
     add_clocks(job, stats);
     job->driver->ops->stats(job->driver, stats);
+}
+
+rbt_status rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
+{
+    struct rbt_job_stats full;
+    sum_stats(job, &full);
+    return rbt_sized_give(stats, &full, sizeof full);
 }

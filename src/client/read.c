@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/hash.h"
 #include "client/client.h"
 
@@ -490,13 +491,15 @@ rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t 
     return st != RBT_OK ? st : get_sparse(worker, table, key, staleness, elements);
 }
 
-void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
-                       struct rbt_freshness *freshness)
+rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
+                             struct rbt_freshness *freshness)
 {
     const struct rbt_portion *portion = worker->portions[table->id];
     const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_map_find(&portion->rows.map, key);
-    freshness->clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
-    freshness->staleness = rbt_client_clock(worker) - freshness->clock;
+    const int64_t clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
+    const struct rbt_freshness full = {.clock = clock,
+                                       .staleness = rbt_client_clock(worker) - clock};
+    return rbt_sized_give(freshness, &full, sizeof full);
 }
 
 /* --- Updating -------------------------------------------------------------------------------- */

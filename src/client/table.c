@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "client/client.h"
 #include "client/filtering.h"
 #include "client/staleness.h"
@@ -116,13 +117,10 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
 {
     *options = (struct rbt_table_options){.struct_size = sizeof *options};
     if (given != NULL) {
-        if (given->struct_size < offsetof(struct rbt_table_options, type) ||
-            given->struct_size > sizeof *options) {
-            return rbt_fail(RBT_E_INVALID,
-                            "table \"%s\": struct_size is %zu; set it to sizeof options", name,
-                            given->struct_size);
+        const rbt_status taken = rbt_sized_take(options, given, sizeof *options);
+        if (taken != RBT_OK) {
+            return rbt_fail_in(taken, "table \"%s\"", name);
         }
-        memcpy(options, given, given->struct_size);
     }
     options->width = options->width == 0 ? 1 : options->width;
     if (options->rule != NULL && options->rule[0] == '\0') {

@@ -98,7 +98,7 @@ static rbt_status run(rbt_job *job, struct load *load)
     if (st != RBT_OK) {
         return st;
     }
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(job, &stats);
     uint64_t made = 0;
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {

@@ -289,7 +289,7 @@ static void a_read_at_clock_six_with_staleness_three_needs_clock_two(void **stat
 static rbt_status ask_for_freshness(rbt_worker *worker, void *argument)
 {
     struct scene *scene = argument;
-    struct rbt_freshness fresh = {0, 0};
+    struct rbt_freshness fresh = {.struct_size = sizeof fresh};
     int64_t value = 0;
     if (rbt_worker_index(worker) == 0) {
         TRY(count_clocks(worker, scene->table, 4));

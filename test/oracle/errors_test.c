@@ -269,6 +269,68 @@ static void a_sparse_row_that_does_not_fit_says_how_much_it_needs(void **state)
     run_misuse(read_sparse_into_too_little);
 }
 
+/* --- Structs of older programs ---------------------------------------------------------------- */
+
+enum { CANARY = 0x5A };
+
+/* All of the struct that is at `bytes` and behind must be as it was. */
+static bool is_untouched(const void *figures, size_t size, size_t bytes)
+{
+    const unsigned char *at = figures;
+    for (size_t i = bytes; i < size; i++) {
+        if (at[i] != CANARY) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static rbt_status ask_as_an_older_program(rbt_worker *worker, void *argument)
+{
+    rbt_table *table = argument;
+    int64_t row[4] = {0};
+    TRY(rbt_get(worker, table, 1, row));
+    struct rbt_freshness fresh;
+    memset(&fresh, CANARY, sizeof fresh);
+    const size_t room = offsetof(struct rbt_freshness, staleness);
+    fresh.struct_size = room;
+    CHECK(rbt_row_freshness(worker, table, 1, &fresh) == RBT_OK);
+    CHECK(fresh.struct_size == room && fresh.clock == 0);
+    CHECK(is_untouched(&fresh, sizeof fresh, room));
+    static const size_t sizes[] = {0, sizeof fresh + 1};
+    for (size_t i = 0; i < 2; i++) {
+        memset(&fresh, CANARY, sizeof fresh);
+        fresh.struct_size = sizes[i];
+        CHECK_INVALID(rbt_row_freshness(worker, table, 1, &fresh));
+        CHECK(is_untouched(&fresh, sizeof fresh, sizeof(size_t)));
+    }
+    return RBT_OK;
+}
+
+static void figures_end_where_an_older_program_ends(void **state)
+{
+    (void)state;
+    rbt_job *job = rig_job(1, 2, "bsp");
+    rig_run(job, ask_as_an_older_program, rig_counts(job, 4));
+    struct rbt_job_stats stats;
+    memset(&stats, CANARY, sizeof stats);
+    const size_t room = offsetof(struct rbt_job_stats, reads_waited);
+    stats.struct_size = room;
+    assert_ok(rbt_job_stats(job, &stats));
+    assert_int_equal(stats.struct_size, room);
+    assert_int_equal(stats.workers, 1);
+    assert_int_equal(stats.reads, 1);
+    assert_true(is_untouched(&stats, sizeof stats, room));
+    static const size_t sizes[] = {0, sizeof stats + 1};
+    for (size_t i = 0; i < 2; i++) {
+        memset(&stats, CANARY, sizeof stats);
+        stats.struct_size = sizes[i];
+        assert_fails(rbt_job_stats(job, &stats), RBT_E_INVALID, "struct_size is");
+        assert_true(is_untouched(&stats, sizeof stats, sizeof(size_t)));
+    }
+    rbt_job_close(job);
+}
+
 /* --- Memory ----------------------------------------------------------------------------------- */
 
 /* Opens, runs and closes with the n-th allocation failing, until none fails. The worker's calls
@@ -354,6 +416,7 @@ int main(void)
         cmocka_unit_test(rows_of_the_wrong_kind_and_elements_outside_are_refused),
         cmocka_unit_test(lists_out_of_order_and_ranges_of_sparse_tables_are_refused),
         cmocka_unit_test(a_sparse_row_that_does_not_fit_says_how_much_it_needs),
+        cmocka_unit_test(figures_end_where_an_older_program_ends),
         cmocka_unit_test(failed_allocations_are_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests_name("errors", tests, NULL, NULL);

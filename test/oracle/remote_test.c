@@ -195,7 +195,7 @@ static rbt_status look_managed(rbt_worker *worker, void *argument)
 /* Twice the first: what was on its way when a run ended is not taken for the next one's. */
 static rbt_status train_managed_and_look(struct process *p)
 {
-    struct rbt_job_stats stats = {0};
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_status st = rbt_job_run(p->job, train_managed, p);
     st = st != RBT_OK ? st : rbt_job_run(p->job, train_managed, p);
     st = st != RBT_OK ? st : rbt_job_run(p->job, look_managed, p);
@@ -382,7 +382,7 @@ static rbt_status twice(struct process *p)
 {
     rbt_status st = rbt_job_run(p->job, train, p);
     for (int i = 0; st == RBT_OK && i < 5; i++) {
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         rbt_job_stats(p->job, &stats); /* hears that everybody has left */
         st = rbt_job_run(p->job, run_ahead, p);
     }

@@ -221,7 +221,7 @@ void rig_run(rbt_job *job, rbt_worker_function function, void *argument)
 
 struct rbt_job_stats rig_stats(rbt_job *job)
 {
-    struct rbt_job_stats stats = {0};
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(job, &stats);
     return stats;
 }

@@ -314,7 +314,7 @@ static uint64_t try_seed(uint64_t seed, enum mode mode)
     if (rbt_job_run(job, mode == AUDITED ? work_audited : work, &t) != RBT_OK) {
         fail_msg("seed %llu: %s", (unsigned long long)seed, rbt_last_error());
     }
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(job, &stats);
     assert_true(mode != AUDITED || strstr(audit, "max") == NULL || stats.snapshots_max <= 20);
     assert_ok(rbt_job_run(job, mode == AUDITED ? count_audited : read_all, &t));

@@ -209,7 +209,7 @@ static rbt_status get_row(struct hand *hand, uint32_t table, uint32_t key)
         .table = table, .key = key, .path = SIM_PATH_ROW, .staleness = draw_staleness(hand, table)};
     note(hand, "gets a row of", table, UINT32_MAX, key);
     TRY(rbt_get_within(hand->worker, handle, plan->keys[key], read.staleness, hand->values));
-    struct rbt_freshness freshness;
+    struct rbt_freshness freshness = {.struct_size = sizeof freshness};
     rbt_row_freshness(hand->worker, handle, plan->keys[key], &freshness);
     read.claimed = freshness.clock;
     judge(hand, &read, hand->values);
@@ -231,7 +231,7 @@ static rbt_status get_sparse(struct hand *hand, uint32_t table, uint32_t key)
                             .masks = hand->masks};
     note(hand, "gets a row of", table, UINT32_MAX, key);
     TRY(rbt_get_sparse(hand->worker, handle, plan->keys[key], &elements));
-    struct rbt_freshness freshness;
+    struct rbt_freshness freshness = {.struct_size = sizeof freshness};
     rbt_row_freshness(hand->worker, handle, plan->keys[key], &freshness);
     read.claimed = freshness.clock;
     memset(hand->masks, 0, hand->world->elements * sizeof *hand->masks);
