@@ -28,6 +28,7 @@
 #ifndef RUBATO_JOB_H
 #define RUBATO_JOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -95,7 +96,7 @@ RBT_API void rbt_job_advise_staleness(rbt_job *job, int64_t staleness);
 RBT_API void rbt_job_close(rbt_job *job);
 
 /* Whether the worker with this number runs in this process, and not elsewhere in a cluster. */
-RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
+RBT_API bool rbt_job_is_here(const rbt_job *job, uint32_t worker);
 
 /* What messages are for. */
 enum rbt_traffic {

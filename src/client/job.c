@@ -321,7 +321,7 @@ int64_t rbt_job_staleness(const rbt_job *job)
     return atomic_load_explicit(&job->staleness[job->driver->place], memory_order_relaxed);
 }
 
-int rbt_job_is_here(const rbt_job *job, uint32_t worker)
+bool rbt_job_is_here(const rbt_job *job, uint32_t worker)
 {
     return worker - job->driver->worker_first < job->driver->worker_here;
 }
