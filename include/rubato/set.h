@@ -123,9 +123,12 @@ struct rbt_rows {
 };
 
 /* Like a set that is used once: `rows->keys` and `rows->values` are the caller's. With a rule, a
- * push counts as computed from the worker's newest read of the table. */
+ * push counts as computed from the worker's newest read of the table. Pulls wait like rbt_get() and
+ * rbt_get_within(). */
 RBT_API RBT_MUST_USE rbt_status rbt_pull(rbt_worker *worker, rbt_table *table,
                                          const struct rbt_rows *rows);
+RBT_API RBT_MUST_USE rbt_status rbt_pull_within(rbt_worker *worker, rbt_table *table,
+                                                int64_t staleness, const struct rbt_rows *rows);
 RBT_API RBT_MUST_USE rbt_status rbt_push(rbt_worker *worker, rbt_table *table,
                                          const struct rbt_rows *rows);
 

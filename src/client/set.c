@@ -596,7 +596,8 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
 
 /* --- Lists and ranges ------------------------------------------------------------------------ */
 
-rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
+static rbt_status pull_list(rbt_worker *worker, rbt_table *table, int64_t staleness,
+                            const struct rbt_rows *rows)
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, rows->keys, rows->count);
@@ -606,13 +607,25 @@ rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
         return st;
     }
     const struct rbt_want want = {.target = {.keys = portion->list, .values = rows->values},
-                                  .need = rbt_worker_need(worker, rbt_table_staleness(table))};
+                                  .need = rbt_worker_need(worker, staleness)};
     struct rbt_age age = {0};
     st = rbt_worker_fetch(worker, portion, &want, &age);
     if (st == RBT_OK) {
         rbt_worker_note_read(worker, age.clock);
     }
     return st;
+}
+
+rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
+{
+    return pull_list(worker, table, rbt_table_staleness(table), rows);
+}
+
+rbt_status rbt_pull_within(rbt_worker *worker, rbt_table *table, int64_t staleness,
+                           const struct rbt_rows *rows)
+{
+    const rbt_status st = rbt_worker_check_staleness(staleness);
+    return st != RBT_OK ? st : pull_list(worker, table, staleness, rows);
 }
 
 rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)

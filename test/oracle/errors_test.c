@@ -175,6 +175,7 @@ static rbt_status misuse_rows(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_get(worker, tables->sparse, 1, values));
     CHECK_INVALID(rbt_add(worker, tables->sparse, 1, values));
     CHECK_INVALID(rbt_get_sparse(worker, tables->dense, 1, &elements));
+    CHECK_INVALID(rbt_get_sparse_within(worker, tables->sparse, 1, -2, &elements));
     CHECK_INVALID(rbt_get_within(worker, tables->dense, 1, -2, values));
     CHECK_INVALID(rbt_add_at(worker, tables->dense, 1, 4, values));
     CHECK_INVALID(rbt_add_at(worker, tables->sparse, 1, 4, values));
@@ -201,6 +202,8 @@ static rbt_status misuse_lists(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_pull(worker, tables->dense, &rows));
     CHECK_INVALID(rbt_push(worker, tables->dense, &rows));
     rows.keys = sorted;
+    CHECK_INVALID(rbt_pull_within(worker, tables->dense, -2, &rows));
+    CHECK_INVALID(rbt_pull_within(worker, tables->dense, 1000001, &rows));
     CHECK_INVALID(rbt_pull(worker, tables->sparse, &rows));
     CHECK_INVALID(rbt_push(worker, tables->sparse, &rows));
     struct rbt_rows found = {0};
