@@ -70,12 +70,14 @@ struct rbt_job_options {
 typedef rbt_status (*rbt_worker_function)(rbt_worker *worker, void *argument);
 
 /* Opens a job in this process. On success stores a job that the caller closes.
- * Fails with RBT_E_INVALID (a count too large, an unrecognized consistency) and RBT_E_NOMEM. */
+ * Fails with RBT_E_INVALID (a count too large, an unrecognized consistency), RBT_E_BUSY (the
+ * cluster or the simulation has a job already) and RBT_E_NOMEM. */
 RBT_API RBT_MUST_USE rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job);
 
 /* Runs `function(worker, argument)` once per worker, each on a thread of its own, and waits for all
  * of them. Returns RBT_OK, or the status and message of the first worker (by number) that failed.
- * May be called again: tables keep their rows, clocks start again at 0. */
+ * May be called again: tables keep their rows, clocks start again at 0. Fails with RBT_E_BUSY while
+ * it runs. */
 RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function,
                                             void *argument);
 
@@ -182,7 +184,8 @@ RBT_API void rbt_worker_spend(rbt_worker *worker, double seconds);
 
 /* Ends the worker's current clock: its updates are sent, stamped with that clock. Waits for
  * nobody; in a simulation only while very many messages are unanswered.
- * Fails with RBT_E_NOMEM; the clock has then not ended and the call may be repeated. */
+ * Fails with RBT_E_NOMEM; the clock has then not ended, and the call must be repeated before the
+ * worker updates again. */
 RBT_API RBT_MUST_USE rbt_status rbt_clock(rbt_worker *worker);
 
 /* Leaves early: sends what is pending, and from then on no read of others waits for this worker.

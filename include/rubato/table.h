@@ -192,15 +192,16 @@ struct rbt_elements {
 };
 
 /* Reads the elements of a sparse row that are not zero into `elements`, which the caller has given
- * room for `capacity`. If that is too small, fails with RBT_E_BUSY and sets `count` to the number
- * needed. Wait like rbt_get() and rbt_get_within(). */
+ * room for `capacity`. If that is too small, fails with RBT_E_TOO_SMALL and sets `count` to the
+ * number needed. Wait like rbt_get() and rbt_get_within(). */
 RBT_API RBT_MUST_USE rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
                                                struct rbt_elements *elements);
 RBT_API RBT_MUST_USE rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table,
                                                       uint64_t key, int64_t staleness,
                                                       struct rbt_elements *elements);
 
-/* Updates the whole dense row, one element, or several elements. Never wait. */
+/* Updates the whole dense row, one element, or several elements. Never wait. Fail with RBT_E_BUSY
+ * if the worker's last rbt_clock() has failed and must be repeated first. */
 RBT_API RBT_MUST_USE rbt_status rbt_add(rbt_worker *worker, rbt_table *table, uint64_t key,
                                         const void *deltas);
 RBT_API RBT_MUST_USE rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table, uint64_t key,

@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/sized.h"
 #include "base/hash.h"
+#include "base/sized.h"
 #include "client/client.h"
 
 /* Whether a copy is fresh enough, own updates aside. A reader has no clock to tell by. */
@@ -452,7 +452,7 @@ static rbt_status copy_elements(const rbt_table *table, const struct rbt_sparse_
     }
     elements->count = count;
     if (count > elements->capacity) {
-        return rbt_fail(RBT_E_BUSY, "the row has %zu elements; there is room for %zu", count,
+        return rbt_fail(RBT_E_TOO_SMALL, "the row has %zu elements; there is room for %zu", count,
                         elements->capacity);
     }
     return RBT_OK;

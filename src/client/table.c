@@ -425,7 +425,7 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
         return RBT_OK;
     }
     if (job->table_count == RBT_CLIENT_TABLES_MAX) {
-        return rbt_fail(RBT_E_BUSY, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
     }
     const rbt_status st = make_table(job, name, options, table);
     if (st == RBT_OK) {

@@ -225,7 +225,7 @@ static rbt_status read_sparse_into_too_little(rbt_worker *worker, void *argument
     TRY(rbt_add_elements(worker, tables->sparse, 1, &elements));
     TRY(rbt_clock(worker));
     elements.capacity = 2;
-    CHECK(rbt_get_sparse(worker, tables->sparse, 1, &elements) == RBT_E_BUSY);
+    CHECK(rbt_get_sparse(worker, tables->sparse, 1, &elements) == RBT_E_TOO_SMALL);
     CHECK(elements.count == 3);
     elements.capacity = 3;
     TRY(rbt_get_sparse(worker, tables->sparse, 1, &elements));
