@@ -65,9 +65,9 @@ typedef enum rbt_merge {
  * `seed` alone, so the same on every layout of the job. Dense tables only, except zero. */
 typedef enum rbt_init {
     RBT_INIT_ZERO,
-    RBT_INIT_CONSTANT, /* a */
-    RBT_INIT_UNIFORM,  /* in [a, b) */
-    RBT_INIT_NORMAL,   /* mean a, standard deviation b */
+    RBT_INIT_CONSTANT, /* init_value */
+    RBT_INIT_UNIFORM,  /* from init_low to below init_high */
+    RBT_INIT_NORMAL,   /* with mean init_mean and standard deviation init_deviation */
 } rbt_init;
 
 /* Which updates a read shows besides those that the shards have made visible. */
@@ -109,8 +109,15 @@ struct rbt_table_options {
     uint32_t width; /* default: 1 */
     rbt_merge merge;
     rbt_init init;
-    double a; /* parameters of init */
-    double b;
+    union { /* the numbers that the kind of init needs */
+        double init_value;
+        double init_low;
+        double init_mean;
+    };
+    union {
+        double init_high;
+        double init_deviation;
+    };
     uint64_t seed;
     rbt_overlay overlay;
     rbt_cache cache;

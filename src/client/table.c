@@ -89,7 +89,7 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "sparse rows start empty";
     } else if (o->layout == RBT_SPARSE && o->merge != RBT_MERGE_ADD && o->merge != RBT_MERGE_OR) {
         wrong = "sparse rows can be added to or or-ed: what is not there counts as zero";
-    } else if (!isfinite(o->a) || !isfinite(o->b)) {
+    } else if (!isfinite(o->init_low) || !isfinite(o->init_high)) {
         wrong = "the parameters of the initial values must be finite";
     } else if (o->rows_expected > RBT_CLIENT_ROWS_MAX) {
         wrong = "that many rows are not possible";
@@ -172,8 +172,8 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .state_width = o->state_width,
                                            .merge = o->merge,
                                            .init = o->init,
-                                           .a = o->a,
-                                           .b = o->b,
+                                           .a = o->init_low,
+                                           .b = o->init_high,
                                            .seed = o->seed,
                                            .partial = table->partial,
                                            .staleness = staleness,
@@ -347,8 +347,8 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->options.rule = NULL;
     t->options.filter = NULL;
     t->kind = (struct rbt_merge_kind){options->type, options->merge};
-    t->initial = (struct rbt_initial){options->type, options->init, options->width,
-                                      options->a,    options->b,    options->seed};
+    t->initial = (struct rbt_initial){options->type,     options->init,      options->width,
+                                      options->init_low, options->init_high, options->seed};
     t->element_size = rbt_merge_size(options->type);
     t->row_size = options->width * t->element_size;
     t->is_eager = consistency.is_eager;
@@ -381,10 +381,10 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
 {
     return wanted->type == present->type && wanted->layout == present->layout &&
            wanted->width == present->width && wanted->merge == present->merge &&
-           wanted->init == present->init && wanted->a == present->a && wanted->b == present->b &&
-           wanted->seed == present->seed && wanted->overlay == present->overlay &&
-           wanted->cache == present->cache && wanted->partial == present->partial &&
-           wanted->state_width == present->state_width &&
+           wanted->init == present->init && wanted->init_low == present->init_low &&
+           wanted->init_high == present->init_high && wanted->seed == present->seed &&
+           wanted->overlay == present->overlay && wanted->cache == present->cache &&
+           wanted->partial == present->partial && wanted->state_width == present->state_width &&
            wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
            wanted->keys_max == present->keys_max && wanted->tiny == present->tiny &&
            wanted->slack == present->slack && wanted->is_synchronised == present->is_synchronised;

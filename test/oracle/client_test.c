@@ -330,7 +330,8 @@ static void recording_remembers_keys_without_waiting_or_updating(void **state)
 {
     (void)state;
     rbt_job *job = rig_job(2, 2, "bsp");
-    const struct rbt_table_options options = {.type = RBT_I64, .init = RBT_INIT_CONSTANT, .a = 4};
+    const struct rbt_table_options options = {
+        .type = RBT_I64, .init = RBT_INIT_CONSTANT, .init_value = 4};
     struct scene scene = {.table = rig_table(job, "fours", options)};
     rig_run(job, record, &scene);
     rbt_job_close(job);

@@ -50,9 +50,9 @@ static void table_options_that_contradict_each_other_are_refused(void **state)
         {.partial = RBT_PARTIAL_SHOW, .consistency = "bsp"},
         {.merge = RBT_MERGE_OR},
         {.type = RBT_F64, .merge = RBT_MERGE_OR},
-        {.layout = RBT_SPARSE, .init = RBT_INIT_CONSTANT, .a = 1},
-        {.layout = RBT_SPARSE, .init = RBT_INIT_UNIFORM, .b = 1},
-        {.layout = RBT_SPARSE, .init = RBT_INIT_NORMAL, .b = 1},
+        {.layout = RBT_SPARSE, .init = RBT_INIT_CONSTANT, .init_value = 1},
+        {.layout = RBT_SPARSE, .init = RBT_INIT_UNIFORM, .init_high = 1},
+        {.layout = RBT_SPARSE, .init = RBT_INIT_NORMAL, .init_deviation = 1},
         {.consistency = "eventually"},
         {.type = (rbt_type)9},
         {.layout = (rbt_layout)9},
@@ -91,7 +91,7 @@ static void a_table_is_opened_again_only_with_the_same_options(void **state)
     others[2].layout = RBT_SPARSE;
     others[3].merge = RBT_MERGE_MAX;
     others[4].init = RBT_INIT_CONSTANT;
-    others[4].a = 1;
+    others[4].init_value = 1;
     others[5].consistency = "ssp:4";
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         rbt_table *table = NULL;

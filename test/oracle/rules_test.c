@@ -294,7 +294,7 @@ static void a_replica_grows_by_its_own_updates_until_a_pull_replaces_it(void **s
                    (struct rbt_table_options){.rule = "consgd",
                                               .overlay = RBT_OVERLAY_REPLICA,
                                               .init = RBT_INIT_CONSTANT,
-                                              .a = 3});
+                                              .init_value = 3});
         rig_run(job, shrink_at_pull, &scene);
         rbt_job_close(job);
     }

@@ -396,7 +396,8 @@ static void reading_what_nobody_wrote_gives_initial_values_and_makes_no_rows(voi
     rbt_job *job = rig_job(2, 2, "ssp:1");
     rbt_table *tables[] = {
         rig_table(job, "fours",
-                  (struct rbt_table_options){.type = RBT_I64, .init = RBT_INIT_CONSTANT, .a = 4}),
+                  (struct rbt_table_options){
+                      .type = RBT_I64, .init = RBT_INIT_CONSTANT, .init_value = 4}),
         rig_table(job, "sparse",
                   (struct rbt_table_options){.type = RBT_I64, .layout = RBT_SPARSE, .width = 100})};
     rig_run(job, read_absent_rows, tables);
@@ -467,9 +468,13 @@ static void initial_values_depend_on_key_element_and_seed_alone(void **state)
 {
     (void)state;
     const struct rbt_table_options kinds[] = {
-        {.width = INIT_WIDTH, .init = RBT_INIT_CONSTANT, .a = 2.5},
-        {.width = INIT_WIDTH, .init = RBT_INIT_UNIFORM, .a = -1, .b = 3, .seed = 7},
-        {.width = INIT_WIDTH, .init = RBT_INIT_NORMAL, .a = 1, .b = 2, .seed = 7}};
+        {.width = INIT_WIDTH, .init = RBT_INIT_CONSTANT, .init_value = 2.5},
+        {.width = INIT_WIDTH, .init = RBT_INIT_UNIFORM, .init_low = -1, .init_high = 3, .seed = 7},
+        {.width = INIT_WIDTH,
+         .init = RBT_INIT_NORMAL,
+         .init_mean = 1,
+         .init_deviation = 2,
+         .seed = 7}};
     for (int kind = 0; kind < 3; kind++) {
         struct init_run *first = run_initial(kinds[kind], 0);
         for (uint32_t variant = 1; variant < 6; variant++) {
