@@ -44,6 +44,7 @@
 #define RUBATO_RUBATO_H
 
 #include <rubato/cluster.h>
+#include <rubato/experiments.h>
 #include <rubato/export.h>
 #include <rubato/filter.h>
 #include <rubato/job.h>

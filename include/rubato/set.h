@@ -64,7 +64,7 @@ RBT_API void *rbt_set_values(rbt_set *set);
 
 /* Where the caller puts its updates: all neutral (zero for ADD) after create and after each push.
  * The address changes with every push. NULL for RBT_SET_IN_PLACE.
- * If the table's options say what is tiny, such elements are still there after a push: add to them.
+ * Elements that are tiny (rubato/experiments.h) are still there after a push: add to them.
  * rbt_set_push_range(set, RBT_RANGE_ALL) pushes them as well; what is left when the set is
  * destroyed is lost. */
 RBT_API void *rbt_set_deltas(rbt_set *set);
@@ -141,9 +141,10 @@ struct rbt_range {
 
 /* All rows that exist in the range, as the shards show them, waiting for `staleness`; own updates
  * that the shards do not show yet are not laid on top. The caller frees them with rbt_rows_free().
- * Dense tables only. With RBT_STALENESS_ASIDE they are what the shards have at this moment, for
- * those who look on: it waits for nobody, and in a simulation it takes no time and no traffic. */
-enum { RBT_STALENESS_ASIDE = -2 };
+ * Dense tables only. RBT_STALENESS_OBSERVER is for those who observe a job without taking part, to
+ * print an objective or to count: the rows are what the shards have at this moment. Such a read
+ * never waits, and in a simulation it is free: it takes no time and no traffic. */
+enum { RBT_STALENESS_OBSERVER = -2 };
 RBT_API RBT_MUST_USE rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table,
                                                struct rbt_range range, int64_t staleness,
                                                struct rbt_rows *rows);

@@ -40,6 +40,8 @@ extern "C" {
 
 typedef struct rbt_table rbt_table; /* owned by its job */
 
+struct rbt_table_experiments; /* rubato/experiments.h */
+
 typedef enum rbt_type {
     RBT_F32, /* float */
     RBT_F64, /* double */
@@ -138,20 +140,6 @@ struct rbt_table_options {
      * table. What is updated from different reads goes to the rule as different messages. A row
      * that stays in a worker's cache keeps the shards from forgetting its read: `cache_rows`. */
     const char *rule;
-    /* Elements of RBT_SET_DELTAS sets that are smaller than this are not pushed but stay in
-     * rbt_set_deltas() until they have grown. For real numbers that add; default: 0 */
-    double tiny;
-    /* A copy serves for so many clocks more before it is fetched again, which then waits as the
-     * consistency says. 1 with REPLICA: the test that the paper on heterogeneous clusters prints.
-     * Without effect where every read takes the newest: "essp", "asp", "auto" */
-    uint32_t slack;
-    /* Reads take the newest version of the model that all shards have, so that no read sees an
-     * update in one shard and misses it in another because one of its messages was slow: partition
-     * synchronisation. For rules that show versions, such as "dynsgd". What is newer waits until
-     * the word goes round that all have it, the worker's own updates included, so that reads may
-     * lack a little more than the staleness says. Reads with staleness 0 need none of that, and are
-     * as without it. Nothing is sent ahead. */
-    bool is_synchronised;
     /* What makes its messages smaller, "NAME[:NUMBER...],..." (rubato/filter.h); default: nothing.
      * All filters are for sets (rubato/set.h). Rows that are pushed or read one by one or as lists
      * used once are only rounded and packed, and rbt_pull_range() returns them as they are. What a
@@ -159,6 +147,8 @@ struct rbt_table_options {
      * table shows own updates; it is looked at again with the next push of that set, and goes with
      * the 64th at the latest, or with rbt_worker_flush(). */
     const char *filter;
+    /* What papers compare with (rubato/experiments.h); copied. Default: NULL, nothing of it */
+    const struct rbt_table_experiments *experiments;
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The

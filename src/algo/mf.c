@@ -172,7 +172,7 @@ static rbt_status count_parameters(const struct rbt_mf_job *mf, rbt_worker *work
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
-        rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     if (st != RBT_OK) {
         return st;
     }

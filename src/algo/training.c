@@ -327,7 +327,7 @@ static rbt_status count_processed(struct run *run, rbt_worker *worker)
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
-        rbt_pull_range(worker, run->control, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, run->control, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     if (st == RBT_OK && rows.count > 0) {
         run->processed = (uint64_t)((const int64_t *)rows.values)[PROCESSED];
     }
@@ -344,7 +344,8 @@ static rbt_status report_exact(struct run *run, rbt_worker *worker)
     struct rbt_train_event event = {.t = rbt_worker_seconds(worker) - run->began,
                                     .epoch = (double)run->clocks / (double)run->clocks_per_epoch,
                                     .clock = run->clocks};
-    rbt_status st = training->task->collect(training->context, worker, RBT_STALENESS_ASIDE, &model);
+    rbt_status st =
+        training->task->collect(training->context, worker, RBT_STALENESS_OBSERVER, &model);
     if (st == RBT_OK) {
         st = training->task->objective(training->context, &model, &event.objective);
     }

@@ -46,7 +46,8 @@ struct rbt_table {
     rbt_job *job;
     char name[RBT_CLIENT_NAME_MAX]; /* with its namespace */
     uint32_t id;
-    struct rbt_table_options options; /* strings are NULL; defaults filled in */
+    struct rbt_table_options options; /* strings and experiments are NULL; defaults filled in */
+    struct rbt_table_experiments experiments;
     struct rbt_merge_kind kind;
     struct rbt_initial initial;
     size_t element_size;

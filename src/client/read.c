@@ -33,10 +33,10 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
     if (staleness == RBT_STALENESS_ANY) {
         return row->fetched_at >= clock;
     }
-    if (row->clock < clock - staleness - table->options.slack) {
+    if (row->clock < clock - staleness - table->experiments.slack) {
         return false;
     }
-    if (table->is_eager && table->options.is_synchronised) {
+    if (table->is_eager && table->experiments.is_synchronised) {
         return row->fetched_at >= clock; /* more may be shown of the same rows */
     }
     return !table->is_eager ||
@@ -308,7 +308,7 @@ static rbt_status fetch_ruled(rbt_worker *worker, struct rbt_portion *portion, u
 static uint64_t subscription_of(const rbt_table *table, uint64_t key)
 {
     const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
-    return table->is_eager && !table->options.is_synchronised
+    return table->is_eager && !table->experiments.is_synchronised
                ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id)
                : 0;
 }

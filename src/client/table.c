@@ -97,13 +97,13 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "sparse rows have no state";
     } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
         wrong = "a dense row has at most 2^30 elements";
-    } else if (!isfinite(o->tiny) || o->tiny < 0) {
+    } else if (!isfinite(o->experiments->tiny) || o->experiments->tiny < 0) {
         wrong = "an update is tiny below a number that is not negative";
-    } else if (o->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
+    } else if (o->experiments->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
         wrong = "updates can be tiny where real numbers are added";
-    } else if (o->slack > RBT_CLIENT_STALENESS_MAX) {
+    } else if (o->experiments->slack > RBT_CLIENT_STALENESS_MAX) {
         wrong = "that much slack is not possible";
-    } else if (o->is_synchronised && o->rule == NULL) {
+    } else if (o->experiments->is_synchronised && o->rule == NULL) {
         wrong = "shards can be synchronised where a rule has versions, as \"dynsgd\" does";
     } else if (o->rule != NULL) {
         wrong = check_ruled(o);
@@ -111,17 +111,28 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
     return wrong == NULL ? RBT_OK : rbt_fail(RBT_E_INVALID, "table \"%s\": %s", name, wrong);
 }
 
-/* The caller's options with defaults filled in; newer fields than we know must be zero. */
+/* The caller's options with defaults filled in, their experiments in a struct of their own, which
+ * is there even if the caller has none. */
 static rbt_status complete_options(const char *name, const struct rbt_table_options *given,
-                                   struct rbt_table_options *options)
+                                   struct rbt_table_options *options,
+                                   struct rbt_table_experiments *experiments)
 {
     *options = (struct rbt_table_options){.struct_size = sizeof *options};
+    *experiments = (struct rbt_table_experiments){.struct_size = sizeof *experiments};
     if (given != NULL) {
         const rbt_status taken = rbt_sized_take(options, given, sizeof *options);
         if (taken != RBT_OK) {
             return rbt_fail_in(taken, "table \"%s\"", name);
         }
     }
+    if (options->experiments != NULL) {
+        const rbt_status taken =
+            rbt_sized_take(experiments, options->experiments, sizeof *experiments);
+        if (taken != RBT_OK) {
+            return rbt_fail_in(taken, "the experiments of table \"%s\"", name);
+        }
+    }
+    options->experiments = experiments;
     options->width = options->width == 0 ? 1 : options->width;
     if (options->rule != NULL && options->rule[0] == '\0') {
         options->rule = NULL;
@@ -182,7 +193,7 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .rule = table->rule,
                                            .code = table->code,
                                            .name = table->name,
-                                           .is_synchronised = o->is_synchronised,
+                                           .is_synchronised = table->experiments.is_synchronised,
                                            .priority = table->is_managed ? &table->priority : NULL,
                                            .filter = filter_of(table)};
     rbt_driver *driver = table->job->driver;
@@ -247,7 +258,7 @@ static rbt_status take_rule(rbt_table *table, const char *text)
     table->input = instance.needs.input;
     const rbt_rule_parts parts = instance.needs.parts;
     rbt_rule_destroy(&instance);
-    if (table->options.is_synchronised && parts != RBT_PARTS_SHOWN) {
+    if (table->experiments.is_synchronised && parts != RBT_PARTS_SHOWN) {
         return rbt_fail(RBT_E_INVALID,
                         "table \"%s\": rule \"%s\" has no versions that shards could be "
                         "synchronised by",
@@ -295,7 +306,7 @@ static rbt_status manage(rbt_table *table, int64_t staleness)
     const rbt_job *job = table->job;
     table->partial = o->partial;
     table->is_managed = job->bandwidth > 0 && o->layout == RBT_DENSE && o->type == RBT_F32 &&
-                        o->merge == RBT_MERGE_ADD && !o->is_synchronised &&
+                        o->merge == RBT_MERGE_ADD && !table->experiments.is_synchronised &&
                         o->overlay != RBT_OVERLAY_PROCESS; /* others' updates are not in a row */
     if (!table->is_managed) {
         return RBT_OK;
@@ -346,6 +357,8 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->options.consistency = NULL;
     t->options.rule = NULL;
     t->options.filter = NULL;
+    t->options.experiments = NULL;
+    t->experiments = *options->experiments;
     t->kind = (struct rbt_merge_kind){options->type, options->merge};
     t->initial = (struct rbt_initial){options->type,     options->init,      options->width,
                                       options->init_low, options->init_high, options->seed};
@@ -386,8 +399,14 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
            wanted->overlay == present->overlay && wanted->cache == present->cache &&
            wanted->partial == present->partial && wanted->state_width == present->state_width &&
            wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
-           wanted->keys_max == present->keys_max && wanted->tiny == present->tiny &&
-           wanted->slack == present->slack && wanted->is_synchronised == present->is_synchronised;
+           wanted->keys_max == present->keys_max;
+}
+
+static bool is_same_experiment(const struct rbt_table_experiments *wanted,
+                               const struct rbt_table_experiments *present)
+{
+    return wanted->tiny == present->tiny && wanted->slack == present->slack &&
+           wanted->is_synchronised == present->is_synchronised;
 }
 
 /* Whether the two texts, of rules or filters, are the same; NULL: there is none. */
@@ -415,6 +434,7 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
             continue;
         }
         if (!is_same(options, &job->tables[i]->options) ||
+            !is_same_experiment(options->experiments, &job->tables[i]->experiments) ||
             !is_same_text(options->rule, job->tables[i]->rule) ||
             !is_same_text(wanted, job->tables[i]->filter) ||
             !has_consistency(job->tables[i], options->consistency)) {
@@ -457,10 +477,10 @@ static void unlock(rbt_job *job)
 /* The table's filters with absolute paths. What is tiny waits first, as one of them. */
 static rbt_status resolve_filter(const struct rbt_table_options *options, char *filter)
 {
-    const bool has_tiny = options->tiny > 0 && options->type == RBT_F32 &&
-                          options->layout == RBT_DENSE && options->merge == RBT_MERGE_ADD;
-    const int used =
-        has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", options->tiny) : 0;
+    const double tiny = options->experiments->tiny;
+    const bool has_tiny = tiny > 0 && options->type == RBT_F32 && options->layout == RBT_DENSE &&
+                          options->merge == RBT_MERGE_ADD;
+    const int used = has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", tiny) : 0;
     char resolved[RBT_FILTER_TEXT_MAX];
     const rbt_status st = rbt_filter_resolve(options->filter, resolved);
     if (st != RBT_OK) {
@@ -482,8 +502,9 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
     char rule[RBT_RULE_TEXT_MAX];
     char filter[RBT_FILTER_TEXT_MAX];
     struct rbt_table_options complete;
+    struct rbt_table_experiments experiments;
     rbt_status st = full_name(job, name, full);
-    st = st != RBT_OK ? st : complete_options(full, options, &complete);
+    st = st != RBT_OK ? st : complete_options(full, options, &complete, &experiments);
     if (st == RBT_OK && complete.rule != NULL) {
         st = rbt_rule_resolve(complete.rule, rule);
         complete.rule = rule;

@@ -64,6 +64,11 @@ void rig_end_clusters(void);
 /* A table of the job; sets `struct_size`. */
 rbt_table *rig_table(rbt_job *job, const char *name, struct rbt_table_options options);
 
+/* Its experiments, for the expression or block that they stand in. */
+#define RIG_EXPERIMENTS(...)                                                                       \
+    (&(const struct rbt_table_experiments){.struct_size = sizeof(struct rbt_table_experiments),    \
+                                           __VA_ARGS__})
+
 /* The most common one: dense i64. */
 rbt_table *rig_counts(rbt_job *job, uint32_t width);
 
