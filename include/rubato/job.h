@@ -46,15 +46,19 @@ typedef struct rbt_worker rbt_worker;         /* lives as long as the call of it
 
 /* A zero means the default, so that `{.struct_size = sizeof options}` is a complete job. */
 struct rbt_job_options {
-    size_t struct_size;      /* sizeof this struct, so that it can grow */
-    uint32_t workers;        /* how many run the function; default: one per core; at most 1024 */
-    uint32_t shards;         /* how many parts the tables are cut into; default: 1; at most 256 */
+    size_t struct_size; /* sizeof this struct, so that it can grow */
+    /* How many workers run the function, in all processes together: here, in the simulation, or in
+     * the cluster. At most 1024; default: one per core, or in a cluster as many as it has. A job
+     * that expects another number there is refused, and so is one that expects other shards. */
+    uint32_t workers;
+    uint32_t shards;         /* how many parts the tables are cut into; at most 256; default: 1, or
+                                in a cluster as many as its servers have */
     const char *consistency; /* of tables that name none: "bsp", "ssp:S", "essp:S", "asp" or
                                 "auto", see rubato/table.h; default: "essp:2" */
-    const char *name_space;  /* where tables without "/" in their name live; default: "main" */
+    const char *name_space;  /* where tables without "/" in their name live; default: "main", or in
+                                a cluster the one that was joined; another is refused */
     rbt_simulation *simulation; /* the cluster to pretend to run on; default: none, run here */
-    rbt_cluster *cluster;       /* the cluster to run on; it says how many workers and shards there
-                                   are, and which namespace it is; default: none, run here */
+    rbt_cluster *cluster;       /* the cluster to run on; default: none, run here */
     /* Managed communication (docs/communication.md): bytes per second that a node may use in each
      * direction. Rows of sets that are managed (rbt_set_manage()) then travel before the clock
      * ends, and are seen early unless the consistency is "bsp". Default: they do not */
@@ -113,9 +117,8 @@ enum { RBT_LAG_COUNTS = 16 };
 enum { RBT_TIMES_COUNTS = 64 };
 
 /* What the job has done so far, summed over workers; consistent when no worker is running. As in
- * every struct that the library fills, the caller sets struct_size, to sizeof the struct, and no
- * byte behind that is written: a program that was built before a field was added goes on to work.
- */
+ * every struct of figures, the caller sets struct_size to sizeof the struct, and no byte behind
+ * that is written: a program that was built before a field was added goes on to work. */
 struct rbt_job_stats {
     size_t struct_size;
     uint32_t workers;      /* that this is about: all, but in a cluster only those of this process

@@ -747,14 +747,15 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
                       .clocks_per_epoch = training->clocks_per_epoch,
                       .objective_min = INFINITY,
                       .objective_last = INFINITY};
-    const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
-                                                .workers = training->workers,
-                                                .shards = (uint32_t)options->servers,
-                                                .consistency = options->consistency,
-                                                .simulation = options->simulation,
-                                                .cluster = options->cluster,
-                                                .bandwidth = (uint64_t)options->bandwidth,
-                                                .priority = options->priority};
+    const struct rbt_job_options job_options = {
+        .struct_size = sizeof job_options,
+        .workers = training->workers,
+        .shards = options->cluster == NULL ? (uint32_t)options->servers : 0,
+        .consistency = options->consistency,
+        .simulation = options->simulation,
+        .cluster = options->cluster,
+        .bandwidth = (uint64_t)options->bandwidth,
+        .priority = options->priority};
     rbt_job *job = NULL;
     rbt_status st = rbt_job_open(&job_options, &job);
     if (st != RBT_OK) {

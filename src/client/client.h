@@ -157,6 +157,7 @@ struct rbt_job {
     uint32_t process_count;
     uint32_t shard_count;
     char name_space[RBT_CLIENT_NAME_MAX];
+    bool is_in_cluster; /* of processes: other namespaces are jobs of others */
     uint64_t bandwidth; /* bytes per second, node and direction; 0: nothing travels early */
     char priority[RBT_CLIENT_PATH_MAX];
     struct rbt_consistency consistency; /* its staleness is guarded by the mutex while it runs */

@@ -33,6 +33,26 @@ static rbt_status check_counts(const struct rbt_job_options *options)
     return RBT_OK;
 }
 
+/* What a job says of itself must be what its cluster has. */
+static rbt_status check_against(const struct rbt_job_options *options,
+                                const struct rbt_member_plan *plan)
+{
+    const char *space = options->cluster->name_space;
+    if (options->workers != 0 && options->workers != plan->worker_count) {
+        return rbt_fail(RBT_E_INVALID, "the cluster has %u workers for this job, not %u",
+                        plan->worker_count, options->workers);
+    }
+    if (options->shards != 0 && options->shards != plan->shard_count) {
+        return rbt_fail(RBT_E_INVALID, "the servers of the cluster have %u shards, not %u",
+                        plan->shard_count, options->shards);
+    }
+    if (options->name_space != NULL && strcmp(options->name_space, space) != 0) {
+        return rbt_fail(RBT_E_INVALID, "the cluster was joined in namespace \"%s\", not \"%s\"",
+                        space, options->name_space);
+    }
+    return RBT_OK;
+}
+
 /* How many workers and shards there are, and where tables live. A cluster knows all of it. */
 static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
 {
@@ -44,10 +64,11 @@ static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
         if (options->simulation != NULL) {
             return rbt_fail(RBT_E_INVALID, "a job runs on a cluster or on a simulated one");
         }
-        if (options->workers != 0 && options->workers != plan->worker_count) {
-            return rbt_fail(RBT_E_INVALID, "the cluster has %u workers, not %u", plan->worker_count,
-                            options->workers);
+        const rbt_status st = check_against(options, plan);
+        if (st != RBT_OK) {
+            return st;
         }
+        job->is_in_cluster = true;
         job->worker_count = plan->worker_count;
         job->shard_count = plan->shard_count;
         space = options->cluster->name_space;

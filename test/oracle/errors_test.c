@@ -43,6 +43,37 @@ static void job_options_at_their_limits_are_accepted(void **state)
     rbt_job_close(NULL);
 }
 
+/* The cluster knows how many workers and shards there are: whoever says the same is right. */
+static void a_job_that_contradicts_its_cluster_is_refused(void **state)
+{
+    (void)state;
+    rbt_cluster *cluster = rig_cluster(2, 3);
+    static const struct {
+        struct rbt_job_options options;
+        const char *sentence;
+    } cases[] = {
+        {{.workers = 3}, "the cluster has 2 workers for this job, not 3"},
+        {{.shards = 2}, "the servers of the cluster have 3 shards, not 2"},
+        {{.name_space = "away"}, "the cluster was joined in namespace \"main\", not \"away\""},
+    };
+    for (size_t i = 0; cluster != NULL && i < sizeof cases / sizeof *cases; i++) {
+        struct rbt_job_options options = cases[i].options;
+        rbt_job *job = NULL;
+        options.struct_size = sizeof options;
+        options.cluster = cluster;
+        assert_fails(rbt_job_open(&options, &job), RBT_E_INVALID, cases[i].sentence);
+        assert_null(job);
+    }
+    const struct rbt_job_options same = {.struct_size = sizeof same,
+                                         .workers = 2,
+                                         .shards = 3,
+                                         .name_space = "main",
+                                         .cluster = cluster};
+    rbt_job *job = NULL;
+    assert_ok(rbt_job_open(&same, &job)); /* without a cluster it is what the job is to have */
+    rbt_job_close(job);
+}
+
 static void table_options_that_contradict_each_other_are_refused(void **state)
 {
     (void)state;
@@ -412,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(job_options_that_make_no_sense_are_refused),
         cmocka_unit_test(job_options_at_their_limits_are_accepted),
+        cmocka_unit_test(a_job_that_contradicts_its_cluster_is_refused),
         cmocka_unit_test(table_options_that_contradict_each_other_are_refused),
         cmocka_unit_test(a_table_is_opened_again_only_with_the_same_options),
         cmocka_unit_test(a_table_without_options_is_one_float_per_row),

@@ -58,6 +58,9 @@ rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency);
 /* The same, with more options; sets `struct_size`. */
 rbt_job *rig_job_with(struct rbt_job_options options);
 
+/* A cluster for a job with so many, or NULL if the test runs in one process. */
+rbt_cluster *rig_cluster(uint32_t workers, uint32_t shards);
+
 /* Ends the clusters whose jobs have been closed, and waits until their threads are gone. */
 void rig_end_clusters(void);
 
