@@ -153,8 +153,11 @@ struct rbt_table_options {
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The
  * table belongs to the job. `options` may be NULL. Safe from any thread.
+ * A job that runs here or simulated is alone, and may have tables in any namespace. In a cluster
+ * every namespace is a job of its own, with its own workers and clocks: a job has the tables of the
+ * namespace that its cluster was joined in, and reads another's by joining that as a reader.
  * Fails with RBT_E_INVALID if the options contradict each other, or those of the table that is
- * already there, and with RBT_E_NOMEM. */
+ * already there, or if a cluster's table is to be in another namespace; and with RBT_E_NOMEM. */
 RBT_API RBT_MUST_USE rbt_status rbt_table_open(rbt_job *job, const char *name,
                                                const struct rbt_table_options *options,
                                                rbt_table **table);

@@ -161,6 +161,15 @@ static rbt_status full_name(const rbt_job *job, const char *name, char *full)
         return rbt_fail(RBT_E_INVALID, "a table's name has 1 to %d characters with its namespace",
                         RBT_CLIENT_NAME_MAX - 1);
     }
+    const size_t space = strlen(job->name_space);
+    if (job->is_in_cluster && (strncmp(full, job->name_space, space) != 0 || full[space] != '/')) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "table \"%s\" is in another namespace than its job, \"%s\"",
+                     full, job->name_space);
+        return rbt_fail_hint(st,
+                             "Join the cluster once more, in that namespace and as a reader, to "
+                             "read what is trained there.");
+    }
     return RBT_OK;
 }
 

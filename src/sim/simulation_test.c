@@ -319,6 +319,32 @@ static void figures_of_nodes_have_names_and_add_up(void **state)
     rbt_trial_close(&trial);
 }
 
+static rbt_status look_for_three(rbt_worker *worker, void *argument)
+{
+    struct rbt_trial *trial = argument;
+    int64_t value = 0;
+    const rbt_status st = rbt_get(worker, trial->table, 0, &value);
+    trial->wrong_reads += value != 3;
+    return st;
+}
+
+/* A simulated job is alone: it may have tables in any namespace, and each is another one. */
+static void a_job_has_tables_in_several_namespaces(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 3, .servers = 2});
+    assert_string_equal(rbt_table_name(trial.table), "main/counts");
+    assert_ok(rbt_table_open(trial.job, "away/counts", &counts, &trial.table));
+    assert_string_equal(rbt_table_name(trial.table), "away/counts");
+    assert_ok(rbt_job_run(trial.job, add_one, &trial));
+    assert_ok(rbt_job_run(trial.job, look_for_three, &trial));
+    assert_int_equal(trial.wrong_reads, 0);
+    assert_int_equal(rbt_trial_value(&trial, 0), 0); /* of the job's first table, main/counts */
+    rbt_trial_close(&trial);
+}
+
 /* Asks with a struct that ends after its first figure, and with none of the sizes that there were.
  */
 #define CHECK_SIZED(call, type, second)                                                            \
@@ -410,6 +436,7 @@ int main(void)
         cmocka_unit_test(equal_seeds_give_equal_figures_and_equal_traces),
         cmocka_unit_test(a_trace_that_cannot_be_written_is_an_error),
         cmocka_unit_test(figures_of_nodes_have_names_and_add_up),
+        cmocka_unit_test(a_job_has_tables_in_several_namespaces),
         cmocka_unit_test(figures_end_where_an_older_program_ends),
         cmocka_unit_test(figures_stay_when_the_job_is_closed),
         cmocka_unit_test(opening_survives_every_failed_allocation),

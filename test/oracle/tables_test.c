@@ -86,6 +86,31 @@ static void the_same_name_in_two_namespaces_is_two_tables(void **state)
     rbt_job_close(job);
 }
 
+/* In a cluster another namespace is another job, whose tables these are not. */
+static void a_job_in_a_cluster_has_the_tables_of_its_namespace(void **state)
+{
+    (void)state;
+    const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
+    rbt_job *job = rig_job(1, 2, "bsp");
+    rbt_table *table = rig_table(job, "x", counts);
+    assert_string_equal(rbt_table_name(table), "main/x");
+    assert_ptr_equal(rig_table(job, "main/x", counts), table);
+    static const char *const others[] = {"away/x", "mai/x", "main2/x", "/x"};
+    const bool is_alone = getenv("RIG_CLUSTER") == NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        rbt_table *other = NULL;
+        if (is_alone) {
+            assert_ok(rbt_table_open(job, others[i], &counts, &other));
+            assert_string_equal(rbt_table_name(other), others[i]);
+            continue;
+        }
+        assert_fails(rbt_table_open(job, others[i], &counts, &other), RBT_E_INVALID,
+                     "is in another namespace than its job, \"main\"");
+        assert_null(other);
+    }
+    rbt_job_close(job);
+}
+
 enum { TORN_WIDTH = 61, TORN_CLOCKS = 150 };
 
 /* Everybody adds the same number to all elements, and reads. */
@@ -504,6 +529,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thousand_tables_are_independent),
         cmocka_unit_test(the_same_name_in_two_namespaces_is_two_tables),
+        cmocka_unit_test(a_job_in_a_cluster_has_the_tables_of_its_namespace),
         cmocka_unit_test(elements_that_are_written_together_are_read_together),
         cmocka_unit_test(updates_may_be_negative_and_are_seen_by_others_after_the_clock),
         cmocka_unit_test(several_elements_at_once_equal_one_by_one),
