@@ -13,7 +13,7 @@ static rbt_status work(rbt_worker *worker, void *table)
     for (int clock = 0; st == RBT_OK && clock < CLOCKS; clock++) {
         double sum = 0;
         st = rbt_get(worker, table, 7, &sum);
-        rbt_spend(worker, 0.010);
+        rbt_worker_spend(worker, 0.010);
         st = st != RBT_OK ? st : rbt_add(worker, table, 7, &(double){1.0});
         st = st != RBT_OK ? st : rbt_clock(worker);
     }
@@ -35,7 +35,7 @@ static rbt_status try_it(const char *consistency)
     st = st != RBT_OK ? st : rbt_table_open(job, "sums", &sums, &table);
     st = st != RBT_OK ? st : rbt_job_run(job, work, table);
     if (st == RBT_OK) {
-        struct rbt_simulation_stats stats;
+        struct rbt_simulation_stats stats = {.struct_size = sizeof stats};
         rbt_simulation_stats(options.simulation, &stats);
         printf("%-6s  %.2f s, of which a worker computes %.2f s\n", consistency, stats.seconds,
                stats.compute_seconds / WORKERS);

@@ -68,7 +68,7 @@ static rbt_status read_row(rbt_worker *worker, void *argument)
     entered_begin();
     st = rbt_get(worker, plan->table, READ, &value);
     entered_end();
-    struct rbt_freshness freshness;
+    struct rbt_freshness freshness = {.struct_size = sizeof freshness};
     rbt_row_freshness(worker, plan->table, READ, &freshness);
     plan->is_fetched = value == 1 && freshness.staleness == 0;
     return st;

@@ -21,7 +21,13 @@
 #ifndef RUBATO_CLUSTER_H
 #define RUBATO_CLUSTER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/export.h>
 #include <rubato/job.h>
+#include <rubato/status.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,8 +46,8 @@ struct rbt_cluster_options {
     uint32_t threads;        /* how many of them are here; default: 1 */
     int32_t index;           /* which process this is, plus 1; 0: the next that is free */
     const char *name_space;  /* of the job; default: "main" */
-    int is_reader;           /* not zero: a group of its own that reads what the namespace's job
-                                trains, at any staleness, and updates nothing */
+    bool is_reader;          /* a group of its own that reads what the namespace's job trains, at
+                                any staleness, and updates nothing */
     const char *compression; /* of what is sent, when it pays: "none", "zeros" (left out), "lz4" or
                                 "zstd"; default: zeros over TCP, none within a host */
     double start_timeout;    /* seconds for everybody to come; default: 30 */
@@ -57,7 +63,7 @@ RBT_API RBT_MUST_USE rbt_status rbt_cluster_join(const struct rbt_cluster_option
 /* Which process of the job this is, from 0; and whether the environment says that there is a
  * cluster to join. */
 RBT_API uint32_t rbt_cluster_index(const rbt_cluster *cluster);
-RBT_API int rbt_cluster_is_there(void);
+RBT_API bool rbt_cluster_is_there(void);
 
 /* Leaves. Without a word before (`status` is RBT_OK) the job has ended well for this process; else
  * all other processes of the job are told that this one has failed, and why. Accepts NULL. */

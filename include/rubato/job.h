@@ -28,6 +28,7 @@
 #ifndef RUBATO_JOB_H
 #define RUBATO_JOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,15 +46,19 @@ typedef struct rbt_worker rbt_worker;         /* lives as long as the call of it
 
 /* A zero means the default, so that `{.struct_size = sizeof options}` is a complete job. */
 struct rbt_job_options {
-    size_t struct_size;      /* sizeof this struct, so that it can grow */
-    uint32_t workers;        /* how many run the function; default: one per core; at most 1024 */
-    uint32_t shards;         /* how many parts the tables are cut into; default: 1; at most 256 */
+    size_t struct_size; /* sizeof this struct, so that it can grow */
+    /* How many workers run the function, in all processes together: here, in the simulation, or in
+     * the cluster. At most 1024; default: one per core, or in a cluster as many as it has. A job
+     * that expects another number there is refused, and so is one that expects other shards. */
+    uint32_t workers;
+    uint32_t shards;         /* how many parts the tables are cut into; at most 256; default: 1, or
+                                in a cluster as many as its servers have */
     const char *consistency; /* of tables that name none: "bsp", "ssp:S", "essp:S", "asp" or
                                 "auto", see rubato/table.h; default: "essp:2" */
-    const char *name_space;  /* where tables without "/" in their name live; default: "main" */
+    const char *name_space;  /* where tables without "/" in their name live; default: "main", or in
+                                a cluster the one that was joined; another is refused */
     rbt_simulation *simulation; /* the cluster to pretend to run on; default: none, run here */
-    rbt_cluster *cluster;       /* the cluster to run on; it says how many workers and shards there
-                                   are, and which namespace it is; default: none, run here */
+    rbt_cluster *cluster;       /* the cluster to run on; default: none, run here */
     /* Managed communication (docs/communication.md): bytes per second that a node may use in each
      * direction. Rows of sets that are managed (rbt_set_manage()) then travel before the clock
      * ends, and are seen early unless the consistency is "bsp". Default: they do not */
@@ -69,12 +74,14 @@ struct rbt_job_options {
 typedef rbt_status (*rbt_worker_function)(rbt_worker *worker, void *argument);
 
 /* Opens a job in this process. On success stores a job that the caller closes.
- * Fails with RBT_E_INVALID (a count too large, an unrecognized consistency) and RBT_E_NOMEM. */
+ * Fails with RBT_E_INVALID (a count too large, an unrecognized consistency), RBT_E_BUSY (the
+ * cluster or the simulation has a job already) and RBT_E_NOMEM. */
 RBT_API RBT_MUST_USE rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job);
 
 /* Runs `function(worker, argument)` once per worker, each on a thread of its own, and waits for all
  * of them. Returns RBT_OK, or the status and message of the first worker (by number) that failed.
- * May be called again: tables keep their rows, clocks start again at 0. */
+ * May be called again: tables keep their rows, clocks start again at 0. Fails with RBT_E_BUSY while
+ * it runs. */
 RBT_API RBT_MUST_USE rbt_status rbt_job_run(rbt_job *job, rbt_worker_function function,
                                             void *argument);
 
@@ -95,7 +102,7 @@ RBT_API void rbt_job_advise_staleness(rbt_job *job, int64_t staleness);
 RBT_API void rbt_job_close(rbt_job *job);
 
 /* Whether the worker with this number runs in this process, and not elsewhere in a cluster. */
-RBT_API int rbt_job_is_here(const rbt_job *job, uint32_t worker);
+RBT_API bool rbt_job_is_here(const rbt_job *job, uint32_t worker);
 
 /* What messages are for. */
 enum rbt_traffic {
@@ -109,8 +116,11 @@ enum { RBT_TRAFFIC_CLASSES = 4 };
 enum { RBT_LAG_COUNTS = 16 };
 enum { RBT_TIMES_COUNTS = 64 };
 
-/* What the job has done so far, summed over workers; consistent when no worker is running. */
+/* What the job has done so far, summed over workers; consistent when no worker is running. As in
+ * every struct of figures, the caller sets struct_size to sizeof the struct, and no byte behind
+ * that is written: a program that was built before a field was added goes on to work. */
 struct rbt_job_stats {
+    size_t struct_size;
     uint32_t workers;      /* that this is about: all, but in a cluster only those of this process
                               until the run has ended */
     uint64_t updates;      /* update messages that shards applied */
@@ -153,7 +163,8 @@ struct rbt_job_stats {
     uint64_t row_receipts[RBT_TIMES_COUNTS];
 };
 
-RBT_API void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);
+/* Fails with RBT_E_INVALID if struct_size has not been set, and not otherwise. */
+RBT_API rbt_status rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats);
 
 /* The job that the worker works for, which of its workers it is (from 0), and how many there are.
  */
@@ -172,16 +183,17 @@ RBT_API double rbt_worker_seconds(const rbt_worker *worker);
 
 /* Says that the worker has just computed for so long, on a processor of full speed. In a simulation
  * that much virtual time passes, more if the worker is slow; elsewhere the call does nothing. */
-RBT_API void rbt_spend(rbt_worker *worker, double seconds);
+RBT_API void rbt_worker_spend(rbt_worker *worker, double seconds);
 
 /* Ends the worker's current clock: its updates are sent, stamped with that clock. Waits for
  * nobody; in a simulation only while very many messages are unanswered.
- * Fails with RBT_E_NOMEM; the clock has then not ended and the call may be repeated. */
+ * Fails with RBT_E_NOMEM; the clock has then not ended, and the call must be repeated before the
+ * worker updates again. */
 RBT_API RBT_MUST_USE rbt_status rbt_clock(rbt_worker *worker);
 
 /* Leaves early: sends what is pending, and from then on no read of others waits for this worker.
  * It may still read, and must not update. Its function returning RBT_OK does the same. */
-RBT_API RBT_MUST_USE rbt_status rbt_leave(rbt_worker *worker);
+RBT_API RBT_MUST_USE rbt_status rbt_worker_leave(rbt_worker *worker);
 
 #ifdef __cplusplus
 }

@@ -35,11 +35,16 @@
  *         return st == RBT_OK ? 0 : 1;
  *     }
  *
- * Build it with: cc program.c $(pkg-config --cflags --libs rubato) */
+ * Build it with: cc program.c $(pkg-config --cflags --libs rubato)
+ *
+ * Functions are called rbt_OBJECT_VERB: rbt_table_open(), rbt_worker_leave(), rbt_ticket_wait().
+ * Five families have no object, for they are the words of the API, said by a worker to a table:
+ * rbt_get..., rbt_add..., rbt_pull..., rbt_push... and rbt_clock(). */
 #ifndef RUBATO_RUBATO_H
 #define RUBATO_RUBATO_H
 
 #include <rubato/cluster.h>
+#include <rubato/experiments.h>
 #include <rubato/export.h>
 #include <rubato/filter.h>
 #include <rubato/job.h>

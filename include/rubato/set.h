@@ -16,7 +16,7 @@
  *     rbt_set_destroy(set);
  *
  * Everything is also there without waiting: a call that ends in _async returns a ticket, may be
- * made to run after other tickets, and is finished when rbt_wait() says so.
+ * made to run after other tickets, and is finished when rbt_ticket_wait() says so.
  * Threads: a set belongs to the worker that made it. */
 #ifndef RUBATO_SET_H
 #define RUBATO_SET_H
@@ -64,7 +64,7 @@ RBT_API void *rbt_set_values(rbt_set *set);
 
 /* Where the caller puts its updates: all neutral (zero for ADD) after create and after each push.
  * The address changes with every push. NULL for RBT_SET_IN_PLACE.
- * If the table's options say what is tiny, such elements are still there after a push: add to them.
+ * Elements that are tiny (rubato/experiments.h) are still there after a push: add to them.
  * rbt_set_push_range(set, RBT_RANGE_ALL) pushes them as well; what is left when the set is
  * destroyed is lost. */
 RBT_API void *rbt_set_deltas(rbt_set *set);
@@ -79,8 +79,8 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_push(rbt_set *set);
 
 /* Hands over what filters hold back of all the worker's sets (docs/filters.md), so that the next
  * rbt_clock() leaves nothing behind. Of use before a result is read: the end of a set and
- * rbt_leave() do the same. */
-RBT_API RBT_MUST_USE rbt_status rbt_flush(rbt_worker *worker);
+ * rbt_worker_leave() do the same. */
+RBT_API RBT_MUST_USE rbt_status rbt_worker_flush(rbt_worker *worker);
 
 /* Managed communication: with a job's `bandwidth`, rows of this set travel before the clock ends,
  * as far as that allows, the most important first. The worker says which rows it has put deltas
@@ -90,26 +90,28 @@ RBT_API RBT_MUST_USE rbt_status rbt_flush(rbt_worker *worker);
  *     ...
  *     rbt_set_touch(set, i);       // after adding to row i of rbt_set_deltas(): all such rows
  *     ...
- *     st = rbt_exchange(worker);   // now and then: rows of rbt_set_values() may change
+ *     st = rbt_worker_exchange(worker); // now and then: rows of rbt_set_values() may change
  *
- * Rows that were not touched are not pushed. rbt_exchange() never waits. A row that has come is
- * what the shards have, and, if the table shows own updates, these and the row's deltas on top.
+ * Rows that were not touched are not pushed. rbt_worker_exchange() never waits. A row that has come
+ * is what the shards have, and, if the table shows own updates, these and the row's deltas on top.
  * Without a bandwidth, and for sets of RBT_SET_IN_PLACE and tables that are not dense RBT_F32 that
  * add or have RBT_OVERLAY_PROCESS, none of these does anything. */
 RBT_API RBT_MUST_USE rbt_status rbt_set_manage(rbt_set *set);
 RBT_API void rbt_set_touch(rbt_set *set, size_t row);
 RBT_API void rbt_set_touch_rows(rbt_set *set, const uint32_t *rows, size_t count); /* the same */
-RBT_API RBT_MUST_USE rbt_status rbt_exchange(rbt_worker *worker);
-RBT_API bool rbt_exchange_is_due(rbt_worker *worker); /* whether that would do anything now */
+RBT_API RBT_MUST_USE rbt_status rbt_worker_exchange(rbt_worker *worker);
+
+/* Whether rbt_worker_exchange() would do anything now. */
+RBT_API bool rbt_worker_exchange_is_due(rbt_worker *worker);
 
 /* All updates so far are in the values for clocks < this; -1 before the first pull. */
 RBT_API int64_t rbt_set_clock(const rbt_set *set);
 
 /* Access recording: between begin and end, rbt_get() on the table returns initial values without
  * waiting and updates are ignored, but the keys are remembered; end makes them a working set. */
-RBT_API RBT_MUST_USE rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table);
-RBT_API RBT_MUST_USE rbt_status rbt_record_end(rbt_worker *worker, rbt_table *table,
-                                               rbt_set_flags flags, rbt_set **set);
+RBT_API RBT_MUST_USE rbt_status rbt_worker_record_begin(rbt_worker *worker, rbt_table *table);
+RBT_API RBT_MUST_USE rbt_status rbt_worker_record_end(rbt_worker *worker, rbt_table *table,
+                                                      rbt_set_flags flags, rbt_set **set);
 
 /* --- One-time lists of keys, and ranges ------------------------------------------------------ */
 
@@ -121,9 +123,12 @@ struct rbt_rows {
 };
 
 /* Like a set that is used once: `rows->keys` and `rows->values` are the caller's. With a rule, a
- * push counts as computed from the worker's newest read of the table. */
+ * push counts as computed from the worker's newest read of the table. Pulls wait like rbt_get() and
+ * rbt_get_within(). */
 RBT_API RBT_MUST_USE rbt_status rbt_pull(rbt_worker *worker, rbt_table *table,
                                          const struct rbt_rows *rows);
+RBT_API RBT_MUST_USE rbt_status rbt_pull_within(rbt_worker *worker, rbt_table *table,
+                                                int64_t staleness, const struct rbt_rows *rows);
 RBT_API RBT_MUST_USE rbt_status rbt_push(rbt_worker *worker, rbt_table *table,
                                          const struct rbt_rows *rows);
 
@@ -136,9 +141,10 @@ struct rbt_range {
 
 /* All rows that exist in the range, as the shards show them, waiting for `staleness`; own updates
  * that the shards do not show yet are not laid on top. The caller frees them with rbt_rows_free().
- * Dense tables only. With RBT_STALENESS_ASIDE they are what the shards have at this moment, for
- * those who look on: it waits for nobody, and in a simulation it takes no time and no traffic. */
-enum { RBT_STALENESS_ASIDE = -2 };
+ * Dense tables only. RBT_STALENESS_OBSERVER is for those who observe a job without taking part, to
+ * print an objective or to count: the rows are what the shards have at this moment. Such a read
+ * never waits, and in a simulation it is free: it takes no time and no traffic. */
+enum { RBT_STALENESS_OBSERVER = -2 };
 RBT_API RBT_MUST_USE rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table,
                                                struct rbt_range range, int64_t staleness,
                                                struct rbt_rows *rows);
@@ -170,15 +176,15 @@ RBT_API RBT_MUST_USE rbt_status rbt_set_push_async(rbt_set *set, const struct rb
                                                    rbt_ticket *ticket);
 
 /* Whether the ticket is finished, after doing what can be done without waiting. */
-RBT_API bool rbt_is_finished(rbt_worker *worker, rbt_ticket ticket);
+RBT_API bool rbt_ticket_is_finished(rbt_worker *worker, rbt_ticket ticket);
 
 /* Wait for one ticket; for all tickets up to and including `ticket`. Return the first failure. */
-RBT_API RBT_MUST_USE rbt_status rbt_wait(rbt_worker *worker, rbt_ticket ticket);
-RBT_API RBT_MUST_USE rbt_status rbt_wait_through(rbt_worker *worker, rbt_ticket ticket);
+RBT_API RBT_MUST_USE rbt_status rbt_ticket_wait(rbt_worker *worker, rbt_ticket ticket);
+RBT_API RBT_MUST_USE rbt_status rbt_ticket_wait_through(rbt_worker *worker, rbt_ticket ticket);
 
 /* Bounded delay: ticket t starts when all tickets up to t - delay - 1 are finished. 0 runs one
  * after the other; RBT_STALENESS_ANY, the default, sets no bound. May be changed at any time. */
-RBT_API RBT_MUST_USE rbt_status rbt_set_delay(rbt_worker *worker, int64_t delay);
+RBT_API RBT_MUST_USE rbt_status rbt_worker_set_delay(rbt_worker *worker, int64_t delay);
 
 #ifdef __cplusplus
 }

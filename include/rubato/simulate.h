@@ -11,7 +11,7 @@
  *     struct rbt_job_options options = {.struct_size = sizeof options, .workers = 30,
  *                                       .shards = 10, .simulation = simulation};
  *
- * Computing takes as long as the worker says with rbt_spend(). Equal options, equal bits:
+ * Computing takes as long as the worker says with rbt_worker_spend(). Equal options, equal bits:
  * everything random comes from the seed.
  *
  * Nodes have names: "coordinator", "server/3", "worker/12". A worker node is a process, which runs
@@ -110,8 +110,10 @@ RBT_API RBT_MUST_USE rbt_status rbt_simulation_open(const struct rbt_simulation_
 RBT_API rbt_status rbt_simulation_close(rbt_simulation *simulation);
 
 /* What happened so far, in all runs of the job that is open, or was last. Times of workers are sums
- * over workers. */
+ * over workers. The caller sets struct_size of this and the following structs (rubato/job.h); the
+ * functions fail with RBT_E_INVALID if that has not been done. */
 struct rbt_simulation_stats {
+    size_t struct_size;
     double seconds; /* virtual time since the job's first run began */
     uint64_t events;
     uint64_t messages;       /* sent, repetitions included */
@@ -126,11 +128,12 @@ struct rbt_simulation_stats {
     double idle_seconds;     /* after leaving, before the last worker left */
 };
 
-RBT_API void rbt_simulation_stats(const rbt_simulation *simulation,
-                                  struct rbt_simulation_stats *stats);
+RBT_API rbt_status rbt_simulation_stats(const rbt_simulation *simulation,
+                                        struct rbt_simulation_stats *stats);
 
 /* What became of one worker's time. */
 struct rbt_simulation_worker {
+    size_t struct_size;
     double compute_seconds;
     double transmit_seconds;
     double wait_seconds;
@@ -139,29 +142,30 @@ struct rbt_simulation_worker {
     int64_t clocks;
 };
 
-/* Figures of worker `index`; zero if there is no such worker. */
-RBT_API void rbt_simulation_worker(const rbt_simulation *simulation, uint32_t index,
-                                   struct rbt_simulation_worker *worker);
+/* Figures of worker `index`. Fails with RBT_E_NOTFOUND if there is no such worker. */
+RBT_API rbt_status rbt_simulation_worker(const rbt_simulation *simulation, uint32_t index,
+                                         struct rbt_simulation_worker *worker);
 
 /* Bytes that a node has sent and received; the index counts the coordinator, then the servers, then
- * the worker processes. `name` has room for at least 32 characters. Returns false if there is no
- * such node. */
+ * the worker processes. Fails with RBT_E_NOTFOUND if there is no such node. */
 struct rbt_simulation_node {
+    size_t struct_size;
     char name[32];
     uint64_t bytes_sent;
     uint64_t bytes_received;
 };
-RBT_API bool rbt_simulation_node(const rbt_simulation *simulation, uint32_t index,
-                                 struct rbt_simulation_node *node);
+RBT_API rbt_status rbt_simulation_node(const rbt_simulation *simulation, uint32_t index,
+                                       struct rbt_simulation_node *node);
 
-/* Bytes that a rack has sent to others and received from them, if there is more than one. Returns
- * false if there is no such rack. */
+/* Bytes that a rack has sent to others and received from them, if there is more than one. Fails
+ * with RBT_E_NOTFOUND if there is no such rack. */
 struct rbt_simulation_rack {
+    size_t struct_size;
     uint64_t bytes_sent;
     uint64_t bytes_received;
 };
-RBT_API bool rbt_simulation_rack(const rbt_simulation *simulation, uint32_t index,
-                                 struct rbt_simulation_rack *rack);
+RBT_API rbt_status rbt_simulation_rack(const rbt_simulation *simulation, uint32_t index,
+                                       struct rbt_simulation_rack *rack);
 
 #ifdef __cplusplus
 }

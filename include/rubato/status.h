@@ -15,13 +15,14 @@ extern "C" {
     X(E_NOMEM, -1, "out of memory")                                                                \
     X(E_INVALID, -2, "invalid argument")                                                           \
     X(E_NOTFOUND, -3, "no such object")                                                            \
-    X(E_BUSY, -4, "a limit is reached, try again")                                                 \
+    X(E_BUSY, -4, "something else must be finished first")                                         \
     X(E_TIMEOUT, -5, "the deadline passed")                                                        \
     X(E_CLOSED, -6, "the peer or the handle is closed")                                            \
     X(E_PROTOCOL, -7, "the peer sent something that is not allowed")                               \
     X(E_IO, -8, "the operating system reported an error")                                          \
     X(E_DATA, -9, "the content of a file is wrong")                                                \
-    X(E_INTERRUPTED, -10, "the user asked to stop")
+    X(E_INTERRUPTED, -10, "the user asked to stop")                                                \
+    X(E_TOO_SMALL, -11, "the room that the caller gave is too small")
 
 typedef enum rbt_status {
 #define X(name, value, text) RBT_##name = (value),

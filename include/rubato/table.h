@@ -40,6 +40,8 @@ extern "C" {
 
 typedef struct rbt_table rbt_table; /* owned by its job */
 
+struct rbt_table_experiments; /* rubato/experiments.h */
+
 typedef enum rbt_type {
     RBT_F32, /* float */
     RBT_F64, /* double */
@@ -65,9 +67,9 @@ typedef enum rbt_merge {
  * `seed` alone, so the same on every layout of the job. Dense tables only, except zero. */
 typedef enum rbt_init {
     RBT_INIT_ZERO,
-    RBT_INIT_CONSTANT, /* a */
-    RBT_INIT_UNIFORM,  /* in [a, b) */
-    RBT_INIT_NORMAL,   /* mean a, standard deviation b */
+    RBT_INIT_CONSTANT, /* init_value */
+    RBT_INIT_UNIFORM,  /* from init_low to below init_high */
+    RBT_INIT_NORMAL,   /* with mean init_mean and standard deviation init_deviation */
 } rbt_init;
 
 /* Which updates a read shows besides those that the shards have made visible. */
@@ -109,8 +111,15 @@ struct rbt_table_options {
     uint32_t width; /* default: 1 */
     rbt_merge merge;
     rbt_init init;
-    double a; /* parameters of init */
-    double b;
+    union { /* the numbers that the kind of init needs */
+        double init_value;
+        double init_low;
+        double init_mean;
+    };
+    union {
+        double init_high;
+        double init_deviation;
+    };
     uint64_t seed;
     rbt_overlay overlay;
     rbt_cache cache;
@@ -131,33 +140,24 @@ struct rbt_table_options {
      * table. What is updated from different reads goes to the rule as different messages. A row
      * that stays in a worker's cache keeps the shards from forgetting its read: `cache_rows`. */
     const char *rule;
-    /* Elements of RBT_SET_DELTAS sets that are smaller than this are not pushed but stay in
-     * rbt_set_deltas() until they have grown. For real numbers that add; default: 0 */
-    double tiny;
-    /* A copy serves for so many clocks more before it is fetched again, which then waits as the
-     * consistency says. 1 with REPLICA: the test that Jiang et al. 2017 print.
-     * Without effect where every read takes the newest: "essp", "asp", "auto" */
-    uint32_t slack;
-    /* Reads take the newest version of the model that all shards have, so that no read sees an
-     * update in one shard and misses it in another because one of its messages was slow: partition
-     * synchronisation. For rules that show versions, such as "dynsgd". What is newer waits until
-     * the word goes round that all have it, the worker's own updates included, so that reads may
-     * lack a little more than the staleness says. Reads with staleness 0 need none of that, and are
-     * as without it. Nothing is sent ahead. */
-    bool is_synchronised;
     /* What makes its messages smaller, "NAME[:NUMBER...],..." (rubato/filter.h); default: nothing.
      * All filters are for sets (rubato/set.h). Rows that are pushed or read one by one or as lists
      * used once are only rounded and packed, and rbt_pull_range() returns them as they are. What a
      * filter keeps back of an update stays in the set, where the worker's own pulls show it if the
      * table shows own updates; it is looked at again with the next push of that set, and goes with
-     * the 64th at the latest, or with rbt_flush(). */
+     * the 64th at the latest, or with rbt_worker_flush(). */
     const char *filter;
+    /* What papers compare with (rubato/experiments.h); copied. Default: NULL, nothing of it */
+    const struct rbt_table_experiments *experiments;
 };
 
 /* Opens the table `name`, or "space/name" in another namespace; creates it if there is none. The
  * table belongs to the job. `options` may be NULL. Safe from any thread.
+ * A job that runs here or simulated is alone, and may have tables in any namespace. In a cluster
+ * every namespace is a job of its own, with its own workers and clocks: a job has the tables of the
+ * namespace that its cluster was joined in, and reads another's by joining that as a reader.
  * Fails with RBT_E_INVALID if the options contradict each other, or those of the table that is
- * already there, and with RBT_E_NOMEM. */
+ * already there, or if a cluster's table is to be in another namespace; and with RBT_E_NOMEM. */
 RBT_API RBT_MUST_USE rbt_status rbt_table_open(rbt_job *job, const char *name,
                                                const struct rbt_table_options *options,
                                                rbt_table **table);
@@ -192,15 +192,16 @@ struct rbt_elements {
 };
 
 /* Reads the elements of a sparse row that are not zero into `elements`, which the caller has given
- * room for `capacity`. If that is too small, fails with RBT_E_BUSY and sets `count` to the number
- * needed. Wait like rbt_get() and rbt_get_within(). */
+ * room for `capacity`. If that is too small, fails with RBT_E_TOO_SMALL and sets `count` to the
+ * number needed. Wait like rbt_get() and rbt_get_within(). */
 RBT_API RBT_MUST_USE rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
                                                struct rbt_elements *elements);
 RBT_API RBT_MUST_USE rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table,
                                                       uint64_t key, int64_t staleness,
                                                       struct rbt_elements *elements);
 
-/* Updates the whole dense row, one element, or several elements. Never wait. */
+/* Updates the whole dense row, one element, or several elements. Never wait. Fail with RBT_E_BUSY
+ * if the worker's last rbt_clock() has failed and must be repeated first. */
 RBT_API RBT_MUST_USE rbt_status rbt_add(rbt_worker *worker, rbt_table *table, uint64_t key,
                                         const void *deltas);
 RBT_API RBT_MUST_USE rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table, uint64_t key,
@@ -208,13 +209,15 @@ RBT_API RBT_MUST_USE rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table,
 RBT_API RBT_MUST_USE rbt_status rbt_add_elements(rbt_worker *worker, rbt_table *table, uint64_t key,
                                                  const struct rbt_elements *elements);
 
-/* How fresh the worker's copy of a row is. */
+/* How fresh the worker's copy of a row is. Fails with RBT_E_INVALID if struct_size has not been
+ * set, and not otherwise. */
 struct rbt_freshness {
+    size_t struct_size;
     int64_t clock;     /* all updates of clocks < `clock` are in the copy; -1 if there is no copy */
     int64_t staleness; /* the worker's clock minus `clock` */
 };
-RBT_API void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
-                               struct rbt_freshness *freshness);
+RBT_API rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
+                                     struct rbt_freshness *freshness);
 
 #ifdef __cplusplus
 }

@@ -144,8 +144,8 @@ struct rbt_predict_options {
     bool has_probabilities; /* a line is the probabilities of all classes, where there are some */
 };
 
-/* What computing costs, as the algorithm tells it to a simulation (rbt_spend). `rubato bench cost`
- * measures it. */
+/* What computing costs, as the algorithm tells it to a simulation (rbt_worker_spend). `rubato bench
+ * cost` measures it. */
 struct rbt_algo_cost {
     const char *name; /* "nonzero", for linear_ns_per_nonzero */
     double ns;        /* on one core of full speed */

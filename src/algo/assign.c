@@ -49,7 +49,7 @@ rbt_status rbt_assign_open(struct rbt_assign *assign, const struct rbt_assign_op
 static void wait_a_little(const struct rbt_assign *assign, rbt_worker *worker)
 {
     if (assign->options.is_simulated) {
-        rbt_spend(worker, pause_seconds);
+        rbt_worker_spend(worker, pause_seconds);
         return;
     }
     const struct timespec time = {.tv_nsec = (long)(pause_seconds * 1e9)};
@@ -111,7 +111,7 @@ rbt_status rbt_assign_count(struct rbt_assign *assign, rbt_worker *worker)
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
-        rbt_pull_range(worker, assign->table, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, assign->table, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     for (size_t i = 0; st == RBT_OK && i < rows.count; i++) {
         const float *row = (const float *)rows.values + i * WIDTH;
         if (rows.keys[i] < assign->options.workers) {

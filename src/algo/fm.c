@@ -67,8 +67,8 @@ static rbt_status open_tables(void *context, rbt_job *job)
                                            .type = RBT_F32,
                                            .width = (uint32_t)fm->config.rank,
                                            .init = RBT_INIT_UNIFORM,
-                                           .a = -init_width,
-                                           .b = init_width,
+                                           .init_low = -init_width,
+                                           .init_high = init_width,
                                            .seed = fm->seed};
     struct rbt_table_options bias = weights;
     struct rbt_table_options tuning = weights;

@@ -335,7 +335,7 @@ static rbt_status open_replicas(const struct rbt_fm_job *fm, rbt_worker *worker,
 static rbt_status count_parameters(struct rbt_fm_job *fm, rbt_worker *worker, uint64_t *count)
 {
     const rbt_status st =
-        rbt_pull_range(worker, fm->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &fm->counts);
+        rbt_pull_range(worker, fm->usage, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &fm->counts);
     if (st != RBT_OK) {
         return st;
     }

@@ -141,19 +141,20 @@ static void spend(const struct rbt_fm_job *fm, rbt_worker *worker, const struct 
     const double rank = (double)fm->config.rank;
     const double nonzeros = (double)(run->offsets[run->end] - run->offsets[run->begin]);
     const double elements = (double)w->weights.count + rank * (double)w->embeddings.count;
-    rbt_spend(worker, 1e-9 * (rbt_fm_costs[RBT_FM_NONZERO].ns * nonzeros +
-                              rbt_fm_costs[RBT_FM_NONZERO_RANK].ns * nonzeros * rank +
-                              rbt_fm_costs[RBT_FM_EXAMPLE].ns * (double)(run->end - run->begin) +
-                              rbt_fm_costs[RBT_FM_ELEMENT].ns * elements));
+    rbt_worker_spend(worker,
+                     1e-9 * (rbt_fm_costs[RBT_FM_NONZERO].ns * nonzeros +
+                             rbt_fm_costs[RBT_FM_NONZERO_RANK].ns * nonzeros * rank +
+                             rbt_fm_costs[RBT_FM_EXAMPLE].ns * (double)(run->end - run->begin) +
+                             rbt_fm_costs[RBT_FM_ELEMENT].ns * elements));
 }
 
 void rbt_fm_spend(const struct rbt_fm_job *fm, rbt_worker *worker, const struct rbt_share *share)
 {
     const double rank = (double)fm->config.rank;
     const double nonzeros = (double)share->offsets[share->count];
-    rbt_spend(worker, 1e-9 * (rbt_fm_costs[RBT_FM_NONZERO].ns * nonzeros +
-                              rbt_fm_costs[RBT_FM_NONZERO_RANK].ns * nonzeros * rank +
-                              rbt_fm_costs[RBT_FM_EXAMPLE].ns * (double)share->count));
+    rbt_worker_spend(worker, 1e-9 * (rbt_fm_costs[RBT_FM_NONZERO].ns * nonzeros +
+                                     rbt_fm_costs[RBT_FM_NONZERO_RANK].ns * nonzeros * rank +
+                                     rbt_fm_costs[RBT_FM_EXAMPLE].ns * (double)share->count));
 }
 
 rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,

@@ -135,9 +135,9 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
                                                     : (double)job->points.offsets[n] /
                                                           ((double)n * (double)job->space.dims);
     const double dims = share * (double)job->space.dims;
-    rbt_spend(worker, 1e-9 * (costs[COST_PRODUCT].ns * (double)(searched * job->k) * dims +
-                              costs[COST_COORDINATE].ns * (double)(last - first) * dims +
-                              costs[COST_ELEMENT].ns * (double)(job->k * job->width)));
+    rbt_worker_spend(worker, 1e-9 * (costs[COST_PRODUCT].ns * (double)(searched * job->k) * dims +
+                                     costs[COST_COORDINATE].ns * (double)(last - first) * dims +
+                                     costs[COST_ELEMENT].ns * (double)(job->k * job->width)));
     return RBT_OK;
 }
 

@@ -358,10 +358,10 @@ static void spend(rbt_worker *worker, uint64_t token_count, size_t topic_count,
                   size_t element_count)
 {
     const double tokens = (double)token_count;
-    rbt_spend(worker,
-              1e-9 * (rbt_lda_costs[RBT_LDA_COST_TOKEN].ns * tokens +
-                      rbt_lda_costs[RBT_LDA_COST_TOKEN_TOPIC].ns * tokens * (double)topic_count +
-                      rbt_lda_costs[RBT_LDA_COST_ELEMENT].ns * (double)element_count));
+    rbt_worker_spend(
+        worker, 1e-9 * (rbt_lda_costs[RBT_LDA_COST_TOKEN].ns * tokens +
+                        rbt_lda_costs[RBT_LDA_COST_TOKEN_TOPIC].ns * tokens * (double)topic_count +
+                        rbt_lda_costs[RBT_LDA_COST_ELEMENT].ns * (double)element_count));
 }
 
 /* Lets rows travel: says which have changed, and takes those that have come. */
@@ -377,7 +377,7 @@ static rbt_status exchange(const struct rbt_lda_job *lda, rbt_worker *worker,
         t->sum_moves[k] = 0;
     }
     rbt_set_touch(w->sum_set, 0);
-    const rbt_status st = rbt_exchange(worker);
+    const rbt_status st = rbt_worker_exchange(worker);
     return st != RBT_OK ? st : look(lda, w);
 }
 
@@ -396,7 +396,7 @@ static rbt_status sample_managed(const struct rbt_lda_job *lda, rbt_worker *work
         rbt_lda_sampler_run(&w->sampler, first - w->view_first, next - w->view_first);
         spend(worker, share->offsets[next] - share->offsets[first], (size_t)lda->config.topics, 0);
         first = next;
-        if (rbt_exchange_is_due(worker)) {
+        if (rbt_worker_exchange_is_due(worker)) {
             rbt_set_touch_rows(w->counts.set, share->tokens + touched,
                                (size_t)(share->offsets[first] - touched));
             touched = share->offsets[first];

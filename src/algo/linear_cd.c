@@ -370,8 +370,8 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
         step(linear, part, c, deltas);
         nonzeros += part->columns.starts[c + 1] - part->columns.starts[c];
     }
-    rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)nonzeros +
-                              ns_per_row * (double)(n + end_at - begin_at)));
+    rbt_worker_spend(worker, 1e-9 * (ns_per_nonzero * (double)nonzeros +
+                                     ns_per_row * (double)(n + end_at - begin_at)));
     return st;
 }
 

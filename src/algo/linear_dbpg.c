@@ -511,7 +511,7 @@ static rbt_status catch_up(const struct rbt_linear_job *linear, rbt_worker *work
     }
     const int64_t due = part->clock - 1 - dbpg->delay;
     if (st == RBT_OK && due >= 0) {
-        st = rbt_wait(worker, part->tickets[due % RING]);
+        st = rbt_ticket_wait(worker, part->tickets[due % RING]);
         if (st == RBT_OK) {
             take_block(linear, share, part, part->visited[due % RING]);
             shift_reach(linear, part, part->visited[due % RING], -1.0);
@@ -585,8 +585,9 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
         st = measure(linear, worker, chunk, figures);
     }
     const size_t rows = block == dbpg->blocks ? 1 : part->firsts[block + 1] - part->firsts[block];
-    rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)part->nonzeros +
-                              ns_per_weight * (double)rows + ns_per_look * (double)part->looks));
+    rbt_worker_spend(worker,
+                     1e-9 * (ns_per_nonzero * (double)part->nonzeros +
+                             ns_per_weight * (double)rows + ns_per_look * (double)part->looks));
     return st;
 }
 
@@ -612,7 +613,7 @@ static void end(void *context, rbt_worker *worker)
     struct part *part = w->own;
     if (part != NULL) {
         const rbt_ticket last = part->clock > 1 ? part->tickets[(part->clock - 2) % RING] : 0;
-        const rbt_status st = last > 0 ? rbt_wait_through(worker, last) : RBT_OK;
+        const rbt_status st = last > 0 ? rbt_ticket_wait_through(worker, last) : RBT_OK;
         (void)st; /* nobody wants the rows any more, but tickets must not outlive their sets */
         free_part(part, dbpg->turns);
     }

@@ -388,7 +388,7 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
               rbt_linear_costs[RBT_LINEAR_EXAMPLE].ns * count;
     }
     figures->count += batch->end - batch->first;
-    rbt_spend(worker, 1e-9 * ns);
+    rbt_worker_spend(worker, 1e-9 * ns);
     return RBT_OK;
 }
 

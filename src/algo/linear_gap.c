@@ -106,7 +106,7 @@ rbt_status rbt_linear_gap_begin(const struct rbt_linear_job *linear,
         sums[BEND] += bend_of(linear, part->slopes[i]);
     }
     part->phase = DUAL;
-    rbt_spend(worker, 1e-9 * ns_per_example * (double)(part->end - part->first));
+    rbt_worker_spend(worker, 1e-9 * ns_per_example * (double)(part->end - part->first));
     return rbt_add(worker, part->gap->sums, only_key, sums);
 }
 
@@ -136,8 +136,8 @@ static rbt_status push_dual(const struct rbt_linear_job *linear, struct rbt_line
     for (size_t j = 0; j < share->key_count; j++) {
         z[j] /= n;
     }
-    rbt_spend(worker, 1e-9 * (ns_per_nonzero * (double)share->offsets[share->count] +
-                              ns_per_example * (double)share->count));
+    rbt_worker_spend(worker, 1e-9 * (ns_per_nonzero * (double)share->offsets[share->count] +
+                                     ns_per_example * (double)share->count));
     const struct rbt_rows rows = {.keys = share->keys, .values = z, .count = share->key_count};
     const rbt_status pushed = rbt_push(worker, gap->dual, &rows);
     rbt_free(z);
@@ -206,8 +206,8 @@ static rbt_status add_conjugates(const struct rbt_linear_job *linear,
                                              (double)part->share->labels[i]);
         }
     }
-    rbt_spend(worker,
-              1e-9 * ns_per_example * RBT_LINEAR_GAP_TRIES * (double)(part->end - part->first));
+    rbt_worker_spend(worker, 1e-9 * ns_per_example * RBT_LINEAR_GAP_TRIES *
+                                 (double)(part->end - part->first));
     return rbt_add(worker, gap->sums, only_key, more);
 }
 

@@ -408,10 +408,10 @@ static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
     }
     figures->loss += part->sums[LOSS];
     figures->count += share->count;
-    rbt_spend(worker, 1e-9 * (double)classes *
-                          (ns_per_nonzero * (double)share->offsets[share->count] +
-                           ns_per_example * (double)share->count +
-                           ns_per_weight * (double)share->key_count));
+    rbt_worker_spend(worker, 1e-9 * (double)classes *
+                                 (ns_per_nonzero * (double)share->offsets[share->count] +
+                                  ns_per_example * (double)share->count +
+                                  ns_per_weight * (double)share->key_count));
     st = rbt_set_push(part->gradient);
     return st != RBT_OK ? st : rbt_add(worker, tables->sums, only_key, part->sums);
 }
@@ -626,8 +626,9 @@ static rbt_status decide(const struct rbt_linear_job *linear, rbt_worker *worker
     } else if (verdict == RBT_LINE_NOWHERE) {
         stop(tables); /* doubles cannot tell which point is better */
     }
-    rbt_spend(worker, 1e-9 * (double)root->n *
-                          (2 * ns_per_weight + 4 * (double)root->lbfgs.memory * ns_per_pair));
+    rbt_worker_spend(worker,
+                     1e-9 * (double)root->n *
+                         (2 * ns_per_weight + 4 * (double)root->lbfgs.memory * ns_per_pair));
     return st != RBT_OK || tables->is_done ? st : go(linear, worker, root);
 }
 

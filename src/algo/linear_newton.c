@@ -352,8 +352,8 @@ static rbt_status look(const struct rbt_linear_job *linear, rbt_worker *worker,
     const double nonzeros = (double)share->offsets[share->count];
     const double products = rbt_curvature_cost(n, nonzeros, n > 0 ? nonzeros * nonzeros / n : 0,
                                                newton->size, linear->width);
-    rbt_spend(worker, 1e-9 * (ns_per_nonzero * nonzeros * (double)linear->width +
-                              (wants_second ? ns_per_product * products : 0.0)));
+    rbt_worker_spend(worker, 1e-9 * (ns_per_nonzero * nonzeros * (double)linear->width +
+                                     (wants_second ? ns_per_product * products : 0.0)));
     st = st != RBT_OK ? st : rbt_add(worker, newton->sums, only_key, part->sums);
     return st != RBT_OK || !wants_second ? st : push_second(newton, worker, part, part->second);
 }
@@ -512,7 +512,7 @@ static rbt_status decide(const struct rbt_linear_job *linear, rbt_worker *worker
     }
     rbt_descent_tell(&root->descent, value, root->slope, take_second);
     const double size = (double)newton->numbers;
-    rbt_spend(worker, 1e-9 * ns_per_solved * size * size * size / 6);
+    rbt_worker_spend(worker, 1e-9 * ns_per_solved * size * size * size / 6);
     if (root->descent.is_new) {
         float *row = rbt_calloc(root->classes, sizeof *row);
         st = row == NULL ? no_memory() : publish(linear, worker, root, row);

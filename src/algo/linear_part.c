@@ -185,7 +185,7 @@ static rbt_status count_parameters(const struct rbt_linear_job *linear, rbt_work
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
-        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     if (st == RBT_OK) {
         *count = (rows.count + (linear->config.has_bias ? 1 : 0)) * linear->width;
         rbt_rows_free(&rows);

@@ -91,7 +91,7 @@ rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *wor
         return RBT_OK;
     }
     const rbt_status st =
-        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, linear->usage, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     if (st == RBT_OK) {
         *parameters = rows.count + (linear->config.has_bias ? 1 : 0);
         rbt_rows_free(&rows);

@@ -282,11 +282,11 @@ static rbt_status gather_managed(const struct rbt_linear_job *linear, rbt_worker
         const size_t left = range.end - piece.first;
         piece.end = piece.first + (left < stride ? left : stride);
         *sum += gather(linear, w, piece);
-        rbt_spend(worker, 1e-9 * cost_of(linear, &w->share, piece));
-        if (rbt_exchange_is_due(worker)) {
+        rbt_worker_spend(worker, 1e-9 * cost_of(linear, &w->share, piece));
+        if (rbt_worker_exchange_is_due(worker)) {
             touch(w, (struct range){touched, piece.end});
             touched = piece.end;
-            st = rbt_exchange(worker);
+            st = rbt_worker_exchange(worker);
         }
     }
     touch(w, (struct range){touched, range.end});
@@ -318,7 +318,7 @@ rbt_status rbt_linear_walk(const struct rbt_linear_job *linear, rbt_worker *work
     const struct range range = {(size_t)piece->first, (size_t)piece->end};
     const struct rbt_share *share = &linear->workers[rbt_worker_index(worker)].share;
     const rbt_status st = walk(linear, worker, range, epoch, loss);
-    rbt_spend(worker, 1e-9 * cost_of(linear, share, range));
+    rbt_worker_spend(worker, 1e-9 * cost_of(linear, share, range));
     return st;
 }
 
@@ -328,7 +328,7 @@ void rbt_linear_walk_end(const struct rbt_linear_job *linear, rbt_worker *worker
     if (linear->rules.has_gradients) {
         complete_gradient(linear, w);
     }
-    rbt_spend(worker, 1e-9 * cost_of_weights(linear, w));
+    rbt_worker_spend(worker, 1e-9 * cost_of_weights(linear, w));
 }
 
 /* All examples of a clock. */
@@ -341,7 +341,7 @@ static rbt_status pass(const struct rbt_linear_job *linear, rbt_worker *worker, 
         complete_gradient(linear, w);
     }
     const double examples = linear->is_managed ? 0.0 : cost_of(linear, &w->share, range);
-    rbt_spend(worker, 1e-9 * (examples + cost_of_weights(linear, w)));
+    rbt_worker_spend(worker, 1e-9 * (examples + cost_of_weights(linear, w)));
     return st;
 }
 

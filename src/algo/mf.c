@@ -53,17 +53,17 @@ static const double lr_default = 0.08;
 static rbt_status open_tables(void *context, rbt_job *job)
 {
     struct rbt_mf_job *mf = context;
-    struct rbt_table_options factors = {.struct_size = sizeof factors,
-                                        .type = RBT_F32,
-                                        .width = (uint32_t)mf->config.rank,
-                                        .init = RBT_INIT_NORMAL,
-                                        .b = mf->is_adaptive ? init_adaptive * sqrt(mf->scale)
-                                                             : init_deviation,
-                                        .seed = mf->seed};
+    struct rbt_table_options factors = {
+        .struct_size = sizeof factors,
+        .type = RBT_F32,
+        .width = (uint32_t)mf->config.rank,
+        .init = RBT_INIT_NORMAL,
+        .init_deviation = mf->is_adaptive ? init_adaptive * sqrt(mf->scale) : init_deviation,
+        .seed = mf->seed};
     if (mf->config.is_nonnegative) { /* products as large as ratings from the start */
         factors.init = RBT_INIT_UNIFORM;
-        factors.a = 0.0;
-        factors.b = 2.0 * sqrt(mf->level / (double)mf->config.rank);
+        factors.init_low = 0.0;
+        factors.init_high = 2.0 * sqrt(mf->level / (double)mf->config.rank);
     }
     struct rbt_table_options biases = {.struct_size = sizeof biases, .type = RBT_F32};
     struct rbt_table_options usage = {
@@ -172,7 +172,7 @@ static rbt_status count_parameters(const struct rbt_mf_job *mf, rbt_worker *work
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
-        rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, mf->usage, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     if (st != RBT_OK) {
         return st;
     }

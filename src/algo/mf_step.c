@@ -89,9 +89,10 @@ static void touch(const struct rbt_mf_job *mf, struct rbt_mf_worker *w, size_t b
 static void spend(rbt_worker *worker, size_t rating_count, size_t rank, size_t element_count)
 {
     const double ratings = (double)rating_count;
-    rbt_spend(worker, 1e-9 * (rbt_mf_costs[RBT_MF_COST_RATING].ns * ratings +
-                              rbt_mf_costs[RBT_MF_COST_RATING_RANK].ns * ratings * (double)rank +
-                              rbt_mf_costs[RBT_MF_COST_ELEMENT].ns * (double)element_count));
+    rbt_worker_spend(worker,
+                     1e-9 * (rbt_mf_costs[RBT_MF_COST_RATING].ns * ratings +
+                             rbt_mf_costs[RBT_MF_COST_RATING_RANK].ns * ratings * (double)rank +
+                             rbt_mf_costs[RBT_MF_COST_ELEMENT].ns * (double)element_count));
 }
 
 /* The same as gather(), with rows that come and go on the way. */
@@ -106,10 +107,10 @@ static rbt_status gather_managed(const struct rbt_mf_job *mf, rbt_worker *worker
         piece.end = piece.begin + (left < EXCHANGE_RATINGS ? left : EXCHANGE_RATINGS);
         *sum += gather(mf, w, &piece);
         spend(worker, piece.end - piece.begin, piece.rank, 0);
-        if (rbt_exchange_is_due(worker)) {
+        if (rbt_worker_exchange_is_due(worker)) {
             touch(mf, w, touched, piece.end);
             touched = piece.end;
-            st = rbt_exchange(worker);
+            st = rbt_worker_exchange(worker);
         }
     }
     touch(mf, w, touched, run->end);

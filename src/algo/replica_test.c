@@ -40,10 +40,12 @@ static void check_moves(uint32_t slack, int fetched_every)
     rbt_job *job = NULL;
     const struct rbt_job_options options = {
         .struct_size = sizeof options, .workers = 1, .consistency = "ssp:3"};
+    const struct rbt_table_experiments experiments = {.struct_size = sizeof experiments,
+                                                      .slack = slack};
     const struct rbt_table_options table = {.struct_size = sizeof table,
                                             .rule = "consgd:factor=0.5",
                                             .overlay = RBT_OVERLAY_REPLICA,
-                                            .slack = slack};
+                                            .experiments = &experiments};
     assert_ok(rbt_job_open(&options, &job));
     assert_ok(rbt_table_open(job, "w", &table, &run.table));
     assert_ok(rbt_job_run(job, move, &run));
@@ -190,7 +192,7 @@ static void few_moves_are_sent_alone_and_stay_in_the_copy(void **state)
         const struct rbt_job_options options = {
             .struct_size = sizeof options, .workers = 1, .consistency = kinds[i]};
         const struct rbt_table_options table = {.struct_size = sizeof table};
-        struct rbt_job_stats stats = {0};
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         assert_ok(rbt_job_open(&options, &job));
         assert_ok(rbt_table_open(job, "w", &table, &run.table));
         assert_ok(rbt_job_run(job, move_more, &run));

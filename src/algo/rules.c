@@ -237,7 +237,7 @@ const char *rbt_rules_filter(const struct rbt_rules *rules)
     return rules->is_unfiltered ? "none" : rules->filter[0] == '\0' ? NULL : rules->filter;
 }
 
-void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table)
+void rbt_rules_apply(struct rbt_rules *rules, struct rbt_table_options *table)
 {
     table->filter = rbt_rules_filter(rules);
     if (rules->is_plain) {
@@ -245,13 +245,18 @@ void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *ta
     }
     const double tiny = rules->options->tiny;
     table->rule = rules->text;
-    table->is_synchronised = rules->options->is_synchronised;
-    table->tiny = !isnan(tiny) ? tiny : rbt_rules_is(rules, "dynsgd") ? tiny_dynsgd : 0.0;
+    rules->experiments =
+        (struct rbt_table_experiments){.struct_size = sizeof rules->experiments,
+                                       .tiny = !isnan(tiny)                    ? tiny
+                                               : rbt_rules_is(rules, "dynsgd") ? tiny_dynsgd
+                                                                               : 0.0,
+                                       .is_synchronised = rules->options->is_synchronised};
+    table->experiments = &rules->experiments;
     if (rules->has_gradients) {
         table->overlay = RBT_OVERLAY_NONE;
     } else {
         table->overlay = RBT_OVERLAY_REPLICA;
-        table->slack = rules->options->pull == RBT_PULL_PRINTED ? 1 : 0;
+        rules->experiments.slack = rules->options->pull == RBT_PULL_PRINTED ? 1 : 0;
     }
 }
 

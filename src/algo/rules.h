@@ -24,9 +24,10 @@ struct rbt_rules {
     const struct rbt_train_options *options;
     char name[32]; /* of a rule that comes with Rubato, or "" */
     char text[RBT_TRAIN_RULE_MAX];
-    char alone[RBT_TRAIN_RULE_MAX];    /* see rbt_rules_apply_alone() */
-    char filter[RBT_TRAIN_FILTER_MAX]; /* "": none */
-    bool is_unfiltered;                /* it was "none" that was asked for */
+    char alone[RBT_TRAIN_RULE_MAX];           /* see rbt_rules_apply_alone() */
+    char filter[RBT_TRAIN_FILTER_MAX];        /* "": none */
+    bool is_unfiltered;                       /* it was "none" that was asked for */
+    struct rbt_table_experiments experiments; /* of tables that it was applied to */
 };
 
 /* Refuses --bandwidth to those whose rows do not travel early. */
@@ -87,7 +88,7 @@ const char *rbt_rules_filter(const struct rbt_rules *rules);
 
 /* Makes a table of parameters one with this rule and these filters; the texts must stay where they
  * are. */
-void rbt_rules_apply(const struct rbt_rules *rules, struct rbt_table_options *table);
+void rbt_rules_apply(struct rbt_rules *rules, struct rbt_table_options *table);
 
 /* The same for a table of which every row belongs to one worker: it reads all that it has done to
  * it, waits for nobody, and is never late. There AdaRevision has the values of AdaGrad, bit by bit,

@@ -46,13 +46,13 @@ static void moves_are_summed_in_replicas(void **state)
     assert_ok(rbt_rules_combine(&rules, &combine));
     rbt_rules_apply(&rules, &table);
     assert_int_equal(table.overlay, RBT_OVERLAY_REPLICA);
-    assert_int_equal(table.slack, 0);
-    assert_true(table.tiny == 1e-6);
+    assert_int_equal(table.experiments->slack, 0);
+    assert_true(table.experiments->tiny == 1e-6);
     options.pull = RBT_PULL_PRINTED;
     options.tiny = 0.5;
     rbt_rules_apply(&rules, &table);
-    assert_int_equal(table.slack, 1);
-    assert_true(table.tiny == 0.5);
+    assert_int_equal(table.experiments->slack, 1);
+    assert_true(table.experiments->tiny == 0.5);
 }
 
 static void gradients_are_not_combined(void **state)

@@ -116,7 +116,8 @@ static rbt_status work(void *context, rbt_worker *worker, const struct rbt_train
     figures->count += last - first;
     const double cells = (double)sketch->shape.depth * (double)(last - first);
     const double elements = (double)sketch->shape.depth * (double)sketch->shape.width;
-    rbt_spend(worker, 1e-9 * (costs[COST_CELL].ns * cells + costs[COST_ELEMENT].ns * elements));
+    rbt_worker_spend(worker,
+                     1e-9 * (costs[COST_CELL].ns * cells + costs[COST_ELEMENT].ns * elements));
     return RBT_OK;
 }
 

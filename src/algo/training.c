@@ -115,7 +115,7 @@ static void add_effort(const struct run *run, rbt_worker *worker, double *row)
         first++;
     }
     if (run->training->options->cluster != NULL && rbt_worker_index(worker) == first) {
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         rbt_job_stats(rbt_worker_job(worker), &stats);
         rbt_effort_pack(&stats, row + EFFORT);
     }
@@ -162,7 +162,7 @@ static void tell(struct run *run, const struct rbt_job_stats *now, struct rbt_tr
 static void tell_more(struct run *run, rbt_worker *worker, const double *row,
                       struct rbt_train_event *event)
 {
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     get_stats(run, rbt_worker_job(worker), worker, row, &stats);
     event->staleness = rbt_job_staleness(rbt_worker_job(worker));
     char note[NOTE_SIZE] = "";
@@ -327,7 +327,7 @@ static rbt_status count_processed(struct run *run, rbt_worker *worker)
 {
     struct rbt_rows rows = {0};
     const rbt_status st =
-        rbt_pull_range(worker, run->control, RBT_RANGE_ALL, RBT_STALENESS_ASIDE, &rows);
+        rbt_pull_range(worker, run->control, RBT_RANGE_ALL, RBT_STALENESS_OBSERVER, &rows);
     if (st == RBT_OK && rows.count > 0) {
         run->processed = (uint64_t)((const int64_t *)rows.values)[PROCESSED];
     }
@@ -344,7 +344,8 @@ static rbt_status report_exact(struct run *run, rbt_worker *worker)
     struct rbt_train_event event = {.t = rbt_worker_seconds(worker) - run->began,
                                     .epoch = (double)run->clocks / (double)run->clocks_per_epoch,
                                     .clock = run->clocks};
-    rbt_status st = training->task->collect(training->context, worker, RBT_STALENESS_ASIDE, &model);
+    rbt_status st =
+        training->task->collect(training->context, worker, RBT_STALENESS_OBSERVER, &model);
     if (st == RBT_OK) {
         st = training->task->objective(training->context, &model, &event.objective);
     }
@@ -579,7 +580,7 @@ static rbt_status release(const struct run *run, rbt_worker *worker)
     if (run->training->rules->filter[0] == '\0') {
         return RBT_OK;
     }
-    const rbt_status st = rbt_flush(worker);
+    const rbt_status st = rbt_worker_flush(worker);
     return st != RBT_OK ? st : rbt_clock(worker);
 }
 
@@ -667,6 +668,7 @@ static void summarise(const struct run *run, rbt_job *job, struct rbt_train_summ
                                    .is_interrupted = run->is_interrupted};
     memcpy(summary->rule, run->training->rules->text, sizeof summary->rule);
     memcpy(summary->filter, run->training->rules->filter, sizeof summary->filter);
+    summary->stats.struct_size = sizeof summary->stats;
     rbt_job_stats(job, &summary->stats);
     const uint64_t updates = summary->stats.updates;
     summary->examples_per_s = seconds > 0 ? (double)summary->examples / seconds : 0.0;
@@ -725,7 +727,7 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
                                         .objective = summary->objective,
                                         .eval = summary->eval,
                                         .by_worker = summary->by_worker};
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         get_stats(run, job, NULL, NULL, &stats);
         event.staleness = rbt_job_staleness(job);
         tell(run, &stats, &event);
@@ -745,14 +747,15 @@ rbt_status rbt_training_run(const struct rbt_training *training, struct rbt_trai
                       .clocks_per_epoch = training->clocks_per_epoch,
                       .objective_min = INFINITY,
                       .objective_last = INFINITY};
-    const struct rbt_job_options job_options = {.struct_size = sizeof job_options,
-                                                .workers = training->workers,
-                                                .shards = (uint32_t)options->servers,
-                                                .consistency = options->consistency,
-                                                .simulation = options->simulation,
-                                                .cluster = options->cluster,
-                                                .bandwidth = (uint64_t)options->bandwidth,
-                                                .priority = options->priority};
+    const struct rbt_job_options job_options = {
+        .struct_size = sizeof job_options,
+        .workers = training->workers,
+        .shards = options->cluster == NULL ? (uint32_t)options->servers : 0,
+        .consistency = options->consistency,
+        .simulation = options->simulation,
+        .cluster = options->cluster,
+        .bandwidth = (uint64_t)options->bandwidth,
+        .priority = options->priority};
     rbt_job *job = NULL;
     rbt_status st = rbt_job_open(&job_options, &job);
     if (st != RBT_OK) {

@@ -8,8 +8,8 @@
  * clocks later, and asks all to stop, through another table, when the goal is reached.
  *
  * Time is the job's: real seconds, or virtual ones in a simulation, where reading the data takes
- * none and computing takes what the algorithm says with rbt_spend(). Nothing that happens depends
- * on the time that it takes here.
+ * none and computing takes what the algorithm says with rbt_worker_spend(). Nothing that happens
+ * depends on the time that it takes here.
  *
  * Threads: callbacks with a worker run on that worker's thread, the others on the caller's. */
 #ifndef RUBATO_ALGO_TRAINING_H

@@ -225,13 +225,13 @@ static rbt_status fly(rbt_worker *worker, rbt_set **sets, struct task *task)
             peer = rbt_bench_cluster_server_cpu(&task->cluster);
             done = 0;
         }
-        st = tickets[at] != 0 ? rbt_wait(worker, tickets[at]) : RBT_OK;
+        st = tickets[at] != 0 ? rbt_ticket_wait(worker, tickets[at]) : RBT_OK;
         done += tickets[at] != 0;
         st = st != RBT_OK ? st : start_one(worker, sets[at], &tickets[at]);
         now = rbt_clock_seconds();
     }
     for (int i = 0; st == RBT_OK && i < RBT_BENCH_NET_FLIGHT / 2; i++) {
-        st = rbt_wait(worker, tickets[i]);
+        st = rbt_ticket_wait(worker, tickets[i]);
     }
     const double gigabytes = (double)done * 2 * (double)task->size * 1e-9;
     task->rate = gigabytes / (now - start);

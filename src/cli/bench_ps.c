@@ -396,8 +396,8 @@ static rbt_status declare_lists(struct thread *thread)
 /* What one piece of work costs on the wire, per key; worker 0's alone. */
 static void weigh(struct thread *thread, piece work, double *bytes)
 {
-    struct rbt_job_stats before;
-    struct rbt_job_stats after;
+    struct rbt_job_stats before = {.struct_size = sizeof before};
+    struct rbt_job_stats after = {.struct_size = sizeof after};
     double amount = 0;
     meet(thread->bench);
     if (thread->index == 0 && thread->status == RBT_OK && thread->bench->options->in_processes) {

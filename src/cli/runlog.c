@@ -249,14 +249,14 @@ static rbt_status print_traffic(struct rbt_runlog *log, double t,
 static rbt_status print_nodes(struct rbt_runlog *log, const rbt_simulation *simulation)
 {
     rbt_status st = RBT_OK;
-    struct rbt_simulation_stats stats;
-    struct rbt_simulation_node node;
+    struct rbt_simulation_stats stats = {.struct_size = sizeof stats};
+    struct rbt_simulation_node node = {.struct_size = sizeof node};
     rbt_simulation_stats(simulation, &stats);
-    for (uint32_t i = 0; st == RBT_OK && rbt_simulation_node(simulation, i, &node); i++) {
+    for (uint32_t i = 0; st == RBT_OK && rbt_simulation_node(simulation, i, &node) == RBT_OK; i++) {
         st = print_traffic(log, stats.seconds, &node);
     }
-    struct rbt_simulation_rack rack;
-    for (uint32_t i = 0; st == RBT_OK && rbt_simulation_rack(simulation, i, &rack); i++) {
+    struct rbt_simulation_rack rack = {.struct_size = sizeof rack};
+    for (uint32_t i = 0; st == RBT_OK && rbt_simulation_rack(simulation, i, &rack) == RBT_OK; i++) {
         node = (struct rbt_simulation_node){.bytes_sent = rack.bytes_sent,
                                             .bytes_received = rack.bytes_received};
         snprintf(node.name, sizeof node.name, "rack/%u", i);
@@ -267,8 +267,8 @@ static rbt_status print_nodes(struct rbt_runlog *log, const rbt_simulation *simu
 
 rbt_status rbt_runlog_traffic(struct rbt_runlog *log, const rbt_simulation *simulation)
 {
-    struct rbt_simulation_node beyond;
-    const bool is_large = rbt_simulation_node(simulation, NODES_MAX, &beyond);
+    struct rbt_simulation_node beyond = {.struct_size = sizeof beyond};
+    const bool is_large = rbt_simulation_node(simulation, NODES_MAX, &beyond) == RBT_OK;
     return log->file == NULL || is_large ? RBT_OK : print_nodes(log, simulation);
 }
 
@@ -276,10 +276,10 @@ rbt_status rbt_runlog_simulation(struct rbt_runlog *log, const rbt_simulation *s
                                  uint32_t workers)
 {
     rbt_status st = RBT_OK;
-    struct rbt_simulation_stats stats;
+    struct rbt_simulation_stats stats = {.struct_size = sizeof stats};
     rbt_simulation_stats(simulation, &stats);
     for (uint32_t i = 0; log->file != NULL && st == RBT_OK && i < workers; i++) {
-        struct rbt_simulation_worker worker;
+        struct rbt_simulation_worker worker = {.struct_size = sizeof worker};
         rbt_simulation_worker(simulation, i, &worker);
         st = print_worker(log, stats.seconds, i, &worker);
     }

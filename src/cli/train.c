@@ -342,9 +342,10 @@ static rbt_status close_simulation(struct run *run, rbt_status st)
     }
     struct rbt_error_record record;
     rbt_error_save(&record);
+    run->stats.struct_size = sizeof run->stats;
     rbt_simulation_stats(run->simulation, &run->stats);
-    struct rbt_simulation_rack rack;
-    for (uint32_t i = 0; rbt_simulation_rack(run->simulation, i, &rack); i++) {
+    struct rbt_simulation_rack rack = {.struct_size = sizeof rack};
+    for (uint32_t i = 0; rbt_simulation_rack(run->simulation, i, &rack) == RBT_OK; i++) {
         run->rack_bytes += rack.bytes_sent;
     }
     if (run->log.is_started && run->log_status == RBT_OK) {

@@ -46,7 +46,8 @@ struct rbt_table {
     rbt_job *job;
     char name[RBT_CLIENT_NAME_MAX]; /* with its namespace */
     uint32_t id;
-    struct rbt_table_options options; /* strings are NULL; defaults filled in */
+    struct rbt_table_options options; /* strings and experiments are NULL; defaults filled in */
+    struct rbt_table_experiments experiments;
     struct rbt_merge_kind kind;
     struct rbt_initial initial;
     size_t element_size;
@@ -145,7 +146,7 @@ struct rbt_worker {
     struct rbt_managed *turn;            /* whose rows are read next; NULL: the first one's */
     rbt_time ask_at;                     /* before this it is not worth it */
     rbt_time exchange_at;                /* before this it is the turn of the worker's own work */
-    rbt_time looked_at;                  /* when rbt_exchange_is_due() last read the clock */
+    rbt_time looked_at;                  /* when rbt_worker_exchange_is_due() last read the clock */
     uint32_t looks;                      /* since then it is asked so often until it does again */
     uint32_t looks_left;                 /* of these */
     struct rbt_worker_stats *stats;
@@ -156,6 +157,7 @@ struct rbt_job {
     uint32_t process_count;
     uint32_t shard_count;
     char name_space[RBT_CLIENT_NAME_MAX];
+    bool is_in_cluster; /* of processes: other namespaces are jobs of others */
     uint64_t bandwidth; /* bytes per second, node and direction; 0: nothing travels early */
     char priority[RBT_CLIENT_PATH_MAX];
     struct rbt_consistency consistency; /* its staleness is guarded by the mutex while it runs */

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "net/address.h"
 
@@ -22,7 +23,7 @@ enum {
 
 #define CUT_SECONDS 3.0 /* without a connection: a process that is not there does not come back */
 
-int rbt_cluster_is_there(void)
+bool rbt_cluster_is_there(void)
 {
     return getenv("RUBATO_COORDINATOR") != NULL;
 }
@@ -92,7 +93,7 @@ static rbt_status complete(struct rbt_cluster_options *options)
     }
     const char *reads = getenv("RUBATO_READER");
     if (reads != NULL && strcmp(reads, "1") == 0) {
-        options->is_reader = 1;
+        options->is_reader = true;
     }
     if (strlen(options->name_space) >= sizeof((struct rbt_cluster *)0)->name_space / 2) {
         return rbt_fail(RBT_E_INVALID, "\"%s\" cannot be a namespace", options->name_space);
@@ -231,12 +232,10 @@ rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_clust
 {
     struct rbt_cluster_options full = {.struct_size = sizeof full};
     if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size ||
-            options->struct_size > sizeof full) {
-            return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
-                            options->struct_size);
+        const rbt_status taken = rbt_sized_take(&full, options, sizeof full);
+        if (taken != RBT_OK) {
+            return taken;
         }
-        memcpy(&full, options, options->struct_size);
     }
     rbt_status st = complete(&full);
     rbt_cluster *c = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *c);
@@ -246,7 +245,7 @@ rbt_status rbt_cluster_join(const struct rbt_cluster_options *options, rbt_clust
     const int error =
         pthread_mutex_init(&c->mutex, NULL) | pthread_mutex_init(&c->bounds_mutex, NULL);
     RBT_ASSERT(error == 0);
-    c->is_reader = full.is_reader != 0;
+    c->is_reader = full.is_reader;
     snprintf(c->name_space, sizeof c->name_space, "%s", full.name_space);
     st = read_compression(full.compression, &c->compression);
     st = st != RBT_OK ? st : join(c, &full);

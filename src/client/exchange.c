@@ -635,7 +635,7 @@ static rbt_time next_time(const rbt_worker *worker, rbt_time now)
 
 /* Asked after every few steps of the work, so it does not look at the clock every time: after half
  * of the times that it will be asked until then, as far as one can tell. */
-bool rbt_exchange_is_due(rbt_worker *worker)
+bool rbt_worker_exchange_is_due(rbt_worker *worker)
 {
     rbt_driver *driver = worker->job->driver;
     if (worker->looks_left > 0) {
@@ -659,7 +659,7 @@ bool rbt_exchange_is_due(rbt_worker *worker)
 
 /* A budget that the processor cannot keep up with must not hold up the work: early rows get at most
  * half of the time. */
-rbt_status rbt_exchange(rbt_worker *worker)
+rbt_status rbt_worker_exchange(rbt_worker *worker)
 {
     rbt_driver *driver = worker->job->driver;
     if (worker->managed == NULL || driver->is_reader) {

@@ -65,7 +65,7 @@ static rbt_status add_pieces(rbt_worker *worker, void *argument)
             }
             rbt_set_touch_rows(set, rows, ROWS / PIECES);
             rbt_set_touch(set, rows[0]);
-            st = rbt_exchange(worker);
+            st = rbt_worker_exchange(worker);
         }
         st = st != RBT_OK ? st : rbt_set_push(set);
         st = st != RBT_OK ? st : rbt_clock(worker);
@@ -99,7 +99,7 @@ static void nothing_is_lost_or_counts_twice(void **state)
         struct rig rig;
         open_rig(&rig, i % 2 == 0 ? NULL : "sgd:lr=1", priorities[i / 2], WORKERS);
         assert_ok(rbt_job_run(rig.job, add_pieces, &rig));
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         rbt_job_stats(rig.job, &stats);
         uint64_t rows = 0;
         for (size_t k = 0; k < RBT_TIMES_COUNTS; k++) {
@@ -126,7 +126,7 @@ static rbt_status wait_for_own(rbt_worker *worker, void *argument)
             add_one(set, 3);
             rbt_set_touch(set, 3);
         }
-        st = rbt_exchange(worker);
+        st = rbt_worker_exchange(worker);
         rig->has_seen = ((const float *)rbt_set_values(set))[3 * WIDTH] == -2;
     }
     st = st != RBT_OK ? st : rbt_set_push(set);
@@ -252,7 +252,7 @@ static void rows_of_a_process_do_not_travel_early(void **state)
                                             .overlay = RBT_OVERLAY_PROCESS};
     assert_ok(rbt_table_open(rig.job, "shared", &table, &rig.table));
     assert_ok(rbt_job_run(rig.job, add_pieces, &rig));
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(rig.job, &stats);
     assert_int_equal(stats.early_sent, 0);
     assert_int_equal(stats.early_received, 0);

@@ -181,7 +181,7 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
     }
     /* Whether the read takes the versions that all shards have. With staleness 0 it has all that
      * it may see in every shard anyway. A reader's tables are not told of versions. */
-    const bool is_limited = table->options.is_synchronised && !driver->is_reader &&
+    const bool is_limited = table->experiments.is_synchronised && !driver->is_reader &&
                             want->need < rbt_client_clock(worker);
     const uint64_t stable = is_limited ? driver->ops->stable(driver, worker->index, table->id) : 0;
     size_t count = 0;

@@ -1,8 +1,9 @@
 /* client/held.c - what filters hold back of a worker's sets, and when it goes at the latest.
  *
  * A set's rest goes bit by bit, as the filters allow, and all of it every RBT_FILTERING_TURNS
- * pushes; here it goes because the worker has done its work: rbt_flush(), the end of the set, and
- * rbt_leave(). Rows of which nothing waits are not named, since rules count updates.
+ * pushes; here it goes because the worker has done its work: rbt_worker_flush(), the end of the
+ * set, and rbt_worker_leave(). Rows of which nothing waits are not named, since rules count
+ * updates.
  *
  * Threads: a worker's own. Memory: a list of the rows that wait, while they become an update. */
 #include <string.h>
@@ -69,7 +70,7 @@ static rbt_status push_rest(rbt_set *set)
     return st;
 }
 
-rbt_status rbt_flush(rbt_worker *worker)
+rbt_status rbt_worker_flush(rbt_worker *worker)
 {
     rbt_status st = rbt_worker_may_update(worker);
     st = st != RBT_OK ? st : rbt_worker_resend(worker);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/thread.h"
 #include "client/client.h"
 #include "client/cluster.h"
@@ -32,6 +33,26 @@ static rbt_status check_counts(const struct rbt_job_options *options)
     return RBT_OK;
 }
 
+/* What a job says of itself must be what its cluster has. */
+static rbt_status check_against(const struct rbt_job_options *options,
+                                const struct rbt_member_plan *plan)
+{
+    const char *space = options->cluster->name_space;
+    if (options->workers != 0 && options->workers != plan->worker_count) {
+        return rbt_fail(RBT_E_INVALID, "the cluster has %u workers for this job, not %u",
+                        plan->worker_count, options->workers);
+    }
+    if (options->shards != 0 && options->shards != plan->shard_count) {
+        return rbt_fail(RBT_E_INVALID, "the servers of the cluster have %u shards, not %u",
+                        plan->shard_count, options->shards);
+    }
+    if (options->name_space != NULL && strcmp(options->name_space, space) != 0) {
+        return rbt_fail(RBT_E_INVALID, "the cluster was joined in namespace \"%s\", not \"%s\"",
+                        space, options->name_space);
+    }
+    return RBT_OK;
+}
+
 /* How many workers and shards there are, and where tables live. A cluster knows all of it. */
 static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
 {
@@ -43,10 +64,11 @@ static rbt_status count(rbt_job *job, const struct rbt_job_options *options)
         if (options->simulation != NULL) {
             return rbt_fail(RBT_E_INVALID, "a job runs on a cluster or on a simulated one");
         }
-        if (options->workers != 0 && options->workers != plan->worker_count) {
-            return rbt_fail(RBT_E_INVALID, "the cluster has %u workers, not %u", plan->worker_count,
-                            options->workers);
+        const rbt_status st = check_against(options, plan);
+        if (st != RBT_OK) {
+            return st;
         }
+        job->is_in_cluster = true;
         job->worker_count = plan->worker_count;
         job->shard_count = plan->shard_count;
         space = options->cluster->name_space;
@@ -153,12 +175,10 @@ rbt_status rbt_job_open(const struct rbt_job_options *options, rbt_job **job)
 {
     struct rbt_job_options complete = {.struct_size = sizeof complete};
     if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size ||
-            options->struct_size > sizeof complete) {
-            return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
-                            options->struct_size);
+        const rbt_status taken = rbt_sized_take(&complete, options, sizeof complete);
+        if (taken != RBT_OK) {
+            return taken;
         }
-        memcpy(&complete, options, options->struct_size);
     }
     rbt_status st = check_counts(&complete);
     rbt_job *j = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *j);
@@ -260,7 +280,7 @@ static rbt_status run_worker(void *argument, uint32_t index)
     rbt_worker *worker = &job->workers[index];
     rbt_status st = job->function(worker, job->argument);
     if (st == RBT_OK) {
-        st = rbt_leave(worker);
+        st = rbt_worker_leave(worker);
     }
     if (st != RBT_OK) {
         rbt_worker_abandon(worker);
@@ -322,7 +342,7 @@ int64_t rbt_job_staleness(const rbt_job *job)
     return atomic_load_explicit(&job->staleness[job->driver->place], memory_order_relaxed);
 }
 
-int rbt_job_is_here(const rbt_job *job, uint32_t worker)
+bool rbt_job_is_here(const rbt_job *job, uint32_t worker)
 {
     return worker - job->driver->worker_first < job->driver->worker_here;
 }
@@ -347,7 +367,7 @@ static void add_clocks(const rbt_job *job, struct rbt_job_stats *stats)
     stats->clock_min = min == RBT_CLOCK_GONE ? 0 : min;
 }
 
-void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
+static void sum_stats(rbt_job *job, struct rbt_job_stats *stats)
 {
     *stats = (struct rbt_job_stats){.workers = job->is_shared ? job->worker_count
                                                               : job->driver->worker_here};
@@ -391,4 +411,11 @@ void rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
     stats->lag_mean = stats->reads == 0 ? 0.0 : (double)lag_sum / (double)stats->reads;
     add_clocks(job, stats);
     job->driver->ops->stats(job->driver, stats);
+}
+
+rbt_status rbt_job_stats(rbt_job *job, struct rbt_job_stats *stats)
+{
+    struct rbt_job_stats full;
+    sum_stats(job, &full);
+    return rbt_sized_give(stats, &full, sizeof full);
 }

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/sized.h"
 #include "client/client.h"
 
 /* Whether a copy is fresh enough, own updates aside. A reader has no clock to tell by. */
@@ -32,10 +33,10 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
     if (staleness == RBT_STALENESS_ANY) {
         return row->fetched_at >= clock;
     }
-    if (row->clock < clock - staleness - table->options.slack) {
+    if (row->clock < clock - staleness - table->experiments.slack) {
         return false;
     }
-    if (table->is_eager && table->options.is_synchronised) {
+    if (table->is_eager && table->experiments.is_synchronised) {
         return row->fetched_at >= clock; /* more may be shown of the same rows */
     }
     return !table->is_eager ||
@@ -307,7 +308,7 @@ static rbt_status fetch_ruled(rbt_worker *worker, struct rbt_portion *portion, u
 static uint64_t subscription_of(const rbt_table *table, uint64_t key)
 {
     const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
-    return table->is_eager && !table->options.is_synchronised
+    return table->is_eager && !table->experiments.is_synchronised
                ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id)
                : 0;
 }
@@ -451,7 +452,7 @@ static rbt_status copy_elements(const rbt_table *table, const struct rbt_sparse_
     }
     elements->count = count;
     if (count > elements->capacity) {
-        return rbt_fail(RBT_E_BUSY, "the row has %zu elements; there is room for %zu", count,
+        return rbt_fail(RBT_E_TOO_SMALL, "the row has %zu elements; there is room for %zu", count,
                         elements->capacity);
     }
     return RBT_OK;
@@ -490,13 +491,15 @@ rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t 
     return st != RBT_OK ? st : get_sparse(worker, table, key, staleness, elements);
 }
 
-void rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
-                       struct rbt_freshness *freshness)
+rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
+                             struct rbt_freshness *freshness)
 {
     const struct rbt_portion *portion = worker->portions[table->id];
     const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_map_find(&portion->rows.map, key);
-    freshness->clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
-    freshness->staleness = rbt_client_clock(worker) - freshness->clock;
+    const int64_t clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
+    const struct rbt_freshness full = {.clock = clock,
+                                       .staleness = rbt_client_clock(worker) - clock};
+    return rbt_sized_give(freshness, &full, sizeof full);
 }
 
 /* --- Updating -------------------------------------------------------------------------------- */

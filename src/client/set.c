@@ -107,7 +107,7 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
         set->stamps[i] = RBT_STAMP_NONE;
     }
     const bool may_push_few = leaves_zeros(table) && !has_stamps && !set->is_in_place &&
-                              table->options.tiny == 0 && set->portion->filtering == NULL &&
+                              table->experiments.tiny == 0 && set->portion->filtering == NULL &&
                               table->kind.merge == RBT_MERGE_ADD && count >= RBT_SET_FEW;
     const size_t few = may_push_few ? count / RBT_SET_FEW + 1 : 0;
     set->changed = may_push_few ? rbt_calloc(few, sizeof *set->changed) : NULL;
@@ -251,7 +251,8 @@ static bool is_hit(const rbt_set *set, int64_t staleness)
                                                         set->add_seen == portion->add_count);
     /* What was asked for is put into the values when it comes, so it must be waited for. */
     return may_reuse && has_own && !set->is_asked && set->clock >= 0 &&
-           set->clock >= rbt_client_clock(set->worker) - staleness - portion->table->options.slack;
+           set->clock >=
+               rbt_client_clock(set->worker) - staleness - portion->table->experiments.slack;
 }
 
 bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness)
@@ -264,7 +265,7 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
     const rbt_table *table = set->portion->table;
     /* Shards answer a request for versions when it comes; asked at different times they would
      * answer with different ones. */
-    const bool may_ask = !table->options.is_synchronised;
+    const bool may_ask = !table->experiments.is_synchronised;
     /* What was sent ahead may be older than what has come early. */
     const bool may_send_ahead = table->is_eager && may_ask && set->managed == NULL;
     return (struct rbt_want){.target = {.keys = set->keys, .values = set->values},
@@ -277,7 +278,7 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
 
 void rbt_set_ask(rbt_set *set, int64_t staleness)
 {
-    if (!is_hit(set, staleness) && !set->portion->table->options.is_synchronised) {
+    if (!is_hit(set, staleness) && !set->portion->table->experiments.is_synchronised) {
         const struct rbt_want want = want_of(set, staleness);
         rbt_worker_ask(set->worker, set->portion, &want);
         set->is_asked = set->worker->job->driver->ops->ask != NULL;
@@ -293,7 +294,7 @@ size_t rbt_set_list_calls(rbt_set *set)
 bool rbt_set_has_answer(const rbt_set *set)
 {
     rbt_driver *driver = set->worker->job->driver;
-    return driver->ops->has_answer == NULL || set->portion->table->options.is_synchronised ||
+    return driver->ops->has_answer == NULL || set->portion->table->experiments.is_synchronised ||
            driver->ops->has_answer(driver, set->worker->index, set->subscription);
 }
 
@@ -421,7 +422,7 @@ static void take_changes(rbt_set *set, char *deltas)
 static void take_large(rbt_set *set, char *to)
 {
     const rbt_table *table = set->portion->table;
-    const double tiny = table->options.tiny;
+    const double tiny = table->experiments.tiny;
     char *shown = set->base != NULL && shows_own(table) ? set->base : NULL;
     for (size_t i = 0; i < set->elements; i++) {
         char *delta = set->deltas + i * table->element_size;
@@ -466,7 +467,7 @@ static rbt_status append_update(rbt_set *set)
         take_changes(set, update->values);
         return RBT_OK;
     }
-    if (table->options.tiny > 0) {
+    if (table->experiments.tiny > 0) {
         rbt_merge_clear(table->kind, update->values, set->elements);
         take_large(set, update->values);
         return RBT_OK;
@@ -497,7 +498,7 @@ static rbt_status extend_update(rbt_set *set, struct rbt_update *update)
         settle_changes(set);
         return RBT_OK;
     }
-    if (table->options.tiny > 0) {
+    if (table->experiments.tiny > 0) {
         take_large(set, update->values);
         return RBT_OK;
     }
@@ -596,7 +597,8 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
 
 /* --- Lists and ranges ------------------------------------------------------------------------ */
 
-rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
+static rbt_status pull_list(rbt_worker *worker, rbt_table *table, int64_t staleness,
+                            const struct rbt_rows *rows)
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, rows->keys, rows->count);
@@ -606,13 +608,25 @@ rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows 
         return st;
     }
     const struct rbt_want want = {.target = {.keys = portion->list, .values = rows->values},
-                                  .need = rbt_worker_need(worker, rbt_table_staleness(table))};
+                                  .need = rbt_worker_need(worker, staleness)};
     struct rbt_age age = {0};
     st = rbt_worker_fetch(worker, portion, &want, &age);
     if (st == RBT_OK) {
         rbt_worker_note_read(worker, age.clock);
     }
     return st;
+}
+
+rbt_status rbt_pull(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
+{
+    return pull_list(worker, table, rbt_table_staleness(table), rows);
+}
+
+rbt_status rbt_pull_within(rbt_worker *worker, rbt_table *table, int64_t staleness,
+                           const struct rbt_rows *rows)
+{
+    const rbt_status st = rbt_worker_check_staleness(staleness);
+    return st != RBT_OK ? st : pull_list(worker, table, staleness, rows);
 }
 
 rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
@@ -726,7 +740,7 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, NULL, 0);
-    const bool is_aside = staleness == RBT_STALENESS_ASIDE;
+    const bool is_aside = staleness == RBT_STALENESS_OBSERVER;
     staleness = is_aside ? RBT_STALENESS_ANY : staleness;
     st = st != RBT_OK ? st : rbt_worker_check_staleness(staleness);
     st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
@@ -757,7 +771,7 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
 
 /* --- Recording ------------------------------------------------------------------------------- */
 
-rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table)
+rbt_status rbt_worker_record_begin(rbt_worker *worker, rbt_table *table)
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, NULL, 0);
@@ -769,7 +783,8 @@ rbt_status rbt_record_begin(rbt_worker *worker, rbt_table *table)
     return st;
 }
 
-rbt_status rbt_record_end(rbt_worker *worker, rbt_table *table, rbt_set_flags flags, rbt_set **set)
+rbt_status rbt_worker_record_end(rbt_worker *worker, rbt_table *table, rbt_set_flags flags,
+                                 rbt_set **set)
 {
     struct rbt_portion *portion = NULL;
     rbt_status st = rbt_worker_portion(worker, table, &portion);

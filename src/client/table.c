@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "client/client.h"
 #include "client/filtering.h"
 #include "client/staleness.h"
@@ -88,7 +89,7 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "sparse rows start empty";
     } else if (o->layout == RBT_SPARSE && o->merge != RBT_MERGE_ADD && o->merge != RBT_MERGE_OR) {
         wrong = "sparse rows can be added to or or-ed: what is not there counts as zero";
-    } else if (!isfinite(o->a) || !isfinite(o->b)) {
+    } else if (!isfinite(o->init_low) || !isfinite(o->init_high)) {
         wrong = "the parameters of the initial values must be finite";
     } else if (o->rows_expected > RBT_CLIENT_ROWS_MAX) {
         wrong = "that many rows are not possible";
@@ -96,13 +97,13 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
         wrong = "sparse rows have no state";
     } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
         wrong = "a dense row has at most 2^30 elements";
-    } else if (!isfinite(o->tiny) || o->tiny < 0) {
+    } else if (!isfinite(o->experiments->tiny) || o->experiments->tiny < 0) {
         wrong = "an update is tiny below a number that is not negative";
-    } else if (o->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
+    } else if (o->experiments->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
         wrong = "updates can be tiny where real numbers are added";
-    } else if (o->slack > RBT_CLIENT_STALENESS_MAX) {
+    } else if (o->experiments->slack > RBT_CLIENT_STALENESS_MAX) {
         wrong = "that much slack is not possible";
-    } else if (o->is_synchronised && o->rule == NULL) {
+    } else if (o->experiments->is_synchronised && o->rule == NULL) {
         wrong = "shards can be synchronised where a rule has versions, as \"dynsgd\" does";
     } else if (o->rule != NULL) {
         wrong = check_ruled(o);
@@ -110,20 +111,28 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
     return wrong == NULL ? RBT_OK : rbt_fail(RBT_E_INVALID, "table \"%s\": %s", name, wrong);
 }
 
-/* The caller's options with defaults filled in; newer fields than we know must be zero. */
+/* The caller's options with defaults filled in, their experiments in a struct of their own, which
+ * is there even if the caller has none. */
 static rbt_status complete_options(const char *name, const struct rbt_table_options *given,
-                                   struct rbt_table_options *options)
+                                   struct rbt_table_options *options,
+                                   struct rbt_table_experiments *experiments)
 {
     *options = (struct rbt_table_options){.struct_size = sizeof *options};
+    *experiments = (struct rbt_table_experiments){.struct_size = sizeof *experiments};
     if (given != NULL) {
-        if (given->struct_size < offsetof(struct rbt_table_options, type) ||
-            given->struct_size > sizeof *options) {
-            return rbt_fail(RBT_E_INVALID,
-                            "table \"%s\": struct_size is %zu; set it to sizeof options", name,
-                            given->struct_size);
+        const rbt_status taken = rbt_sized_take(options, given, sizeof *options);
+        if (taken != RBT_OK) {
+            return rbt_fail_in(taken, "table \"%s\"", name);
         }
-        memcpy(options, given, given->struct_size);
     }
+    if (options->experiments != NULL) {
+        const rbt_status taken =
+            rbt_sized_take(experiments, options->experiments, sizeof *experiments);
+        if (taken != RBT_OK) {
+            return rbt_fail_in(taken, "the experiments of table \"%s\"", name);
+        }
+    }
+    options->experiments = experiments;
     options->width = options->width == 0 ? 1 : options->width;
     if (options->rule != NULL && options->rule[0] == '\0') {
         options->rule = NULL;
@@ -152,6 +161,15 @@ static rbt_status full_name(const rbt_job *job, const char *name, char *full)
         return rbt_fail(RBT_E_INVALID, "a table's name has 1 to %d characters with its namespace",
                         RBT_CLIENT_NAME_MAX - 1);
     }
+    const size_t space = strlen(job->name_space);
+    if (job->is_in_cluster && (strncmp(full, job->name_space, space) != 0 || full[space] != '/')) {
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "table \"%s\" is in another namespace than its job, \"%s\"",
+                     full, job->name_space);
+        return rbt_fail_hint(st,
+                             "Join the cluster once more, in that namespace and as a reader, to "
+                             "read what is trained there.");
+    }
     return RBT_OK;
 }
 
@@ -174,8 +192,8 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .state_width = o->state_width,
                                            .merge = o->merge,
                                            .init = o->init,
-                                           .a = o->a,
-                                           .b = o->b,
+                                           .a = o->init_low,
+                                           .b = o->init_high,
                                            .seed = o->seed,
                                            .partial = table->partial,
                                            .staleness = staleness,
@@ -184,7 +202,7 @@ static rbt_status tell_shards(rbt_table *table, int64_t staleness)
                                            .rule = table->rule,
                                            .code = table->code,
                                            .name = table->name,
-                                           .is_synchronised = o->is_synchronised,
+                                           .is_synchronised = table->experiments.is_synchronised,
                                            .priority = table->is_managed ? &table->priority : NULL,
                                            .filter = filter_of(table)};
     rbt_driver *driver = table->job->driver;
@@ -249,7 +267,7 @@ static rbt_status take_rule(rbt_table *table, const char *text)
     table->input = instance.needs.input;
     const rbt_rule_parts parts = instance.needs.parts;
     rbt_rule_destroy(&instance);
-    if (table->options.is_synchronised && parts != RBT_PARTS_SHOWN) {
+    if (table->experiments.is_synchronised && parts != RBT_PARTS_SHOWN) {
         return rbt_fail(RBT_E_INVALID,
                         "table \"%s\": rule \"%s\" has no versions that shards could be "
                         "synchronised by",
@@ -297,7 +315,7 @@ static rbt_status manage(rbt_table *table, int64_t staleness)
     const rbt_job *job = table->job;
     table->partial = o->partial;
     table->is_managed = job->bandwidth > 0 && o->layout == RBT_DENSE && o->type == RBT_F32 &&
-                        o->merge == RBT_MERGE_ADD && !o->is_synchronised &&
+                        o->merge == RBT_MERGE_ADD && !table->experiments.is_synchronised &&
                         o->overlay != RBT_OVERLAY_PROCESS; /* others' updates are not in a row */
     if (!table->is_managed) {
         return RBT_OK;
@@ -348,9 +366,11 @@ static rbt_status make_table(rbt_job *job, const char *name,
     t->options.consistency = NULL;
     t->options.rule = NULL;
     t->options.filter = NULL;
+    t->options.experiments = NULL;
+    t->experiments = *options->experiments;
     t->kind = (struct rbt_merge_kind){options->type, options->merge};
-    t->initial = (struct rbt_initial){options->type, options->init, options->width,
-                                      options->a,    options->b,    options->seed};
+    t->initial = (struct rbt_initial){options->type,     options->init,      options->width,
+                                      options->init_low, options->init_high, options->seed};
     t->element_size = rbt_merge_size(options->type);
     t->row_size = options->width * t->element_size;
     t->is_eager = consistency.is_eager;
@@ -383,13 +403,19 @@ static bool is_same(const struct rbt_table_options *wanted, const struct rbt_tab
 {
     return wanted->type == present->type && wanted->layout == present->layout &&
            wanted->width == present->width && wanted->merge == present->merge &&
-           wanted->init == present->init && wanted->a == present->a && wanted->b == present->b &&
-           wanted->seed == present->seed && wanted->overlay == present->overlay &&
-           wanted->cache == present->cache && wanted->partial == present->partial &&
-           wanted->state_width == present->state_width &&
+           wanted->init == present->init && wanted->init_low == present->init_low &&
+           wanted->init_high == present->init_high && wanted->seed == present->seed &&
+           wanted->overlay == present->overlay && wanted->cache == present->cache &&
+           wanted->partial == present->partial && wanted->state_width == present->state_width &&
            wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
-           wanted->keys_max == present->keys_max && wanted->tiny == present->tiny &&
-           wanted->slack == present->slack && wanted->is_synchronised == present->is_synchronised;
+           wanted->keys_max == present->keys_max;
+}
+
+static bool is_same_experiment(const struct rbt_table_experiments *wanted,
+                               const struct rbt_table_experiments *present)
+{
+    return wanted->tiny == present->tiny && wanted->slack == present->slack &&
+           wanted->is_synchronised == present->is_synchronised;
 }
 
 /* Whether the two texts, of rules or filters, are the same; NULL: there is none. */
@@ -417,6 +443,7 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
             continue;
         }
         if (!is_same(options, &job->tables[i]->options) ||
+            !is_same_experiment(options->experiments, &job->tables[i]->experiments) ||
             !is_same_text(options->rule, job->tables[i]->rule) ||
             !is_same_text(wanted, job->tables[i]->filter) ||
             !has_consistency(job->tables[i], options->consistency)) {
@@ -427,7 +454,7 @@ static rbt_status find_or_make(rbt_job *job, const char *name,
         return RBT_OK;
     }
     if (job->table_count == RBT_CLIENT_TABLES_MAX) {
-        return rbt_fail(RBT_E_BUSY, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
     }
     const rbt_status st = make_table(job, name, options, table);
     if (st == RBT_OK) {
@@ -459,10 +486,10 @@ static void unlock(rbt_job *job)
 /* The table's filters with absolute paths. What is tiny waits first, as one of them. */
 static rbt_status resolve_filter(const struct rbt_table_options *options, char *filter)
 {
-    const bool has_tiny = options->tiny > 0 && options->type == RBT_F32 &&
-                          options->layout == RBT_DENSE && options->merge == RBT_MERGE_ADD;
-    const int used =
-        has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", options->tiny) : 0;
+    const double tiny = options->experiments->tiny;
+    const bool has_tiny = tiny > 0 && options->type == RBT_F32 && options->layout == RBT_DENSE &&
+                          options->merge == RBT_MERGE_ADD;
+    const int used = has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", tiny) : 0;
     char resolved[RBT_FILTER_TEXT_MAX];
     const rbt_status st = rbt_filter_resolve(options->filter, resolved);
     if (st != RBT_OK) {
@@ -484,8 +511,9 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
     char rule[RBT_RULE_TEXT_MAX];
     char filter[RBT_FILTER_TEXT_MAX];
     struct rbt_table_options complete;
+    struct rbt_table_experiments experiments;
     rbt_status st = full_name(job, name, full);
-    st = st != RBT_OK ? st : complete_options(full, options, &complete);
+    st = st != RBT_OK ? st : complete_options(full, options, &complete, &experiments);
     if (st == RBT_OK && complete.rule != NULL) {
         st = rbt_rule_resolve(complete.rule, rule);
         complete.rule = rule;

@@ -2,8 +2,8 @@
  *
  * core/task.c knows what may start; this file knows what starting means. A worker's tickets are
  * done by the worker itself, whenever it calls: a push as soon as it may start, a pull as soon as
- * the shards are fresh enough. Only rbt_wait() and rbt_wait_through() wait, and they do so in the
- * oldest ticket that may start, on which everything else depends.
+ * the shards are fresh enough. Only rbt_ticket_wait() and rbt_ticket_wait_through() wait, and they
+ * do so in the oldest ticket that may start, on which everything else depends.
  *
  * Threads: a worker's own. */
 #include "base/assert.h"
@@ -103,7 +103,7 @@ rbt_status rbt_set_push_async(rbt_set *set, const struct rbt_after *after, rbt_t
     return issue(&(struct rbt_ticket_work){.set = set}, after, ticket);
 }
 
-bool rbt_is_finished(rbt_worker *worker, rbt_ticket ticket)
+bool rbt_ticket_is_finished(rbt_worker *worker, rbt_ticket ticket)
 {
     rbt_ticket_poll(worker);
     return rbt_task_is_finished(&worker->tasks, ticket);
@@ -125,19 +125,19 @@ static void run_next(rbt_worker *worker)
     run(worker, t);
 }
 
-rbt_status rbt_wait(rbt_worker *worker, rbt_ticket ticket)
+rbt_status rbt_ticket_wait(rbt_worker *worker, rbt_ticket ticket)
 {
     const rbt_status st = check_ticket(worker, ticket);
     if (st != RBT_OK) {
         return st;
     }
-    while (!rbt_is_finished(worker, ticket)) {
+    while (!rbt_ticket_is_finished(worker, ticket)) {
         run_next(worker);
     }
     return rbt_task_status(&worker->tasks, ticket);
 }
 
-rbt_status rbt_wait_through(rbt_worker *worker, rbt_ticket ticket)
+rbt_status rbt_ticket_wait_through(rbt_worker *worker, rbt_ticket ticket)
 {
     rbt_status st = check_ticket(worker, ticket);
     /* Tickets that were finished on the way count, too, as long as they are remembered. */
@@ -152,7 +152,7 @@ rbt_status rbt_wait_through(rbt_worker *worker, rbt_ticket ticket)
     return st;
 }
 
-rbt_status rbt_set_delay(rbt_worker *worker, int64_t delay)
+rbt_status rbt_worker_set_delay(rbt_worker *worker, int64_t delay)
 {
     if (delay < RBT_STALENESS_ANY) {
         return rbt_fail(RBT_E_INVALID,

@@ -181,7 +181,7 @@ double rbt_worker_seconds(const rbt_worker *worker)
     return (double)driver->ops->now(driver) * 1e-9;
 }
 
-void rbt_spend(rbt_worker *worker, double seconds)
+void rbt_worker_spend(rbt_worker *worker, double seconds)
 {
     rbt_driver *driver = worker->job->driver;
     if (seconds > 0) {
@@ -655,13 +655,13 @@ void rbt_worker_retire(rbt_worker *worker)
     }
 }
 
-rbt_status rbt_leave(rbt_worker *worker)
+rbt_status rbt_worker_leave(rbt_worker *worker)
 {
     if (atomic_load_explicit(&worker->has_left, memory_order_relaxed)) {
         return RBT_OK;
     }
     rbt_ticket_poll(worker);
-    rbt_status st = worker->held == NULL || worker->must_repeat ? RBT_OK : rbt_flush(worker);
+    rbt_status st = worker->held == NULL || worker->must_repeat ? RBT_OK : rbt_worker_flush(worker);
     st = st == RBT_OK && has_pending(worker) ? rbt_clock(worker) : st;
     if (st == RBT_OK) {
         rbt_worker_retire(worker);

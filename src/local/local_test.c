@@ -90,7 +90,7 @@ static void a_reader_is_woken_when_others_leave(void **state)
         assert_ok(b.driver->ops->run(b.driver, read_or_leave, &b));
         assert_int_equal(atomic_load(&b.answers), round);
         assert_true(b.driver->ops->floor(b.driver, 0) == RBT_CLOCK_GONE);
-        struct rbt_job_stats stats = {0};
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         b.driver->ops->stats(b.driver, &stats);
         assert_int_equal(stats.updates, WORKERS + 1);
         assert_int_equal(stats.rows, 1);
@@ -177,7 +177,7 @@ static void two_sets_of_one_table_bring_new_rows_in_one_clock(void **state)
     (void)state;
     struct bench b = {0};
     rbt_job *job = NULL;
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     const struct rbt_job_options options = {
         .struct_size = sizeof options, .workers = 1, .consistency = "asp"};
     assert_ok(rbt_job_open(&options, &job));

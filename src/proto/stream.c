@@ -451,7 +451,7 @@ static rbt_status receive_refusal(struct rbt_stream *stream, const struct rbt_po
         text[0] = '\0';
     }
     const bool is_failure = (frame->flags & RBT_FRAME_FAILURE) != 0 && frame->id > 0 &&
-                            frame->id <= (uint64_t)-RBT_E_INTERRUPTED;
+                            frame->id <= (uint64_t)-RBT_E_TOO_SMALL;
     const rbt_status st =
         is_failure ? rbt_fail((rbt_status) - (int64_t)frame->id, "shard %u at %s: %s",
                               stream->options.hello.shard, stream->options.address, text)

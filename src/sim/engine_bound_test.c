@@ -39,7 +39,7 @@ static void look_for(struct scene *scene, rbt_worker *worker, int64_t staleness)
 {
     const uint32_t me = rbt_worker_index(worker);
     for (int i = 0; i < 2000 && rbt_table_staleness(scene->trial.table) != staleness; i++) {
-        rbt_spend(worker, 1e-4);
+        rbt_worker_spend(worker, 1e-4);
     }
     scene->seen_at[me] = rbt_worker_seconds(worker);
     scene->seen[me] = rbt_table_staleness(scene->trial.table);
@@ -114,7 +114,7 @@ static rbt_status change_all(rbt_worker *worker, void *argument)
     const uint32_t me = rbt_worker_index(worker);
     const rbt_status st = rbt_table_set_staleness(scene->trial.table, 10 + me);
     scene->ended_at[me] = rbt_worker_seconds(worker);
-    rbt_spend(worker, 1);
+    rbt_worker_spend(worker, 1);
     scene->seen[me] = rbt_table_staleness(scene->trial.table);
     return st;
 }
@@ -159,7 +159,7 @@ static rbt_status change_late(rbt_worker *worker, void *argument)
     struct scene *scene = argument;
     const uint32_t me = rbt_worker_index(worker);
     if (me == 1) {
-        rbt_spend(worker, 1);
+        rbt_worker_spend(worker, 1);
         scene->status[me] = rbt_table_set_staleness(scene->trial.table, 5);
         scene->ended_at[me] = rbt_worker_seconds(worker);
     }

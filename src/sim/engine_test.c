@@ -25,7 +25,8 @@ static rbt_status walk_or_fail(rbt_worker *worker, void *argument)
     rbt_status st = RBT_OK;
     for (int clock = 0; st == RBT_OK && clock < 4; clock++) {
         st = rbt_add(worker, trial->table, 0, &one);
-        rbt_spend(worker, 0.01 / index); /* the second fails first, but is not the one to tell */
+        rbt_worker_spend(worker,
+                         0.01 / index); /* the second fails first, but is not the one to tell */
         st = st != RBT_OK ? st : rbt_clock(worker);
     }
     st = st != RBT_OK ? st : rbt_add(worker, trial->table, 0, &one); /* is dropped */
@@ -300,7 +301,7 @@ static void a_short_pause_partition_or_cut_changes_nothing(void **state)
 
 static rbt_status spend_long(rbt_worker *worker, void *argument)
 {
-    rbt_spend(worker, 20000);
+    rbt_worker_spend(worker, 20000);
     return rbt_worker_seconds(worker) >= 20000 ? rbt_trial_walk(worker, argument) : RBT_E_PROTOCOL;
 }
 
@@ -470,7 +471,7 @@ static rbt_status work_hard(rbt_worker *worker, void *argument)
     for (int i = 0; i < 300000; i++) {
         sum = sum + (double)i;
     }
-    rbt_spend(worker, 1000); /* does not count: it is measured */
+    rbt_worker_spend(worker, 1000); /* does not count: it is measured */
     return rbt_trial_walk(worker, argument);
 }
 

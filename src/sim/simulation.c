@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "sim/engine.h"
 
 #define BANDWIDTH_DEFAULT 1.25e8 /* 1 Gbit/s */
@@ -111,16 +112,16 @@ static void fill_defaults(struct rbt_simulation_options *options)
 rbt_status rbt_simulation_open(const struct rbt_simulation_options *options,
                                rbt_simulation **simulation)
 {
-    if (options->struct_size < sizeof options->struct_size ||
-        options->struct_size > sizeof *options) {
-        return rbt_fail(RBT_E_INVALID, "struct_size is %zu; set it to sizeof options",
-                        options->struct_size);
+    struct rbt_simulation_options full = {.struct_size = sizeof full};
+    const rbt_status taken = rbt_sized_take(&full, options, sizeof full);
+    if (taken != RBT_OK) {
+        return taken;
     }
     rbt_simulation *s = rbt_calloc(1, sizeof *s);
     if (s == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a simulation");
     }
-    memcpy(&s->options, options, options->struct_size);
+    s->options = full;
     fill_defaults(&s->options);
     const char *mistake = find_mistake(&s->options);
     rbt_status st = mistake != NULL ? rbt_fail(RBT_E_INVALID, "%s", mistake) : copy_faults(s);
@@ -157,40 +158,45 @@ rbt_status rbt_simulation_close(rbt_simulation *simulation)
     return st;
 }
 
-void rbt_simulation_stats(const rbt_simulation *simulation, struct rbt_simulation_stats *stats)
+rbt_status rbt_simulation_stats(const rbt_simulation *simulation,
+                                struct rbt_simulation_stats *stats)
 {
-    *stats = simulation->totals;
+    struct rbt_simulation_stats full = simulation->totals;
     for (uint32_t i = 0; i < simulation->worker_count; i++) {
-        stats->compute_seconds += simulation->workers[i].compute_seconds;
-        stats->transmit_seconds += simulation->workers[i].transmit_seconds;
-        stats->wait_seconds += simulation->workers[i].wait_seconds;
-        stats->idle_seconds += simulation->workers[i].idle_seconds;
+        full.compute_seconds += simulation->workers[i].compute_seconds;
+        full.transmit_seconds += simulation->workers[i].transmit_seconds;
+        full.wait_seconds += simulation->workers[i].wait_seconds;
+        full.idle_seconds += simulation->workers[i].idle_seconds;
     }
+    return rbt_sized_give(stats, &full, sizeof full);
 }
 
-void rbt_simulation_worker(const rbt_simulation *simulation, uint32_t index,
-                           struct rbt_simulation_worker *worker)
+static rbt_status not_found(const char *what, uint32_t index, uint32_t count)
 {
-    *worker = index < simulation->worker_count ? simulation->workers[index]
-                                               : (struct rbt_simulation_worker){0};
+    return rbt_fail(RBT_E_NOTFOUND, "there is no %s %u: there are %u", what, index, count);
 }
 
-bool rbt_simulation_node(const rbt_simulation *simulation, uint32_t index,
-                         struct rbt_simulation_node *node)
+rbt_status rbt_simulation_worker(const rbt_simulation *simulation, uint32_t index,
+                                 struct rbt_simulation_worker *worker)
 {
-    if (index >= simulation->node_count) {
-        return false;
-    }
-    *node = simulation->nodes[index];
-    return true;
+    const struct rbt_simulation_worker *workers = simulation->workers;
+    return index < simulation->worker_count
+               ? rbt_sized_give(worker, &workers[index], sizeof workers[index])
+               : not_found("worker", index, simulation->worker_count);
 }
 
-bool rbt_simulation_rack(const rbt_simulation *simulation, uint32_t index,
-                         struct rbt_simulation_rack *rack)
+rbt_status rbt_simulation_node(const rbt_simulation *simulation, uint32_t index,
+                               struct rbt_simulation_node *node)
 {
-    if (index >= simulation->rack_count) {
-        return false;
-    }
-    *rack = simulation->racks[index];
-    return true;
+    const struct rbt_simulation_node *nodes = simulation->nodes;
+    return index < simulation->node_count ? rbt_sized_give(node, &nodes[index], sizeof nodes[index])
+                                          : not_found("node", index, simulation->node_count);
+}
+
+rbt_status rbt_simulation_rack(const rbt_simulation *simulation, uint32_t index,
+                               struct rbt_simulation_rack *rack)
+{
+    const struct rbt_simulation_rack *racks = simulation->racks;
+    return index < simulation->rack_count ? rbt_sized_give(rack, &racks[index], sizeof racks[index])
+                                          : not_found("rack", index, simulation->rack_count);
 }

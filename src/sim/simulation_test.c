@@ -101,7 +101,7 @@ static void the_size_of_the_options_is_checked(void **state)
     rbt_simulation *simulation = NULL;
     struct rbt_simulation_options options = {.struct_size = 0};
     assert_fails(rbt_simulation_open(&options, &simulation), RBT_E_INVALID,
-                 "struct_size is 0; set it to sizeof options");
+                 "struct_size is 0; set it to the size of the struct");
     options.struct_size = sizeof options + 1;
     assert_fails(rbt_simulation_open(&options, &simulation), RBT_E_INVALID, "struct_size is ");
     options = WITH(.struct_size = offsetof(struct rbt_simulation_options, loss), .loss = 7);
@@ -162,7 +162,7 @@ static void a_simulation_runs_jobs_one_after_the_other(void **state)
 {
     (void)state;
     struct rbt_trial trial;
-    struct rbt_simulation_stats first;
+    struct rbt_simulation_stats first = {.struct_size = sizeof first};
     rbt_trial_pass(&trial, &(struct rbt_trial_options){.workers = 3, .clocks = 4, .spends = 0.01});
     first = rbt_trial_stats(&trial);
     for (int i = 0; i < 2; i++) {
@@ -188,7 +188,7 @@ static rbt_status add_one(rbt_worker *worker, void *argument)
     const struct rbt_trial *trial = argument;
     const int64_t one = 1;
     const rbt_status st = rbt_add(worker, trial->table, 0, &one);
-    rbt_spend(worker, 0.01);
+    rbt_worker_spend(worker, 0.01);
     return st != RBT_OK ? st : rbt_clock(worker);
 }
 
@@ -298,24 +298,88 @@ static void figures_of_nodes_have_names_and_add_up(void **state)
     static const char *const names[] = {"coordinator", "server/0", "server/1", "worker/0",
                                         "worker/1"};
     struct rbt_trial trial;
-    struct rbt_simulation_node node;
+    struct rbt_simulation_node node = {.struct_size = sizeof node};
     uint64_t sent = 0;
     uint64_t received = 0;
     rbt_trial_pass(&trial, &(struct rbt_trial_options){
                                .cluster = {.threads = 2}, .workers = 3, .servers = 2, .clocks = 3});
     for (uint32_t i = 0; i < 5; i++) {
-        assert_true(rbt_simulation_node(trial.simulation, i, &node));
+        assert_ok(rbt_simulation_node(trial.simulation, i, &node));
         assert_string_equal(node.name, names[i]);
         sent += node.bytes_sent;
         received += node.bytes_received;
     }
-    assert_false(rbt_simulation_node(trial.simulation, 5, &node));
+    assert_fails(rbt_simulation_node(trial.simulation, 5, &node), RBT_E_NOTFOUND, "no node 5");
     assert_int_equal(sent, rbt_trial_stats(&trial).bytes);
     assert_true(received <= sent); /* the last ones were still on their way */
     assert_true(received > 0);
     assert_int_equal(rbt_trial_worker(&trial, 2).clocks, 3);
     assert_int_equal(rbt_trial_worker(&trial, 3).clocks, 0); /* there is none */
     assert_true(rbt_trial_worker(&trial, 3).factor == 0);
+    rbt_trial_close(&trial);
+}
+
+static rbt_status look_for_three(rbt_worker *worker, void *argument)
+{
+    struct rbt_trial *trial = argument;
+    int64_t value = 0;
+    const rbt_status st = rbt_get(worker, trial->table, 0, &value);
+    trial->wrong_reads += value != 3;
+    return st;
+}
+
+/* A simulated job is alone: it may have tables in any namespace, and each is another one. */
+static void a_job_has_tables_in_several_namespaces(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
+    rbt_trial_open(&trial, &(struct rbt_trial_options){.workers = 3, .servers = 2});
+    assert_string_equal(rbt_table_name(trial.table), "main/counts");
+    assert_ok(rbt_table_open(trial.job, "away/counts", &counts, &trial.table));
+    assert_string_equal(rbt_table_name(trial.table), "away/counts");
+    assert_ok(rbt_job_run(trial.job, add_one, &trial));
+    assert_ok(rbt_job_run(trial.job, look_for_three, &trial));
+    assert_int_equal(trial.wrong_reads, 0);
+    assert_int_equal(rbt_trial_value(&trial, 0), 0); /* of the job's first table, main/counts */
+    rbt_trial_close(&trial);
+}
+
+/* Asks with a struct that ends after its first figure, and with none of the sizes that there were.
+ */
+#define CHECK_SIZED(call, type, second)                                                            \
+    do {                                                                                           \
+        enum { CANARY = 0x5A };                                                                    \
+        struct type figures;                                                                       \
+        memset(&figures, CANARY, sizeof figures);                                                  \
+        figures.struct_size = offsetof(struct type, second);                                       \
+        assert_ok(call);                                                                           \
+        assert_int_equal(figures.struct_size, offsetof(struct type, second));                      \
+        for (size_t i = figures.struct_size; i < sizeof figures; i++) {                            \
+            assert_int_equal(((const unsigned char *)&figures)[i], CANARY);                        \
+        }                                                                                          \
+        figures.struct_size = 0;                                                                   \
+        assert_fails(call, RBT_E_INVALID, "struct_size is 0");                                     \
+        figures.struct_size = sizeof figures + 1;                                                  \
+        assert_fails(call, RBT_E_INVALID, "struct_size is");                                       \
+    } while (0)
+
+static void figures_end_where_an_older_program_ends(void **state)
+{
+    (void)state;
+    struct rbt_trial trial;
+    rbt_trial_pass(&trial, &(struct rbt_trial_options){
+                               .cluster = {.racks = 2}, .workers = 3, .servers = 2, .clocks = 3});
+    rbt_simulation *simulation = trial.simulation;
+    CHECK_SIZED(rbt_simulation_stats(simulation, &figures), rbt_simulation_stats, events);
+    CHECK_SIZED(rbt_simulation_worker(simulation, 0, &figures), rbt_simulation_worker,
+                transmit_seconds);
+    CHECK_SIZED(rbt_simulation_node(simulation, 0, &figures), rbt_simulation_node, bytes_sent);
+    CHECK_SIZED(rbt_simulation_rack(simulation, 0, &figures), rbt_simulation_rack, bytes_received);
+    struct rbt_simulation_worker worker = {.struct_size = sizeof worker};
+    assert_fails(rbt_simulation_worker(simulation, 3, &worker), RBT_E_NOTFOUND, "no worker 3");
+    struct rbt_simulation_rack rack = {.struct_size = sizeof rack};
+    assert_fails(rbt_simulation_rack(simulation, 2, &rack), RBT_E_NOTFOUND, "no rack 2");
     rbt_trial_close(&trial);
 }
 
@@ -372,6 +436,8 @@ int main(void)
         cmocka_unit_test(equal_seeds_give_equal_figures_and_equal_traces),
         cmocka_unit_test(a_trace_that_cannot_be_written_is_an_error),
         cmocka_unit_test(figures_of_nodes_have_names_and_add_up),
+        cmocka_unit_test(a_job_has_tables_in_several_namespaces),
+        cmocka_unit_test(figures_end_where_an_older_program_ends),
         cmocka_unit_test(figures_stay_when_the_job_is_closed),
         cmocka_unit_test(opening_survives_every_failed_allocation),
     };

@@ -62,7 +62,7 @@ static rbt_status walk(rbt_worker *worker, void *argument)
             break;
         }
         judge(w, rbt_worker_index(worker), rbt_set_values(set));
-        rbt_spend(worker, 1e-3);
+        rbt_worker_spend(worker, 1e-3);
         float *deltas = rbt_set_deltas(set);
         for (size_t i = 0; i < ROWS; i++) {
             deltas[i] = 1;
@@ -82,11 +82,13 @@ static void open_walk(struct walk *w, const struct rbt_simulation_options *clust
                                                           .workers = WORKERS,
                                                           .servers = SERVERS,
                                                           .consistency = consistency});
+    const struct rbt_table_experiments experiments = {.struct_size = sizeof experiments,
+                                                      .is_synchronised = is_synchronised};
     const struct rbt_table_options options = {.struct_size = sizeof options,
                                               .type = RBT_F32,
                                               .placement = RBT_PLACE_ROUND_ROBIN,
                                               .rule = "dynsgd",
-                                              .is_synchronised = is_synchronised};
+                                              .experiments = &experiments};
     assert_ok(rbt_table_open(w->trial.job, "weights", &options, &w->weights));
 }
 
@@ -210,8 +212,10 @@ static rbt_status refusal(const char *rule)
 {
     struct rbt_trial trial;
     rbt_trial_open(&trial, &(struct rbt_trial_options){0});
+    const struct rbt_table_experiments experiments = {.struct_size = sizeof experiments,
+                                                      .is_synchronised = true};
     const struct rbt_table_options options = {
-        .struct_size = sizeof options, .type = RBT_F32, .rule = rule, .is_synchronised = true};
+        .struct_size = sizeof options, .type = RBT_F32, .rule = rule, .experiments = &experiments};
     rbt_table *table = NULL;
     const rbt_status st = rbt_table_open(trial.job, "weights", &options, &table);
     rbt_trial_close(&trial);

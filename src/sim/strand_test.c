@@ -25,11 +25,11 @@ static const struct rbt_simulation_options plain = {.bandwidth = 1e9, .latency =
 static rbt_status spend_twice(rbt_worker *worker, void *argument)
 {
     struct rbt_trial *trial = argument;
-    rbt_spend(worker, 0.01);
+    rbt_worker_spend(worker, 0.01);
     trial->first_pull_seconds = rbt_worker_seconds(worker);
-    rbt_spend(worker, 0.005);
-    rbt_spend(worker, 0);
-    rbt_spend(worker, -1);
+    rbt_worker_spend(worker, 0.005);
+    rbt_worker_spend(worker, 0);
+    rbt_worker_spend(worker, -1);
     trial->ended_seconds[0] = rbt_worker_seconds(worker);
     return RBT_OK;
 }
@@ -378,7 +378,7 @@ static rbt_status read_then_push(rbt_worker *worker, void *argument)
         int64_t value = 0;
         st = clock < 10 ? rbt_get(worker, trial->table, 5, &value) : RBT_OK;
         st = st != RBT_OK ? st : rbt_add(worker, trial->table, 5, &one);
-        rbt_spend(worker, 0.01);
+        rbt_worker_spend(worker, 0.01);
         st = st != RBT_OK ? st : rbt_clock(worker);
     }
     return st;
@@ -437,8 +437,8 @@ static rbt_status prefetch(rbt_worker *worker, void *argument)
         st = rbt_clock(worker); /* the rows are too old now */
         const double began = rbt_worker_seconds(worker);
         st = st != RBT_OK ? st : rbt_set_pull_async(set, NULL, &ticket);
-        rbt_spend(worker, i == 0 ? 10 * LATENCY : LATENCY);
-        st = st != RBT_OK ? st : rbt_wait(worker, ticket);
+        rbt_worker_spend(worker, i == 0 ? 10 * LATENCY : LATENCY);
+        st = st != RBT_OK ? st : rbt_ticket_wait(worker, ticket);
         *(i == 0 ? &trial->first_pull_seconds : &trial->last_pull_seconds) =
             rbt_worker_seconds(worker) - began;
     }
@@ -463,20 +463,20 @@ static rbt_status poll_for_rows(rbt_worker *worker, void *argument)
     struct rbt_trial *trial = argument;
     rbt_set *set = NULL;
     rbt_ticket ticket = 0;
-    rbt_spend(worker, rbt_worker_index(worker) == 1 ? 1.0 : 0.0);
+    rbt_worker_spend(worker, rbt_worker_index(worker) == 1 ? 1.0 : 0.0);
     rbt_status st = rbt_set_create(worker, trial->table, three_keys, 3, RBT_SET_DELTAS, &set);
     if (st == RBT_OK) {
         ((int64_t *)rbt_set_deltas(set))[1] = 10;
         st = rbt_set_push_async(set, NULL, &ticket);
     }
-    st = st != RBT_OK ? st : rbt_wait(worker, ticket);
+    st = st != RBT_OK ? st : rbt_ticket_wait(worker, ticket);
     st = st != RBT_OK ? st : rbt_clock(worker);
     if (st == RBT_OK && rbt_worker_index(worker) == 0) {
         st = rbt_set_pull_async(set, NULL, &ticket);
-        while (st == RBT_OK && !rbt_is_finished(worker, ticket)) {
+        while (st == RBT_OK && !rbt_ticket_is_finished(worker, ticket)) {
             trial->lags[0]++;
         }
-        st = st != RBT_OK ? st : rbt_wait(worker, ticket);
+        st = st != RBT_OK ? st : rbt_ticket_wait(worker, ticket);
         trial->lags[1] = ((const int64_t *)rbt_set_values(set))[1];
         trial->ended_seconds[0] = rbt_worker_seconds(worker);
     }
@@ -519,7 +519,7 @@ static rbt_status chain(rbt_worker *worker, void *argument)
         st = st != RBT_OK ? st : rbt_set_pull_async(other, NULL, &tickets[1]);
         ((int64_t *)rbt_set_deltas(set))[0] = 1;
         st = st != RBT_OK ? st : rbt_set_push_async(set, &after, &tickets[2]);
-        st = st != RBT_OK ? st : rbt_wait_through(worker, tickets[2]);
+        st = st != RBT_OK ? st : rbt_ticket_wait_through(worker, tickets[2]);
         trial->wrong_reads += ((const int64_t *)rbt_set_values(set))[0] != clock * 3;
         trial->wrong_reads += ((const int64_t *)rbt_set_values(other))[0] != clock * 3;
         st = st != RBT_OK ? st : rbt_clock(worker);

@@ -113,7 +113,7 @@ rbt_status rbt_trial_walk(rbt_worker *worker, void *argument)
         if (st == RBT_OK) {
             note_pull(trial, worker, set, began);
             judge(trial, worker, set);
-            rbt_spend(worker, trial->options.spends);
+            rbt_worker_spend(worker, trial->options.spends);
             st = update(trial, worker, set);
         }
         st = st != RBT_OK ? st : rbt_clock(worker);
@@ -141,14 +141,14 @@ int64_t rbt_trial_value(struct rbt_trial *trial, uint64_t key)
 
 struct rbt_simulation_stats rbt_trial_stats(const struct rbt_trial *trial)
 {
-    struct rbt_simulation_stats stats;
+    struct rbt_simulation_stats stats = {.struct_size = sizeof stats};
     rbt_simulation_stats(trial->simulation, &stats);
     return stats;
 }
 
 struct rbt_simulation_worker rbt_trial_worker(const struct rbt_trial *trial, uint32_t index)
 {
-    struct rbt_simulation_worker worker;
+    struct rbt_simulation_worker worker = {.struct_size = sizeof worker};
     rbt_simulation_worker(trial->simulation, index, &worker);
     return worker;
 }

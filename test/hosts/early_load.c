@@ -67,7 +67,7 @@ static rbt_status work(rbt_worker *worker, void *argument)
             rbt_set_touch(set, row);
             load->made[me]++;
         }
-        st = rbt_exchange(worker);
+        st = rbt_worker_exchange(worker);
         (void)nanosleep(&pause, NULL); /* the work that there would be */
     }
     st = st != RBT_OK ? st : rbt_set_push(set);
@@ -98,7 +98,7 @@ static rbt_status run(rbt_job *job, struct load *load)
     if (st != RBT_OK) {
         return st;
     }
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(job, &stats);
     uint64_t made = 0;
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {

@@ -42,7 +42,7 @@ static rbt_status use_set(rbt_worker *worker, rbt_set *set, int64_t clock)
     rbt_ticket ticket = 0;
     if (clock % 3 == 0) { /* asked for ahead of its time */
         TRY(rbt_set_pull_async(set, NULL, &ticket));
-        TRY(rbt_wait(worker, ticket));
+        TRY(rbt_ticket_wait(worker, ticket));
     } else {
         TRY(rbt_set_pull(set));
     }

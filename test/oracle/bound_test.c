@@ -314,8 +314,10 @@ static rbt_status read_versions(rbt_worker *worker, void *argument)
 
 static rbt_status open_versions(struct process *p)
 {
+    const struct rbt_table_experiments experiments = {.struct_size = sizeof experiments,
+                                                      .is_synchronised = true};
     const struct rbt_table_options options = {
-        .struct_size = sizeof options, .rule = "dynsgd", .is_synchronised = 1};
+        .struct_size = sizeof options, .rule = "dynsgd", .experiments = &experiments};
     const rbt_status st = rbt_table_open(p->job, "versions", &options, &p->versions);
     return st != RBT_OK ? st : run_once(p);
 }

@@ -299,14 +299,14 @@ static rbt_status record(rbt_worker *worker, void *argument)
     const int64_t one = 1;
     rbt_set *set = NULL;
     TRY(rbt_clock(worker));
-    TRY(rbt_record_begin(worker, scene->table));
+    TRY(rbt_worker_record_begin(worker, scene->table));
     for (size_t i = 0; i < 5; i++) {
         int64_t value = -1;
         TRY(rbt_get(worker, scene->table, touched[i], &value));
         CHECK(value == 4);
     }
     TRY(rbt_add(worker, scene->table, touched[5], &one)); /* ignored, but its key is not */
-    TRY(rbt_record_end(worker, scene->table, RBT_SET_DELTAS, &set));
+    TRY(rbt_worker_record_end(worker, scene->table, RBT_SET_DELTAS, &set));
     CHECK(rbt_set_count(set) == 4);
     CHECK(memcmp(rbt_set_keys(set), expected, sizeof expected) == 0);
     rig_post(&scene->gate);
@@ -324,7 +324,8 @@ static void recording_remembers_keys_without_waiting_or_updating(void **state)
 {
     (void)state;
     rbt_job *job = rig_job(2, 2, "bsp");
-    const struct rbt_table_options options = {.type = RBT_I64, .init = RBT_INIT_CONSTANT, .a = 4};
+    const struct rbt_table_options options = {
+        .type = RBT_I64, .init = RBT_INIT_CONSTANT, .init_value = 4};
     struct scene scene = {.table = rig_table(job, "fours", options)};
     rig_run(job, record, &scene);
     rbt_job_close(job);

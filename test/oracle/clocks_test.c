@@ -146,7 +146,7 @@ static rbt_status compare_clocks(rbt_worker *worker, void *argument)
     rig_post(&scene->second);
     AWAIT(&scene->second, 3);
     if (mine == 3) {
-        TRY(rbt_leave(worker)); /* the slowest leaves; the next one is at 5 */
+        TRY(rbt_worker_leave(worker)); /* the slowest leaves; the next one is at 5 */
         rig_post(&scene->second);
     }
     AWAIT(&scene->second, 4);
@@ -285,7 +285,7 @@ static void a_read_at_clock_six_with_staleness_three_needs_clock_two(void **stat
 static rbt_status ask_for_freshness(rbt_worker *worker, void *argument)
 {
     struct scene *scene = argument;
-    struct rbt_freshness fresh = {0, 0};
+    struct rbt_freshness fresh = {.struct_size = sizeof fresh};
     int64_t value = 0;
     if (rbt_worker_index(worker) == 0) {
         TRY(count_clocks(worker, scene->table, 4));
@@ -360,7 +360,7 @@ static rbt_status leave_and_stay(rbt_worker *worker, void *argument)
     if (rbt_worker_index(worker) == 0) {
         TRY(count_clocks(worker, scene->table, 1));
         TRY(rbt_add(worker, scene->table, 0, &one));
-        TRY(rbt_leave(worker));
+        TRY(rbt_worker_leave(worker));
         rig_post(&scene->gate);
         AWAIT(&scene->gate, 2);
         TRY(rbt_get(worker, scene->table, 0, &value));

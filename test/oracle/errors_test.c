@@ -43,6 +43,37 @@ static void job_options_at_their_limits_are_accepted(void **state)
     rbt_job_close(NULL);
 }
 
+/* The cluster knows how many workers and shards there are: whoever says the same is right. */
+static void a_job_that_contradicts_its_cluster_is_refused(void **state)
+{
+    (void)state;
+    rbt_cluster *cluster = rig_cluster(2, 3);
+    static const struct {
+        struct rbt_job_options options;
+        const char *sentence;
+    } cases[] = {
+        {{.workers = 3}, "the cluster has 2 workers for this job, not 3"},
+        {{.shards = 2}, "the servers of the cluster have 3 shards, not 2"},
+        {{.name_space = "away"}, "the cluster was joined in namespace \"main\", not \"away\""},
+    };
+    for (size_t i = 0; cluster != NULL && i < sizeof cases / sizeof *cases; i++) {
+        struct rbt_job_options options = cases[i].options;
+        rbt_job *job = NULL;
+        options.struct_size = sizeof options;
+        options.cluster = cluster;
+        assert_fails(rbt_job_open(&options, &job), RBT_E_INVALID, cases[i].sentence);
+        assert_null(job);
+    }
+    const struct rbt_job_options same = {.struct_size = sizeof same,
+                                         .workers = 2,
+                                         .shards = 3,
+                                         .name_space = "main",
+                                         .cluster = cluster};
+    rbt_job *job = NULL;
+    assert_ok(rbt_job_open(&same, &job)); /* without a cluster it is what the job is to have */
+    rbt_job_close(job);
+}
+
 static void table_options_that_contradict_each_other_are_refused(void **state)
 {
     (void)state;
@@ -50,9 +81,9 @@ static void table_options_that_contradict_each_other_are_refused(void **state)
         {.partial = RBT_PARTIAL_SHOW, .consistency = "bsp"},
         {.merge = RBT_MERGE_OR},
         {.type = RBT_F64, .merge = RBT_MERGE_OR},
-        {.layout = RBT_SPARSE, .init = RBT_INIT_CONSTANT, .a = 1},
-        {.layout = RBT_SPARSE, .init = RBT_INIT_UNIFORM, .b = 1},
-        {.layout = RBT_SPARSE, .init = RBT_INIT_NORMAL, .b = 1},
+        {.layout = RBT_SPARSE, .init = RBT_INIT_CONSTANT, .init_value = 1},
+        {.layout = RBT_SPARSE, .init = RBT_INIT_UNIFORM, .init_high = 1},
+        {.layout = RBT_SPARSE, .init = RBT_INIT_NORMAL, .init_deviation = 1},
         {.consistency = "eventually"},
         {.type = (rbt_type)9},
         {.layout = (rbt_layout)9},
@@ -91,7 +122,7 @@ static void a_table_is_opened_again_only_with_the_same_options(void **state)
     others[2].layout = RBT_SPARSE;
     others[3].merge = RBT_MERGE_MAX;
     others[4].init = RBT_INIT_CONSTANT;
-    others[4].a = 1;
+    others[4].init_value = 1;
     others[5].consistency = "ssp:4";
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         rbt_table *table = NULL;
@@ -150,13 +181,13 @@ static rbt_status misuse_sets(rbt_worker *worker, void *argument)
     rbt_set_destroy(set);
     rbt_set_destroy(NULL);
     set = NULL;
-    CHECK_INVALID(rbt_record_end(worker, tables->dense, RBT_SET_DELTAS, &set));
-    if (rbt_record_begin(worker, tables->sparse) == RBT_OK) { /* sets are of dense tables */
-        CHECK_INVALID(rbt_record_end(worker, tables->sparse, RBT_SET_DELTAS, &set));
+    CHECK_INVALID(rbt_worker_record_end(worker, tables->dense, RBT_SET_DELTAS, &set));
+    if (rbt_worker_record_begin(worker, tables->sparse) == RBT_OK) { /* sets are of dense tables */
+        CHECK_INVALID(rbt_worker_record_end(worker, tables->sparse, RBT_SET_DELTAS, &set));
     }
     CHECK(set == NULL);
-    TRY(rbt_record_begin(worker, tables->dense));
-    TRY(rbt_record_end(worker, tables->dense, RBT_SET_DELTAS, &set)); /* an empty set */
+    TRY(rbt_worker_record_begin(worker, tables->dense));
+    TRY(rbt_worker_record_end(worker, tables->dense, RBT_SET_DELTAS, &set)); /* an empty set */
     CHECK(rbt_set_count(set) == 0);
     TRY(rbt_set_pull(set));
     TRY(rbt_set_push(set));
@@ -175,6 +206,7 @@ static rbt_status misuse_rows(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_get(worker, tables->sparse, 1, values));
     CHECK_INVALID(rbt_add(worker, tables->sparse, 1, values));
     CHECK_INVALID(rbt_get_sparse(worker, tables->dense, 1, &elements));
+    CHECK_INVALID(rbt_get_sparse_within(worker, tables->sparse, 1, -2, &elements));
     CHECK_INVALID(rbt_get_within(worker, tables->dense, 1, -2, values));
     CHECK_INVALID(rbt_add_at(worker, tables->dense, 1, 4, values));
     CHECK_INVALID(rbt_add_at(worker, tables->sparse, 1, 4, values));
@@ -185,7 +217,7 @@ static rbt_status misuse_rows(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_add_elements(worker, tables->dense, 1, &elements));
     CHECK_INVALID(rbt_add_elements(worker, tables->sparse, 1, &elements));
     CHECK_INVALID(rbt_table_set_staleness(tables->dense, -2));
-    CHECK_INVALID(rbt_set_delay(worker, -2));
+    CHECK_INVALID(rbt_worker_set_delay(worker, -2));
     TRY(rbt_get(worker, tables->dense, 1, values));
     CHECK(values[0] == 0 && values[2] == 0); /* nothing of it has happened */
     return RBT_OK;
@@ -201,6 +233,8 @@ static rbt_status misuse_lists(rbt_worker *worker, void *argument)
     CHECK_INVALID(rbt_pull(worker, tables->dense, &rows));
     CHECK_INVALID(rbt_push(worker, tables->dense, &rows));
     rows.keys = sorted;
+    CHECK_INVALID(rbt_pull_within(worker, tables->dense, -2, &rows));
+    CHECK_INVALID(rbt_pull_within(worker, tables->dense, 1000001, &rows));
     CHECK_INVALID(rbt_pull(worker, tables->sparse, &rows));
     CHECK_INVALID(rbt_push(worker, tables->sparse, &rows));
     struct rbt_rows found = {0};
@@ -222,7 +256,7 @@ static rbt_status read_sparse_into_too_little(rbt_worker *worker, void *argument
     TRY(rbt_add_elements(worker, tables->sparse, 1, &elements));
     TRY(rbt_clock(worker));
     elements.capacity = 2;
-    CHECK(rbt_get_sparse(worker, tables->sparse, 1, &elements) == RBT_E_BUSY);
+    CHECK(rbt_get_sparse(worker, tables->sparse, 1, &elements) == RBT_E_TOO_SMALL);
     CHECK(elements.count == 3);
     elements.capacity = 3;
     TRY(rbt_get_sparse(worker, tables->sparse, 1, &elements));
@@ -267,6 +301,68 @@ static void a_sparse_row_that_does_not_fit_says_how_much_it_needs(void **state)
 {
     (void)state;
     run_misuse(read_sparse_into_too_little);
+}
+
+/* --- Structs of older programs ---------------------------------------------------------------- */
+
+enum { CANARY = 0x5A };
+
+/* All of the struct that is at `bytes` and behind must be as it was. */
+static bool is_untouched(const void *figures, size_t size, size_t bytes)
+{
+    const unsigned char *at = figures;
+    for (size_t i = bytes; i < size; i++) {
+        if (at[i] != CANARY) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static rbt_status ask_as_an_older_program(rbt_worker *worker, void *argument)
+{
+    rbt_table *table = argument;
+    int64_t row[4] = {0};
+    TRY(rbt_get(worker, table, 1, row));
+    struct rbt_freshness fresh;
+    memset(&fresh, CANARY, sizeof fresh);
+    const size_t room = offsetof(struct rbt_freshness, staleness);
+    fresh.struct_size = room;
+    CHECK(rbt_row_freshness(worker, table, 1, &fresh) == RBT_OK);
+    CHECK(fresh.struct_size == room && fresh.clock == 0);
+    CHECK(is_untouched(&fresh, sizeof fresh, room));
+    static const size_t sizes[] = {0, sizeof fresh + 1};
+    for (size_t i = 0; i < 2; i++) {
+        memset(&fresh, CANARY, sizeof fresh);
+        fresh.struct_size = sizes[i];
+        CHECK_INVALID(rbt_row_freshness(worker, table, 1, &fresh));
+        CHECK(is_untouched(&fresh, sizeof fresh, sizeof(size_t)));
+    }
+    return RBT_OK;
+}
+
+static void figures_end_where_an_older_program_ends(void **state)
+{
+    (void)state;
+    rbt_job *job = rig_job(1, 2, "bsp");
+    rig_run(job, ask_as_an_older_program, rig_counts(job, 4));
+    struct rbt_job_stats stats;
+    memset(&stats, CANARY, sizeof stats);
+    const size_t room = offsetof(struct rbt_job_stats, reads_waited);
+    stats.struct_size = room;
+    assert_ok(rbt_job_stats(job, &stats));
+    assert_int_equal(stats.struct_size, room);
+    assert_int_equal(stats.workers, 1);
+    assert_int_equal(stats.reads, 1);
+    assert_true(is_untouched(&stats, sizeof stats, room));
+    static const size_t sizes[] = {0, sizeof stats + 1};
+    for (size_t i = 0; i < 2; i++) {
+        memset(&stats, CANARY, sizeof stats);
+        stats.struct_size = sizes[i];
+        assert_fails(rbt_job_stats(job, &stats), RBT_E_INVALID, "struct_size is");
+        assert_true(is_untouched(&stats, sizeof stats, sizeof(size_t)));
+    }
+    rbt_job_close(job);
 }
 
 /* --- Memory ----------------------------------------------------------------------------------- */
@@ -347,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(job_options_that_make_no_sense_are_refused),
         cmocka_unit_test(job_options_at_their_limits_are_accepted),
+        cmocka_unit_test(a_job_that_contradicts_its_cluster_is_refused),
         cmocka_unit_test(table_options_that_contradict_each_other_are_refused),
         cmocka_unit_test(a_table_is_opened_again_only_with_the_same_options),
         cmocka_unit_test(a_table_without_options_is_one_float_per_row),
@@ -354,6 +451,7 @@ int main(void)
         cmocka_unit_test(rows_of_the_wrong_kind_and_elements_outside_are_refused),
         cmocka_unit_test(lists_out_of_order_and_ranges_of_sparse_tables_are_refused),
         cmocka_unit_test(a_sparse_row_that_does_not_fit_says_how_much_it_needs),
+        cmocka_unit_test(figures_end_where_an_older_program_ends),
         cmocka_unit_test(failed_allocations_are_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests_name("errors", tests, NULL, NULL);

@@ -83,7 +83,7 @@ static rbt_status work(rbt_worker *worker, void *argument)
     TRY(rbt_clock(worker)); /* nobody flushes before all have looked */
     TRY(rbt_set_pull_within(set, 0));
     if (trial->flushes) {
-        TRY(rbt_flush(worker));
+        TRY(rbt_worker_flush(worker));
         TRY(rbt_clock(worker));
         TRY(rbt_set_pull_within(set, 0));
         memcpy(trial->last[me], rbt_set_values(set), sizeof trial->last[me]);

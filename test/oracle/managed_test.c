@@ -60,7 +60,7 @@ static rbt_status use(rbt_worker *worker, void *argument)
         st = rbt_set_pull(set);
         for (uint32_t round = 0; st == RBT_OK && round < ROUNDS; round++) {
             change_rows(scene, set, rbt_worker_index(worker), clock * ROUNDS + round);
-            st = rbt_exchange(worker);
+            st = rbt_worker_exchange(worker);
         }
         st = st != RBT_OK ? st : rbt_set_push(set);
         st = st != RBT_OK ? st : rbt_clock(worker);

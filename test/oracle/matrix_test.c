@@ -277,7 +277,7 @@ static void run_table(struct cell cell, rbt_type type, uint32_t shards)
                                               .merge = cell.merge,
                                               .init = cell.start != 0 ? RBT_INIT_CONSTANT
                                                                       : RBT_INIT_ZERO,
-                                              .a = cell.start,
+                                              .init_value = cell.start,
                                               .cache = (rbt_cache)(cell.order % 4)};
     cell.table = rig_table(job, "cells", options);
     rig_run(job, run_cell, &cell);

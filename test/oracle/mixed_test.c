@@ -257,13 +257,13 @@ static rbt_status push_after_leaving(rbt_worker *worker, void *argument)
     rbt_set *set = NULL;
     rbt_ticket tickets[2];
     TRY(rbt_set_create(worker, scene->table, &key, 1, RBT_SET_DELTAS, &set));
-    TRY(rbt_leave(worker));
+    TRY(rbt_worker_leave(worker));
     TRY(rbt_set_push_async(set, NULL, &tickets[0]));
     TRY(rbt_set_pull_async(set, NULL, &tickets[1]));
-    CHECK(rbt_is_finished(worker, tickets[1]));
-    CHECK(rbt_wait(worker, tickets[0]) == RBT_E_CLOSED);
-    CHECK(rbt_wait(worker, tickets[1]) == RBT_OK);
-    CHECK(rbt_wait_through(worker, tickets[1]) == RBT_E_CLOSED);
+    CHECK(rbt_ticket_is_finished(worker, tickets[1]));
+    CHECK(rbt_ticket_wait(worker, tickets[0]) == RBT_E_CLOSED);
+    CHECK(rbt_ticket_wait(worker, tickets[1]) == RBT_OK);
+    CHECK(rbt_ticket_wait_through(worker, tickets[1]) == RBT_E_CLOSED);
     rbt_set_destroy(set);
     return RBT_OK;
 }

@@ -222,7 +222,8 @@ static rbt_status write_set(struct view *view, int64_t element)
     bump(view, values, (int64_t)view->me * view->oracle->width + element);
     if (view->oracle->config->path == ORACLE_SET_ASYNC) {
         TRY(rbt_set_push_async(view->set, NULL, &view->push));
-        return rbt_wait(view->worker, view->push); /* the set is touched again before any pull */
+        return rbt_ticket_wait(view->worker,
+                               view->push); /* the set is touched again before any pull */
     }
     return rbt_set_push(view->set);
 }
@@ -271,13 +272,18 @@ static rbt_status read_gets(struct view *view, bool is_per_call, int64_t s)
     return RBT_OK;
 }
 
-static rbt_status read_sparse(struct view *view)
+static rbt_status read_sparse(struct view *view, bool is_per_call, int64_t s)
 {
     struct oracle *oracle = view->oracle;
     memset(view->rows, 0, oracle->config->workers * oracle->width * sizeof *view->rows);
     for (uint32_t row = 0; row < oracle->config->workers; row++) {
         struct rbt_elements elements = {view->index, view->buffer, 0, oracle->width};
-        TRY(rbt_get_sparse(view->worker, oracle->table, oracle->keys[row], &elements));
+        const uint64_t key = oracle->keys[row];
+        if (is_per_call) {
+            TRY(rbt_get_sparse_within(view->worker, oracle->table, key, s, &elements));
+        } else {
+            TRY(rbt_get_sparse(view->worker, oracle->table, key, &elements));
+        }
         for (size_t i = 0; i < elements.count; i++) {
             CHECK(i == 0 || elements.index[i - 1] < elements.index[i]);
             CHECK(elements.index[i] < oracle->width);
@@ -297,8 +303,8 @@ static rbt_status read_set(struct view *view, bool is_per_call, int64_t s)
         const struct rbt_after after = {&view->push, view->push == 0 ? 0 : 1};
         rbt_ticket ticket = 0;
         TRY(rbt_set_pull_async(view->set, &after, &ticket));
-        TRY(rbt_wait(view->worker, ticket));
-        CHECK(rbt_is_finished(view->worker, ticket));
+        TRY(rbt_ticket_wait(view->worker, ticket));
+        CHECK(rbt_ticket_is_finished(view->worker, ticket));
     } else if (is_per_call) {
         TRY(rbt_set_pull_within(view->set, s));
     } else {
@@ -317,13 +323,17 @@ static rbt_status read_rows(struct view *view, bool is_per_call, int64_t s)
     case ORACLE_ROW:
         return read_gets(view, is_per_call, s);
     case ORACLE_SPARSE:
-        return read_sparse(view);
+        return read_sparse(view, is_per_call, s);
     case ORACLE_SET_DELTAS:
     case ORACLE_SET_IN_PLACE:
     case ORACLE_SET_ASYNC:
         return read_set(view, is_per_call, s);
     case ORACLE_LIST:
-        TRY(rbt_pull(view->worker, oracle->table, &list));
+        if (is_per_call) {
+            TRY(rbt_pull_within(view->worker, oracle->table, s, &list));
+        } else {
+            TRY(rbt_pull(view->worker, oracle->table, &list));
+        }
         decode(view, view->buffer, 0, (size_t)oracle->config->workers * oracle->width);
         return RBT_OK;
     }
@@ -335,7 +345,7 @@ static rbt_status read_rows(struct view *view, bool is_per_call, int64_t s)
 /* Whether this path has a call that names a staleness. */
 static bool can_name_staleness(enum oracle_path path)
 {
-    return path != ORACLE_SPARSE && path != ORACLE_LIST && path != ORACLE_SET_ASYNC;
+    return path != ORACLE_SET_ASYNC;
 }
 
 /* Reads all rows and judges them. An eager read owes, besides, all that everybody had finished
@@ -471,7 +481,8 @@ static rbt_status run_audit(rbt_worker *worker, void *argument)
                         .index = calloc(oracle->width, sizeof *view.index)};
     rbt_status st = RBT_E_NOMEM;
     if (view.rows && view.buffer && view.index) {
-        st = config->path == ORACLE_SPARSE ? read_sparse(&view) : read_gets(&view, false, 0);
+        st = config->path == ORACLE_SPARSE ? read_sparse(&view, false, 0)
+                                           : read_gets(&view, false, 0);
     }
     const struct judgement judgement = {.clock = 0};
     for (size_t i = 0; st == RBT_OK && i < count; i++) {

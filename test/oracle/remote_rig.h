@@ -181,7 +181,7 @@ static inline rbt_status open_tables(struct process *p)
     const struct rbt_table_options dense = {.struct_size = sizeof dense,
                                             .width = WIDTH,
                                             .init = RBT_INIT_UNIFORM,
-                                            .b = 1,
+                                            .init_high = 1,
                                             .seed = 3,
                                             .filter = p->is_reader ? NULL : p->scenario->filter};
     const struct rbt_table_options sparse = {.struct_size = sizeof sparse,

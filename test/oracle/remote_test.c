@@ -33,7 +33,7 @@ static rbt_status step_dense(rbt_worker *worker, rbt_set *set, int64_t clock)
 {
     rbt_ticket pulled = 0;
     rbt_status st = rbt_set_pull_async(set, NULL, &pulled);
-    st = st != RBT_OK ? st : rbt_wait(worker, pulled);
+    st = st != RBT_OK ? st : rbt_ticket_wait(worker, pulled);
     if (st != RBT_OK) {
         return st;
     }
@@ -168,7 +168,7 @@ static rbt_status train_managed(rbt_worker *worker, void *argument)
             deltas[2 * row] += values[2 * row];
             deltas[2 * row + 1] += 1;
             rbt_set_touch(set, row);
-            st = rbt_exchange(worker);
+            st = rbt_worker_exchange(worker);
         }
         st = st != RBT_OK ? st : rbt_set_push(set);
         st = st != RBT_OK ? st : rbt_clock(worker);
@@ -195,7 +195,7 @@ static rbt_status look_managed(rbt_worker *worker, void *argument)
 /* Twice the first: what was on its way when a run ended is not taken for the next one's. */
 static rbt_status train_managed_and_look(struct process *p)
 {
-    struct rbt_job_stats stats = {0};
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_status st = rbt_job_run(p->job, train_managed, p);
     st = st != RBT_OK ? st : rbt_job_run(p->job, train_managed, p);
     st = st != RBT_OK ? st : rbt_job_run(p->job, look_managed, p);
@@ -317,7 +317,7 @@ static rbt_status train_wide(rbt_worker *worker, void *argument)
     for (int64_t clock = 0; st == RBT_OK && clock < CLOCKS; clock++) {
         rbt_ticket pulled = 0;
         st = rbt_set_pull_async(set, NULL, &pulled);
-        st = st != RBT_OK ? st : rbt_wait(worker, pulled);
+        st = st != RBT_OK ? st : rbt_ticket_wait(worker, pulled);
         st = st != RBT_OK ? st : check_wide(rbt_set_values(set), clock, staleness);
         for (int i = 0; st == RBT_OK && i < WIDE; i++) {
             ((float *)rbt_set_deltas(set))[i] =
@@ -382,7 +382,7 @@ static rbt_status twice(struct process *p)
 {
     rbt_status st = rbt_job_run(p->job, train, p);
     for (int i = 0; st == RBT_OK && i < 5; i++) {
-        struct rbt_job_stats stats;
+        struct rbt_job_stats stats = {.struct_size = sizeof stats};
         rbt_job_stats(p->job, &stats); /* hears that everybody has left */
         st = rbt_job_run(p->job, run_ahead, p);
     }
@@ -497,7 +497,7 @@ static rbt_status read_only(rbt_worker *worker, void *argument)
     rbt_ticket ticket = 0;
     st = st != RBT_OK ? st : rbt_set_create(worker, p->counts, &key, 1, RBT_SET_DELTAS, &set);
     st = st != RBT_OK ? st : rbt_set_pull_async(set, NULL, &ticket);
-    st = st != RBT_OK ? st : rbt_wait(worker, ticket);
+    st = st != RBT_OK ? st : rbt_ticket_wait(worker, ticket);
     if (st == RBT_OK && *(const int64_t *)rbt_set_values(set) != count) {
         st = rbt_fail(RBT_E_PROTOCOL, "a reader saw something else without waiting");
     }

@@ -177,21 +177,26 @@ rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency)
         (struct rbt_job_options){.workers = workers, .shards = shards, .consistency = consistency});
 }
 
+rbt_cluster *rig_cluster(uint32_t workers, uint32_t shards)
+{
+    static bool is_known;
+    const char *how = getenv("RIG_CLUSTER"); /* "sockets" or "calls" */
+    if (how == NULL) {
+        return NULL;
+    }
+    rbt_nearby_hide(strcmp(how, "sockets") == 0);
+    if (!is_known) {
+        is_known = atexit(rig_end_clusters) == 0;
+    }
+    return begin_cluster(workers, shards);
+}
+
 rbt_job *rig_job_with(struct rbt_job_options options)
 {
     rbt_job *job = NULL;
     options.struct_size = sizeof options;
     forget();
-    const char *cluster = getenv("RIG_CLUSTER"); /* "sockets" or "calls" */
-    if (cluster != NULL) {
-        static bool is_known;
-        rbt_nearby_hide(strcmp(cluster, "sockets") == 0);
-        if (!is_known) {
-            is_known = atexit(rig_end_clusters) == 0;
-        }
-        options.cluster = begin_cluster(options.workers, options.shards);
-        options.shards = 0;
-    }
+    options.cluster = rig_cluster(options.workers, options.shards);
     assert_ok(rbt_job_open(&options, &job));
     return job;
 }
@@ -221,7 +226,7 @@ void rig_run(rbt_job *job, rbt_worker_function function, void *argument)
 
 struct rbt_job_stats rig_stats(rbt_job *job)
 {
-    struct rbt_job_stats stats = {0};
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(job, &stats);
     return stats;
 }

@@ -58,11 +58,19 @@ rbt_job *rig_job(uint32_t workers, uint32_t shards, const char *consistency);
 /* The same, with more options; sets `struct_size`. */
 rbt_job *rig_job_with(struct rbt_job_options options);
 
+/* A cluster for a job with so many, or NULL if the test runs in one process. */
+rbt_cluster *rig_cluster(uint32_t workers, uint32_t shards);
+
 /* Ends the clusters whose jobs have been closed, and waits until their threads are gone. */
 void rig_end_clusters(void);
 
 /* A table of the job; sets `struct_size`. */
 rbt_table *rig_table(rbt_job *job, const char *name, struct rbt_table_options options);
+
+/* Its experiments, for the expression or block that they stand in. */
+#define RIG_EXPERIMENTS(...)                                                                       \
+    (&(const struct rbt_table_experiments){.struct_size = sizeof(struct rbt_table_experiments),    \
+                                           __VA_ARGS__})
 
 /* The most common one: dense i64. */
 rbt_table *rig_counts(rbt_job *job, uint32_t width);

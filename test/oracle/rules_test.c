@@ -292,7 +292,7 @@ static void a_replica_grows_by_its_own_updates_until_a_pull_replaces_it(void **s
                    (struct rbt_table_options){.rule = "consgd",
                                               .overlay = RBT_OVERLAY_REPLICA,
                                               .init = RBT_INIT_CONSTANT,
-                                              .a = 3});
+                                              .init_value = 3});
         rig_run(job, shrink_at_pull, &scene);
         rbt_job_close(job);
     }
@@ -331,7 +331,8 @@ static void a_copy_is_fetched_again_when_it_is_too_old_and_not_before(void **sta
         open_table(&scene, job,
                    (struct rbt_table_options){.rule = i / 12 == 0 ? NULL : "dynsgd",
                                               .overlay = RBT_OVERLAY_REPLICA,
-                                              .slack = cases[i % 4].slack});
+                                              .experiments =
+                                                  RIG_EXPERIMENTS(.slack = cases[i % 4].slack)});
         rig_run(job, count_fetches, &scene);
         for (size_t clock = 0; clock < SPAN; clock++) {
             assert_int_equal(scene.fetched[clock], clock % cases[i % 4].period == 0);
@@ -490,7 +491,7 @@ static rbt_status keep_snapshots(rbt_worker *worker, void *argument)
         TRY(rbt_set_pull(set));
     }
     rbt_set_destroy(set);
-    TRY(rbt_leave(worker));
+    TRY(rbt_worker_leave(worker));
     rig_post(&scene->second);
     return RBT_OK;
 }
@@ -601,7 +602,9 @@ static void tiny_updates_stay_until_they_have_grown_and_none_is_lost(void **stat
     for (size_t i = 0; i < 4; i++) {
         rbt_job *job = rig_job(1, 2, i < 2 ? "bsp" : "essp:0");
         struct scene scene = {.found = 0};
-        open_table(&scene, job, (struct rbt_table_options){.rule = rules[i % 2], .tiny = 1});
+        open_table(&scene, job,
+                   (struct rbt_table_options){.rule = rules[i % 2],
+                                              .experiments = RIG_EXPERIMENTS(.tiny = 1)});
         rig_run(job, push_crumbs, &scene);
         rbt_job_close(job);
     }
@@ -637,11 +640,17 @@ static void what_a_rule_cannot_do_is_refused_in_a_sentence(void **state)
            "rows cannot be cached for the process");
     refuse(job, (struct rbt_table_options){.rule = "consgd:factor=2"}, "factor");
     refuse(job, (struct rbt_table_options){.rule = "consgd:speed=2"}, "speed");
+    refuse(job,
+           (struct rbt_table_options){.experiments = &(struct rbt_table_experiments){.slack = 1}},
+           "the experiments of table \"main/refused\": struct_size is 0");
     refuse(job, (struct rbt_table_options){.rule = "konsgd"}, "konsgd");
     refuse(job, (struct rbt_table_options){.rule = "./nowhere.so"}, "nowhere.so");
-    refuse(job, (struct rbt_table_options){.tiny = -1}, "tiny");
-    refuse(job, (struct rbt_table_options){.tiny = 1, .type = RBT_I64}, "tiny");
-    refuse(job, (struct rbt_table_options){.slack = 2000000}, "slack");
+    refuse(job, (struct rbt_table_options){.experiments = RIG_EXPERIMENTS(.tiny = -1)}, "tiny");
+    refuse(job,
+           (struct rbt_table_options){.experiments = RIG_EXPERIMENTS(.tiny = 1), .type = RBT_I64},
+           "tiny");
+    refuse(job, (struct rbt_table_options){.experiments = RIG_EXPERIMENTS(.slack = 2000000)},
+           "slack");
     rbt_job_close(job);
 }
 
@@ -656,9 +665,15 @@ static void a_table_keeps_its_rule(void **state)
     refuse(job, (struct rbt_table_options){.rule = "consgd:factor=0.5"}, other);
     refuse(job, (struct rbt_table_options){.rule = "dynsgd"}, other);
     refuse(job, (struct rbt_table_options){.overlay = RBT_OVERLAY_NONE}, other);
-    refuse(job, (struct rbt_table_options){.rule = "consgd", .slack = 1}, other);
-    refuse(job, (struct rbt_table_options){.rule = "consgd", .tiny = 1}, other);
+    refuse(job,
+           (struct rbt_table_options){.rule = "consgd", .experiments = RIG_EXPERIMENTS(.slack = 1)},
+           other);
+    refuse(job,
+           (struct rbt_table_options){.rule = "consgd", .experiments = RIG_EXPERIMENTS(.tiny = 1)},
+           other);
     (void)rig_table(job, "plain", (struct rbt_table_options){.rule = ""}); /* none */
+    (void)rig_table(job, "plain",
+                    (struct rbt_table_options){.experiments = RIG_EXPERIMENTS(.tiny = 0)});
     (void)rig_table(job, "plain", (struct rbt_table_options){.rule = NULL});
     rbt_job_close(job);
 }

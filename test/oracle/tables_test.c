@@ -84,6 +84,31 @@ static void the_same_name_in_two_namespaces_is_two_tables(void **state)
     rbt_job_close(job);
 }
 
+/* In a cluster another namespace is another job, whose tables these are not. */
+static void a_job_in_a_cluster_has_the_tables_of_its_namespace(void **state)
+{
+    (void)state;
+    const struct rbt_table_options counts = {.struct_size = sizeof counts, .type = RBT_I64};
+    rbt_job *job = rig_job(1, 2, "bsp");
+    rbt_table *table = rig_table(job, "x", counts);
+    assert_string_equal(rbt_table_name(table), "main/x");
+    assert_ptr_equal(rig_table(job, "main/x", counts), table);
+    static const char *const others[] = {"away/x", "mai/x", "main2/x", "/x"};
+    const bool is_alone = getenv("RIG_CLUSTER") == NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        rbt_table *other = NULL;
+        if (is_alone) {
+            assert_ok(rbt_table_open(job, others[i], &counts, &other));
+            assert_string_equal(rbt_table_name(other), others[i]);
+            continue;
+        }
+        assert_fails(rbt_table_open(job, others[i], &counts, &other), RBT_E_INVALID,
+                     "is in another namespace than its job, \"main\"");
+        assert_null(other);
+    }
+    rbt_job_close(job);
+}
+
 enum { TORN_WIDTH = 61, TORN_CLOCKS = 150 };
 
 /* Everybody adds the same number to all elements, and reads. */
@@ -389,7 +414,8 @@ static void reading_what_nobody_wrote_gives_initial_values_and_makes_no_rows(voi
     rbt_job *job = rig_job(2, 2, "ssp:1");
     rbt_table *tables[] = {
         rig_table(job, "fours",
-                  (struct rbt_table_options){.type = RBT_I64, .init = RBT_INIT_CONSTANT, .a = 4}),
+                  (struct rbt_table_options){
+                      .type = RBT_I64, .init = RBT_INIT_CONSTANT, .init_value = 4}),
         rig_table(job, "sparse",
                   (struct rbt_table_options){.type = RBT_I64, .layout = RBT_SPARSE, .width = 100})};
     rig_run(job, read_absent_rows, tables);
@@ -460,9 +486,13 @@ static void initial_values_depend_on_key_element_and_seed_alone(void **state)
 {
     (void)state;
     const struct rbt_table_options kinds[] = {
-        {.width = INIT_WIDTH, .init = RBT_INIT_CONSTANT, .a = 2.5},
-        {.width = INIT_WIDTH, .init = RBT_INIT_UNIFORM, .a = -1, .b = 3, .seed = 7},
-        {.width = INIT_WIDTH, .init = RBT_INIT_NORMAL, .a = 1, .b = 2, .seed = 7}};
+        {.width = INIT_WIDTH, .init = RBT_INIT_CONSTANT, .init_value = 2.5},
+        {.width = INIT_WIDTH, .init = RBT_INIT_UNIFORM, .init_low = -1, .init_high = 3, .seed = 7},
+        {.width = INIT_WIDTH,
+         .init = RBT_INIT_NORMAL,
+         .init_mean = 1,
+         .init_deviation = 2,
+         .seed = 7}};
     for (int kind = 0; kind < 3; kind++) {
         struct init_run *first = run_initial(kinds[kind], 0);
         for (uint32_t variant = 1; variant < 6; variant++) {
@@ -492,6 +522,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thousand_tables_are_independent),
         cmocka_unit_test(the_same_name_in_two_namespaces_is_two_tables),
+        cmocka_unit_test(a_job_in_a_cluster_has_the_tables_of_its_namespace),
         cmocka_unit_test(elements_that_are_written_together_are_read_together),
         cmocka_unit_test(updates_may_be_negative_and_are_seen_by_others_after_the_clock),
         cmocka_unit_test(several_elements_at_once_equal_one_by_one),

@@ -77,16 +77,16 @@ static rbt_status pull_without_waiting(rbt_worker *worker, void *argument)
     TRY(sit_down(&desk, worker, scene));
     TRY(rbt_set_pull_async(desk.sets[0], NULL, &pull));
     CHECK(pull == 1);
-    CHECK(!rbt_is_finished(worker, pull));
+    CHECK(!rbt_ticket_is_finished(worker, pull));
     *deltas_of(&desk, 1) = 7;
     TRY(rbt_set_push_async(desk.sets[1], NULL, &push)); /* not held up by the pull */
     CHECK(push == 2);
-    CHECK(rbt_is_finished(worker, push));
-    TRY(rbt_wait(worker, push));
-    CHECK(!rbt_is_finished(worker, pull));
+    CHECK(rbt_ticket_is_finished(worker, push));
+    TRY(rbt_ticket_wait(worker, push));
+    CHECK(!rbt_ticket_is_finished(worker, pull));
     rig_post(&scene->gate);
-    TRY(rbt_wait(worker, pull));
-    CHECK(rbt_is_finished(worker, pull));
+    TRY(rbt_ticket_wait(worker, pull));
+    CHECK(rbt_ticket_is_finished(worker, pull));
     CHECK(value_of(&desk, 0) == 100);
     CHECK(rbt_set_clock(desk.sets[0]) >= 1);
     TRY(rbt_clock(worker));
@@ -121,7 +121,7 @@ static rbt_status pull_what_has_ended(rbt_worker *worker, void *argument)
     TRY(rbt_set_pull_within_async(desk.sets[0], 0, NULL, &pull));
     TRY(rbt_clock(worker));
     TRY(rbt_clock(worker));
-    TRY(rbt_wait(worker, pull));
+    TRY(rbt_ticket_wait(worker, pull));
     CHECK(value_of(&desk, 0) == 100);
     CHECK(rbt_set_clock(desk.sets[0]) == 1);
     CHECK(rbt_set_pull_within_async(desk.sets[0], -2, NULL, &pull) == RBT_E_INVALID);
@@ -155,14 +155,14 @@ static rbt_status depend(rbt_worker *worker, void *argument)
     }
     *deltas_of(&desk, 3) = 3;
     TRY(rbt_set_push_async(desk.sets[3], NULL, &tickets[3]));
-    CHECK(!rbt_is_finished(worker, tickets[0]));
-    CHECK(!rbt_is_finished(worker, tickets[1]));
-    CHECK(!rbt_is_finished(worker, tickets[2]));
-    CHECK(rbt_is_finished(worker, tickets[3]));
+    CHECK(!rbt_ticket_is_finished(worker, tickets[0]));
+    CHECK(!rbt_ticket_is_finished(worker, tickets[1]));
+    CHECK(!rbt_ticket_is_finished(worker, tickets[2]));
+    CHECK(rbt_ticket_is_finished(worker, tickets[3]));
     rig_post(&scene->gate);
-    TRY(rbt_wait(worker, tickets[2])); /* which drags the others along */
+    TRY(rbt_ticket_wait(worker, tickets[2])); /* which drags the others along */
     for (size_t i = 0; i < 4; i++) {
-        CHECK(rbt_is_finished(worker, tickets[i]));
+        CHECK(rbt_ticket_is_finished(worker, tickets[i]));
     }
     TRY(rbt_clock(worker));
     for (size_t i = 1; i < 4; i++) {
@@ -190,28 +190,28 @@ static rbt_status bound_the_delay(rbt_worker *worker, void *argument)
     }
     TRY(sit_down(&desk, worker, scene));
     TRY(rbt_set_pull_async(desk.sets[0], NULL, &ticket)); /* ticket 1 is stuck */
-    TRY(rbt_set_delay(worker, 2));
+    TRY(rbt_worker_set_delay(worker, 2));
     TRY(rbt_set_push_async(desk.sets[1], NULL, &ticket)); /* needs tickets up to -1 */
-    CHECK(rbt_is_finished(worker, 2));
+    CHECK(rbt_ticket_is_finished(worker, 2));
     TRY(rbt_set_push_async(desk.sets[2], NULL, &ticket)); /* up to 0 */
-    CHECK(rbt_is_finished(worker, 3));
+    CHECK(rbt_ticket_is_finished(worker, 3));
     TRY(rbt_set_push_async(desk.sets[3], NULL, &ticket)); /* up to 1 */
-    CHECK(!rbt_is_finished(worker, 4));
-    TRY(rbt_set_delay(worker, 3)); /* raised while ticket 4 waits */
-    CHECK(rbt_is_finished(worker, 4));
-    TRY(rbt_set_delay(worker, 0));
+    CHECK(!rbt_ticket_is_finished(worker, 4));
+    TRY(rbt_worker_set_delay(worker, 3)); /* raised while ticket 4 waits */
+    CHECK(rbt_ticket_is_finished(worker, 4));
+    TRY(rbt_worker_set_delay(worker, 0));
     TRY(rbt_set_push_async(desk.sets[5], NULL, &ticket));
-    CHECK(!rbt_is_finished(worker, 5));
-    TRY(rbt_set_delay(worker, RBT_STALENESS_ANY));
-    CHECK(rbt_is_finished(worker, 5));
-    TRY(rbt_set_delay(worker, 1)); /* lowered below what is open: no deadlock */
+    CHECK(!rbt_ticket_is_finished(worker, 5));
+    TRY(rbt_worker_set_delay(worker, RBT_STALENESS_ANY));
+    CHECK(rbt_ticket_is_finished(worker, 5));
+    TRY(rbt_worker_set_delay(worker, 1)); /* lowered below what is open: no deadlock */
     TRY(rbt_set_push_async(desk.sets[6], NULL, &ticket));
     CHECK(ticket == 6);
-    CHECK(!rbt_is_finished(worker, 6));
+    CHECK(!rbt_ticket_is_finished(worker, 6));
     rig_post(&scene->gate);
-    TRY(rbt_wait_through(worker, 6));
+    TRY(rbt_ticket_wait_through(worker, 6));
     for (rbt_ticket t = 1; t <= 6; t++) {
-        CHECK(rbt_is_finished(worker, t));
+        CHECK(rbt_ticket_is_finished(worker, t));
     }
     stand_up(&desk);
     return RBT_OK;
@@ -242,12 +242,12 @@ static rbt_status open_too_many(rbt_worker *worker, void *argument)
     CHECK(none == 12345);
     CHECK(strlen(rbt_last_error()) > 0);
     rig_post(&scene->gate);
-    TRY(rbt_wait_through(worker, tickets[TICKETS_MAX - 1]));
+    TRY(rbt_ticket_wait_through(worker, tickets[TICKETS_MAX - 1]));
     CHECK(value_of(&desk, 0) == 100);
     const struct rbt_after eight = {tickets, AFTER_MAX};
     TRY(rbt_set_pull_async(desk.sets[TICKETS_MAX], &eight, &none));
     CHECK(none == TICKETS_MAX + 1);
-    TRY(rbt_wait(worker, none));
+    TRY(rbt_ticket_wait(worker, none));
     const struct rbt_after nine = {tickets, AFTER_MAX + 1};
     CHECK(rbt_set_pull_async(desk.sets[0], &nine, &none) == RBT_E_INVALID);
     stand_up(&desk);
@@ -272,15 +272,15 @@ static rbt_status iterate_by_tickets(rbt_worker *worker, void *argument)
     TRY(rbt_set_create(worker, scene->table, &key, 1, RBT_SET_DELTAS, &set));
     for (int64_t c = 0; c < 100; c++) {
         const struct rbt_after after = {&last, c > 0 && c % 3 == 0 ? 1 : 0};
-        TRY(rbt_set_delay(worker, delays[c / 20]));
+        TRY(rbt_worker_set_delay(worker, delays[c / 20]));
         TRY(rbt_set_pull_async(set, &after, &last));
-        TRY(rbt_wait(worker, last));
+        TRY(rbt_ticket_wait(worker, last));
         const int64_t value = *(int64_t *)rbt_set_values(set);
         CHECK(value >= c + (c - 2 > 0 ? c - 2 : 0)); /* ssp:2: own, and the other's up to c-3 */
         CHECK(value <= 2 * c + 2);
         *(int64_t *)rbt_set_deltas(set) = 1;
         TRY(rbt_set_push_async(set, NULL, &last));
-        TRY(rbt_wait_through(worker, last));
+        TRY(rbt_ticket_wait_through(worker, last));
         TRY(rbt_clock(worker));
     }
     rbt_set_destroy(set);

@@ -100,7 +100,7 @@ static bool has_answer(rbt_driver *driver, uint32_t worker, uint64_t asked)
     (void)driver;
     (void)worker;
     (void)asked;
-    return false; /* so that only rbt_wait() takes it */
+    return false; /* so that only rbt_ticket_wait() takes it */
 }
 
 static void forget(rbt_driver *driver, uint32_t worker, uint64_t asked)
@@ -395,7 +395,7 @@ static rbt_status push_nothing_there(rbt_worker *worker, void *argument)
     TRY(rbt_set_create(worker, scene->table, keys, 2, RBT_SET_DELTAS, &set));
     TRY(rbt_set_pull_async(set, NULL, &ticket));
     CHECK(last(spy, RBT_SHARD_PULL, 0)->least == 6); /* lists may name it until it has come */
-    TRY(rbt_wait(worker, ticket));
+    TRY(rbt_ticket_wait(worker, ticket));
     rbt_set_destroy(set);
     return RBT_OK;
 }
@@ -430,13 +430,13 @@ static rbt_status ask_ahead(rbt_worker *worker, void *argument)
     CHECK(last(spy, RBT_SHARD_PULL, 0)->is_ask);
     CHECK(last(spy, RBT_SHARD_PULL, 0)->sequence == 1);
     CHECK(last(spy, RBT_SHARD_PULL, 0)->least == 3); /* until it is taken */
-    TRY(rbt_wait(worker, ticket));
+    TRY(rbt_ticket_wait(worker, ticket));
     TRY(push(set, 1));
     TRY(rbt_clock(worker));
     CHECK(last(spy, RBT_SHARD_PUSH, 0)->bases[0] == 5);
     CHECK(last(spy, RBT_SHARD_PUSH, 0)->leasts[0] == 5);
     rbt_set_destroy(set);
-    TRY(rbt_leave(worker));
+    TRY(rbt_worker_leave(worker));
     float row = 0;
     TRY(rbt_get(worker, scene->table, key, &row));
     CHECK(!last(spy, RBT_SHARD_PULL, 0)->is_base); /* who has left updates nothing */

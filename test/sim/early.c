@@ -128,8 +128,8 @@ static rbt_status work_a_clock(struct view *view, struct rbt_rng *rng)
                 add(view, row, count);
             }
         }
-        rbt_spend(view->worker, rbt_rng_uniform(rng) * 2e-3);
-        st = rbt_exchange(view->worker);
+        rbt_worker_spend(view->worker, rbt_rng_uniform(rng) * 2e-3);
+        st = rbt_worker_exchange(view->worker);
         if (st == RBT_OK) {
             look(view, false);
         }
@@ -205,8 +205,8 @@ static rbt_status work_audited(rbt_worker *worker, void *argument)
                     t->looks++; /* here: updates made */
                 }
             }
-            rbt_spend(worker, rbt_rng_uniform(&rng) * 2e-3);
-            st = rbt_exchange(worker);
+            rbt_worker_spend(worker, rbt_rng_uniform(&rng) * 2e-3);
+            st = rbt_worker_exchange(worker);
         }
         st = st != RBT_OK ? st : rbt_set_push(set);
         st = st != RBT_OK ? st : rbt_clock(worker);
@@ -314,7 +314,7 @@ static uint64_t try_seed(uint64_t seed, enum mode mode)
     if (rbt_job_run(job, mode == AUDITED ? work_audited : work, &t) != RBT_OK) {
         fail_msg("seed %llu: %s", (unsigned long long)seed, rbt_last_error());
     }
-    struct rbt_job_stats stats;
+    struct rbt_job_stats stats = {.struct_size = sizeof stats};
     rbt_job_stats(job, &stats);
     assert_true(mode != AUDITED || strstr(audit, "max") == NULL || stats.snapshots_max <= 20);
     assert_ok(rbt_job_run(job, mode == AUDITED ? count_audited : read_all, &t));

@@ -55,7 +55,7 @@ static rbt_status use_set(struct trial *trial, rbt_worker *worker, struct rbt_rn
         for (uint32_t k = 0; k < KEYS; k++) {
             make_update(deltas + (size_t)WIDTH * k, values + (size_t)WIDTH * k);
         }
-        rbt_spend(worker, trial->plan.compute);
+        rbt_worker_spend(worker, trial->plan.compute);
         st = rbt_set_push(set);
         if (st == RBT_OK) {
             trial->pushed[0][rbt_worker_index(worker)]++;

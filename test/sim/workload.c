@@ -209,7 +209,7 @@ static rbt_status get_row(struct hand *hand, uint32_t table, uint32_t key)
         .table = table, .key = key, .path = SIM_PATH_ROW, .staleness = draw_staleness(hand, table)};
     note(hand, "gets a row of", table, UINT32_MAX, key);
     TRY(rbt_get_within(hand->worker, handle, plan->keys[key], read.staleness, hand->values));
-    struct rbt_freshness freshness;
+    struct rbt_freshness freshness = {.struct_size = sizeof freshness};
     rbt_row_freshness(hand->worker, handle, plan->keys[key], &freshness);
     read.claimed = freshness.clock;
     judge(hand, &read, hand->values);
@@ -231,7 +231,7 @@ static rbt_status get_sparse(struct hand *hand, uint32_t table, uint32_t key)
                             .masks = hand->masks};
     note(hand, "gets a row of", table, UINT32_MAX, key);
     TRY(rbt_get_sparse(hand->worker, handle, plan->keys[key], &elements));
-    struct rbt_freshness freshness;
+    struct rbt_freshness freshness = {.struct_size = sizeof freshness};
     rbt_row_freshness(hand->worker, handle, plan->keys[key], &freshness);
     read.claimed = freshness.clock;
     memset(hand->masks, 0, hand->world->elements * sizeof *hand->masks);
@@ -306,8 +306,8 @@ static rbt_status pull(struct hand *hand, uint32_t table, rbt_set *set, int64_t 
     }
     rbt_ticket ticket = 0;
     TRY(rbt_set_pull_async(set, NULL, &ticket));
-    rbt_spend(hand->worker, hand->world->plan->compute * rbt_rng_uniform(&hand->rng));
-    return rbt_wait(hand->worker, ticket);
+    rbt_worker_spend(hand->worker, hand->world->plan->compute * rbt_rng_uniform(&hand->rng));
+    return rbt_ticket_wait(hand->worker, ticket);
 }
 
 static rbt_status pull_set(struct hand *hand, uint32_t table, uint32_t which)
@@ -438,7 +438,7 @@ static rbt_status operate(struct hand *hand, bool may_update)
 {
     const uint32_t table = below(hand, hand->world->plan->table_count);
     if (flip(hand, 0.6)) {
-        rbt_spend(hand->worker, hand->world->plan->compute * rbt_rng_uniform(&hand->rng));
+        rbt_worker_spend(hand->worker, hand->world->plan->compute * rbt_rng_uniform(&hand->rng));
     }
     if (flip(hand, 0.02)) {
         return look_at_clocks(hand);
@@ -490,7 +490,7 @@ static rbt_status live(struct hand *hand)
         for (uint32_t i = 0; i < count; i++) {
             TRY(operate(hand, true));
         }
-        /* The last clock may be left to rbt_leave(). */
+        /* The last clock may be left to rbt_worker_leave(). */
         if (c + 1 < plan->clocks[hand->me] || flip(hand, 0.7)) {
             TRY(end_clock(hand));
         }
@@ -500,7 +500,7 @@ static rbt_status live(struct hand *hand)
     }
     note(hand, "leaves", UINT32_MAX, UINT32_MAX, 0);
     record->is_leaving = true;
-    TRY(rbt_leave(hand->worker));
+    TRY(rbt_worker_leave(hand->worker));
     record->completed = rbt_worker_clock(hand->worker);
     for (uint32_t i = 0; i < plan->operations_max && flip(hand, 0.3); i++) {
         TRY(operate(hand, false));
@@ -516,13 +516,13 @@ static rbt_status look_again(struct hand *hand)
     for (uint32_t c = 0; c < CLOCKS_AGAIN; c++) {
         const uint32_t count = below(hand, plan->operations_max + 1);
         for (uint32_t i = 0; i < count; i++) {
-            rbt_spend(hand->worker, plan->compute * rbt_rng_uniform(&hand->rng));
+            rbt_worker_spend(hand->worker, plan->compute * rbt_rng_uniform(&hand->rng));
             TRY(read_something(hand, below(hand, plan->table_count)));
         }
         note(hand, "ends its clock", UINT32_MAX, UINT32_MAX, 0);
         TRY(rbt_clock(hand->worker));
     }
-    return rbt_leave(hand->worker);
+    return rbt_worker_leave(hand->worker);
 }
 
 static void *make(size_t count, size_t size)
