@@ -15,7 +15,7 @@ extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
      .type = RBT_OPTION_CHOICE,                                                                    \
      .value = "auto",                                                                              \
      .choices = rbt_names_format,                                                                  \
-     .help = "Format of the data; auto looks at the name and the first lines.",                    \
+     .help = "Format of the data; auto decides by the name and the first lines.",                  \
      .offset = AT(options.format)},                                                                \
         {.name = "zero-based",                                                                     \
          .type = RBT_OPTION_FLAG,                                                                  \
@@ -24,7 +24,7 @@ extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
     {                                                                                              \
         .name = "label-column", .type = RBT_OPTION_TEXT, .unit = "COLUMN", .value = "-1",          \
         .help = "Column of csv files that holds the label: a number from 0 (-1 is the last) or a " \
-                "name of the header.",                                                             \
+                "name from the header.",                                                           \
         .offset = AT(options.label_name)                                                           \
     }
 
