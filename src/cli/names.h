@@ -3,10 +3,11 @@
 #ifndef RUBATO_CLI_NAMES_H
 #define RUBATO_CLI_NAMES_H
 
-extern const char *const rbt_names_format[];    /* enum rbt_format */
-extern const char *const rbt_names_placement[]; /* rbt_placement */
-extern const char *const rbt_names_summary[];   /* enum rbt_summary_format */
-extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
+extern const char *const rbt_names_format[];        /* enum rbt_format */
+extern const char *const rbt_names_placement[];     /* rbt_placement */
+extern const char *const rbt_names_summary[];       /* enum rbt_summary_format, without FULL */
+extern const char *const rbt_names_train_summary[]; /* enum rbt_summary_format */
+extern const char *const rbt_names_progress[];      /* enum rbt_progress_mode */
 
 /* The options of a table that say how data is to be read; AT(options.format) and so on are their
  * offsets in the caller's struct. */

@@ -287,6 +287,10 @@ static rbt_status report(const struct rbt_train_request *request, const struct r
         rbt_summary_text(request->out, request->algo->name, request->options.model, summary);
         return RBT_OK; /* main() looks whether standard output took it */
     }
+    if (request->summary == RBT_SUMMARY_FULL) {
+        rbt_summary_full(request->out, request->algo->name, request->options.model, summary);
+        return RBT_OK;
+    }
     struct rbt_json json = {0};
     rbt_summary_json(&json, NULL, summary, false);
     const rbt_status st = rbt_json_print(&json, request->out);

@@ -142,10 +142,11 @@ static const struct rbt_option train_options[] = {
      .help = "File to write a log to, one JSON object per line; \"rubato plot\" draws it."},
     {.name = "summary",
      .type = RBT_OPTION_CHOICE,
-     .choices = rbt_names_summary,
+     .choices = rbt_names_train_summary,
      .value = "text",
      .offset = AT(summary),
-     .help = "How the results are printed."},
+     .help = "How results are printed: text has the result, the time and where the model is; full "
+             "has all figures; json has all figures for programs."},
     {.name = "progress",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_names_progress,

@@ -172,10 +172,11 @@ def test_filters_with_early_rows(rubato, data):
 
 def test_summary_for_people(rubato, data):
     text = rubato.ok("simulate", "--workers", "2", "--", "train", "linear", "--data",
-                     data / "train.svm", "--progress", "never", "--filter", "keys,lz4")
+                     data / "train.svm", "--progress", "never", "--filter", "keys,lz4",
+                     "--summary", "full")
     assert "  filters    keys,lz4\n             keys " in text and ", push " in text
     text = rubato.ok("train", "linear", "--data", data / "train.svm", "--progress", "never",
-                     "--filter", "none")
+                     "--filter", "none", "--summary", "full")
     assert "filters" not in text
 
 

@@ -206,7 +206,7 @@ def test_logs_of_simulations_can_be_read(rubato, shelf):
 
 def test_the_text_says_how_time_was_divided(rubato, shelf):
     result = rubato("simulate", "--", "train", "linear", "--data", shelf / "train.svm",
-                    "--solver", "sgd", "--progress", "always")
+                    "--solver", "sgd", "--progress", "always", "--summary", "full")
     first, *rest = result.stdout.splitlines()
     assert first.startswith("linear: 10 epochs in ") and "of virtual time" in first
     time = next(line for line in rest if line.startswith("  time "))
