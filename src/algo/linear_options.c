@@ -308,7 +308,7 @@ static void describe(const struct rbt_model *model, FILE *out)
 
 const struct rbt_algo rbt_linear = {
     .name = "linear",
-    .summary = "Logistic regression, of two classes or more; linear regression.",
+    .summary = "Logistic regression with two or more classes; linear regression.",
     .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
     COMMON,

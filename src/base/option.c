@@ -356,7 +356,7 @@ static rbt_status refuse_name(const struct rbt_option_command *command, const ch
     }
     const char *guess = rbt_option_guess(name, names, count);
     const rbt_status st =
-        rbt_fail(RBT_E_INVALID, "unrecognized option \"%s\" for \"%s\"", typed, command->name);
+        rbt_fail(RBT_E_INVALID, "unrecognised option \"%s\" for \"%s\"", typed, command->name);
     if (guess != NULL) {
         return rbt_fail_hint(st, "Did you mean \"--%s\"? See \"%s --help\".", guess, command->name);
     }

@@ -197,14 +197,14 @@ static void misspelt_names_get_a_suggestion(void **state)
 {
     (void)state;
     assert_complaint(PARSE("--stalness", "3"),
-                     "unrecognized option \"--stalness\" for \"rubato train\"",
+                     "unrecognised option \"--stalness\" for \"rubato train\"",
                      "Did you mean \"--staleness\"? See \"rubato train --help\".");
     assert_complaint(PARSE("--qqqqqqqq=1"),
-                     "unrecognized option \"--qqqqqqqq\" for \"rubato train\"",
+                     "unrecognised option \"--qqqqqqqq\" for \"rubato train\"",
                      "See \"rubato train --help\".");
-    assert_complaint(PARSE("-x"), "unrecognized option \"-x\" for \"rubato train\"",
+    assert_complaint(PARSE("-x"), "unrecognised option \"-x\" for \"rubato train\"",
                      "See \"rubato train --help\".");
-    assert_complaint(PARSE("--no-model"), "unrecognized option \"--no-model\" for \"rubato train\"",
+    assert_complaint(PARSE("--no-model"), "unrecognised option \"--no-model\" for \"rubato train\"",
                      "See \"rubato train --help\".");
     assert_complaint(PARSE("a", "b", "c"), "unexpected argument \"c\" for \"rubato train\"",
                      "See \"rubato train --help\".");

@@ -314,9 +314,11 @@ static void print_simulation(FILE *out, const struct rbt_summary *summary)
     const double sum =
         simulation->compute_seconds + simulation->transmit_seconds + simulation->wait_seconds;
     const double percent = sum > 0 ? 100 / sum : 0;
-    fprintf(out, "  time       %.0f%% computing, %.0f%% on the way, %.0f%% waiting for others\n",
-            percent * simulation->compute_seconds, percent * simulation->transmit_seconds,
-            percent * simulation->wait_seconds);
+    fprintf(
+        out,
+        "  time       %.0f%% computing, %.0f%% communicating, %.0f%% waiting for other workers\n",
+        percent * simulation->compute_seconds, percent * simulation->transmit_seconds,
+        percent * simulation->wait_seconds);
     rbt_text_from_bytes((double)simulation->bytes, a);
     fprintf(out,
             "  network    %" PRIu64 " messages, %s; %" PRIu64 " lost, %" PRIu64

@@ -234,7 +234,7 @@ static const struct rbt_algo *find_algo(const char *name)
         names[count] = all[count]->name;
     }
     const char *guess = rbt_option_guess(name, names, count);
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognized algorithm \"%s\"", name);
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognised algorithm \"%s\"", name);
     if (guess != NULL) {
         (void)rbt_fail_hint(st, "Did you mean \"%s\"? See \"rubato train --list\".", guess);
     } else {
@@ -257,8 +257,9 @@ static rbt_status resolve(struct rbt_train_line *line)
         options->filter = line->filter;
     }
     if (st == RBT_OK && options->priority != NULL && options->bandwidth == 0) {
-        st = rbt_fail(RBT_E_INVALID, "\"--priority\" needs \"--bandwidth\": without it no row goes "
-                                     "before another");
+        st = rbt_fail(
+            RBT_E_INVALID,
+            "option \"--priority\" needs \"--bandwidth\", which sends rows before a clock ends");
         return rbt_fail_hint(st, "See \"rubato train mf --priority help\".");
     }
     if (st == RBT_OK) {
@@ -303,9 +304,10 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
 {
     *line = (struct rbt_train_line){0};
     if (argc == 0 || argv[0][0] == '-') {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "the algorithm must come first");
-        return rbt_fail_hint(st, "Say \"rubato train ALGO --data FILE\"; \"rubato train --list\" "
-                                 "shows the algorithms.");
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the name of the algorithm is missing");
+        return rbt_fail_hint(
+            st,
+            "Use \"rubato train ALGO --data FILE\"; \"rubato train --list\" lists the algorithms.");
     }
     const struct rbt_algo *algo = find_algo(argv[0]);
     if (algo == NULL) {

@@ -129,7 +129,7 @@ def test_kkt_learns_the_penalty(rubato, data):
     for more in [["--l1", "1e-3"], ["--rule", "prox"], ["--rule", "adagrad"]]:
         result = rubato("train", "linear", "--data", data / "train.svm", "--filter", "kkt", *more)
         assert result.returncode == 2
-        assert 'the filter "kkt" is for gradients of a problem with an L1 penalty' in result.stderr
+        assert 'filter "kkt" needs a rule that takes gradients and an L1 penalty' in result.stderr
 
 
 def test_rounding_leaves_the_penalty_alone(rubato, data):

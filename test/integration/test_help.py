@@ -28,6 +28,9 @@ TRAIN = pytest.mark.parametrize("algo", ALGOS)
 
 COLUMN = 25  # where the text of an option begins
 ENTRY = re.compile(r"  --(\[no-\])?([a-z0-9-]+)( \S.*?)?(?:  +(\S.*))?")
+# References that lead nowhere, processes as persons, American spelling.
+BANNED = re.compile(r"(?i)\b(whoever|somebody|everybody|nobody|so many|so much|as many|as much|"
+                    r"the same|behavior|color|(?!(?:re)?size)\w+iz(e[ds]?|ing|ation))\b")
 UNITS = {"k": 1000, "M": 1000 ** 2, "G": 1000 ** 3}
 
 
@@ -66,6 +69,7 @@ def is_equal(shown, value):
 
 def compare(name, text):
     """Compares a text with the one that is stored under this name."""
+    assert not BANNED.search(text)
     path = GOLDEN / f"help-{name}.txt"
     if os.environ.get("GOLDEN") == "write":
         path.write_text(text)
@@ -77,7 +81,7 @@ def test_page(rubato, command):
     text = rubato.ok(*command, "--help")
     assert rubato.ok(*command, "-h") == text
     assert max(map(len, text.splitlines())) <= 80
-    assert len(re.findall("^Usage: rubato", text, re.M)) == 1
+    assert not BANNED.search(text)
     before, examples = text.split("\nExamples:\n")
     assert before.startswith("Usage: rubato " + " ".join(command))
     assert len([line for line in examples.splitlines() if line.startswith("  ")]) >= 2
