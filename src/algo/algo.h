@@ -38,6 +38,17 @@ enum {
     RBT_TRAIN_WORDS_MAX = 240, /* bytes of a sentence about a training */
 };
 
+/* Headings of options in `rubato train ALGO --help`, in this order (rbt_train_line_help). */
+#define RBT_GROUP_MODEL       "Model and solver"
+#define RBT_GROUP_DATA        "Data"
+#define RBT_GROUP_TRAINING    "Training"
+#define RBT_GROUP_SGD         "Solver sgd"
+#define RBT_GROUP_DBPG        "Solver dbpg"
+#define RBT_GROUP_EMSO        "Solvers emso-gd and emso-cd"
+#define RBT_GROUP_CLUSTER     "Consistency and cluster"
+#define RBT_GROUP_OUTPUT      "Output"
+#define RBT_GROUP_EXPERIMENTS "Experiments (to reproduce comparisons in papers)"
+
 /* The options of every `train` (cli.md); filled in by the command line. */
 struct rbt_train_options {
     struct rbt_option_list data;

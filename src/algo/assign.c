@@ -89,7 +89,8 @@ rbt_status rbt_assign_next(const struct rbt_assign *assign, rbt_worker *worker,
     float answer[WIDTH] = {0};
     RBT_ASSERT(turn->limit <= assign->options.parts);
     if (turn->pass >= TURNS_MAX - 1) {
-        return rbt_fail(RBT_E_INVALID, "parts can be assigned in %d passes at most", TURNS_MAX - 1);
+        return rbt_fail(RBT_E_INVALID, "option \"--assign dynamic\" allows at most %d passes",
+                        TURNS_MAX - 1);
     }
     rbt_status st = ask(assign, worker, turn, answer);
     turn->is_first = st == RBT_OK && answer[IS_FIRST] > 0;

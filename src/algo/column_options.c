@@ -201,7 +201,8 @@ static rbt_status load(const struct rbt_model *model, struct rbt_column_plan *pl
         }
     }
     if (!is_good) {
-        return rbt_fail(RBT_E_DATA, "the model's columns make no sense");
+        return rbt_fail(RBT_E_DATA,
+                        "the model's list of columns is damaged: a column has no number or kind");
     }
     data->hash_bits = (uint32_t)bits;
     data->plan = plan;
@@ -346,9 +347,8 @@ rbt_status rbt_column_options_load(const struct rbt_model *model, struct rbt_col
     const bool is_hashed = has_texts(plan) && rbt_model_texts_find(model, "dictionary") == NULL;
     if (st == RBT_OK && is_hashed &&
         rbt_model_setting(model, hash_name, 1) != RBT_FIELDS_HASH_VERSION) {
-        return rbt_fail(RBT_E_DATA,
-                        "the model knows the texts of columns by keys of another Rubato, some of "
-                        "which mean several texts; train it again");
+        return rbt_fail(RBT_E_DATA, "the model hashes texts of columns in a way that this Rubato "
+                                    "does not read; train it again");
     }
     return st;
 }

@@ -26,30 +26,31 @@ struct rbt_column_config {
 
 #define RBT_COLUMN_OPTION_CATEGORICAL(AT)                                                          \
     {                                                                                              \
-        .name = "categorical", .type = RBT_OPTION_TEXT, .unit = "COLUMNS",                         \
-        .offset = AT(columns.categorical),                                                         \
-        .help = "Columns of tables that hold text, or numbers that are only names: auto, numbers " \
-                "from 0, ranges, names of the header; auto,3,7-9. Every text is a feature."        \
+        .name = "categorical", .group = RBT_GROUP_DATA, .type = RBT_OPTION_TEXT,                   \
+        .unit = "COLUMNS", .offset = AT(columns.categorical),                                      \
+        .help = "Columns of tables that hold text, or numbers that are only names: auto, column "  \
+                "numbers from 0, ranges, or names from the header, as in auto,3,7-9. Every text "  \
+                "becomes a feature."                                                               \
     }
 
 #define RBT_COLUMN_OPTION_SKIP(AT)                                                                 \
     {                                                                                              \
         .name = "skip", .type = RBT_OPTION_TEXT, .unit = "COLUMNS", .offset = AT(columns.skip),    \
-        .help = "Columns of tables that are not looked at."                                        \
+        .help = "Columns of tables to ignore."                                                     \
     }
 
 #define RBT_COLUMN_OPTION_POSITIVE(AT)                                                             \
     {                                                                                              \
         .name = "positive", .type = RBT_OPTION_TEXT, .unit = "TEXT",                               \
         .offset = AT(columns.positive),                                                            \
-        .help = "For tables whose label is a text: the one that is the positive class."            \
+        .help = "Label of the positive class, for tables whose labels are texts."                  \
     }
 
 #define RBT_COLUMN_OPTION_HASH(AT)                                                                 \
     {                                                                                              \
         .name = "hash", .type = RBT_OPTION_INT, .min = 1, .max = 62, .unit = "bits",               \
         .offset = AT(columns.hash_bits),                                                           \
-        .help = "Hash features to so many bits, so that there are at most 2^bits of them."         \
+        .help = "Hash features to N bits, which gives at most 2^N features."                       \
     }
 
 /* For algorithms with a label, and for those without. */

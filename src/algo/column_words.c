@@ -83,7 +83,7 @@ rbt_status rbt_column_words_load(const struct rbt_model *model, struct rbt_dicti
             return st;
         }
         if (st != RBT_OK || dictionary->words.count != i + 1) { /* or it was there before */
-            return rbt_fail(RBT_E_DATA, "the model's dictionary makes no sense at word %zu", i + 1);
+            return rbt_fail(RBT_E_DATA, "the model's dictionary is damaged at word %zu", i + 1);
         }
         word += strlen(word) + 1;
     }

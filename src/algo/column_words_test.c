@@ -79,7 +79,7 @@ static void nonsense_is_refused(void **state)
         struct rbt_dictionary dictionary = {0};
         assert_int_equal(load(wrong[i].bytes, wrong[i].size, wrong[i].count, &dictionary),
                          RBT_E_DATA);
-        assert_non_null(strstr(rbt_last_error(), "dictionary makes no sense"));
+        assert_non_null(strstr(rbt_last_error(), "dictionary is damaged"));
         rbt_dictionary_free(&dictionary);
     }
     struct rbt_dictionary dictionary = {0};

@@ -406,8 +406,8 @@ static rbt_status settle_embeddings(struct rbt_fm_job *fm)
     if (fm->config.lr_v * fm->config.l2_v >= 2) { /* false if one is not given */
         st = rbt_fail(RBT_E_INVALID,
                       "with rule \"ftrl\", \"--lr-v\" times \"--l2-v\" must be below 2");
-        return rbt_fail_hint(st,
-                             "Embeddings would grow with every step; without --rule they do not.");
+        return rbt_fail_hint(st, "Lower one of them, or omit --rule: with a larger product "
+                                 "embeddings grow at every step.");
     }
     struct rbt_train_options options = fm->options;
     options.rule = "adagrad";
@@ -426,11 +426,12 @@ static rbt_status settle_gradients(struct rbt_fm_job *fm)
     struct rbt_rules *rules = &fm->rules;
     const bool is_ftrl = rbt_rules_is(rules, "ftrl");
     if (!is_ftrl && (config->l1 > 0 || config->l2 > 0 || config->l2_v > 0)) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"%s\"", rules->text,
-                                       config->l1 > 0   ? "--l1"
-                                       : config->l2 > 0 ? "--l2"
-                                                        : "--l2-v");
-        return rbt_fail_hint(st, "Rule \"ftrl\" can, and so can \"add\".");
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "rule \"%s\" does not support \"%s\"", rules->text,
+                     config->l1 > 0   ? "--l1"
+                     : config->l2 > 0 ? "--l2"
+                                      : "--l2-v");
+        return rbt_fail_hint(st, "Use rule \"ftrl\" or \"add\".");
     }
     rbt_status st = rbt_rules_give_lr(rules, config->lr, gradient_rates);
     config->l1 = isnan(config->l1) ? (is_ftrl ? l1_default : 0) : config->l1;
@@ -605,14 +606,14 @@ static const struct rbt_option fm_options[] = {
      .choices = loss_names,
      .value = "logistic",
      .offset = AT(loss),
-     .help = "What is minimised. logistic needs two labels, squared takes any numbers."},
+     .help = "Loss to minimise. logistic needs two labels; squared predicts a number."},
     {.name = "rank",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 4096,
      .value = "16",
      .offset = AT(rank),
-     .help = "Length of an embedding. Multiples of 8 are fastest."},
+     .help = "Length of an embedding; multiples of 8 are fastest."},
     {.name = "min-count",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -620,69 +621,64 @@ static const struct rbt_option fm_options[] = {
      .value = "0",
      .unit = "examples",
      .offset = AT(min_count),
-     .help = "Features that occur in fewer examples have no embedding. 0 is twice the rank, 1 is "
-             "no limit."},
+     .help = "Features that occur in fewer examples get no embedding. 0 is twice the rank; 1 is no "
+             "limit."},
     {.name = "shrink-v",
      .type = RBT_OPTION_FLAG,
      .value = "true",
      .offset = AT(is_shrunk),
-     .help = "Features whose weight is zero have no embedding either."},
+     .help = "Give no embedding to features whose weight is zero."},
     {.name = "l1",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(l1),
-     .help = "Weight of ||w||_1 against the sum of losses, which makes weights exactly zero. By "
-             "default 1, which a pass's sum of gradients must exceed; less if the values of an "
-             "example sum up to more than 40."},
+     .help = "Weight of ||w||_1 against the sum of losses; makes weights exactly zero. By default "
+             "1, which the sum of a feature's gradients in a pass must exceed; less if the values "
+             "of an example add up to more than 40."},
     {.name = "l2",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2 against the sum of losses. If it is not given, it is found out "
-             "on the way; with a rule that takes gradients it is 0."},
+     .help = "Weight of ||w||^2 / 2 against the sum of losses. By default training chooses it; "
+             "with a rule that takes gradients it is 0."},
     {.name = "l2-v",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(l2_v),
-     .help =
-         "Weight of ||V_i||^2 / 2 each time that a minibatch has the feature; workers that train "
-         "copies of their own do as if a pass had 100. If it is not given, it is found out on "
-         "the way; with a rule that takes gradients it is 0.04."},
+     .help = "Weight of ||V_i||^2 / 2 for each minibatch that has the feature; workers that train "
+             "their own copies count 100 minibatches per pass. By default training chooses it; "
+             "with a rule that takes gradients it is 0.04."},
     {.name = "lr",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr),
-     .help =
-         "Step size of the weights. By default 0.3, and less if the values of an example sum up "
-         "to more than 40; with a rule that takes gradients it is the rule's lr, by "
-         "default 0.1 of ftrl."},
+     .help = "Step size of the weights. By default 0.3, or less if the values of an example add up "
+             "to more than 40. With a rule that takes gradients it sets the rule's lr; ftrl has "
+             "0.1 by default."},
     {.name = "lr-v",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr_v),
-     .help =
-         "Step size of the embeddings. By default 0.2, and less where --lr is; it falls to a "
-         "tenth of that until the end. With rule ftrl 0.2 divided by the number of workers, but "
-         "at most 0.1."},
+     .help = "Step size of the embeddings; it falls to a tenth by the end. By default 0.2, reduced "
+             "like --lr. With rule ftrl 0.2 divided by the number of workers, but at most 0.1."},
     {.name = "early-stop",
      .type = RBT_OPTION_FLAG,
      .value = "true",
      .offset = AT(stops_early),
      .help =
-         "Look at the model after every pass, on one of twenty examples that are held out until "
-         "the last passes. If it is worse before these than it was earlier, or after "
-         "--patience passes that brought nothing, end with the model that was best. Not if "
-         "--epochs, --target or --until is given without --patience."},
+         "Evaluate the model after every pass on 5% of the examples, held out until the last "
+         "passes. If it has got worse by then, or has not improved for --patience passes, return "
+         "the best model. Off if --epochs, --target or --until is given without --patience."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -690,22 +686,22 @@ static const struct rbt_option fm_options[] = {
      .value = "0",
      .unit = "examples",
      .offset = AT(batch),
-     .help = "Examples of a clock, all workers together, unless --clocks-per-epoch is given. 0 is "
-             "a quarter of the data; with a rule that takes gradients a hundredth, but at least "
-             "100 and at most 10000."},
+     .help =
+         "Examples of a clock, all workers together, unless --clocks-per-epoch is given. 0 is a "
+         "quarter of the data; with a rule that takes gradients a hundredth, from 100 to 10000."},
     {.name = "bias",
      .type = RBT_OPTION_FLAG,
      .value = "true",
      .offset = AT(has_bias),
-     .help = "Learn a constant that is added to every prediction and is not regularised."},
+     .help = "Learn a constant term, which is not regularised."},
     {.name = "combine",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_training_combines,
      .value = "auto",
      .offset = AT(combine),
-     .help = "What becomes of the moves of several workers, with a rule that takes moves: their "
-             "mean, weighted by how often each uses the feature, or their sum. auto is between the "
-             "two, as far as one worker would go that saw all examples."},
+     .help = "How the updates of several workers become one, with a rule that takes moves: their "
+             "mean, weighted by how often each worker uses the feature, or their sum. auto chooses "
+             "between the two, as far as one worker with all examples would move."},
     RBT_COLUMN_OPTIONS(AT),
 };
 #undef AT

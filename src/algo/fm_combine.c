@@ -61,7 +61,7 @@ rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker
     c->uses = rbt_calloc(w->embedded_count, sizeof *c->uses);
     c->squares = rbt_calloc(c->is_fitted ? count : 0, sizeof *c->squares);
     if (c->times_v == NULL || c->uses == NULL || c->squares == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for how far steps have come");
+        return rbt_fail(RBT_E_NOMEM, "no memory for the lengths of steps");
     }
     for (uint64_t k = 0; c->is_fitted && k < w->share.offsets[w->share.count]; k++) {
         const float value = w->share.values[k];

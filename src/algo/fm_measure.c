@@ -126,10 +126,10 @@ static rbt_status check_use(const struct rbt_fm_job *fm, double loss, double pen
         st = rbt_fail(RBT_E_DATA, "training diverged: the objective is not a finite number");
     } else if (constant > 0 && loss > useless * constant) {
         const double unit = fm->scales.label_unit * fm->scales.label_unit;
-        st = rbt_fail(RBT_E_DATA,
-                      "training diverged: the loss is %.6g per example, where a constant "
-                      "prediction has %.6g",
-                      unit * loss, unit * constant);
+        st = rbt_fail(
+            RBT_E_DATA,
+            "training diverged: the loss is %.6g per example, but %.6g for a constant prediction",
+            unit * loss, unit * constant);
     }
     return st == RBT_OK ? st : rbt_fail_hint(st, RBT_FM_DIVERGED_HINT);
 }

@@ -314,8 +314,9 @@ rbt_status rbt_fm_model_write_libfm(const struct rbt_model *model, FILE *out)
     }
     if (rbt_model_array_find(model, "columns") != NULL &&
         rbt_model_setting(model, "hash_bits", 0) > 0) {
-        return rbt_fail(RBT_E_INVALID,
-                        "the model's features are hashes of columns, which other programs lack");
+        return rbt_fail(
+            RBT_E_INVALID,
+            "the model's features are hashes of columns, which other programs cannot compute");
     }
     fprintf(out, "#global bias W0\n%.9g\n#unary interactions Wj\n", (double)parts.bias);
     for (uint64_t key = 0, row = 0; key < lines; key++) {

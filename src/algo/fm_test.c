@@ -574,13 +574,13 @@ static void contradictions_are_refused(void **state)
     struct fixture *f = *state;
     f->options.rule = "adam";
     f->config.l1 = 1;
-    assert_fails(train(f), RBT_E_INVALID, "rule \"adam\" cannot do \"--l1\"");
+    assert_fails(train(f), RBT_E_INVALID, "rule \"adam\" does not support \"--l1\"");
     f->config.l1 = 0;
     f->config.l2_v = 1;
-    assert_fails(train(f), RBT_E_INVALID, "cannot do \"--l2-v\"");
+    assert_fails(train(f), RBT_E_INVALID, "does not support \"--l2-v\"");
     f->config.l2_v = 0;
     f->config.combine = RBT_COMBINE_MEAN;
-    assert_fails(train(f), RBT_E_INVALID, "\"--combine\" does not go with rule");
+    assert_fails(train(f), RBT_E_INVALID, "\"--combine\" excludes rule");
     f->config.combine = RBT_COMBINE_AUTO;
     f->options.rule = "ftrl:lr=1";
     f->config.lr = 2;

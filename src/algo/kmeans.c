@@ -260,11 +260,12 @@ static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examp
                               double addends)
 {
     if (examples->count >= RBT_KMEANS_NO_CENTRE) {
-        return rbt_fail(RBT_E_INVALID, "there are more than %u points", RBT_KMEANS_NO_CENTRE - 1);
+        return rbt_fail(RBT_E_INVALID, "the data has more than %u points",
+                        RBT_KMEANS_NO_CENTRE - 1);
     }
     if (job->k > examples->count) {
-        return rbt_fail(RBT_E_INVALID, "--k %zu is more than the %zu points", job->k,
-                        examples->count);
+        return rbt_fail(RBT_E_INVALID, "option \"--k\" is %zu, but the data has only %zu points",
+                        job->k, examples->count);
     }
     uint32_t *order = rbt_calloc(examples->count, sizeof *order);
     if (order == NULL) {
@@ -378,7 +379,8 @@ static rbt_status check(struct rbt_kmeans_job *job)
         memcpy(job->rules.filter, default_filter, sizeof default_filter);
     }
     if (st == RBT_OK && !job->rules.is_plain) {
-        return rbt_fail(RBT_E_INVALID, "k-means adds up points; it has no use for --rule %s",
+        return rbt_fail(RBT_E_INVALID,
+                        "option \"--rule %s\" does not apply to kmeans, which adds up points",
                         job->options->rule);
     }
     if (st == RBT_OK && job->options->bandwidth > 0) {
@@ -386,7 +388,7 @@ static rbt_status check(struct rbt_kmeans_job *job)
     }
     if (st == RBT_OK && job->config.batch > 0 && job->options->clocks_per_epoch > 0) {
         return rbt_fail(RBT_E_INVALID,
-                        "--batch says how many clocks an epoch has; leave out --clocks-per-epoch");
+                        "options \"--batch\" and \"--clocks-per-epoch\" exclude each other");
     }
     return st;
 }
@@ -440,15 +442,15 @@ static const struct rbt_option kmeans_options[] = {
      .choices = init_names,
      .value = "kmeans++",
      .offset = AT(init),
-     .help = "Where centres begin: at points far from each other, or at any points."},
+     .help = "Initial centres: points far from each other, or random points."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 1e9,
      .value = "0",
      .offset = AT(batch),
-     .help = "Points of a clock, all workers together: minibatches. 0 is Lloyd's algorithm, which "
-             "looks at all points before centres move."},
+     .help = "Points of a minibatch, all workers together; every clock has one. 0 is Lloyd's "
+             "algorithm, which uses all points in every step."},
     {.name = "tol",
      .type = RBT_OPTION_REAL,
      .min = 0,
@@ -456,15 +458,14 @@ static const struct rbt_option kmeans_options[] = {
      .value = "nan",
      .offset = AT(tolerance),
      .help =
-         "Training ends when a pass lowers the objective by no more than this part of it. By "
-         "default 1e-5, with --batch 1e-4, and after 300 passes at the latest; with --epochs it "
-         "is 0, and so many passes are made."},
+         "Stop when a pass lowers the objective by at most this fraction. By default 1e-5, with "
+         "--batch 1e-4, and at most 300 passes; with --epochs 0, which makes exactly N passes."},
     {.name = "labelled",
      .type = RBT_OPTION_FLAG,
      .value = "false",
      .offset = AT(is_labelled),
-     .help = "Csv files have a label in --label-column, which is left out; else every column is a "
-             "coordinate."},
+     .help = "Csv files have a label in --label-column, which is ignored; without it every column "
+             "is a coordinate."},
     RBT_COLUMN_OPTIONS_UNLABELLED(AT),
 };
 #undef AT

@@ -142,7 +142,7 @@ static rbt_status open_space(const struct rbt_model *model, struct rbt_kmeans_sp
 {
     const struct rbt_model_array *features = rbt_model_array_find(model, "features");
     if (features == NULL || features->width != 1 || features->count == 0) {
-        return rbt_fail(RBT_E_DATA, "the model does not say what its features are");
+        return rbt_fail(RBT_E_DATA, "the model has no list of features");
     }
     const bool is_dense = rbt_model_setting(model, "dense", 0) > 0;
     return rbt_kmeans_points_space(features->keys, features->values, features->count, is_dense,

@@ -169,8 +169,8 @@ rbt_status rbt_kmeans_points_survey(const struct rbt_examples *examples, double 
     if (sums == NULL || sizes == NULL) {
         st = no_memory();
     } else if (!(4.0 * measure(examples, addends, space, sums, sizes) < (double)FLT_MAX)) {
-        st = rbt_fail(RBT_E_DATA, "coordinates are so large that distances are not numbers any "
-                                  "more; divide them");
+        st = rbt_fail(RBT_E_DATA,
+                      "distances between points overflow; divide the coordinates by a constant");
     }
     if (st != RBT_OK) {
         rbt_kmeans_points_leave(space);

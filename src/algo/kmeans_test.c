@@ -362,16 +362,16 @@ static void what_makes_no_sense_is_refused(void **state)
     struct fixture *f = *state;
     f->config.k = POINTS + 1;
     assert_fails(rbt_kmeans.train(&f->options, &f->config, &f->observer, &f->summary),
-                 RBT_E_INVALID, "--k 601 is more than the 600 points");
+                 RBT_E_INVALID, "option \"--k\" is 601, but the data has only 600 points");
     f->config.k = K;
     f->options.rule = "adagrad";
     assert_fails(rbt_kmeans.train(&f->options, &f->config, &f->observer, &f->summary),
-                 RBT_E_INVALID, "no use for --rule adagrad");
+                 RBT_E_INVALID, "\"--rule adagrad\" does not apply to kmeans");
     f->options.rule = NULL;
     f->config.batch = 10;
     f->options.clocks_per_epoch = 2;
     assert_fails(rbt_kmeans.train(&f->options, &f->config, &f->observer, &f->summary),
-                 RBT_E_INVALID, "leave out --clocks-per-epoch");
+                 RBT_E_INVALID, "exclude each other");
 }
 
 int main(void)

@@ -69,9 +69,8 @@ static rbt_status wrong_counts(const struct rbt_lda_job *lda, rbt_status st)
 {
     return lda->rules.filter[0] == '\0'
                ? st
-               : rbt_fail_hint(st,
-                               "Filters that round or drop updates do not fit lda; keys, zeros, "
-                               "lz4 and zstd do.");
+               : rbt_fail_hint(st, "lda needs exact updates: use keys, zeros, lz4 or zstd, which "
+                                   "neither round nor drop them.");
 }
 
 /* All tokens must be there. If everybody has finished (`sums` is not NULL), topic k's tokens must
@@ -200,7 +199,8 @@ static rbt_status check_words(const struct rbt_documents *documents)
         counts[word] += (double)documents->counts[k];
         if (counts[word] > exact_max) {
             st = rbt_fail(RBT_E_DATA, "word %u occurs more than %.0f times", word + 1, exact_max);
-            st = rbt_fail_hint(st, "Leave it out: a word that is everywhere says nothing.");
+            st = rbt_fail_hint(st, "Remove the word from the data: a word in every document says "
+                                   "nothing about topics.");
         }
     }
     rbt_free(counts);
@@ -219,8 +219,7 @@ static rbt_status read_data(struct rbt_lda_job *lda, const struct rbt_train_opti
     rbt_status st = rbt_documents_read(&data, &lda->documents);
     if (st == RBT_OK && lda->documents.tokens == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no words");
-        st =
-            rbt_fail_hint(st, "Words of text that occur less than --min-count times are left out.");
+        st = rbt_fail_hint(st, "Lower --min-count, which leaves out words that occur less often.");
     }
     st = st != RBT_OK ? st : check_words(&lda->documents);
     if (st == RBT_OK && options->eval.count > 0) {
@@ -254,8 +253,8 @@ static rbt_status settle_rows(struct rbt_lda_job *lda)
         lda->is_managed || lda->rules.filter[0] != '\0' || lda->options->is_exact;
     lda->rows = (enum rbt_lda_rows_kind)lda->config.rows;
     if (needs_dense && lda->rows == RBT_LDA_ROWS_SPARSE) {
-        return rbt_fail(RBT_E_INVALID, "option \"--rows sparse\" does not go together with "
-                                       "--bandwidth, --filter and --exact");
+        return rbt_fail(RBT_E_INVALID,
+                        "option \"--rows sparse\" excludes --bandwidth, --filter and --exact");
     }
     lda->rows = needs_dense ? RBT_LDA_ROWS_DENSE
                             : rbt_lda_counts_choose(lda->rows, (size_t)lda->config.topics);
@@ -270,19 +269,19 @@ static rbt_status settle(struct rbt_lda_job *lda)
         return st;
     }
     if (!lda->rules.is_plain) {
-        return rbt_fail(RBT_E_INVALID, "option \"--rule\" does not fit lda: counts can only be "
-                                       "added");
+        return rbt_fail(RBT_E_INVALID,
+                        "option \"--rule\" does not apply to lda, whose counts are added");
     }
     if (lda->config.stop_words != NULL && lda->config.vocabulary != NULL) {
-        return rbt_fail(RBT_E_INVALID, "options \"--stop-words\" and \"--vocab\" do not go "
-                                       "together: the vocabulary says which words count");
+        return rbt_fail(RBT_E_INVALID, "options \"--stop-words\" and \"--vocab\" exclude each "
+                                       "other: the vocabulary already lists the words to keep");
     }
     lda->is_managed = lda->options->bandwidth > 0;
     lda->kind = (enum rbt_lda_kind)lda->config.sampler;
     if (lda->is_managed && lda->kind != RBT_LDA_AUTO && lda->kind != RBT_LDA_DENSE) {
         return rbt_fail(RBT_E_INVALID,
-                        "option \"--bandwidth\" needs --sampler dense: the other samplers keep "
-                        "notes on rows, which must not change on the way");
+                        "option \"--bandwidth\" needs \"--sampler dense\": the other samplers need "
+                        "rows that do not change within a clock");
     }
     lda->kind = lda->is_managed ? RBT_LDA_DENSE
                                 : rbt_lda_sampler_choose(lda->kind, (size_t)lda->config.topics);
@@ -326,62 +325,61 @@ static const struct rbt_option lda_options[] = {
      .max = TOPICS_MAX,
      .value = "100",
      .offset = AT(topics),
-     .help = "How many topics there are."},
+     .help = "Number of topics."},
     {.name = "alpha",
      .type = RBT_OPTION_REAL,
      .min = 1e-6,
      .max = 1e6,
      .value = "0.1",
      .offset = AT(alpha),
-     .help = "Tokens of each topic that every document is thought to have before it is read: small "
-             "for documents that are about few topics."},
+     .help = "Prior count of each topic in a document; small for documents about few topics."},
     {.name = "beta",
      .type = RBT_OPTION_REAL,
      .min = 1e-6,
      .max = 1e6,
      .value = "0.1",
      .offset = AT(beta),
-     .help = "The same of each word in each topic: small for topics of few words."},
+     .help = "Prior count of each word in a topic; small for topics of few words."},
     {.name = "sampler",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_lda_kinds,
      .value = "auto",
      .offset = AT(sampler),
-     .help = "How topics are drawn: dense looks at all, sparse at those that the word or the "
-             "document has, alias at a few, which suits very many topics. auto takes the one that "
-             "is fastest with so many topics."},
+     .help = "How topics are drawn. dense considers all topics, sparse those of the word or the "
+             "document, alias a few, which suits thousands of topics. auto takes the fastest for "
+             "the number of topics."},
     {.name = "rows",
      .type = RBT_OPTION_CHOICE,
      .choices = rows_kinds,
      .value = "auto",
      .offset = AT(rows),
-     .help = "How the servers hold the counts of a word: dense, of all topics, or sparse, of those "
-             "that it has, which needs less memory and traffic with many topics, and below some "
-             "thousands more time. auto takes sparse from 4000 topics on."},
+     .help = "How servers store the counts of a word: dense, for all topics; sparse, for topics "
+             "that the word has, which needs less memory and traffic but is slower below some "
+             "thousand topics. auto takes sparse from 4000 topics."},
     {.name = "vocab",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
      .offset = AT(vocabulary),
-     .help = "The words that numbers in the data stand for, one in a line; of text: the words that "
-             "count."},
+     .help =
+         "The words behind the numbers in the data, one per line; with text the words to keep."},
     {.name = "min-count",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1e9,
      .value = "5",
      .offset = AT(min_count),
-     .help = "Words of text that occur less often are left out."},
+     .help = "Leave out words of text that occur less often."},
     {.name = "stop-words",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
      .offset = AT(stop_words),
-     .help = "Words of text that are left out, one in a line."},
+     .help = "Words of text to leave out, one per line."},
     {.name = "state",
      .type = RBT_OPTION_TEXT,
      .unit = "DIR",
      .offset = AT(state),
-     .help = "Keeps the topics of all tokens in files there instead of in memory; if there are "
-             "some, training goes on with them for --epochs more passes."},
+     .help = "Keep the topics of all tokens in files of this directory instead of in memory. If it "
+             "already has some, training continues from them for --epochs more passes."},
 };
 #undef AT
 

@@ -335,9 +335,9 @@ rbt_status rbt_lda_model_check(const struct rbt_documents *documents)
         }
     }
     return documents->tokens == 0
-               ? rbt_fail(RBT_E_DATA, "the evaluation data has no word that the model knows")
-               : rbt_fail(RBT_E_DATA, "the evaluation data has no document with two words that the "
-                                      "model knows, one to fit its topics and one to score");
+               ? rbt_fail(RBT_E_DATA, "the evaluation data has no word of the model's vocabulary")
+               : rbt_fail(RBT_E_DATA, "the evaluation data has no document with two words of the "
+                                      "model's vocabulary, one to fit topics and one to score");
 }
 
 /* --- For the command line -------------------------------------------------------------------- */
@@ -360,7 +360,7 @@ static rbt_status read_vocabulary(const struct rbt_model *model, struct rbt_voca
         at += length + 1;
     }
     if (texts != NULL && vocabulary->count != texts->count) {
-        return rbt_fail(RBT_E_DATA, "the model has a word twice");
+        return rbt_fail(RBT_E_DATA, "the model lists a word twice");
     }
     return RBT_OK;
 }

@@ -175,7 +175,7 @@ static rbt_status lock(const rbt_lda_state *state, int fd)
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
         return RBT_OK;
     }
-    return rbt_fail(RBT_E_BUSY, "the state in \"%s\" is in use by another training",
+    return rbt_fail(RBT_E_BUSY, "the state in \"%s\" is used by another training that is running",
                     state->directory);
 }
 
@@ -191,7 +191,8 @@ static void close_way(struct way *way)
 
 static rbt_status other_training(rbt_status st)
 {
-    return rbt_fail_hint(st, "Go on with what it was made with, or use another --state.");
+    return rbt_fail_hint(
+        st, "Continue with the options that it was made with, or use another --state.");
 }
 
 static rbt_status compare(const rbt_lda_state *state, const struct rbt_lda_state_facts *found)
@@ -199,27 +200,23 @@ static rbt_status compare(const rbt_lda_state *state, const struct rbt_lda_state
     const struct rbt_lda_state_facts *facts = &state->facts;
     const char *where = state->directory;
     if (found->topic_count != facts->topic_count) {
-        return other_training(rbt_fail(RBT_E_INVALID,
-                                       "the state in \"%s\" is of a training with %u topics, "
-                                       "not %u",
-                                       where, found->topic_count, facts->topic_count));
+        return other_training(rbt_fail(
+            RBT_E_INVALID, "the state in \"%s\" belongs to a training with %u topics, not %u",
+            where, found->topic_count, facts->topic_count));
     }
     if (found->worker_count != facts->worker_count || found->worker != facts->worker) {
-        return other_training(rbt_fail(RBT_E_INVALID,
-                                       "the state in \"%s\" is of a training with %u workers, "
-                                       "not %u",
-                                       where, found->worker_count, facts->worker_count));
+        return other_training(rbt_fail(
+            RBT_E_INVALID, "the state in \"%s\" belongs to a training with %u workers, not %u",
+            where, found->worker_count, facts->worker_count));
     }
     if (found->seed != facts->seed) {
-        return other_training(rbt_fail(RBT_E_INVALID,
-                                       "the state in \"%s\" is of a training with --seed %llu, "
-                                       "not %llu",
-                                       where, (unsigned long long)found->seed,
-                                       (unsigned long long)facts->seed));
+        return other_training(rbt_fail(
+            RBT_E_INVALID, "the state in \"%s\" belongs to a training with --seed %llu, not %llu",
+            where, (unsigned long long)found->seed, (unsigned long long)facts->seed));
     }
     if (found->tokens != facts->tokens || found->data != facts->data) {
         return other_training(
-            rbt_fail(RBT_E_DATA, "the state in \"%s\" is of other training data", where));
+            rbt_fail(RBT_E_DATA, "the state in \"%s\" belongs to other training data", where));
     }
     return RBT_OK;
 }
@@ -228,7 +225,7 @@ static rbt_status damaged(const rbt_lda_state *state, const char *what)
 {
     const rbt_status st =
         rbt_fail(RBT_E_DATA, "cannot read \"%s\": it is damaged (%s)", state->path, what);
-    return rbt_fail_hint(st, "Remove \"%s\" to begin again.", state->directory);
+    return rbt_fail_hint(st, "Remove \"%s\" to start anew.", state->directory);
 }
 
 /* Opens what an earlier training has left, if it has. */

@@ -137,16 +137,17 @@ static void one_training_at_a_time(void **context)
     write_passes(f, 0);
     assert_ok(rbt_lda_state_open(f->directory, &f->facts, &state));
     assert_fails(rbt_lda_state_open(f->directory, &f->facts, &second), RBT_E_BUSY,
-                 "in use by another training");
+                 "used by another training");
     assert_ok(make_pass(state, 1, TOKENS));
     assert_ok(rbt_lda_state_commit(state));
-    assert_fails(rbt_lda_state_open(f->directory, &f->facts, &second), RBT_E_BUSY, "in use");
+    assert_fails(rbt_lda_state_open(f->directory, &f->facts, &second), RBT_E_BUSY,
+                 "used by another");
     rbt_lda_state_close(state);
     assert_int_equal(unlink(f->path), 0);
     assert_ok(rbt_lda_state_open(f->directory, &f->facts, &state));
     assert_ok(rbt_lda_state_open(f->directory, &f->facts, &second));
     assert_ok(rbt_lda_state_start(state));
-    assert_fails(rbt_lda_state_start(second), RBT_E_BUSY, "in use");
+    assert_fails(rbt_lda_state_start(second), RBT_E_BUSY, "used by another");
     rbt_lda_state_close(second);
     assert_int_equal(access(f->path_new, F_OK), 0); /* it was not the second one's */
     rbt_lda_state_close(state);
@@ -160,19 +161,19 @@ static void what_does_not_fit_is_refused(void **context)
     struct rbt_lda_state_facts facts = f->facts;
     facts.topic_count = 50;
     assert_fails(rbt_lda_state_open(f->directory, &facts, &state), RBT_E_INVALID,
-                 "is of a training with 1000 topics, not 50");
+                 "belongs to a training with 1000 topics, not 50");
     facts = f->facts;
     facts.worker_count = 4;
     assert_fails(rbt_lda_state_open(f->directory, &facts, &state), RBT_E_INVALID,
-                 "is of a training with 3 workers, not 4");
+                 "belongs to a training with 3 workers, not 4");
     facts = f->facts;
     facts.seed = 8;
     assert_fails(rbt_lda_state_open(f->directory, &facts, &state), RBT_E_INVALID,
-                 "is of a training with --seed 7, not 8");
+                 "belongs to a training with --seed 7, not 8");
     facts = f->facts;
     facts.data++;
     assert_fails(rbt_lda_state_open(f->directory, &facts, &state), RBT_E_DATA,
-                 "is of other training data");
+                 "belongs to other training data");
     assert_null(state);
 }
 

@@ -303,7 +303,7 @@ static rbt_status agree(const struct rbt_lda_job *lda, rbt_worker *worker,
     if (st == RBT_OK && count > 0 && count < lda->worker_count) {
         st = rbt_fail(RBT_E_DATA, "the state in \"%s\" has the topics of %u of %u workers",
                       lda->config.state, count, lda->worker_count);
-        return rbt_fail_hint(st, "Remove it to begin again.");
+        return rbt_fail_hint(st, "Remove it to start anew.");
     }
     return st != RBT_OK || w->is_resumed ? st : rbt_lda_state_commit(w->state);
 }

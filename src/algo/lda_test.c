@@ -325,7 +325,7 @@ static void wrong_options_are_refused(void **state)
     assert_fails(train(f), RBT_E_DATA, "no words");
     f->config.vocabulary = "words";
     f->config.stop_words = "words";
-    assert_fails(train(f), RBT_E_INVALID, "do not go together");
+    assert_fails(train(f), RBT_E_INVALID, "exclude each other");
 }
 
 /* Damaged models are refused by what reads them. */

@@ -543,7 +543,7 @@ rbt_status rbt_linear_train(const struct rbt_train_options *options, const void 
     linear.workers = rbt_calloc(linear.worker_count, sizeof *linear.workers);
     rbt_status st = linear.workers == NULL ? no_memory() : RBT_OK;
     if (st == RBT_OK && config->has_dictionary && config->columns.hash_bits > 0) {
-        st = rbt_fail(RBT_E_INVALID, "\"--dictionary\" cannot be used with \"--hash\"");
+        st = rbt_fail(RBT_E_INVALID, "options \"--dictionary\" and \"--hash\" exclude each other");
     }
     if (st == RBT_OK && config->loss == RBT_LOSS_SOFTMAX && solver != &rbt_linear_sgd &&
         solver != &rbt_linear_newton && solver != &rbt_linear_lbfgs) {

@@ -48,8 +48,9 @@ rbt_status rbt_linear_assign_check(const struct rbt_linear_job *linear)
     const struct rbt_linear_config *config = &linear->config;
     if (config->assign == RBT_ASSIGN_STATIC) {
         const rbt_status st =
-            config->parts == 0 ? RBT_OK
-                               : rbt_fail(RBT_E_INVALID, "\"--parts\" is for \"--assign dynamic\"");
+            config->parts == 0
+                ? RBT_OK
+                : rbt_fail(RBT_E_INVALID, "option \"--parts\" needs \"--assign dynamic\"");
         return st;
     }
     const char *what = strcmp(linear->solver->name, "sgd") != 0 ? "--solver"
@@ -59,8 +60,9 @@ rbt_status rbt_linear_assign_check(const struct rbt_linear_job *linear)
                                                                 : NULL;
     if (what != NULL) {
         const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "\"--assign dynamic\" cannot be used with \"%s\"", what);
-        return rbt_fail_hint(st, "It is for --solver sgd with all examples in memory.");
+            rbt_fail(RBT_E_INVALID, "option \"--assign dynamic\" excludes \"%s\"", what);
+        return rbt_fail_hint(
+            st, "Dynamic assignment works with --solver sgd and all examples in memory.");
     }
     return RBT_OK;
 }

@@ -33,7 +33,7 @@ static rbt_status too_many(void)
 {
     const rbt_status st =
         rbt_fail(RBT_E_DATA, "the data has more than %d different labels", CLASSES_MAX);
-    return rbt_fail_hint(st, "If they are quantities rather than classes, use --loss squared.");
+    return rbt_fail_hint(st, "If labels are quantities, not classes, use --loss squared.");
 }
 
 rbt_status rbt_linear_class_take(struct rbt_linear_job *linear)
@@ -83,7 +83,7 @@ void rbt_linear_class_note(void *context, rbt_worker *worker, char *text, size_t
     if (same == examples->count) {
         const float label = examples->labels[0] > 0.0F ? (float)examples->label_positive
                                                        : (float)examples->label_negative;
-        snprintf(text, size, "All examples have the label %g: there is nothing to tell apart.",
+        snprintf(text, size, "All examples have the label %g: training needs two different labels.",
                  (double)label);
     }
 }

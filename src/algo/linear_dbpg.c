@@ -106,8 +106,10 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
                                               "squared.");
     }
     if (options->filter != NULL && rbt_rules_has_bare(options->filter, "kkt")) {
-        st = rbt_fail(RBT_E_INVALID, "solver \"dbpg\" does what the filter \"kkt\" does by itself");
-        return rbt_fail_hint(st, "Leave it out; --kkt says how often all weights are looked at.");
+        st = rbt_fail(RBT_E_INVALID,
+                      "solver \"dbpg\" excludes filter \"kkt\", which it has built in");
+        return rbt_fail_hint(st,
+                             "Omit the filter; --kkt sets how often dbpg looks at all weights.");
     }
     struct dbpg *dbpg = rbt_calloc(1, sizeof *dbpg);
     if (dbpg == NULL) {
@@ -123,7 +125,7 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
     if (dbpg->delay >= dbpg->turns) {
         st = rbt_fail(RBT_E_INVALID, "--delay %lld needs more than %u blocks",
                       (long long)dbpg->delay, dbpg->blocks);
-        return rbt_fail_hint(st, "Give --blocks, twice the delay or more.");
+        return rbt_fail_hint(st, "Set --blocks to at least twice the delay.");
     }
     snprintf(dbpg->consistency, sizeof dbpg->consistency, dbpg->delay == 0 ? "bsp" : "ssp:%lld",
              (long long)dbpg->delay);

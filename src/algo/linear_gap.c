@@ -296,7 +296,7 @@ void rbt_linear_gap_note(const struct rbt_linear_job *linear, const struct rbt_l
     }
     if (isinf(missing)) {
         snprintf(summary->unconverged, sizeof summary->unconverged,
-                 "so few passes do not tell how far the minimum is; give it more --epochs");
+                 "the distance to the minimum is unknown after so few passes; use more --epochs");
         return;
     }
     snprintf(summary->unconverged, sizeof summary->unconverged,

@@ -119,8 +119,8 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
         st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
     }
     if (st == RBT_OK && config->l1 > 0) {
-        st = rbt_fail(RBT_E_INVALID, "solver \"lbfgs\" cannot do \"--l1\"");
-        st = rbt_fail_hint(st, "Solver \"dbpg\" is made for it.");
+        st = rbt_fail(RBT_E_INVALID, "solver \"lbfgs\" does not support \"--l1\"");
+        st = rbt_fail_hint(st, "Use --solver dbpg.");
     }
     if (st != RBT_OK) {
         return st;

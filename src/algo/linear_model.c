@@ -201,7 +201,7 @@ rbt_status rbt_linear_model_place(const float *classes, size_t class_count,
         }
         if (class_count == 0 || classes[first] != examples->labels[i]) {
             return rbt_fail(RBT_E_DATA,
-                            "the label %.9g of example %zu does not occur in the training data",
+                            "label %.9g of example %zu does not occur in the training data",
                             (double)examples->labels[i], i + 1);
         }
         examples->labels[i] = (float)first;

@@ -102,8 +102,8 @@ static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options 
         st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
     }
     if (st == RBT_OK && config->l1 > 0) {
-        st = rbt_fail(RBT_E_INVALID, "solver \"newton\" cannot do \"--l1\"");
-        st = rbt_fail_hint(st, "Solver \"dbpg\" is made for it.");
+        st = rbt_fail(RBT_E_INVALID, "solver \"newton\" does not support \"--l1\"");
+        st = rbt_fail_hint(st, "Use --solver dbpg.");
     }
     if (st != RBT_OK) {
         return st;
@@ -160,9 +160,9 @@ static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *tra
     newton->second_rows = newton->size * rbt_curvature_pairs(linear->width);
     if (newton->size == 0 || newton->numbers > NUMBERS_MAX) {
         st = rbt_fail(RBT_E_INVALID,
-                      "solver \"newton\" is for at most %d weights, and this data has %zu",
+                      "solver \"newton\" supports at most %d weights, but this data has %zu",
                       NUMBERS_MAX, newton->numbers);
-        return rbt_fail_hint(st, "Leave --solver out, or use lbfgs.");
+        return rbt_fail_hint(st, "Omit --solver, or use lbfgs.");
     }
     return RBT_OK;
 }

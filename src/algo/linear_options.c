@@ -36,74 +36,79 @@ static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
 #define AT(field) offsetof(struct rbt_linear_config, field)
 static const struct rbt_option linear_options[] = {
     {.name = "loss",
+     .group = RBT_GROUP_MODEL,
      .type = RBT_OPTION_CHOICE,
      .choices = losses,
      .value = "logistic",
      .offset = AT(loss),
-     .help = "What is minimised. logistic and hinge need two labels; softmax takes any number of "
-             "classes, whose labels may be any numbers or texts; squared is for quantities."},
+     .help = "Loss to minimise. logistic and hinge need two labels; softmax takes any number of "
+             "classes, whose labels may be numbers or texts; squared predicts a number."},
     {.name = "l2",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(l2),
-     .help = "Weight of ||w||^2 / 2 in the objective per example. If it is not given, it is looked "
-             "for on examples that are held out, and told in the summary."},
+     .help = "Weight of ||w||^2 / 2 in the objective per example. By default training chooses it "
+             "on held-out examples and the summary reports it."},
     {.name = "l1",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "0",
      .offset = AT(l1),
-     .help = "Weight of ||w||_1, which makes weights exactly zero."},
-    {.name = "l1-method",
+     .help = "Weight of ||w||_1 in the objective; makes weights exactly zero."},
+    {.name = "bias",
+     .type = RBT_OPTION_FLAG,
+     .value = "true",
+     .offset = AT(has_bias),
+     .help = "Learn a constant term, which is not regularised."},
+    {.name = "solver",
      .type = RBT_OPTION_CHOICE,
-     .choices = methods,
-     .value = "proximal",
-     .offset = AT(l1_method),
-     .help = "proximal moves all weights towards zero, truncate only those up to --theta."},
-    {.name = "theta",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e30,
-     .value = "1",
-     .offset = AT(theta),
-     .help = "Truncation leaves weights alone that are larger than this."},
+     .choices = solver_names,
+     .value = "auto",
+     .offset = AT(solver),
+     .help = "Method of minimisation. sgd: stochastic gradient descent. dbpg: delayed block "
+             "proximal gradient, for --l1; finds the exact minimum and exact zeros. emso-gd, "
+             "emso-cd: workers minimise large minibatches and average the results. cd: "
+             "coordinate descent, for --loss squared. lbfgs: limited memory BFGS, for --l2. "
+             "newton: Newton's method, exact, for up to some hundred features. cd, lbfgs and "
+             "newton need no options of their own. auto: newton for few features, lbfgs for more "
+             "features in dense examples, otherwise sgd; always sgd if another option needs it, "
+             "such as --epochs, --rule, --lr, --l1 or a --consistency other than bsp."},
     {.name = "lr",
+     .group = RBT_GROUP_SGD,
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr),
-     .help = "Step size at the start: with --scale features in units that fit the data, 1 being a "
-             "full step; with --scale none as it is. By default 2; with a rule that takes "
-             "gradients it is the rule's lr, and has the rule's default."},
+     .help = "Initial step size. With --scale features it is relative: 1 is a full step; with "
+             "--scale none it is absolute. By default 2; dbpg, emso and cd take 1. With a rule "
+             "that takes gradients it sets the rule's lr and has the rule's default."},
     {.name = "schedule",
      .type = RBT_OPTION_CHOICE,
      .choices = schedules,
      .value = "auto",
      .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), or lr / (1 + decay t); cool is "
-             "the last one times 1 - t / epochs, so that steps end at nothing and so does their "
-             "noise. auto is cool, but decay with a "
-             "rule, --target or --patience."},
+     .help = "Step size after t passes. constant: lr. sqrt: lr / sqrt(1 + decay t). decay: lr / "
+             "(1 + decay t). cool: that of decay times 1 - t / epochs, which ends at zero. auto: "
+             "cool, or decay with a rule, --target or --patience."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(decay),
-     .help = "How fast the step size falls, per pass. By default 4; of cool 2 / "
-             "number of workers."},
+     .help = "Decay of the step size per pass. By default 4; with cool 2 / number of workers."},
     {.name = "scale",
      .type = RBT_OPTION_CHOICE,
      .choices = scales,
      .value = "auto",
      .offset = AT(scale),
-     .help = "features gives rare and small features larger steps and limits each step, so that "
-             "raw counts need no tuning; none is textbook gradient descent; auto is none for rules "
-             "that adapt to the gradients, and else features."},
+     .help = "Scaling of steps by feature. features: larger steps for rare and small features "
+             "and a limit on every step, so that raw counts need no tuning. none: textbook "
+             "gradient descent. auto: none for rules that adapt to gradients, otherwise features."},
     {.name = "batch",
      .type = RBT_OPTION_INT,
      .min = 1,
@@ -111,34 +116,26 @@ static const struct rbt_option linear_options[] = {
      .value = "1",
      .unit = "examples",
      .offset = AT(batch),
-     .help = "Examples whose mean makes one step."},
-    {.name = "solver",
+     .help = "Examples whose mean gradient makes one step."},
+    {.name = "combine",
      .type = RBT_OPTION_CHOICE,
-     .choices = solver_names,
+     .choices = rbt_training_combines,
      .value = "auto",
-     .offset = AT(solver),
-     .help = "How it is minimised. sgd: stochastic gradient descent. dbpg: delayed block proximal "
-             "gradient, exact and with exact zeros; for --l1. emso-gd, emso-cd: large minibatches, "
-             "each minimised by the workers and averaged. cd: coordinate descent, for --loss "
-             "squared. lbfgs: the classical one, for --l2. newton: exact, for up to some hundred "
-             "features. auto: newton if features are few, lbfgs if there are more but examples "
-             "have many of them, unless other options ask for sgd, such as --epochs, --rule, --lr, "
-             "--l1 or a --consistency of your own."},
+     .offset = AT(combine),
+     .help = "How the updates of several workers become one. mean: their mean, weighted by how "
+             "often each worker uses the feature. sum: their sum, which moves further and needs "
+             "short clocks. auto: the sum for rare features, closer to the mean the more "
+             "examples of a clock have the feature; the sum for rules that weigh moves. Not for "
+             "rules that take gradients."},
     {.name = "blocks",
+     .group = RBT_GROUP_DBPG,
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 1e6,
      .value = "0",
      .offset = AT(blocks),
-     .help = "dbpg: blocks that the features are dealt into, one per clock. 0 is 64, or 32 "
-             "times --delay if that is more."},
-    {.name = "blocks-by",
-     .type = RBT_OPTION_CHOICE,
-     .choices = blocks_by,
-     .value = "hash",
-     .offset = AT(blocks_by),
-     .help = "dbpg: which features make a block: hash mixes them, so that those of a block have "
-             "little to do with each other; range takes neighbours."},
+     .help = "Number of blocks of features; every clock updates one. 0 is 64, or 32 times "
+             "--delay if that is more."},
     {.name = "delay",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -146,8 +143,8 @@ static const struct rbt_option linear_options[] = {
      .value = "0",
      .unit = "clocks",
      .offset = AT(delay),
-     .help = "dbpg: how many blocks a worker may go on to before the step of one is known. This is "
-             "what --consistency is to other solvers."},
+     .help = "Blocks that a worker may start before it knows the step of an earlier one. dbpg "
+             "uses it in place of --consistency."},
     {.name = "kkt",
      .type = RBT_OPTION_INT,
      .min = 1,
@@ -155,83 +152,62 @@ static const struct rbt_option linear_options[] = {
      .value = "8",
      .unit = "passes",
      .offset = AT(kkt),
-     .help = "dbpg: weights that are zero and whose gradient is below --l1 are left alone, but in "
-             "every pass with a multiple of this number; 1 leaves none alone."},
-    {.name = "kkt-margin",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1,
-     .value = "0.1",
-     .offset = AT(kkt_margin),
-     .help = "dbpg: by how much it must be below, as a part of --l1."},
+     .help = "Skip weights that are zero and whose gradient is below --l1, except in every Nth "
+             "pass; 1 skips none."},
     {.name = "minibatch",
+     .group = RBT_GROUP_EMSO,
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1e12,
      .value = "100k",
      .unit = "examples",
      .offset = AT(minibatch),
-     .help = "emso: what all workers together work on in a clock, unless --clocks-per-epoch is "
-             "given."},
+     .help = "Examples of a clock, all workers together, unless --clocks-per-epoch is given."},
     {.name = "gamma",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "0.01",
      .offset = AT(gamma),
-     .help = "emso: how close to the common weights a worker stays, in the objective per "
-             "example."},
+     .help = "Penalty on the distance between a worker's weights and the common weights, in the "
+             "objective per example."},
     {.name = "inner",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 1e6,
      .value = "0",
      .offset = AT(inner),
-     .help = "emso: steps of a minibatch, or with emso-cd passes over its features. 0 is 5 steps "
-             "or 2 passes."},
-    {.name = "bias",
-     .type = RBT_OPTION_FLAG,
-     .value = "true",
-     .offset = AT(has_bias),
-     .help = "Learn a constant that is added to every margin and is not regularised."},
-    {.name = "combine",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_combines,
-     .value = "auto",
-     .offset = AT(combine),
-     .help = "What becomes of the moves of several workers: their mean, weighted by how often each "
-             "uses the feature, or their sum, which goes further but needs short clocks. auto is "
-             "the sum for rare features and nearer to the mean the more examples of a clock have "
-             "the feature, as far as that is safe; and the sum for rules that weigh moves. Not for "
-             "rules that take gradients."},
-    {.name = "rebalance",
-     .type = RBT_OPTION_FLAG,
-     .offset = AT(is_rebalanced),
-     .help = "Workers that take over 20% longer than the fastest give 5% of their examples away at "
-             "each clock."},
+     .help = "Steps per minibatch, or with emso-cd passes over its features. 0 is 5 steps or 2 "
+             "passes."},
     {.name = "assign",
+     .group = RBT_GROUP_CLUSTER,
      .type = RBT_OPTION_CHOICE,
      .choices = assigns,
      .value = "static",
      .offset = AT(assign),
-     .help = "Who works on which examples: static gives every worker its share before training; "
-             "dynamic cuts a pass into parts and gives one to whoever is idle, so that fast "
-             "workers do more, and again to another one if a worker is slow. Every worker "
-             "then holds a copy of all weights."},
+     .help = "Assignment of examples to workers. static: every worker has its share before "
+             "training starts. dynamic: a pass is cut into parts and every idle worker takes the "
+             "next one, so that fast workers do more; parts of slow workers are assigned again. "
+             "With dynamic every worker holds all weights."},
     {.name = "parts",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 1e6,
      .value = "0",
      .offset = AT(parts),
-     .help = "Parts of a pass, with --assign dynamic. 0 is 8 per worker and clock."},
+     .help = "Parts of a pass with --assign dynamic. 0 is 8 per worker and clock."},
+    {.name = "rebalance",
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(is_rebalanced),
+     .help = "At each clock, workers that are over 20% slower than the fastest give away 5% of "
+             "their examples."},
     RBT_COLUMN_OPTIONS(AT),
     {.name = "dictionary",
      .type = RBT_OPTION_FLAG,
      .offset = AT(has_dictionary),
-     .help = "Number the texts of columns in the order in which they are met, and keep the list "
-             "with the model, instead of hashing them: no two are the same feature, features have "
-             "small numbers, and texts that training has not seen are counted."},
+     .help = "Number the texts of columns in order of appearance and store the list in the "
+             "model, instead of hashing them: no two texts share a feature, features have small "
+             "numbers, and predict counts unknown texts."},
     {.name = "min-count",
      .type = RBT_OPTION_INT,
      .min = 0,
@@ -239,28 +215,58 @@ static const struct rbt_option linear_options[] = {
      .value = "0",
      .unit = "examples",
      .offset = AT(count_min),
-     .help = "Leave out features that fewer examples of the training data have."},
+     .help = "Leave out features that occur in fewer training examples."},
     {.name = "memory-limit",
      .type = RBT_OPTION_INT,
      .min = 1 << 24,
      .max = 9e18,
      .unit = "bytes",
      .offset = AT(memory_limit),
-     .help = "Memory that the whole process may use: 500M, 4Gi. Examples that do not fit are kept "
-             "on disk and read again in every pass; results are those of --storage memory."},
+     .help = "Memory limit of the process, such as 500M or 4Gi. Examples that do not fit are "
+             "kept on disk and read again in every pass; results equal those of --storage memory."},
     {.name = "storage",
      .type = RBT_OPTION_CHOICE,
      .choices = storages,
      .value = "auto",
      .offset = AT(storage),
-     .help = "Where examples are: memory, disk, or memory-and-disk, which is memory as far as it "
-             "goes. auto is memory, and with --memory-limit memory-and-disk."},
+     .help = "Where examples are kept. memory-and-disk moves to disk what memory cannot hold. "
+             "auto: memory, or memory-and-disk with --memory-limit."},
     {.name = "cache",
      .type = RBT_OPTION_TEXT,
      .unit = "DIR",
      .offset = AT(cache),
-     .help = "Directory for examples on disk; about as large as the text, and gone at the end. By "
-             "default $TMPDIR or /var/tmp."},
+     .help = "Directory for examples on disk; needs about the size of the text and is emptied at "
+             "the end. By default $TMPDIR or /var/tmp."},
+    {.name = "l1-method",
+     .group = RBT_GROUP_EXPERIMENTS,
+     .type = RBT_OPTION_CHOICE,
+     .choices = methods,
+     .value = "proximal",
+     .offset = AT(l1_method),
+     .help = "How sgd applies --l1: proximal shrinks all weights, truncate only those of at most "
+             "--theta."},
+    {.name = "theta",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e30,
+     .value = "1",
+     .offset = AT(theta),
+     .help = "Largest weight that --l1-method truncate shrinks."},
+    {.name = "blocks-by",
+     .type = RBT_OPTION_CHOICE,
+     .choices = blocks_by,
+     .value = "hash",
+     .offset = AT(blocks_by),
+     .help = "How dbpg assigns features to blocks. hash mixes them, so that the features of a "
+             "block are nearly independent; range takes neighbours."},
+    {.name = "kkt-margin",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1,
+     .value = "0.1",
+     .offset = AT(kkt_margin),
+     .help = "How far below --l1 the gradient of a weight must be before dbpg skips it, as a "
+             "fraction of --l1."},
 };
 #undef AT
 
@@ -302,7 +308,7 @@ static void describe(const struct rbt_model *model, FILE *out)
 
 const struct rbt_algo rbt_linear = {
     .name = "linear",
-    .summary = "Logistic regression, of two classes or more; linear regression.",
+    .summary = "Logistic regression with two or more classes; linear regression.",
     .examples = "  rubato train linear --data train.svm --eval test.svm --model m.rbt\n"
                 "  rubato train linear --data digits.svm --loss softmax --model m.rbt\n",
     COMMON,

@@ -63,9 +63,10 @@ static rbt_status check_kkt(const struct rbt_linear_job *linear)
         return RBT_OK;
     }
     const rbt_status st = rbt_fail(
-        RBT_E_INVALID, "the filter \"kkt\" is for gradients of a problem with an L1 penalty");
-    return rbt_fail_hint(st, "Give --l1 and --rule prox or --rule ftrl, or the penalty itself: "
-                             "kkt:0.01.");
+        RBT_E_INVALID, "filter \"kkt\" needs a rule that takes gradients and an L1 penalty");
+    return rbt_fail_hint(
+        st,
+        "Use --l1 with --rule prox or --rule ftrl, or give the penalty to the filter: kkt:0.01.");
 }
 
 /* Tells "kkt" the penalty, in the units of what all workers push in a clock. Of "prox", which takes
@@ -102,20 +103,21 @@ static rbt_status settle_bandwidth(struct rbt_linear_job *linear)
         return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
     }
     if (config->scale == RBT_SCALE_FEATURES) {
-        const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "\"--bandwidth\" cannot be used with \"--scale features\"");
-        return rbt_fail_hint(st, "Leave out --scale, or use --scale none.");
+        const rbt_status st = rbt_fail(
+            RBT_E_INVALID, "options \"--bandwidth\" and \"--scale features\" exclude each other");
+        return rbt_fail_hint(st, "Omit --scale, or use --scale none.");
     }
     if (rbt_rules_is(rules, "prox") && (config->l1 > 0 || rbt_rules_number(rules, "l1", 0) > 0)) {
         const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "rule \"prox\" with \"--l1\" cannot be used with "
-                                    "\"--bandwidth\": early rows would be shrunk more often");
-        return rbt_fail_hint(st, "Rule \"ftrl\" can.");
+            rbt_fail(RBT_E_INVALID, "rule \"prox\" with \"--l1\" excludes \"--bandwidth\": rows "
+                                    "sent early would shrink more often");
+        return rbt_fail_hint(st, "Use rule \"ftrl\".");
     }
     if (rbt_rules_is(rules, "sgd") && isnan(config->lr) && !rbt_rules_has(rules, "lr")) {
-        const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "rule \"sgd\" needs \"--lr\" when rows travel early (--bandwidth)");
-        return rbt_fail_hint(st, "Its default is for scaled features. Rule \"adarev\" needs none.");
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "rule \"sgd\" with \"--bandwidth\" needs \"--lr\"");
+        return rbt_fail_hint(
+            st, "The default of --lr is for scaled features. Rule \"adarev\" needs no --lr.");
     }
     return RBT_OK;
 }
@@ -180,9 +182,9 @@ static rbt_status check_sgd(struct rbt_linear_job *linear, struct rbt_train_opti
         return rbt_rules_refuse_schedule(rules);
     }
     if (config->l1 > 0 && !has_own_penalty(rules)) {
-        st = rbt_fail(RBT_E_INVALID, "rule \"%s\" cannot do \"--l1\"", rules->text);
-        return rbt_fail_hint(st, "Rules \"ftrl\" and \"prox\" can, and so can rules that take "
-                                 "moves, such as \"add\".");
+        st = rbt_fail(RBT_E_INVALID, "rule \"%s\" does not support \"--l1\"", rules->text);
+        return rbt_fail_hint(
+            st, "Use rule \"ftrl\" or \"prox\", or a rule that takes moves, such as \"add\".");
     }
     st = give_parameters(rules, config->lr);
     linear->bias_rules = *rules;

@@ -23,7 +23,7 @@ rbt_status rbt_linear_refuse(const struct rbt_linear_job *linear, bool has_filte
     what = options->is_synchronised ? "--synchronise" : what;
     what = linear->config.is_rebalanced ? "--rebalance" : what;
     return what == NULL ? RBT_OK
-                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot be combined with \"%s\"",
+                        : rbt_fail(RBT_E_INVALID, "solver \"%s\" excludes \"%s\"",
                                    linear->solver->name, what);
 }
 
@@ -57,9 +57,10 @@ rbt_status rbt_linear_refuse_foreign(const struct rbt_linear_job *linear)
     const char *name = linear->solver->name;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].is_said && strncmp(name, all[i].solver, strlen(all[i].solver)) != 0) {
-            const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" has no use for \"--%s\"",
-                                           name, all[i].option);
-            return rbt_fail_hint(st, "It is for --solver %s%s.", all[i].solver,
+            const rbt_status st =
+                rbt_fail(RBT_E_INVALID, "option \"--%s\" does not apply to solver \"%s\"",
+                         all[i].option, name);
+            return rbt_fail_hint(st, "Only --solver %s%s has this option.", all[i].solver,
                                  strcmp(all[i].solver, "emso") == 0 ? "-gd and emso-cd" : "");
         }
     }
@@ -68,8 +69,8 @@ rbt_status rbt_linear_refuse_foreign(const struct rbt_linear_job *linear)
 
 rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *linear, const char *instead)
 {
-    const rbt_status st =
-        rbt_fail(RBT_E_INVALID, "solver \"%s\" cannot do this \"--loss\"", linear->solver->name);
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "solver \"%s\" does not support this \"--loss\"",
+                                   linear->solver->name);
     return rbt_fail_hint(st, "%s", instead);
 }
 
@@ -78,8 +79,8 @@ rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear)
     return linear->options->clocks_per_epoch == 0
                ? RBT_OK
                : rbt_fail(RBT_E_INVALID,
-                          "solver \"%s\" says itself how many clocks an epoch has, without "
-                          "\"--clocks-per-epoch\"",
+                          "solver \"%s\" excludes \"--clocks-per-epoch\": it sets the number of "
+                          "clocks itself",
                           linear->solver->name);
 }
 
@@ -195,7 +196,7 @@ void rbt_linear_watch_note(const struct rbt_linear_watch *watch, struct rbt_trai
     const size_t passes = watch->count <= RBT_LINEAR_WATCHED ? watch->count : RBT_LINEAR_WATCHED;
     if (isinf(watch->gain)) {
         snprintf(summary->unconverged, sizeof summary->unconverged,
-                 "nobody can tell after one pass; give it more --epochs");
+                 "the gain is unknown after one pass; use more --epochs");
         return;
     }
     snprintf(

@@ -725,21 +725,21 @@ static void solvers_refuse_what_they_cannot_do(void **state)
     write_data(f->path, false);
     f->config.loss = RBT_LOSS_HINGE;
     for (int32_t solver = DBPG; solver <= LBFGS; solver++) {
-        refuse(f, solver, "cannot do this \"--loss\"");
+        refuse(f, solver, "does not support this \"--loss\"");
     }
     f->config.loss = RBT_LOSS_LOGISTIC;
     f->config.gamma = 3;
-    refuse(f, LBFGS, "solver \"lbfgs\" has no use for \"--gamma\"");
+    refuse(f, LBFGS, "option \"--gamma\" does not apply to solver \"lbfgs\"");
     f->config.gamma = 0.01;
-    refuse(f, CD, "solver \"cd\" cannot do this \"--loss\"");
+    refuse(f, CD, "solver \"cd\" does not support this \"--loss\"");
     f->config.l1 = 0.1;
-    refuse(f, LBFGS, "solver \"lbfgs\" cannot do \"--l1\"");
+    refuse(f, LBFGS, "solver \"lbfgs\" does not support \"--l1\"");
     f->options.rule = "adagrad";
-    refuse(f, DBPG, "solver \"dbpg\" cannot be combined with \"--rule\"");
+    refuse(f, DBPG, "solver \"dbpg\" excludes \"--rule\"");
     f->options.rule = NULL;
     f->options.filter = "keys,kkt";
-    refuse(f, DBPG, "does what the filter \"kkt\" does by itself");
-    refuse(f, EMSO_CD, "solver \"emso-cd\" cannot be combined with \"--filter\"");
+    refuse(f, DBPG, "excludes filter \"kkt\"");
+    refuse(f, EMSO_CD, "solver \"emso-cd\" excludes \"--filter\"");
     f->options.filter = NULL;
     f->config.is_rebalanced = true;
     refuse(f, EMSO_GD, "\"--rebalance\"");
@@ -748,7 +748,7 @@ static void solvers_refuse_what_they_cannot_do(void **state)
     f->config.blocks = 12;
     refuse(f, DBPG, "--delay 13 needs more than 12 blocks");
     f->options.clocks_per_epoch = 3;
-    refuse(f, DBPG, "without \"--clocks-per-epoch\"");
+    refuse(f, DBPG, "excludes \"--clocks-per-epoch\"");
 }
 
 int main(void)

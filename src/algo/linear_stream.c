@@ -57,8 +57,9 @@ rbt_status rbt_linear_stream_check(struct rbt_linear_job *linear)
     }
     rbt_status st = RBT_OK;
     if (is_limited && config->storage == RBT_STORAGE_MEMORY) {
-        st = rbt_fail(RBT_E_INVALID, "\"--memory-limit\" cannot be kept with \"--storage memory\"");
-        return rbt_fail_hint(st, "Leave --storage out, or say \"memory-and-disk\" or \"disk\".");
+        st = rbt_fail(RBT_E_INVALID,
+                      "options \"--memory-limit\" and \"--storage memory\" exclude each other");
+        return rbt_fail_hint(st, "Omit --storage, or use \"memory-and-disk\" or \"disk\".");
     }
     const char *what = linear->options->is_exact                 ? "--exact"
                        : linear->config.is_rebalanced            ? "--rebalance"
@@ -66,7 +67,7 @@ rbt_status rbt_linear_stream_check(struct rbt_linear_job *linear)
                                                                  : NULL;
     if (what != NULL && rbt_linear_is_streamed(linear)) {
         st = rbt_fail(RBT_E_INVALID, "\"%s\" needs all examples in memory", what);
-        return rbt_fail_hint(st, "Leave --storage and --memory-limit out.");
+        return rbt_fail_hint(st, "Omit --storage and --memory-limit.");
     }
     if (linear->solver != &rbt_linear_sgd && linear->solver != &rbt_linear_newton &&
         rbt_linear_is_streamed(linear)) {
@@ -104,10 +105,9 @@ static rbt_status too_little(const struct rbt_linear_job *linear, uint64_t bytes
     char limit[RBT_TEXT_SHORT];
     rbt_text_from_bytes((double)bytes, need);
     rbt_text_from_bytes((double)linear->store->limit, limit);
-    const rbt_status st = rbt_fail(RBT_E_INVALID,
-                                   "the memory limit of %s is too small: %s are needed without any "
-                                   "examples",
-                                   limit, need);
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID,
+        "the memory limit of %s is too small: training needs %s besides the examples", limit, need);
     return rbt_fail_hint(st, linear->eval.count > 0
                                  ? "Features and the data of --eval, which stays in memory, take "
                                    "most of it: use --min-count to leave rare features out, "

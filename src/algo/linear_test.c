@@ -396,7 +396,7 @@ static void a_limit_that_cannot_be_kept_is_refused(void **state)
     f->config.memory_limit = 1; /* the command line asks for more */
     assert_fails(train(f), RBT_E_INVALID, "the memory limit of 1 B is too small");
     f->config.storage = RBT_STORAGE_MEMORY;
-    assert_fails(train(f), RBT_E_INVALID, "cannot be kept with \"--storage memory\"");
+    assert_fails(train(f), RBT_E_INVALID, "\"--storage memory\" exclude");
     f->config.storage = RBT_STORAGE_DISK;
     f->options.is_exact = true;
     assert_fails(train(f), RBT_E_INVALID, "\"--exact\" needs all examples in memory");

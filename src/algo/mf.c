@@ -371,7 +371,8 @@ static rbt_status read_data(struct rbt_mf_job *mf, const struct rbt_train_option
         mf->scale = squares > 0.0 ? sqrt(squares / (double)mf->ratings.count) : 1.0;
     }
     if (st == RBT_OK && mf->config.is_nonnegative && mf->level == 0.0) {
-        st = rbt_fail(RBT_E_DATA, "\"--non-negative\" needs ratings above 0, and there are none");
+        st = rbt_fail(RBT_E_DATA,
+                      "option \"--non-negative\" needs ratings above 0, but the data has none");
     }
     return st;
 }
@@ -408,10 +409,9 @@ static rbt_status settle_rule(struct rbt_mf_job *mf)
     }
     if (rules->has_gradients && mf->config.is_nonnegative) {
         st = rbt_fail(RBT_E_INVALID,
-                      "rule \"%s\" makes steps at the servers, where "
-                      "\"--non-negative\" has no say",
+                      "rule \"%s\" excludes \"--non-negative\", which servers cannot enforce",
                       rules->text);
-        return rbt_fail_hint(st, "Rules that take moves can do it, such as \"add\".");
+        return rbt_fail_hint(st, "Use a rule that takes moves, such as \"add\".");
     }
     if (!rules->has_gradients && mf->options->bandwidth > 0) {
         return rbt_rules_refuse_bandwidth("a rule that takes gradients, such as adarev");
@@ -510,62 +510,62 @@ static const struct rbt_option mf_options[] = {
      .max = 65536,
      .value = "16",
      .offset = AT(rank),
-     .help = "Factors per user and item. Multiples of 8 are fastest."},
+     .help = "Factors per user and item; multiples of 8 are fastest."},
     {.name = "l2",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "0.1",
      .offset = AT(l2),
-     .help = "Weight of the squared factors and biases of each rating."},
+     .help = "Weight of the squared factors and biases, per rating."},
     {.name = "lr",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "nan",
      .offset = AT(lr),
-     .help = "Step size at the start. By default 0.08; with a rule that takes gradients it is the "
-             "rule's lr, and has the rule's default."},
+     .help = "Initial step size. By default 0.08. With a rule that takes gradients it sets the "
+             "rule's lr and has the rule's default."},
     {.name = "schedule",
      .type = RBT_OPTION_CHOICE,
      .choices = schedules,
      .value = "auto",
      .offset = AT(schedule),
-     .help = "Step size after t passes: lr, lr / sqrt(1 + decay t), lr / (1 + decay t), or "
-             "adaptive: smaller for rows with many ratings and where errors are large, whatever "
-             "the scale of ratings. auto is adaptive; with --lr, --combine sum, a rule other "
-             "than add, or without biases it is decay."},
+     .help = "Step size after t passes. constant: lr. sqrt: lr / sqrt(1 + decay t). decay: lr / (1 "
+             "+ decay t). adaptive: smaller for rows with many ratings or large errors, at any "
+             "scale of ratings. auto: adaptive, or decay with --lr, --combine sum, --no-bias or a "
+             "rule other than add."},
     {.name = "decay",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1e6,
      .value = "0.3",
      .offset = AT(decay),
-     .help = "How fast the step size falls, per pass; not used by constant and adaptive."},
+     .help = "Decay of the step size per pass; constant and adaptive ignore it."},
     {.name = "bias",
      .type = RBT_OPTION_FLAG,
      .value = "true",
      .offset = AT(has_bias),
-     .help = "Learn how high each user rates and each item is rated, around the mean rating."},
+     .help = "Learn an offset from the mean rating for every user and every item."},
     {.name = "non-negative",
      .type = RBT_OPTION_FLAG,
      .offset = AT(is_nonnegative),
-     .help = "Factors are never below 0, so that each tells of a part of the taste; without "
-             "biases and mean. Not for rules that take gradients."},
+     .help = "Keep all factors at or above 0, so that every factor describes one part of a taste; "
+             "there are no biases and no mean. Not for rules that take gradients."},
     {.name = "combine",
      .type = RBT_OPTION_CHOICE,
      .choices = rbt_training_combines,
      .value = "auto",
      .offset = AT(combine),
-     .help = "What becomes of the moves of several workers on an item: their mean, weighted by "
-             "how many of its ratings each has, or their sum. auto is the mean, and the sum for "
-             "rules that weigh moves. Not for rules that take gradients."},
+     .help = "How the updates of several workers to an item become one: their mean, weighted by "
+             "each worker's number of ratings of the item, or their sum. auto is the mean, or the "
+             "sum for rules that weigh moves. Not for rules that take gradients."},
 };
 #undef AT
 
 const struct rbt_algo rbt_mf = {
     .name = "mf",
-    .summary = "Matrix factorisation of ratings: who would like what.",
+    .summary = "Matrix factorisation of ratings, for recommendations.",
     .examples = "  rubato train mf --data ratings.csv --rank 32 --model m.rbt\n"
                 "  rubato train mf --data u1.base --eval u1.test --format ratings\n",
     .model_kind = RBT_MODEL_MF,

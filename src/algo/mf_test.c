@@ -227,8 +227,9 @@ static void no_factor_is_negative(void **state)
     f->config.combine = RBT_COMBINE_AUTO;
     f->options.rule = "adarev";
     assert_int_equal(train(f), RBT_E_INVALID);
-    assert_string_equal(rbt_last_error(), "rule \"adarev\" makes steps at the servers, where "
-                                          "\"--non-negative\" has no say");
+    assert_string_equal(
+        rbt_last_error(),
+        "rule \"adarev\" excludes \"--non-negative\", which servers cannot enforce");
 }
 
 /* Rows of a table by their keys, which count from 1. */

@@ -371,7 +371,9 @@ static rbt_status decode_texts(struct cursor *cursor, struct rbt_model_texts *te
         texts->count += texts->bytes[i] == '\0' ? 1 : 0;
     }
     const bool is_ended = texts->size == 0 || texts->bytes[texts->size - 1] == '\0';
-    return is_ended && texts->count == shape[0] ? RBT_OK : damaged("texts are not as many as said");
+    return is_ended && texts->count == shape[0]
+               ? RBT_OK
+               : damaged("the number of texts differs from its head");
 }
 
 /* How many arrays and lists of texts follow. */
@@ -460,7 +462,7 @@ static rbt_status read_file(int fd, uint8_t **bytes, size_t *size)
 {
     struct stat about;
     if (rbt_io_stat(fd, &about) != 0) {
-        return rbt_fail(RBT_E_IO, "could not look at it");
+        return rbt_fail(RBT_E_IO, "could not read its size");
     }
     const size_t total = (size_t)about.st_size;
     uint8_t *buffer = rbt_calloc(total, 1);

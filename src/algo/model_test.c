@@ -85,11 +85,13 @@ static void texts_are_read_again(void **state)
     model.texts[0].count = 2; /* there are three */
     rbt_free(file);
     assert_ok(rbt_model_encode(&model, &file, &size));
-    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA, "texts are not as many as said");
+    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA,
+                 "the number of texts differs from its head");
     memset(bytes, 'x', sizeof bytes); /* no text ends */
     rbt_free(file);
     assert_ok(rbt_model_encode(&model, &file, &size));
-    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA, "texts are not as many as said");
+    assert_fails(rbt_model_decode(file, size, &read), RBT_E_DATA,
+                 "the number of texts differs from its head");
     rbt_free(file);
     rbt_free(plain);
     assert_int_equal(rbt_alloc_live(), 0);

@@ -29,24 +29,24 @@ static rbt_status check_synchronised(const struct rbt_rules *rules, rbt_rule_par
         return RBT_OK;
     }
     const rbt_status st = rbt_fail(
-        RBT_E_INVALID, "\"--synchronise\" does not go with rule \"%s\", which has no versions",
+        RBT_E_INVALID, "option \"--synchronise\" excludes rule \"%s\", which has no versions",
         rules->is_plain ? "add" : rules->text);
-    return rbt_fail_hint(st, "Leave out --synchronise, or use --rule dynsgd.");
+    return rbt_fail_hint(st, "Omit --synchronise, or use --rule dynsgd.");
 }
 
 rbt_status rbt_rules_refuse_bandwidth(const char *needs)
 {
-    const rbt_status st =
-        rbt_fail(RBT_E_INVALID, "\"--bandwidth\" needs %s: nothing else sends rows early", needs);
-    return rbt_fail_hint(st, "Leave out --bandwidth; see docs/communication.md.");
+    const rbt_status st = rbt_fail(
+        RBT_E_INVALID, "option \"--bandwidth\" needs %s: nothing else sends rows early", needs);
+    return rbt_fail_hint(st, "Omit --bandwidth; see docs/communication.md.");
 }
 
 rbt_status rbt_rules_refuse_schedule(const struct rbt_rules *rules)
 {
-    const rbt_status st = rbt_fail(
-        RBT_E_INVALID, "rule \"%s\" makes the steps itself, where \"--schedule\" has no say",
-        rules->text);
-    return rbt_fail_hint(st, "Leave out --schedule; \"--rule help\" lists what the rule knows.");
+    const rbt_status st =
+        rbt_fail(RBT_E_INVALID,
+                 "rule \"%s\" excludes \"--schedule\": it sets the step sizes itself", rules->text);
+    return rbt_fail_hint(st, "Omit --schedule; \"--rule help\" lists the parameters of the rule.");
 }
 
 rbt_status rbt_rules_read(const struct rbt_train_options *options, struct rbt_rules *rules)
@@ -191,15 +191,15 @@ rbt_status rbt_rules_combine(const struct rbt_rules *rules, int32_t *combine)
     const bool is_weighing = !rules->is_plain && !rules->has_gradients;
     if (is_weighing && *combine == RBT_COMBINE_MEAN) {
         const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "\"--combine mean\" does not go with rule \"%s\", which weighs moves",
+            RBT_E_INVALID, "option \"--combine mean\" excludes rule \"%s\", which weighs moves",
             rules->text);
-        return rbt_fail_hint(st, "Leave out --combine, or use --rule add.");
+        return rbt_fail_hint(st, "Omit --combine, or use --rule add.");
     }
     if (rules->has_gradients && *combine != RBT_COMBINE_AUTO) {
         const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "\"--combine\" does not go with rule \"%s\", which takes gradients",
+            RBT_E_INVALID, "option \"--combine\" excludes rule \"%s\", which takes gradients",
             rules->text);
-        return rbt_fail_hint(st, "Leave it out: the rule says what becomes of them.");
+        return rbt_fail_hint(st, "Omit --combine: the rule combines gradients itself.");
     }
     if (*combine == RBT_COMBINE_AUTO) {
         *combine = is_weighing ? RBT_COMBINE_SUM : RBT_COMBINE_MEAN;

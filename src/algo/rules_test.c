@@ -65,7 +65,7 @@ static void gradients_are_not_combined(void **state)
     assert_ok(rbt_rules_combine(&rules, &combine));
     combine = RBT_COMBINE_SUM;
     assert_fails(rbt_rules_combine(&rules, &combine), RBT_E_INVALID,
-                 "\"--combine\" does not go with rule \"adagrad\", which takes gradients");
+                 "\"--combine\" excludes rule \"adagrad\", which takes gradients");
     combine = RBT_COMBINE_MEAN;
     assert_fails(rbt_rules_combine(&rules, &combine), RBT_E_INVALID, "which takes gradients");
 }

@@ -181,19 +181,23 @@ static rbt_status check(struct sketch *sketch)
         memcpy(sketch->rules.filter, default_filter, sizeof default_filter);
     }
     if (st == RBT_OK && !sketch->rules.is_plain) {
-        return rbt_fail(RBT_E_INVALID, "a sketch adds up counts; it has no use for --rule %s",
+        return rbt_fail(RBT_E_INVALID,
+                        "option \"--rule %s\" does not apply to sketch, which adds up counts",
                         options->rule);
     }
     if (st == RBT_OK && options->bandwidth > 0) {
         return rbt_rules_refuse_bandwidth("lda, linear or mf");
     }
     if (st == RBT_OK && options->epochs > 1) {
-        return rbt_fail(RBT_E_INVALID,
-                        "a sketch counts a stream once; --epochs %lld would count it %lld times",
-                        (long long)options->epochs, (long long)options->epochs);
+        return rbt_fail(
+            RBT_E_INVALID,
+            "option \"--epochs %lld\" would count the stream %lld times; a sketch counts it once",
+            (long long)options->epochs, (long long)options->epochs);
     }
     if (st == RBT_OK && options->format != RBT_FORMAT_AUTO) {
-        return rbt_fail(RBT_E_INVALID, "a stream has a key per line; it needs no --format");
+        return rbt_fail(
+            RBT_E_INVALID,
+            "option \"--format\" does not apply to a stream, which has one key per line");
     }
     return st;
 }
@@ -238,20 +242,21 @@ static const struct rbt_option sketch_options[] = {
      .max = RBT_SKETCH_DEPTH_MAX,
      .value = "4",
      .offset = AT(depth),
-     .help = "Rows: an estimate keeps the bound on its error with probability 1 - exp(-depth)."},
+     .help = "Rows; an estimate keeps its error bound with probability 1 - exp(-depth)."},
     {.name = "width",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1 << 27,
      .value = "1048576",
      .offset = AT(width),
-     .help = "Cells of a row: the bound is 2.718 times the sum of all counts, divided by width."},
+     .help =
+         "Cells per row; the error bound is 2.718 times the sum of all counts divided by width."},
 };
 #undef AT
 
 const struct rbt_algo rbt_sketch = {
     .name = "sketch",
-    .summary = "CountMin sketch: about how often each key of a stream occurs.",
+    .summary = "CountMin sketch: estimated counts of the keys of a stream.",
     .examples = "  rubato train sketch --data views.txt.zst --model m.rbt\n"
                 "  rubato train sketch --data keys.txt --eval counts.txt --width 64Ki\n",
     .model_kind = RBT_MODEL_SKETCH,

@@ -221,7 +221,7 @@ rbt_status rbt_sketch_model_open(const struct rbt_model *model, struct rbt_sketc
         !read_setting(model, "width", 1, 0x1p31, &width) ||
         !read_setting(model, "seed_lower", 0, UINT32_MAX, &lower) ||
         !read_setting(model, "seed_upper", 0, UINT32_MAX, &upper) || depth * width > 0x1p32) {
-        return rbt_fail(RBT_E_DATA, "the model does not say what its sketch looks like");
+        return rbt_fail(RBT_E_DATA, "the model has no dimensions of its sketch");
     }
     *shape = rbt_sketch_model_shape((uint32_t)depth, (uint32_t)width,
                                     (uint64_t)upper << 32 | (uint64_t)lower);
@@ -307,7 +307,9 @@ static rbt_status read_stream(const struct rbt_predict_options *options,
                               struct rbt_sketch_stream *stream)
 {
     if (options->format != RBT_FORMAT_AUTO) {
-        return rbt_fail(RBT_E_INVALID, "a stream has a key per line; it needs no --format");
+        return rbt_fail(
+            RBT_E_INVALID,
+            "option \"--format\" does not apply to a stream, which has one key per line");
     }
     return rbt_sketch_stream_read(&options->data, stream);
 }

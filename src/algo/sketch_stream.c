@@ -63,7 +63,7 @@ static rbt_status read_count(const char *p, const char *end, uint64_t *count)
         return RBT_OK;
     }
     if (at == p) {
-        return rbt_fail(RBT_E_DATA, "this is not text"); /* a control character ended the key */
+        return rbt_fail(RBT_E_DATA, "it is not text"); /* a control character ended the key */
     }
     const char *next = rbt_number_u64(at, count);
     if (next != NULL && rbt_lines_skip(next, end) == end) {

@@ -230,8 +230,8 @@ static void wrong_lines_are_named(void **state)
         {"a 3 4\n", "line 1: something follows the count \"3\""},
         {"a\x01"
          "b\n",
-         "line 1: this is not text"},
-        {"a\rb\n", "line 1: this is not text"},
+         "line 1: it is not text"},
+        {"a\rb\n", "line 1: it is not text"},
         {"a\nb 3x\n", "line 2: the count \"3x\" is not a whole number"},
         {"a 281474976710656\n", "line 1: the counts add up to 2^48 or more"},
     };
@@ -312,11 +312,11 @@ static void what_makes_no_sense_is_refused(void **state)
     write_stream(f);
     f->options.epochs = 2;
     assert_fails(rbt_sketch.train(&f->options, &f->config, &f->observer, &f->summary),
-                 RBT_E_INVALID, "--epochs 2 would count it 2 times");
+                 RBT_E_INVALID, "\"--epochs 2\" would count the stream 2 times");
     f->options.epochs = 0;
     f->options.format = RBT_FORMAT_CSV;
     assert_fails(rbt_sketch.train(&f->options, &f->config, &f->observer, &f->summary),
-                 RBT_E_INVALID, "needs no --format");
+                 RBT_E_INVALID, "does not apply");
 }
 
 int main(void)

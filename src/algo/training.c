@@ -709,7 +709,7 @@ static rbt_status conclude(struct run *run, rbt_job *job, struct rbt_train_summa
 {
     const struct rbt_training *training = run->training;
     if (!run->is_finished) {
-        return rbt_fail(RBT_E_CLOSED, "worker 0 was lost, and it is the one that takes the model");
+        return rbt_fail(RBT_E_CLOSED, "worker 0 was lost, which collects the model");
     }
     summarise(run, job, summary);
     rbt_status st = training->task->objective(training->context, &run->model, &summary->objective);

@@ -10,7 +10,7 @@ _Noreturn void rbt_assert_failed(const char *file, int line, const char *what);
 #define RBT_ASSERT(condition)                                                                      \
     ((condition) ? (void)0 : rbt_assert_failed(__FILE__, __LINE__, #condition))
 
-#define RBT_UNREACHABLE() rbt_assert_failed(__FILE__, __LINE__, "this place is never reached")
+#define RBT_UNREACHABLE() rbt_assert_failed(__FILE__, __LINE__, "unreachable code was reached")
 
 #ifdef RBT_DEBUG
 #define RBT_DEBUG_ASSERT(condition) RBT_ASSERT(condition)

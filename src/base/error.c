@@ -88,5 +88,5 @@ const char *rbt_status_text(rbt_status status)
         RBT_STATUS_LIST(X)
 #undef X
     }
-    return "an unrecognized status";
+    return "an unrecognised status";
 }

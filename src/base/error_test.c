@@ -100,7 +100,7 @@ static void every_status_has_a_text(void **state)
     RBT_STATUS_LIST(X)
 #undef X
     const int unknown = 9999;
-    assert_string_equal(rbt_status_text((rbt_status)unknown), "an unrecognized status");
+    assert_string_equal(rbt_status_text((rbt_status)unknown), "an unrecognised status");
 }
 
 int main(void)

@@ -88,7 +88,7 @@ rbt_status rbt_file_read_open(int fd, size_t max, struct rbt_text_buffer *text)
         }
         rbt_text_add_bytes(text, block, (size_t)got);
     }
-    return text->has_failed ? rbt_fail(RBT_E_NOMEM, "there is no memory for what is in it")
+    return text->has_failed ? rbt_fail(RBT_E_NOMEM, "its content does not fit into memory")
                             : RBT_OK;
 }
 

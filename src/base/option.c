@@ -356,7 +356,7 @@ static rbt_status refuse_name(const struct rbt_option_command *command, const ch
     }
     const char *guess = rbt_option_guess(name, names, count);
     const rbt_status st =
-        rbt_fail(RBT_E_INVALID, "unrecognized option \"%s\" for \"%s\"", typed, command->name);
+        rbt_fail(RBT_E_INVALID, "unrecognised option \"%s\" for \"%s\"", typed, command->name);
     if (guess != NULL) {
         return rbt_fail_hint(st, "Did you mean \"--%s\"? See \"%s --help\".", guess, command->name);
     }
@@ -571,8 +571,12 @@ static void describe(const struct rbt_option *option, char *text, size_t size)
                              option->type != RBT_OPTION_FLAG;
     if (has_default && (size_t)used < size) {
         const bool has_unit = option->unit != NULL && islower((unsigned char)option->unit[0]);
-        snprintf(text + used, size - (size_t)used, " [%s%s%s]", option->value, has_unit ? " " : "",
-                 has_unit ? option->unit : "");
+        const char *unit = has_unit ? option->unit : "";
+        const size_t length = strlen(unit);
+        const bool is_one =
+            strcmp(option->value, "1") == 0 && length > 1 && unit[length - 1] == 's';
+        snprintf(text + used, size - (size_t)used, " [%s%s%.*s]", option->value,
+                 has_unit ? " " : "", (int)(is_one ? length - 1 : length), unit);
     }
 }
 
@@ -591,22 +595,79 @@ static int describe_name(const struct rbt_option *option, char *text, size_t siz
                     value[0] != '\0' ? " " : "", value);
 }
 
+static void print_option(FILE *out, const struct rbt_option *option)
+{
+    char left[128];
+    char right[1024];
+    const int length = describe_name(option, left, sizeof left);
+    describe(option, right, sizeof right);
+    if (right[0] == '\0') {
+        fprintf(out, "%s\n", left);
+        return;
+    }
+    if (length + 2 > HELP_COLUMN) {
+        fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
+    } else {
+        fprintf(out, "%-*s", HELP_COLUMN, left);
+    }
+    print_wrapped(out, right);
+}
+
 void rbt_option_help(FILE *out, const struct rbt_option_table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
-        char left[128];
-        char right[1024];
-        const int length = describe_name(&table->options[i], left, sizeof left);
-        describe(&table->options[i], right, sizeof right);
-        if (right[0] == '\0') {
-            fprintf(out, "%s\n", left);
+        print_option(out, &table->options[i]);
+    }
+}
+
+/* Prints the table's options of one group, below the heading if they are the first of it: `printed`
+ * counts those of the group, in all tables. */
+static size_t print_group(FILE *out, const struct rbt_option_table *table,
+                          const char *const *groups, size_t index, size_t printed)
+{
+    bool is_member = index == 0; /* until an option says otherwise */
+    for (size_t i = 0; i < table->count; i++) {
+        const struct rbt_option *option = &table->options[i];
+        if (option->group != NULL) {
+            is_member = strcmp(option->group, groups[index]) == 0;
+        }
+        if (!is_member) {
             continue;
         }
-        if (length + 2 > HELP_COLUMN) {
-            fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
-        } else {
-            fprintf(out, "%-*s", HELP_COLUMN, left);
+        if (printed++ == 0) {
+            fprintf(out, "\n%s:\n\n", groups[index]);
         }
-        print_wrapped(out, right);
+        print_option(out, option);
+    }
+    return printed;
+}
+
+/* Whether every group of the table has a place in the help. */
+static bool has_groups(const struct rbt_option_table *table, const char *const *groups)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        size_t g = 0;
+        while (table->options[i].group != NULL && groups[g] != NULL &&
+               strcmp(groups[g], table->options[i].group) != 0) {
+            g++;
+        }
+        if (groups[g] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void rbt_option_help_by_group(FILE *out, const struct rbt_option_table *tables, size_t table_count,
+                              const char *const *groups)
+{
+    for (size_t t = 0; t < table_count; t++) {
+        RBT_ASSERT(has_groups(&tables[t], groups)); /* else an option would be missing */
+    }
+    for (size_t g = 0; groups[g] != NULL; g++) {
+        size_t printed = 0;
+        for (size_t t = table_count; t > 0; t--) {
+            printed = print_group(out, &tables[t - 1], groups, g, printed);
+        }
     }
 }

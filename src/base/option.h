@@ -48,6 +48,7 @@ struct rbt_option {
     const char *unit;           /* for the help: "clocks", "FILE", ... */
     const char *help;           /* sentences */
     const char *const *choices; /* of CHOICE, ends with NULL */
+    const char *group;          /* heading in a help by groups; NULL: as the option in front */
     size_t offset;              /* in the configuration */
 };
 
@@ -82,6 +83,13 @@ RBT_MUST_USE rbt_status rbt_option_parse(const struct rbt_option_command *comman
 
 /* Prints one aligned block per table, at most 80 columns. */
 void rbt_option_help(FILE *out, const struct rbt_option_table *table);
+
+/* Prints the options of all tables by group: for each of `groups`, which ends with NULL, an empty
+ * line, the heading, and the options that have it, those of the last table first. Options at the
+ * start of a table that have no group belong to the first. A group without options is not printed.
+ * Every group of an option must be in `groups`. */
+void rbt_option_help_by_group(FILE *out, const struct rbt_option_table *tables, size_t table_count,
+                              const char *const *groups);
 
 /* The name within two edits of what was typed, or NULL when a guess would be noise. */
 const char *rbt_option_guess(const char *typed, const char *const *names, size_t count);

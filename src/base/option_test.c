@@ -197,14 +197,14 @@ static void misspelt_names_get_a_suggestion(void **state)
 {
     (void)state;
     assert_complaint(PARSE("--stalness", "3"),
-                     "unrecognized option \"--stalness\" for \"rubato train\"",
+                     "unrecognised option \"--stalness\" for \"rubato train\"",
                      "Did you mean \"--staleness\"? See \"rubato train --help\".");
     assert_complaint(PARSE("--qqqqqqqq=1"),
-                     "unrecognized option \"--qqqqqqqq\" for \"rubato train\"",
+                     "unrecognised option \"--qqqqqqqq\" for \"rubato train\"",
                      "See \"rubato train --help\".");
-    assert_complaint(PARSE("-x"), "unrecognized option \"-x\" for \"rubato train\"",
+    assert_complaint(PARSE("-x"), "unrecognised option \"-x\" for \"rubato train\"",
                      "See \"rubato train --help\".");
-    assert_complaint(PARSE("--no-model"), "unrecognized option \"--no-model\" for \"rubato train\"",
+    assert_complaint(PARSE("--no-model"), "unrecognised option \"--no-model\" for \"rubato train\"",
                      "See \"rubato train --help\".");
     assert_complaint(PARSE("a", "b", "c"), "unexpected argument \"c\" for \"rubato train\"",
                      "See \"rubato train --help\".");
@@ -277,6 +277,39 @@ static void help_fits_eighty_columns(void **state)
     }
 }
 
+/* The groups come in the order that is asked for, whatever the order of options and tables. */
+static void help_by_group_has_every_option_once(void **state)
+{
+    (void)state;
+    static const struct rbt_option own[] = {
+        {.name = "rank", .type = RBT_OPTION_INT, .value = "1", .unit = "rows", .help = "Rank."},
+        {.name = "lr", .group = "Steps", .type = RBT_OPTION_REAL, .help = "Step size."},
+        {.name = "fast", .type = RBT_OPTION_FLAG},
+    };
+    static const struct rbt_option shared[] = {
+        {.name = "data", .group = "Data", .type = RBT_OPTION_LIST, .help = "Files."},
+        {.name = "epochs",
+         .group = "Steps",
+         .type = RBT_OPTION_INT,
+         .value = "9",
+         .help = "Passes."},
+    };
+    static const char *const groups[] = {"Rank", "Data", "Nothing", "Steps", NULL};
+    const struct rbt_option_table tables[] = {{own, 3, &config}, {shared, 2, &config}};
+    char text[4096] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+    rbt_option_help_by_group(out, tables, 2, groups);
+    fclose(out);
+    assert_string_equal(text, "\nRank:\n\n"
+                              "  --rank N               Rank. [1 row]\n"
+                              "\nData:\n\n"
+                              "  --data FILE...         Files.\n"
+                              "\nSteps:\n\n"
+                              "  --epochs N             Passes. [9]\n"
+                              "  --lr X                 Step size.\n"
+                              "  --fast\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_list_has_a_limit),
         cmocka_unit_test(guesses_are_at_most_two_edits_away),
         cmocka_unit_test(help_fits_eighty_columns),
+        cmocka_unit_test(help_by_group_has_every_option_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

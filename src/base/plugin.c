@@ -69,27 +69,24 @@ static rbt_status check(const struct rbt_plugin_kind *kind, const char *path, co
 {
     const struct head *head = found;
     if (head->abi != kind->abi && kind->manual != NULL) {
-        return rbt_fail(
-            RBT_E_INVALID,
-            "the %s \"%s\" is made for version %u of the interface, and this is version "
-            "%u: rebuild it; see %s",
-            kind->what, path, head->abi, kind->abi, kind->manual);
+        return rbt_fail(RBT_E_INVALID,
+                        "the %s \"%s\" is built for version %u of the interface, but this program "
+                        "has version %u: rebuild it; see %s",
+                        kind->what, path, head->abi, kind->abi, kind->manual);
     }
     if (head->abi != kind->abi) {
         return rbt_fail_hint(rbt_fail(RBT_E_INVALID,
-                                      "the %s \"%s\" is made for version %u of the interface, and "
-                                      "this is version %u",
+                                      "the %s \"%s\" is built for version %u of the interface, but "
+                                      "this program has version %u",
                                       kind->what, path, head->abi, kind->abi),
-                             "Build it again with this version's %s.", kind->header);
+                             "Rebuild it with this version's %s.", kind->header);
     }
     if (head->struct_size < kind->struct_size) {
-        return rbt_fail_hint(rbt_fail(RBT_E_INVALID,
-                                      "the %s \"%s\" has a struct_size of %u, and it must be at "
-                                      "least %u",
-                                      kind->what, path, head->struct_size, kind->struct_size),
-                             "Set .struct_size = sizeof %s, and build it again with this version's "
-                             "%s.",
-                             kind->symbol, kind->header);
+        return rbt_fail_hint(
+            rbt_fail(RBT_E_INVALID, "the %s \"%s\" has a struct_size of %u, but needs at least %u",
+                     kind->what, path, head->struct_size, kind->struct_size),
+            "Set .struct_size = sizeof %s, and rebuild it with this version's %s.", kind->symbol,
+            kind->header);
     }
     const char *missing = kind->missing == NULL ? NULL : kind->missing(found);
     if (missing != NULL) {
@@ -154,7 +151,7 @@ static rbt_status check_file(const struct rbt_plugin_kind *kind, const char *pat
                                       "cannot load the %s \"%s\": the file is cut off at %llu "
                                       "bytes",
                                       kind->what, path, (unsigned long long)about.st_size),
-                             "Build or copy it again.");
+                             "Rebuild it or copy it again.");
     }
     return RBT_OK;
 }
@@ -251,12 +248,12 @@ rbt_status rbt_plugin_admit(const char *path)
         return rbt_fail(RBT_E_INVALID, "cannot find the plug-in \"%s\": %s", path, strerror(errno));
     }
     if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
-        return rbt_fail(RBT_E_INVALID, "\"%s\" is neither a plug-in nor a directory of such", path);
+        return rbt_fail(RBT_E_INVALID, "\"%s\" is neither a plug-in nor a directory of plug-ins",
+                        path);
     }
     if (is_open_to_all(whole, &about)) {
         return rbt_fail(RBT_E_INVALID,
-                        "plug-ins are not loaded from \"%s\": everybody may write to it, or put "
-                        "another one in its place",
+                        "cannot load plug-ins from \"%s\": every user may change or replace it",
                         path);
     }
     struct admitted *added = rbt_calloc(1, sizeof *added);
@@ -297,14 +294,14 @@ static rbt_status check_place(const struct rbt_plugin_kind *kind, const char *pa
     if (whole != NULL && is_admitted(whole)) {
         return stat(whole, &about) == 0 && !is_open_to_all(whole, &about)
                    ? RBT_OK
-                   : rbt_fail(RBT_E_INVALID,
-                              "the %s \"%s\" may not be loaded here: everybody may write to it, or "
-                              "put another one in its place",
-                              kind->what, path);
+                   : rbt_fail(
+                         RBT_E_INVALID,
+                         "the %s \"%s\" may not be loaded: every user may change or replace it",
+                         kind->what, path);
     }
     return rbt_fail(RBT_E_INVALID,
-                    "the %s \"%s\" may not be loaded here, since nobody has named it when this "
-                    "process was started; say --plugin with its path, or with its directory",
+                    "the %s \"%s\" may not be loaded: it was not named when this process started; "
+                    "give --plugin with its path or its directory",
                     kind->what, path);
 }
 

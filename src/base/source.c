@@ -108,7 +108,7 @@ void rbt_source_begin(struct rbt_source *source, uint32_t machine, uint64_t *spe
     } else if (rbt_source_get_u32(source) != machine) {
         rbt_source_refuse(source, "it is of another kind of machine");
     } else if (rbt_source_get_u32(source) != 0) {
-        rbt_source_refuse(source, "its head makes no sense");
+        rbt_source_refuse(source, "its head is damaged");
     }
     *spec = rbt_source_get_u64(source);
 }
@@ -149,7 +149,7 @@ static void check_end(struct rbt_source *source, const struct rbt_source_record 
     }
     rbt_source_finish(source);
     if (source->read == NULL && source->count > 0) {
-        rbt_source_refuse(source, "there is more behind its end");
+        rbt_source_refuse(source, "data follows its end");
     }
 }
 
@@ -167,7 +167,7 @@ bool rbt_source_next(struct rbt_source *source, uint32_t kind_end, struct rbt_so
             return true;
         }
         if ((record->kind & RBT_RECORD_OPTIONAL) == 0) {
-            rbt_source_refuse(source, "it has a part that this version does not know");
+            rbt_source_refuse(source, "it has a part that this version cannot read");
             return false;
         }
     }

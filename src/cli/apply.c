@@ -37,7 +37,7 @@ rbt_status rbt_apply_parse(struct rbt_apply *apply, const char *name,
     }
     if (apply->arguments.count == 0) {
         st = rbt_fail(RBT_E_INVALID, "the model file is missing");
-        return rbt_fail_hint(st, "The model comes first: %s MODEL --data FILE.", name);
+        return rbt_fail_hint(st, "Name the model first: %s MODEL --data FILE.", name);
     }
     if (apply->options.data.count == 0) {
         st = rbt_fail(RBT_E_INVALID, "option \"--data\" is missing");

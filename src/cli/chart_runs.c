@@ -139,7 +139,7 @@ rbt_status rbt_chart_add_bandwidth(struct rbt_chart *chart, const struct rbt_cha
         st = add_class(chart, run, &classes[i]);
     }
     if (st == RBT_OK && chart->curve_count == before) {
-        st = rbt_fail(RBT_E_DATA, "\"%s\" tells of no messages", run->run->path);
+        st = rbt_fail(RBT_E_DATA, "log \"%s\" has no figures about messages", run->run->path);
     }
     return st;
 }
@@ -187,10 +187,12 @@ rbt_status rbt_chart_add_nodes(struct rbt_chart *chart, const struct rbt_chart_r
         st = st != RBT_OK ? st : add_node(chart, run, samples[i].node, false);
     }
     if (st == RBT_OK && chart->curve_count == before) {
-        st = rbt_fail(RBT_E_DATA, "\"%s\" tells nothing of nodes", run->run->path);
-        return rbt_fail_hint(st, "Logs of \"rubato simulate\" do; --show bandwidth is for all.");
+        st = rbt_fail(RBT_E_DATA, "log \"%s\" has no figures about nodes", run->run->path);
+        return rbt_fail_hint(
+            st, "Only \"rubato simulate\" logs nodes; use --show bandwidth for other runs.");
     }
-    return st == RBT_E_INVALID ? rbt_fail_hint(st, "--show bandwidth adds the nodes up.") : st;
+    return st == RBT_E_INVALID ? rbt_fail_hint(st, "Use --show bandwidth, which adds up all nodes.")
+                               : st;
 }
 
 static double sum_of(const struct rbt_runs_counts *counts)
@@ -207,7 +209,7 @@ rbt_status rbt_chart_add_lags(struct rbt_chart *chart, const struct rbt_chart_ru
     const struct rbt_runs_counts *lags = &run->run->lags;
     const double sum = sum_of(lags);
     if (!(sum > 0)) {
-        return rbt_fail(RBT_E_DATA, "\"%s\" tells of no reads", run->run->path);
+        return rbt_fail(RBT_E_DATA, "log \"%s\" has no figures about reads", run->run->path);
     }
     const rbt_status st = open_curve(chart, run, run->name == NULL ? "reads" : "", 4 * lags->count);
     if (st != RBT_OK) {
@@ -251,8 +253,9 @@ rbt_status rbt_chart_add_rows(struct rbt_chart *chart, const struct rbt_chart_ru
     rbt_status st = add_times(chart, run, &run->run->sends, "sent");
     st = st != RBT_OK ? st : add_times(chart, run, &run->run->receipts, "received");
     if (st == RBT_OK && chart->curve_count == before) {
-        st = rbt_fail(RBT_E_DATA, "\"%s\" tells of no rows that travelled early", run->run->path);
-        return rbt_fail_hint(st, "Runs with --bandwidth do, when they have ended.");
+        st =
+            rbt_fail(RBT_E_DATA, "log \"%s\" has no figures about rows sent early", run->run->path);
+        return rbt_fail_hint(st, "Only finished runs with --bandwidth log them.");
     }
     return st;
 }

@@ -145,10 +145,10 @@ static void what_a_log_lacks_is_said(void **state)
     (void)state;
     read_text("{\"event\":\"eval\",\"t\":1}\n", &run);
     const struct rbt_chart_run part = {.run = &run, .x_column = RBT_RUNS_T};
-    assert_fails(rbt_chart_add_bandwidth(chart, &part), RBT_E_DATA, "tells of no messages");
-    assert_fails(rbt_chart_add_nodes(chart, &part), RBT_E_DATA, "tells nothing of nodes");
-    assert_fails(rbt_chart_add_lags(chart, &part), RBT_E_DATA, "tells of no reads");
-    assert_fails(rbt_chart_add_rows(chart, &part), RBT_E_DATA, "no rows that travelled early");
+    assert_fails(rbt_chart_add_bandwidth(chart, &part), RBT_E_DATA, "no figures about messages");
+    assert_fails(rbt_chart_add_nodes(chart, &part), RBT_E_DATA, "no figures about nodes");
+    assert_fails(rbt_chart_add_lags(chart, &part), RBT_E_DATA, "no figures about reads");
+    assert_fails(rbt_chart_add_rows(chart, &part), RBT_E_DATA, "no figures about rows sent early");
     done(chart, &run);
 }
 

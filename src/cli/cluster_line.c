@@ -24,112 +24,110 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1024,
-     .help = "Workers in all; 8 if \"train\" does not say either.",
+     .help = "Workers of the job; 8 if \"train\" has no --workers either.",
      .offset = AT(workers)},
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 256,
-     .help = "Servers, each with a part of the parameters; 1 if \"train\" does not say either.",
+     .help = "Servers, each with a part of the parameters; 1 if \"train\" has no --servers either.",
      .offset = AT(servers)},
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1024,
      .value = "1",
-     .help = "Workers per process; those of a process share its links.",
+     .help = "Workers per process; they share the links of the process.",
      .offset = AT(threads)},
     {.name = "bandwidth",
      .type = RBT_OPTION_TEXT,
      .value = "1Gbit",
      .unit = "RATE",
-     .help = "What a node can send per second, and as much receive: 100Mbit, 1Gbit, 125MB; a plain "
-             "number is bytes.",
+     .help = "Rate at which a node can send, and equally receive: 100Mbit, 1Gbit, 125MB; a plain "
+             "number is bytes per second.",
      .offset = AT(bandwidth)},
     {.name = "racks",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1024,
      .value = "1",
-     .help = "Racks: server i and worker process i are in rack i modulo so many.",
+     .help = "Number of racks; server i and worker process i go to rack i mod N.",
      .offset = AT(racks)},
     {.name = "oversubscription",
      .type = RBT_OPTION_REAL,
      .min = 1,
      .max = 1e6,
-     .help = "With --racks: a rack's link to the others, one each way, has the bandwidth of its "
-             "nodes together divided by this. By default 1.",
+     .help = "With --racks: the links of a rack to and from the others have the bandwidth of all "
+             "its nodes divided by X. By default 1.",
      .offset = AT(oversubscription)},
     {.name = "latency",
      .type = RBT_OPTION_TIME,
      .min = 0,
      .max = 1e6,
      .value = "100us",
-     .help = "How long a message is on its way.",
+     .help = "Time that a message takes from node to node.",
      .offset = AT(latency)},
     {.name = "jitter",
      .type = RBT_OPTION_TIME,
      .min = 0,
      .max = 1e6,
      .value = "0",
-     .help = "Up to so much longer, at random; messages of one connection keep their order.",
+     .help = "Largest random addition to the latency; messages of one connection keep their order.",
      .offset = AT(jitter)},
     {.name = "loss",
      .type = RBT_OPTION_TEXT,
      .unit = "P",
-     .help = "Chance that a packet is lost: 5% or 0.05. It is sent again, and its connection "
-             "waits for that.",
+     .help = "Probability that a packet is lost: 5% or 0.05. The packet is sent again and its "
+             "connection waits for it.",
      .offset = AT(loss)},
     {.name = "duplication",
      .type = RBT_OPTION_TEXT,
      .unit = "P",
-     .help = "Chance that a packet arrives twice, which costs bandwidth.",
+     .help = "Probability that a packet arrives twice, which costs bandwidth.",
      .offset = AT(duplication)},
     {.name = "spikes",
      .type = RBT_OPTION_TEXT,
      .unit = "P@TIME",
-     .help = "Chance that a connection stands still for so long when something is sent: "
-             "1%@50ms.",
+     .help = "Probability that a connection stalls when it sends, and for how long: 1%@50ms.",
      .offset = AT(spikes)},
     {.name = "stragglers",
      .type = RBT_OPTION_TEXT,
      .unit = "FRACTIONxFACTOR",
-     .help = "So many workers compute so many times slower, all the time: 20%x2; 50%x1..4 draws a "
-             "factor for each.",
+     .help = "Fraction of the workers that always compute slower, and by which factor: 20%x2; "
+             "50%x1..4 draws a factor for each of them.",
      .offset = AT(stragglers)},
     {.name = "slowdowns",
      .type = RBT_OPTION_TEXT,
      .unit = "PxFACTOR",
-     .help = "Chance that a worker is slow in a clock, and how slow: 10%x3.",
+     .help = "Probability that a worker is slow in a clock, and by which factor: 10%x3.",
      .offset = AT(slowdowns)},
     {.name = "crash",
      .type = RBT_OPTION_LIST,
      .unit = "NODE@TIME[+TIME]...",
-     .help =
-         "At that time the node's process is gone, and all that it knew: the job loses it. With "
-         "+TIME one that knows nothing starts there so much later: server/1@2s+500ms.",
+     .help = "End the node's process at this time; its memory is lost. With +TIME a new process "
+             "without that memory starts after this delay: server/1@2s+500ms.",
      .offset = AT(crash)},
     {.name = "pause",
      .type = RBT_OPTION_LIST,
      .unit = "NODE@TIME+TIME...",
-     .help = "From that time on, for that long, the node stands still: worker/3@2s+500ms.",
+     .help = "Stop the node at this time, for this long: worker/3@2s+500ms.",
      .offset = AT(pause)},
     {.name = "partition",
      .type = RBT_OPTION_LIST,
      .unit = "NODE@TIME+TIME...",
-     .help = "From that time on, for that long, nothing gets to or from the node.",
+     .help = "Cut the node off from the network at this time, for this long.",
      .offset = AT(partition)},
     {.name = "slow-link",
      .type = RBT_OPTION_LIST,
      .unit = "NODExFACTOR[@TIME[+TIME]]...",
-     .help = "The node's links are so many times slower, all the time or from that time on, for "
-             "good or for that long.",
+     .help = "Slow the node's links by this factor: always, from a time on, or from a time for a "
+             "duration.",
      .offset = AT(slow_link)},
     {.name = "cut",
      .type = RBT_OPTION_LIST,
      .unit = "NODE@TIME...",
-     .help = "At that time all connections of the node are reset. What was on its way is lost, and "
-             "sent again on new ones.",
+     .help = "Reset all connections of the node at this time. Messages under way are lost and sent "
+             "again on new connections.",
      .offset = AT(cut)},
     {.name = "cuts",
      .type = RBT_OPTION_REAL,
@@ -137,30 +135,30 @@ const struct rbt_option rbt_cluster_line_options[] = {
      .max = 1000,
      .unit = "RATE",
      .value = "0",
-     .help = "Connections are reset at random times, those of every node so often in a second.",
+     .help = "Resets of each node's connections per second, at random times.",
      .offset = AT(cuts)},
     {.name = "until",
      .type = RBT_OPTION_TIME,
      .min = 0,
      .max = 1e6,
-     .help = "End training after so much virtual time.",
+     .help = "End training after this virtual time.",
      .offset = AT(until)},
     {.name = "seed",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 9.3e18,
      .value = "1",
-     .help = "Everything random in the cluster comes from it.",
+     .help = "Seed of all random numbers of the cluster.",
      .offset = AT(seed)},
     {.name = "measured",
      .type = RBT_OPTION_FLAG,
-     .help = "Computing takes the time that it takes here, not the time that the algorithm "
-             "declares; equal runs are then no longer equal.",
+     .help = "Take the time of computations from this machine instead of the algorithm's own "
+             "figures; repeated runs then differ.",
      .offset = AT(is_measured)},
     {.name = "trace",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Write a timeline there, for Perfetto or chrome://tracing.",
+     .help = "File to write a timeline to, for Perfetto or chrome://tracing.",
      .offset = AT(trace)},
 };
 
@@ -263,7 +261,7 @@ static rbt_status read_share(const struct given *given, const char *part, double
         number = -1;
     }
     if (!(number >= 0 && number <= 1)) {
-        return refuse(given, part, "a share from 0% to 100%");
+        return refuse(given, part, "a fraction from 0% to 100%");
     }
     *share = number;
     return RBT_OK;
@@ -518,7 +516,7 @@ rbt_status rbt_cluster_line_read(const struct rbt_cluster_line *cluster,
     st = st != RBT_OK ? st : check_racks(cluster);
     st = st != RBT_OK ? st : read_chance("--loss", cluster->loss, &options->loss);
     if (st == RBT_OK && options->loss == 1) {
-        st = refuse(&loss, cluster->loss, "a share below 100%, so that something arrives");
+        st = refuse(&loss, cluster->loss, "a fraction below 100%");
     }
     st = st != RBT_OK ? st
                       : read_chance("--duplication", cluster->duplication, &options->duplication);

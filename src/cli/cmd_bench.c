@@ -48,8 +48,7 @@ struct config {
 #define SUMMARY_OPTION                                                                             \
     {                                                                                              \
         .name = "summary", .type = RBT_OPTION_CHOICE, .value = "text",                             \
-        .choices = rbt_names_summary, .help = "How the figures are printed.",                      \
-        .offset = AT(summary)                                                                      \
+        .choices = rbt_names_summary, .help = "Format of the figures.", .offset = AT(summary)      \
     }
 
 #define TRANSPORT_OPTION                                                                           \
@@ -64,7 +63,7 @@ static const struct rbt_option ps_options[] = {
      .min = 1,
      .max = 1e6,
      .value = "64",
-     .help = "Dense rows per worker; other row sizes fill as many bytes.",
+     .help = "Dense rows per worker; tests of other row sizes use an equal number of bytes.",
      .offset = AT(rows)},
     {.name = "width",
      .type = RBT_OPTION_INT,
@@ -78,21 +77,21 @@ static const struct rbt_option ps_options[] = {
      .min = 1000,
      .max = 1e9,
      .value = "10M",
-     .help = "Keys of the sparse table; lists have 100000 of them, or a tenth.",
+     .help = "Keys of the sparse table; lists have 100000 keys, or a tenth of all.",
      .offset = AT(keys)},
     {.name = "workers",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = RBT_BENCH_WORKERS_MAX,
      .value = "0",
-     .help = "Worker threads; 0: first 1, then 2.",
+     .help = "Worker threads; 0 measures 1, then 2.",
      .offset = AT(workers)},
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 256,
      .value = "0",
-     .help = "Shards; 0: as many as workers.",
+     .help = "Shards; 0 is one per worker.",
      .offset = AT(servers)},
     {.name = "seconds",
      .type = RBT_OPTION_REAL,
@@ -103,7 +102,7 @@ static const struct rbt_option ps_options[] = {
      .offset = AT(seconds)},
     {.name = "processes",
      .type = RBT_OPTION_FLAG,
-     .help = "Servers are processes of their own, one shard each.",
+     .help = "Run every server as a process, with one shard each.",
      .offset = AT(in_processes)},
     TRANSPORT_OPTION,
     SUMMARY_OPTION,
@@ -123,7 +122,8 @@ static const struct rbt_option net_options[] = {
      .max = 16777216,
      .value = "0",
      .unit = "BYTES",
-     .help = "Only rows of 4Ki, 64Ki, 1Mi or 16Mi bytes, and no round trips; 0: everything.",
+     .help = "Measure only rows of 4Ki, 64Ki, 1Mi or 16Mi bytes, and no round trips; 0 measures "
+             "everything.",
      .offset = AT(size)},
     TRANSPORT_OPTION,
     SUMMARY_OPTION,
@@ -135,7 +135,7 @@ static const struct rbt_option cost_options[] = {
      .min = 50000, /* fewer users and items could not give so many ratings */
      .max = 1e8,
      .value = "200k",
-     .help = "Examples or ratings of the largest data.",
+     .help = "Examples or ratings of the largest data set.",
      .offset = AT(examples)},
     SUMMARY_OPTION,
 };
@@ -463,7 +463,7 @@ static rbt_status run_cost(const struct config *config)
     }
     if (config->summary != RBT_SUMMARY_JSON) {
         print_machine(&machine);
-        puts("computing with one worker, as measured and as told to simulations");
+        puts("computing time of one worker, measured and as used by simulations");
         for (size_t i = 0; i < RBT_BENCH_COST_ALGOS; i++) {
             print_cost(&costs[i]);
         }
@@ -492,9 +492,9 @@ struct bench {
 static const struct bench benches[] = {
     {"ps", "tables: dense rows, sparse lists, single rows", ps_options,
      sizeof ps_options / sizeof ps_options[0], run_ps},
-    {"net", "between two processes, next to the bare socket", net_options,
+    {"net", "messages between two processes, next to plain sockets", net_options,
      sizeof net_options / sizeof net_options[0], run_net},
-    {"cost", "what algorithms compute, and what they tell simulations", cost_options,
+    {"cost", "measured time of algorithms, next to their figures for simulations", cost_options,
      sizeof cost_options / sizeof cost_options[0], run_cost},
 };
 
@@ -505,7 +505,7 @@ static void print_help(const struct bench *only)
 {
     struct config config;
     printf("Usage: rubato bench %s [options]\n\n"
-           "Measures the system itself, next to the limits of this machine in the same run.\n",
+           "Benchmarks the system, next to limits of this machine measured in one run.\n",
            only != NULL ? only->name : "NAME");
     for (size_t i = 0; i < BENCH_COUNT; i++) {
         if (only == NULL || only == &benches[i]) {
@@ -547,7 +547,7 @@ int rbt_cmd_bench(int argc, char *const *argv)
     }
     if (argc == 0 || argv[0][0] == '-') {
         return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
-                            "the name of the benchmark must come first");
+                            "the name of the benchmark is missing");
     }
     for (size_t i = 0; i < BENCH_COUNT; i++) {
         if (strcmp(argv[0], benches[i].name) == 0) {
@@ -556,5 +556,5 @@ int rbt_cmd_bench(int argc, char *const *argv)
         }
     }
     return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato bench --help\".",
-                        "unrecognized benchmark \"%s\"", argv[0]);
+                        "unrecognised benchmark \"%s\"", argv[0]);
 }

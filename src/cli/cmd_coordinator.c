@@ -20,26 +20,26 @@ static const struct rbt_option options[] = {
     {.name = "listen",
      .type = RBT_OPTION_TEXT,
      .unit = "ADDR",
-     .help = "Where: HOST:PORT (port 0 is any free one) or unix:PATH.",
+     .help = "Address to listen on: HOST:PORT (port 0 is any free port) or unix:PATH.",
      .offset = offsetof(struct config, listen)},
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 256,
      .value = "1",
-     .help = "Servers that the cluster has; no job begins before all are there.",
+     .help = "Servers of the cluster; jobs start when all have joined.",
      .offset = offsetof(struct config, servers)},
     {.name = "once",
      .type = RBT_OPTION_FLAG,
-     .help = "End, and end the servers, when the first job has ended.",
+     .help = "End, and end the servers, after the first job.",
      .offset = offsetof(struct config, is_once)},
 };
 
 static void print_help(const struct rbt_option_table *tables)
 {
     puts("Usage: rubato coordinator --listen ADDR --servers N [options]\n\n"
-         "Waits for the servers of a cluster, gives every job its numbers, and watches who\n"
-         "is silent. \"rubato run\" starts one by itself.\n\n"
+         "Runs the coordinator of a cluster, which admits servers and jobs and detects\n"
+         "lost processes. \"rubato run\" starts one by itself.\n\n"
          "Options:\n");
     rbt_option_help(stdout, &tables[0]);
     rbt_option_help(stdout, &tables[1]);
@@ -62,7 +62,8 @@ static rbt_status check(const struct config *config)
         return rbt_address_check(config->listen);
     }
     const rbt_status st = rbt_fail(RBT_E_INVALID, "option \"--listen\" is missing");
-    return rbt_fail_hint(st, "Say where to listen: --listen HOST:PORT or --listen unix:PATH.");
+    return rbt_fail_hint(
+        st, "Give the address to listen on: --listen HOST:PORT or --listen unix:PATH.");
 }
 
 static rbt_status serve(const struct config *config, struct rbt_role_line *role)

@@ -14,14 +14,14 @@ static const struct rbt_option eval_options[] = {
      .type = RBT_OPTION_CHOICE,
      .value = "text",
      .choices = rbt_names_summary,
-     .help = "How the metrics are printed.",
+     .help = "Format of the metrics.",
      .offset = offsetof(struct rbt_apply, summary)},
 };
 
 static void print_help(struct rbt_apply *apply, const struct rbt_option_table *own)
 {
     puts("Usage: rubato eval MODEL --data FILE... [options]\n\n"
-         "Measures a model on labelled data.\n");
+         "Evaluates a model on labelled data.\n");
     rbt_apply_help(apply);
     rbt_option_help(stdout, own);
     puts("\nExamples:\n"

@@ -18,12 +18,12 @@ static const struct rbt_option export_options[] = {
     {.name = "format",
      .type = RBT_OPTION_TEXT,
      .unit = "NAME",
-     .help = "One of the formats of the model's kind, see below; by default the first of them.",
+     .help = "Format, one of those listed below for the kind of model; by default the first.",
      .offset = offsetof(struct order, format)},
     {.name = "out",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Write it there instead of standard output.",
+     .help = "File to write instead of standard output.",
      .offset = offsetof(struct order, apply.out)},
 };
 
@@ -112,7 +112,7 @@ int rbt_cmd_export(int argc, char *const *argv)
     }
     if (st == RBT_OK && arguments->count == 0) {
         st = rbt_fail(RBT_E_INVALID, "the model file is missing");
-        st = rbt_fail_hint(st, "The model comes first: rubato export MODEL --format NAME.");
+        st = rbt_fail_hint(st, "Name the model first: rubato export MODEL --format NAME.");
     }
     if (st == RBT_OK) {
         order.apply.path = arguments->values[0];

@@ -53,28 +53,28 @@ static const struct rbt_option sparse_options[] = {
      .min = 1,
      .max = 1e12,
      .value = "10k",
-     .help = "Different features, numbered from 1.",
+     .help = "Distinct features, numbered from 1.",
      .offset = AT(features)},
     {.name = "nonzeros",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1e6,
      .value = "20",
-     .help = "Features of an example.",
+     .help = "Nonzero features per example.",
      .offset = AT(nonzeros)},
     {.name = "power",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 10,
      .value = "1.1",
-     .help = "How steeply frequency falls from feature to feature; 0: all alike.",
+     .help = "Exponent of the power law of feature frequencies; 0 makes all equally frequent.",
      .offset = AT(power)},
     {.name = "noise",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 0.5,
      .value = "0.05",
-     .help = "Share of labels that are turned around.",
+     .help = "Fraction of labels flipped.",
      .offset = AT(noise)},
 };
 
@@ -91,28 +91,28 @@ static const struct rbt_option clicks_options[] = {
      .min = 1,
      .max = 4096,
      .value = "20",
-     .help = "Columns; each has one value per line, which is a feature.",
+     .help = "Columns; every line has one value of each, and every value is a feature.",
      .offset = AT(columns)},
     {.name = "vocabulary",
      .type = RBT_OPTION_INT,
      .min = 2,
      .max = 1e9,
      .value = "10k",
-     .help = "Different values of the last column; the others have fewer, down to 2.",
+     .help = "Distinct values of the last column; the other columns have fewer, down to 2.",
      .offset = AT(vocabulary)},
     {.name = "power",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 10,
      .value = "1.1",
-     .help = "How steeply frequency falls from value to value; 0: all alike.",
+     .help = "Exponent of the power law of value frequencies; 0 makes all equally frequent.",
      .offset = AT(power)},
     {.name = "noise",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 0.5,
      .value = "0.01",
-     .help = "Share of labels that are turned around; of the others a fifth are clicks.",
+     .help = "Fraction of labels flipped; a fifth of the other labels are clicks.",
      .offset = AT(noise)},
 };
 
@@ -143,14 +143,14 @@ static const struct rbt_option ratings_options[] = {
      .min = 1,
      .max = 1024,
      .value = "8",
-     .help = "Length of the factors that the ratings are made from.",
+     .help = "Length of the factors behind the ratings.",
      .offset = AT(rank)},
     {.name = "noise",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 100,
      .value = "0.1",
-     .help = "Standard deviation of what is added to each rating.",
+     .help = "Standard deviation of the noise added to each rating.",
      .offset = AT(noise)},
 };
 
@@ -174,14 +174,15 @@ static const struct rbt_option blobs_options[] = {
      .min = 1,
      .max = 1e6,
      .value = "10",
-     .help = "Centres that the points lie around.",
+     .help = "Number of centres.",
      .offset = AT(clusters)},
     {.name = "spread",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 1000,
      .value = "1",
-     .help = "Standard deviation of a coordinate; centres are from -10 to 10.",
+     .help =
+         "Standard deviation of a coordinate around its centre; centres lie between -10 and 10.",
      .offset = AT(spread)},
 };
 
@@ -191,21 +192,21 @@ static const struct rbt_option stream_options[] = {
      .min = 1,
      .max = 4e9,
      .value = "100k",
-     .help = "Lines of the file, a key on each.",
+     .help = "Lines of the file, one key per line.",
      .offset = AT(inserts)},
     {.name = "keys",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1e9,
      .value = "10k",
-     .help = "Different keys there can be, numbered from 1.",
+     .help = "Number of possible keys, numbered from 1.",
      .offset = AT(keys)},
     {.name = "power",
      .type = RBT_OPTION_REAL,
      .min = 0,
      .max = 10,
      .value = "1.1",
-     .help = "How steeply frequency falls from key to key; 0: all alike.",
+     .help = "Exponent of the power law of key frequencies; 0 makes all equally frequent.",
      .offset = AT(power)},
 };
 
@@ -222,21 +223,21 @@ static const struct rbt_option documents_options[] = {
      .min = 1,
      .max = 1e9,
      .value = "2k",
-     .help = "Different words, numbered from 1, the most frequent first.",
+     .help = "Distinct words, numbered from 1 by falling frequency.",
      .offset = AT(words)},
     {.name = "tokens",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 4e9,
      .value = "100k",
-     .help = "Words of all documents, counted as often as they occur.",
+     .help = "Words of all documents, with repetitions.",
      .offset = AT(tokens)},
     {.name = "topics",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 65536,
      .value = "20",
-     .help = "Topics that the documents are made from.",
+     .help = "Topics behind the documents.",
      .offset = AT(topics)},
 };
 
@@ -244,14 +245,14 @@ static const struct rbt_option common_options[] = {
     {.name = "out",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Where to write; the truth goes beside it (FILE.truth).",
+     .help = "File to write; the truth is written to FILE.truth.",
      .offset = AT(out)},
     {.name = "seed",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 9.3e18,
      .value = "1",
-     .help = "Same seed, same bytes.",
+     .help = "Seed of all random numbers; equal seeds give equal bytes.",
      .offset = AT(seed)},
 };
 
@@ -365,7 +366,7 @@ static void print_help(const struct kind *only)
 {
     struct config config;
     printf("Usage: rubato gen %s --out FILE [options]\n\n"
-           "Generates a data set from a seed, and beside it the truth it was made from.\n\n",
+           "Generates a data set from a seed, and a file with the truth behind it.\n\n",
            only != NULL ? only->name : "KIND");
     for (size_t i = 0; i < KIND_COUNT; i++) {
         if (only == NULL || only == &kinds[i]) {
@@ -398,7 +399,7 @@ static const struct kind *find_kind(const char *name)
         names[i] = kinds[i].name;
     }
     const char *guess = rbt_option_guess(name, names, KIND_COUNT);
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognized kind of data \"%s\"", name);
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognised kind of data \"%s\"", name);
     if (guess != NULL) {
         (void)rbt_fail_hint(st, "Did you mean \"%s\"? See \"rubato gen --help\".", guess);
     } else {
@@ -426,7 +427,7 @@ static rbt_status run_kind(const struct kind *kind, int argc, char *const *argv)
     }
     if (config.out == NULL) {
         st = rbt_fail(RBT_E_INVALID, "option \"--out\" is missing");
-        return rbt_fail_hint(st, "Say where to write: %s --out FILE.", name);
+        return rbt_fail_hint(st, "Name the file to write: %s --out FILE.", name);
     }
     st = rbt_output_check(config.out, "data"); /* before the truth is written beside it */
     return st != RBT_OK ? st : kind->run(&config);
@@ -440,7 +441,7 @@ int rbt_cmd_gen(int argc, char *const *argv)
     }
     if (argc == 0 || argv[0][0] == '-') {
         return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato gen --help\".",
-                            "the kind of data must come first");
+                            "the kind of data is missing");
     }
     const struct kind *kind = find_kind(argv[0]);
     const rbt_status st = kind == NULL ? RBT_E_INVALID : run_kind(kind, argc - 1, argv + 1);

@@ -30,7 +30,7 @@ static const struct rbt_option info_options[] = {
      .type = RBT_OPTION_CHOICE,
      .value = "text",
      .choices = rbt_names_summary,
-     .help = "How it is printed.",
+     .help = "Format of the output.",
      .offset = offsetof(struct config, summary)},
 };
 
@@ -210,7 +210,8 @@ int rbt_cmd_info(int argc, char *const *argv)
     struct rbt_option_arguments arguments;
     rbt_status st = rbt_option_parse(&command, argc, argv, &arguments);
     if (st == RBT_OK && arguments.wants_help) {
-        puts("Usage: rubato info FILE [options]\n\nSays what a model or a log holds.\n");
+        puts("Usage: rubato info FILE [options]\n\n"
+             "Describes a model or a log.\n");
         rbt_option_help(stdout, &table);
         puts("\nExamples:\n"
              "  rubato info ads.model\n"
@@ -218,7 +219,7 @@ int rbt_cmd_info(int argc, char *const *argv)
         return RBT_EXIT_OK;
     }
     if (st == RBT_OK && arguments.count == 0) {
-        st = rbt_fail(RBT_E_INVALID, "which file? None was given");
+        st = rbt_fail(RBT_E_INVALID, "the name of a file is missing");
         st = rbt_fail_hint(st, "See \"rubato info --help\".");
     }
     st = st != RBT_OK ? st : info(arguments.values[0], config.summary == RBT_SUMMARY_JSON);

@@ -24,8 +24,8 @@ static void print_help(const struct rbt_option_table *table)
 {
     puts("Usage: rubato keygen [FILE]\n"
          "       rubato keygen --readers-of FILE [FILE]\n\n"
-         "Makes a new random key for a cluster: 64 hexadecimal digits. Processes that have\n"
-         "the same key let each other in and encrypt what they send; all others are\n"
+         "Makes a new random key for a cluster: 64 hexadecimal digits. Processes with\n"
+         "equal keys accept each other and encrypt their messages; all others are\n"
          "refused. With FILE the key is written there, for its owner alone to read;\n"
          "without, it is printed. An existing file is never overwritten.\n\n"
          "Every process of a cluster needs the key: give it with --key FILE, or put the\n"

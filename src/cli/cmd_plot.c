@@ -43,33 +43,32 @@ static const struct rbt_option plot_options[] = {
      .value = "values",
      .choices = show_names,
      .help =
-         "values: what --y names; bandwidth: bytes per second by kind of message; nodes: the "
-         "same by node, of simulations; lag: how many clocks reads were behind; rows: how often "
-         "rows travelled before the clock ended (runs with --bandwidth).",
+         "What to draw. values: the quantities of --y. bandwidth: bytes per second by kind of "
+         "message. nodes: bytes per second by node, for simulations. lag: staleness of reads in "
+         "clocks. rows: how often rows were sent before a clock ended, for runs with --bandwidth.",
      .offset = offsetof(struct config, show)},
     {.name = "x",
      .type = RBT_OPTION_CHOICE,
      .value = "time",
      .choices = x_names,
-     .help = "What runs to the right, of values and bandwidth.",
+     .help = "Quantity on the x axis of values and bandwidth.",
      .offset = offsetof(struct config, x)},
     {.name = "y",
      .type = RBT_OPTION_TEXT,
      .value = "objective",
      .unit = "NAME[,NAME]",
-     .help =
-         "What is drawn: objective, a metric such as logloss or rmse, lag_mean, lag_max, bytes, "
-         "sent_early, received_read, ....",
+     .help = "Quantities on the y axis: objective, a metric such as logloss or rmse, lag_mean, "
+             "lag_max, bytes, sent_early, received_read, ....",
      .offset = offsetof(struct config, y)},
     {.name = "out",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Write a picture there, .svg or .png (needs gnuplot), instead of drawing in the "
-             "terminal.",
+     .help = "File for the picture, .svg or .png (needs gnuplot); without it the picture goes to "
+             "the terminal.",
      .offset = offsetof(struct config, out)},
     {.name = "title",
      .type = RBT_OPTION_TEXT,
-     .help = "Title of the picture; by default what is drawn.",
+     .help = "Title of the picture; by default the quantities that it shows.",
      .offset = offsetof(struct config, title)},
 };
 
@@ -260,7 +259,7 @@ static void label(struct rbt_chart *chart, const struct config *config, const ch
         [SHOW_BANDWIDTH] = "bandwidth of the workers",
         [SHOW_NODES] = "bandwidth by node",
         [SHOW_LAG] = "how old reads were",
-        [SHOW_ROWS] = "how often rows travelled before the clock ended",
+        [SHOW_ROWS] = "rows sent before the clock ended",
     };
     chart->x.label = x_labels[config->show == SHOW_NODES ? 0 : config->x];
     chart->y.label = is_rate ? rbt_chart_scale_bytes(chart) : names;
@@ -315,7 +314,7 @@ static rbt_status plot(const struct config *config, const struct rbt_option_argu
 static rbt_status check(const struct config *config, const struct rbt_option_arguments *arguments)
 {
     if (arguments->count == 0) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "which runs? None was given");
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the name of a log is missing");
         return rbt_fail_hint(st, "Name logs that \"rubato train --log FILE\" wrote.");
     }
     if (config->out != NULL && !ends_with(config->out, ".svg") && !ends_with(config->out, ".png")) {

@@ -14,12 +14,12 @@ static const struct rbt_option predict_options[] = {
     {.name = "out",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Write the values there instead of standard output.",
+     .help = "File for the values instead of standard output.",
      .offset = offsetof(struct rbt_apply, out)},
     {.name = "probabilities",
      .type = RBT_OPTION_FLAG,
-     .help = "With a model of several classes: their probabilities instead of the likeliest class, "
-             "in the order of the labels.",
+     .help = "With a model of several classes: print the probability of every class, in the order "
+             "of the labels, instead of the likeliest class.",
      .offset = offsetof(struct rbt_apply, options.has_probabilities)},
 };
 

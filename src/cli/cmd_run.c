@@ -44,9 +44,9 @@ static void print_help(const struct rbt_option_table *table)
     puts("Usage: rubato run [cluster options] -- train ALGO --data FILE... [options]\n"
          "       rubato run [cluster options] -- PROGRAM [arguments]\n\n"
          "Runs a job in several processes: a coordinator, servers that hold the tables,\n"
-         "and worker processes; here, or on the hosts of a file. Ends them all when the\n"
-         "job ends, is interrupted, or loses a process. Under srun or mpirun every rank\n"
-         "takes a role by itself. See \"rubato train --help\" for what follows \"--\"; a\n"
+         "and worker processes, on this host or on the hosts of a file. When the job ends,\n"
+         "is interrupted or loses a process, all processes end. Under srun or mpirun\n"
+         "every rank takes a role. See \"rubato train --help\" for what follows \"--\"; a\n"
          "PROGRAM joins with rubato/cluster.h.\n\n"
          "Cluster options:\n");
     rbt_option_help(stdout, table);
@@ -75,7 +75,7 @@ static rbt_status check_halves(const struct rbt_halves *halves)
     static const char *const others[] = {"predict", "eval", "export",   "gen",
                                          "plot",    "info", "simulate", "bench"};
     if (!halves->is_cut || halves->behind_count == 0) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "what to run must follow \"--\"");
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the command to run is missing after \"--\"");
         return rbt_fail_hint(st, "For example: %s.", example);
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -110,7 +110,7 @@ static rbt_status check_shared(const struct rbt_train_options *options)
                 const rbt_status st = rbt_fail(
                     RBT_E_INVALID, "several processes cannot share %s, \"%s %s\"",
                     is_stdin ? "standard input" : "a pipe", l == 0 ? "--data" : "--eval", path);
-                return rbt_fail_hint(st, "Write it to a file that all of them can read.");
+                return rbt_fail_hint(st, "Write the data to a file that all processes can read.");
             }
         }
     }
@@ -184,7 +184,7 @@ static rbt_status look_around(const struct rbt_run_line *line, struct scene *sce
     }
     const ssize_t length = readlink("/proc/self/exe", scene->program, sizeof scene->program - 1);
     if (length <= 0) {
-        return rbt_fail(RBT_E_IO, "cannot find out where this program is");
+        return rbt_fail(RBT_E_IO, "cannot find the path of this program");
     }
     scene->program[length] = '\0';
     return line->hosts == NULL ? RBT_OK
@@ -214,8 +214,7 @@ static rbt_status choose_transport(const struct rbt_run_line *line, struct scene
                            (line->coordinator != NULL && !rbt_address_is_unix(line->coordinator));
     if (line->transport == RBT_RUN_UNIX && (has_far || wants_tcp)) {
         return rbt_fail(RBT_E_INVALID,
-                        "Unix sockets reach no further than this host, but \"%s\" "
-                        "asks for TCP",
+                        "option \"--transport unix\" works on this host only, but \"%s\" needs TCP",
                         has_far                ? "--hosts"
                         : line->listen != NULL ? "--listen"
                                                : "--coordinator");
@@ -309,12 +308,12 @@ static rbt_status check_descriptors(const struct rbt_run_line *line, const struc
         return RBT_OK;
     }
     errno = 0; /* the sentence says it all */
-    const rbt_status st = rbt_fail(
-        RBT_E_IO,
-        "%lld workers and %lld server%s need about %lld open files in one process, and only %llu "
-        "are allowed",
-        (long long)line->workers, (long long)line->servers, line->servers == 1 ? "" : "s",
-        (long long)needed, (unsigned long long)limit);
+    const rbt_status st =
+        rbt_fail(RBT_E_IO,
+                 "%lld workers and %lld server%s need about %lld open files in one process, but "
+                 "the limit is %llu",
+                 (long long)line->workers, (long long)line->servers, line->servers == 1 ? "" : "s",
+                 (long long)needed, (unsigned long long)limit);
     return rbt_fail_hint(st,
                          "Raise the limit (ulimit -Hn, or \"nofile\" in limits.conf), or put more "
                          "workers into a process with --threads.");

@@ -31,39 +31,40 @@ static const struct rbt_option options[] = {
     {.name = "listen",
      .type = RBT_OPTION_TEXT,
      .unit = "ADDR",
-     .help = "Where to listen; by default beside the coordinator, if it is on this host.",
+     .help = "Address to listen on; by default next to the coordinator's socket, if that is on "
+             "this host.",
      .offset = offsetof(struct config, listen)},
     {.name = "advertise",
      .type = RBT_OPTION_TEXT,
      .unit = "ADDR",
-     .help = "What others are told to connect to, if it is not where it listens.",
+     .help = "Address for other processes to connect to, if it differs from --listen.",
      .offset = offsetof(struct config, advertise)},
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 256,
      .value = "1",
-     .help = "Threads, each with a shard of its own.",
+     .help = "Threads; each has its own shard.",
      .offset = offsetof(struct config, threads)},
     {.name = "index",
      .type = RBT_OPTION_INT,
      .min = -1,
      .max = 255,
      .value = "-1",
-     .help = "Which of the servers this is, from 0; -1 is the next that is free.",
+     .help = "Number of this server, from 0; -1 takes the next free number.",
      .offset = offsetof(struct config, index)},
     {.name = "plugin",
      .type = RBT_OPTION_LIST,
      .unit = "PATH...",
-     .help = "Shared objects that jobs may use as rules, filters and priorities, or directories of "
-             "them; no others are loaded.",
+     .help = "Shared objects, or directories of them, that jobs may use as rules, filters and "
+             "priorities; the server loads no others.",
      .offset = offsetof(struct config, plugins)},
 };
 
 static void print_help(const struct rbt_option_table *tables)
 {
     puts("Usage: rubato server --coordinator ADDR [options]\n\n"
-         "Holds a part of the tables of a cluster. Ends when the coordinator says so.\n"
+         "Runs a server, which holds a part of a cluster's tables and ends with it.\n"
          "\"rubato run\" starts its servers by itself.\n\n"
          "Options:\n");
     rbt_option_help(stdout, &tables[0]);
@@ -97,7 +98,8 @@ static rbt_status choose_listen(const char *coordinator, int64_t index, char *ad
                  "option \"--listen\" is missing, and the coordinator \"%s\" is not on "
                  "this host",
                  coordinator);
-    return rbt_fail_hint(st, "Say which address of this host the others may use: --listen HOST:0.");
+    return rbt_fail_hint(
+        st, "Give the address of this host as seen by the other hosts: --listen HOST:0.");
 }
 
 static rbt_status serve(const struct config *config, struct rbt_role_line *role)

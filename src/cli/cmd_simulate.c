@@ -22,9 +22,9 @@ static const char example[] = "rubato simulate --workers 8 -- train linear --dat
 static void print_help(const struct rbt_option_table *table)
 {
     puts("Usage: rubato simulate [cluster options] -- train ALGO --data FILE... [options]\n\n"
-         "Runs the same job on a cluster that does not exist, in virtual time: the real\n"
-         "protocol and the real algorithm, with links and nodes as slow and as faulty as\n"
-         "you say. Equal arguments give equal bits. Nodes are called coordinator,\n"
+         "Runs a job on a simulated cluster in virtual time: real protocol and real\n"
+         "algorithm, with links and nodes as slow and faulty as the options say. Equal\n"
+         "arguments give equal bits. Nodes are called coordinator,\n"
          "server/0, worker/0, ...; a worker node is a process. See \"rubato train --help\"\n"
          "for what follows \"--\".\n\n"
          "Cluster options:\n");
@@ -65,7 +65,8 @@ static void agree(struct rbt_cluster_line *cluster, struct rbt_train_options *op
 static rbt_status check_halves(const struct rbt_halves *halves)
 {
     if (!halves->is_cut || halves->behind_count == 0) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "what to simulate must follow \"--\"");
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "the command to simulate is missing after \"--\"");
         return rbt_fail_hint(st, "For example: %s.", example);
     }
     if (strcmp(halves->behind[0], "train") != 0) {

@@ -24,15 +24,13 @@ static void print_algos(FILE *out)
     }
 }
 
-static void print_general_help(const struct rbt_option_table *common,
-                               const struct rbt_option_table *list)
+static void print_general_help(const struct rbt_option_table *tables, size_t count)
 {
     puts("Usage: rubato train ALGO --data FILE... [options]\n\n"
          "Trains a model. The algorithms are:\n");
     print_algos(stdout);
-    puts("\nOptions of every algorithm; \"rubato train ALGO --help\" shows its own, too:\n");
-    rbt_option_help(stdout, common);
-    rbt_option_help(stdout, list);
+    puts("\nEvery algorithm has the options below; \"rubato train ALGO --help\" adds its own.");
+    rbt_train_line_print(stdout, "List of algorithms", tables, count);
     puts("\nEvery option may also come from the environment (RUBATO_EPOCHS=20); the command\n"
          "line wins. Numbers accept units: 64k, 10M, 4Ki.\n\n"
          "Examples:\n"
@@ -55,7 +53,7 @@ static rbt_status answer_without_algo(int argc, char *const *argv, bool *is_answ
     }
     *is_answered = arguments.wants_help || request.wants_list;
     if (arguments.wants_help) {
-        print_general_help(&tables[0], &tables[1]);
+        print_general_help(tables, 2);
     } else if (request.wants_list) {
         print_algos(stdout);
     }

@@ -55,56 +55,56 @@ static const struct rbt_option options[] = {
      .min = 1,
      .max = 1024,
      .value = "1",
-     .help = "Workers of the job, in all its processes.",
+     .help = "Workers of the whole job.",
      .offset = offsetof(struct config, workers)},
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1024,
      .value = "1",
-     .help = "How many of them are here.",
+     .help = "Workers in this process.",
      .offset = offsetof(struct config, threads)},
     {.name = "index",
      .type = RBT_OPTION_INT,
      .min = -1,
      .max = 1023,
      .value = "-1",
-     .help = "Which process of the job this is, from 0; -1 is the next that is free.",
+     .help = "Number of this process in the job, from 0; -1 takes the next free number.",
      .offset = offsetof(struct config, index)},
     {.name = "namespace",
      .type = RBT_OPTION_TEXT,
      .unit = "NAME",
      .value = "main",
-     .help = "The job's namespace; jobs with different ones do not see each other's tables.",
+     .help = "Namespace of the job. Jobs in different namespaces do not see each other's tables.",
      .offset = offsetof(struct config, name_space)},
     {.name = "reader",
      .type = RBT_OPTION_FLAG,
-     .help = "Only read what the namespace's job trains.",
+     .help = "Join as a reader of the namespace's job, without training.",
      .offset = offsetof(struct config, is_reader)},
     {.name = "job-key",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "A key for this job alone: only who has it can join the job, and only who has that of "
-             "its readers (\"rubato keygen --readers-of\") can read it. Also from RUBATO_JOB_KEY.",
+     .help = "Key of this job: only processes with it can join the job, and only processes with "
+             "the readers' key (\"rubato keygen --readers-of\") can read its tables. Also from "
+             "RUBATO_JOB_KEY.",
      .offset = offsetof(struct config, job_key)},
     {.name = "compress",
      .type = RBT_OPTION_TEXT,
      .unit = "HOW",
-     .help =
-         "What makes messages smaller, when it pays: none, zeros, lz4 or zstd; by default zeros "
-         "are left out over TCP.",
+     .help = "Compression of messages, where it pays: none, zeros, lz4 or zstd; by default zeros "
+             "over TCP.",
      .offset = offsetof(struct config, compress)},
     {.name = "serve",
      .type = RBT_OPTION_TEXT,
      .unit = "ADDR",
-     .help = "Be a server as well, which listens there; workers of this process reach it by "
-             "function call.",
+     .help = "Run a server in this process, too, and listen on this address; workers of this "
+             "process reach it by function call.",
      .offset = offsetof(struct config, serve)},
     {.name = "plugin",
      .type = RBT_OPTION_LIST,
      .unit = "PATH...",
-     .help = "With --serve: shared objects that jobs may use as rules, filters and priorities, "
-             "beside those of this job, or directories of them.",
+     .help = "With --serve: shared objects, or directories of them, that jobs may use as rules, "
+             "filters and priorities in addition to those of this job.",
      .offset = offsetof(struct config, plugins)},
 };
 
@@ -304,11 +304,11 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
 static rbt_status check(const struct config *config, const struct rbt_halves *halves)
 {
     if (!halves->is_cut || halves->behind_count == 0) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "what to run must follow \"--\"");
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the command to run is missing after \"--\"");
         return rbt_fail_hint(st, "For example: %s.", example);
     }
     if (config->serve != NULL && strcmp(halves->behind[0], "train") != 0) {
-        return rbt_fail(RBT_E_INVALID, "option \"--serve\" fits only \"train\"");
+        return rbt_fail(RBT_E_INVALID, "option \"--serve\" works with \"train\" only");
     }
     if (config->threads > config->workers) {
         return rbt_fail(RBT_E_INVALID,

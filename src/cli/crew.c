@@ -43,9 +43,9 @@ static rbt_status tcp_address(const struct rbt_crew_options *options, const stru
         snprintf(shown.address, sizeof shown.address, "%s", options->listen);
     } else if (is_nameless && options->hosts != NULL && rbt_hosts_has_far(options->hosts)) {
         const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "the other hosts cannot reach \"localhost\" by this name");
-        return rbt_fail_hint(st, "Add address=IP to its line in the file of hosts, or say "
-                                 "\"--listen IP\".");
+            rbt_fail(RBT_E_INVALID, "other hosts cannot connect to the name \"localhost\"");
+        return rbt_fail_hint(
+            st, "Add address=IP to its line in the file of hosts, or give \"--listen IP\".");
     } else if (is_nameless) {
         snprintf(shown.address, sizeof shown.address, "127.0.0.1");
     }

@@ -123,7 +123,8 @@ static void localhost_means_nothing_to_others(void **state)
     assert_ok(rbt_hosts_parse("localhost\nfar\n", "hosts", "me", &hosts));
     options.hosts = &hosts;
     struct rbt_crew crew;
-    assert_fails(rbt_crew_build(&options, &crew), RBT_E_INVALID, "cannot reach \"localhost\"");
+    assert_fails(rbt_crew_build(&options, &crew), RBT_E_INVALID,
+                 "cannot connect to the name \"localhost\"");
     options.listen = "10.0.0.1";
     assert_ok(rbt_crew_build(&options, &crew));
     assert_non_null(strstr(line_of(&crew.processes[0]), "--listen 10.0.0.1:0"));

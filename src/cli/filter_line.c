@@ -8,13 +8,12 @@
 enum { INDENT = 4, COLUMN = 14 };
 
 static const char before[] =
-    "Usage: rubato train ALGO --filter [push.|pull.]NAME[:NUMBER...],... ...\n"
-    "\n"
+    "Usage: rubato train ALGO --filter [push.|pull.]NAME[:NUMBER...],... ...\n\n"
     "Filters make messages smaller: updates on their way to the servers (push), and\n"
     "parameters on their way back (pull). A list is applied to both directions; with\n"
-    "\"push.\" or \"pull.\" in front a filter is for that one. First those that select\n"
-    "decide what goes at all, then one may round, then those that pack compress.\n"
-    "\n"
+    "\"push.\" or \"pull.\" in front a filter works in one direction. First the select\n"
+    "filters choose what is sent, then one filter may round, then pack filters\n"
+    "compress.\n\n"
     "Which ones?\n"
     "  results must not change           keys,changed,zeros,lz4\n"
     "  a slow network                    keys,significant:1e-4,fixed:8,zstd\n"

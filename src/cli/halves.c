@@ -39,7 +39,7 @@ rbt_status rbt_halves_check(const struct rbt_halves *halves, const char *command
             const rbt_status st =
                 rbt_fail(RBT_E_INVALID, "option \"%s\" is given to \"%s\" and to \"train\"",
                          shared[i].option, command);
-            return rbt_fail_hint(st, "Leave it out behind \"--\".");
+            return rbt_fail_hint(st, "Remove it after \"--\".");
         }
     }
     return RBT_OK;
@@ -52,9 +52,9 @@ rbt_status rbt_halves_hint(rbt_status st, const struct rbt_halves *halves,
         char option[64];
         snprintf(option, sizeof option, "--%s", table->options[i].name);
         char quoted[96];
-        snprintf(quoted, sizeof quoted, "unrecognized option \"%s\"", option);
+        snprintf(quoted, sizeof quoted, "unrecognised option \"%s\"", option);
         if (rbt_halves_has(halves, option) && strstr(rbt_last_error(), quoted) != NULL) {
-            return rbt_fail_hint(st, "\"%s\" describes the cluster and goes in front of \"--\".",
+            return rbt_fail_hint(st, "\"%s\" describes the cluster and belongs before \"--\".",
                                  option);
         }
     }

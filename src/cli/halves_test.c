@@ -47,9 +47,9 @@ static void an_option_of_the_other_side_gets_a_hint(void **state)
     const struct rbt_option_table table = {options, 1, NULL};
     char *const argv[] = {"--", "train", "--hosts", "x", NULL};
     const struct rbt_halves halves = rbt_halves_cut(4, argv);
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognized option \"--hosts\" for \"x\"");
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognised option \"--hosts\" for \"x\"");
     assert_int_equal(rbt_halves_hint(st, &halves, &table), RBT_E_INVALID);
-    assert_non_null(strstr(rbt_last_hint(), "goes in front of"));
+    assert_non_null(strstr(rbt_last_hint(), "belongs before"));
 }
 
 int main(void)

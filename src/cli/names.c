@@ -31,6 +31,13 @@ const char *const rbt_names_summary[] = {
     NULL,
 };
 
+const char *const rbt_names_train_summary[] = {
+    [RBT_SUMMARY_TEXT] = "text",
+    [RBT_SUMMARY_JSON] = "json",
+    [RBT_SUMMARY_FULL] = "full",
+    NULL,
+};
+
 const char *const rbt_names_progress[] = {
     [RBT_PROGRESS_AUTO] = "auto",
     [RBT_PROGRESS_ALWAYS] = "always",

@@ -3,10 +3,11 @@
 #ifndef RUBATO_CLI_NAMES_H
 #define RUBATO_CLI_NAMES_H
 
-extern const char *const rbt_names_format[];    /* enum rbt_format */
-extern const char *const rbt_names_placement[]; /* rbt_placement */
-extern const char *const rbt_names_summary[];   /* enum rbt_summary_format */
-extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
+extern const char *const rbt_names_format[];        /* enum rbt_format */
+extern const char *const rbt_names_placement[];     /* rbt_placement */
+extern const char *const rbt_names_summary[];       /* enum rbt_summary_format, without FULL */
+extern const char *const rbt_names_train_summary[]; /* enum rbt_summary_format */
+extern const char *const rbt_names_progress[];      /* enum rbt_progress_mode */
 
 /* The options of a table that say how data is to be read; AT(options.format) and so on are their
  * offsets in the caller's struct. */
@@ -15,7 +16,7 @@ extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
      .type = RBT_OPTION_CHOICE,                                                                    \
      .value = "auto",                                                                              \
      .choices = rbt_names_format,                                                                  \
-     .help = "Format of the data; auto looks at the name and the first lines.",                    \
+     .help = "Format of the data; auto decides by the name and the first lines.",                  \
      .offset = AT(options.format)},                                                                \
         {.name = "zero-based",                                                                     \
          .type = RBT_OPTION_FLAG,                                                                  \
@@ -24,7 +25,7 @@ extern const char *const rbt_names_progress[];  /* enum rbt_progress_mode */
     {                                                                                              \
         .name = "label-column", .type = RBT_OPTION_TEXT, .unit = "COLUMN", .value = "-1",          \
         .help = "Column of csv files that holds the label: a number from 0 (-1 is the last) or a " \
-                "name of the header.",                                                             \
+                "name from the header.",                                                           \
         .offset = AT(options.label_name)                                                           \
     }
 

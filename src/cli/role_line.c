@@ -21,37 +21,36 @@ static const struct rbt_option options[] = {
     {.name = "key",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help =
-         "The cluster's key, made by \"rubato keygen\"; also from RUBATO_KEY. Only Unix sockets "
-         "can do without.",
+     .help = "The cluster's key, made by \"rubato keygen\"; also from RUBATO_KEY. Without a key "
+             "only Unix sockets work.",
      .offset = AT(key)},
     {.name = "insecure",
      .type = RBT_OPTION_FLAG,
-     .help = "Use TCP without a key: nothing is encrypted, and whoever can connect belongs to the "
-             "cluster. Also from RUBATO_INSECURE=1.",
+     .help = "Use TCP without a key: nothing is encrypted and every process that can connect is "
+             "admitted. Also from RUBATO_INSECURE=1.",
      .offset = AT(is_insecure)},
     {.name = "start-timeout",
      .type = RBT_OPTION_TIME,
      .min = 0.1,
      .max = 86400,
      .value = "30",
-     .help = "How long to wait until everybody is there.",
+     .help = "Longest wait until all processes have joined.",
      .offset = AT(start_timeout)},
     {.name = "timeout",
      .type = RBT_OPTION_TIME,
      .min = 0.1,
      .max = 86400,
      .value = "10",
-     .help = "After so much time without a sign of life a process is lost.",
+     .help = "A process is lost if nothing is heard from it for this long.",
      .offset = AT(timeout)},
     {.name = "quiet",
      .type = RBT_OPTION_FLAG,
-     .help = "Only warnings, not who comes and goes.",
+     .help = "Print warnings only, not which processes join and leave.",
      .offset = AT(is_quiet)},
     {.name = "die-with-stdin",
      .type = RBT_OPTION_FLAG,
-     .help = "Be a child of \"rubato run\": read the key from standard input, and end when it "
-             "ends.",
+     .help = "Run as a child of \"rubato run\": read the key from standard input and end at its "
+             "end of file.",
      .offset = AT(is_child)},
 };
 
@@ -75,8 +74,9 @@ rbt_status rbt_role_line_coordinator(const char *given, const char **address)
     const char *found = given != NULL ? given : getenv("RUBATO_COORDINATOR");
     if (found == NULL || found[0] == '\0') {
         const rbt_status st = rbt_fail(RBT_E_INVALID, "option \"--coordinator\" is missing");
-        return rbt_fail_hint(st, "Say where the coordinator listens: --coordinator HOST:PORT or "
-                                 "--coordinator unix:PATH.");
+        return rbt_fail_hint(
+            st,
+            "Give the coordinator's address: --coordinator HOST:PORT or --coordinator unix:PATH.");
     }
     const rbt_status st = rbt_address_check(found);
     if (st == RBT_OK) {
@@ -116,17 +116,17 @@ rbt_status rbt_role_line_allow(struct rbt_role_line *role, const char *address)
         return RBT_OK;
     }
     if (!role->is_insecure && (setting == NULL || strcmp(setting, "1") != 0)) {
-        const rbt_status st = rbt_fail(
-            RBT_E_INVALID,
-            "there is no key for \"%s\", where whoever can connect would belong to the cluster",
-            address);
-        return rbt_fail_hint(st,
-                             "Make one with \"rubato keygen FILE\" and say \"--key FILE\" to all "
-                             "processes, or use a Unix socket; \"--insecure\" does without.");
+        const rbt_status st = rbt_fail(RBT_E_INVALID,
+                                       "address \"%s\" needs a key: without one every process that "
+                                       "can connect would join the cluster",
+                                       address);
+        return rbt_fail_hint(
+            st, "Make one with \"rubato keygen FILE\" and give \"--key FILE\" to all processes, or "
+                "use a Unix socket; \"--insecure\" allows TCP without a key.");
     }
     if (!role->has_warned) {
-        fputs("rubato: warning: there is no key: nothing is encrypted, and whoever can connect "
-              "belongs to the cluster\n",
+        fputs("rubato: warning: no key is given: nothing is encrypted, and every process that can "
+              "connect is admitted\n",
               stderr);
         role->has_warned = true;
     }

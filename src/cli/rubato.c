@@ -21,28 +21,27 @@ struct command {
 
 static const struct command commands[] = {
     {"train", "train a model", rbt_cmd_train},
-    {"run", "train in several processes, here or on other hosts", rbt_cmd_run},
+    {"run", "train in several processes, on this host or others", rbt_cmd_run},
     {"simulate", "train on a simulated cluster, in virtual time", rbt_cmd_simulate},
     {"predict", "score examples with a model", rbt_cmd_predict},
-    {"eval", "measure a model on labelled data", rbt_cmd_eval},
-    {"export", "write a model as other programs read it", rbt_cmd_export},
-    {"gen", "generate data with a known truth", rbt_cmd_gen},
-    {"plot", "draw the curves of runs", rbt_cmd_plot},
-    {"bench", "measure the system itself", rbt_cmd_bench},
-    {"keygen", "make the key of a cluster", rbt_cmd_keygen},
-    {"info", "say what a model or a log holds", rbt_cmd_info},
-    {"coordinator", "one role of a cluster by hand: knows who is there", rbt_cmd_coordinator},
-    {"server", "one role of a cluster by hand: holds tables", rbt_cmd_server},
-    {"worker", "one role of a cluster by hand: computes", rbt_cmd_worker},
+    {"eval", "evaluate a model on labelled data", rbt_cmd_eval},
+    {"export", "write a model in another program's format", rbt_cmd_export},
+    {"gen", "generate data sets with a known truth", rbt_cmd_gen},
+    {"plot", "draw curves from logs of runs", rbt_cmd_plot},
+    {"bench", "run benchmarks of the system", rbt_cmd_bench},
+    {"keygen", "make a key for a cluster", rbt_cmd_keygen},
+    {"info", "describe a model or log file", rbt_cmd_info},
+    {"coordinator", "run the coordinator process of a cluster", rbt_cmd_coordinator},
+    {"server", "run a server process of a cluster", rbt_cmd_server},
+    {"worker", "run a worker process of a cluster", rbt_cmd_worker},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static int print_help(void)
 {
-    puts("Usage: rubato COMMAND [options]\n\n"
-         "Rubato trains models on shared parameters that may be a little stale.\n\n"
-         "Commands:");
+    puts("Usage: rubato COMMAND [options]\n\nRubato trains models on parameters that many workers "
+         "share.\n\nCommands:");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         printf("  %-11s %s\n", commands[i].name, commands[i].summary);
     }
@@ -65,7 +64,7 @@ static int refuse(const char *name)
     if (guess != NULL) {
         snprintf(hint, sizeof hint, "Did you mean \"%s\"? See \"rubato --help\".", guess);
     }
-    return rbt_complain(stderr, RBT_EXIT_USAGE, hint, "unrecognized %s \"%s\"",
+    return rbt_complain(stderr, RBT_EXIT_USAGE, hint, "unrecognised %s \"%s\"",
                         name[0] == '-' ? "option" : "command", name);
 }
 
@@ -73,7 +72,7 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         return rbt_complain(stderr, RBT_EXIT_USAGE, "See \"rubato --help\".",
-                            "which command? None was given");
+                            "the name of a command is missing");
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
@@ -122,7 +121,7 @@ static int dispatch_with_stack(int argc, char **argv)
     const int error = rbt_thread_create(&thread, run_call, &call);
     if (error != 0) {
         return rbt_complain(stderr, RBT_EXIT_FAILED, "Allow a larger stack (\"ulimit -s\").",
-                            "could not make room for a stack: %s", strerror(error));
+                            "could not allocate a stack: %s", strerror(error));
     }
     (void)pthread_join(thread, NULL); /* cannot fail: it is ours and nobody else joins it */
     return call.code;

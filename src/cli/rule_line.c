@@ -8,19 +8,16 @@
 enum { INDENT = 4, COLUMN = 14 };
 
 static const char before[] =
-    "Usage: rubato train ALGO --rule NAME[:parameter=value,...] ...\n"
-    "\n"
-    "A rule is what a server does with an update. Some take moves: every worker\n"
-    "trains a copy of its own, --lr being its step size, and sends how far it has\n"
-    "come; the rule says how much of that counts. Others take gradients: a clock is a\n"
-    "minibatch, and the server makes the step; lr is then the rule's, and --lr sets\n"
-    "it.\n"
-    "\n"
+    "Usage: rubato train ALGO --rule NAME[:parameter=value,...] ...\n\n"
+    "A rule is what a server does with an update. Some rules take moves: every worker\n"
+    "trains a copy of its own with step size --lr and sends the change; the rule\n"
+    "weighs the changes. Other rules take gradients: a clock is a minibatch, and the\n"
+    "server makes the step; --lr then sets the rule's parameter lr.\n\n"
     "Which one?\n"
     "  equally fast machines             add, which is the default\n"
     "  some machines slower than others  dynsgd; consgd if memory is scarce\n"
     "  no wish to tune the step size     adarev:trust; adagrad with few workers\n"
-    "  gradients that come very late     adarev; adadelay if memory is scarce\n"
+    "  gradients that arrive very late   adarev; adadelay if memory is scarce\n"
     "  most weights exactly zero         ftrl or prox, with --l1\n";
 
 static const char after[] =
@@ -69,8 +66,9 @@ void rbt_rule_line_help(FILE *out)
     }
     fputs("\nEvery rule\n", out);
     print_parameters(out, rbt_rule_common);
-    fputs("\nWhere no lr is given, training uses one that fits the algorithm, and not the one\n"
-          "above; the summary says which.\n",
+    fputs("\n"
+          "Without lr, training uses a default that fits the algorithm instead of the one\n"
+          "above; the full summary reports it.\n",
           out);
     fputs(after, out);
 }

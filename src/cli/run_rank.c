@@ -42,8 +42,9 @@ static rbt_status make_directory(const char *path)
         return rbt_fail(RBT_E_IO, "cannot use the directory \"%s\"", path);
     }
     if (!S_ISDIR(stat.st_mode) || stat.st_uid != getuid() || (stat.st_mode & 07777) != S_IRWXU) {
-        const rbt_status st = rbt_fail(
-            RBT_E_CLOSED, "cannot use \"%s\": it is not a directory that only you may use", path);
+        const rbt_status st =
+            rbt_fail(RBT_E_CLOSED,
+                     "cannot use \"%s\": it is not a directory of this user with mode 700", path);
         return rbt_fail_hint(st, "Remove it, or set TMPDIR to a folder of your own.");
     }
     return RBT_OK;
@@ -57,11 +58,11 @@ static rbt_status count_workers(const struct rbt_run_line *line, const struct rb
     if (line->workers > 0 && processes != plan->processes) {
         const rbt_status st =
             rbt_fail(RBT_E_INVALID,
-                     "%lld workers with %lld per process need %lld processes, but %lld are left "
-                     "beside the coordinator and the servers",
+                     "%lld workers with %lld per process need %lld processes, but only %lld remain "
+                     "besides the coordinator and the servers",
                      (long long)line->workers, (long long)line->threads, (long long)processes,
                      (long long)plan->processes);
-        return rbt_fail_hint(st, "Leave \"--workers\" out, or start %lld processes.",
+        return rbt_fail_hint(st, "Omit \"--workers\", or start %lld processes.",
                              (long long)(1 + plan->servers + processes));
     }
     *workers = line->workers > 0 ? line->workers : plan->processes * line->threads;

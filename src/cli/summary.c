@@ -238,7 +238,7 @@ void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_
 }
 
 /* How long it took, in which time. */
-static void print_time(FILE *out, const char *algo, const struct rbt_summary *summary)
+static void print_time(FILE *out, const char *head, const struct rbt_summary *summary)
 {
     const struct rbt_train_summary *train = summary->train;
     const bool is_simulated = summary->simulation != NULL;
@@ -246,7 +246,7 @@ static void print_time(FILE *out, const char *algo, const struct rbt_summary *su
     char rate[RBT_TEXT_SHORT];
     rbt_text_from_seconds(is_simulated ? train->virtual_seconds : train->seconds, time);
     rbt_text_from_count(train->examples_per_s, rate);
-    fprintf(out, "%s: %.4g epoch%s in %s%s, %s examples/s\n", algo, train->epochs,
+    fprintf(out, "%s%.4g epoch%s in %s%s, %s examples/s\n", head, train->epochs,
             train->epochs == 1 ? "" : "s", time, is_simulated ? " of virtual time" : "", rate);
 }
 
@@ -314,9 +314,11 @@ static void print_simulation(FILE *out, const struct rbt_summary *summary)
     const double sum =
         simulation->compute_seconds + simulation->transmit_seconds + simulation->wait_seconds;
     const double percent = sum > 0 ? 100 / sum : 0;
-    fprintf(out, "  time       %.0f%% computing, %.0f%% on the way, %.0f%% waiting for others\n",
-            percent * simulation->compute_seconds, percent * simulation->transmit_seconds,
-            percent * simulation->wait_seconds);
+    fprintf(
+        out,
+        "  time       %.0f%% computing, %.0f%% communicating, %.0f%% waiting for other workers\n",
+        percent * simulation->compute_seconds, percent * simulation->transmit_seconds,
+        percent * simulation->wait_seconds);
     rbt_text_from_bytes((double)simulation->bytes, a);
     fprintf(out,
             "  network    %" PRIu64 " messages, %s; %" PRIu64 " lost, %" PRIu64
@@ -330,14 +332,39 @@ static void print_simulation(FILE *out, const struct rbt_summary *summary)
     fprintf(out, "  simulated  %s events in %s\n", b, a);
 }
 
+/* The result on one line: the objective, and the metrics of the evaluation data. */
+static void print_result(FILE *out, const char *algo, const struct rbt_train_summary *train)
+{
+    fprintf(out, "%s: objective %.6g", algo, train->objective);
+    for (size_t i = 0; i < train->eval.count; i++) {
+        fprintf(out, "%s%s %.6g", i == 0 ? "; eval " : ", ", train->eval.names[i],
+                train->eval.values[i]);
+    }
+    fputc('\n', out);
+}
+
 void rbt_summary_text(FILE *out, const char *algo, const char *model,
+                      const struct rbt_summary *summary)
+{
+    const struct rbt_train_summary *train = summary->train;
+    print_result(out, algo, train);
+    print_time(out, "  time       ", summary);
+    if (train->unconverged[0] != '\0') {
+        fprintf(out, "  not converged: %s\n", train->unconverged);
+    }
+    fprintf(out, "  model      %s\n", model != NULL ? model : "not written; --model FILE keeps it");
+}
+
+void rbt_summary_full(FILE *out, const char *algo, const char *model,
                       const struct rbt_summary *summary)
 {
     const struct rbt_train_summary *train = summary->train;
     const struct rbt_job_stats *stats = &train->stats;
     char a[RBT_TEXT_SHORT];
     char b[RBT_TEXT_SHORT];
-    print_time(out, algo, summary);
+    char head[64];
+    snprintf(head, sizeof head, "%.60s: ", algo);
+    print_time(out, head, summary);
     fprintf(out, "  objective  %.6g\n", train->objective);
     if (train->unconverged[0] != '\0') {
         fprintf(out, "  not converged: %s\n", train->unconverged);

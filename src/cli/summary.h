@@ -7,10 +7,11 @@
 #include "algo/algo.h"
 #include "cli/json.h"
 
-/* The values of --summary, in the order of its choices. */
+/* The values of --summary, in the order of its choices; only training has FULL. */
 enum rbt_summary_format {
     RBT_SUMMARY_TEXT,
     RBT_SUMMARY_JSON,
+    RBT_SUMMARY_FULL,
 };
 
 /* Adds the metrics as an object: {"logloss":0.4,"auc":0.9}. */
@@ -45,8 +46,13 @@ void rbt_summary_mode(const struct rbt_summary *summary, char mode[RBT_SUMMARY_M
 void rbt_summary_json(struct rbt_json *json, const char *name, const struct rbt_summary *summary,
                       bool is_reproducible);
 
-/* Prints a block of aligned lines. `model` is where the model was written, or NULL. */
+/* Prints three lines: the result, the time, and where the model was written (`model`, NULL:
+ * nowhere); and a warning if training has not converged. */
 void rbt_summary_text(FILE *out, const char *algo, const char *model,
+                      const struct rbt_summary *summary);
+
+/* Prints every figure, in a block of aligned lines. */
+void rbt_summary_full(FILE *out, const char *algo, const char *model,
                       const struct rbt_summary *summary);
 
 /* Most memory that this process has had, in millions of bytes. */

@@ -61,10 +61,9 @@ static rbt_status check_consistency(const char *text)
     const rbt_status st = rbt_fail(
         RBT_E_INVALID, "option \"--consistency\" needs bsp, ssp:S, essp:S, asp or auto, got \"%s\"",
         text);
-    return rbt_fail_hint(st,
-                         "S says how many clocks old a read may be, from 0 to %d; for example "
-                         "essp:2.",
-                         STALENESS_MAX);
+    return rbt_fail_hint(
+        st, "S is the largest staleness of a read in clocks, from 0 to %d; for example essp:2.",
+        STALENESS_MAX);
 }
 
 /* How often standard input is among the files. */
@@ -90,7 +89,8 @@ static rbt_status check_inputs(const struct rbt_train_request *request)
     }
     if (options->is_zero_based && options->format != RBT_FORMAT_AUTO &&
         options->format != RBT_FORMAT_LIBSVM) {
-        return rbt_fail(RBT_E_INVALID, "option \"--zero-based\" fits only --format libsvm, not %s",
+        return rbt_fail(RBT_E_INVALID,
+                        "option \"--zero-based\" works with --format libsvm only, not with %s",
                         rbt_names_format[options->format]);
     }
     return RBT_OK;
@@ -286,6 +286,10 @@ static rbt_status report(const struct rbt_train_request *request, const struct r
     if (request->summary == RBT_SUMMARY_TEXT) {
         rbt_summary_text(request->out, request->algo->name, request->options.model, summary);
         return RBT_OK; /* main() looks whether standard output took it */
+    }
+    if (request->summary == RBT_SUMMARY_FULL) {
+        rbt_summary_full(request->out, request->algo->name, request->options.model, summary);
+        return RBT_OK;
     }
     struct rbt_json json = {0};
     rbt_summary_json(&json, NULL, summary, false);

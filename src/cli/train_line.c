@@ -26,163 +26,184 @@ static const char consistency_default[] = "essp:2";
 
 static const struct rbt_option train_options[] = {
     {.name = "data",
+     .group = RBT_GROUP_DATA,
      .type = RBT_OPTION_LIST,
-     .help =
-         "Training data: files, directories, globs, \"-\" for standard input; may be compressed "
-         "(.zst, .gz, .xz).",
-     .offset = AT(options.data)},
+     .offset = AT(options.data),
+     .help = "Training data: files, directories, globs, or \"-\" for standard input; may be "
+             "compressed (.zst, .gz, .xz)."},
     {.name = "eval",
      .type = RBT_OPTION_LIST,
-     .help = "Data to measure on after every epoch.",
-     .offset = AT(options.eval)},
+     .offset = AT(options.eval),
+     .help = "Data to evaluate the model on after every epoch."},
     RBT_NAMES_INPUT_OPTIONS(AT),
     {.name = "epochs",
+     .group = RBT_GROUP_TRAINING,
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1000000,
-     .help = "Passes over the data; the algorithm has a default.",
-     .offset = AT(options.epochs)},
-    {.name = "clocks-per-epoch",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1000000,
-     .help =
-         "Clocks in a pass: how often workers exchange updates. The algorithm has a default: "
-         "mostly 1; 2 in linear, 4 in lda and fm, up to 8 in mf with several workers, 32 with a "
-         "rule that takes gradients.",
-     .offset = AT(options.clocks_per_epoch)},
-    {.name = "workers",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1024,
-     .help = "Worker threads; by default one per core.",
-     .offset = AT(options.workers)},
-    {.name = "servers",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 256,
-     .value = "1",
-     .help = "Shards that hold the parameters.",
-     .offset = AT(options.servers)},
-    {.name = "placement",
-     .type = RBT_OPTION_CHOICE,
-     .value = "hash",
-     .choices = rbt_names_placement,
-     .help = "Which shard holds a parameter: by the hash of its key, by equal ranges of keys, by "
-             "small ranges that are hashed, or in turn. Changes traffic, not results.",
-     .offset = AT(options.placement)},
-    {.name = "consistency",
-     .type = RBT_OPTION_TEXT,
-     .value = consistency_default,
-     .unit = "C",
-     .help =
-         "How stale reads may be: bsp (not at all), ssp:S or essp:S (at most S clocks), asp (no "
-         "bound), auto or auto:S (found out while training, starting at S).",
-     .offset = AT(options.consistency)},
-    {.name = "rule",
-     .type = RBT_OPTION_TEXT,
-     .unit = "R[:k=v,...]",
-     .help = "How the server applies updates: add, dynsgd, adarev, ..., or ./yours.so; \"--rule "
-             "help\" explains them.",
-     .offset = AT(options.rule)},
-    {.name = "pull",
-     .type = RBT_OPTION_CHOICE,
-     .value = "corrected",
-     .choices = pulls,
-     .help = "With rules that weigh moves: whether a worker fetches a fresh copy as soon as its "
-             "staleness asks for it, or one clock later, as the paper prints it.",
-     .offset = AT(options.pull)},
-    {.name = "synchronise",
-     .type = RBT_OPTION_FLAG,
-     .help = "With dynsgd and several servers: read the newest version that all of them have, "
-             "instead of what each has.",
-     .offset = AT(options.is_synchronised)},
-    {.name = "tiny",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .help = "With a rule: updates smaller than this wait until they have grown. By default 0; "
-             "1e-6 for dynsgd.",
-     .offset = AT(options.tiny)},
-    {.name = "bandwidth",
-     .type = RBT_OPTION_RATE,
-     .help = "Managed communication: rows travel before a clock ends, the most important first, as "
-             "far as this allows: bytes per second of a node, as many each way. 200Mbit, 25MB; a "
-             "plain number is bytes. By default rows travel when a clock ends. For lda, and "
-             "linear and mf with a rule that takes gradients; others refuse it.",
-     .offset = AT(options.bandwidth)},
-    {.name = "priority",
-     .type = RBT_OPTION_TEXT,
-     .unit = "NAME",
-     .help = "With --bandwidth, which rows go first: oldest, walk, random, magnitude, relative (by "
-             "default), sweep, or ./yours.so; \"--priority help\" explains them.",
-     .offset = AT(options.priority)},
-    {.name = "filter",
-     .type = RBT_OPTION_TEXT,
-     .unit = "F[:x],...",
-     .help = "What makes messages smaller: keys, significant:0.001, fixed:8, lz4, ..., or "
-             "./yours.so; \"--filter help\" explains them.",
-     .offset = AT(options.filter)},
+     .offset = AT(options.epochs),
+     .help = "Passes over the data. The default depends on the algorithm."},
     {.name = "seed",
      .type = RBT_OPTION_INT,
      .min = 0,
      .max = 9.3e18,
      .value = "1",
-     .help = "Everything random comes from it.",
-     .offset = AT(options.seed)},
+     .offset = AT(options.seed),
+     .help = "Seed of all random numbers."},
     {.name = "target",
      .type = RBT_OPTION_REAL,
      .value = "nan",
-     .help = "Stop when the objective of a pass reaches X.",
-     .offset = AT(options.target)},
+     .offset = AT(options.target),
+     .help = "Stop when the objective of a pass reaches X."},
     {.name = "patience",
      .type = RBT_OPTION_INT,
      .min = 1,
      .max = 1000000,
-     .help = "Stop when the objective has not improved for N evaluations.",
-     .offset = AT(options.patience)},
-    {.name = "exact",
-     .type = RBT_OPTION_FLAG,
-     .help = "After every clock of worker 0, tell the exact objective of what the servers have at "
-             "that moment, and stop at --target by it. Otherwise it is the loss on the workers' "
-             "copies, once per epoch. Takes time, but none of a simulation.",
-     .offset = AT(options.is_exact)},
+     .offset = AT(options.patience),
+     .help = "Stop when the objective has not improved for N evaluations."},
     {.name = "until",
      .type = RBT_OPTION_TIME,
      .min = 0,
      .max = 1e6,
-     .help = "Stop when so much time has passed: 500ms, 90s, 10m.",
-     .offset = AT(options.until)},
+     .offset = AT(options.until),
+     .help = "Stop after this time: 500ms, 90s, 10m."},
+    {.name = "workers",
+     .group = RBT_GROUP_CLUSTER,
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1024,
+     .offset = AT(options.workers),
+     .help = "Worker threads; by default one per core."},
+    {.name = "servers",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 256,
+     .value = "1",
+     .offset = AT(options.servers),
+     .help = "Shards that hold the parameters."},
+    {.name = "placement",
+     .type = RBT_OPTION_CHOICE,
+     .choices = rbt_names_placement,
+     .value = "hash",
+     .offset = AT(options.placement),
+     .help = "How parameters are assigned to shards: by the hash of the key, by equal ranges of "
+             "keys, by the hash of small ranges, or in turn. Affects traffic, not results."},
+    {.name = "consistency",
+     .type = RBT_OPTION_TEXT,
+     .unit = "C",
+     .value = consistency_default,
+     .offset = AT(options.consistency),
+     .help = "Bound on the staleness of reads: bsp (none is stale), ssp:S or essp:S (at most S "
+             "clocks), asp (no bound), auto or auto:S (chosen and adjusted while training, "
+             "starting at S)."},
+    {.name = "clocks-per-epoch",
+     .type = RBT_OPTION_INT,
+     .min = 1,
+     .max = 1000000,
+     .offset = AT(options.clocks_per_epoch),
+     .help = "Clocks per pass; workers exchange updates at every clock. The default depends on "
+             "the algorithm: usually 1; 2 in linear, 4 in lda and fm, up to 8 in mf with several "
+             "workers, 32 with a rule that takes gradients."},
+    {.name = "rule",
+     .type = RBT_OPTION_TEXT,
+     .unit = "R[:k=v,...]",
+     .offset = AT(options.rule),
+     .help = "How servers apply updates: add, dynsgd, adarev, ..., or ./yours.so; \"--rule "
+             "help\" explains the rules."},
+    {.name = "filter",
+     .type = RBT_OPTION_TEXT,
+     .unit = "F[:x],...",
+     .offset = AT(options.filter),
+     .help = "Filters that make messages smaller: keys, significant:0.001, fixed:8, lz4, ..., or "
+             "./yours.so; \"--filter help\" explains them."},
+    {.name = "bandwidth",
+     .type = RBT_OPTION_RATE,
+     .offset = AT(options.bandwidth),
+     .help = "Managed communication: send rows before a clock ends, the most important first, at "
+             "this rate per node and direction: 200Mbit, 25MB; a plain number is bytes per "
+             "second. Without it rows are sent when a clock ends. For lda, and for linear and mf "
+             "with a rule that takes gradients."},
+    {.name = "priority",
+     .type = RBT_OPTION_TEXT,
+     .unit = "NAME",
+     .offset = AT(options.priority),
+     .help = "With --bandwidth, which rows are sent first: relative (the default), magnitude, "
+             "random, oldest, walk, sweep, or ./yours.so; \"--priority help\" explains them."},
     {.name = "model",
+     .group = RBT_GROUP_OUTPUT,
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Write the model there.",
-     .offset = AT(options.model)},
+     .offset = AT(options.model),
+     .help = "File to write the model to."},
     {.name = "log",
      .type = RBT_OPTION_TEXT,
      .unit = "FILE",
-     .help = "Write a log there, one JSON object per line; see \"rubato plot\".",
-     .offset = AT(log)},
+     .offset = AT(log),
+     .help = "File to write a log to, one JSON object per line; \"rubato plot\" draws it."},
     {.name = "summary",
      .type = RBT_OPTION_CHOICE,
+     .choices = rbt_names_train_summary,
      .value = "text",
-     .choices = rbt_names_summary,
-     .help = "How the results are printed.",
-     .offset = AT(summary)},
+     .offset = AT(summary),
+     .help = "How results are printed: text has the result, the time and where the model is; full "
+             "has all figures; json has all figures for programs."},
     {.name = "progress",
      .type = RBT_OPTION_CHOICE,
+     .choices = rbt_names_progress,
      .value = "auto",
      .unit = "WHEN",
-     .choices = rbt_names_progress,
-     .help = "Whether to show progress on standard error.",
-     .offset = AT(progress)},
+     .offset = AT(progress),
+     .help = "Whether to show progress on standard error."},
+    {.name = "exact",
+     .group = RBT_GROUP_EXPERIMENTS,
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(options.is_exact),
+     .help = "Report the exact objective of the servers' parameters after every clock of worker "
+             "0, and compare it with --target. Otherwise the objective is the loss on the "
+             "workers' copies, once per epoch. Slow, but costs no simulated time."},
+    {.name = "pull",
+     .type = RBT_OPTION_CHOICE,
+     .choices = pulls,
+     .value = "corrected",
+     .offset = AT(options.pull),
+     .help = "With rules that weigh moves, when a worker fetches a fresh copy: corrected, as "
+             "soon as its staleness requires it; printed, one clock later, as the paper prints "
+             "it."},
+    {.name = "synchronise",
+     .type = RBT_OPTION_FLAG,
+     .offset = AT(options.is_synchronised),
+     .help = "With dynsgd and several servers: read the newest version that all servers have."},
+    {.name = "tiny",
+     .type = RBT_OPTION_REAL,
+     .min = 0,
+     .max = 1e6,
+     .value = "nan",
+     .offset = AT(options.tiny),
+     .help = "With a rule: hold back updates below X until they have grown. By default 0; 1e-6 "
+             "for dynsgd."},
 };
 
 struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
 {
     return (struct rbt_option_table){train_options, sizeof train_options / sizeof train_options[0],
                                      request};
+}
+
+void rbt_train_line_print(FILE *out, const char *own, const struct rbt_option_table *tables,
+                          size_t count)
+{
+    const char *const groups[] = {own,
+                                  RBT_GROUP_MODEL,
+                                  RBT_GROUP_DATA,
+                                  RBT_GROUP_TRAINING,
+                                  RBT_GROUP_SGD,
+                                  RBT_GROUP_DBPG,
+                                  RBT_GROUP_EMSO,
+                                  RBT_GROUP_CLUSTER,
+                                  RBT_GROUP_OUTPUT,
+                                  RBT_GROUP_EXPERIMENTS,
+                                  NULL};
+    rbt_option_help_by_group(out, tables, count, groups);
 }
 
 void rbt_train_line_help(const struct rbt_train_line *line)
@@ -192,11 +213,10 @@ void rbt_train_line_help(const struct rbt_train_line *line)
         line->explain(stdout);
         return;
     }
-    printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n\nOptions of %s:\n\n",
-           algo->name, algo->summary, algo->name);
-    rbt_option_help(stdout, &line->tables[0]);
-    puts("\nOptions of every algorithm:\n");
-    rbt_option_help(stdout, &line->tables[1]);
+    char own[64];
+    snprintf(own, sizeof own, "Options of %s", algo->name);
+    printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n", algo->name, algo->summary);
+    rbt_train_line_print(stdout, own, line->tables, RBT_TRAIN_LINE_TABLES);
     printf("\nExamples:\n%s%s", algo->examples,
            algo->examples[strlen(algo->examples) - 1] == '\n' ? "" : "\n");
 }
@@ -214,7 +234,7 @@ static const struct rbt_algo *find_algo(const char *name)
         names[count] = all[count]->name;
     }
     const char *guess = rbt_option_guess(name, names, count);
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognized algorithm \"%s\"", name);
+    const rbt_status st = rbt_fail(RBT_E_INVALID, "unrecognised algorithm \"%s\"", name);
     if (guess != NULL) {
         (void)rbt_fail_hint(st, "Did you mean \"%s\"? See \"rubato train --list\".", guess);
     } else {
@@ -237,8 +257,9 @@ static rbt_status resolve(struct rbt_train_line *line)
         options->filter = line->filter;
     }
     if (st == RBT_OK && options->priority != NULL && options->bandwidth == 0) {
-        st = rbt_fail(RBT_E_INVALID, "\"--priority\" needs \"--bandwidth\": without it no row goes "
-                                     "before another");
+        st = rbt_fail(
+            RBT_E_INVALID,
+            "option \"--priority\" needs \"--bandwidth\", which sends rows before a clock ends");
         return rbt_fail_hint(st, "See \"rubato train mf --priority help\".");
     }
     if (st == RBT_OK) {
@@ -283,9 +304,10 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
 {
     *line = (struct rbt_train_line){0};
     if (argc == 0 || argv[0][0] == '-') {
-        const rbt_status st = rbt_fail(RBT_E_INVALID, "the algorithm must come first");
-        return rbt_fail_hint(st, "Say \"rubato train ALGO --data FILE\"; \"rubato train --list\" "
-                                 "shows the algorithms.");
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "the name of the algorithm is missing");
+        return rbt_fail_hint(
+            st,
+            "Use \"rubato train ALGO --data FILE\"; \"rubato train --list\" lists the algorithms.");
     }
     const struct rbt_algo *algo = find_algo(argv[0]);
     if (algo == NULL) {

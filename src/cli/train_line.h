@@ -5,7 +5,7 @@
  *     ... line.request ...
  *     rbt_train_line_free(&line);
  *
- * Whoever trains, here or on a pretended cluster, reads the same words. Threads: none. */
+ * `train`, `run` and `simulate` share it. Threads: none. */
 #ifndef RUBATO_CLI_TRAIN_LINE_H
 #define RUBATO_CLI_TRAIN_LINE_H
 
@@ -50,6 +50,10 @@ void rbt_train_line_plugins(const struct rbt_train_line *line,
 
 /* The options that every algorithm has, writing into the request. */
 struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request);
+
+/* Prints options of training by group; `own` is the heading of those without a group. */
+void rbt_train_line_print(FILE *out, const char *own, const struct rbt_option_table *tables,
+                          size_t count);
 
 /* Prints the help of the line's algorithm. */
 void rbt_train_line_help(const struct rbt_train_line *line);

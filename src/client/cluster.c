@@ -179,8 +179,7 @@ static rbt_status read_compression(const char *text, int32_t *compression)
     return text == NULL || *compression >= 0
                ? RBT_OK
                : rbt_fail(RBT_E_INVALID,
-                          "unrecognized compression \"%s\"; expected none, zeros, "
-                          "lz4 or zstd",
+                          "unrecognised compression \"%s\"; expected none, zeros, lz4 or zstd",
                           text);
 }
 

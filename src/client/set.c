@@ -141,7 +141,7 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
     struct rbt_portion *portion = NULL;
     rbt_status st = check_list(table, keys, count);
     if (st == RBT_OK && flags != RBT_SET_DELTAS && flags != RBT_SET_IN_PLACE) {
-        st = rbt_fail(RBT_E_INVALID, "unrecognized flags %d of a working set", (int)flags);
+        st = rbt_fail(RBT_E_INVALID, "unrecognised flags %d of a working set", (int)flags);
     }
     if (st == RBT_OK && flags == RBT_SET_IN_PLACE && table->kind.merge != RBT_MERGE_ADD) {
         st =

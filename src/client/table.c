@@ -41,7 +41,7 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
     const bool is_eager = is_tuned || text[0] == 'e';
     const char *rest = text + is_eager;
     if ((strncmp(rest, "ssp:", 4) != 0 && !is_tuned) || rest[4] < '0' || rest[4] > '9') {
-        return rbt_fail(RBT_E_INVALID, "unrecognized consistency \"%s\"; expected %s", text,
+        return rbt_fail(RBT_E_INVALID, "unrecognised consistency \"%s\"; expected %s", text,
                         expected);
     }
     char *end = NULL;
@@ -92,7 +92,7 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
     } else if (!isfinite(o->init_low) || !isfinite(o->init_high)) {
         wrong = "the parameters of the initial values must be finite";
     } else if (o->rows_expected > RBT_CLIENT_ROWS_MAX) {
-        wrong = "that many rows are not possible";
+        wrong = "rows_expected must be at most 2^40";
     } else if (o->layout == RBT_SPARSE && o->state_width > 0) {
         wrong = "sparse rows have no state";
     } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
@@ -102,7 +102,7 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
     } else if (o->experiments->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
         wrong = "updates can be tiny where real numbers are added";
     } else if (o->experiments->slack > RBT_CLIENT_STALENESS_MAX) {
-        wrong = "that much slack is not possible";
+        wrong = "slack must be at most 1000000 clocks";
     } else if (o->experiments->is_synchronised && o->rule == NULL) {
         wrong = "shards can be synchronised where a rule has versions, as \"dynsgd\" does";
     } else if (o->rule != NULL) {

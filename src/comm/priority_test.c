@@ -146,9 +146,9 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
 {
     (void)state;
     static const struct rig_case cases[] = {
-        {"case_abi.so", "is made for version 99 of the interface, and this is version 1",
-         "Build it again with this version's rubato/priority.h."},
-        {"case_size.so", "has a struct_size of 8, and it must be at least",
+        {"case_abi.so", "is built for version 99 of the interface, but this program has version 1",
+         "Rebuild it with this version's rubato/priority.h."},
+        {"case_size.so", "has a struct_size of 8, but needs at least",
          "Set .struct_size = sizeof rbt_priority"},
         {"case_name.so", "case_name.so\" has no name", ""},
         {"case_score.so", "case_score.so\" has no score function", ""},

@@ -308,9 +308,8 @@ static void on_look(void *context)
 {
     const struct driver *driver = context;
     if (driver->options->should_stop()) {
-        (void)step(context,
-                   &(struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_STOP,
-                                                    .why = "the coordinator was told to stop"});
+        (void)step(context, &(struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_STOP,
+                                                             .why = "the coordinator was stopped"});
     }
 }
 

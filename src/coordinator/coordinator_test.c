@@ -416,7 +416,7 @@ static void who_does_not_come_is_named(void **state)
     start_coordinator(f);
     start_all(f);
     end_all(f);
-    static const char sentence[] = "server/1 and worker/0, worker/2 did not come within 1s";
+    static const char sentence[] = "server/1 and worker/0, worker/2 did not join within 1s";
     assert_int_equal(f->status, RBT_E_TIMEOUT);
     assert_string_equal(f->text, sentence);
     assert_int_equal(server->joined, RBT_E_TIMEOUT);

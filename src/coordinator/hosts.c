@@ -52,7 +52,7 @@ static rbt_status parse_word(const struct place *place, const char *word, struct
         snprintf(host->address, sizeof host->address, "%s", word + strlen(address));
         return RBT_OK;
     }
-    return refuse(place, "unrecognized word", word);
+    return refuse(place, "unrecognised word", word);
 }
 
 /* One line without its end; `*is_host` says whether there is a host in it. */

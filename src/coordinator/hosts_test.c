@@ -44,8 +44,8 @@ static void mistakes_have_a_place(void **state)
     assert_fails(parse("a\nb slots=0\n", &hosts), RBT_E_INVALID,
                  "cannot use \"hosts.txt\", line 2: slots needs a whole number");
     assert_fails(parse("a slots=x\n", &hosts), RBT_E_INVALID, "line 1");
-    assert_fails(parse("\na cores=3\n", &hosts), RBT_E_INVALID, "line 2: unrecognized word \"co");
-    assert_fails(parse("a address=\n", &hosts), RBT_E_INVALID, "unrecognized word");
+    assert_fails(parse("\na cores=3\n", &hosts), RBT_E_INVALID, "line 2: unrecognised word \"co");
+    assert_fails(parse("a address=\n", &hosts), RBT_E_INVALID, "unrecognised word");
     assert_fails(parse("-oProxyCommand=x\n", &hosts), RBT_E_INVALID, "must begin with a host");
     assert_fails(parse("slots=3\n", &hosts), RBT_E_INVALID, "must begin with a host");
     assert_fails(parse("# nothing\n", &hosts), RBT_E_INVALID, "it names no host");

@@ -173,8 +173,10 @@ rbt_status rbt_rank_find(const char *(*lookup)(const char *name), struct rbt_ran
     }
     if (lookup("PMIX_RANK") != NULL || lookup("PMI_RANK") != NULL) {
         const rbt_status st =
-            rbt_fail(RBT_E_INVALID, "several processes were started, but nobody says how many");
-        return rbt_fail_hint(st, "Start it with srun or Open MPI's mpirun, or without.");
+            rbt_fail(RBT_E_INVALID,
+                     "several processes were started, but the environment does not say how many");
+        return rbt_fail_hint(st,
+                             "Start the job with srun or Open MPI's mpirun, or without either.");
     }
     *rank = (struct rbt_rank){0};
     return RBT_OK;
@@ -189,8 +191,8 @@ static rbt_status take_role(const struct rbt_rank *rank, const struct rbt_rank_w
                                        "%s started %lld processes, but a job needs at least %d: a "
                                        "coordinator, a server and a worker process",
                                        rank->launcher, (long long)rank->size, (int)RANKS_MIN);
-        return rbt_fail_hint(st, "Say \"%s -n 4 rubato run -- ...\", or leave %s out.",
-                             rank->launcher, rank->launcher);
+        return rbt_fail_hint(st, "Use \"%s -n 4 rubato run -- ...\", or omit %s.", rank->launcher,
+                             rank->launcher);
     }
     plan->servers = wishes->servers > 0 ? wishes->servers : 1;
     if (plan->servers > rank->size / SERVER_SHARE) {
@@ -226,7 +228,8 @@ static rbt_status meet_here(const struct rbt_rank *rank, const struct rbt_rank_w
     const int length = snprintf(plan->directory, sizeof plan->directory, "%s/rubato-%lld-%s",
                                 wishes->folder, (long long)wishes->user, name);
     if (length < 0 || (size_t)length >= sizeof plan->directory) {
-        return rbt_fail(RBT_E_INVALID, "the folder for temporary files has too long a name: \"%s\"",
+        return rbt_fail(RBT_E_INVALID,
+                        "the name of the directory for temporary files is too long: \"%s\"",
                         wishes->folder);
     }
     snprintf(plan->coordinator, sizeof plan->coordinator, "unix:%s/coordinator", plan->directory);
@@ -238,8 +241,7 @@ static rbt_status meet_there(const struct rbt_rank *rank, const struct rbt_rank_
                              struct rbt_rank_plan *plan)
 {
     if (!wishes->has_key) {
-        const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "the processes run on several hosts, and these need a key to trust");
+        const rbt_status st = rbt_fail(RBT_E_INVALID, "processes on several hosts need a key");
         return rbt_fail_hint(st, "Make one with \"rubato keygen FILE\" where all hosts can read "
                                  "it, and set RUBATO_KEY=FILE.");
     }
@@ -247,9 +249,9 @@ static rbt_status meet_there(const struct rbt_rank *rank, const struct rbt_rank_
         return RBT_OK;
     }
     if (rank->first_host[0] == '\0') {
-        const rbt_status st = rbt_fail(
-            RBT_E_INVALID, "%s does not say on which host the coordinator is", rank->launcher);
-        return rbt_fail_hint(st, "Say \"--coordinator HOST:PORT\" with the host of rank 0.");
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID, "%s does not name the coordinator's host", rank->launcher);
+        return rbt_fail_hint(st, "Give \"--coordinator HOST:PORT\" with the host of rank 0.");
     }
     const uint64_t hash = rbt_hash_bytes(rank->job, strlen(rank->job), 0);
     snprintf(plan->coordinator, sizeof plan->coordinator, "%s:%d", rank->first_host,

@@ -124,7 +124,7 @@ static void open_mpi_on_several_hosts_needs_an_address(void **state)
     wishes.has_key = true;
     struct rbt_rank_plan plan;
     assert_fails(rbt_rank_decide(&rank, &wishes, &plan), RBT_E_INVALID,
-                 "mpirun does not say on which host the coordinator is");
+                 "mpirun does not name the coordinator's host");
     assert_non_null(strstr(rbt_last_hint(), "--coordinator HOST:PORT"));
     wishes.coordinator = "node1:7000";
     assert_ok(rbt_rank_decide(&rank, &wishes, &plan));
@@ -186,7 +186,7 @@ static void nonsense_is_refused(void **state)
     (void)state;
     struct rbt_rank rank;
     ENVIRONMENT("PMIX_RANK", "1");
-    assert_fails(rbt_rank_find(look_up, &rank), RBT_E_INVALID, "nobody says how many");
+    assert_fails(rbt_rank_find(look_up, &rank), RBT_E_INVALID, "does not say how many");
     ENVIRONMENT("OMPI_COMM_WORLD_RANK", "x", "OMPI_COMM_WORLD_SIZE", "4");
     assert_fails(rbt_rank_find(look_up, &rank), RBT_E_INVALID, "needs a whole number, got \"x\"");
     ENVIRONMENT("OMPI_COMM_WORLD_RANK", "4", "OMPI_COMM_WORLD_SIZE", "4");

@@ -116,7 +116,7 @@ rbt_status rbt_tether_read(int fd, struct rbt_tether *tether)
     char line[LINE_BYTES];
     for (size_t i = 0; i < LINES_MAX; i++) {
         if (!read_line(fd, line)) {
-            return rbt_fail(RBT_E_CLOSED, "\"rubato run\" ended before it said what to do");
+            return rbt_fail(RBT_E_CLOSED, "\"rubato run\" ended before it sent a key or a command");
         }
         if (strcmp(line, "go") == 0) {
             explicit_bzero(line, sizeof line);

@@ -25,7 +25,7 @@ enum guilt { GUILT_KILLED, GUILT_COMPLAINED, GUILT_ECHO, GUILT_NONE };
 static bool is_about_others(const char *text)
 {
     static const char *const beginnings[] = {"lost ", "worker/", "server/", "another process ",
-                                             "the coordinator was told to stop"};
+                                             "the coordinator was stopped"};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) {
             return true;
@@ -115,7 +115,7 @@ static void describe_loss(const struct rbt_verdict_end *end, rbt_status st)
         const char *name = sigabbrev_np(signal);
         rbt_text_add(&text, ": killed by signal %d (SIG%s)", signal, name != NULL ? name : "?");
     } else if (end->is_remote && end->status == SSH_STATUS) {
-        rbt_text_add(&text, ": killed, or its host is gone");
+        rbt_text_add(&text, ": killed, or its host is down");
     } else {
         rbt_text_add(&text, ": exit status %lld", (long long)end->status);
     }

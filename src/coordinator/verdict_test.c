@@ -84,7 +84,7 @@ static void ssh_speaks_for_a_host_that_does_not_answer(void **state)
     end.record = &started;
     end.pid = 99;
     assert_fails(rbt_verdict(&end, 1), RBT_E_CLOSED,
-                 "lost worker/1 on node7 (pid 99): killed, or its host is gone");
+                 "lost worker/1 on node7 (pid 99): killed, or its host is down");
     end.status = 137;
     assert_fails(rbt_verdict(&end, 1), RBT_E_CLOSED, "killed by signal 9 (SIGKILL)");
 }

@@ -239,7 +239,7 @@ void rbt_gate_load(rbt_gate *gate, struct rbt_source *source)
     for (uint32_t i = 0; i < gate->worker_count && rbt_source_is_good(source); i++) {
         const int64_t clock = rbt_source_get_i64(source);
         if (clock < 0 || (clock > INT64_MAX / 2 && clock != RBT_CLOCK_GONE)) {
-            rbt_source_refuse(source, "a clock makes no sense");
+            rbt_source_refuse(source, "a clock is out of range");
             return;
         }
         gate->clocks[i] = clock;

@@ -231,7 +231,7 @@ static rbt_status fill_map(struct rbt_placement_map *map,
         map->look = RBT_PLACEMENT_BY_MODULO;
         return RBT_OK;
     }
-    return rbt_fail(RBT_E_INVALID, "unrecognized placement %d", (int)options->kind);
+    return rbt_fail(RBT_E_INVALID, "unrecognised placement %d", (int)options->kind);
 }
 
 rbt_status rbt_placement_create(const struct rbt_placement_options *options,

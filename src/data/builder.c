@@ -311,8 +311,8 @@ rbt_status rbt_builder_classify(struct rbt_builder *builder, float positive)
     const float *labels = builder->labels;
     if (builder->label_count == 1 && labels[0] == 2 && positive == 0) {
         return rbt_fail(RBT_E_DATA,
-                        "cannot read \"%s\", line %zu: label 2, and there is no other; "
-                        "a label alone must be -1, 0 or 1",
+                        "cannot read \"%s\", line %zu: all labels are 2; a file with one label "
+                        "needs -1, 0 or 1",
                         builder->label_name, builder->label_line);
     }
     const bool has_two = builder->label_count == 2 && (labels[0] == 2 || labels[1] == 2);

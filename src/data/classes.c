@@ -18,7 +18,7 @@ static rbt_status too_many(void)
 {
     const rbt_status st =
         rbt_fail(RBT_E_DATA, "the data has more than %d different labels", RBT_CLASSES_MAX);
-    return rbt_fail_hint(st, "If they are quantities rather than classes, use --loss squared.");
+    return rbt_fail_hint(st, "If labels are quantities, not classes, use --loss squared.");
 }
 
 rbt_status rbt_classes_note(struct rbt_builder_sink *sink, const struct rbt_cell *cell,

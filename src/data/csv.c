@@ -104,7 +104,7 @@ rbt_status rbt_csv_look(const struct rbt_data_options *options, enum rbt_format 
     struct rbt_text rest = *text;
     struct rbt_line line;
     if (!rbt_lines_next(&rest, &line)) {
-        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": it has no examples", text->name);
     }
     struct rbt_csv layout = {
         .separator = find_separator(&line, format), .header = line, .label_column = SIZE_MAX};
@@ -137,7 +137,7 @@ rbt_status rbt_csv_open(const struct rbt_data_options *options, struct rbt_text 
         return st;
     }
     if (!layout.has_header && is_lone_header(&layout, text)) {
-        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", text->name);
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": it has no examples", text->name);
     }
     if (plan != NULL && plan->width != 0) {
         st = rbt_match_columns(options, text->name, &layout);
@@ -193,9 +193,8 @@ rbt_status rbt_csv_hint_label(const struct rbt_data_options *options, rbt_status
         return st;
     }
     return rbt_fail_hint(st, "%s; if another column is the label, name it with --label-column.",
-                         options->has_binary_label
-                             ? "Say which label is the positive one with --positive"
-                             : "Quantities are numbers");
+                         options->has_binary_label ? "Name the positive label with --positive"
+                                                   : "Quantities are numbers");
 }
 
 /* What can be done about text among numbers, for those who can say anything about columns. */
@@ -206,8 +205,7 @@ static rbt_status text_hint(const struct rbt_data_options *options, rbt_status s
     }
     return options->plan != NULL
                ? rbt_fail_hint(st, "use --categorical auto if columns hold text")
-               : rbt_fail_hint(st,
-                               "only `rubato train` linear, fm and kmeans read columns of text");
+               : rbt_fail_hint(st, "only linear, fm and kmeans read columns of text");
 }
 
 static rbt_status cell_failure(const struct rbt_builder_sink *sink, const char *p, const char *end,
@@ -232,7 +230,7 @@ static rbt_status cell_failure(const struct rbt_builder_sink *sink, const char *
 static rbt_status count_failure(const struct rbt_csv *csv, const struct rbt_line *line)
 {
     const size_t count = count_columns(line, csv->separator);
-    return rbt_fail(RBT_E_DATA, "%zu column%s; the first line has %zu", count,
+    return rbt_fail(RBT_E_DATA, "%zu column%s instead of %zu as in the first line", count,
                     count == 1 ? "" : "s", csv->column_count);
 }
 

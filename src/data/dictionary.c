@@ -38,10 +38,10 @@ rbt_status rbt_dictionary_add(struct rbt_dictionary *dictionary,
     const size_t size = spell(cell, word);
     if (size == 0) {
         const rbt_status st = rbt_fail(
-            RBT_E_DATA, "column %zu (from 0) holds a text that a dictionary cannot have: it has %s",
+            RBT_E_DATA, "column %zu (from 0) has a text that a dictionary cannot hold: it has %s",
             cell->column,
             cell->size > RBT_DICTIONARY_TEXT_MAX ? "more than 240 bytes" : "a zero byte in it");
-        return rbt_fail_hint(st, "Leave out --dictionary, or name the column in --skip.");
+        return rbt_fail_hint(st, "Omit --dictionary, or name the column in --skip.");
     }
     return rbt_vocabulary_add(&dictionary->words, word, size, &number);
 }

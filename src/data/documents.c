@@ -124,7 +124,7 @@ rbt_status rbt_document_builder_end(struct rbt_document_builder *builder)
         }
         const size_t left = merge_words(words, counts, count);
         if (left == 0) {
-            return rbt_fail(RBT_E_DATA, "a document has the same word %llu times or more",
+            return rbt_fail(RBT_E_DATA, "a document has one word %llu times or more",
                             (unsigned long long)count_limit);
         }
         builder->size = first + left;
@@ -147,7 +147,7 @@ static rbt_status add_word(struct rbt_document_builder *builder, uint64_t word, 
         return RBT_OK;
     }
     if (named > 0 && word >= named) {
-        return rbt_fail(RBT_E_DATA, "there is word %llu, and the vocabulary has %zu words",
+        return rbt_fail(RBT_E_DATA, "word %llu is out of range: the vocabulary has %zu words",
                         (unsigned long long)word + 1, named);
     }
     return rbt_document_builder_word(builder, (uint32_t)word, (uint32_t)count);
@@ -189,8 +189,8 @@ static rbt_status bag_head(struct bag *bag, const uint64_t *numbers, size_t coun
     const uint64_t limit = bag->head_count == 1 ? word_limit : 1ULL << 40;
     if (count != 1 || numbers[0] > limit) {
         return rbt_fail(RBT_E_DATA,
-                        "a bag of words begins with the number of documents, of words, and of "
-                        "lines, and that of %s is not there",
+                        "a bag of words begins with the numbers of documents, words and lines; the "
+                        "number of %s is missing",
                         names[bag->head_count]);
     }
     bag->head[bag->head_count++] = numbers[0];
@@ -212,7 +212,7 @@ static rbt_status bag_line(void *context, const struct rbt_line *line)
     }
     for (size_t i = 0; i < 2; i++) {
         if (numbers[i] == 0 || numbers[i] > bag->head[i]) {
-            return rbt_fail(RBT_E_DATA, "there is no %s %llu; the head says that there are %llu",
+            return rbt_fail(RBT_E_DATA, "%s %llu is out of range: the head says %llu",
                             i == 0 ? "document" : "word", (unsigned long long)numbers[i],
                             (unsigned long long)bag->head[i]);
         }
@@ -225,7 +225,7 @@ static rbt_status bag_line(void *context, const struct rbt_line *line)
                         (unsigned long long)numbers[0], (unsigned long long)bag->document);
     }
     if (numbers[0] - bag->document > gap_limit) {
-        return rbt_fail(RBT_E_DATA, "document %llu follows document %llu, a gap that is too large",
+        return rbt_fail(RBT_E_DATA, "document %llu follows document %llu, the gap is too large",
                         (unsigned long long)numbers[0], (unsigned long long)bag->document);
     }
     for (; bag->document < numbers[0]; bag->document++) {
@@ -248,13 +248,12 @@ static rbt_status parse_bag(struct rbt_document_builder *builder, const struct r
     }
     rbt_lines_free(&chunks);
     if (st == RBT_OK && bag.head_count < 3) {
-        st = rbt_fail(RBT_E_DATA, "cannot read \"%s\": it ends before its head does", text->name);
+        st = rbt_fail(RBT_E_DATA, "cannot read \"%s\": it ends within its head", text->name);
     }
     if (st == RBT_OK && bag.lines != bag.head[2]) {
-        st =
-            rbt_fail(RBT_E_DATA,
-                     "cannot read \"%s\": its head says that %llu lines follow, and there are %llu",
-                     text->name, (unsigned long long)bag.head[2], (unsigned long long)bag.lines);
+        st = rbt_fail(RBT_E_DATA,
+                      "cannot read \"%s\": its head announces %llu lines, but it has %llu",
+                      text->name, (unsigned long long)bag.head[2], (unsigned long long)bag.lines);
     }
     /* Documents without words at the end. */
     const uint64_t last = bag.head[0] - bag.document <= gap_limit ? bag.head[0] : bag.document;
@@ -282,7 +281,7 @@ static rbt_status add_examples(struct rbt_document_builder *builder, const char 
             const float value = examples->values[k];
             rbt_status st = RBT_OK;
             if (!(value >= 0 && value < (float)count_limit) || value != (float)(uint32_t)value) {
-                st = rbt_fail(RBT_E_DATA, "feature %llu has the value %g, which is no count",
+                st = rbt_fail(RBT_E_DATA, "feature %llu has the value %g, which is not a count",
                               (unsigned long long)examples->keys[k], (double)value);
             } else if (examples->keys[k] - base >= word_limit) {
                 st = rbt_fail(RBT_E_DATA, "feature %llu is above 2^31",
@@ -386,15 +385,15 @@ static rbt_status check_numbers(const struct rbt_document_options *options, cons
 {
     if (options->stop_words != NULL) {
         return rbt_fail(RBT_E_INVALID,
-                        "option \"--stop-words\" is for text, and \"%s\" has numbers of words",
+                        "option \"--stop-words\" needs text, but \"%s\" has numbers of words",
                         name);
     }
     if (options->is_known_by_text) {
         const rbt_status st = rbt_fail(RBT_E_INVALID,
-                                       "cannot read \"%s\": it has numbers of words, and the model "
-                                       "was trained on text, whose words have none",
+                                       "cannot read \"%s\": it has numbers of words, but the model "
+                                       "was trained on text without numbers",
                                        name);
-        return rbt_fail_hint(st, "Give text, or train with --vocab FILE.");
+        return rbt_fail_hint(st, "Use text, or train with --vocab FILE.");
     }
     return RBT_OK;
 }
@@ -415,7 +414,8 @@ static rbt_status add_text(struct rbt_document_builder *builder, const struct rb
         return check_numbers(options, text->name); /* no word was known, and it looked like that */
     }
     if (st == RBT_E_DATA && is_auto && has_numbers && rbt_last_hint()[0] == '\0') {
-        st = rbt_fail_hint(st, "It was taken for %s; if it is plain text, say --format text.",
+        st = rbt_fail_hint(st,
+                           "Its format was detected as %s; if it is plain text, use --format text.",
                            format == RBT_FORMAT_BOW ? "a bag of words" : "LIBSVM");
     }
     return st;

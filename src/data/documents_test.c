@@ -104,7 +104,7 @@ static void word_files_are_used(void **state)
     rbt_documents_free(&documents);
     options.format = RBT_FORMAT_AUTO;
     assert_fails(parse("1\n3\n1\n1 3 1\n", &options, &documents), RBT_E_DATA,
-                 "there is word 3, and the vocabulary has 2 words");
+                 "word 3 is out of range: the vocabulary has 2 words");
     assert_int_equal(unlink(path), 0);
 }
 
@@ -135,9 +135,9 @@ static void text_with_numbers_is_text(void **state)
     const struct rbt_text named = {
         .name = "f.svm", .bytes = "good 1:2\n", .size = 9, .first_line = 1};
     assert_fails(rbt_documents_parse(&options, &named, &documents), RBT_E_DATA, "label \"good\"");
-    assert_fails(parse("moon \x01\x02\n", &options, &documents), RBT_E_DATA, "this is not text");
+    assert_fails(parse("moon \x01\x02\n", &options, &documents), RBT_E_DATA, "it is not text");
     const struct rbt_text zero = {.name = "f", .bytes = "moon\0moon", .size = 9, .first_line = 1};
-    assert_fails(rbt_documents_parse(&options, &zero, &documents), RBT_E_DATA, "this is not text");
+    assert_fails(rbt_documents_parse(&options, &zero, &documents), RBT_E_DATA, "it is not text");
     assert_int_equal(rbt_alloc_live(), 0);
 }
 
@@ -163,8 +163,7 @@ static void models_of_text_want_text(void **state)
     options.format = RBT_FORMAT_LIBSVM;
     assert_fails(parse("1 1:1\n", &options, &documents), RBT_E_INVALID, "it has numbers of words");
     const struct rbt_document_options stop = {.stop_words = "stop.txt"};
-    assert_fails(parse("1 1:1\n", &stop, &documents), RBT_E_INVALID,
-                 "\"--stop-words\" is for text");
+    assert_fails(parse("1 1:1\n", &stop, &documents), RBT_E_INVALID, "\"--stop-words\" needs text");
     rbt_vocabulary_free(&words);
     assert_int_equal(rbt_alloc_live(), 0);
 }
@@ -176,18 +175,18 @@ static void mistakes_are_explained(void **state)
         const char *text;
         const char *message;
     } wrong[] = {
-        {"2\n3\n1\n1 4 1\n", "cannot read \"f\", line 4: there is no word 4"},
-        {"2\n3\n1\n0 1 1\n", "there is no document 0"},
-        {"2\n3\n1\n3 1 1\n", "there is no document 3; the head says that there are 2"},
+        {"2\n3\n1\n1 4 1\n", "cannot read \"f\", line 4: word 4 is out of range"},
+        {"2\n3\n1\n0 1 1\n", "document 0 is out of range"},
+        {"2\n3\n1\n3 1 1\n", "document 3 is out of range: the head says 2"},
         {"2\n3\n2\n2 1 1\n1 1 1\n", "line 5: document 1 follows document 2"},
         {"2\n3\n1\n1 1\n", "a line is: document word count"},
         {"2\n3\n1\n1 1 x\n", "a line is: document word count"},
         {"2\n3\n1\n1 1 99999999\n", "a count must be below"},
-        {"1\n1\n2\n1 1 16777215\n1 1 1\n", "the same word 16777216 times or more"},
-        {"2\n3\n9\n1 1 1\n", "its head says that 9 lines follow, and there are 1"},
-        {"x\n", "that of documents is not there"},
-        {"2\n3\n", "it ends before its head does"},
-        {"9000000\n3\n1\n9000000 1 1\n", "a gap that is too large"},
+        {"1\n1\n2\n1 1 16777215\n1 1 1\n", "one word 16777216 times or more"},
+        {"2\n3\n9\n1 1 1\n", "its head announces 9 lines, but it has 1"},
+        {"x\n", "the number of documents is missing"},
+        {"2\n3\n", "it ends within its head"},
+        {"9000000\n3\n1\n9000000 1 1\n", "the gap is too large"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const struct rbt_document_options options = {.format = RBT_FORMAT_BOW};
@@ -197,8 +196,8 @@ static void mistakes_are_explained(void **state)
     }
     const struct rbt_document_options options = {0};
     struct rbt_documents documents = {0};
-    assert_fails(parse("1 1:0.5\n", &options, &documents), RBT_E_DATA, "which is no count");
-    assert_fails(parse("1 1:-2\n", &options, &documents), RBT_E_DATA, "which is no count");
+    assert_fails(parse("1 1:0.5\n", &options, &documents), RBT_E_DATA, "which is not a count");
+    assert_fails(parse("1 1:-2\n", &options, &documents), RBT_E_DATA, "which is not a count");
     const struct rbt_document_options csv = {.format = RBT_FORMAT_CSV};
     assert_fails(parse("1,2\n", &csv, &documents), RBT_E_INVALID, "do not hold documents");
     const struct rbt_vocabulary nothing = {0};

@@ -78,22 +78,21 @@ rbt_status rbt_documents_text(struct rbt_document_builder *builder, const struct
 {
     const struct rbt_vocabulary *known = builder->options->known;
     if (!is_text(text)) {
-        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": this is not text", text->name);
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": it is not text", text->name);
     }
     if (known != NULL && known->count == 0) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID,
-                                       "cannot read \"%s\": it is text, and the "
-                                       "model does not know what its words are",
-                                       text->name);
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID,
+                     "cannot read \"%s\": it is text, but the model has no vocabulary", text->name);
         return rbt_fail_hint(st, "Train with --vocab FILE, or on text.");
     }
     if (known == NULL && builder->options->vocabulary == NULL && builder->size > 0 &&
         builder->documents.vocabulary.count == 0) {
-        const rbt_status st = rbt_fail(RBT_E_INVALID,
-                                       "cannot read \"%s\": it is text, and the files before it "
-                                       "have numbers for words",
-                                       text->name);
-        return rbt_fail_hint(st, "Give the words of the numbers: --vocab FILE.");
+        const rbt_status st =
+            rbt_fail(RBT_E_INVALID,
+                     "cannot read \"%s\": it is text, but the files before have numbers of words",
+                     text->name);
+        return rbt_fail_hint(st, "Name the file with the words of the numbers: --vocab FILE.");
     }
     const char *end = text->bytes + text->size;
     rbt_status st = RBT_OK;

@@ -75,8 +75,8 @@ static rbt_status check_columns(const struct task *task, size_t count)
         RBT_E_DATA, "cannot read \"%s\", line %zu: %zu column%s instead of %zu as in training",
         task->text.name, task->csv.header.number, count, count == 1 ? "" : "s", wanted);
     return count + 1 == wanted && !task->options->is_unlabelled
-               ? rbt_fail_hint(st, "The label's column must be there, too; only `rubato predict` "
-                                   "does without it.")
+               ? rbt_fail_hint(st,
+                               "Add the label's column; only `rubato predict` works without it.")
                : st;
 }
 
@@ -97,7 +97,7 @@ static rbt_status choose_libsvm(struct task *task)
                                                          : NULL;
     if (option != NULL) {
         return rbt_fail(RBT_E_INVALID,
-                        "cannot read \"%s\": it is LIBSVM data, and \"%s\" is for tables",
+                        "cannot read \"%s\": it is LIBSVM data, but \"%s\" is for tables",
                         task->text.name, option);
     }
     task->function = rbt_libsvm_line;
@@ -124,14 +124,14 @@ static rbt_status choose(struct task *task)
             RBT_E_DATA, "cannot read \"%s\": it is a table, but training was on LIBSVM data",
             task->text.name);
         return task->options->format == RBT_FORMAT_AUTO
-                   ? rbt_fail_hint(st, "Use --format libsvm if it is LIBSVM data after all.")
+                   ? rbt_fail_hint(st, "If it is LIBSVM data, use --format libsvm.")
                    : st;
     }
     const bool is_clicks = format == RBT_FORMAT_CRITEO || format == RBT_FORMAT_AVAZU;
     if (is_clicks && task->options->plan == NULL) {
         return rbt_fail(RBT_E_INVALID,
-                        "cannot read \"%s\": files of the format \"%s\" are for "
-                        "algorithms that know text columns, such as linear",
+                        "cannot read \"%s\": files of the format \"%s\" need an algorithm that "
+                        "reads columns of text, such as linear",
                         task->text.name, rbt_format_name(format));
     }
     const bool is_planned = is_clicks || rbt_fields_is_planned(task->options->plan);
@@ -240,10 +240,10 @@ static rbt_status label_hint(const struct task *task, rbt_status st)
                              ? ""
                              : "; --label-column names the label's column if it is not the last";
     return task->options->plan != NULL && !task->options->is_binary_only
-               ? rbt_fail_hint(st,
-                               "Several classes need --loss softmax, quantities --loss squared%s.",
-                               column)
-               : rbt_fail_hint(st, "Quantities need --loss squared%s.", column);
+               ? rbt_fail_hint(
+                     st, "For several classes use --loss softmax, for quantities --loss squared%s.",
+                     column)
+               : rbt_fail_hint(st, "For quantities use --loss squared%s.", column);
 }
 
 /* Labels of all sinks become numbers of one list. */
@@ -257,10 +257,10 @@ static rbt_status merge_classes(const struct task *task, struct rbt_builder *bui
         return RBT_OK;
     }
     if (builder->examples.count > 0 && is_table != (builder->classes.count > 0)) {
-        return rbt_fail(RBT_E_DATA,
-                        "cannot read \"%s\": tables and LIBSVM data cannot go together where "
-                        "labels are classes",
-                        task->text.name);
+        return rbt_fail(
+            RBT_E_DATA,
+            "cannot read \"%s\": tables and LIBSVM data cannot be mixed where labels are classes",
+            task->text.name);
     }
     for (uint32_t i = 0; st == RBT_OK && is_table && i < task->chunks.count; i++) {
         st = rbt_classes_merge(builder, &task->sinks[i]);
@@ -300,7 +300,7 @@ static rbt_status parse_part(struct task *task, struct rbt_builder *builder)
 
 static rbt_status no_examples(const char *name)
 {
-    return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no examples in it", name);
+    return rbt_fail(RBT_E_DATA, "cannot read \"%s\": it has no examples", name);
 }
 
 /* Takes off the byte order mark of editors on Windows. */
@@ -375,7 +375,8 @@ static rbt_status check_request(const struct rbt_data_options *options)
         return rbt_fail(RBT_E_INVALID, "files of the format \"%s\" do not hold examples",
                         rbt_format_name(options->format));
     }
-    return options->path_count == 0 ? rbt_fail(RBT_E_INVALID, "no file is given") : RBT_OK;
+    return options->path_count == 0 ? rbt_fail(RBT_E_INVALID, "the name of a data file is missing")
+                                    : RBT_OK;
 }
 
 /* --- Part by part ---------------------------------------------------------------------------- */
@@ -508,11 +509,10 @@ static rbt_status survey(const struct rbt_data_options *options)
     struct rbt_examples none = {0};
     for (size_t i = 0; i < options->path_count; i++) {
         if (strcmp(options->paths[i], "-") == 0) {
-            const rbt_status st = rbt_fail(
-                RBT_E_INVALID,
-                "tables on disk with \"--hash\" are read twice, which is not possible with "
-                "standard input");
-            return rbt_fail_hint(st, "Put the data into a file, or leave --hash out.");
+            const rbt_status st =
+                rbt_fail(RBT_E_INVALID, "option \"--hash\" with tables on disk reads the data "
+                                        "twice, which standard input does not allow");
+            return rbt_fail_hint(st, "Write the data to a file, or omit --hash.");
         }
     }
     plain.hash_bits = 0;

@@ -104,7 +104,7 @@ static void mistakes_in_libsvm_are_explained(void **state)
         {"1,2 1:1", "label \"1,2\" is not a number"},
         {"1e50 1:1", "label \"1e50\" is too large"},
         {"1:1 2:1", "the label is missing; the line begins with feature \"1:1\""},
-        {"1 2:\x01\x02", "this is not text"},
+        {"1 2:\x01\x02", "it is not text"},
         {"1 aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee",
          "\"aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd...\" is not a feature; "
          "features look like 17:0.5"},
@@ -114,7 +114,7 @@ static void mistakes_in_libsvm_are_explained(void **state)
         (void)snprintf(message, sizeof message, "cannot read \"f\", line 1: %s", cases[i].message);
         assert_refuses(&libsvm, cases[i].text, message);
     }
-    assert_refuses(&libsvm, "\n# nothing\n", "cannot read \"f\": there are no examples in it");
+    assert_refuses(&libsvm, "\n# nothing\n", "cannot read \"f\": it has no examples");
 }
 
 static void csv_is_read_with_and_without_header(void **state)
@@ -146,7 +146,7 @@ static void columns_of_a_model_are_asked_for(void **state)
     assert_string_equal(rbt_last_hint(), "");
     assert_refuses(&known, "1,2\n",
                    "cannot read \"f\", line 1: 2 columns instead of 3 as in training");
-    assert_non_null(strstr(rbt_last_hint(), "The label's column must be there, too"));
+    assert_non_null(strstr(rbt_last_hint(), "Add the label's column"));
     known.is_unlabelled = true; /* then there is no such column */
     assert_refuses(&known, "1,2\n",
                    "cannot read \"f\", line 1: 2 columns instead of 3 as in training");
@@ -177,10 +177,10 @@ static void mistakes_in_csv_are_explained(void **state)
         "cannot read \"f\", line 1: column 2 (from 0) holds \"1e99\", which is too large");
     assert_refuses(&csv, "1,2,3\n1,,3\n", "cannot read \"f\", line 2: column 1 (from 0) is empty");
     assert_refuses(&csv, "1,2,3\n1,2\n",
-                   "cannot read \"f\", line 2: 2 columns; the first line has 3");
+                   "cannot read \"f\", line 2: 2 columns instead of 3 as in the first line");
     assert_refuses(&csv, "1,2,3\n\n1,2,3,4\n",
-                   "cannot read \"f\", line 3: 4 columns; the first line has 3");
-    assert_refuses(&csv, "a,b\n", "cannot read \"f\": there are no examples in it");
+                   "cannot read \"f\", line 3: 4 columns instead of 3 as in the first line");
+    assert_refuses(&csv, "a,b\n", "cannot read \"f\": it has no examples");
 }
 
 /* Predictions need no labels; a header must be told from texts in their place. */
@@ -234,9 +234,9 @@ static void labels_that_are_not_two_classes_are_refused(void **state)
     assert_refuses(&binary, "0\n2\n",
                    "cannot read \"f\", line 2: label 2, after label 0; "
                    "labels must be -1 and 1, 0 and 1, or 1 and 2");
-    assert_refuses(&binary, "2\n2\n",
-                   "cannot read \"f\", line 1: label 2, and there is no other; a label alone must "
-                   "be -1, 0 or 1");
+    assert_refuses(
+        &binary, "2\n2\n",
+        "cannot read \"f\", line 1: all labels are 2; a file with one label needs -1, 0 or 1");
 }
 
 static void formats_are_recognized(void **state)

@@ -214,8 +214,9 @@ static rbt_status wrong_count(const struct rbt_column_plan *plan, const struct r
         spare += plan->kinds[i] == RBT_COLUMN_SKIPPED;
     }
     return plan->is_loaded && count < wanted && count + spare >= wanted
-               ? rbt_fail_hint(st, "Without names in the first line, columns that are skipped must "
-                                   "be there, too, and but for predictions the label's.")
+               ? rbt_fail_hint(
+                     st, "Without names in the first line all columns of training are needed, "
+                         "skipped ones too; only predictions work without the label's.")
                : st;
 }
 

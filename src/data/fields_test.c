@@ -137,7 +137,7 @@ static void labels_may_be_texts(void **state)
     assert_true(has_text(f, 0, 0, "a") && length(f, 0) == 2);
     f->options.ignores_label = false;
     assert_fails(parse(f, "a,1\n"), RBT_E_DATA, "line 1: 2 columns instead of 3 as in training");
-    assert_non_null(strstr(rbt_last_hint(), "columns that are skipped must be there"));
+    assert_non_null(strstr(rbt_last_hint(), "all columns of training are needed"));
 }
 
 static void columns_that_are_not_there_are_named(void **state)
@@ -185,7 +185,7 @@ static void files_of_criteo_are_recognised(void **state)
     assert_fails(parse(f, line), RBT_E_DATA,
                  "column 2 (from 0) holds \"x\", which is not a number");
     f->options.plan = NULL; /* whoever cannot read text says so */
-    assert_fails(parse(f, line), RBT_E_INVALID, "that know text columns");
+    assert_fails(parse(f, line), RBT_E_INVALID, "that reads columns of text");
 }
 
 static void files_of_avazu_are_recognised(void **state)

@@ -162,7 +162,7 @@ static rbt_status parse(const struct rbt_line *line, rbt_line_function function,
     }
     const rbt_status st = function(context, line);
     if (st == RBT_E_DATA && !is_text(line)) {
-        return rbt_fail(RBT_E_DATA, "this is not text");
+        return rbt_fail(RBT_E_DATA, "it is not text");
     }
     return st;
 }

@@ -127,7 +127,7 @@ static rbt_status pair_label(const struct rbt_data_options *options, const char 
         RBT_E_DATA, "cannot read \"%s\", line %zu: there is no column \"%s\" for the label", file,
         csv->header.number,
         plan->label_asked != NULL ? plan->label_asked : rbt_titles_at(&plan->titles, plan->target));
-    return rbt_fail_hint(st, "If it has another name here, say so with --label-column.");
+    return rbt_fail_hint(st, "If the label has another name in this file, use --label-column.");
 }
 
 /* Tells of the columns that are left out. */

@@ -199,8 +199,7 @@ static rbt_status parse_text(struct task *task, uint32_t threads, struct builder
         gather(&builder->ratings, &task->sinks[i]);
     }
     if (builder->ratings.count == before) {
-        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": there are no ratings in it",
-                        task->text.name);
+        return rbt_fail(RBT_E_DATA, "cannot read \"%s\": it has no ratings", task->text.name);
     }
     return RBT_OK;
 }
@@ -272,7 +271,7 @@ rbt_status rbt_ratings_read(const struct rbt_data_options *options, struct rbt_r
 {
     rbt_status st = check_format(options->format);
     if (st == RBT_OK && options->path_count == 0) {
-        st = rbt_fail(RBT_E_INVALID, "no file is given");
+        st = rbt_fail(RBT_E_INVALID, "the name of a data file is missing");
     }
     struct rbt_paths paths = {0};
     st = st != RBT_OK ? st : rbt_paths_expand(options->paths, options->path_count, &paths);

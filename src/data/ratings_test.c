@@ -87,8 +87,8 @@ static void mistakes_are_explained(void **state)
         {"1,2,", "line 1: the rating is missing; a line is: user item rating"},
         {"1", "line 1: the item is missing; a line is: user item rating"},
         {"1,,3", "line 1: the item is missing; a line is: user item rating"},
-        {"1,2,\x03", "line 1: this is not text"},
-        {"user,item,rating\n", "\"f\": there are no ratings in it"},
+        {"1,2,\x03", "line 1: it is not text"},
+        {"user,item,rating\n", "\"f\": it has no ratings"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct rbt_data_options options = {.threads = 1};

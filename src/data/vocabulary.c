@@ -130,7 +130,7 @@ static rbt_status add_line(struct rbt_vocabulary *vocabulary, const char *line, 
     uint32_t number = 0;
     const rbt_status st = rbt_vocabulary_add(vocabulary, line, length, &number);
     if (st == RBT_OK && is_numbered && vocabulary->count == before) {
-        return rbt_fail(RBT_E_DATA, "the word \"%.40s\" is there twice",
+        return rbt_fail(RBT_E_DATA, "the word \"%.40s\" occurs twice",
                         rbt_vocabulary_word(vocabulary, number));
     }
     return st;

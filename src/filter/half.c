@@ -121,4 +121,4 @@ static inline float float_of_bf16(uint32_t code)
                                                  .decode = decode_##form}
 
 HALF(f16, "Half precision: 11 bits of precision, up to 65504.");
-HALF(bf16, "The upper half of a float: 8 bits of precision, the same range.");
+HALF(bf16, "The upper half of a float: 8 bits of precision, its full range.");

@@ -317,7 +317,7 @@ static rbt_status remove_stale(const char *address, const struct place *place)
         return errno == ENOENT ? RBT_OK : fail_with("listen on", address, errno);
     }
     if (!S_ISSOCK(status.st_mode)) {
-        return fail_for("listen on", address, "there is a file of that name");
+        return fail_for("listen on", address, "a file of that name exists");
     }
     if (is_answered(place)) {
         return fail_for("listen on", address, "another process listens there");

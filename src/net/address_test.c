@@ -203,7 +203,7 @@ static void a_socket_file_is_replaced_only_if_nobody_listens(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     assert_fails(rbt_address_listen(f->address, f->actual, &f->listener), RBT_E_IO,
-                 "there is a file of that name");
+                 "a file of that name exists");
     assert_int_equal(access(f->path, F_OK), 0);
 }
 

@@ -218,7 +218,8 @@ static bool looks_like_tls(const rbt_channel *channel)
 static rbt_status fail_frame(const rbt_channel *channel, rbt_status st)
 {
     if (looks_like_tls(channel)) {
-        return rbt_fail(RBT_E_PROTOCOL, "the peer wants a cluster key, but there is none here");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "the peer requires a cluster key, but this process has none");
     }
     return st;
 }

@@ -345,7 +345,7 @@ static void a_bit_changed_under_way_is_noticed(void **state)
     for (int turn = 0; turn < 100 && st == RBT_E_BUSY; turn++) {
         st = turn_relay(f, &relay, &frame, &body);
     }
-    assert_fails(st, RBT_E_PROTOCOL, "not encrypted as it must be");
+    assert_fails(st, RBT_E_PROTOCOL, "not encrypted correctly");
     close_relay(f, &relay);
 }
 

@@ -130,7 +130,7 @@ static rbt_status check_options(const struct rbt_member_options *options)
     if (options->role != RBT_ROLE_SERVER &&
         (options->thread_count == 0 || options->thread_count > options->worker_count ||
          options->worker_count > RBT_WIRE_WORKERS_MAX)) {
-        return rbt_fail(RBT_E_INVALID, "a process has %u of %u workers, which cannot be",
+        return rbt_fail(RBT_E_INVALID, "a process cannot have %u of %u workers",
                         options->thread_count, options->worker_count);
     }
     if (options->role == RBT_ROLE_SERVER &&
@@ -155,7 +155,7 @@ static void wait_for_change(rbt_member *member)
     (void)pthread_cond_timedwait(&member->changed, &member->mutex, &until); /* callers look */
     if (member->options.should_stop()) {
         pthread_mutex_unlock(&member->mutex);
-        rbt_member_give_up(member, RBT_E_INTERRUPTED, "told to stop");
+        rbt_member_give_up(member, RBT_E_INTERRUPTED, "stopped");
         pthread_mutex_lock(&member->mutex);
     }
 }
@@ -279,7 +279,7 @@ rbt_status rbt_member_gather(rbt_member *member, const void *bytes, size_t size,
 {
     RBT_ASSERT(member->options.role != RBT_ROLE_SERVER);
     if (size > RBT_FRAME_BODY_MAX / 2) {
-        return rbt_fail(RBT_E_INVALID, "%zu bytes are too many to be gathered", size);
+        return rbt_fail(RBT_E_INVALID, "a gather of %zu bytes is too large", size);
     }
     if (member->machine.plan.process_count == 1) { /* nobody else has anything to say */
         const rbt_status st = rbt_member_failure(member);

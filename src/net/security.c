@@ -106,7 +106,7 @@ rbt_status rbt_key_generate(char text[static RBT_KEY_TEXT])
     if (RAND_priv_bytes(key, sizeof key) != 1) {
         ERR_clear_error();
         errno = 0;
-        return rbt_fail(RBT_E_IO, "could not make a key: there are no random numbers");
+        return rbt_fail(RBT_E_IO, "could not make a key: no random numbers are available");
     }
     print_key(key, text);
     OPENSSL_cleanse(key, sizeof key);
@@ -131,10 +131,10 @@ rbt_status rbt_key_write(const char *path, const char *text)
     const int fd = rbt_io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (fd < 0 && errno == EEXIST) {
         errno = 0; /* the sentence says it all */
-        const rbt_status st = rbt_fail(
-            RBT_E_IO, "could not write a key to \"%s\": there is a file of that name", path);
-        return rbt_fail_hint(st, "A key is never overwritten. Choose another name, or remove the "
-                                 "file if no cluster needs it any more.");
+        const rbt_status st =
+            rbt_fail(RBT_E_IO, "could not write a key to \"%s\": a file of that name exists", path);
+        return rbt_fail_hint(st, "Keys are never overwritten. Choose another name, or remove the "
+                                 "file if no cluster uses it.");
     }
     if (fd < 0) {
         return rbt_fail(RBT_E_IO, "could not write a key to \"%s\"", path);
@@ -159,9 +159,11 @@ static rbt_status check_mode(const char *path, int fd)
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
         errno = 0; /* the sentence says it all */
         const rbt_status st = rbt_fail(
-            RBT_E_IO, "the key \"%s\" is not safe: others than its owner may use the file", path);
+            RBT_E_IO,
+            "the key \"%s\" is not safe: users other than its owner may read or write the file",
+            path);
         return rbt_fail_hint(st,
-                             "Run \"chmod 600 %s\"; if others may have read it, make a new "
+                             "Run \"chmod 600 %s\"; if another user may have read it, make a new "
                              "key with \"rubato keygen\".",
                              path);
     }

@@ -80,7 +80,7 @@ static void a_key_is_never_overwritten(void **state)
     const struct fixture *f = *state;
     char text[RBT_KEY_TEXT];
     assert_ok(rbt_key_write(f->path, KEY));
-    assert_fails(rbt_key_write(f->path, OTHER_KEY), RBT_E_IO, "there is a file of that name");
+    assert_fails(rbt_key_write(f->path, OTHER_KEY), RBT_E_IO, "a file of that name exists");
     assert_ok(rbt_key_read(f->path, text));
     assert_string_equal(text, KEY);
     char inside[128];
@@ -97,7 +97,7 @@ static void a_key_that_others_may_read_is_refused(void **state)
     assert_ok(rbt_key_write(f->path, KEY));
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         assert_int_equal(chmod(f->path, modes[i]), 0);
-        assert_fails(rbt_key_read(f->path, text), RBT_E_IO, "others than its owner");
+        assert_fails(rbt_key_read(f->path, text), RBT_E_IO, "users other than its owner");
         assert_string_equal(text, "untouched");
     }
 }
@@ -262,7 +262,8 @@ static void a_client_without_a_key_is_refused(void **state)
     assert_int_equal(ends.server_status, RBT_E_PROTOCOL);
     assert_string_equal(ends.server_error, NO_KEY);
     assert_int_equal(ends.client_status, RBT_E_PROTOCOL);
-    assert_string_equal(ends.client_error, "the peer wants a cluster key, but there is none here");
+    assert_string_equal(ends.client_error,
+                        "the peer requires a cluster key, but this process has none");
     part(&ends);
 }
 
@@ -271,9 +272,10 @@ static void a_server_without_a_key_is_refused(void **state)
     const struct fixture *f = *state;
     struct ends ends = meet(f->ours, NULL);
     assert_int_equal(ends.server_status, RBT_E_PROTOCOL);
-    assert_string_equal(ends.server_error, "the peer wants a cluster key, but there is none here");
+    assert_string_equal(ends.server_error,
+                        "the peer requires a cluster key, but this process has none");
     assert_int_equal(ends.client_status, RBT_E_CLOSED);
-    assert_non_null(strstr(ends.client_error, "before it had shown this cluster's key"));
+    assert_non_null(strstr(ends.client_error, "before it proved that it has this cluster's key"));
     part(&ends);
 }
 

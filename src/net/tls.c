@@ -195,7 +195,7 @@ static rbt_status explain(rbt_tls *tls, int result)
     ERR_clear_error(); /* what OpenSSL has to say is for those who know TLS */
     if (error == SSL_ERROR_ZERO_RETURN || tls->is_closed || tls->error == ECONNRESET) {
         return rbt_fail(RBT_E_CLOSED, "the peer closed the connection%s",
-                        tls->is_done ? "" : " before it had shown this cluster's key");
+                        tls->is_done ? "" : " before it proved that it has this cluster's key");
     }
     if (tls->error != 0) {
         errno = tls->error;
@@ -204,7 +204,7 @@ static rbt_status explain(rbt_tls *tls, int result)
     if (!tls->is_done) {
         return rbt_fail(RBT_E_PROTOCOL, "the peer does not have this cluster's key");
     }
-    return rbt_fail(RBT_E_PROTOCOL, "the peer sent something that was not encrypted as it must be");
+    return rbt_fail(RBT_E_PROTOCOL, "the peer sent data that is not encrypted correctly");
 }
 
 /* Tells the peer, if it still listens, that there will be no connection. OpenSSL says nothing to

@@ -84,7 +84,7 @@ rbt_status rbt_admitted_check(const struct rbt_admitted *admitted,
                         (unsigned long long)hello->job, hello->is_reader ? " for readers" : "");
     }
     if (!hello->is_reader && hello->worker_count != found.job.worker_count) {
-        return rbt_fail(RBT_E_PROTOCOL, "%s says that the job has %u workers, others say %u",
+        return rbt_fail(RBT_E_PROTOCOL, "%s has %u workers for the job, other processes have %u",
                         hello->node, hello->worker_count, found.job.worker_count);
     }
     return RBT_OK;

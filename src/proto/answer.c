@@ -8,7 +8,7 @@
 
 rbt_status rbt_answer_wrong(void)
 {
-    return rbt_fail(RBT_E_PROTOCOL, "an answer does not fit its request");
+    return rbt_fail(RBT_E_PROTOCOL, "malformed answer: it does not match its request");
 }
 
 rbt_status rbt_answer_parse(const struct rbt_body *body, struct rbt_answer *answer)
@@ -205,7 +205,7 @@ rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
     rbt_free(unpacked);
     if (st == RBT_OK && view->count < answer->head.scan_count &&
         view->count < scan->capacity) { /* there was room, but not in a message */
-        return rbt_fail(RBT_E_BUSY, "the range holds %zu rows, more than a message can",
+        return rbt_fail(RBT_E_BUSY, "the range has %zu rows, more than a message can hold",
                         scan->count);
     }
     return st;

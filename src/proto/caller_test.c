@@ -367,7 +367,7 @@ static void a_refusal_stops_a_worker_that_pushes(void **state)
     f->now = rbt_caller_deadline(&f->caller);
     tick(f);
     assert_true(rbt_caller_may_go_on(&f->caller));
-    assert_fails(rbt_caller_refuse(&f->caller), RBT_E_CLOSED, "refused us: not today");
+    assert_fails(rbt_caller_refuse(&f->caller), RBT_E_CLOSED, "refused the connection: not today");
 }
 
 static void the_coordinator_knows_more(void **state)
@@ -396,7 +396,7 @@ static void a_wrong_answer_is_a_failure(void **state)
             (struct rbt_frame){.kind = RBT_FRAME_DONE, .id = shard_gets_pull(f, 0, 2)});
     assert_true(rbt_caller_is_answered(&f->caller));
     rbt_caller_finish(&f->caller, f->calls, SHARDS);
-    assert_fails(f->calls[1].reply.status, RBT_E_PROTOCOL, "does not fit its request");
+    assert_fails(f->calls[1].reply.status, RBT_E_PROTOCOL, "does not match its request");
     start_pull(f, ROWS, 2, 0); /* and nothing works any more */
     rbt_caller_finish(&f->caller, f->calls, SHARDS);
     assert_int_equal(f->calls[0].reply.status, RBT_E_PROTOCOL);

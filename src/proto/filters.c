@@ -60,8 +60,10 @@ rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_table *table,
                              const struct rbt_wire_view *view, void *values)
 {
     if (table->push == NULL) {
-        return rbt_fail(RBT_E_PROTOCOL, "updates of table \"%s\" are filtered, which it is not",
-                        table->as_told.name);
+        return rbt_fail(
+            RBT_E_PROTOCOL,
+            "malformed PUSH: updates of table \"%s\" are filtered, but the table has no filters",
+            table->as_told.name);
     }
     const size_t count = (size_t)view->element_count;
     const rbt_status st = fit(host, 2 * rbt_chain_bound(table->push, count));

@@ -164,7 +164,7 @@ static void test_strangers(void **state)
     const struct rbt_wire_rows rows = {.count = KEYS, .keys = some_keys(1, 3)};
     const struct rbt_wire_pull pull = {.need = RBT_CLOCK_ANY, .subscription = 7, .has_copy = true};
     make_pull(f, 0, 5, pull, &rows);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "cannot be sent");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "malformed PULL");
     struct rbt_wire_table other = {.type = RBT_F32,
                                    .width = 1,
                                    .staleness = RBT_STALENESS_ANY,

@@ -154,7 +154,7 @@ uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest)
 rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_table **found)
 {
     if (table >= host->table_count || !host->tables[table]->is_open) {
-        return rbt_fail(RBT_E_PROTOCOL, "there is no table %u", table);
+        return rbt_fail(RBT_E_PROTOCOL, "message names table %u, which does not exist", table);
     }
     *found = host->tables[table];
     return RBT_OK;
@@ -222,12 +222,12 @@ rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *guest,
     const uint32_t found =
         guest->has_index ? rbt_map_find(&guest->list_index, view->list) : RBT_MAP_NONE;
     if (found == RBT_MAP_NONE) {
-        return rbt_fail(RBT_E_NOTFOUND, "a list of keys was named that was not sent before");
+        return rbt_fail(RBT_E_NOTFOUND, "key list: it is named before it was sent");
     }
     *list = guest->lists[found];
     if ((*list)->count != view->count) {
-        return rbt_fail(RBT_E_PROTOCOL, "a list of %u keys was named as one of %u", (*list)->count,
-                        view->count);
+        return rbt_fail(RBT_E_PROTOCOL, "key list: it has %u keys, but the message says %u",
+                        (*list)->count, view->count);
     }
     return RBT_OK;
 }
@@ -282,11 +282,11 @@ static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
     list->count = view.count;
     st = rbt_wire_view_keys(&view, list->keys);
     if (st == RBT_OK && rbt_wire_list_name(list->keys, NULL, list->count) != view.list) {
-        st = rbt_fail(RBT_E_PROTOCOL, "a list of keys has another name than it should have");
+        st = rbt_fail(RBT_E_PROTOCOL, "key list: the hash of the keys does not match the name");
     }
     const struct rbt_list *present = rbt_lists_find(&host->lists, view.list);
     if (st == RBT_OK && present != NULL && !rbt_list_is_same(present, list)) {
-        st = rbt_fail(RBT_E_PROTOCOL, "two lists of keys have the same name");
+        st = rbt_fail(RBT_E_PROTOCOL, "key list: its name already belongs to another list");
     }
     if (st != RBT_OK) {
         rbt_list_unref(list);
@@ -312,7 +312,8 @@ static rbt_status check_shape(const struct rbt_desk_table *table, const struct r
         fits = view->elements[i] < table->width;
     }
     return fits ? RBT_OK
-                : rbt_fail(RBT_E_PROTOCOL, "rows of table \"%s\" have another shape than it has",
+                : rbt_fail(RBT_E_PROTOCOL,
+                           "malformed PUSH: rows of table \"%s\" have the wrong type or width",
                            table->as_told.name);
 }
 
@@ -332,8 +333,8 @@ static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
     struct rbt_list *list = NULL;
     rbt_status st = rbt_desk_table(host, view->table, &table);
     if (st == RBT_OK && view->has_base != table->has_rule) {
-        st = rbt_fail(RBT_E_PROTOCOL, "updates of table \"%s\" %s what they were computed from",
-                      table->as_told.name, table->has_rule ? "do not say" : "say");
+        st = rbt_fail(RBT_E_PROTOCOL, "malformed PUSH: updates of table \"%s\" %s a base",
+                      table->as_told.name, table->has_rule ? "need" : "cannot have");
     }
     if (st == RBT_OK && view->count == 0) { /* nothing has any shape */
         static const uint32_t offsets[1] = {0};
@@ -420,7 +421,10 @@ static rbt_status check_push(const rbt_host *host, const struct rbt_guest *guest
     /* A message is of all keys; other ranges are not used. */
     const bool is_whole = push->range_first == 0 && push->range_last == UINT64_MAX;
     if (!is_own || !is_clock || !is_whole || frame->id == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "a message of updates makes no sense");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed PUSH: worker %u, message %llu, clock %lld, marker %lld",
+                        frame->worker, (unsigned long long)frame->id, (long long)push->clock,
+                        (long long)push->marker);
     }
     const int64_t clock = rbt_shard_clock(host->shard, guest->worker);
     const bool is_next = frame->id == rbt_shard_arrived(host->shard, guest->worker) + 1;
@@ -438,7 +442,8 @@ static rbt_status step_stream(rbt_host *host, struct rbt_guest *guest,
     struct rbt_shard_outbox out;
     const size_t ready = rbt_desk_step(host, event, &out);
     if (out.count > 0 && out.effects[0].kind == RBT_SHARD_EARLY) {
-        return rbt_fail(RBT_E_PROTOCOL, "message %llu of worker %u came before the one before it",
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed PUSH: message %llu of worker %u arrived out of order",
                         (unsigned long long)event->sequence, event->worker);
     }
     guest->owes_ack = true;
@@ -479,7 +484,7 @@ static rbt_status receive_leave(rbt_host *host, struct rbt_guest *guest,
     }
     if (guest->worker != frame->worker || guest->worker == RBT_FRAME_NOBODY || guest->is_reader ||
         host->run == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "only a worker can leave, and only a run");
+        return rbt_fail(RBT_E_PROTOCOL, "malformed LEAVE: the sender is not a worker of this run");
     }
     const struct rbt_shard_event event = {
         .kind = RBT_SHARD_LEAVE, .worker = guest->worker, .sequence = frame->id};
@@ -538,13 +543,13 @@ static rbt_status receive_reset(rbt_host *host, struct rbt_guest *guest,
         return st;
     }
     if (guest->is_reader || frame->id == 0 || frame->id > host->run + 1) {
-        return rbt_fail(RBT_E_PROTOCOL, "run %llu cannot follow run %llu",
+        return rbt_fail(RBT_E_PROTOCOL, "malformed START: run %llu cannot follow run %llu",
                         (unsigned long long)frame->id, (unsigned long long)host->run);
     }
     if (frame->id > host->run - RBT_MUTANT(SECOND_RESET)) {
         const bool is_over = host->run == 0 || host->floor == RBT_CLOCK_GONE;
         if (!is_over || host->parked_count > 0) {
-            return rbt_fail(RBT_E_PROTOCOL, "a run begins while another is under way");
+            return rbt_fail(RBT_E_PROTOCOL, "malformed START: another run has not ended");
         }
         struct rbt_shard_outbox out;
         const struct rbt_shard_event event = {.kind = RBT_SHARD_RESET};
@@ -593,7 +598,8 @@ static rbt_status receive(rbt_host *host, struct rbt_guest *guest, const struct 
     case RBT_FRAME_STATS:
         return receive_stats(host, guest, frame, &cursor);
     default:
-        return rbt_fail(RBT_E_PROTOCOL, "message %u is not for a shard", frame->kind);
+        return rbt_fail(RBT_E_PROTOCOL, "malformed message: kind %u is not for a shard",
+                        frame->kind);
     }
 }
 

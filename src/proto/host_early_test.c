@@ -195,7 +195,7 @@ static void test_priorities_that_cannot_be_had(void **state)
         table.layout = i == 1 ? RBT_SPARSE : RBT_DENSE;
         table.merge = i == 2 ? RBT_MERGE_MAX : RBT_MERGE_ADD;
         make_table(f, &table);
-        assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "is not possible");
+        assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "a priority needs dense rows of f32");
     }
     table = table_with("walk", RATE);
     assert_int_equal(open_table(f, &table).status, RBT_OK);
@@ -208,12 +208,12 @@ static void test_who_may_not(void **state)
     struct fixture *f = *state;
     begin_with(f, "walk", RATE);
     make_early(f, 2, 5);
-    assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "cannot be sent"); /* not a worker */
+    assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "malformed PULL"); /* not a worker */
     make_early(f, 3, 5);
-    assert_fails(deliver(f, 3), RBT_E_PROTOCOL, "cannot be sent"); /* a reader */
+    assert_fails(deliver(f, 3), RBT_E_PROTOCOL, "malformed PULL"); /* a reader */
     const struct rbt_wire_rows rows = {.count = KEYS, .keys = some_keys(0, 3)};
     make_pull(f, 1, 50, (struct rbt_wire_pull){.need = 1, .is_early = true, .room = 5}, &rows);
-    assert_fails(deliver(f, 1), RBT_E_PROTOCOL, "cannot be sent"); /* would wait */
+    assert_fails(deliver(f, 1), RBT_E_PROTOCOL, "malformed PULL"); /* would wait */
 }
 
 int main(void)

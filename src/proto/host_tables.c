@@ -20,29 +20,59 @@ _Static_assert((int)RBT_WIRE_RULE_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text 
 
 enum { WIDTH_MAX = 1 << 30 };
 
-/* Whether the numbers of a table are in their lists, and possible together. */
-static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table *told)
+/* What is wrong with the numbers of a table on their own, or NULL. */
+static const char *find_wrong_number(const rbt_host *host, const struct rbt_wire_table *told)
 {
     const bool is_dense = told->layout == RBT_DENSE;
-    const bool is_listed = told->type <= RBT_I64 && told->layout <= RBT_SPARSE &&
-                           told->merge <= RBT_MERGE_OR && told->init <= RBT_INIT_NORMAL &&
-                           told->partial <= RBT_PARTIAL_SHOW;
-    const bool is_possible =
-        is_listed && told->table < host->options.table_max &&
-        told->table <= host->table_count && /* one after the other: the shard knows no gaps */
-        told->width > 0 && (told->width <= WIDTH_MAX || !is_dense) &&
-        told->state_width <= WIDTH_MAX &&
-        (is_dense || (told->init == RBT_INIT_ZERO && told->state_width == 0 &&
-                      (told->merge == RBT_MERGE_ADD || told->merge == RBT_MERGE_OR))) &&
-        (told->merge != RBT_MERGE_OR || told->type == RBT_I32 || told->type == RBT_I64) &&
-        (told->rule[0] == '\0' ||
-         (is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD)) &&
-        (told->priority[0] == '\0' || (is_dense && told->type == RBT_F32 &&
-                                       told->merge == RBT_MERGE_ADD && !told->is_synchronised)) &&
-        (told->rule[0] != '\0' || !told->is_synchronised) && told->staleness >= RBT_STALENESS_ANY &&
-        told->rows_expected < UINT32_MAX;
-    return is_possible ? RBT_OK
-                       : rbt_fail(RBT_E_PROTOCOL, "table \"%s\" is not possible", told->name);
+    if (told->type > RBT_I64 || told->layout > RBT_SPARSE || told->merge > RBT_MERGE_OR) {
+        return "its type, layout or merge is unknown";
+    }
+    if (told->init > RBT_INIT_NORMAL || told->partial > RBT_PARTIAL_SHOW) {
+        return "its init or partial is unknown";
+    }
+    if (told->table >= host->options.table_max || told->table > host->table_count) {
+        return "its number is not the next free one"; /* the shard knows no gaps */
+    }
+    if (told->width == 0 || (is_dense && told->width > WIDTH_MAX)) {
+        return "its width must be from 1 to 2^30";
+    }
+    if (told->state_width > WIDTH_MAX) {
+        return "its state_width must be at most 2^30";
+    }
+    if (told->staleness < RBT_STALENESS_ANY) {
+        return "its staleness is negative";
+    }
+    return told->rows_expected >= UINT32_MAX ? "its rows_expected must be below 2^32 - 1" : NULL;
+}
+
+/* What is wrong with the numbers of a table together, or NULL. */
+static const char *find_conflict(const struct rbt_wire_table *told)
+{
+    const bool is_dense = told->layout == RBT_DENSE;
+    const bool adds_floats = is_dense && told->type == RBT_F32 && told->merge == RBT_MERGE_ADD;
+    if (!is_dense && (told->init != RBT_INIT_ZERO || told->state_width != 0)) {
+        return "sparse rows have neither initial values nor a state";
+    }
+    if (!is_dense && told->merge != RBT_MERGE_ADD && told->merge != RBT_MERGE_OR) {
+        return "sparse rows need merge \"add\" or \"or\"";
+    }
+    if (told->merge == RBT_MERGE_OR && told->type != RBT_I32 && told->type != RBT_I64) {
+        return "merge \"or\" needs an integer type";
+    }
+    if (told->rule[0] != '\0' && !adds_floats) {
+        return "a rule needs dense rows of f32 with merge \"add\"";
+    }
+    if (told->priority[0] != '\0' && (!adds_floats || told->is_synchronised)) {
+        return "a priority needs dense rows of f32 with merge \"add\", not synchronised";
+    }
+    return told->is_synchronised && told->rule[0] == '\0' ? "is_synchronised needs a rule" : NULL;
+}
+
+static rbt_status check_table(const rbt_host *host, const struct rbt_wire_table *told)
+{
+    const char *wrong = find_wrong_number(host, told);
+    wrong = wrong != NULL ? wrong : find_conflict(told);
+    return wrong == NULL ? RBT_OK : rbt_fail(RBT_E_PROTOCOL, "table \"%s\": %s", told->name, wrong);
 }
 
 static bool is_same(const struct rbt_wire_table *a, const struct rbt_wire_table *b)
@@ -131,10 +161,11 @@ static rbt_status set_table(rbt_host *host, const struct rbt_wire_table *told)
         host->tables[told->table] = table;
     }
     if (table->is_open && !is_same(&table->as_told, told)) {
-        return rbt_fail(RBT_E_INVALID,
-                        "table %u is \"%s\" in one process and \"%s\" in another, or has other "
-                        "options there; all must open the same tables in the same order",
-                        told->table, table->as_told.name, told->name);
+        return rbt_fail(
+            RBT_E_INVALID,
+            "table %u is \"%s\" in one process and \"%s\" in another, or its options differ; all "
+            "processes must open their tables in one order with equal options",
+            told->table, table->as_told.name, told->name);
     }
     table->as_told = *told;
     struct rbt_shard_table schema = schema_of(host, told->table);
@@ -163,7 +194,7 @@ static rbt_status find_table(const rbt_host *host, const char *name, struct rbt_
             return RBT_OK;
         }
     }
-    return rbt_fail(RBT_E_NOTFOUND, "there is no table \"%s\" to read", name);
+    return rbt_fail(RBT_E_NOTFOUND, "cannot read table \"%s\": the job has not opened it", name);
 }
 
 rbt_status rbt_desk_receive_table(rbt_host *host, struct rbt_guest *guest,
@@ -174,7 +205,7 @@ rbt_status rbt_desk_receive_table(rbt_host *host, struct rbt_guest *guest,
     rbt_status st = rbt_wire_get_table(body, &told);
     st = st != RBT_OK ? st : rbt_wire_get_end(body);
     if (st == RBT_OK && guest->is_reader != told.must_exist) {
-        st = rbt_fail(RBT_E_PROTOCOL, "a reader opens no tables");
+        st = rbt_fail(RBT_E_PROTOCOL, "a reader cannot open a table");
     }
     st = st != RBT_OK || told.must_exist ? st : check_table(host, &told);
     if (st != RBT_OK) {

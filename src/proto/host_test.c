@@ -65,15 +65,15 @@ static void test_sparse_rows(void **state)
     (void)hear_rows(&f->ears[0], 3, &view);
     assert_int_equal(view.element_count, 0);
     make_pull(f, 0, 4, (struct rbt_wire_pull){.need = 1}, &rows); /* with values */
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "cannot be sent");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "malformed PULL");
     struct rbt_wire_rows two = asked;
     two.count = 2;
     make_pull(f, 0, 4, (struct rbt_wire_pull){.need = 1}, &two);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "cannot be sent");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "malformed PULL");
     const uint32_t beyond[3] = {5, 100, 7};
     rows.elements = beyond;
     make_push(f, 0, 2, (struct rbt_wire_push){.clock = 1, .marker = -1, .batch_count = 1}, &rows);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "another shape");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "wrong type or width");
 }
 
 /* Whoever sends again has not heard that it came. */
@@ -128,7 +128,7 @@ static void test_named_lists(void **state)
     struct rbt_wire_rows asked = dense_rows(NULL, NULL, KEYS);
     asked.list = rbt_wire_list_name(keys, NULL, KEYS);
     make_pull(f, 0, 1, (struct rbt_wire_pull){.need = 1}, &asked);
-    assert_fails(deliver(f, 0), RBT_E_NOTFOUND, "was not sent before");
+    assert_fails(deliver(f, 0), RBT_E_NOTFOUND, "named before it was sent");
     for (int i = 0; i < 3; i++) { /* more than once does no harm */
         make_list(f, 0, keys, KEYS);
         assert_ok(deliver(f, 0));
@@ -140,17 +140,17 @@ static void test_named_lists(void **state)
         expect_rows(f, keys, &view);
     }
     make_pull(f, 1, 1, (struct rbt_wire_pull){.need = 1}, &asked); /* another's name */
-    assert_fails(deliver(f, 1), RBT_E_NOTFOUND, "was not sent before");
+    assert_fails(deliver(f, 1), RBT_E_NOTFOUND, "named before it was sent");
     asked.count--;
     make_pull(f, 0, 1, (struct rbt_wire_pull){.need = 1}, &asked);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "named as one of");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "but the message says");
     make_list(f, 1, keys, KEYS);
     f->message[RBT_FRAME_HEADER + 8] ^= 1; /* its name */
-    assert_fails(deliver(f, 1), RBT_E_PROTOCOL, "another name");
+    assert_fails(deliver(f, 1), RBT_E_PROTOCOL, "does not match the name");
     rbt_host_forget(f->host, &f->ears[0].guest);
     asked.count++;
     make_pull(f, 0, 1, (struct rbt_wire_pull){.need = 1}, &asked);
-    assert_fails(deliver(f, 0), RBT_E_NOTFOUND, "was not sent before");
+    assert_fails(deliver(f, 0), RBT_E_NOTFOUND, "named before it was sent");
 }
 
 /* The same list in two batches of one message, which both create its rows. */
@@ -290,7 +290,7 @@ static void test_leaving(void **state)
     begin(f, 0);
     push_dense(f, 0, 1, 0, true);
     make_empty(f, RBT_FRAME_LEAVE, 0, 3);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "came before the one before it");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "arrived out of order");
     make_empty(f, RBT_FRAME_LEAVE, 0, 2);
     assert_ok(deliver(f, 0));
     assert_ok(deliver(f, 0)); /* again: the acknowledgement was lost */
@@ -305,10 +305,10 @@ static void test_leaving(void **state)
     make_push(f, 0, 2, push, NULL);
     assert_fails(deliver(f, 0), RBT_E_CLOSED, "given up");
     make_empty(f, RBT_FRAME_LEAVE, 1, 2);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "only a worker");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "not a worker of this run");
     make_empty(f, RBT_FRAME_LEAVE, RBT_FRAME_NOBODY, 1);
-    assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "only a worker");
-    assert_fails(deliver(f, 3), RBT_E_PROTOCOL, "only a worker");
+    assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "not a worker of this run");
+    assert_fails(deliver(f, 3), RBT_E_PROTOCOL, "not a worker of this run");
 }
 
 static void reset(struct fixture *f, uint32_t from, uint64_t run)
@@ -321,9 +321,9 @@ static void test_runs(void **state)
     struct fixture *f = *state;
     struct rbt_wire_push push = {.clock = 0, .marker = 1};
     make_push(f, 0, 1, push, NULL);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "makes no sense"); /* no run has begun */
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "malformed PUSH: worker 0"); /* no run has begun */
     make_empty(f, RBT_FRAME_LEAVE, 0, 1);
-    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "only a run");
+    assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "not a worker of this run");
     begin(f, 0);
     reset(f, 2, 1);
     assert_ok(deliver(f, 2)); /* another process says so, too */
@@ -335,7 +335,7 @@ static void test_runs(void **state)
     assert_fails(deliver(f, 3), RBT_E_PROTOCOL, "cannot follow");
     push_dense(f, 0, 1, 0, true);
     reset(f, 2, 2);
-    assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "under way");
+    assert_fails(deliver(f, 2), RBT_E_PROTOCOL, "has not ended");
     leave(f, 0);
     leave(f, 1);
     reset(f, 2, 2);

@@ -44,16 +44,16 @@ static rbt_status check_asked(const struct rbt_lineup_entry *entries, uint32_t i
     }
     const uint32_t asked = (uint32_t)entry->asked;
     if (asked >= shape->process_count) {
-        return rbt_fail(RBT_E_INVALID, "there is no %s/%u: there are %u, counted from 0", what,
-                        asked, shape->process_count);
+        return rbt_fail(RBT_E_INVALID, "%s/%u does not exist: numbers go from 0, and there are %u",
+                        what, asked, shape->process_count);
     }
     if (is_asked(entries, i, asked)) {
-        return rbt_fail(RBT_E_INVALID, "there is a %s/%u already", what, asked);
+        return rbt_fail(RBT_E_INVALID, "%s/%u has already joined", what, asked);
     }
     if (entry->threads != size_of(shape, workers, asked)) {
         return rbt_fail(RBT_E_INVALID,
-                        "%s/%u of %u has %u workers where it should have %u: every process but the "
-                        "last has as many as the others",
+                        "%s/%u of %u has %u workers instead of %u: all processes but the last need "
+                        "equal numbers",
                         what, asked, shape->process_count, entry->threads,
                         size_of(shape, workers, asked));
     }
@@ -73,8 +73,8 @@ static rbt_status check(const struct rbt_lineup_entry *entries, uint32_t count, 
         smaller += threads < shape->process_size;
         if ((threads < shape->process_size && threads != last) || smaller > 1) {
             return rbt_fail(RBT_E_INVALID,
-                            "%u workers in processes of %u and of %u do not add up: every process "
-                            "but the last has as many as the others",
+                            "%u workers in processes of %u and of %u do not add up: all processes "
+                            "but the last need equal numbers",
                             workers, shape->process_size, threads);
         }
         const rbt_status st = check_asked(entries, i, workers, what, shape);
@@ -84,7 +84,7 @@ static rbt_status check(const struct rbt_lineup_entry *entries, uint32_t count, 
     }
     if (sum > workers) {
         return rbt_fail(
-            RBT_E_INVALID, "%u of the %u workers are there already; %u more are too many",
+            RBT_E_INVALID, "%u of the %u workers have already joined; %u more are too many",
             (uint32_t)(sum - entries[count - 1].threads), workers, entries[count - 1].threads);
     }
     return RBT_OK;

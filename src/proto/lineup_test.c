@@ -46,16 +46,16 @@ static void what_does_not_fit_is_refused(void **state)
     assert_fails(rbt_lineup_place(two_small, 3, 8, "worker", &shape), RBT_E_INVALID, "add up");
     struct rbt_lineup_entry too_many[] = {{-1, 1, 0}, {-1, 1, 0}, {-1, 1, 0}};
     assert_fails(rbt_lineup_place(too_many, 3, 2, "worker", &shape), RBT_E_INVALID,
-                 "2 of the 2 workers are there already");
+                 "2 of the 2 workers have already joined");
     struct rbt_lineup_entry twice[] = {{1, 1, 0}, {1, 1, 0}};
     assert_fails(rbt_lineup_place(twice, 2, 2, "worker", &shape), RBT_E_INVALID,
-                 "there is a worker/1 already");
+                 "worker/1 has already joined");
     struct rbt_lineup_entry beyond[] = {{2, 1, 0}};
     assert_fails(rbt_lineup_place(beyond, 1, 2, "server", &shape), RBT_E_INVALID,
-                 "there is no server/2");
+                 "server/2 does not exist");
     struct rbt_lineup_entry small_first[] = {{0, 1, 0}, {-1, 2, 0}};
     assert_fails(rbt_lineup_place(small_first, 2, 3, "worker", &shape), RBT_E_INVALID,
-                 "worker/0 of 2 has 1 workers where it should have 2");
+                 "worker/0 of 2 has 1 workers instead of 2");
 }
 
 static void the_missing_are_named(void **state)

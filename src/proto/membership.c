@@ -404,7 +404,7 @@ static rbt_status hear_job(uint64_t number, struct rbt_wire_cursor body,
     struct rbt_membership_news news = {.kind = RBT_MEMBERSHIP_JOB, .number = number};
     const rbt_status st = rbt_control_get_job(body, &news.job);
     if (st == RBT_OK && number == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "the coordinator told of a job without a number");
+        return rbt_fail(RBT_E_PROTOCOL, "the coordinator announced a job without a number");
     }
     if (st == RBT_OK) {
         out->news = news;
@@ -458,7 +458,7 @@ static rbt_status hear(struct rbt_membership *m, const struct rbt_frame *frame, 
     case RBT_FRAME_GOODBYE:
         return hear_ending(m, frame->kind, body, out);
     case RBT_FRAME_REFUSED:
-        return rbt_fail(RBT_E_PROTOCOL, "a server listens there, not a coordinator");
+        return rbt_fail(RBT_E_PROTOCOL, "the address belongs to a server, not to a coordinator");
     default:
         return rbt_fail(RBT_E_PROTOCOL, "the coordinator sent a message of kind %u", frame->kind);
     }
@@ -581,7 +581,7 @@ static void judge(struct rbt_membership *m, rbt_time now, struct rbt_membership_
         char length[32];
         char text[RBT_WIRE_TEXT_MAX];
         (void)snprintf(text, sizeof text,
-                       "the coordinator at %s has not said within %s that everybody is there",
+                       "the coordinator at %s did not report all processes within %s",
                        options->coordinator, print_time(options->start_timeout, length));
         fail(m, RBT_E_TIMEOUT, text, out);
     }

@@ -153,7 +153,7 @@ static void not_everybody_comes(void **state)
     hear_beat(f);
     pass(f, 999);
     assert_failure(f, RBT_E_TIMEOUT,
-                   "the coordinator at unix:c has not said within 20s that everybody is there");
+                   "the coordinator at unix:c did not report all processes within 20s");
     leave(f, RBT_E_TIMEOUT, "nobody came");
     assert_string_equal(f->said, "goodbye"); /* it is still there to be told */
 }

@@ -63,7 +63,7 @@ static void a_job_must_have_a_number(void **state)
     memset(f->message + RBT_FRAME_HEADER - sizeof(uint64_t), 0, sizeof(uint64_t)); /* its id */
     hear(f);
     assert_int_equal(f->news.kind, RBT_MEMBERSHIP_NO_NEWS);
-    assert_failure(f, RBT_E_PROTOCOL, "told of a job without a number");
+    assert_failure(f, RBT_E_PROTOCOL, "announced a job without a number");
 }
 
 static void what_it_says_when_it_joins(void **state)

@@ -187,7 +187,8 @@ rbt_status rbt_packing_get(struct rbt_packing *packing, struct rbt_packing_key k
     }
     rbt_chain *chain = NULL;
     if (key.filters == NULL || !key.filters->has_pull) {
-        return rbt_fail(RBT_E_PROTOCOL, "rows were filtered, of a table that has no filters");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed answer: rows are filtered, but their table has no filters");
     }
     const struct rbt_chain_elements elements = {.count = (size_t)view->element_count,
                                                 .values = values};
@@ -280,7 +281,8 @@ rbt_status rbt_packing_take(struct rbt_packing *packing, struct rbt_packing_key 
         return RBT_OK; /* an answer that was kept, and is used again */
     }
     if (head->copy_base != 0 && head->copy_base != copy->name) {
-        return rbt_fail(RBT_E_PROTOCOL, "an answer is a change of rows that are not there");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed answer: it changes rows that this worker does not have");
     }
     if (head->copy_base == 0) {
         memset(copy->values, 0, bytes);

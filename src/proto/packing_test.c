@@ -83,7 +83,7 @@ static void test_copies(void **state)
     assert_int_equal(rbt_packing_copy_name(&f->packing, SET, SHARD), 0);
     answer(f, rows, keep, 4, 5); /* a change of nothing */
     assert_false(can_use(f));
-    assert_fails(take(f, &got), RBT_E_PROTOCOL, "not there");
+    assert_fails(take(f, &got), RBT_E_PROTOCOL, "does not have");
     answer(f, rows, NULL, 0, 8);
     assert_true(can_use(f));
     assert_ok(take(f, &got));

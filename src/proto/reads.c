@@ -596,7 +596,7 @@ static void park(rbt_host *host, const struct rbt_desk_request *request)
 static rbt_status enqueue(rbt_host *host, const struct rbt_desk_request *request)
 {
     if (host->queue_count == QUEUE_MAX) {
-        return rbt_fail(RBT_E_PROTOCOL, "more than %d requests wait", QUEUE_MAX);
+        return rbt_fail(RBT_E_PROTOCOL, "more than %d requests are waiting", QUEUE_MAX);
     }
     if (host->queue_count == host->queue_max) {
         const size_t max = host->queue_max == 0 ? 16 : host->queue_max * 2;
@@ -623,7 +623,8 @@ static rbt_status keep_list(rbt_host *host, struct rbt_desk_request *request)
         return RBT_OK;
     }
     if (host->waiting_keys + request->list->count > WAITING_KEYS_MAX) {
-        return rbt_fail(RBT_E_PROTOCOL, "more than %d keys wait", WAITING_KEYS_MAX);
+        return rbt_fail(RBT_E_PROTOCOL, "requests for more than %d keys are waiting",
+                        WAITING_KEYS_MAX);
     }
     struct rbt_list *copy = NULL;
     const rbt_status st = rbt_list_create(request->list->count, &copy);
@@ -704,6 +705,35 @@ rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count)
 
 /* --- Receiving ------------------------------------------------------------------------------- */
 
+/* What is wrong with a PULL, or NULL. */
+static const char *find_mistake(const rbt_host *host, const struct rbt_desk_request *request,
+                                const struct rbt_desk_table *table,
+                                const struct rbt_wire_view *view)
+{
+    const struct rbt_wire_pull *pull = &request->pull;
+    const uint64_t bytes = (uint64_t)view->count * table->width * table->element_size;
+    const uint64_t room = RBT_FRAME_BODY_MAX - front_bytes(request) - RBT_WIRE_SHORT_MAX;
+    const bool has_versions = pull->is_base || pull->wants_stamp || pull->is_stable;
+    const bool is_worker = request->guest->worker < host->options.worker_count;
+    const bool may_be_early = !table->is_sparse && !pull->is_stable && is_worker &&
+                              pull->need == RBT_CLOCK_ANY && host->run > 0;
+    const bool may_have_copy = rbt_chain_traits(table->pull).has_select && !pull->is_early &&
+                               pull->subscription != 0 && is_worker;
+    const bool is_inside =
+        (uint64_t)pull->applied_first + pull->applied_count <= host->options.worker_count;
+    return view->value_form != RBT_VALUES_NONE ? "it has values"
+           : has_versions && !table->has_rule  ? "it needs versions: the table has no rule"
+           : pull->is_early && !may_be_early   ? "its rows cannot be sent early"
+           : pull->has_copy && !may_have_copy  ? "it names a copy that cannot exist"
+           : pull->is_base && !(is_worker && host->run > 0) ? "it names a base outside of a run"
+           : !is_inside                                     ? "it names workers beyond the last"
+           : table->is_sparse && view->count != 1           ? "it asks for several sparse rows"
+           : !table->is_sparse && bytes > room              ? "its answer would not fit a message"
+           : request->guest->is_reader && pull->need > host->floor
+               ? "it comes from a reader and names a clock to wait for"
+               : NULL;
+}
+
 rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct rbt_frame *frame,
                           struct rbt_wire_cursor *body)
 {
@@ -717,28 +747,10 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
     if (st != RBT_OK) {
         return st;
     }
-    const uint64_t bytes = (uint64_t)view.count * table->width * table->element_size;
-    const bool has_versions =
-        request.pull.is_base || request.pull.wants_stamp || request.pull.is_stable;
-    const bool may_be_early = !table->is_sparse && !request.pull.is_stable &&
-                              request.pull.need == RBT_CLOCK_ANY &&
-                              guest->worker < host->options.worker_count && host->run > 0;
-    const bool is_possible =
-        view.value_form == RBT_VALUES_NONE && (!has_versions || table->has_rule) &&
-        (!request.pull.is_early || may_be_early) &&
-        (!request.pull.has_copy ||
-         (rbt_chain_traits(table->pull).has_select && !request.pull.is_early &&
-          request.pull.subscription != 0 && guest->worker < host->options.worker_count)) &&
-        (!request.pull.is_base || (guest->worker < host->options.worker_count && host->run > 0)) &&
-        (uint64_t)request.pull.applied_first + request.pull.applied_count <=
-            host->options.worker_count &&
-        (table->is_sparse
-             ? view.count == 1
-             : bytes <= RBT_FRAME_BODY_MAX - front_bytes(&request) - RBT_WIRE_SHORT_MAX) &&
-        (!guest->is_reader || request.pull.need <= host->floor);
-    if (!is_possible) {
-        return rbt_fail(RBT_E_PROTOCOL, "rows of table \"%s\" are asked for that cannot be sent",
-                        table->as_told.name);
+    const char *wrong = find_mistake(host, &request, table, &view);
+    if (wrong != NULL) {
+        return rbt_fail(RBT_E_PROTOCOL, "malformed PULL of table \"%s\": %s", table->as_told.name,
+                        wrong);
     }
     request.table = view.table;
     st = rbt_desk_keys(host, guest, &view, 0, &request.list);
@@ -760,7 +772,8 @@ rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest, const struct 
         return rbt_fail(RBT_E_PROTOCOL, "sparse rows cannot be read by range");
     }
     if (guest->is_reader && request.scan.need > host->floor) {
-        return rbt_fail(RBT_E_PROTOCOL, "a reader waits for nobody");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed PULL: a reader's request names a clock to wait for");
     }
     request.table = request.scan.table;
     return take(host, &request);

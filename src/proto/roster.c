@@ -240,7 +240,7 @@ static rbt_status line_up(rbt_roster *roster, const struct rbt_roster_job *job,
             struct rbt_text_buffer text = {0};
             rbt_roster_describe(roster, roster->entry_peers[i], &text);
             const rbt_status st =
-                rbt_fail(RBT_E_INVALID, "%s is there already", rbt_text_data(&text));
+                rbt_fail(RBT_E_INVALID, "%s has already joined", rbt_text_data(&text));
             rbt_text_deinit(&text);
             return st;
         }
@@ -278,7 +278,7 @@ static rbt_status enter(rbt_roster *roster, const struct rbt_control_join *join,
         at++;
     }
     if (at == RBT_ROSTER_PEERS_MAX) {
-        return rbt_fail(RBT_E_BUSY, "there are %d processes already, and no more are possible",
+        return rbt_fail(RBT_E_BUSY, "the cluster is full: it has %d processes",
                         RBT_ROSTER_PEERS_MAX);
     }
     struct rbt_roster_peer *peer = &roster->peers[at];
@@ -342,14 +342,14 @@ static rbt_status join_server(rbt_roster *roster, const struct rbt_control_join 
                               struct rbt_roster_outbox *out, uint32_t *place)
 {
     if (join->shards.count == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "a server without shards wanted to join");
+        return rbt_fail(RBT_E_PROTOCOL, "a server without shards cannot join");
     }
     if (roster->has_servers) {
-        return rbt_fail(RBT_E_INVALID, "all %u servers are there already",
+        return rbt_fail(RBT_E_INVALID, "all %u servers have already joined",
                         roster->options.server_count);
     }
     if (join->shards.count > RBT_CONTROL_SHARDS_MAX - count_shards(roster)) {
-        return rbt_fail(RBT_E_BUSY, "%u shards are too many, together with those that are there",
+        return rbt_fail(RBT_E_BUSY, "%u more shards are too many for the cluster",
                         join->shards.count);
     }
     struct rbt_lineup_shape shape;
@@ -374,25 +374,23 @@ static rbt_status check_worker(const rbt_roster *roster, const struct rbt_roster
                                const struct rbt_control_join *join)
 {
     if (join->thread_count == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "a process without workers wanted to join");
+        return rbt_fail(RBT_E_PROTOCOL, "a process without workers cannot join");
     }
     if (job == NULL) {
         return RBT_OK;
     }
     if (!rbt_wire_is_secret(&job->permit, &join->permit)) {
-        return rbt_fail(
-            RBT_E_INVALID,
-            "the job in namespace \"%s\" was begun with another job key, or without one",
-            join->space);
+        return rbt_fail(RBT_E_INVALID, "the job in namespace \"%s\" has another job key, or none",
+                        join->space);
     }
     if (job->state == RBT_ROSTER_JOB_RUNNING) {
         return rbt_fail(RBT_E_INVALID,
-                        "a job is running in namespace \"%s\" already, with all its workers",
+                        "namespace \"%s\" already has a running job with all its workers",
                         join->space);
     }
     if (job->worker_count != join->worker_count) {
         return rbt_fail(RBT_E_INVALID,
-                        "the job in namespace \"%s\" has %u workers, but this process says %u",
+                        "the job in namespace \"%s\" has %u workers, but this process has %u",
                         join->space, job->worker_count, join->worker_count);
     }
     RBT_ASSERT(roster->job_count > 0);
@@ -473,10 +471,11 @@ rbt_status rbt_roster_join(rbt_roster *roster, struct rbt_control_join *join, rb
         }
     }
     if (join->is_return) {
-        return rbt_fail(RBT_E_CLOSED, "it came back too late: it had been given up");
+        return rbt_fail(RBT_E_CLOSED,
+                        "the process came back after the cluster had declared it lost");
     }
     if (roster->stage != RBT_ROSTER_AT_WORK) {
-        return rbt_fail(RBT_E_CLOSED, "the cluster has ended: its job is over");
+        return rbt_fail(RBT_E_CLOSED, "the cluster has ended, because its job is over");
     }
     switch ((enum rbt_role)join->role) {
     case RBT_ROLE_SERVER:
@@ -487,7 +486,7 @@ rbt_status rbt_roster_join(rbt_roster *roster, struct rbt_control_join *join, rb
         break;
     }
     if (join->thread_count == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "a process without workers wanted to join");
+        return rbt_fail(RBT_E_PROTOCOL, "a process without workers cannot join");
     }
     const rbt_status st = enter(roster, join, now, peer);
     if (st == RBT_OK) {
@@ -712,7 +711,7 @@ static void expire_peers(rbt_roster *roster, rbt_time now, struct rbt_roster_out
             lose(roster, i, false, now, out);
         } else if (peer->role == RBT_ROLE_READER && !peer->is_planned && now >= peer->deadline) {
             struct rbt_text_buffer text = {0};
-            rbt_text_add(&text, "no job came to namespace \"%s\" within ", peer->space);
+            rbt_text_add(&text, "no job started in namespace \"%s\" within ", peer->space);
             rbt_roster_add_time(&text, roster->options.start_timeout);
             rbt_roster_tell(roster, i, RBT_E_TIMEOUT, rbt_text_data(&text), out);
             rbt_text_deinit(&text);
@@ -737,7 +736,7 @@ static void say_missing(rbt_roster *roster, struct rbt_roster_job *job,
     } else if (is_none) {
         rbt_text_add(text, "%s", text->length > 0 ? " and all workers" : "all workers");
     }
-    rbt_text_add(text, " did not come within ");
+    rbt_text_add(text, " did not join within ");
     rbt_roster_add_time(text, roster->options.start_timeout);
 }
 

@@ -102,7 +102,7 @@ rbt_status rbt_roster_bound(rbt_roster *roster, uint32_t peer, uint64_t number,
     }
     struct rbt_roster_peer *p = &roster->peers[peer];
     if (bound->job != job->number) {
-        return rbt_fail(RBT_E_PROTOCOL, "it told the staleness of another job");
+        return rbt_fail(RBT_E_PROTOCOL, "malformed message: it names the staleness of another job");
     }
     if (number <= p->bound_number) { /* told again after the line was cut */
         if (p->bound_due == 0 && number > 0) {
@@ -144,10 +144,12 @@ rbt_status rbt_roster_taken(rbt_roster *roster, uint32_t peer, uint64_t job, uin
         return RBT_OK;
     }
     if (number > j->bounds.last || !(is_server(p) || rbt_roster_is_worker_of(roster, peer, j))) {
-        return rbt_fail(RBT_E_PROTOCOL, "it took a staleness that it was not told");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: it confirms a staleness that was not sent");
     }
     if (number == 0) {
-        return rbt_fail(RBT_E_PROTOCOL, "it took a staleness without a number");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: it confirms a staleness without a number");
     }
     RBT_ASSERT(!is_server(p) || p->index < roster->options.server_count);
     take(is_server(p) ? &j->servers[p->index] : &p->taking, number);

@@ -202,7 +202,7 @@ static void what_makes_no_sense_is_refused(void **state)
     const struct rbt_control_bound other = {.job = 2, .staleness = 5};
     assert_fails(rbt_roster_bound(f.roster, 2, 1, &other, &f.out), RBT_E_PROTOCOL, "another job");
     assert_fails(tell(&f, 0, 1, 4, 5), RBT_E_PROTOCOL, "only a worker process");
-    assert_fails(rbt_roster_taken(f.roster, 2, 1, 1, &f.out), RBT_E_PROTOCOL, "was not told");
+    assert_fails(rbt_roster_taken(f.roster, 2, 1, 1, &f.out), RBT_E_PROTOCOL, "was not sent");
     assert_fails(rbt_roster_taken(f.roster, 2, 1, 0, &f.out), RBT_E_PROTOCOL, "without a number");
     assert_ok(rbt_roster_taken(f.roster, 2, 7, 1, &f.out)); /* a job that is over */
     end(&f);

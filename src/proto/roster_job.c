@@ -110,7 +110,7 @@ rbt_status rbt_roster_add_job(rbt_roster *roster, const struct rbt_control_join 
         *job = j;
         return RBT_OK;
     }
-    return rbt_fail(RBT_E_BUSY, "there are %d jobs already, and no more are possible",
+    return rbt_fail(RBT_E_BUSY, "the cluster already has %d jobs, the most that it allows",
                     RBT_ROSTER_JOBS_MAX);
 }
 
@@ -364,7 +364,8 @@ rbt_status rbt_roster_job_of(rbt_roster *roster, uint32_t peer, struct rbt_roste
         return RBT_OK;
     }
     if (p->role != RBT_ROLE_WORKER || !p->is_planned) {
-        return rbt_fail(RBT_E_PROTOCOL, "only a worker process of a running job may say so");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: only a worker process of a running job may send it");
     }
     *job = &roster->jobs[p->job];
     RBT_ASSERT((*job)->state == RBT_ROSTER_JOB_RUNNING);
@@ -386,7 +387,8 @@ rbt_status rbt_roster_gather(rbt_roster *roster, uint32_t peer, uint64_t round,
         return RBT_OK;
     }
     if (round != job->round + 1) {
-        return rbt_fail(RBT_E_PROTOCOL, "round %llu of a gather where round %llu is due",
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: round %llu of a gather instead of round %llu",
                         (unsigned long long)round, (unsigned long long)job->round + 1);
     }
     st = keep_part(&roster->peers[peer], part);
@@ -477,7 +479,8 @@ rbt_status rbt_roster_version(rbt_roster *roster, uint32_t peer, uint64_t job,
     RBT_ASSERT(peer < RBT_ROSTER_PEERS_MAX);
     const struct rbt_roster_peer *p = &roster->peers[peer];
     if (p->role != RBT_ROLE_SERVER || !p->is_planned) {
-        return rbt_fail(RBT_E_PROTOCOL, "only a server of a running cluster may say so");
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: only a server of a running cluster may send it");
     }
     RBT_ASSERT(p->index < roster->options.server_count);
     struct rbt_roster_job *j = rbt_roster_running_job(roster, job);

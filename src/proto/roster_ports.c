@@ -432,7 +432,7 @@ static rbt_status hear_peer(rbt_roster_ports *ports, const struct line *line,
     case RBT_FRAME_GOODBYE:
         return hear_goodbye(ports, line, body, now);
     default:
-        return rbt_fail(RBT_E_PROTOCOL, "a message of kind %u is not for a coordinator",
+        return rbt_fail(RBT_E_PROTOCOL, "malformed message: kind %u is not for a coordinator",
                         frame->kind);
     }
 }
@@ -453,7 +453,8 @@ static rbt_status hear(rbt_roster_ports *ports, struct line *line,
         return hear_peer(ports, line, frame, body, now, out);
     }
     if (frame->kind != RBT_FRAME_JOIN) {
-        return rbt_fail(RBT_E_PROTOCOL, "its first message, of kind %u, does not say who it is",
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: the first is of kind %u instead of a greeting",
                         frame->kind);
     }
     return hear_join(ports, line, body, now, out);
@@ -512,7 +513,7 @@ static void turn_away(rbt_roster_ports *ports, struct line *line, rbt_time now,
                       struct rbt_outbox *out)
 {
     note_refused(ports, line->who,
-                 "too many have not said who they are, and it was the first of them", now);
+                 "too many connections have not greeted, and it was the oldest of them", now);
     cut(ports, line, out);
 }
 
@@ -605,7 +606,7 @@ static void expire_strangers(rbt_roster_ports *ports, rbt_time now, struct rbt_o
         }
         if (!line->is_closing) {
             note(ports, RBT_LOG_WARN,
-                 "refused a connection from %s: it did not say who it is within %ds", line->who,
+                 "refused a connection from %s: it sent no greeting within %ds", line->who,
                  (int)(HELLO_TIME / (1000 * MS)));
         }
         cut(ports, line, out);

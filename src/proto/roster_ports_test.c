@@ -330,7 +330,7 @@ static void who_does_not_say_who_it_is_goes(void **state)
     assert_said(f, "");
     pass(f, 1, 0);
     assert_said(f, "5:cut");
-    assert_non_null(strstr(f->log, "10.0.0.7:4711: it did not say who it is within 5s"));
+    assert_non_null(strstr(f->log, "10.0.0.7:4711: it sent no greeting within 5s"));
     up(f, 5); /* the port is free again */
     assert_said(f, "");
 }
@@ -341,7 +341,8 @@ static void who_says_something_else_first_is_refused(void **state)
     up(f, 0);
     hear_beat(f, 0);
     assert_said(f, "0:failed");
-    assert_string_equal(f->last_text, "its first message, of kind 34, does not say who it is");
+    assert_string_equal(f->last_text,
+                        "malformed message: the first is of kind 34 instead of a greeting");
     hear_beat(f, 0); /* does not count */
     assert_said(f, "");
     hear_goodbye(f, 0);
@@ -359,7 +360,7 @@ static void who_does_not_fit_is_told_why(void **state)
     assert_said(f, "0:beat 0:plan");
     join(f, 1, RBT_ROLE_SERVER, 2);
     assert_said(f, "1:failed");
-    assert_string_equal(f->last_text, "all 1 servers are there already");
+    assert_string_equal(f->last_text, "all 1 servers have already joined");
     down(f, 1);
     assert_said(f, "");
     assert_null(strstr(f->log, "it is gone")); /* that was expected */
@@ -387,8 +388,9 @@ static void a_peer_that_makes_no_sense_ends_its_job(void **state)
                                   &(struct rbt_control_version){.table = 0, .version = 4});
     hear(f, 1);
     assert_said(f, "1:failed 1:goodbye 2:failed 0:drop");
-    assert_string_equal(f->last_text,
-                        "worker/0 on far failed: a message of kind 42 is not for a coordinator");
+    assert_string_equal(
+        f->last_text,
+        "worker/0 on far failed: malformed message: kind 42 is not for a coordinator");
     pass(f, 1000, 0x5);
     assert_said(f, "1:cut");
     broken(f, 2, RBT_E_PROTOCOL); /* it was told already */
@@ -479,7 +481,7 @@ static void who_does_not_come_is_missed_in_time(void **state)
     assert_said(f, "");
     pass(f, 1, 0x3);
     assert_said(f, "1:failed 0:drop");
-    assert_string_equal(f->last_text, "worker/1 did not come within 30s");
+    assert_string_equal(f->last_text, "worker/1 did not join within 30s");
     pass(f, 2000, 0x3); /* nobody leaves */
     assert_said(f, "0:failed");
     pass(f, 1999, 0x3);
@@ -487,7 +489,7 @@ static void who_does_not_come_is_missed_in_time(void **state)
     pass(f, 1, 0x3);
     assert_true(f->has_ended);
     assert_int_equal(f->status, RBT_E_TIMEOUT);
-    assert_string_equal(f->text, "worker/1 did not come within 30s");
+    assert_string_equal(f->text, "worker/1 did not join within 30s");
 }
 
 static void nobody_comes(void **state)
@@ -498,7 +500,7 @@ static void nobody_comes(void **state)
     pass(f, 1, 0);
     assert_true(f->has_ended);
     assert_int_equal(f->status, RBT_E_TIMEOUT);
-    assert_string_equal(f->text, "server/0 and all workers did not come within 30s");
+    assert_string_equal(f->text, "server/0 and all workers did not join within 30s");
 }
 
 static void a_reader_that_was_told_does_not_keep_time_standing(void **state)
@@ -513,7 +515,7 @@ static void a_reader_that_was_told_does_not_keep_time_standing(void **state)
     assert_said(f, "1:failed");
     pass(f, START_MS, 0x3); /* fails if a deadline stays in the past */
     assert_said(f, "");
-    assert_string_equal(f->last_text, "no job came to namespace \"main\" within 30s");
+    assert_string_equal(f->last_text, "no job started in namespace \"main\" within 30s");
 }
 
 static void too_many_strangers_of_a_host_displace_the_first(void **state)
@@ -525,7 +527,7 @@ static void too_many_strangers_of_a_host_displace_the_first(void **state)
     assert_said(f, "");
     up(f, 192);
     assert_said(f, "0:cut");
-    assert_non_null(strstr(f->log, "too many have not said who they are"));
+    assert_non_null(strstr(f->log, "too many connections have not greeted"));
     step(f, &(struct rbt_roster_ports_event){.kind = RBT_ROSTER_PORTS_NO_ROOM});
     assert_said(f, "1:cut 2:cut 3:cut 4:cut 5:cut 6:cut 7:cut 8:cut 9:cut 10:cut 11:cut 12:cut "
                    "13:cut 14:cut 15:cut 16:cut");
@@ -542,8 +544,7 @@ static void whoever_belongs_here_is_not_shed(void **state)
 static void a_coordinator_that_is_told_to_stop_tells_all(void **state)
 {
     struct fixture *f = *state;
-    const struct rbt_roster_ports_event stop = {.kind = RBT_ROSTER_PORTS_STOP,
-                                                .why = "told to stop"};
+    const struct rbt_roster_ports_event stop = {.kind = RBT_ROSTER_PORTS_STOP, .why = "stopped"};
     start_job(f);
     step(f, &stop);
     assert_said(f, "1:failed 2:failed 0:drop 0:failed");

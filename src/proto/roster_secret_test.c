@@ -34,7 +34,7 @@ static rbt_status refuse_to_draw(void *bytes, size_t size)
 {
     (void)bytes;
     (void)size;
-    return rbt_fail(RBT_E_IO, "there are no random numbers");
+    return rbt_fail(RBT_E_IO, "no random numbers");
 }
 
 static rbt_status join(struct fixture *f, enum rbt_role role, const char *space,

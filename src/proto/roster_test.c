@@ -244,20 +244,20 @@ static void who_does_not_fit_is_refused(void **state)
     (void)join_server(f, 1);
     struct rbt_control_join server = {.role = RBT_ROLE_SERVER, .index = 1};
     assert_fails(join_as(f, server, &peer), RBT_E_INVALID,
-                 "server/1 on host (pid 1234) is there already");
+                 "server/1 on host (pid 1234) has already joined");
     (void)join_server(f, 0);
-    assert_fails(join_as(f, server, &peer), RBT_E_INVALID, "all 2 servers are there already");
+    assert_fails(join_as(f, server, &peer), RBT_E_INVALID, "all 2 servers have already joined");
     (void)join_worker(f, 0, 1, 2);
     assert_fails(join_as(f, worker(0, 1, 2), &peer), RBT_E_INVALID, "worker/0 on host");
     assert_fails(join_as(f, worker(-1, 1, 3), &peer), RBT_E_INVALID,
-                 "the job in namespace \"main\" has 2 workers, but this process says 3");
+                 "the job in namespace \"main\" has 2 workers, but this process has 3");
     assert_fails(join_as(f, worker(-1, 0, 2), &peer), RBT_E_PROTOCOL, "without workers");
     (void)join_worker(f, 1, 1, 2);
     assert_fails(join_as(f, worker(-1, 1, 2), &peer), RBT_E_INVALID,
-                 "a job is running in namespace \"main\" already");
+                 "namespace \"main\" already has a running job");
     struct rbt_control_join late = worker(0, 1, 2);
     late.is_return = true;
-    assert_fails(join_as(f, late, &peer), RBT_E_CLOSED, "too late");
+    assert_fails(join_as(f, late, &peer), RBT_E_CLOSED, "declared it lost");
 }
 
 static void the_missing_are_named(void **state)
@@ -270,7 +270,7 @@ static void the_missing_are_named(void **state)
     pass(f, 29500 * MS, 3);
     assert_string_equal(effects(f), "");
     pass(f, 500 * MS, 3);
-    const char *sentence = "server/1 and worker/0, worker/2 did not come within 30s";
+    const char *sentence = "server/1 and worker/0, worker/2 did not join within 30s";
     assert_string_equal(said(f, RBT_ROSTER_FAILED), sentence);
     assert_string_equal(effects(f), "E F1 D0 F0");
     leave(f, 0, RBT_E_TIMEOUT, sentence);
@@ -287,7 +287,7 @@ static void missing_workers_alone_are_named_too(void **state)
     (void)join_server(f, 0);
     assert_string_equal(effects(f), "P0");
     pass(f, 30000 * MS, 1);
-    assert_string_equal(said(f, RBT_ROSTER_FAILED), "all workers did not come within 30s");
+    assert_string_equal(said(f, RBT_ROSTER_FAILED), "all workers did not join within 30s");
 }
 
 static void a_lost_worker_ends_its_job(void **state)
@@ -418,7 +418,7 @@ static void parts_are_gathered_in_order_of_process(void **state)
     assert_int_equal(rbt_roster_parts(f->roster, 1, parts), 2);
     assert_memory_equal(parts[0].bytes, "later", 5);
     assert_int_equal(parts[1].size, 0);
-    assert_fails(gather(f, 1, 4, ""), RBT_E_PROTOCOL, "round 4 of a gather where round 3 is due");
+    assert_fails(gather(f, 1, 4, ""), RBT_E_PROTOCOL, "round 4 of a gather instead of round 3");
     assert_fails(gather(f, 0, 1, ""), RBT_E_PROTOCOL, "only a worker process");
 }
 
@@ -513,7 +513,7 @@ static void a_late_job_fails_alone(void **state)
     pass(f, 29500 * MS, 3);
     assert_string_equal(effects(f), "");
     pass(f, 500 * MS, 3);
-    assert_string_equal(said(f, RBT_ROSTER_FAILED), "worker/0 did not come within 30s");
+    assert_string_equal(said(f, RBT_ROSTER_FAILED), "worker/0 did not join within 30s");
     assert_string_equal(effects(f), "E F1 D0");
 }
 
@@ -559,7 +559,8 @@ static void a_reader_does_not_wait_for_ever(void **state)
     (void)join_server(f, 0);
     assert_ok(join_as(f, reader(), &peer));
     pass(f, 30000 * MS, 3);
-    assert_string_equal(said(f, RBT_ROSTER_FAILED), "no job came to namespace \"main\" within 30s");
+    assert_string_equal(said(f, RBT_ROSTER_FAILED),
+                        "no job started in namespace \"main\" within 30s");
     assert_string_equal(effects(f), "P0 F1");
 }
 

@@ -216,7 +216,7 @@ static void refuse_all(struct connection *connection, rbt_status status, const c
 
 static void turn_away(struct connection *connection, rbt_time now)
 {
-    note_refusal(connection, "too many have not said who they are, and it was the first of them",
+    note_refusal(connection, "too many connections have not greeted, and it was the oldest of them",
                  now);
     rbt_strangers_remove(&connection->service->strangers, &connection->stranger);
     end(connection);
@@ -257,7 +257,7 @@ static void refuse_the_silent(rbt_service *service, rbt_time now)
 {
     struct connection *oldest = NULL;
     while ((oldest = oldest_of(service)) != NULL && now - oldest->since >= HELLO_TIME) {
-        refuse(oldest, RBT_E_TIMEOUT, "it has not said who it is", now);
+        refuse(oldest, RBT_E_TIMEOUT, "malformed message: the sender has not greeted", now);
         rbt_strangers_remove(&service->strangers, &oldest->stranger);
     }
 }
@@ -293,7 +293,8 @@ static rbt_status make_host(rbt_service *service, const struct rbt_wire_hello *h
                             rbt_host **host)
 {
     if (service->host_count >= JOBS_MAX) {
-        return rbt_fail(RBT_E_BUSY, "there are %d jobs already", JOBS_MAX);
+        return rbt_fail(RBT_E_BUSY, "the server already has %d jobs, the most that it allows",
+                        JOBS_MAX);
     }
     char name[RBT_WIRE_NAME_MAX + 32];
     (void)snprintf(name, sizeof name, "shard %u at %s", hello->shard, service->address);
@@ -324,14 +325,15 @@ static rbt_status make_host(rbt_service *service, const struct rbt_wire_hello *h
 static rbt_status check_hello(const rbt_service *service, const struct rbt_wire_hello *hello)
 {
     if (!service->has_name) { /* the others may have heard of the plan before us */
-        return rbt_fail(RBT_E_NOTFOUND, "the shard does not know yet who it is");
+        return rbt_fail(RBT_E_NOTFOUND, "the shard has not joined the cluster yet");
     }
     if (hello->cluster != service->cluster || hello->shard != service->shard) {
-        return rbt_fail(RBT_E_PROTOCOL, "%s means another cluster or another shard", hello->node);
+        return rbt_fail(RBT_E_PROTOCOL, "%s looks for another cluster or another shard",
+                        hello->node);
     }
     if (hello->worker_count == 0 || hello->worker_count > RBT_WIRE_WORKERS_MAX ||
         (hello->worker != RBT_FRAME_NOBODY && hello->worker >= hello->worker_count)) {
-        return rbt_fail(RBT_E_PROTOCOL, "there is no worker %u of %u", hello->worker,
+        return rbt_fail(RBT_E_PROTOCOL, "worker %u does not exist: the job has %u", hello->worker,
                         hello->worker_count);
     }
     if (is_dropped(service, hello->job)) {
@@ -345,7 +347,7 @@ static rbt_status find_or_make_host(rbt_service *service, const struct rbt_wire_
 {
     *host = find_host(service, hello->job);
     if (*host == NULL && hello->is_reader) {
-        return rbt_fail(RBT_E_NOTFOUND, "nobody trains in namespace \"%s\"", hello->space);
+        return rbt_fail(RBT_E_NOTFOUND, "namespace \"%s\" has no job that trains", hello->space);
     }
     return *host == NULL ? make_host(service, hello, host) : RBT_OK;
 }
@@ -393,7 +395,9 @@ static rbt_status receive_hello(struct connection *connection, const struct rbt_
     struct rbt_wire_hello hello;
     rbt_host *host = NULL;
     if (frame->kind != RBT_FRAME_HELLO) {
-        return rbt_fail(RBT_E_PROTOCOL, "the first message is %u, not a greeting", frame->kind);
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "malformed message: the first is of kind %u instead of a greeting",
+                        frame->kind);
     }
     rbt_status st = rbt_wire_get_hello(&cursor, &hello);
     st = st != RBT_OK ? st : check_hello(service, &hello);

@@ -455,7 +455,7 @@ static rbt_status receive_refusal(struct rbt_stream *stream, const struct rbt_po
     const rbt_status st =
         is_failure ? rbt_fail((rbt_status) - (int64_t)frame->id, "shard %u at %s: %s",
                               stream->options.hello.shard, stream->options.address, text)
-                   : rbt_fail(RBT_E_CLOSED, "shard %u at %s refused us: %s",
+                   : rbt_fail(RBT_E_CLOSED, "shard %u at %s refused the connection: %s",
                               stream->options.hello.shard, stream->options.address, text);
     if ((frame->flags & RBT_FRAME_TRY_AGAIN) != 0) {
         return cut(stream, now, out);
@@ -474,7 +474,8 @@ static rbt_status receive_greeting(struct rbt_stream *stream, const struct rbt_p
     const rbt_status st =
         frame->kind == RBT_FRAME_WELCOME
             ? read_news(event, &news)
-            : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with message %u", frame->kind);
+            : rbt_fail(RBT_E_PROTOCOL, "it answers a greeting with a message of kind %u",
+                       frame->kind);
     if (st != RBT_OK) {
         return st;
     }
@@ -504,7 +505,8 @@ static rbt_status receive_one(struct rbt_stream *stream, const struct rbt_port_e
     case RBT_FRAME_DONE:
         return receive_answer(stream, event, answered);
     default:
-        return rbt_fail(RBT_E_PROTOCOL, "message %u is not for a worker", frame->kind);
+        return rbt_fail(RBT_E_PROTOCOL, "malformed message: kind %u is not for a worker",
+                        frame->kind);
     }
 }
 
@@ -640,7 +642,7 @@ rbt_status rbt_stream_tick(struct rbt_stream *stream, rbt_time now, struct rbt_o
         break;
     }
     if (now >= silence_end(stream)) {
-        (void)rbt_fail(RBT_E_TIMEOUT, "no word for %.3gs", (double)(now - stream->heard_at) * 1e-9);
+        (void)rbt_fail(RBT_E_TIMEOUT, "silent for %.3gs", (double)(now - stream->heard_at) * 1e-9);
         return cut(stream, now, out); /* or it might be greeted in vain for ever */
     }
     return ask_probe(stream, now, out);

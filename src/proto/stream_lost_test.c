@@ -10,7 +10,7 @@ static void a_refusal_is_for_good(void **state)
     come_up(f, 0);
     assert_fails(
         shard_sends(f, (struct rbt_frame){.kind = RBT_FRAME_REFUSED}, (struct rbt_wire_news){0}),
-        RBT_E_CLOSED, "shard 7 at a.shard:7 refused us: not today");
+        RBT_E_CLOSED, "shard 7 at a.shard:7 refused the connection: not today");
     assert_int_equal(f->cuts, 1);
 }
 
@@ -276,7 +276,7 @@ static void a_greeting_may_take_so_long(void **state)
     connection_is_made(f, false);
     assert_int_equal(rbt_stream_deadline(&f->stream), f->now + 8 * SECOND);
     f->now += 8 * SECOND;
-    assert_fails(tick(f), RBT_E_CLOSED, "no word for 8s");
+    assert_fails(tick(f), RBT_E_CLOSED, "silent for 8s");
 }
 
 static void wrong_messages_end_a_connection(void **state)

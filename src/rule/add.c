@@ -36,6 +36,6 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
 const struct rbt_rule rbt_rule_add = {.abi = RBT_RULE_ABI,
                                       .struct_size = sizeof rbt_rule_add,
                                       .name = "add",
-                                      .summary = "Adds every update as it comes.",
+                                      .summary = "Adds every update unchanged.",
                                       .create = create,
                                       .apply = apply};

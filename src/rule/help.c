@@ -12,7 +12,7 @@
     }
 #define TRUST                                                                                      \
     {                                                                                              \
-        "trust", "0", "rows find their steps, from so many times their size; 0: off"               \
+        "trust", "0", "initial step of a row, relative to its size; 0: off"                        \
     }
 #define END                                                                                        \
     {                                                                                              \
@@ -30,8 +30,8 @@ static const struct rbt_rule_parameter sgd[] = {
     {"a", "0", "steps of lr sqrt(a/(t+a)) after t messages; 0: off"},
     {"sqrt", "0", "1: steps of lr/sqrt(t+1) after t messages"},
     {"alpha", "0", "steps of lr/sqrt(alpha c+1) at clock c; 0: off"},
-    {"drop", "10", "divide the step by this every so many clocks, see every"},
-    {"every", "0", "how many clocks lie between drops; 0: there are none"},
+    {"drop", "10", "divide the step by this every `every` clocks"},
+    {"every", "0", "clocks between drops; 0: no drops"},
     {"average", "0", "1: the result is the average of the model over all messages"},
     END};
 
@@ -45,12 +45,12 @@ static const struct rbt_rule_parameter adagrad[] = {
 static const struct rbt_rule_parameter adarev[] = {
     LR("0.1"),
     {"beta", "1e-12", "added to the root of the sum of squares"},
-    {"max", "0", "copies of rows that a shard keeps; 0: 256 per row or so"},
+    {"max", "0", "copies of rows that a shard keeps; 0: about 256 per row"},
     TRUST,
     END};
 
 static const struct rbt_rule_parameter dynsgd[] = {
-    {"max", "64", "versions that are kept; what is later joins the oldest"}, END};
+    {"max", "64", "versions to keep; later updates join the oldest"}, END};
 
 static const struct rbt_rule_parameter adadelay[] = {
     LR("0.1"),
@@ -87,28 +87,26 @@ static const struct {
     struct rbt_rule_help help;
 } helps[] = {
     {&rbt_rule_add,
-     {"Workers that are about equally fast, and a step size that you have tuned. The baseline.",
-      "w += u", none}},
+     {"Workers of about equal speed and a tuned step size. The baseline.", "w += u", none}},
     {&rbt_rule_consgd,
-     {"Machines that differ, and memory that is scarce: steadier than add, and as cheap.",
+     {"Machines of different speed and scarce memory: steadier than add, equally cheap.",
       "w += factor u", consgd}},
     {&rbt_rule_dynsgd,
-     {"Machines that differ, some of them much slower. Late updates count little and the others "
-      "fully; some copies of changed rows are kept.",
+     {"Machines of different speed, some much slower. Late updates count little, others fully; the "
+      "server keeps some copies of changed rows.",
       "w += sum over versions of the mean of the version's updates", dynsgd}},
     {&rbt_rule_sgd,
-     {"You know the schedule that you want, or you compare with one from a paper.", "w -= eta(t) g",
-      sgd}},
+     {"A known schedule, or a comparison with one from a paper.", "w -= eta(t) g", sgd}},
     {&rbt_rule_adagrad,
-     {"A good first choice for sparse data: rare features take larger steps.",
+     {"Sparse data, as a first choice: rare features take larger steps.",
       "n += g^2; w -= lr/(beta + sqrt(n)) (g + mu w)", adagrad}},
     {&rbt_rule_adarev,
-     {"Many workers or long delays, when you do not want to tune the step size. Keeps three values "
-      "more per weight, and copies for the reads that are under way.",
-      "as adagrad, and what was done since the gradient's read is revised", adarev}},
+     {"Many workers or long delays, without tuning of the step size. Keeps three more values per "
+      "weight, and copies for reads under way.",
+      "as adagrad, and steps since the gradient's read are revised", adarev}},
     {&rbt_rule_adadelay,
-     {"Stragglers, when memory is scarce: late gradients take smaller steps, and the server keeps "
-      "no more than with adagrad.",
+     {"Stragglers, when memory is scarce: late gradients take smaller steps, and the server needs "
+      "no more memory than with adagrad.",
       "w -= lr/(L + c (t + delay)^gamma) g, c^2 = mean of t/(t + delay) g^2", adadelay}},
     {&rbt_rule_ftrl,
      {"Sparse models for click data: most weights become exactly zero. The rows should start at "

@@ -171,7 +171,7 @@ static void a_rule_that_fails_without_a_word_gets_its_status_said(void **state)
                  "rule \"played\": the peer or the handle is closed");
     played.status = (rbt_status)77;
     assert_fails(rbt_rule_create(&rule, "played", &table, &instance), RBT_E_INVALID,
-                 "rule \"played\": an unrecognized status");
+                 "rule \"played\": an unrecognised status");
     assert_null(instance.rule);
 }
 

@@ -98,7 +98,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const float *delta = row->delta;
     if (row->key != message->worker || message->worker >= parts->worker_count ||
         !is_question(parts, delta)) {
-        return parts->fail("a question about parts makes no sense");
+        return parts->fail("a request for parts must have the worker's own key and finite times");
     }
     const uint64_t now = (uint64_t)(((double)delta[SECONDS] + (double)delta[SECONDS_REST]) * 1e9);
     bool is_first = false;

@@ -30,12 +30,13 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
     static const struct rig_case cases[] = {
         {"missing.so", "missing.so\": No such file or directory",
          "It must be at this path on every host of the job."},
-        {"case_abi.so", "is made for version 99 of the interface, and this is version 2", ""},
+        {"case_abi.so", "is built for version 99 of the interface, but this program has version 2",
+         ""},
         {"case_old.so",
-         "is made for version 1 of the interface, and this is version 2: rebuild it; see "
+         "is built for version 1 of the interface, but this program has version 2: rebuild it; see "
          "docs/rules.md",
          ""},
-        {"case_size.so", "has a struct_size of 16, and it must be at least",
+        {"case_size.so", "has a struct_size of 16, but needs at least",
          "Set .struct_size = sizeof rbt_rule"},
         {"case_name.so", "case_name.so\" has no name", ""},
         {"case_create.so", "case_create.so\" has no create function", ""},
@@ -86,8 +87,8 @@ static void a_file_that_is_cut_off_is_refused(void **state)
     const size_t size = fread(bytes, 1, sizeof bytes, file);
     (void)fclose(file);
     assert_int_equal(size, sizeof bytes);
-    refuse_file(bytes, 100, "the file is cut off at 100 bytes", "Build or copy it again.");
-    refuse_file(bytes, 8192, "the file is cut off at 8192 bytes", "Build or copy it again.");
+    refuse_file(bytes, 100, "the file is cut off at 100 bytes", "Rebuild it or copy it again.");
+    refuse_file(bytes, 8192, "the file is cut off at 8192 bytes", "Rebuild it or copy it again.");
 }
 
 static void without_memory_nothing_is_kept(void **state)

@@ -81,8 +81,8 @@ static rbt_status start_thread(struct server *server, uint32_t index)
     const char *actual = rbt_shard_thread_address(server->threads[index]);
     server->addresses[index] = options->advertise != NULL ? options->advertise : actual;
     if (options->advertise == NULL && is_everywhere(actual)) {
-        st = rbt_fail(RBT_E_INVALID, "others cannot be told to connect to \"%s\"", actual);
-        return rbt_fail_hint(st, "Say where they find this host: --advertise HOST:PORT.");
+        st = rbt_fail(RBT_E_INVALID, "other processes cannot connect to \"%s\"", actual);
+        return rbt_fail_hint(st, "Give an address that they can reach: --advertise HOST:PORT.");
     }
     rbt_log(options->log, RBT_LOG_INFO, "server", "listening address=%s", actual);
     return RBT_OK;
@@ -175,7 +175,8 @@ static rbt_status join(struct server *server)
     const struct rbt_member_plan *plan = rbt_member_plan(server->member);
     const uint32_t first = first_shard(server, plan);
     if (first == UINT32_MAX) {
-        return rbt_fail(RBT_E_PROTOCOL, "the coordinator has lost our address %s",
+        return rbt_fail(RBT_E_PROTOCOL,
+                        "the coordinator does not have the address %s of this server",
                         server->addresses[0]);
     }
     for (uint32_t i = 0; i < server->count; i++) {
@@ -221,7 +222,7 @@ rbt_status rbt_server_run(const struct rbt_server_options *options)
 {
     RBT_ASSERT(options->threads >= 1);
     if (options->advertise != NULL && options->threads > 1) {
-        return rbt_fail(RBT_E_INVALID, "an address can be advertised for one shard only, not %u",
+        return rbt_fail(RBT_E_INVALID, "option \"--advertise\" needs one shard per server, not %u",
                         options->threads);
     }
     const rbt_status confined = confine(options);

@@ -223,7 +223,7 @@ rbt_status rbt_shard_thread_bound(rbt_shard_thread *thread, uint64_t job,
     const struct rbt_shard_word word = {
         .event = {.kind = RBT_SERVICE_BOUND, .bound = {.job = job, .bound = *bound}}};
     return tell(thread, &word) ? RBT_OK
-                               : rbt_fail(RBT_E_NOMEM, "no memory to tell a shard a staleness");
+                               : rbt_fail(RBT_E_NOMEM, "no memory to send a staleness to a shard");
 }
 
 void rbt_shard_thread_admit(rbt_shard_thread *thread, uint64_t number,
@@ -587,8 +587,9 @@ void rbt_shard_thread_destroy(rbt_shard_thread *thread)
     }
     rbt_nearby_remove(thread->address);
     if (is_stuck(thread)) {
-        rbt_log(thread->log, RBT_LOG_WARN, "server",
-                "a rule or a filter of a job does not return; the process ends without it");
+        rbt_log(
+            thread->log, RBT_LOG_WARN, "server",
+            "a rule or filter of a job does not return; the process ends without waiting for it");
         return; /* with all that it may still use */
     }
     if (thread->is_running) {

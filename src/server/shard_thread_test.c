@@ -199,7 +199,7 @@ static void test_who_is_let_in(void **state)
     struct fixture *f = *state;
     rbt_channel *channel = dial(f);
     greet(channel, CLUSTER, 0);
-    expect_refused(channel, RBT_FRAME_TRY_AGAIN, "does not know yet"); /* a worker was faster */
+    expect_refused(channel, RBT_FRAME_TRY_AGAIN, "has not joined"); /* a worker was faster */
     rbt_shard_thread_name(f->thread, CLUSTER, SHARD);
     channel = dial(f);
     greet(channel, CLUSTER, 0);
@@ -208,14 +208,14 @@ static void test_who_is_let_in(void **state)
     rbt_shard_thread_admit(f->thread, JOB, &ADMITTED); /* it may be told again */
     channel = dial(f);
     greet(channel, CLUSTER + 1, 0);
-    expect_refused(channel, 0, "means another cluster");
+    expect_refused(channel, 0, "looks for another cluster");
     channel = dial(f);
     greet(channel, CLUSTER, WORKERS);
-    expect_refused(channel, 0, "there is no worker");
+    expect_refused(channel, 0, "does not exist");
     channel = dial(f);
     post_empty(channel, RBT_FRAME_STATS, 0, 1);
     flush(channel);
-    expect_refused(channel, 0, "not a greeting");
+    expect_refused(channel, 0, "instead of a greeting");
     rbt_channel_close(join(f, 0));
     rbt_shard_thread_destroy(f->thread);
     f->thread = NULL;

@@ -452,7 +452,7 @@ static void load_table(struct loading *l)
     l->table->staleness = rbt_source_get_i64(l->source);
     if (l->table->staleness != RBT_STALENESS_ANY &&
         (l->table->staleness < 0 || l->table->staleness > INT64_MAX / 2)) {
-        rbt_source_refuse(l->source, "a staleness makes no sense");
+        rbt_source_refuse(l->source, "a staleness is out of range");
     }
     l->rows = rbt_source_get_u64(l->source);
     l->bins = rbt_source_get_u64(l->source);

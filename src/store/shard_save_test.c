@@ -358,7 +358,7 @@ static void unknown_parts_are_skipped_if_they_may_be(void **state)
             assert_ok(load(shard, sink.bytes, sink.count));
         } else {
             assert_fails(load(shard, sink.bytes, sink.count), RBT_E_DATA,
-                         "it has a part that this version does not know");
+                         "it has a part that this version cannot read");
         }
         rbt_sink_deinit(&sink);
         rbt_sink_deinit(&saved);

@@ -526,7 +526,7 @@ void rbt_versions_load(struct rbt_versions *versions, struct rbt_source *source,
                                           (count > 0) == (capacity > 0);
     if (!has_sense || messages == 0 ||
         (versions->count > 0 && versions->live[versions->count - 1].id >= id)) {
-        rbt_source_refuse(source, "a version makes no sense");
+        rbt_source_refuse(source, "a version is out of order");
     }
     if (!rbt_source_is_good(source)) {
         return;

@@ -317,7 +317,7 @@ static rbt_status check_head(const struct rbt_wire_view *view, unsigned forms)
     if (!is_sparse &&
         (view->count == 0 ? view->element_count != 0
                           : view->element_count == 0 || view->element_count % view->count != 0)) {
-        return wrong("values that are not as many for each key");
+        return wrong("values whose number differs from key to key");
     }
     RBT_ASSERT(!is_sparse || view->value_form != RBT_VALUES_NONE);
     return RBT_OK;

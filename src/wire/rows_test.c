@@ -474,10 +474,10 @@ static void test_heads(void **state)
     f->rows.width = 3;
     draw_values(f, 300, 0, 32);
     round_trip(f);
-    expect_refusal(f, 4, 101, "as many for each key");
+    expect_refusal(f, 4, 101, "differs from key to key");
     expect_refusal(f, 4, 50, "50 keys in a wrong number of bytes");
     expect_refusal(f, 4, UINT32_MAX, "more keys");
-    expect_refusal(f, 4, 0, "for each key");
+    expect_refusal(f, 4, 0, "from key to key");
     expect_refusal(f, 16, 4, "form");
     expect_refusal(f, 16, RBT_KEYS_NAMED, "wrong number of bytes");
     expect_refusal(f, 16, RBT_KEYS_RUN, "wrong number of bytes");
@@ -492,7 +492,7 @@ static void test_heads(void **state)
     expect_refusal(f, 19, 2, "too early"); /* 16 bytes are missing */
     expect_refusal(f, 19, 1, "elements");
     expect_refusal(f, 20, 400, "wrong number of bytes");
-    expect_refusal(f, 20, 0, "for each key");
+    expect_refusal(f, 20, 0, "from key to key");
     expect_refusal(f, 20, UINT32_MAX, "more values");
     expect_refusal(f, 24, UINT32_MAX, "too early");
     expect_refusal(f, 24, 16, "wrong number of bytes");

@@ -120,13 +120,13 @@ def test_rules_work_with_it(job, rule):
 
 
 @pytest.mark.parametrize("words, error", [
-    (["--solver", "lbfgs"], '"--assign dynamic" cannot be used with "--solver"'),
+    (["--solver", "lbfgs"], '"--assign dynamic" excludes "--solver"'),
     (["--storage", "disk"],
-     '"--assign dynamic" cannot be used with "--storage and --memory-limit"'),
-    (["--rebalance"], '"--assign dynamic" cannot be used with "--rebalance"'),
+     '"--assign dynamic" excludes "--storage and --memory-limit"'),
+    (["--rebalance"], '"--assign dynamic" excludes "--rebalance"'),
     (["--rule", "adarev", "--bandwidth", "1MB"],
-     '"--assign dynamic" cannot be used with "--bandwidth"'),
-    (["--assign", "static"], '"--parts" is for "--assign dynamic"'),
+     '"--assign dynamic" excludes "--bandwidth"'),
+    (["--assign", "static"], 'option "--parts" needs "--assign dynamic"'),
     (["--rule", "parts"], "it is for Rubato's own use, and not for parameters"),
 ])
 def test_what_cannot_be_is_refused(job, words, error):

@@ -158,9 +158,9 @@ def test_a_dictionary_for_clicks(rubato):
 
 
 @pytest.mark.parametrize("words, error", [
-    (["--hash", "8"], '"--dictionary" cannot be used with "--hash"'),
-    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 1 (from 0) holds a text that '
-                             'a dictionary cannot have: it has more than 240 bytes'),
+    (["--hash", "8"], 'options "--dictionary" and "--hash" exclude each other'),
+    (["--data", "long.csv"], 'cannot read "long.csv", line 4: column 1 (from 0) has a text that '
+                             'a dictionary cannot hold: it has more than 240 bytes'),
 ])
 def test_what_a_dictionary_cannot_do(rubato, words, error):
     rubato.write("train.csv", people(20))
@@ -174,7 +174,7 @@ def test_what_a_dictionary_cannot_do(rubato, words, error):
 def test_options_of_tables_are_refused_for_others(rubato, shelf, words):
     result = rubato("train", "linear", "--data", shelf / "train.svm", *words, *QUIET)
     assert result.returncode == 2
-    assert f'it is LIBSVM data, and "{words[0]}" is for tables' in result.stderr
+    assert f'it is LIBSVM data, but "{words[0]}" is for tables' in result.stderr
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
@@ -328,7 +328,7 @@ def test_scales_are_those_of_all_lines_on_disk_too(rubato, words):
 def test_hashed_tables_on_disk_cannot_come_from_standard_input(rubato):
     result = rubato("train", "linear", "--data", "-", "--format", "csv", "--categorical", "auto",
                     "--hash", "8", "--storage", "disk", stdin="a,1,0\nb,2,1\n")
-    assert result.returncode == 2 and "read twice" in result.stderr
+    assert result.returncode == 2 and "reads the data twice" in result.stderr
 
 
 def test_kmeans_leaves_numbers_alone_without_text(rubato):

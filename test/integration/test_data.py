@@ -25,10 +25,10 @@ def compressed_by_zstd(text):
 
 LIBSVM = [
     ("empty file", "e.svm", "", 'cannot read "F": the file is empty', None),
-    ("blank lines", "b.svm", "\n\n", 'cannot read "F": there are no examples in it', None),
-    ("binary junk", "j.svm", bytes(range(256)) * 8, 'cannot read "F", line 1: this is not text',
+    ("blank lines", "b.svm", "\n\n", 'cannot read "F": it has no examples', None),
+    ("binary junk", "j.svm", bytes(range(256)) * 8, 'cannot read "F", line 1: it is not text',
      None),
-    ("zero byte", "z.svm", b"1 1:1\n1 2:\x001\n", 'cannot read "F", line 2: this is not text',
+    ("zero byte", "z.svm", b"1 1:1\n1 2:\x001\n", 'cannot read "F", line 2: it is not text',
      None),
     ("feature 0", "0.svm", "1 1:1\n1 0:1 2:1\n",
      'cannot read "F", line 2: feature 0; features start at 1',
@@ -49,7 +49,7 @@ LIBSVM = [
      'cannot read "F", line 1: the label is missing; the line begins with feature "1:1"', None),
     ("third label", "3.svm", "1 1:1\n2 1:1\n3 1:1\n",
      'cannot read "F", line 3: label 3; labels must be -1 and 1, 0 and 1, or 1 and 2',
-     "Several classes need --loss softmax, quantities --loss squared."),
+     "For several classes use --loss softmax, for quantities --loss squared."),
     ("no value", "v.svm", "1 3:\n", 'cannot read "F", line 1: feature 3 has no value', None),
     ("no feature", "f.svm", "1 -3:1\n",
      'cannot read "F", line 1: "-3:1" is not a feature; features look like 17:0.5', None),
@@ -75,13 +75,14 @@ LIBSVM = [
 ]
 
 CSV = [
-    ("ragged", "r.csv", "1,2,3\n4,5\n", 'cannot read "F", line 2: 2 columns; the first line has 3',
+    ("ragged", "r.csv", "1,2,3\n4,5\n",
+     'cannot read "F", line 2: 2 columns instead of 3 as in the first line',
      None),
     ("word", "w.csv", "1,2,1\n4,x,1\n",
      'cannot read "F", line 2: column 1 (from 0) holds "x", which is not a number',
      "use --categorical auto if columns hold text"),
     ("hole", "h.csv", "1,2,1\n4,,1\n", 'cannot read "F", line 2: column 1 (from 0) is empty', None),
-    ("only a header", "o.csv", "a,b,label\n", 'cannot read "F": there are no examples in it', None),
+    ("only a header", "o.csv", "a,b,label\n", 'cannot read "F": it has no examples', None),
 ]
 
 RATINGS = [

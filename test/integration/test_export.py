@@ -58,7 +58,7 @@ def test_out_is_the_same_file(rubato, shelf):
 
 @pytest.mark.parametrize("words, message, hint, code", [
     ([], "the model file is missing",
-     "The model comes first: rubato export MODEL --format NAME.", 2),
+     "Name the model first: rubato export MODEL --format NAME.", 2),
     (["mf.model", "--format", "tea"], 'models of "mf" have no format "tea"',
      'There is "libmf".', 2),
     (["absent.model"], 'cannot read model "absent.model": there is no such file', None, 1),

@@ -129,7 +129,7 @@ def test_kkt_learns_the_penalty(rubato, data):
     for more in [["--l1", "1e-3"], ["--rule", "prox"], ["--rule", "adagrad"]]:
         result = rubato("train", "linear", "--data", data / "train.svm", "--filter", "kkt", *more)
         assert result.returncode == 2
-        assert 'the filter "kkt" is for gradients of a problem with an L1 penalty' in result.stderr
+        assert 'filter "kkt" needs a rule that takes gradients and an L1 penalty' in result.stderr
 
 
 def test_rounding_leaves_the_penalty_alone(rubato, data):
@@ -172,10 +172,11 @@ def test_filters_with_early_rows(rubato, data):
 
 def test_summary_for_people(rubato, data):
     text = rubato.ok("simulate", "--workers", "2", "--", "train", "linear", "--data",
-                     data / "train.svm", "--progress", "never", "--filter", "keys,lz4")
+                     data / "train.svm", "--progress", "never", "--filter", "keys,lz4",
+                     "--summary", "full")
     assert "  filters    keys,lz4\n             keys " in text and ", push " in text
     text = rubato.ok("train", "linear", "--data", data / "train.svm", "--progress", "never",
-                     "--filter", "none")
+                     "--filter", "none", "--summary", "full")
     assert "filters" not in text
 
 

@@ -266,7 +266,7 @@ def test_columns_may_be_far_from_zero(rubato, loss):
 
 @pytest.mark.parametrize("wrong, said", [
     (["--rank", "0"], "--rank"), (["--loss", "hinge"], "--loss"), (["--l1", "-1"], "--l1"),
-    (["--rule", "adam", "--l1", "1"], 'rule "adam" cannot do "--l1"'),
+    (["--rule", "adam", "--l1", "1"], 'rule "adam" does not support "--l1"'),
     (["--rule", "ftrl:lr=1", "--lr", "2"], "the step size is given twice"),
     (["--bandwidth", "1MB"], "--bandwidth")])
 def test_bad_options_are_explained(rubato, clicks, wrong, said):

@@ -28,7 +28,7 @@ def test_a_file_is_never_overwritten(rubato):
     result = rubato("keygen", "cluster.key")
     assert result.returncode == 1
     assert result.stderr.startswith('rubato: error: could not write a key to "cluster.key": '
-                                    "there is a file of that name\nrubato: hint: A key is never "
+                                    "a file of that name exists\nrubato: hint: Keys are never "
                                     "overwritten.")
     assert path.read_text() == "precious\n"
 

@@ -89,7 +89,7 @@ def test_too_many_clusters_are_refused(rubato):
     rubato.write("p.csv", "1,2\n3,4\n")
     result = rubato("train", "kmeans", "--data", "p.csv", "--k", "3")
     assert result.returncode != 0
-    assert result.stderr == "rubato: error: --k 3 is more than the 2 points\n"
+    assert result.stderr == "rubato: error: option \"--k\" is 3, but the data has only 2 points\n"
 
 
 def write_line(rubato):

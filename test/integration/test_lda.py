@@ -110,7 +110,7 @@ def test_sparse_rows_cannot_all(rubato, words):
     bag(rubato)
     result = rubato("train", "lda", "--data", "bag.txt", "--rows", "sparse", *words)
     assert result.returncode == 2
-    assert '"--rows sparse" does not go together with --bandwidth' in result.stderr
+    assert '"--rows sparse" excludes --bandwidth' in result.stderr
 
 
 def test_state_in_every_driver(rubato):
@@ -124,11 +124,11 @@ def test_state_in_every_driver(rubato):
 
 
 @pytest.mark.parametrize("words, code, message", [
-    (["--topics", 30], 2, 'the state in "s" is of a training with 20 topics, not 30'),
-    (["--workers", 3], 2, 'the state in "s" is of a training with 2 workers, not 3'),
-    (["--workers", 1], 2, 'the state in "s" is of a training with 2 workers, not 1'),
-    (["--seed", 9], 2, 'the state in "s" is of a training with --seed 1, not 9'),
-    (["--data", "other.txt"], 1, 'the state in "s" is of other training data'),
+    (["--topics", 30], 2, 'the state in "s" belongs to a training with 20 topics, not 30'),
+    (["--workers", 3], 2, 'the state in "s" belongs to a training with 2 workers, not 3'),
+    (["--workers", 1], 2, 'the state in "s" belongs to a training with 2 workers, not 1'),
+    (["--seed", 9], 2, 'the state in "s" belongs to a training with --seed 1, not 9'),
+    (["--data", "other.txt"], 1, 'the state in "s" belongs to other training data'),
 ])
 def test_state_must_fit(rubato, words, code, message):
     bag(rubato)
@@ -198,13 +198,13 @@ def test_rows_travel_early(rubato):
 
 
 @pytest.mark.parametrize("content, words, message", [
-    ("2\n3\n1\n1 4 1\n", [], 'cannot read "d", line 4: there is no word 4; the head says that '
-                             "there are 3"),
-    ("1 1:0.5\n", [], 'cannot read "d", example 1: feature 1 has the value 0.5, which is no count'),
+    ("2\n3\n1\n1 4 1\n", [], 'cannot read "d", line 4: word 4 is out of range: the head says 3'),
+    ("1 1:0.5\n", [],
+     'cannot read "d", example 1: feature 1 has the value 0.5, which is not a count'),
     ("a b c\n", [], "the training data has no words"),
-    ("moon moon\n", ["--rule", "adagrad", "--min-count", 1], '"--rule" does not fit lda'),
+    ("moon moon\n", ["--rule", "adagrad", "--min-count", 1], '"--rule" does not apply to lda'),
     ("1 2:3 goals\n", [], "--format text"),
-    ("1 1:2\n", ["--stop-words", "d"], '"--stop-words" is for text, and "d" has numbers of words'),
+    ("1 1:2\n", ["--stop-words", "d"], '"--stop-words" needs text, but "d" has numbers of words'),
     ("moon moon\n", ["--format", "csv"], 'the format "CSV" do not hold documents'),
 ])
 def test_mistakes(rubato, content, words, message):
@@ -224,12 +224,12 @@ def test_clock_times_are_text(rubato):
 
 
 @pytest.mark.parametrize("command, content, words, message", [
-    ("eval", "unheard of\n", [], "the evaluation data has no word that the model knows"),
-    ("eval", "moon\n", [], "no document with two words that the model knows"),
-    ("eval", "1 1:2 2:1\n", [], "it has numbers of words, and the model was trained on text"),
+    ("eval", "unheard of\n", [], "the evaluation data has no word of the model's vocabulary"),
+    ("eval", "moon\n", [], "no document with two words of the model's vocabulary"),
+    ("eval", "1 1:2 2:1\n", [], "it has numbers of words, but the model was trained on text"),
     ("predict", "1\n2\n1\n1 1 3\n", [], "it has numbers of words"),
     ("predict", "1 1:2\n", ["--format", "libsvm"], "it has numbers of words"),
-    ("predict", "moon \0 moon\n", [], 'cannot read "d": this is not text'),
+    ("predict", "moon \0 moon\n", [], 'cannot read "d": it is not text'),
 ])
 def test_what_does_not_fit_the_model(trained, command, content, words, message):
     trained.write("d", content)
@@ -254,7 +254,7 @@ def test_evaluation_data_must_have_known_words(rubato):
     rubato.write("e", "unheard of\n")
     result = rubato("train", "lda", "--data", "d", "--eval", "e", "--min-count", 1)
     assert result.returncode != 0
-    assert "the evaluation data has no word that the model knows" in result.stderr
+    assert "the evaluation data has no word of the model's vocabulary" in result.stderr
 
 
 def test_samplers_find_topics_of_equal_worth(rubato):

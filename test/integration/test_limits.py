@@ -197,5 +197,5 @@ def test_several_processes_do_not_share_a_pipe(data, option):
     assert result.returncode == 2
     assert re.fullmatch(rf'rubato: error: several processes cannot share a pipe, '
                         rf'"{option.split()[-1]} /dev/fd/\d+"\n'
-                        r"rubato: hint: Write it to a file that all of them can read.\n",
+                        r"rubato: hint: Write the data to a file that all processes can read.\n",
                         result.stderr), result.stderr

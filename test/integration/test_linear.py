@@ -59,7 +59,7 @@ def test_a_class_that_was_never_seen_is_an_error(rubato, flowers):
     for words in (["eval", "m.rbt", "--data", "new.svm"], softmax(flowers, "--eval", "new.svm")):
         done = rubato(*words)
         assert done.returncode != 0
-        assert "the label 3 of example 2 does not occur in the training data" in done.stderr
+        assert "label 3 of example 2 does not occur in the training data" in done.stderr
     assert len(rubato.ok("predict", "m.rbt", "--data", "new.svm").split()) == 2
 
 
@@ -144,9 +144,9 @@ def test_classes_travel_early(rubato, flowers):
 
 @pytest.mark.parametrize("more, text", [
     ([], "needs a rule that takes gradients"),
-    (["--rule", "adarev", "--scale", "features"], 'cannot be used with "--scale features"'),
-    (["--rule", "prox", "--l1", "1e-3"], 'rule "prox" with "--l1" cannot be used with'),
-    (["--rule", "sgd"], 'rule "sgd" needs "--lr"')])
+    (["--rule", "adarev", "--scale", "features"], '"--scale features" exclude each other'),
+    (["--rule", "prox", "--l1", "1e-3"], 'rule "prox" with "--l1" excludes'),
+    (["--rule", "sgd"], 'rule "sgd" with "--bandwidth" needs "--lr"')])
 def test_where_rows_cannot_travel_early(rubato, shelf, more, text):
     done = rubato("train", "linear", "--data", shelf / "train.svm", "--bandwidth", "1MB", *more)
     assert done.returncode == 2 and text in done.stderr

@@ -62,7 +62,8 @@ def test_rows_come_early_as_well(rubato, data):
 
 
 def test_people_are_told(rubato, data):
-    words = train(data, "--progress", "never", "--epochs", "4", "--clocks-per-epoch", "1")
+    words = train(data, "--progress", "never", "--epochs", "4", "--clocks-per-epoch", "1",
+                  "--summary", "full")
     text = rubato.ok("run", *SPREAD, "--", *words, "--bandwidth", "500MB")
     assert "  early      " in text and " rows sent before the clock ended, " in text
     assert "  early      " not in rubato.ok("run", *SPREAD, "--", *words)

@@ -55,8 +55,8 @@ def test_a_job_that_fails(mpirun):
 def test_too_many_workers(shelf, mpirun):
     code, messages, _ = mpirun("--workers", 3, "--", *TRAIN, shelf / "train.svm").end()
     assert code == 2
-    assert ("rubato: error: 3 workers with 1 per process need 3 processes, but 2 are left beside "
-            "the coordinator and the servers") in errors(messages)
+    assert ("rubato: error: 3 workers with 1 per process need 3 processes, but only 2 remain "
+            "besides the coordinator and the servers") in errors(messages)
 
 
 @pytest.mark.parametrize("rank", range(4), ids=["coordinator", "server", "worker/0", "worker/1"])

@@ -59,14 +59,14 @@ def test_the_example_does_the_same_everywhere(tmp_path, data):
 
 # The rule, what is said, and the beginning of the hint.
 REFUSED = [
-    ("case_abi.so", 'the rule "{}" is made for version 99 of the interface, and this is version 2: '
-     "rebuild it; see docs/rules.md", ""),
-    ("case_old.so", 'the rule "{}" is made for version 1 of the interface, and this is version 2: '
-     "rebuild it; see docs/rules.md", ""),
+    ("case_abi.so", 'the rule "{}" is built for version 99 of the interface, but this program '
+     "has version 2: rebuild it; see docs/rules.md", ""),
+    ("case_old.so", 'the rule "{}" is built for version 1 of the interface, but this program '
+     "has version 2: rebuild it; see docs/rules.md", ""),
     ("case_symbol.so", '"{}" is not a rule: it has no symbol "rbt_rule"', "It should define"),
     ("case_apply.so", 'the rule "{}" has no apply function', ""),
     ("text.so", 'cannot load the rule "{}": it is not a shared object', "Build it with: cc"),
-    ("cut.so", 'cannot load the rule "{}": the file is cut off at 9000 bytes', "Build or copy"),
+    ("cut.so", 'cannot load the rule "{}": the file is cut off at 9000 bytes', "Rebuild it or"),
     ("folder.so", 'cannot load the rule "{}": it is a directory', "Build it with: cc"),
     ("missing.so", 'cannot find the rule "./missing.so": No such file or directory',
      "The path starts in the folder where the command runs."),

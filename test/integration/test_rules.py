@@ -106,7 +106,7 @@ def test_add_is_what_there_is_without_a_rule(rubato, data):
 
 def test_log_and_text_name_the_rule(rubato, data):
     words = ["train", "linear", "--data", data / "train.svm", "--rule", "adarev", "--progress",
-             "never", "--log", "r.jsonl"]
+             "never", "--log", "r.jsonl", "--summary", "full"]
     text = rubato.ok(*words)
     assert "\n  rule       adarev:lr=0.1\n" in text and "\n  servers    " in text
     log = [json.loads(line) for line in (rubato.folder / "r.jsonl").read_text().splitlines()]
@@ -156,7 +156,7 @@ def test_only_versions_can_be_synchronised(rubato, data):
         result = rubato(*train(data, "linear", "--rule", rule, "--synchronise"))
         assert result.returncode == 2, result.stderr
         error = result.stderr
-        assert f'"--synchronise" does not go with rule "{rule}' in error
+        assert f'option "--synchronise" excludes rule "{rule}' in error
         assert "--rule dynsgd" in error
 
 

@@ -43,7 +43,7 @@ def test_data_has_the_columns_of_the_training_data(rubato, words, command):
     else:
         error = refuse(rubato, command, "m", "--data", "four.csv")
         assert 'cannot read "four.csv", line 1: 4 columns instead of 5 as in training' in error
-        assert "hint: " in error and "must be there, too" in error
+        assert "hint: " in error and "label's" in error
     error = refuse(rubato, command, "m", "--data", "f.svm")
     assert error == ('rubato: error: cannot read "f.svm": it is LIBSVM data, but training was on '
                      "CSV data with 5 columns\n")
@@ -98,14 +98,14 @@ def test_a_long_cell_is_cut(rubato):
         rubato, "train", "linear", "--data", "t.csv", *QUIET)
 
 
-LOSSES = "Several classes need --loss softmax, quantities --loss squared"
+LOSSES = "For several classes use --loss softmax, for quantities --loss squared"
 COLUMN = "; --label-column names the label's column if it is not the last"
 
 
 @pytest.mark.parametrize("algo, name, content, hint", [
     ("linear", "l.svm", "0 1:1\n1 1:1\n2 1:1\n", LOSSES),
     ("linear", "l.csv", "1,2,0\n1,2,1\n1,3,452600\n", LOSSES + COLUMN),
-    ("fm", "l.csv", "1,2,0\n1,2,1\n1,3,452600\n", "Quantities need --loss squared" + COLUMN),
+    ("fm", "l.csv", "1,2,0\n1,2,1\n1,3,452600\n", "For quantities use --loss squared" + COLUMN),
 ])
 def test_labels_of_other_losses(rubato, algo, name, content, hint):
     rubato.write(name, content)
@@ -176,8 +176,8 @@ def test_predictions_do_not_look_at_labels(rubato, words, extra):
 
 
 @pytest.mark.parametrize("words, hint", [
-    (["linear"], "Say which label is the positive one with --positive"),
-    (["fm"], "Say which label is the positive one with --positive"),
+    (["linear"], "Name the positive label with --positive"),
+    (["fm"], "Name the positive label with --positive"),
     (["lasso"], "Quantities are numbers"),
 ], ids=["linear", "fm", "lasso"])
 @pytest.mark.parametrize("extra", [[], ["--categorical", "auto"]], ids=["numbers", "texts"])

@@ -106,11 +106,11 @@ def test_a_server_that_is_told_to_stop_leaves_nothing(folder, is_alone, number):
         server.says("listening address=unix:shard.1" if is_alone else "joined")
         server.process.send_signal(number)
         assert server.wait() == 1
-        assert server.error() == "told to stop"
+        assert server.error() == "stopped"
         assert list(folder.glob("shard*")) == []
         if not is_alone:
             assert cluster.coordinator.wait() == 1
-            assert re.fullmatch(r"server/0 on \S+ failed: told to stop",
+            assert re.fullmatch(r"server/0 on \S+ failed: stopped",
                                 cluster.coordinator.error())
         assert is_alone or not (folder / "coordinator").exists()
 

@@ -25,23 +25,25 @@ def needs(option, value, what, part=None):
     return ([option, value], f'option "{option}" needs {what}, got {got}', HELP)
 
 
-SHARE = "a share from 0% to 100%"
+MISSING = 'the command to simulate is missing after "--"'
+SHARE = "a fraction from 0% to 100%"
 FACTOR = "a factor from 1 to 1000000"
 TIME = "a time from 0 to 1000000 seconds, such as 500ms"
 WRONG_CLUSTERS = [
     (["--workers", "0"], 'option "--workers" needs a whole number from 1 to 1024, got "0"',
-     f'Workers in all; 8 if "train" does not say either. {HELP}'),
+     f'Workers of the job; 8 if "train" has no --workers either. {HELP}'),
     (["--threads", "0"], 'option "--threads" needs a whole number from 1 to 1024, got "0"',
-     f"Workers per process; those of a process share its links. {HELP}"),
+     f"Workers per process; they share the links of the process. {HELP}"),
     (["--latency", "-1ms"], f'option "--latency" needs {TIME}, got "-1ms"',
-     f"How long a message is on its way. {HELP}"),
+     f"Time that a message takes from node to node. {HELP}"),
     (["--jitter", "nan"], f'option "--jitter" needs {TIME}, got "nan"',
-     f"Up to so much longer, at random; messages of one connection keep their order. {HELP}"),
+     "Largest random addition to the latency; messages of one connection keep their order. "
+     + HELP),
     needs("--bandwidth", "-5", "a rate above 0 such as 1Gbit or 125MB"),
     needs("--bandwidth", "fast", "a rate above 0 such as 1Gbit or 125MB"),
     needs("--loss", "101%", SHARE),
     needs("--loss", "nan", SHARE),
-    needs("--loss", "100%", "a share below 100%, so that something arrives"),
+    needs("--loss", "100%", "a fraction below 100%"),
     needs("--duplication", "-0.1", SHARE),
     needs("--spikes", "5%", "P@TIME such as 1%@50ms"),
     needs("--stragglers", "120%x2", SHARE, "120%"),
@@ -68,7 +70,7 @@ WRONG_CLUSTERS = [
     (["--partition", "server/1@1s+1s"],
      'option "--partition" names "server/1", but there is only 1 server process',
      "It is called server/0."),
-    (["--straglers", "20%x2"], 'unrecognized option "--straglers" for "rubato simulate"',
+    (["--straglers", "20%x2"], 'unrecognised option "--straglers" for "rubato simulate"',
      f'Did you mean "--stragglers"? {HELP}'),
 ]
 
@@ -82,24 +84,23 @@ def test_wrong_clusters_get_one_clear_sentence(rubato, shelf, words, error, hint
 
 
 WRONG_LINES = [
-    (["simulate"], 'what to simulate must follow "--"', EXAMPLE),
-    (["simulate", "--workers", "4", "train", "linear"], 'what to simulate must follow "--"',
-     EXAMPLE),
-    (["simulate", "--workers", "4", "--"], 'what to simulate must follow "--"', EXAMPLE),
+    (["simulate"], MISSING, EXAMPLE),
+    (["simulate", "--workers", "4", "train", "linear"], MISSING, EXAMPLE),
+    (["simulate", "--workers", "4", "--"], MISSING, EXAMPLE),
     (["simulate", "--", "gen", "sparse"], 'only "train" can be simulated, got "gen"', EXAMPLE),
-    (["simulate", "--", "train"], "the algorithm must come first",
-     'Say "rubato train ALGO --data FILE"; "rubato train --list" shows the algorithms.'),
-    (["simulate", "--", "train", "liner"], 'unrecognized algorithm "liner"',
+    (["simulate", "--", "train"], "the name of the algorithm is missing",
+     'Use "rubato train ALGO --data FILE"; "rubato train --list" lists the algorithms.'),
+    (["simulate", "--", "train", "liner"], 'unrecognised algorithm "liner"',
      'Did you mean "linear"? See "rubato train --list".'),
     (["simulate", "--", "train", "linear"], 'option "--data" is missing',
      "Name the training data: rubato train linear --data FILE."),
     (["simulate", "--workers", "4", "--", "train", "linear", "--data", "x", "--workers=4"],
-     'option "--workers" is given to "simulate" and to "train"', 'Leave it out behind "--".'),
+     'option "--workers" is given to "simulate" and to "train"', 'Remove it after "--".'),
     (["simulate", "--servers", "4", "--", "train", "linear", "--data", "x", "--servers", "4"],
-     'option "--servers" is given to "simulate" and to "train"', 'Leave it out behind "--".'),
+     'option "--servers" is given to "simulate" and to "train"', 'Remove it after "--".'),
     (["simulate", "--", "train", "linear", "--data", "x", "--trace=t.json"],
-     'unrecognized option "--trace" for "rubato train linear"',
-     '"--trace" describes the cluster and goes in front of "--".'),
+     'unrecognised option "--trace" for "rubato train linear"',
+     '"--trace" describes the cluster and belongs before "--".'),
 ]
 
 
@@ -206,7 +207,7 @@ def test_logs_of_simulations_can_be_read(rubato, shelf):
 
 def test_the_text_says_how_time_was_divided(rubato, shelf):
     result = rubato("simulate", "--", "train", "linear", "--data", shelf / "train.svm",
-                    "--solver", "sgd", "--progress", "always")
+                    "--solver", "sgd", "--progress", "always", "--summary", "full")
     first, *rest = result.stdout.splitlines()
     assert first.startswith("linear: 10 epochs in ") and "of virtual time" in first
     time = next(line for line in rest if line.startswith("  time "))

@@ -146,9 +146,9 @@ def test_strangers_without_a_key_on_the_cluster(scene):
                        f"speaks version {version} of the protocol, this is version {VERSION}")
         s.stranger(role, patched(hello, LENGTH_AT, "<I", 0xfffffff8), "4294967288 bytes; at most")
         s.stranger(role, patched(hello, LENGTH_AT, "<I", (1 << 20) + 8), "1048584 bytes; at most")
-        s.stranger(role, bytes([0x16, 3, 1]) + noise(200), "wants a cluster key")
-    s.stranger("coordinator", s.first_bytes("server"), "does not say who it is")
-    s.stranger("server", s.first_bytes("coordinator"), "not a greeting")
+        s.stranger(role, bytes([0x16, 3, 1]) + noise(200), "requires a cluster key")
+    s.stranger("coordinator", s.first_bytes("server"), "instead of a greeting")
+    s.stranger("server", s.first_bytes("coordinator"), "instead of a greeting")
     expect_silent_refused(s, lines)
     s.finish()
 
@@ -164,7 +164,7 @@ def test_strangers_on_a_cluster_with_a_key(scene, data, tmp_path_factory):
         folder = tmp_path_factory.mktemp("stranger")
         os.link(data / "train.svm", folder / "train.svm")
         for key, sentence in ((["--insecure"],
-                               "the peer wants a cluster key, but there is none here"),
+                               "the peer requires a cluster key, but this process has none"),
                               (["--key", data / "other.key"],
                                "the peer does not have this cluster's key")):
             before = len(s.refused(role))
@@ -215,4 +215,4 @@ def test_a_key_for_a_cluster_without_one_is_refused(data, tmp_path):
         assert worker.wait() == 1
         assert worker.error() == (f"the coordinator at {cluster.address}: the peer does not have "
                                   "this cluster's key")
-        cluster.coordinator.says("refused a connection from .*: the peer wants a cluster key")
+        cluster.coordinator.says("refused a connection from .*: the peer requires a cluster key")

@@ -115,7 +115,7 @@ def test_the_limit_is_kept(rubato, clicks):
 def test_what_cannot_be_is_refused(rubato, shelf):
     for words, message in [
             (["--memory-limit", "100M", "--storage", "memory"],
-             '"--memory-limit" cannot be kept with "--storage memory"'),
+             'options "--memory-limit" and "--storage memory" exclude each other'),
             (["--storage", "disk", "--rebalance"], '"--rebalance" needs all examples in memory'),
             (["--storage", "disk", "--cache", "nowhere"],
              'cannot keep data in "nowhere": there is no such directory')]:

@@ -81,7 +81,7 @@ def test_who_stands_still_for_five_seconds_goes_on(data, tmp_path, target):
 
 
 class Cutter:
-    """Cuts all connections of its relays, whenever there are new ones, until it is told to stop."""
+    """Cuts all connections of its relays, whenever there are new ones, until it is stopped."""
 
     def __init__(self, relays, log):
         self.relays = relays

@@ -129,12 +129,13 @@ def test_terminal_and_png(made, show):
 
 
 @pytest.mark.parametrize("show, error", [
-    ("nodes", "tells nothing of nodes"), ("rows", "tells of no rows that travelled early")])
+    ("nodes", "has no figures about nodes"), ("rows", "has no figures about rows sent early")])
 def test_what_a_log_does_not_tell(made, show, error):
     run, _ = made
     result = run("plot", "train-plain.jsonl", "--show", show)
     assert result.returncode == 1
-    assert result.stderr.startswith(f'rubato: error: "train-plain.jsonl" {error}\nrubato: hint: ')
+    assert result.stderr.startswith(
+        f'rubato: error: log "train-plain.jsonl" {error}\nrubato: hint: ')
 
 
 def test_sweeps_follow_from_the_bandwidth(made):

@@ -153,10 +153,24 @@ def test_options_come_from_the_environment(rubato, shelf):
     assert json.loads(out)["epochs"] == 2
 
 
+def test_the_text_has_three_lines_unless_all_figures_are_asked_for(rubato, shelf):
+    arguments = ["train", "linear", "--data", shelf / "train.svm", "--eval", shelf / "train.svm",
+                 "--epochs", "3", *QUIET]
+    result, time, model = rubato.ok(*arguments, "--model", "m.rbt").splitlines()
+    assert result.startswith("linear: objective 0.") and "; eval logloss 0." in result
+    assert time.startswith("  time       3 epochs in ") and time.endswith(" examples/s")
+    assert model == "  model      m.rbt"
+    assert rubato.ok(*arguments).endswith("  model      not written; --model FILE keeps it\n")
+    full = rubato.ok(*arguments, "--model", "m.rbt", "--summary", "full").splitlines()
+    heads = [line.split()[0] for line in full]
+    assert heads[:2] == ["linear:", "objective"] and heads[-2:] == ["digest", "model"]
+    assert {"chosen", "eval", "work", "reads", "lag", "traffic", "memory"} <= set(heads)
+
+
 def test_progress_goes_to_standard_error(rubato, shelf):
     arguments = ["train", "linear", "--data", shelf / "train.svm", "--epochs", "3"]
     shown = rubato(*arguments, "--progress", "always")
-    assert "epoch 3/3  objective " in shown.stderr and "epoch" not in shown.stdout.split("\n")[1]
+    assert "epoch 3/3  objective " in shown.stderr and "epoch 3/3" not in shown.stdout
     assert rubato(*arguments, *QUIET).stderr == ""
 
 
