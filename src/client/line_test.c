@@ -331,6 +331,27 @@ static void a_near_shard_answers_at_once(void **state)
     rbt_nearby_remove(f->address);
 }
 
+/* What one connection had no memory for says nothing of the next, also if nobody has heard of it:
+ * the stream may have cut the connection for another reason. */
+static void a_new_line_has_memory_again(void **state)
+{
+    struct fixture *f = *state;
+    static const struct rbt_nearby_ops ops = {near_open, near_send, near_close};
+    struct near_shard near = {.answer = RBT_E_NOMEM};
+    assert_ok(rbt_nearby_add(f->address, &(struct rbt_nearby){&ops, &near}));
+    perform(f, RBT_OUT_CONNECT, NULL);
+    expect(f, RBT_PORT_UP);
+    perform(f, RBT_OUT_SEND, make_block((struct rbt_frame){.kind = RBT_FRAME_PUSH}, 8));
+    perform(f, RBT_OUT_CUT, NULL);
+    near.answer = RBT_OK;
+    perform(f, RBT_OUT_CONNECT, NULL);
+    expect(f, RBT_PORT_UP);
+    expect_nothing(f);
+    perform(f, RBT_OUT_SEND, make_block((struct rbt_frame){.kind = RBT_FRAME_PUSH}, 8));
+    expect(f, RBT_PORT_FRAME);
+    rbt_nearby_remove(f->address);
+}
+
 int main(void)
 {
     const struct CMUnitTest list[] = {
@@ -342,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_answer_is_placed, setup, teardown),
         cmocka_unit_test_setup_teardown(half_of_a_long_answer_is_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_near_shard_answers_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_line_has_memory_again, setup, teardown),
     };
     return cmocka_run_group_tests_name("client/line", list, NULL, NULL);
 }

@@ -109,6 +109,25 @@ static void test_what_nobody_uses_is_dropped(void **state)
     assert_int_equal(least(aheads, 20), 20);
 }
 
+/* How long it waits to be used is counted for each answer: one that comes after another was dropped
+ * waits as long. */
+static void test_each_answer_waits_as_long(void **state)
+{
+    struct rbt_aheads *aheads = *state;
+    struct rbt_ahead *ahead = rbt_aheads_get(aheads, 1, SHARD, false);
+    int clocks[2] = {0};
+    ahead->table = TABLE;
+    for (uint64_t i = 0; i < 2; i++) {
+        keep(aheads, ahead, 1 + i, 10 + i);
+        while (least(aheads, 20) == 10 + i && clocks[i] < 100) {
+            rbt_aheads_end_clock(aheads, SHARD);
+            clocks[i]++;
+        }
+    }
+    assert_in_range(clocks[0], 3, 10);
+    assert_int_equal(clocks[1], clocks[0]);
+}
+
 /* What has come says how old later answers can be at most, also when it has been used. */
 static void test_the_last_stamp_stays(void **state)
 {
@@ -130,6 +149,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_copies_never_get_older, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_nobody_uses_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_each_answer_waits_as_long, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_last_stamp_stays, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -500,6 +500,33 @@ static void early_rows_are_taken_once(void **state)
     rbt_caller_finish(&f->caller, f->calls, SHARDS);
 }
 
+/* Whichever shard is last. */
+static void early_rows_wait_for_the_slowest_shard(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_shard_early early[SHARDS];
+    uint64_t keys[SHARDS][ROWS];
+    begin(f);
+    start_pull(f, ROWS, 0, 9); /* fills in the calls */
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        shard_answers(f, i, shard_gets_pull(f, i, 0), RBT_CLOCK_GONE, 1); /* no more to come */
+        early[i] = (struct rbt_shard_early){.room = ROWS, .keys = keys[i]};
+        f->calls[i].event.early = &early[i];
+    }
+    for (uint32_t slowest = 0; slowest < SHARDS; slowest++) {
+        rbt_caller_ask_early(&f->caller, f->calls, SHARDS);
+        perform(f);
+        for (uint32_t i = 1; i <= SHARDS; i++) {
+            const uint32_t shard = (slowest + i) % SHARDS;
+            assert_false(rbt_caller_has_early(&f->caller, f->calls, SHARDS));
+            shard_answers(f, shard, shard_gets_pull(f, shard, 0), 1, 2);
+        }
+        assert_true(rbt_caller_has_early(&f->caller, f->calls, SHARDS));
+        rbt_caller_take_early(&f->caller, f->calls, SHARDS);
+    }
+    rbt_caller_finish(&f->caller, f->calls, SHARDS);
+}
+
 /* --- Long answers ---------------------------------------------------------------------------- */
 
 /* Rows that the carrier has put where they belong are taken as they lie. */
@@ -594,6 +621,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(eager_rows_are_asked_for_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_expected_is_asked_for_once, setup, teardown),
         cmocka_unit_test_setup_teardown(early_rows_are_taken_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(early_rows_wait_for_the_slowest_shard, setup, teardown),
         cmocka_unit_test_setup_teardown(placed_rows_are_taken_as_they_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(a_question_is_answered_with_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_run_begins_anew, setup, teardown),

@@ -76,6 +76,46 @@ static void test_sparse_rows(void **state)
     assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "another shape");
 }
 
+/* Whoever sends again has not heard that it came. */
+static void test_what_comes_twice_is_acknowledged_twice(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, 1);
+    push_dense(f, 0, 1, 0, true);
+    for (int times = 0; times < 2; times++) {
+        rbt_host_settle(f->host, &f->ears[0].guest);
+        assert_int_equal(hear_ack(&f->ears[0], 0).arrived, 1);
+        assert_ok(deliver(f, 0)); /* the same message */
+    }
+    assert_silent(f);
+}
+
+/* Requests and lists of guests that have gone take up nothing, however many come and go. */
+static void test_guests_come_and_go(void **state)
+{
+    enum { MANY = 1 << 22, TIMES = 33 }; /* more keys than may wait, all together */
+    struct fixture *f = *state;
+    struct rbt_guest *guest = &f->ears[0].guest;
+    uint64_t *keys = test_calloc(MANY, sizeof *keys);
+    size_t live = 0;
+    begin(f, 1);
+    for (uint64_t i = 0; i < MANY; i++) {
+        keys[i] = i;
+    }
+    for (uint64_t i = 0; i < TIMES; i++) {
+        const struct rbt_wire_rows asked = dense_rows(keys, NULL, MANY);
+        make_pull(f, 0, 1 + i, (struct rbt_wire_pull){.need = 9}, &asked);
+        assert_ok(deliver(f, 0));
+        make_list(f, 0, keys + i, KEYS);
+        assert_ok(deliver(f, 0));
+        rbt_host_forget(f->host, guest);
+        live = i == 0 ? rbt_alloc_live() : live;
+    }
+    assert_int_equal(rbt_alloc_live(), live);
+    assert_silent(f);
+    test_free(keys);
+}
+
 static void test_named_lists(void **state)
 {
     struct fixture *f = *state;
@@ -459,6 +499,9 @@ int main(void)
     const struct CMUnitTest list[] = {
         cmocka_unit_test_setup_teardown(test_dense_rows_are_the_shards, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sparse_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_comes_twice_is_acknowledged_twice, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_guests_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_named_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_several_batches_of_one_table, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_batches, setup, teardown),

@@ -109,6 +109,21 @@ static void test_copies(void **state)
     assert_int_equal(rbt_packing_copy_name(&f->packing, SET, SHARD), 0);
 }
 
+/* A change of rows that were fewer, or more, is none. */
+static void test_a_copy_of_another_size(void **state)
+{
+    struct fixture *f = *state;
+    float rows[ELEMENTS] = {[3] = 1.0F};
+    bool keep[ELEMENTS] = {[3] = true};
+    const void *got = NULL;
+    answer(f, rows, NULL, 0, 8);
+    assert_ok(take(f, &got));
+    answer(f, rows, keep, 8, 9);
+    f->view.element_count++;
+    assert_fails(take(f, &got), RBT_E_PROTOCOL, "not there");
+    assert_int_equal(rbt_packing_copy_name(&f->packing, SET, SHARD), 0);
+}
+
 /* After damage there is no copy, and so the next answer is whole. */
 static void test_damage(void **state)
 {
@@ -171,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_copy_of_another_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_updates, set_up, tear_down),
     };

@@ -268,6 +268,25 @@ static void the_newest_connection_of_a_worker_counts(void **state)
     assert_true(rbt_service_is_admitted(f->service, 1));
 }
 
+/* Each job counts its workers from 0. */
+static void the_same_worker_of_another_job_is_another(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_wire_hello hello = hello_of(1);
+    admit(f);
+    step(f, (struct rbt_service_event){.kind = RBT_SERVICE_ADMIT,
+                                       .admit = {.number = JOB + 1, .job = &ADMITTED}});
+    dial(f, 0);
+    greet(f, 0, 1);
+    dial(f, 1);
+    hello.job = JOB + 1;
+    greet_with(f, 1, &hello);
+    expect_welcome(f, 1);
+    assert_int_equal(f->out.count, 1);
+    assert_true(rbt_service_is_admitted(f->service, 0));
+    assert_true(rbt_service_is_admitted(f->service, 1));
+}
+
 static void a_stranger_has_five_seconds(void **state)
 {
     struct fixture *f = *state;
@@ -459,6 +478,7 @@ int main(void)
         T(the_staleness_of_another_job_does_not_count),
         T(who_means_another_shard_or_lacks_the_secret_is_refused),
         T(the_newest_connection_of_a_worker_counts),
+        T(the_same_worker_of_another_job_is_another),
         T(a_stranger_has_five_seconds),
         T(the_oldest_stranger_makes_room),
         T(a_job_that_is_over_has_no_connections),

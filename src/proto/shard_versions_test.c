@@ -47,6 +47,20 @@ static void the_lowest_version_is_told_once(void **state)
     rbt_shard_versions_deinit(&versions);
 }
 
+/* What is due stays so, whatever is noted of others before it is told. */
+static void another_table_that_lags_hides_nothing(void **state)
+{
+    struct rbt_shard_versions versions = {.shard_count = 2};
+    (void)state;
+    note(&versions, 1, 0, 5);
+    note(&versions, 1, 1, 5);
+    note(&versions, 2, 0, 7); /* the other shard of this job has none */
+    assert_true(versions.is_due);
+    expect_next(&versions, 1, 5);
+    expect_none(&versions);
+    rbt_shard_versions_deinit(&versions);
+}
+
 static void all_is_told_again_but_of_jobs_that_are_over(void **state)
 {
     struct rbt_shard_versions versions = {.shard_count = 1};
@@ -84,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_lowest_version_is_told_once),
+        cmocka_unit_test(another_table_that_lags_hides_nothing),
         cmocka_unit_test(all_is_told_again_but_of_jobs_that_are_over),
         cmocka_unit_test(without_memory_nothing_is_noted),
     };

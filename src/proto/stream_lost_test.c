@@ -107,6 +107,47 @@ static void it_comes_back_after_a_pause(void **state)
     assert_int_equal(connection_is_lost(f, "nobody listens"), RBT_E_CLOSED);
 }
 
+/* A connection that was of use ends what came before: the pauses between attempts are short again.
+ */
+static void pauses_begin_anew_after_a_good_connection(void **state)
+{
+    struct fixture *f = *state;
+    rbt_time first = 0;
+    push(f, 1);
+    for (int tries = 0; tries < 4; tries++) {
+        assert_ok(tick(f));
+        assert_ok(connection_is_lost(f, "nobody listens"));
+        first = tries == 0 ? rbt_stream_deadline(&f->stream) - f->now : first;
+        f->now = rbt_stream_deadline(&f->stream);
+    }
+    come_up(f, 0);
+    shard_says(f, RBT_FRAME_ACK, 0);
+    assert_ok(connection_is_lost(f, "cut"));
+    assert_int_equal(rbt_stream_deadline(&f->stream), f->now); /* at once */
+    assert_ok(tick(f));
+    assert_ok(connection_is_lost(f, "nobody listens"));
+    assert_true(first > 0);
+    assert_int_equal(rbt_stream_deadline(&f->stream) - f->now, first);
+}
+
+/* Whoever wants more of a lost shard does not make it less lost: rows may be asked for ahead at any
+ * time. */
+static void wanting_more_does_not_put_off_the_end(void **state)
+{
+    struct fixture *f = *state;
+    (void)ask(f);
+    assert_ok(tick(f));
+    assert_ok(connection_is_lost(f, "nobody listens"));
+    f->now = 2 * SECOND;
+    (void)ask(f);
+    assert_ok(tick(f));
+    assert_ok(connection_is_lost(f, "nobody listens"));
+    f->now = 3 * SECOND;
+    (void)ask(f);
+    assert_ok(tick(f));
+    assert_fails(connection_is_lost(f, "nobody listens"), RBT_E_CLOSED, "no connection for 3s");
+}
+
 /* Without memory the worker fails at once: trying again would take more. */
 static void without_memory_it_fails(void **state)
 {
@@ -177,6 +218,25 @@ static void a_new_connection_is_asked_anew(void **state)
 }
 
 /* A shard that says other things has not fallen silent, however late it answers the question. */
+/* What was asked in a run that is over is not owed in the next. */
+static void a_new_run_is_asked_anew(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t id = ask(f);
+    come_up(f, 0);
+    shard_expects(f, RBT_FRAME_PULL, id);
+    f->now += 2 * SECOND;
+    assert_ok(tick(f));
+    shard_expects(f, RBT_FRAME_STATS, id + 1);
+    assert_ok(rbt_stream_reset(&f->stream, &f->out));
+    f->now += 100 * SECOND;
+    id = ask(f);
+    shard_expects(f, RBT_FRAME_PULL, id);
+    assert_ok(tick(f));
+    assert_int_equal(f->cuts, 0);
+    shard_expects(f, RBT_FRAME_STATS, id + 1);
+}
+
 static void a_shard_that_talks_is_there(void **state)
 {
     struct fixture *f = *state;
@@ -296,10 +356,15 @@ int main(void)
                                         stream_teardown),
         cmocka_unit_test_setup_teardown(connecting_may_take_so_long, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(it_comes_back_after_a_pause, stream_setup, stream_teardown),
+        cmocka_unit_test_setup_teardown(pauses_begin_anew_after_a_good_connection, stream_setup,
+                                        stream_teardown),
+        cmocka_unit_test_setup_teardown(wanting_more_does_not_put_off_the_end, stream_setup,
+                                        stream_teardown),
         cmocka_unit_test_setup_teardown(without_memory_it_fails, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(silence_ends_a_connection, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(a_new_connection_is_asked_anew, stream_setup,
                                         stream_teardown),
+        cmocka_unit_test_setup_teardown(a_new_run_is_asked_anew, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(a_shard_that_talks_is_there, stream_setup, stream_teardown),
         cmocka_unit_test_setup_teardown(an_idle_connection_may_be_silent, stream_setup,
                                         stream_teardown),

@@ -129,6 +129,25 @@ static void what_has_not_changed_does_not_go(void **state)
     rbt_outgoing_destroy(outgoing);
 }
 
+static void who_leaves_takes_all_copies_along(void **state)
+{
+    (void)state;
+    rbt_outgoing *outgoing = make("changed", 0);
+    struct reader stays = {.worker = 2, .asked = 1};
+    const float now[COUNT] = {1, 2, 3};
+    (void)read_rows(outgoing, &stays, now, false);
+    const size_t before = rbt_outgoing_bytes(outgoing);
+    for (uint64_t set = 1; set <= 4; set++) {
+        struct reader leaves = {.worker = 1, .asked = set};
+        (void)read_rows(outgoing, &leaves, now, false);
+    }
+    assert_true(rbt_outgoing_bytes(outgoing) > before);
+    rbt_outgoing_leave(outgoing, 1);
+    assert_int_equal(rbt_outgoing_bytes(outgoing), before);
+    assert_int_equal(read_rows(outgoing, &stays, now, false), 0);
+    rbt_outgoing_destroy(outgoing);
+}
+
 static void the_oldest_copies_are_forgotten(void **state)
 {
     (void)state;
@@ -174,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_are_never_further_off_than_the_threshold),
         cmocka_unit_test(what_has_not_changed_does_not_go),
+        cmocka_unit_test(who_leaves_takes_all_copies_along),
         cmocka_unit_test(the_oldest_copies_are_forgotten),
         cmocka_unit_test(reads_without_a_copy_are_only_rounded),
     };
