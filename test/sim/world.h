@@ -38,6 +38,7 @@ enum sim_invariant {
     SIM_MONOTONE,
     SIM_LIVENESS,
     SIM_PROMPTNESS,
+    SIM_CLEAN,
     SIM_DETERMINISM,
 };
 extern const char *const sim_invariant_names[];
