@@ -36,6 +36,7 @@
     X(OLD_CUT, "the coordinator forgets when a process was cut off")                               \
     X(OLD_LINE, "processes forget when they were cut off from the coordinator")                    \
     X(BAD_GOODBYE, "a goodbye is taken for a loss")                                                \
+    X(KEPT_BACKOFF, "attempts after a useful connection come as late as those before it")          \
     X(KEPT_KEYS, "keys of requests count as waiting when they do not wait any more")
 
 /* The same, caught by tables with filters. */
