@@ -293,8 +293,7 @@ static void drop(struct shard *s)
         }
         if (is_over) {
             s->is_dropped[job] = true;
-            step_service(
-                s, &(struct rbt_service_event){.kind = RBT_SERVICE_DROP, .drop = job + 1});
+            step_service(s, &(struct rbt_service_event){.kind = RBT_SERVICE_DROP, .drop = job + 1});
             assert_null(rbt_service_host(s->service, job + 1));
             assert_true(s->is_dropped[1 - job] || rbt_service_host(s->service, 2 - job) != NULL ||
                         s->peers[(1 - job) * WORKERS].step == OPENING);

@@ -407,6 +407,8 @@ void rbt_early_reset(rbt_early *early)
 
 uint32_t rbt_early_readers(const rbt_early *early)
 {
+    RBT_ASSERT(early != NULL);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
     return early->reader_count;
 }
 

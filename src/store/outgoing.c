@@ -149,6 +149,8 @@ void rbt_outgoing_leave(rbt_outgoing *outgoing, uint32_t worker)
 
 size_t rbt_outgoing_copies(const rbt_outgoing *outgoing)
 {
+    RBT_ASSERT(outgoing != NULL);
+    RBT_ASSERT(outgoing->copy_count <= outgoing->copy_max);
     return outgoing->copy_count;
 }
 

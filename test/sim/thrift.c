@@ -7,13 +7,12 @@
  *            no more such ends than connections that faults have reset. It is tried once, and
  *            once more for each of these, for each refusal, and for each run that begins while it
  *            is greeting; where packets are lost, also for each attempt that had no answer.
- *   prompt   the n-th attempt after a useful connection comes 10 ms * 2^(n - 2) after the one before
- *            has failed, or half a second, whichever is less, and the first one at once; and
- *            there is none when the line should have been given up.
- *   thrifty  a shard acknowledges no more messages than have come; it is asked whether it is still
- *            there at most once in a quarter of the silence that is suffered; and without faults a
- *            call that reads a table of staleness 0 asks a shard at most once, of eager tables once
- *            more, ahead of the next call. */
+ *   prompt   the n-th attempt after a useful connection comes 10 ms * 2^(n - 2) after the one
+ * before has failed, or half a second, whichever is less, and the first one at once; and there is
+ * none when the line should have been given up. thrifty  a shard acknowledges no more messages than
+ * have come; it is asked whether it is still there at most once in a quarter of the silence that is
+ * suffered; and without faults a call that reads a table of staleness 0 asks a shard at most once,
+ * of eager tables once more, ahead of the next call. */
 #include "sim/thrift.h"
 
 #include <stdlib.h>
@@ -50,15 +49,15 @@ struct sim_thrift {
     struct line lines[LINES_MAX];
     uint64_t line_count;
     uint64_t tried;
-    uint64_t ended;     /* after an answer */
-    uint64_t refused;   /* "try again" */
-    uint64_t vain;      /* ended before an answer */
+    uint64_t ended;                                   /* after an answer */
+    uint64_t refused;                                 /* "try again" */
+    uint64_t vain;                                    /* ended before an answer */
     uint64_t heard[SIM_WORKERS_MAX][SIM_SERVERS_MAX]; /* messages of the stream, by the server */
     uint64_t acknowledged[SIM_WORKERS_MAX][SIM_SERVERS_MAX];
     uint64_t probes[SIM_WORKERS_MAX][SIM_SERVERS_MAX];
-    uint64_t probe_last[SIM_WORKERS_MAX][SIM_SERVERS_MAX]; /* its id */
+    uint64_t probe_last[SIM_WORKERS_MAX][SIM_SERVERS_MAX];            /* its id */
     uint64_t pulls[SIM_WORKERS_MAX][SIM_SERVERS_MAX][SIM_TABLES_MAX]; /* without faults */
-    rbt_time now; /* of the last message */
+    rbt_time now;                                                     /* of the last message */
 };
 
 static const struct sim_verdict nobody = {.worker = UINT32_MAX,
@@ -202,7 +201,8 @@ static void hear_at_server(struct sim_world *world, const struct rbt_inspect_fra
         thrift->heard[head->worker][server]++;
     } else if (head->kind == RBT_FRAME_PULL) {
         note_pull(world, frame, head, server);
-    } else if (head->kind == RBT_FRAME_STATS && head->id > thrift->probe_last[head->worker][server]) {
+    } else if (head->kind == RBT_FRAME_STATS &&
+               head->id > thrift->probe_last[head->worker][server]) {
         thrift->probe_last[head->worker][server] = head->id;
         thrift->probes[head->worker][server]++;
     }
@@ -252,8 +252,8 @@ static void judge_lines(struct sim_world *world)
 {
     const struct sim_thrift *thrift = world->thrift;
     const uint64_t resets = rbt_inspect_resets(world->simulation);
-    uint64_t most = thrift->line_count + resets + thrift->refused +
-                    (world->run - 1) * thrift->line_count;
+    uint64_t most =
+        thrift->line_count + resets + thrift->refused + (world->run - 1) * thrift->line_count;
     if (world->plan->cluster.loss > 0) { /* the first packet may be lost again and again */
         most += thrift->vain;
     }
@@ -310,10 +310,8 @@ static void judge_talk(struct sim_world *world)
             }
             if ((double)thrift->probes[w][s] > (double)world->run + quarters) {
                 sim_blame(world, SIM_THRIFT, &about,
-                          "worker %u has asked %llu times whether server/%u is there, in %.3f s",
-                          w,
-                          (unsigned long long)thrift->probes[w][s], s,
-                          (double)thrift->now * 1e-9);
+                          "worker %u has asked %llu times whether server/%u is there, in %.3f s", w,
+                          (unsigned long long)thrift->probes[w][s], s, (double)thrift->now * 1e-9);
             }
         }
     }
