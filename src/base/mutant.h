@@ -37,6 +37,7 @@
     X(OLD_LINE, "processes forget when they were cut off from the coordinator")                    \
     X(BAD_GOODBYE, "a goodbye is taken for a loss")                                                \
     X(KEPT_BACKOFF, "attempts after a useful connection come as late as those before it")          \
+    X(ASKED_AGAIN, "rows that were asked for ahead are asked for again")                           \
     X(KEPT_KEYS, "keys of requests count as waiting when they do not wait any more")
 
 /* The same, caught by tables with filters. */
