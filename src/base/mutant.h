@@ -35,18 +35,24 @@
     X(LOST_GATHERED, "what was gathered is not told again to who did not hear it")                 \
     X(OLD_CUT, "the coordinator forgets when a process was cut off")                               \
     X(OLD_LINE, "processes forget when they were cut off from the coordinator")                    \
-    X(BAD_GOODBYE, "a goodbye is taken for a loss")
+    X(BAD_GOODBYE, "a goodbye is taken for a loss")                                                \
+    X(KEPT_BACKOFF, "attempts after a useful connection come as late as those before it")          \
+    X(ASKED_AGAIN, "rows that were asked for ahead are asked for again")                           \
+    X(KEPT_KEYS, "keys of requests count as waiting when they do not wait any more")
 
 /* The same, caught by tables with filters. */
 #define RBT_FILTER_MUTANT_LIST(X)                                                                  \
     X(ANY_BASE, "changes are applied to a copy that they are no changes of")                       \
     X(KEPT_FILTER, "shards believe that what they sent last has arrived, also after a cut")        \
-    X(OLD_VALUES, "elements that filters left out are what the memory held")
+    X(OLD_VALUES, "elements that filters left out are what the memory held")                       \
+    X(HALF_LEFT, "of the copies of who leaves only some are forgotten")                            \
+    X(LATE_COPY, "a copy is kept of rows that are sent to who has left")
 
 /* The same, caught by tables with many rows. */
 #define RBT_LIST_MUTANT_LIST(X)                                                                    \
     X(KEPT_LISTS, "lists of keys are not sent again on a new connection")                          \
-    X(LAST_KEY, "the last key of a block of keys is one too high")
+    X(LAST_KEY, "the last key of a block of keys is one too high")                                 \
+    X(IDLE_LISTS, "lists of keys stay when nobody can name them any more")
 
 /* The same, caught by jobs that run twice. */
 #define RBT_RUN_MUTANT_LIST(X)                                                                     \

@@ -306,7 +306,7 @@ static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call
 static struct rbt_ahead *find_asked(const struct rbt_caller *caller,
                                     const struct rbt_driver_call *call)
 {
-    if (call->event.kind != RBT_SHARD_PULL || call->event.asked == 0) {
+    if (call->event.kind != RBT_SHARD_PULL || call->event.asked == 0 || RBT_MUTANT(ASKED_AGAIN)) {
         return NULL;
     }
     struct rbt_ahead *ahead =

@@ -120,7 +120,9 @@ void rbt_host_forget(rbt_host *host, struct rbt_guest *guest)
     guest->list_max = 0;
     guest->list_keys = 0;
     guest->has_index = false;
-    rbt_lists_sweep(&host->lists);
+    if (!RBT_MUTANT(IDLE_LISTS)) {
+        rbt_lists_sweep(&host->lists);
+    }
 }
 
 /* --- What reads.c needs, too ----------------------------------------------------------------- */

@@ -120,7 +120,7 @@ static void test_a_copy_of_another_size(void **state)
     assert_ok(take(f, &got));
     answer(f, rows, keep, 8, 9);
     f->view.element_count++;
-    assert_fails(take(f, &got), RBT_E_PROTOCOL, "not there");
+    assert_fails(take(f, &got), RBT_E_PROTOCOL, "rows that this worker does not have");
     assert_int_equal(rbt_packing_copy_name(&f->packing, SET, SHARD), 0);
 }
 

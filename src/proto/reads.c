@@ -76,7 +76,7 @@ void rbt_reads_deinit(rbt_host *host)
 /* Ends the use of a list by a request that has waited. */
 static void drop_list(rbt_host *host, const struct rbt_desk_request *request)
 {
-    if (request->list != NULL && request->list->name == 0) {
+    if (request->list != NULL && request->list->name == 0 && !RBT_MUTANT(KEPT_KEYS)) {
         host->waiting_keys -= request->list->count;
     }
     rbt_list_unref(request->list);

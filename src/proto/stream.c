@@ -136,7 +136,7 @@ static void lose(struct rbt_stream *stream, rbt_time now)
     if (was_useful) {
         const bool is_first = stream->down_since == RBT_TIME_NEVER || !RBT_MUTANT(OLD_GRUDGE);
         stream->down_since = is_first ? now : stream->down_since;
-        stream->backoff = BACKOFF_MIN;
+        stream->backoff = RBT_MUTANT(KEPT_BACKOFF) ? stream->backoff : BACKOFF_MIN;
         stream->retry_at = now;
         return;
     }

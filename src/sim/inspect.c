@@ -2,7 +2,9 @@
 #include "sim/inspect.h"
 
 #include "base/assert.h"
+#include "proto/desk.h"
 #include "sim/engine.h"
+#include "store/shard_state.h"
 
 void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_event *event)
 {
@@ -17,11 +19,59 @@ rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server)
     return host == NULL ? NULL : rbt_host_shard(host);
 }
 
-int64_t rbt_inspect_parked_need(const rbt_simulation *simulation, uint32_t server)
+static void add_request(struct rbt_inspect_kept *kept, const struct rbt_desk_request *request)
+{
+    const int64_t need = request->is_scan ? request->scan.need : request->pull.need;
+    if (request->guest == NULL) {
+        return;
+    }
+    kept->requests++;
+    kept->need = need < kept->need ? need : kept->need;
+    if (request->list != NULL && request->list->name == 0) {
+        kept->keys_found += request->list->count;
+    }
+}
+
+void rbt_inspect_kept(const rbt_simulation *simulation, uint32_t server,
+                      struct rbt_inspect_kept *kept)
 {
     RBT_ASSERT(server < simulation->engine->options.shard_count);
     const rbt_host *host = rbt_engine_host(simulation->engine, server);
-    return host == NULL ? RBT_CLOCK_GONE : rbt_host_parked_need(host);
+    *kept = (struct rbt_inspect_kept){.need = RBT_CLOCK_GONE};
+    if (host == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < host->slot_room; i++) {
+        add_request(kept, &host->slots[i]);
+    }
+    for (size_t i = 0; i < host->queue_count; i++) {
+        add_request(kept, &host->queue[i]);
+    }
+    kept->slots = host->parked_count;
+    kept->keys = host->waiting_keys;
+    kept->lists = host->lists.count;
+    for (uint32_t i = 0; i < host->lists.count; i++) {
+        kept->lists_idle += host->lists.lists[i]->references == 1;
+    }
+}
+
+size_t rbt_inspect_copies(const rbt_simulation *simulation, uint32_t server)
+{
+    const rbt_host *host = rbt_engine_host(simulation->engine, server);
+    size_t count = 0;
+    for (uint32_t i = 0; host != NULL && i < host->shard->table_count; i++) {
+        const struct rbt_shard_state *table = &host->shard->tables[i];
+        count += table->outgoing == NULL ? 0 : rbt_outgoing_copies(table->outgoing);
+        count += table->early == NULL ? 0 : rbt_early_readers(table->early);
+    }
+    return count;
+}
+
+uint64_t rbt_inspect_resets(const rbt_simulation *simulation)
+{
+    struct rbt_connections_stats stats;
+    rbt_connections_stats(simulation->engine->connections, &stats);
+    return stats.cut;
 }
 
 /* What the worker has heard of the server. */

@@ -116,6 +116,29 @@ void rbt_party_expire(struct rbt_party *party)
 
 /* --- What machines want done ----------------------------------------------------------------- */
 
+/* Shows what happens to a connection to a test, if there is one that looks. */
+static void show_line(const struct rbt_party *party, uint32_t port, enum rbt_inspect_line_kind kind)
+{
+    const rbt_engine *engine = party->engine;
+    const struct rbt_inspect_frames *frames = &engine->simulation->frames;
+    if (frames->on_line == NULL || side_of(party) != RBT_SIDE_CALLER) {
+        return;
+    }
+    struct rbt_inspect_line line = {.kind = kind,
+                                    .route = RBT_INSPECT_TO_MEMBER,
+                                    .machine = party,
+                                    .port = port,
+                                    .node = engine->nodes[party->node].name,
+                                    .at = engine->now};
+    if (party->kind == RBT_PARTY_CARRIER) {
+        const struct rbt_stream *stream =
+            &((const struct rbt_carrier_party *)party)->carrier.caller.streams[port];
+        line.route = RBT_INSPECT_TO_WORKER;
+        line.is_wanted = stream->kept != NULL || stream->requests != NULL;
+    }
+    frames->on_line(frames->context, &line);
+}
+
 /* The node that a port leads to. */
 static uint32_t peer_of(const struct rbt_party *party, uint32_t port)
 {
@@ -127,6 +150,7 @@ static void connect_to(struct rbt_party *party, uint32_t port)
     rbt_engine *engine = party->engine;
     RBT_ASSERT(side_of(party) == RBT_SIDE_CALLER);
     RBT_ASSERT(party->connections[port] == NULL);
+    show_line(party, port, RBT_INSPECT_TRIED);
     const struct rbt_connection_end end = {.owner = party, .port = port};
     const rbt_status st =
         rbt_connections_open(engine->connections, party->node, peer_of(party, port), end,
@@ -151,6 +175,7 @@ static void cut(struct rbt_party *party, uint32_t port)
 {
     rbt_connection *connection = party->connections[port];
     if (connection != NULL) {
+        show_line(party, port, RBT_INSPECT_CUT);
         party->connections[port] = NULL;
         rbt_connection_cut(connection, side_of(party), party->engine->now);
     }
@@ -263,6 +288,7 @@ static void on_up(void *context, rbt_connection *connection)
     const struct rbt_connection_end end = rbt_connection_end(connection, RBT_SIDE_CALLER);
     const rbt_engine *engine = context;
     const uint32_t to = rbt_connection_node(connection, RBT_SIDE_LISTENER);
+    show_line(end.owner, end.port, RBT_INSPECT_MADE);
     rbt_party_port(end.owner, &(struct rbt_port_event){.kind = RBT_PORT_UP,
                                                        .port = end.port,
                                                        .up = {.peer = engine->nodes[to].name}});
@@ -351,7 +377,9 @@ static void show_message(const rbt_engine *engine, const struct rbt_party *party
         const struct rbt_inspect_frame frame = {.route = routes[party->kind],
                                                 .message = name_of(event->frame.head.kind),
                                                 .receiver = party,
+                                                .node = party->node,
                                                 .port = event->port,
+                                                .at = engine->now,
                                                 .bytes = block->data,
                                                 .size = block->bytes};
         frames->on_frame(frames->context, &frame);
@@ -398,6 +426,7 @@ static void on_down(void *context, rbt_connection *connection, enum rbt_side sid
     (void)context;
     RBT_ASSERT(party->connections[end.port] == connection);
     party->connections[end.port] = NULL;
+    show_line(party, end.port, RBT_INSPECT_LOST);
     rbt_party_port(party, &(struct rbt_port_event){.kind = RBT_PORT_DOWN,
                                                    .port = end.port,
                                                    .down = {.status = status, .why = why}});

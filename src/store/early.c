@@ -405,6 +405,13 @@ void rbt_early_reset(rbt_early *early)
     early->reader_count = 0;
 }
 
+uint32_t rbt_early_readers(const rbt_early *early)
+{
+    RBT_ASSERT(early != NULL);
+    RBT_ASSERT(early->reader_count <= early->reader_max);
+    return early->reader_count;
+}
+
 size_t rbt_early_bytes(const rbt_early *early)
 {
     size_t bytes = (size_t)early->slot_max * early->width * sizeof *early->sent +

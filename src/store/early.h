@@ -44,6 +44,9 @@ void rbt_early_leave(rbt_early *early, uint32_t worker);
 /* A new run begins: nobody reads. */
 void rbt_early_reset(rbt_early *early);
 
+/* Sets of workers that rows are sent to. */
+uint32_t rbt_early_readers(const rbt_early *early);
+
 size_t rbt_early_bytes(const rbt_early *early);
 
 /* What it was made with. */

@@ -141,9 +141,17 @@ void rbt_outgoing_leave(rbt_outgoing *outgoing, uint32_t worker)
     for (size_t i = outgoing->copy_count; i-- > 0;) {
         if (outgoing->copies[i].worker == worker) {
             forget(outgoing, i);
+            i -= RBT_MUTANT(HALF_LEFT) && i > 0;
         }
     }
     RBT_ASSERT(outgoing->bytes <= outgoing->bytes_max); /* (2) */
+}
+
+size_t rbt_outgoing_copies(const rbt_outgoing *outgoing)
+{
+    RBT_ASSERT(outgoing != NULL);
+    RBT_ASSERT(outgoing->copy_count <= outgoing->copy_max);
+    return outgoing->copy_count;
 }
 
 size_t rbt_outgoing_bytes(const rbt_outgoing *outgoing)

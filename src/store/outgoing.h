@@ -44,6 +44,9 @@ RBT_MUST_USE rbt_status rbt_outgoing_filter(rbt_outgoing *outgoing,
 void rbt_outgoing_leave(rbt_outgoing *outgoing, uint32_t worker);
 void rbt_outgoing_reset(rbt_outgoing *outgoing);
 
+/* Copies, of all readers. */
+size_t rbt_outgoing_copies(const rbt_outgoing *outgoing);
+
 size_t rbt_outgoing_bytes(const rbt_outgoing *outgoing);
 
 /* All copies as a part of a saved shard; what filters keep for themselves is not in it, and those

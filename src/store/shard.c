@@ -570,6 +570,10 @@ static rbt_status answer_pull(rbt_shard *shard, struct rbt_shard_state *table,
         answer(table, event);
         if (table->outgoing != NULL && event->kind == RBT_SHARD_PULL) {
             st = rbt_outgoing_filter(table->outgoing, event);
+            if (event->copy != NULL && !RBT_MUTANT(LATE_COPY) &&
+                rbt_gate_clock(shard->gate, event->worker) == RBT_CLOCK_GONE) {
+                rbt_outgoing_leave(table->outgoing, event->worker); /* what it asked for before */
+            }
         }
         if (table->early != NULL && event->kind == RBT_SHARD_PULL && event->early == NULL) {
             rbt_early_take_all(table->early, event->worker, event->asked);

@@ -8,7 +8,9 @@
  *                 unless the table shows partial clocks; nothing of clock floor + s or later;
  *   monotone      clocks, floors, versions, what is shown and what workers have heard only grow,
  *                 and workers have heard nothing that is not so;
- *   promptness    nothing is held that may be shown, no request waits whose floor is reached.
+ *   promptness    nothing is held that may be shown, no request waits whose floor is reached;
+ *   clean         no list of keys is kept that nobody can name, and keys are counted as waiting
+ *                 that do; when all have left nothing waits, and no copy of rows is kept for them.
  * At every read of a worker at clock c with staleness s, which is one that may be in force when the
  * read begins (below):
  *   read rule     everything stamped < c - s is in it, nothing of others stamped >= c + s, and of
@@ -288,13 +290,40 @@ static bool judge_clocks(struct sim_world *world, uint32_t server)
 static void judge_waiting(struct sim_world *world, uint32_t server)
 {
     const struct sim_server_record *record = &world->servers[server];
-    const int64_t need = rbt_inspect_parked_need(world->simulation, server);
+    struct rbt_inspect_kept kept;
     struct sim_verdict about = nobody;
     about.server = server;
-    if (need != RBT_CLOCK_GONE && need <= record->floor) {
+    rbt_inspect_kept(world->simulation, server, &kept);
+    if (world->run == 1 && kept.need != RBT_CLOCK_GONE && kept.need <= record->floor) {
         sim_blame(world, SIM_PROMPTNESS, &about,
                   "a request waits at server/%u for floor %lld, which is %lld", server,
-                  (long long)need, (long long)record->floor);
+                  (long long)kept.need, (long long)record->floor);
+    }
+    if (kept.keys != kept.keys_found) {
+        sim_blame(world, SIM_CLEAN, &about,
+                  "server/%u counts %llu keys of requests that wait, which have %llu", server,
+                  (unsigned long long)kept.keys, (unsigned long long)kept.keys_found);
+    }
+    if (kept.lists_idle > 0) {
+        sim_blame(world, SIM_CLEAN, &about,
+                  "server/%u keeps %u lists of keys that nobody can name any more", server,
+                  kept.lists_idle);
+    }
+}
+
+/* The run is over: nobody waits, and nobody will ask for changes of what he was sent. */
+static void judge_left_behind(struct sim_world *world, uint32_t server)
+{
+    struct rbt_inspect_kept kept;
+    struct sim_verdict about = nobody;
+    about.server = server;
+    rbt_inspect_kept(world->simulation, server, &kept);
+    const size_t copies = rbt_inspect_copies(world->simulation, server);
+    if (kept.requests > 0 || kept.slots > 0 || kept.keys > 0 || copies > 0) {
+        sim_blame(world, SIM_CLEAN, &about,
+                  "when all have left server/%u keeps %u requests, %u slots, %llu keys, and %zu "
+                  "copies of rows",
+                  server, kept.requests, kept.slots, (unsigned long long)kept.keys, copies);
     }
 }
 
@@ -345,6 +374,9 @@ void sim_check_event(struct sim_world *world)
     world->events++;
     sim_note(world, &entry);
     if (world->run > 1) { /* clocks begin anew, and nothing changes any more */
+        for (uint32_t s = 0; s < world->plan->servers; s++) {
+            judge_waiting(world, s);
+        }
         judge_time(world);
         return;
     }
@@ -563,6 +595,9 @@ void sim_check_end(struct sim_world *world, rbt_status status)
             sim_blame(world, SIM_LIVENESS, &nobody, "the run failed: %s", rbt_last_error());
         }
         return;
+    }
+    for (uint32_t s = 0; s < world->plan->servers; s++) {
+        judge_left_behind(world, s);
     }
     for (uint32_t s = 0; world->run == 1 && s < world->plan->servers; s++) {
         if (rbt_inspect_shard(world->simulation, s) == NULL) {

@@ -9,7 +9,6 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "sim/inspect.h"
 #include "wire/frame.h"
 
 enum {
@@ -146,17 +145,19 @@ static void follow(struct talk *talk, const struct rbt_inspect_frame *frame)
     talk->bytes += frame->size;
 }
 
-static void on_frame(void *context, const struct rbt_inspect_frame *frame)
+void sim_frames_note(const struct rbt_inspect_frame *frame)
 {
     struct rbt_frame head;
+    if (root[0] == '\0') {
+        return;
+    }
     const rbt_status st = rbt_frame_get(frame->bytes, RBT_FRAME_BODY_MAX, &head);
-    (void)context;
     RBT_ASSERT(st == RBT_OK);
     keep_frame(frame, &head);
     follow(&talks[frame->route], frame);
 }
 
-void sim_frames_begin(uint64_t seed, rbt_simulation *simulation)
+void sim_frames_begin(uint64_t seed)
 {
     if (root[0] == '\0') {
         return;
@@ -168,7 +169,6 @@ void sim_frames_begin(uint64_t seed, rbt_simulation *simulation)
         talks[i].is_full = false;
         talks[i].bytes = 0;
     }
-    rbt_inspect_frames(simulation, &(struct rbt_inspect_frames){.on_frame = on_frame});
 }
 
 void sim_frames_end(void)

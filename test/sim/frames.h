@@ -14,14 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <rubato/simulate.h>
+#include "sim/inspect.h"
 
 /* From now on messages are kept there. False, and errno says why: there is no such folder, and it
  * cannot be made. */
 bool sim_frames_open(const char *folder);
 
 /* A schedule begins, and has ended. Both do nothing unless a folder is open. */
-void sim_frames_begin(uint64_t seed, rbt_simulation *simulation);
+void sim_frames_begin(uint64_t seed);
 void sim_frames_end(void);
+
+/* A message that is about to be heard. The same. */
+void sim_frames_note(const struct rbt_inspect_frame *frame);
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "sim/checker.h"
 #include "sim/frames.h"
+#include "sim/thrift.h"
 #include "sim/workload.h"
 
 enum {
@@ -48,7 +49,8 @@ static rbt_status open_job(struct sim_world *world, rbt_simulation **simulation,
     if (st != RBT_OK) {
         return st;
     }
-    sim_frames_begin(plan->seed, *simulation);
+    sim_frames_begin(plan->seed);
+    sim_thrift_begin(world, *simulation);
     const struct rbt_job_options options = {.struct_size = sizeof options,
                                             .workers = plan->workers,
                                             .shards = plan->servers,
@@ -91,6 +93,9 @@ static void run_once(const struct sim_scenario *plan, bool is_verbose, FILE *out
         st = rbt_job_run(job, sim_work, &world);
         if (world.verdict.broken == SIM_HOLDS) {
             sim_check_end(&world, st);
+            if (st == RBT_OK) {
+                sim_thrift_check(&world);
+            }
         }
     }
     rbt_job_close(job);
@@ -110,6 +115,7 @@ static void run_once(const struct sim_scenario *plan, bool is_verbose, FILE *out
                                   .hash = world.hash};
     memcpy(result->text, world.verdict.text, sizeof result->text);
     sim_frames_end();
+    sim_thrift_end(&world);
     sim_world_deinit(&world);
 }
 

@@ -336,6 +336,7 @@ static rbt_status read_something(struct hand *hand, uint32_t table)
 {
     const struct sim_table_plan *plan = plan_of(hand, table);
     const uint32_t key = below(hand, plan->key_count);
+    hand->world->workers[hand->me].calls[table]++;
     if (plan->options.layout == RBT_SPARSE) {
         return get_sparse(hand, table, key);
     }

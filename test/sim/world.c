@@ -11,8 +11,9 @@
 #include "client/client.h"
 
 const char *const sim_invariant_names[] = {
-    "holds",      "(1) exactly once", "(2) marker soundness", "(3) read rule",  "(4) overlay",
-    "(5) hidden", "(6) monotone",     "(8) liveness",         "(8) promptness", "determinism",
+    "holds",        "(1) exactly once", "(2) marker soundness", "(3) read rule",  "(4) overlay",
+    "(5) hidden",   "(6) monotone",     "(8) liveness",         "(8) promptness", "clean servers",
+    "steady lines", "thrift",           "determinism",
 };
 
 static void *make(size_t count, size_t size)

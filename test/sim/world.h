@@ -38,6 +38,9 @@ enum sim_invariant {
     SIM_MONOTONE,
     SIM_LIVENESS,
     SIM_PROMPTNESS,
+    SIM_CLEAN,
+    SIM_STEADY,
+    SIM_THRIFT,
     SIM_DETERMINISM,
 };
 extern const char *const sim_invariant_names[];
@@ -60,6 +63,7 @@ struct sim_worker_record {
     bool is_leaving;   /* it will update nothing any more */
     bool has_failed;   /* a call of its has failed: its process is gone */
     uint32_t *seen;    /* (paths, tables, keys, elements): in its last read by that path */
+    uint64_t calls[SIM_TABLES_MAX];    /* that have read something */
     int64_t heard[SIM_SERVERS_MAX];    /* floors */
     uint64_t arrived[SIM_SERVERS_MAX]; /* heard of */
 };
@@ -94,6 +98,8 @@ struct sim_verdict {
 
 enum { SIM_ENTRIES_MAX = 1 << 14 };
 
+struct sim_thrift;
+
 struct sim_world {
     const struct sim_scenario *plan;
     rbt_simulation *simulation;
@@ -120,6 +126,7 @@ struct sim_world {
     struct sim_entry *entries; /* the last SIM_ENTRIES_MAX */
     uint64_t entry_count;
     struct sim_verdict verdict;
+    struct sim_thrift *thrift; /* what it costs */
     /* Scratch of the checker: a row of any type, and its masks. */
     void *raw;
     uint32_t *masks;
