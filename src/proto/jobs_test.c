@@ -187,7 +187,6 @@ static void start(struct peer *peer)
     if (peer->step == WRITING) {
         event.kind = RBT_SHARD_PUSH;
         event.sequence = (uint64_t)peer->clock + 1;
-        event.range = (struct rbt_range){0, UINT64_MAX};
         event.clock = peer->clock;
         event.marker = peer->clock + 1;
     } else if (peer->step == LEAVING) {

@@ -257,7 +257,7 @@ static void refuse_the_silent(rbt_service *service, rbt_time now)
 {
     struct connection *oldest = NULL;
     while ((oldest = oldest_of(service)) != NULL && now - oldest->since >= HELLO_TIME) {
-        refuse(oldest, RBT_E_TIMEOUT, "malformed message: the sender has not greeted", now);
+        refuse(oldest, RBT_E_TIMEOUT, "it sent no greeting in time", now);
         rbt_strangers_remove(&service->strangers, &oldest->stranger);
     }
 }

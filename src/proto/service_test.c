@@ -302,7 +302,7 @@ static void a_stranger_has_five_seconds(void **state)
     assert_int_equal(f->out.count, 0);
     step(f, (struct rbt_service_event){.kind = RBT_SERVICE_TIME});
     expect_refused(f, 0, 0);
-    assert_non_null(strstr(f->note, "malformed message: the sender has not greeted"));
+    assert_non_null(strstr(f->note, "it sent no greeting in time"));
     assert_true(rbt_service_deadline(f->service) == RBT_TIME_NEVER);
     assert_true(rbt_service_is_admitted(f->service, 1));
 }

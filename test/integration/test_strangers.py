@@ -70,7 +70,7 @@ class Scene:
         """Lines of the log; those about connections that said nothing are told apart."""
         return [line for line in self.process(role).err.splitlines()
                 if " warn " in line and "refused a connection" in line and
-                silent == bool(re.search("(did not say|has not said) who it is", line))]
+                silent == bool(re.search("sent no greeting", line))]
 
     def stranger(self, role, send, why):
         """Somebody connects and sends this; the role must log why it does not want it."""
