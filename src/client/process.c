@@ -40,26 +40,27 @@ void rbt_process_deinit(struct rbt_process *process)
     *process = (struct rbt_process){0};
 }
 
-struct rbt_stream_options *rbt_process_streams(const struct rbt_process *process)
+struct rbt_stream_options *rbt_process_streams(struct rbt_process *process)
 {
     const struct rbt_process_options *options = &process->options;
     const struct rbt_member_plan *plan = options->plan;
+    struct rbt_wire_hello *hello = &process->hello;
+    *hello = (struct rbt_wire_hello){.cluster = plan->cluster,
+                                     .job = plan->job,
+                                     .secret = plan->secret,
+                                     .worker_count = plan->worker_count,
+                                     .is_reader = options->is_reader,
+                                     .compression = options->compression};
+    snprintf(hello->space, sizeof hello->space, "%s", options->name_space);
+    snprintf(hello->node, sizeof hello->node, "%s/%u", options->is_reader ? "reader" : "worker",
+             plan->index);
     struct rbt_stream_options *streams = rbt_calloc(plan->shard_count, sizeof *streams);
     for (uint32_t i = 0; streams != NULL && i < plan->shard_count; i++) {
         streams[i] = (struct rbt_stream_options){.address = plan->shards[i],
+                                                 .hello = hello,
+                                                 .shard = i,
                                                  .cut_max = options->cut_max,
-                                                 .silence_max = options->silence_max,
-                                                 .hello = {.cluster = plan->cluster,
-                                                           .job = plan->job,
-                                                           .secret = plan->secret,
-                                                           .worker_count = plan->worker_count,
-                                                           .shard = i,
-                                                           .is_reader = options->is_reader,
-                                                           .compression = options->compression}};
-        struct rbt_wire_hello *hello = &streams[i].hello;
-        snprintf(hello->space, sizeof hello->space, "%s", options->name_space);
-        snprintf(hello->node, sizeof hello->node, "%s/%u", options->is_reader ? "reader" : "worker",
-                 plan->index);
+                                                 .silence_max = options->silence_max};
     }
     return streams;
 }

@@ -42,6 +42,7 @@ struct rbt_process {
     struct rbt_carrier_heard *heard; /* by shard */
     struct rbt_carrier *control;     /* the owner's */
     uint64_t run;                    /* its number */
+    struct rbt_wire_hello hello;     /* of all streams, but for worker and shard */
 };
 
 RBT_MUST_USE rbt_status rbt_process_init(struct rbt_process *process,
@@ -49,8 +50,8 @@ RBT_MUST_USE rbt_status rbt_process_init(struct rbt_process *process,
 void rbt_process_deinit(struct rbt_process *process);
 
 /* How to reach each shard; NULL without memory. The caller frees it when carriers have been made
- * with it. */
-struct rbt_stream_options *rbt_process_streams(const struct rbt_process *process);
+ * with it, which must not outlive the process. */
+struct rbt_stream_options *rbt_process_streams(struct rbt_process *process);
 
 /* Opens a table at a shard, or tells it of another staleness. */
 RBT_MUST_USE rbt_status rbt_process_set_table(struct rbt_process *process,

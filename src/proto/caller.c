@@ -28,8 +28,8 @@ rbt_status rbt_caller_init(struct rbt_caller *caller, const struct rbt_caller_op
     rbt_status st = rbt_aheads_init(&caller->aheads);
     for (uint32_t i = 0; i < count; i++) { /* all, so that all can be ended */
         const rbt_status made = rbt_stream_init(&caller->streams[i], &options->streams[i]);
-        RBT_ASSERT(options->streams[i].hello.shard == i);
-        caller->streams[i].options.hello.worker = caller->worker;
+        RBT_ASSERT(options->streams[i].shard == i);
+        caller->streams[i].options.worker = caller->worker;
         st = st != RBT_OK ? st : made;
     }
     caller->due = RBT_TIME_NEVER; /* nothing is wanted of them yet */
@@ -94,7 +94,7 @@ rbt_status rbt_caller_refuse(const struct rbt_caller *caller)
 static uint32_t applied_asked(const struct rbt_caller *caller, uint32_t shard,
                               const struct rbt_shard_event *event)
 {
-    return caller->streams[shard].options.hello.is_reader ? 0 : event->applied_count;
+    return caller->streams[shard].options.hello->is_reader ? 0 : event->applied_count;
 }
 
 /* Gives a call what it has waited for. */
@@ -167,7 +167,7 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
     struct rbt_shard_event asking = *event;
     asking.need = need - RBT_MUTANT(LOW_NEED);
     asking.applied_count = is_scan ? 0 : applied_asked(caller, shard, event);
-    asking.is_base = event->is_base && !stream->options.hello.is_reader;
+    asking.is_base = event->is_base && !stream->options.hello->is_reader;
     asking.least = rbt_aheads_least(&caller->aheads, shard, event->table, event->least);
     rbt_status st = is_scan ? rbt_compose_scan(caller, &asking, &block)
                             : rbt_compose_pull(caller, stream, &asking, purpose->is_early, &block);
@@ -183,7 +183,7 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
         .place = has_place ? rbt_compose_place(caller, &asking) : (struct rbt_frame_place){0},
         .purpose = *purpose};
     st = rbt_stream_ask(stream, &question, caller->out, sent);
-    note_due(caller, stream->options.hello.shard);
+    note_due(caller, stream->options.shard);
     return st;
 }
 

@@ -35,10 +35,12 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
+    static const struct rbt_wire_hello hello = {.worker_count = 4};
     struct rbt_stream_options streams[SHARDS];
     for (uint32_t i = 0; i < SHARDS; i++) {
         streams[i] = (struct rbt_stream_options){.address = "a.shard:7",
-                                                 .hello = {.worker_count = 4, .shard = i},
+                                                 .hello = &hello,
+                                                 .shard = i,
                                                  .cut_max = 3 * SECOND,
                                                  .silence_max = 800 * SECOND};
         for (uint64_t k = 0; k < MANY; k++) {

@@ -185,9 +185,9 @@ rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_stream *stream
         .is_early = is_part,
         .room = is_part ? event->early->room : 0,
         .has_copy = has_copy,
-        .copy = has_copy ? rbt_packing_copy_name(&caller->packing, event->asked,
-                                                 stream->options.hello.shard)
-                         : 0};
+        .copy = has_copy
+                    ? rbt_packing_copy_name(&caller->packing, event->asked, stream->options.shard)
+                    : 0};
     b->bytes = rbt_wire_put_pull(b->data, &pull);
     char *at = b->data + b->bytes;
     b->bytes += rbt_wire_rows_put(at, &rows, NULL);

@@ -50,6 +50,7 @@ enum step { OPENING, RESETTING, READING, WRITING, LEAVING, DONE };
 struct peer {
     uint32_t job;
     bool is_reader;
+    struct rbt_wire_hello hello;
     struct rbt_caller_table table;
     struct rbt_caller_table *tables[1];
     struct rbt_caller_shared shared;
@@ -440,17 +441,18 @@ static void begin_peer(struct shard *s, uint32_t i)
                           .table = {.element_size = sizeof(int64_t), .width = 1},
                           .key = 7};
     const struct rbt_control_job *plan = &PLANS[peer->job];
-    const struct rbt_stream_options stream = {
-        .address = "shard",
-        .hello = {.cluster = CLUSTER,
-                  .job = peer->job + 1,
-                  .worker = worker,
-                  .worker_count = WORKERS,
-                  .is_reader = peer->is_reader,
-                  .secret = peer->is_reader ? plan->read_secret : plan->secret,
-                  .node = "a peer"},
-        .cut_max = 3000 * MS,
-        .silence_max = 10000 * MS};
+    peer->hello =
+        (struct rbt_wire_hello){.cluster = CLUSTER,
+                                .job = peer->job + 1,
+                                .worker_count = WORKERS,
+                                .is_reader = peer->is_reader,
+                                .secret = peer->is_reader ? plan->read_secret : plan->secret,
+                                .node = "a peer"};
+    const struct rbt_stream_options stream = {.address = "shard",
+                                              .hello = &peer->hello,
+                                              .worker = worker,
+                                              .cut_max = 3000 * MS,
+                                              .silence_max = 10000 * MS};
     peer->tables[0] = &peer->table;
     peer->shared = (struct rbt_caller_shared){.shard_count = 1, .tables = peer->tables};
     const struct rbt_caller_options options = {

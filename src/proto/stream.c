@@ -99,7 +99,7 @@ rbt_status rbt_stream_reset(struct rbt_stream *stream, struct rbt_outbox *out)
     }
     stream->state = RBT_STREAM_DOWN; /* the answer may tell of the run that is over */
     stream->retry_at = 0;
-    return rbt_outbox_cut(out, stream->options.hello.shard);
+    return rbt_outbox_cut(out, stream->options.shard);
 }
 
 void rbt_stream_deinit(struct rbt_stream *stream)
@@ -152,7 +152,7 @@ static rbt_status judge(const struct rbt_stream *stream, rbt_time now, const cha
         return RBT_OK;
     }
     return rbt_fail(RBT_E_CLOSED, "lost shard %u at %s: no connection for %.3gs (%s)",
-                    stream->options.hello.shard, stream->options.address,
+                    stream->options.shard, stream->options.address,
                     (double)(now - stream->down_since) * 1e-9, why);
 }
 
@@ -162,7 +162,7 @@ static rbt_status cut(struct rbt_stream *stream, rbt_time now, struct rbt_outbox
     char why[RBT_ERROR_MAX];
     memcpy(why, rbt_last_error(), sizeof why);
     lose(stream, now);
-    const rbt_status st = rbt_outbox_cut(out, stream->options.hello.shard);
+    const rbt_status st = rbt_outbox_cut(out, stream->options.shard);
     return st != RBT_OK ? st : judge(stream, now, why);
 }
 
@@ -173,7 +173,7 @@ static rbt_status send_block(struct rbt_stream *stream, struct rbt_block *block,
     if (!stream->is_near) {
         stream->traffic_sent[block->class] += block->bytes;
     }
-    return rbt_outbox_send(out, stream->options.hello.shard, block);
+    return rbt_outbox_send(out, stream->options.shard, block);
 }
 
 /* The connection is there. */
@@ -188,11 +188,13 @@ static rbt_status greet(struct rbt_stream *stream, bool is_near, rbt_time now,
     stream->is_near = is_near;
     stream->state = RBT_STREAM_GREETING;
     stream->heard_at = now;
-    block->bytes = rbt_wire_put_hello(block->data, &stream->options.hello);
-    rbt_wire_close(
-        block->data,
-        (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = stream->options.hello.worker},
-        block->bytes);
+    struct rbt_wire_hello hello = *stream->options.hello;
+    hello.worker = stream->options.worker;
+    hello.shard = stream->options.shard;
+    block->bytes = rbt_wire_put_hello(block->data, &hello);
+    rbt_wire_close(block->data,
+                   (struct rbt_frame){.kind = RBT_FRAME_HELLO, .worker = stream->options.worker},
+                   block->bytes);
     const rbt_status st = send_block(stream, block, out);
     rbt_block_unref(block);
     return st;
@@ -452,17 +454,17 @@ static rbt_status receive_refusal(struct rbt_stream *stream, const struct rbt_po
     }
     const bool is_failure = (frame->flags & RBT_FRAME_FAILURE) != 0 && frame->id > 0 &&
                             frame->id <= (uint64_t)-RBT_E_TOO_SMALL;
-    const rbt_status st =
-        is_failure ? rbt_fail((rbt_status) - (int64_t)frame->id, "shard %u at %s: %s",
-                              stream->options.hello.shard, stream->options.address, text)
-                   : rbt_fail(RBT_E_CLOSED, "shard %u at %s refused the connection: %s",
-                              stream->options.hello.shard, stream->options.address, text);
+    const rbt_status st = is_failure
+                              ? rbt_fail((rbt_status) - (int64_t)frame->id, "shard %u at %s: %s",
+                                         stream->options.shard, stream->options.address, text)
+                              : rbt_fail(RBT_E_CLOSED, "shard %u at %s refused the connection: %s",
+                                         stream->options.shard, stream->options.address, text);
     if ((frame->flags & RBT_FRAME_TRY_AGAIN) != 0) {
         return cut(stream, now, out);
     }
     stream->state = RBT_STREAM_DOWN;
     stream->probe = 0;
-    const rbt_status told = rbt_outbox_cut(out, stream->options.hello.shard);
+    const rbt_status told = rbt_outbox_cut(out, stream->options.shard);
     return told != RBT_OK ? told : st;
 }
 
@@ -542,7 +544,7 @@ rbt_status rbt_stream_step(struct rbt_stream *stream, const struct rbt_port_even
                            rbt_time now, struct rbt_outbox *out,
                            struct rbt_stream_request **answered)
 {
-    RBT_ASSERT(event->port == stream->options.hello.shard);
+    RBT_ASSERT(event->port == stream->options.shard);
     *answered = NULL;
     switch (event->kind) {
     case RBT_PORT_UP:
@@ -611,8 +613,7 @@ static rbt_status ask_probe(struct rbt_stream *stream, rbt_time now, struct rbt_
     }
     block->bytes = RBT_WIRE_RESET_BYTES;
     const struct rbt_stream_question question = {
-        .block = block,
-        .header = {.kind = RBT_FRAME_STATS, .worker = stream->options.hello.worker}};
+        .block = block, .header = {.kind = RBT_FRAME_STATS, .worker = stream->options.worker}};
     struct rbt_stream_request *request = NULL;
     const rbt_status st = rbt_stream_ask(stream, &question, out, &request);
     if (st == RBT_OK) {
@@ -633,7 +634,7 @@ rbt_status rbt_stream_tick(struct rbt_stream *stream, rbt_time now, struct rbt_o
         stream->down_since = stream->down_since == RBT_TIME_NEVER ? now : stream->down_since;
         stream->state = RBT_STREAM_CONNECTING;
         stream->heard_at = now;
-        return rbt_outbox_connect(out, stream->options.hello.shard);
+        return rbt_outbox_connect(out, stream->options.shard);
     case RBT_STREAM_CONNECTING:
         (void)rbt_fail(RBT_E_TIMEOUT, "it does not answer");
         return cut(stream, now, out);

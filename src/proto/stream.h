@@ -53,7 +53,9 @@ enum { RBT_STREAM_BUCKETS = 16 }; /* a power of two; of requests by their ids */
 
 struct rbt_stream_options {
     const char *address; /* of the shard, for people; borrowed for as long as the stream lives */
-    struct rbt_wire_hello hello;
+    const struct rbt_wire_hello *hello; /* but for worker and shard; borrowed likewise */
+    uint32_t worker;
+    uint32_t shard;
     rbt_time cut_max;     /* without a connection */
     rbt_time silence_max; /* without a word although one is due */
 };

@@ -32,11 +32,13 @@ struct fixture {
 static inline int stream_setup(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
-    const struct rbt_stream_options options = {
-        .address = "a.shard:7",
-        .hello = {.worker = WORKER, .worker_count = 4, .shard = SHARD},
-        .cut_max = 3 * SECOND,
-        .silence_max = 8 * SECOND};
+    static const struct rbt_wire_hello hello = {.worker_count = 4};
+    const struct rbt_stream_options options = {.address = "a.shard:7",
+                                               .hello = &hello,
+                                               .worker = WORKER,
+                                               .shard = SHARD,
+                                               .cut_max = 3 * SECOND,
+                                               .silence_max = 8 * SECOND};
     assert_ok(rbt_stream_init(&f->stream, &options));
     *state = f;
     return 0;

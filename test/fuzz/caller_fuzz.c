@@ -653,10 +653,12 @@ static void close_tables(struct talk *talk)
 
 static void open_caller(struct talk *talk)
 {
+    static const struct rbt_wire_hello hello = {.worker_count = WORKERS};
     struct rbt_stream_options streams[SHARDS];
     for (uint32_t i = 0; i < SHARDS; i++) {
         streams[i] = (struct rbt_stream_options){.address = "a shard",
-                                                 .hello = {.worker_count = WORKERS, .shard = i},
+                                                 .hello = &hello,
+                                                 .shard = i,
                                                  .cut_max = 3000 * MS,
                                                  .silence_max = 8000 * MS};
     }

@@ -272,10 +272,9 @@ static rbt_status serve(struct talk *talk)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct talk talk = {.recipe = recipe_begin(data, size)};
-    const struct rbt_stream_options options = {.address = "a peer",
-                                               .hello = {.worker_count = 4},
-                                               .cut_max = 3000 * MS,
-                                               .silence_max = 8000 * MS};
+    static const struct rbt_wire_hello hello = {.worker_count = 4};
+    const struct rbt_stream_options options = {
+        .address = "a peer", .hello = &hello, .cut_max = 3000 * MS, .silence_max = 8000 * MS};
     RBT_ASSERT(rbt_stream_init(&talk.stream, &options) == RBT_OK);
     rbt_status st = RBT_OK;
     for (int step = 0; st == RBT_OK && step < STEPS; step++) {
