@@ -367,6 +367,8 @@ void sim_check_event(struct sim_world *world)
 {
     struct sim_entry entry = {.table = UINT32_MAX, .key = UINT64_MAX};
     rbt_inspect_event(world->simulation, &entry.event);
+    entry.event.from = sim_keep_name(world, entry.event.from);
+    entry.event.to = sim_keep_name(world, entry.event.to);
     entry.at = (double)entry.event.at * 1e-9;
     entry.worker = entry.event.worker;
     entry.number = entry.event.number;
@@ -582,8 +584,8 @@ bool sim_may_fail(const struct sim_scenario *plan)
     const char *why = rbt_last_error();
     const bool is_named = strstr(why, plan->doomed) != NULL;
     /* Who was silent is not gone: each side says it of the other. */
-    const bool is_silent =
-        plan->is_silent && (strstr(why, "lost ") != NULL || strstr(why, "given up") != NULL);
+    const bool is_silent = plan->is_silent && (strstr(why, "lost ") != NULL ||
+                                               strstr(why, "declared it lost") != NULL);
     return (plan->doomed[0] != '\0' && (is_named || is_silent)) ||
            (plan->cluster.loss > 0 && strstr(why, "no connection for") != NULL);
 }

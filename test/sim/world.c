@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,20 @@ int64_t sim_least_staleness(const struct sim_world *world, uint32_t table)
 }
 
 /* --- The trace ------------------------------------------------------------------------------- */
+
+const char *sim_keep_name(struct sim_world *world, const char *name)
+{
+    uint32_t i = 0;
+    while (i < world->name_count && strcmp(world->names[i], name) != 0) {
+        i++;
+    }
+    if (i == world->name_count) {
+        RBT_ASSERT(i < SIM_NAMES_MAX);
+        (void)snprintf(world->names[i], sizeof world->names[i], "%s", name);
+        world->name_count++;
+    }
+    return world->names[i];
+}
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {

@@ -97,6 +97,7 @@ struct sim_verdict {
 };
 
 enum { SIM_ENTRIES_MAX = 1 << 14 };
+enum { SIM_NAMES_MAX = SIM_WORKERS_MAX + SIM_SERVERS_MAX + 2 }; /* the coordinator's, and "" */
 
 struct sim_thrift;
 
@@ -125,6 +126,8 @@ struct sim_world {
     bool is_verbose;
     struct sim_entry *entries; /* the last SIM_ENTRIES_MAX */
     uint64_t entry_count;
+    char names[SIM_NAMES_MAX][32]; /* of nodes, for entries: those of the job go with it */
+    uint32_t name_count;
     struct sim_verdict verdict;
     struct sim_thrift *thrift; /* what it costs */
     /* Scratch of the checker: a row of any type, and its masks. */
@@ -163,6 +166,9 @@ void sim_change_end(struct sim_world *world, uint32_t table, uint64_t began);
  * at all. */
 bool sim_may_be_staleness(const struct sim_world *world, uint32_t table, int64_t staleness);
 int64_t sim_least_staleness(const struct sim_world *world, uint32_t table);
+
+/* A copy of a node's name that stays as long as the world. */
+const char *sim_keep_name(struct sim_world *world, const char *name);
 
 /* Writes down what a worker does, or the event that the simulation has just dealt with. */
 void sim_note(struct sim_world *world, const struct sim_entry *entry);
