@@ -502,6 +502,58 @@ static void a_member_without_a_coordinator_says_so(void **state)
     assert_non_null(strstr(a->text, "could not join the coordinator: could not reach unix:"));
 }
 
+/* Listens at 127.0.0.1, on a port that is free at ::1, and writes both its address there and the
+ * name of both; -1 where there is no IPv6. */
+static int listen_beside(struct fixture *f, char name[static RBT_ADDRESS_MAX])
+{
+    char actual[RBT_ADDRESS_MAX];
+    int probe = -1;
+    const bool has_v6 = rbt_address_listen("[::1]:0", actual, &probe) == RBT_OK;
+    while (has_v6) { /* ends: few ports are taken */
+        int listener = -1;
+        (void)close(probe);
+        assert_ok(rbt_address_listen("127.0.0.1:0", actual, &listener));
+        const char *port = strrchr(actual, ':');
+        (void)snprintf(f->address, sizeof f->address, "[::1]%s", port);
+        (void)snprintf(name, RBT_ADDRESS_MAX, "localhost%s", port);
+        if (rbt_address_listen(f->address, actual, &probe) == RBT_OK) {
+            (void)close(probe);
+            return listener;
+        }
+        probe = listener;
+    }
+    return -1;
+}
+
+/* A name may stand for several places, of which the first belongs to somebody else: he hangs up,
+ * and later attempts that go there are not even answered. */
+static void the_coordinator_is_looked_for_at_all_places_of_its_name(void **state)
+{
+    struct fixture *f = *state;
+    char name[RBT_ADDRESS_MAX];
+    const int listener = listen_beside(f, name);
+    int accepted = -1;
+    if (listener < 0) {
+        skip();
+    }
+    f->options.start_timeout = 10000 * MS;
+    (void)add_actor(f, RBT_ROLE_SERVER, serve);
+    struct actor *a = add_actor(f, RBT_ROLE_WORKER, gather_twice);
+    a->options.worker_count = 1;
+    a->options.coordinator = name;
+    start_coordinator(f);
+    start_all(f);
+    struct pollfd fd = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&fd, 1, -1), 1);
+    assert_ok(rbt_address_accept(listener, &accepted));
+    (void)close(accepted);
+    end_all(f);
+    (void)close(listener);
+    assert_string_equal(a->text, "");
+    assert_string_equal(a->seen, "0: ");
+    assert_int_equal(f->status, RBT_OK);
+}
+
 /* Takes the part of the coordinator, by hand: gives one worker a plan. */
 static rbt_channel *welcome_by_hand(struct fixture *f, int *listener)
 {
@@ -645,6 +697,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_second_process_with_the_same_number_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_member_without_a_coordinator_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_coordinator_is_looked_for_at_all_places_of_its_name,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_coordinator_that_vanishes_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_coordinator_that_falls_silent_is_noticed, setup,
                                         teardown),

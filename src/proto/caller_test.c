@@ -8,7 +8,7 @@
 #define MS     INT64_C(1000000)
 #define SECOND (1000 * MS)
 
-enum { SHARDS = 2, WORKER = 3, WIRE_MAX = 64, ROWS = 2, MANY = 8192, ROOM = 1 << 16 };
+enum { SHARDS = 2, WORKER = 3, WIRE_MAX = 64, ROWS = 2, MANY = 8192, LONG = 16384, ROOM = 1 << 16 };
 
 struct port {
     bool is_wanted;
@@ -569,6 +569,65 @@ static void placed_rows_are_taken_as_they_lie(void **state)
     rbt_caller_finish(&f->caller, f->calls, SHARDS);
 }
 
+/* --- Long updates ---------------------------------------------------------------------------- */
+
+/* Pushes `batch` to shard 0 and looks at what it gets: the value of each row must be its key.
+ * Whether the message takes the values from where they are. */
+static bool push_rows(struct fixture *f, struct rbt_batch *batch, uint64_t sequence)
+{
+    static uint64_t keys[LONG];
+    struct rbt_driver_call call = {.event = {.kind = RBT_SHARD_PUSH,
+                                             .worker = WORKER,
+                                             .sequence = sequence,
+                                             .marker = (int64_t)sequence,
+                                             .batches = batch,
+                                             .batch_count = 1}};
+    rbt_caller_start(&f->caller, &call, 1);
+    perform(f);
+    assert_int_equal(call.reply.status, RBT_OK);
+    const struct port *port = &f->ports[0];
+    assert_true(port->first < port->end);
+    struct rbt_block *block = port->wire[port->first];
+    const bool stays = block->tail == batch->values;
+    rbt_block_own(block); /* as if it had been sent: all of it lies side by side */
+    struct rbt_wire_cursor cursor = {block->data + RBT_FRAME_HEADER, block->data + block->bytes};
+    struct rbt_wire_push push;
+    struct rbt_wire_view view;
+    assert_ok(rbt_wire_get_push(&cursor, &push));
+    assert_ok(rbt_wire_rows_get(&cursor.at, cursor.end, &view));
+    assert_int_equal(view.count, LONG);
+    assert_ok(rbt_wire_view_keys(&view, keys));
+    const float *values = rbt_wire_view_raw(&view);
+    assert_non_null(values);
+    for (uint32_t i = 0; i < LONG; i++) {
+        assert_true(values[i] == (float)keys[i]);
+    }
+    assert_int_equal(shard_gets(f, 0, RBT_FRAME_PUSH), sequence);
+    return stays;
+}
+
+/* With several shards each gets its rows from among those of the others, and however many they are
+ * they cannot be sent from where they are. */
+static void long_updates_that_lie_apart_are_gathered(void **state)
+{
+    struct fixture *f = *state;
+    static uint64_t keys[SHARDS * LONG];
+    static float values[SHARDS * LONG];
+    static uint32_t positions[LONG];
+    for (uint32_t i = 0; i < SHARDS * LONG; i++) {
+        keys[i] = i;
+        values[i] = (float)i;
+    }
+    for (uint32_t i = 0; i < LONG; i++) {
+        positions[i] = SHARDS * i;
+    }
+    begin(f);
+    struct rbt_batch batch = {.count = LONG, .keys = keys, .values = values};
+    assert_true(push_rows(f, &batch, 2));
+    batch.positions = positions;
+    assert_false(push_rows(f, &batch, 3));
+}
+
 /* --- Questions ------------------------------------------------------------------------------- */
 
 static void a_question_is_answered_with_done(void **state)
@@ -625,6 +684,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(early_rows_are_taken_once, setup, teardown),
         cmocka_unit_test_setup_teardown(early_rows_wait_for_the_slowest_shard, setup, teardown),
         cmocka_unit_test_setup_teardown(placed_rows_are_taken_as_they_lie, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_updates_that_lie_apart_are_gathered, setup, teardown),
         cmocka_unit_test_setup_teardown(a_question_is_answered_with_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_run_begins_anew, setup, teardown),
     };

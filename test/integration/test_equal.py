@@ -97,3 +97,19 @@ def test_bsp_gives_the_same_bits_on_every_carrier(rubato, data, algo, option, va
                          option, value, *QUIET)
         digests[carrier] = json.loads(text.splitlines()[-1])["digest"]
     assert len(set(digests.values())) == 1, digests
+
+
+def test_long_messages_carry_the_same_bits(rubato):
+    """From 64 KiB on rows may be sent from where they lie, and are received where they belong: not
+    if there are two servers, of which each has some of the rows that a worker reads and updates."""
+    rubato.ok("gen", "sparse", "--examples", "4000", "--features", "100000", "--nonzeros", "60",
+              "--out", "wide.svm")
+    job = ["linear", "--data", "wide.svm", "--consistency", "bsp", "--epochs", "2", *QUIET]
+    digests = {}
+    for servers in ("1", "2"):
+        crew = ["--workers", "2", "--servers", servers]
+        for words in (["train", *job, *crew], ["run", *crew, "--", "train", *job],
+                      ["simulate", *crew, "--", "train", *job]):
+            told = json.loads(rubato.ok(*words).splitlines()[-1])
+            digests[words[0], servers] = told["digest"]
+    assert len(set(digests.values())) == 1, digests
