@@ -536,7 +536,7 @@ static void the_coordinator_is_looked_for_at_all_places_of_its_name(void **state
     if (listener < 0) {
         skip();
     }
-    f->options.start_timeout = 10000 * MS;
+    f->options.start_timeout = 60000 * MS;
     (void)add_actor(f, RBT_ROLE_SERVER, serve);
     struct actor *a = add_actor(f, RBT_ROLE_WORKER, gather_twice);
     a->options.worker_count = 1;
