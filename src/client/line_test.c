@@ -349,6 +349,8 @@ static void a_new_line_has_memory_again(void **state)
     expect_nothing(f);
     perform(f, RBT_OUT_SEND, make_block((struct rbt_frame){.kind = RBT_FRAME_PUSH}, 8));
     expect(f, RBT_PORT_FRAME);
+    perform(f, RBT_OUT_CUT, NULL); /* while the shard is there */
+    assert_int_equal(near.closed, 2);
     rbt_nearby_remove(f->address);
 }
 
