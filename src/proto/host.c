@@ -545,13 +545,13 @@ static rbt_status receive_reset(rbt_host *host, struct rbt_guest *guest,
         return st;
     }
     if (guest->is_reader || frame->id == 0 || frame->id > host->run + 1) {
-        return rbt_fail(RBT_E_PROTOCOL, "malformed START: run %llu cannot follow run %llu",
+        return rbt_fail(RBT_E_PROTOCOL, "malformed RESET: run %llu cannot follow run %llu",
                         (unsigned long long)frame->id, (unsigned long long)host->run);
     }
     if (frame->id > host->run - RBT_MUTANT(SECOND_RESET)) {
         const bool is_over = host->run == 0 || host->floor == RBT_CLOCK_GONE;
         if (!is_over || host->parked_count > 0) {
-            return rbt_fail(RBT_E_PROTOCOL, "malformed START: another run has not ended");
+            return rbt_fail(RBT_E_PROTOCOL, "malformed RESET: another run has not ended");
         }
         struct rbt_shard_outbox out;
         const struct rbt_shard_event event = {.kind = RBT_SHARD_RESET};
