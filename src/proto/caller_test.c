@@ -470,12 +470,10 @@ static void what_is_expected_is_asked_for_once(void **state)
     rbt_caller_forget(&f->caller, ASKED);
 }
 
-/* Early rows are taken when all shards have answered, and once. */
-static void early_rows_are_taken_once(void **state)
+/* Connects, and fills in calls that ask for early rows. */
+static void begin_early(struct fixture *f, struct rbt_shard_early early[static SHARDS],
+                        uint64_t keys[static SHARDS][ROWS])
 {
-    struct fixture *f = *state;
-    struct rbt_shard_early early[SHARDS];
-    uint64_t keys[SHARDS][ROWS];
     begin(f);
     start_pull(f, ROWS, 0, 9); /* fills in the calls */
     for (uint32_t i = 0; i < SHARDS; i++) {
@@ -483,6 +481,15 @@ static void early_rows_are_taken_once(void **state)
         early[i] = (struct rbt_shard_early){.room = ROWS, .keys = keys[i]};
         f->calls[i].event.early = &early[i];
     }
+}
+
+/* Early rows are taken when all shards have answered, and once. */
+static void early_rows_are_taken_once(void **state)
+{
+    struct fixture *f = *state;
+    struct rbt_shard_early early[SHARDS];
+    uint64_t keys[SHARDS][ROWS];
+    begin_early(f, early, keys);
     rbt_caller_ask_early(&f->caller, f->calls, SHARDS);
     rbt_caller_ask_early(&f->caller, f->calls, SHARDS); /* it is on its way */
     perform(f);
@@ -508,13 +515,7 @@ static void early_rows_wait_for_the_slowest_shard(void **state)
     struct fixture *f = *state;
     struct rbt_shard_early early[SHARDS];
     uint64_t keys[SHARDS][ROWS];
-    begin(f);
-    start_pull(f, ROWS, 0, 9); /* fills in the calls */
-    for (uint32_t i = 0; i < SHARDS; i++) {
-        shard_answers(f, i, shard_gets_pull(f, i, 0), RBT_CLOCK_GONE, 1); /* no more to come */
-        early[i] = (struct rbt_shard_early){.room = ROWS, .keys = keys[i]};
-        f->calls[i].event.early = &early[i];
-    }
+    begin_early(f, early, keys);
     for (uint32_t slowest = 0; slowest < SHARDS; slowest++) {
         rbt_caller_ask_early(&f->caller, f->calls, SHARDS);
         perform(f);
