@@ -14,17 +14,13 @@
 #include "base/rng.h"
 #include "proto/bounds.h"
 #include "proto/membership.h"
+#include "proto/queue_rig.h"
 #include "proto/roster_ports.h"
 
 #define MS INT64_C(1000000)
 
-enum { MEMBERS = 3, SERVER = 0, ROUNDS = 12, LINES_MAX = 512, QUEUE_MAX = 64, SEEDS = 200 };
+enum { MEMBERS = 3, SERVER = 0, ROUNDS = 12, LINES_MAX = 512, SEEDS = 200 };
 enum { BOUNDS_MAX = 256, TABLES = 3 };
-
-struct queue {
-    struct rbt_block *blocks[QUEUE_MAX];
-    uint32_t count;
-};
 
 /* A connection; its place is the coordinator's port. */
 struct line {
@@ -67,20 +63,6 @@ struct cluster {
 static uint64_t below(struct cluster *c, uint64_t limit)
 {
     return rbt_rng_below(&c->rng, limit);
-}
-
-static void push(struct queue *queue, struct rbt_block *block)
-{
-    assert_in_range(queue->count, 0, QUEUE_MAX - 1);
-    queue->blocks[queue->count++] = block;
-}
-
-static void clear(struct queue *queue)
-{
-    for (uint32_t i = 0; i < queue->count; i++) {
-        rbt_block_unref(queue->blocks[i]);
-    }
-    queue->count = 0;
 }
 
 static void on_note(void *context, enum rbt_log_level level, const char *text)
@@ -258,24 +240,6 @@ static void work(struct cluster *c, struct node *node)
             &(struct rbt_membership_event){.kind = RBT_MEMBERSHIP_GATHER,
                                            .part = {.bytes = node->part, .size = (size_t)size}});
     }
-}
-
-/* The first message of the queue as an event; the caller unreferences it after the step. */
-static struct rbt_block *pop(struct queue *queue, struct rbt_port_event *event)
-{
-    struct rbt_block *block = queue->blocks[0];
-    memmove(queue->blocks, queue->blocks + 1, --queue->count * sizeof *queue->blocks);
-    event->kind = RBT_PORT_FRAME;
-    assert_ok(rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &event->frame.head));
-    event->frame.body = block->data + RBT_FRAME_HEADER;
-    return block;
-}
-
-static void set_down(struct rbt_port_event *event)
-{
-    event->kind = RBT_PORT_DOWN;
-    event->down.status = RBT_E_CLOSED;
-    event->down.why = "it was cut";
 }
 
 /* Something happens at the coordinator's end, if anything can. */

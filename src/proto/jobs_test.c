@@ -16,23 +16,19 @@
 #include "core/gate.h"
 #include "core/shard_event.h"
 #include "proto/caller.h"
+#include "proto/queue_rig.h"
 #include "proto/service.h"
 
 #define MS INT64_C(1000000)
 
 enum { JOBS = 2, WORKERS = 2, PEERS = JOBS * WORKERS + 1, READER = PEERS - 1, CLUSTER = 11 };
-enum { CLOCKS = 6, LOOKS = 10, LINES_MAX = 256, QUEUE_MAX = 64, SEEDS = 300 };
+enum { CLOCKS = 6, LOOKS = 10, LINES_MAX = 256, SEEDS = 300 };
 
 static const struct rbt_control_job PLANS[JOBS] = {
     {.worker_count = WORKERS, .secret = {"of the first"}, .read_secret = {"of its readers"}},
     {.worker_count = WORKERS, .secret = {"of the second"}, .read_secret = {"of those"}}};
 
 static const int64_t UPDATES[JOBS] = {1, 1000};
-
-struct queue {
-    struct rbt_block *blocks[QUEUE_MAX];
-    uint32_t count;
-};
 
 /* A connection; its place is the service's port. */
 struct line {
@@ -84,20 +80,6 @@ struct shard {
 static uint64_t below(struct shard *s, uint64_t limit)
 {
     return rbt_rng_below(&s->rng, limit);
-}
-
-static void push(struct queue *queue, struct rbt_block *block)
-{
-    assert_in_range(queue->count, 0, QUEUE_MAX - 1);
-    queue->blocks[queue->count++] = block;
-}
-
-static void clear(struct queue *queue)
-{
-    for (uint32_t i = 0; i < queue->count; i++) {
-        rbt_block_unref(queue->blocks[i]);
-    }
-    queue->count = 0;
 }
 
 /* --- What machines want done ----------------------------------------------------------------- */
@@ -302,24 +284,6 @@ static void drop(struct shard *s)
 }
 
 /* --- Connections ----------------------------------------------------------------------------- */
-
-/* The first message of the queue as an event; the caller unreferences it after the step. */
-static struct rbt_block *pop(struct queue *queue, struct rbt_port_event *event)
-{
-    struct rbt_block *block = queue->blocks[0];
-    memmove(queue->blocks, queue->blocks + 1, --queue->count * sizeof *queue->blocks);
-    event->kind = RBT_PORT_FRAME;
-    assert_ok(rbt_frame_get(block->data, RBT_FRAME_BODY_MAX, &event->frame.head));
-    event->frame.body = block->data + RBT_FRAME_HEADER;
-    return block;
-}
-
-static void set_down(struct rbt_port_event *event)
-{
-    event->kind = RBT_PORT_DOWN;
-    event->down.status = RBT_E_CLOSED;
-    event->down.why = "it was cut";
-}
 
 static bool move_to_service(struct shard *s, struct line *line)
 {
