@@ -90,6 +90,7 @@ struct fixture {
     struct rbt_coordinator_options options;
     pthread_t thread;
     rbt_status status;
+    uint32_t cut_bytes; /* what a connection to a server carries before it is cut; 0: all */
     struct server servers[SERVERS];
     struct process processes[PROCESSES + 1];
     struct scenario scenario;
@@ -110,9 +111,9 @@ static inline void *run_server(void *argument)
     return NULL;
 }
 
-/* `cut_bytes`: what a connection carries at most before it is cut; 0: it is not. */
-static inline void start_server(struct fixture *f, int index, uint32_t cut_bytes)
+static inline void start_server(struct fixture *f, int index)
 {
+    const uint32_t cut_bytes = f->cut_bytes;
     struct server *server = &f->servers[index];
     struct cutter *cutter = &server->cutter;
     (void)snprintf(server->listen, sizeof server->listen, "unix:%s/s%d", f->folder, index);
@@ -139,19 +140,10 @@ static inline void start_server(struct fixture *f, int index, uint32_t cut_bytes
 static inline int set_up(void **state, uint32_t cut_bytes)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
+    f->cut_bytes = cut_bytes;
     (void)snprintf(f->folder, sizeof f->folder, "/tmp/rubato-remote-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     (void)snprintf(f->address, sizeof f->address, "unix:%s/c", f->folder);
-    f->options = (struct rbt_coordinator_options){.listen = f->address,
-                                                  .server_count = SERVERS,
-                                                  .is_once = true,
-                                                  .start_timeout = 40 * SECOND,
-                                                  .silence_max = 40 * SECOND,
-                                                  .cut_max = 20 * SECOND};
-    assert_int_equal(pthread_create(&f->thread, NULL, run_coordinator, f), 0);
-    for (int i = 0; i < SERVERS; i++) {
-        start_server(f, i, cut_bytes);
-    }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sem_init(&f->scenario.gates[i], 0, 0), 0);
     }
@@ -246,9 +238,26 @@ static inline void *run_process(void *argument)
     return NULL;
 }
 
-/* Runs the scenario in `count` processes, the last of them a reader if there is one more. */
+static inline void start_cluster(struct fixture *f)
+{
+    f->options = (struct rbt_coordinator_options){.listen = f->address,
+                                                  .server_count = SERVERS,
+                                                  .is_once = true,
+                                                  .start_timeout = 40 * SECOND,
+                                                  .silence_max = 40 * SECOND,
+                                                  .cut_max = 20 * SECOND};
+    assert_int_equal(pthread_create(&f->thread, NULL, run_coordinator, f), 0);
+    for (int i = 0; i < SERVERS; i++) {
+        start_server(f, i);
+    }
+}
+
+/* Runs the scenario in `count` processes, the last of them a reader if there is one more. Its
+ * threads start and end here, with no assertion between that only a test could fail: no test leaves
+ * some behind that use its fixture. */
 static inline void run_all(struct fixture *f, uint32_t count)
 {
+    start_cluster(f);
     for (uint32_t i = 0; i < count; i++) {
         f->processes[i] = (struct process){.scenario = &f->scenario,
                                            .coordinator = f->address,
