@@ -20,13 +20,12 @@ enum {
     HEADER_SIZE = 64,
     SMALL_PAGE = 4096,
     HUGE_PAGE = 2 * 1024 * 1024, /* blocks of this size and more are mapped on their own */
-    LAZY_MIN = 64 * 1024,        /* zeroed blocks of this size and more are not written to */
 };
 
 struct header {
     size_t size;        /* of the data */
     size_t mapped_size; /* of the mapping, or 0 if the block is from the C library */
-    void *mapping;      /* or what the C library has returned */
+    void *mapping;
 };
 
 _Static_assert(sizeof(struct header) <= HEADER_SIZE, "the header fits a cache line");
@@ -83,27 +82,18 @@ static void *map_block(size_t size)
     return block;
 }
 
-/* Where a block's data starts in memory of the C library: after a header, on a cache line. */
-static char *first_line(char *memory)
-{
-    return memory + (64 - (uintptr_t)memory % 64) % 64 + HEADER_SIZE;
-}
-
-/* Takes a block from the C library. calloc() knows which pages the kernel has just zeroed: those of
- * a large block take memory when they are first used, and not before. */
 static void *take_block(size_t size, bool is_zeroed)
 {
     const size_t rounded = (size + HEADER_SIZE + 63) / 64 * 64;
-    const bool is_lazy = is_zeroed && size >= LAZY_MIN;
-    char *memory = is_lazy ? calloc(1, rounded + 64) : aligned_alloc(64, rounded);
+    char *memory = aligned_alloc(64, rounded);
     if (memory == NULL) {
         return NULL;
     }
-    if (is_zeroed && !is_lazy) {
+    if (is_zeroed) {
         memset(memory, 0, rounded);
     }
-    char *block = first_line(memory);
-    *header_of(block) = (struct header){.size = size, .mapping = memory};
+    char *block = memory + HEADER_SIZE;
+    *header_of(block) = (struct header){.size = size};
     return block;
 }
 
@@ -211,7 +201,7 @@ void rbt_free(void *block)
         const int failed = munmap(header->mapping, header->mapped_size);
         RBT_ASSERT(failed == 0);
     } else {
-        free(header->mapping);
+        free(header);
     }
 }
 
