@@ -23,7 +23,7 @@
 #include "cli/role_line.h"
 #include "cli/train.h"
 #include "cli/train_line.h"
-#include "coordinator/tether.h"
+#include "launch/child.h"
 #include "net/address.h"
 #include "net/member.h"
 #include "server/server.h"
@@ -289,7 +289,7 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
         st = set("RUBATO_JOB_KEY", "%s", config->job_key);
     }
     if (st == RBT_OK && role->key_text[0] != '\0') {
-        st = rbt_tether_hide(role->key_text, key_path, sizeof key_path);
+        st = rbt_child_hide(role->key_text, key_path, sizeof key_path);
         join.key_file = key_path;
     }
     if (st == RBT_OK && config->serve != NULL) {

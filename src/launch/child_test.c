@@ -1,4 +1,4 @@
-/* coordinator/tether_test.c - tests of coordinator/tether.c: a child reads what was written. */
+/* launch/child_test.c - tests of launch/child.c: a child reads what was written. */
 #include "base/test.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "coordinator/tether.h"
+#include "launch/child.h"
 
 /* A pipe that holds the text and then ends. */
 static int hold(const char *text)
@@ -22,25 +22,25 @@ static int hold(const char *text)
 static void a_child_reads_what_was_written(void **state)
 {
     (void)state;
-    char key[RBT_TETHER_KEY];
+    char key[RBT_CHILD_KEY];
     memset(key, 'a', sizeof key - 1);
     key[sizeof key - 1] = '\0';
     char *const settings[] = {"RUBATO_EPOCHS=a=b c", "RUBATO_RUN_SERVERS=3", "RUBATO_KEY=/x",
                               "HOME=/nowhere",       "RUBATO_X=a\nb",        NULL};
     struct rbt_text_buffer text = {0};
-    rbt_tether_write(&(struct rbt_tether_message){.parent = 4711,
-                                                  .key = key,
-                                                  .directory = "/",
-                                                  .settings = settings,
-                                                  .terminal = "RUBATO_TERMINAL=90"},
-                     &text);
+    rbt_child_write(&(struct rbt_child_message){.parent = 4711,
+                                                .key = key,
+                                                .directory = "/",
+                                                .settings = settings,
+                                                .terminal = "RUBATO_TERMINAL=90"},
+                    &text);
     assert_null(strstr(rbt_text_data(&text), "nowhere"));
     assert_null(strstr(rbt_text_data(&text), "SERVERS"));
     const int fd = hold(rbt_text_data(&text));
-    struct rbt_tether tether;
-    assert_ok(rbt_tether_read(fd, &tether));
-    assert_int_equal(tether.parent, 4711);
-    assert_string_equal(tether.key, key);
+    struct rbt_child child;
+    assert_ok(rbt_child_read(fd, &child));
+    assert_int_equal(child.parent, 4711);
+    assert_string_equal(child.key, key);
     assert_string_equal(getenv("RUBATO_EPOCHS"), "a=b c");
     assert_string_equal(getenv("RUBATO_TERMINAL"), "90");
     assert_null(getenv("RUBATO_X"));
@@ -57,8 +57,8 @@ static void reading_stops_at_go(void **state)
 {
     (void)state;
     const int fd = hold("go\ninterrupt\n");
-    struct rbt_tether tether;
-    assert_ok(rbt_tether_read(fd, &tether));
+    struct rbt_child child;
+    assert_ok(rbt_child_read(fd, &child));
     char rest[16] = "";
     assert_int_equal(read(fd, rest, sizeof rest - 1), 10);
     assert_string_equal(rest, "interrupt\n");
@@ -69,17 +69,17 @@ static void nonsense_is_refused(void **state)
 {
     (void)state;
     const char *const texts[] = {"hello\n", "parent x\n", "set nothing\n", "key\n", "set =x\n"};
-    struct rbt_tether tether;
+    struct rbt_child child;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const int fd = hold(texts[i]);
-        assert_fails(rbt_tether_read(fd, &tether), RBT_E_PROTOCOL, "for children of");
+        assert_fails(rbt_child_read(fd, &child), RBT_E_PROTOCOL, "for children of");
         close(fd);
     }
     int fd = hold("parent 3\n");
-    assert_fails(rbt_tether_read(fd, &tether), RBT_E_CLOSED, "ended before");
+    assert_fails(rbt_child_read(fd, &child), RBT_E_CLOSED, "ended before");
     close(fd);
     fd = hold("directory /no/such/folder\n");
-    assert_fails(rbt_tether_read(fd, &tether), RBT_E_IO, "cannot run in");
+    assert_fails(rbt_child_read(fd, &child), RBT_E_IO, "cannot run in");
     close(fd);
 }
 
@@ -87,7 +87,7 @@ static void a_hidden_text_is_for_us_alone(void **state)
 {
     (void)state;
     char path[64];
-    assert_ok(rbt_tether_hide("secret", path, sizeof path));
+    assert_ok(rbt_child_hide("secret", path, sizeof path));
     struct stat stat_of;
     assert_int_equal(stat(path, &stat_of), 0);
     assert_int_equal(stat_of.st_mode & 0777, 0600);

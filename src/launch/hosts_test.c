@@ -1,4 +1,4 @@
-/* coordinator/hosts_test.c - tests of coordinator/hosts.c. */
+/* launch/hosts_test.c - tests of launch/hosts.c. */
 #include "base/test.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "coordinator/hosts.h"
+#include "launch/hosts.h"
 
 static rbt_status parse(const char *text, struct rbt_hosts *hosts)
 {
@@ -113,14 +113,14 @@ static void ssh_gets_one_quoted_command(void **state)
 {
     (void)state;
     char *const argv[] = {"/opt/my rubato", "server", "--listen", "it's", NULL};
-    struct rbt_words words = {0};
+    struct rbt_argv words = {0};
     rbt_host_command(&(struct rbt_host){.name = "node1"}, "ssh -o BatchMode=yes", argv, &words);
     assert_false(words.has_failed);
     assert_int_equal(words.count, 5);
     assert_string_equal(words.items[0], "ssh");
     assert_string_equal(words.items[3], "node1");
     assert_string_equal(words.items[4], "exec '/opt/my rubato' 'server' '--listen' 'it'\\''s'");
-    rbt_words_deinit(&words);
+    rbt_argv_deinit(&words);
 }
 
 static void a_lack_of_memory_is_an_error(void **state)

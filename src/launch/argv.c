@@ -1,5 +1,5 @@
-/* coordinator/words.c - command lines, word by word. */
-#include "coordinator/words.h"
+/* launch/argv.c - command lines, word by word. */
+#include "launch/argv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { CAPACITY_MIN = 16, WORD_MAX = 1024 };
 
-void rbt_words_add_word(struct rbt_words *words, const char *word)
+void rbt_argv_add_word(struct rbt_argv *words, const char *word)
 {
     if (words->count + 1 >= words->capacity) {
         const size_t capacity = words->capacity > 0 ? 2 * words->capacity : CAPACITY_MIN;
@@ -30,7 +30,7 @@ void rbt_words_add_word(struct rbt_words *words, const char *word)
     words->items[words->count] = NULL;
 }
 
-void rbt_words_add(struct rbt_words *words, const char *format, ...)
+void rbt_argv_add(struct rbt_argv *words, const char *format, ...)
 {
     char word[WORD_MAX];
     va_list args;
@@ -41,26 +41,26 @@ void rbt_words_add(struct rbt_words *words, const char *format, ...)
         words->has_failed = true;
         return;
     }
-    rbt_words_add_word(words, word);
+    rbt_argv_add_word(words, word);
 }
 
-void rbt_words_add_split(struct rbt_words *words, const char *text)
+void rbt_argv_add_split(struct rbt_argv *words, const char *text)
 {
     while (*(text += strspn(text, " ")) != '\0') {
         const size_t length = strcspn(text, " ");
-        rbt_words_add(words, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX), text);
+        rbt_argv_add(words, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX), text);
         text += length;
     }
 }
 
-void rbt_words_add_all(struct rbt_words *words, char *const *argv)
+void rbt_argv_add_all(struct rbt_argv *words, char *const *argv)
 {
     for (; *argv != NULL; argv++) {
-        rbt_words_add_word(words, *argv);
+        rbt_argv_add_word(words, *argv);
     }
 }
 
-void rbt_words_quote(struct rbt_text_buffer *text, const char *word)
+void rbt_argv_quote(struct rbt_text_buffer *text, const char *word)
 {
     rbt_text_add(text, "'");
     for (const char *c = word; *c != '\0'; c++) {
@@ -73,11 +73,11 @@ void rbt_words_quote(struct rbt_text_buffer *text, const char *word)
     rbt_text_add(text, "'");
 }
 
-void rbt_words_deinit(struct rbt_words *words)
+void rbt_argv_deinit(struct rbt_argv *words)
 {
     for (size_t i = 0; i < words->count; i++) {
         rbt_free(words->items[i]);
     }
     rbt_free(words->items);
-    *words = (struct rbt_words){0};
+    *words = (struct rbt_argv){0};
 }

@@ -1,5 +1,5 @@
-/* coordinator/hosts.c - the hosts of a job, who runs where, and how to start it there. */
-#include "coordinator/hosts.h"
+/* launch/hosts.c - the hosts of a job, who runs where, and how to start it there. */
+#include "launch/hosts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -203,17 +203,17 @@ void rbt_host_listen(const struct rbt_host *host, char *address, size_t size)
 }
 
 void rbt_host_command(const struct rbt_host *host, const char *ssh, char *const *argv,
-                      struct rbt_words *words)
+                      struct rbt_argv *words)
 {
-    rbt_words_add_split(words, ssh);
-    rbt_words_add_word(words, host->name);
+    rbt_argv_add_split(words, ssh);
+    rbt_argv_add_word(words, host->name);
     struct rbt_text_buffer text = {0};
     rbt_text_add(&text, "exec");
     for (; *argv != NULL; argv++) {
         rbt_text_add(&text, " ");
-        rbt_words_quote(&text, *argv);
+        rbt_argv_quote(&text, *argv);
     }
-    rbt_words_add_word(words, rbt_text_data(&text));
+    rbt_argv_add_word(words, rbt_text_data(&text));
     words->has_failed = words->has_failed || text.has_failed;
     rbt_text_deinit(&text);
 }

@@ -1,10 +1,10 @@
-/* coordinator/rank_test.c - tests of coordinator/rank.c: an environment in, a role out. */
+/* launch/rank_test.c - tests of launch/rank.c: an environment in, a role out. */
 #include "base/test.h"
 
 #include <stdio.h>
 
 #include "base/error.h"
-#include "coordinator/rank.h"
+#include "launch/rank.h"
 
 /* The environment of a test: names and values in turn, ends with NULL. */
 static const char *const *environment;

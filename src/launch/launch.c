@@ -1,4 +1,4 @@
-/* coordinator/launch.c - starts the processes of a job, listens to them, and ends them all.
+/* launch/launch.c - starts the processes of a job, listens to them, and ends them all.
  *
  * Every child is the leader of a process group (and session) of its own, so that Ctrl-C reaches us
  * alone, and so that a child ends together with whatever it has started. What is going on is one
@@ -15,7 +15,7 @@
  * a word on its standard input, and its end is the end of the connection.
  *
  * Threads: one, the caller's, with a libuv loop that lives as long as the call. */
-#include "coordinator/launch.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,8 +27,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "coordinator/relay.h"
-#include "coordinator/verdict.h"
+#include "launch/blame.h"
+#include "launch/relay.h"
 
 enum {
     FINISH_MS = 3000,
@@ -251,11 +251,11 @@ static void give_up_start(struct launch *launch)
     end_all(launch, TERMINATING);
 }
 
-static struct rbt_verdict_end end_of(const struct child *child)
+static struct rbt_blame_end end_of(const struct child *child)
 {
     const bool is_bad = child->status != 0 || child->signal != 0 || has_waiting(child->launch);
     const bool is_loss = child->has_exited && !child->is_ended_by_us && is_bad;
-    return (struct rbt_verdict_end){
+    return (struct rbt_blame_end){
         .name = child->process->name,
         .host = child->process->host,
         .pid = child->process->is_remote ? child->record.pid : child->pid,
@@ -322,8 +322,8 @@ static void watch_job(struct launch *launch)
         return;
     }
     for (size_t i = 0; i < launch->options->count; i++) {
-        const struct rbt_verdict_end end = end_of(&launch->children[i]);
-        if (rbt_verdict_is_loss(&end)) {
+        const struct rbt_blame_end end = end_of(&launch->children[i]);
+        if (rbt_blame_is_loss(&end)) {
             enter(launch, SETTLING, SETTLE_MS);
             return;
         }
@@ -340,8 +340,8 @@ static void settle(struct launch *launch)
 {
     bool are_echoes = true;
     for (size_t i = 0; i < launch->options->count; i++) {
-        const struct rbt_verdict_end end = end_of(&launch->children[i]);
-        are_echoes = are_echoes && (!rbt_verdict_is_loss(&end) || rbt_verdict_is_echo(&end));
+        const struct rbt_blame_end end = end_of(&launch->children[i]);
+        are_echoes = are_echoes && (!rbt_blame_is_loss(&end) || rbt_blame_is_echo(&end));
     }
     const uint64_t more_ms = are_echoes ? SETTLE_ECHO_MS - SETTLE_MS : 0;
     if (all_are_silent(launch) || uv_now(&launch->loop) >= launch->deadline_ms + more_ms) {
@@ -626,9 +626,9 @@ static rbt_status report_interrupt(const struct launch *launch)
 {
     for (size_t i = 0; i < launch->options->count; i++) {
         const struct child *child = &launch->children[i];
-        const struct rbt_verdict_end end = end_of(child);
+        const struct rbt_blame_end end = end_of(child);
         if (child->process->is_worker && child->record.error[0] != '\0' &&
-            (child->process->is_plain ? !rbt_verdict_is_about_others(&end)
+            (child->process->is_plain ? !rbt_blame_is_about_others(&end)
                                       : strncmp(child->record.error, "interrupted", 11) == 0)) {
             (void)rbt_fail(RBT_E_INTERRUPTED, "%s", child->record.error);
             return rbt_fail_hint(RBT_E_INTERRUPTED, "%s", child->record.hint);
@@ -654,14 +654,14 @@ static rbt_status report(struct launch *launch)
     if (launch->is_interrupted) {
         return report_interrupt(launch);
     }
-    struct rbt_verdict_end *ends = rbt_calloc(launch->options->count, sizeof *ends);
+    struct rbt_blame_end *ends = rbt_calloc(launch->options->count, sizeof *ends);
     if (ends == NULL) {
         return rbt_fail(RBT_E_NOMEM, "a process was lost, and memory ran out to say which");
     }
     for (size_t i = 0; i < launch->options->count; i++) {
         ends[i] = end_of(&launch->children[i]);
     }
-    const rbt_status st = rbt_verdict(ends, launch->options->count);
+    const rbt_status st = rbt_blame(ends, launch->options->count);
     rbt_free(ends);
     return st;
 }

@@ -1,9 +1,9 @@
-/* coordinator/verdict.c - several processes of a job have ended badly: which one is to blame?
+/* launch/blame.c - several processes of a job have ended badly: which one is to blame?
  *
  * One that was killed is to blame before one that complained about itself, and that before one that
  * only reports the loss of others; among equals the first that ended. When all worker processes say
  * the same (they read the same missing file), the plain one speaks for them. */
-#include "coordinator/verdict.h"
+#include "launch/blame.h"
 
 #include <string.h>
 
@@ -34,7 +34,7 @@ static bool is_about_others(const char *text)
     return false;
 }
 
-static enum guilt guilt_of(const struct rbt_verdict_end *end)
+static enum guilt guilt_of(const struct rbt_blame_end *end)
 {
     if (end->order == 0) {
         return GUILT_NONE;
@@ -45,22 +45,22 @@ static enum guilt guilt_of(const struct rbt_verdict_end *end)
     return end->signal != 0 ? GUILT_KILLED : GUILT_COMPLAINED;
 }
 
-bool rbt_verdict_is_about_others(const struct rbt_verdict_end *end)
+bool rbt_blame_is_about_others(const struct rbt_blame_end *end)
 {
     return is_about_others(end->record->error);
 }
 
-bool rbt_verdict_is_loss(const struct rbt_verdict_end *end)
+bool rbt_blame_is_loss(const struct rbt_blame_end *end)
 {
     return end->order != 0;
 }
 
-bool rbt_verdict_is_echo(const struct rbt_verdict_end *end)
+bool rbt_blame_is_echo(const struct rbt_blame_end *end)
 {
     return guilt_of(end) == GUILT_ECHO;
 }
 
-static bool is_worse(const struct rbt_verdict_end *a, const struct rbt_verdict_end *b)
+static bool is_worse(const struct rbt_blame_end *a, const struct rbt_blame_end *b)
 {
     const enum guilt left = guilt_of(a);
     const enum guilt right = guilt_of(b);
@@ -75,7 +75,7 @@ static bool is_worse(const struct rbt_verdict_end *a, const struct rbt_verdict_e
 }
 
 /* The child printed a complaint: it is the sentence. */
-static void repeat_complaint(const struct rbt_verdict_end *end, rbt_status st)
+static void repeat_complaint(const struct rbt_blame_end *end, rbt_status st)
 {
     if (end->is_plain || is_about_others(end->record->error)) {
         (void)rbt_fail(st, "%s", end->record->error);
@@ -88,7 +88,7 @@ static void repeat_complaint(const struct rbt_verdict_end *end, rbt_status st)
 }
 
 /* ssh could not start anything there. */
-static void describe_host(const struct rbt_verdict_end *end, rbt_status st)
+static void describe_host(const struct rbt_blame_end *end, rbt_status st)
 {
     const struct rbt_relay_record *record = end->record;
     const char *last = record->line_count == 0
@@ -100,7 +100,7 @@ static void describe_host(const struct rbt_verdict_end *end, rbt_status st)
 }
 
 /* It went without a word. */
-static void describe_loss(const struct rbt_verdict_end *end, rbt_status st)
+static void describe_loss(const struct rbt_blame_end *end, rbt_status st)
 {
     struct rbt_text_buffer text = {0};
     rbt_text_add(&text, "lost %s on %s", end->name, end->host);
@@ -124,11 +124,11 @@ static void describe_loss(const struct rbt_verdict_end *end, rbt_status st)
     rbt_text_deinit(&text);
 }
 
-rbt_status rbt_verdict(const struct rbt_verdict_end *ends, size_t count)
+rbt_status rbt_blame(const struct rbt_blame_end *ends, size_t count)
 {
-    const struct rbt_verdict_end *worst = NULL;
+    const struct rbt_blame_end *worst = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (rbt_verdict_is_loss(&ends[i]) && (worst == NULL || is_worse(&ends[i], worst))) {
+        if (rbt_blame_is_loss(&ends[i]) && (worst == NULL || is_worse(&ends[i], worst))) {
             worst = &ends[i];
         }
     }

@@ -1,10 +1,10 @@
-/* coordinator/relay_test.c - tests of coordinator/relay.c. */
+/* launch/relay_test.c - tests of launch/relay.c. */
 #include "base/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "coordinator/relay.h"
+#include "launch/relay.h"
 
 /* A screen that is a string. */
 struct fixture {

@@ -1,4 +1,4 @@
-/* coordinator/launch.h - starts the processes of a job, listens to them, and ends them all.
+/* launch/launch.h - starts the processes of a job, listens to them, and ends them all.
  *
  *     struct rbt_launch_process processes[] = {
  *         {.name = "coordinator", .argv = ...},
@@ -10,8 +10,8 @@
  * to blame. Whatever happens, no process that was started is left when rbt_launch_run() returns.
  *
  * Threads: one at a time; it handles SIGINT, SIGTERM, SIGHUP and SIGCHLD while it runs. */
-#ifndef RUBATO_COORDINATOR_LAUNCH_H
-#define RUBATO_COORDINATOR_LAUNCH_H
+#ifndef RUBATO_LAUNCH_LAUNCH_H
+#define RUBATO_LAUNCH_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ struct rbt_launch_process {
     bool is_worker;    /* the job is done when these are */
     bool is_plain;     /* its output is the job's; at most one */
     bool is_ordered;   /* and is shown after what it said before: both go to one terminal */
-    bool is_remote;    /* argv is an ssh that runs it elsewhere; see coordinator/tether.h */
+    bool is_remote;    /* argv is an ssh that runs it elsewhere; see launch/child.h */
 };
 
 struct rbt_launch_options {

@@ -1,9 +1,9 @@
-/* coordinator/rank.c - who am I, if srun or mpirun started several of me?
+/* launch/rank.c - who am I, if srun or mpirun started several of me?
  *
  * mpirun inside a Slurm job sees the variables of both, and only its own are about us, so it is
  * asked first. A Slurm batch script has SLURM_PROCID as well, but no step: nobody started several
  * of us there. */
-#include "coordinator/rank.h"
+#include "launch/rank.h"
 
 #include <ctype.h>
 #include <stdio.h>

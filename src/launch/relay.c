@@ -1,8 +1,8 @@
-/* coordinator/relay.c - what a child process prints, on its way to our terminal.
+/* launch/relay.c - what a child process prints, on its way to our terminal.
  *
  * A plain child's line is held back only as long as it may still become one of the lines that are
  * kept. A line that never ends is printed in pieces of LINE_MAX_BYTES. */
-#include "coordinator/relay.h"
+#include "launch/relay.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { LINE_MAX_BYTES = 16384 };
 
 static const char error_mark[] = "rubato: error: ";
 static const char hint_mark[] = "rubato: hint: ";
-static const char process_mark[] = "rubato: process "; /* see coordinator/tether.c */
+static const char process_mark[] = "rubato: process "; /* see launch/child.c */
 static const char listen_mark[] = "listening on ";
 
 static bool starts_with(const char *text, const char *mark)

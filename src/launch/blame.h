@@ -1,9 +1,9 @@
-/* coordinator/verdict.h - several processes of a job have ended badly: which one is to blame?
+/* launch/blame.h - several processes of a job have ended badly: which one is to blame?
  *
  * When one process dies, the others notice and die as well, each with a complaint that it lost
  * somebody. The user wants the first cause, in one sentence. Pure functions. Threads: none. */
-#ifndef RUBATO_COORDINATOR_VERDICT_H
-#define RUBATO_COORDINATOR_VERDICT_H
+#ifndef RUBATO_LAUNCH_BLAME_H
+#define RUBATO_LAUNCH_BLAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,10 +12,10 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "coordinator/relay.h"
+#include "launch/relay.h"
 
 /* How a process ended, by itself. */
-struct rbt_verdict_end {
+struct rbt_blame_end {
     const char *name; /* "worker/2" */
     const char *host;
     int64_t pid;
@@ -28,17 +28,17 @@ struct rbt_verdict_end {
 };
 
 /* Whether the process ended badly by itself. */
-bool rbt_verdict_is_loss(const struct rbt_verdict_end *end);
+bool rbt_blame_is_loss(const struct rbt_blame_end *end);
 
 /* Whether what it said last is about another process. */
-bool rbt_verdict_is_about_others(const struct rbt_verdict_end *end);
+bool rbt_blame_is_about_others(const struct rbt_blame_end *end);
 
 /* Whether it only reports the loss of another, so that it is worth waiting for a better reason. */
-bool rbt_verdict_is_echo(const struct rbt_verdict_end *end);
+bool rbt_blame_is_echo(const struct rbt_blame_end *end);
 
 /* Records the sentence for the one that is to blame, and a hint if it gave one. At least one must
  * be a loss. Returns RBT_E_INVALID when that one ended with the exit status of wrong usage,
  * RBT_E_CLOSED otherwise. */
-rbt_status rbt_verdict(const struct rbt_verdict_end *ends, size_t count);
+rbt_status rbt_blame(const struct rbt_blame_end *ends, size_t count);
 
 #endif

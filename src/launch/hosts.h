@@ -1,4 +1,4 @@
-/* coordinator/hosts.h - the hosts of a job, who runs where, and how to start it there.
+/* launch/hosts.h - the hosts of a job, who runs where, and how to start it there.
  *
  * A hosts file has a host per line; what follows "#" is a comment:
  *
@@ -9,8 +9,8 @@
  *
  * `slots` is how many worker processes run there before the next host is used (1 if not given);
  * `address` is what the others call it (its name if not given). Threads: none. */
-#ifndef RUBATO_COORDINATOR_HOSTS_H
-#define RUBATO_COORDINATOR_HOSTS_H
+#ifndef RUBATO_LAUNCH_HOSTS_H
+#define RUBATO_LAUNCH_HOSTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "coordinator/words.h"
+#include "launch/argv.h"
 
 enum { RBT_HOST_NAME = 256, RBT_HOST_SLOTS_MAX = 1024, RBT_HOSTS_MAX = 1024 };
 
@@ -61,6 +61,6 @@ void rbt_host_listen(const struct rbt_host *host, char *address, size_t size);
 /* What starts the command line `argv` on the host: `ssh` (a command and its options), the host, and
  * one word for the shell there. */
 void rbt_host_command(const struct rbt_host *host, const char *ssh, char *const *argv,
-                      struct rbt_words *words);
+                      struct rbt_argv *words);
 
 #endif

@@ -1,10 +1,10 @@
-/* coordinator/tether.c - what ties a child process to the launcher that started it.
+/* launch/child.c - what ties a child process to the launcher that started it.
  *
  * On another host a second process watches: it has the standard input and nothing else. A thread
  * would not do, because the child may become any program. On the launcher's host the kernel does
  * the same, but only for the child itself; one that becomes a program, which may start others, has
  * a watcher there, too. */
-#include "coordinator/tether.h"
+#include "launch/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static bool is_sent(const char *setting)
            strlen(setting) < LINE_BYTES - 8;
 }
 
-void rbt_tether_write(const struct rbt_tether_message *message, struct rbt_text_buffer *text)
+void rbt_child_write(const struct rbt_child_message *message, struct rbt_text_buffer *text)
 {
     if (message->parent != 0) {
         rbt_text_add(text, "parent %lld\n", (long long)message->parent);
@@ -80,18 +80,18 @@ static bool read_line(int fd, char line[LINE_BYTES])
 }
 
 /* Does what the line says. */
-static rbt_status obey(struct rbt_tether *tether, char *line)
+static rbt_status obey(struct rbt_child *child, char *line)
 {
     char *value = strchr(line, ' ');
     char *equals = strchr(line, '=');
     if (value != NULL) {
         *value++ = '\0';
     }
-    if (value != NULL && strcmp(line, "parent") == 0 && rbt_text_to_int(value, &tether->parent)) {
+    if (value != NULL && strcmp(line, "parent") == 0 && rbt_text_to_int(value, &child->parent)) {
         return RBT_OK;
     }
-    if (value != NULL && strcmp(line, "key") == 0 && strlen(value) < sizeof tether->key) {
-        snprintf(tether->key, sizeof tether->key, "%s", value);
+    if (value != NULL && strcmp(line, "key") == 0 && strlen(value) < sizeof child->key) {
+        snprintf(child->key, sizeof child->key, "%s", value);
         return RBT_OK;
     }
     if (value != NULL && strcmp(line, "directory") == 0) {
@@ -110,9 +110,9 @@ static rbt_status obey(struct rbt_tether *tether, char *line)
     return rbt_fail(RBT_E_PROTOCOL, "\"--die-with-stdin\" is for children of \"rubato run\"");
 }
 
-rbt_status rbt_tether_read(int fd, struct rbt_tether *tether)
+rbt_status rbt_child_read(int fd, struct rbt_child *child)
 {
-    *tether = (struct rbt_tether){0};
+    *child = (struct rbt_child){0};
     char line[LINE_BYTES];
     for (size_t i = 0; i < LINES_MAX; i++) {
         if (!read_line(fd, line)) {
@@ -122,7 +122,7 @@ rbt_status rbt_tether_read(int fd, struct rbt_tether *tether)
             explicit_bzero(line, sizeof line);
             return RBT_OK;
         }
-        const rbt_status st = obey(tether, line);
+        const rbt_status st = obey(child, line);
         if (st != RBT_OK) {
             return st;
         }
@@ -157,7 +157,7 @@ static _Noreturn void watch(pid_t child)
     (void)signal(SIGHUP, end_group);
     (void)close_range(STDOUT_FILENO, ~0U, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGHUP);
-    (void)prctl(PR_SET_NAME, "rubato-tether");
+    (void)prctl(PR_SET_NAME, "rubato-watcher");
     char line[LINE_BYTES];
     while (getppid() == child && read_line(STDIN_FILENO, line)) {
         if (strcmp(line, "interrupt") == 0) {
@@ -187,15 +187,15 @@ static rbt_status start_watcher(void)
     return RBT_OK;
 }
 
-rbt_status rbt_tether_attach(const struct rbt_tether *tether, bool is_program)
+rbt_status rbt_child_attach(const struct rbt_child *child, bool is_program)
 {
     (void)signal(SIGINT, SIG_DFL); /* a shell in the background has it ignored */
-    rbt_status st = tether->parent != 0 ? attach_here((pid_t)tether->parent) : RBT_OK;
-    if (st == RBT_OK && (tether->parent == 0 || is_program)) {
+    rbt_status st = child->parent != 0 ? attach_here((pid_t)child->parent) : RBT_OK;
+    if (st == RBT_OK && (child->parent == 0 || is_program)) {
         st = start_watcher();
     }
-    if (st == RBT_OK && tether->parent == 0) {
-        /* See coordinator/relay.c. */
+    if (st == RBT_OK && child->parent == 0) {
+        /* See launch/relay.c. */
         fprintf(stderr, "rubato: process %lld\n", (long long)getpid());
     }
     const int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -206,7 +206,7 @@ rbt_status rbt_tether_attach(const struct rbt_tether *tether, bool is_program)
     return st;
 }
 
-rbt_status rbt_tether_hide(const char *text, char *path, size_t size)
+rbt_status rbt_child_hide(const char *text, char *path, size_t size)
 {
     const int fd = memfd_create("rubato", 0); /* stays open in programs that we become */
     if (fd < 0) {

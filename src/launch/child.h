@@ -1,4 +1,4 @@
-/* coordinator/tether.h - what ties a child process to the launcher that started it.
+/* launch/child.h - what ties a child process to the launcher that started it.
  *
  * The launcher writes lines to the child's standard input, so that no secret stands on a command
  * line, where all users of the host can read it:
@@ -13,9 +13,9 @@
  * host goes on reading: "interrupt" and "terminate" stand for signals, and the end of standard
  * input, which is the end of the connection, is the end of the child and all it has started.
  *
- * Threads: rbt_tether_attach() must be called before there are others. */
-#ifndef RUBATO_COORDINATOR_TETHER_H
-#define RUBATO_COORDINATOR_TETHER_H
+ * Threads: rbt_child_attach() must be called before there are others. */
+#ifndef RUBATO_LAUNCH_CHILD_H
+#define RUBATO_LAUNCH_CHILD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,10 +25,10 @@
 
 #include "base/text.h"
 
-enum { RBT_TETHER_KEY = 65 };
+enum { RBT_CHILD_KEY = 65 };
 
 /* The launcher's side: what the child is to read. */
-struct rbt_tether_message {
+struct rbt_child_message {
     int64_t parent;        /* 0: another host */
     const char *key;       /* NULL: none */
     const char *directory; /* NULL: where it is */
@@ -38,25 +38,25 @@ struct rbt_tether_message {
 
 /* Only "NAME=VALUE" with RUBATO_ in front and no newline in it is sent of the settings, and nothing
  * that is `rubato run`'s own. */
-void rbt_tether_write(const struct rbt_tether_message *message, struct rbt_text_buffer *text);
+void rbt_child_write(const struct rbt_child_message *message, struct rbt_text_buffer *text);
 
 /* The child's side. */
-struct rbt_tether {
+struct rbt_child {
     int64_t parent;
-    char key[RBT_TETHER_KEY]; /* "" if there is none */
+    char key[RBT_CHILD_KEY]; /* "" if there is none */
 };
 
 /* Reads lines from `fd` until "go", changes directory and environment as they say. Fails with
  * RBT_E_PROTOCOL when they are not what a launcher would send. */
-RBT_MUST_USE rbt_status rbt_tether_read(int fd, struct rbt_tether *tether);
+RBT_MUST_USE rbt_status rbt_child_read(int fd, struct rbt_child *child);
 
 /* From now on this process ends when the launcher does, and what it has started as well.
  * `is_program`: it will become another program. Fails with RBT_E_CLOSED when the launcher
  * has ended already, with RBT_E_IO when no process can be started to watch. */
-RBT_MUST_USE rbt_status rbt_tether_attach(const struct rbt_tether *tether, bool is_program);
+RBT_MUST_USE rbt_status rbt_child_attach(const struct rbt_child *child, bool is_program);
 
 /* A path under which this process, and programs that it becomes, can read the text: memory that
  * only this user may read. Fails with RBT_E_IO. */
-RBT_MUST_USE rbt_status rbt_tether_hide(const char *text, char *path, size_t size);
+RBT_MUST_USE rbt_status rbt_child_hide(const char *text, char *path, size_t size);
 
 #endif

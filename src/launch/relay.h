@@ -1,4 +1,4 @@
-/* coordinator/relay.h - what a child process prints, on its way to our terminal.
+/* launch/relay.h - what a child process prints, on its way to our terminal.
  *
  * Lines of most children are printed whole, with the child's name in front. One child is plain: its
  * bytes go through as they come, so that its progress line can redraw itself. Of every child some
@@ -7,8 +7,8 @@
  * on another host who it is.
  *
  * Threads: none. */
-#ifndef RUBATO_COORDINATOR_RELAY_H
-#define RUBATO_COORDINATOR_RELAY_H
+#ifndef RUBATO_LAUNCH_RELAY_H
+#define RUBATO_LAUNCH_RELAY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* coordinator/launch_test.c - tests of coordinator/launch.c with shell scripts for roles.
+/* launch/launch_test.c - tests of launch/launch.c with shell scripts for roles.
  *
  * Real processes, but none that lasts: what a script waits for is that the launcher ends it. */
 #include "base/test.h"
@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "coordinator/launch.h"
+#include "launch/launch.h"
 
 enum { SCRIPTS_MAX = 5 };
 

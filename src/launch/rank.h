@@ -1,12 +1,12 @@
-/* coordinator/rank.h - who am I, if srun or mpirun started several of me?
+/* launch/rank.h - who am I, if srun or mpirun started several of me?
  *
  * They tell it through the environment: how many processes there are and which one this is. Rank 0
  * becomes the coordinator, the next ones servers, the rest worker processes; where the coordinator
  * listens follows from what all of them know. Neither MPI nor PMIx is linked.
  *
  * Pure functions: the environment comes in as a function. Threads: none. */
-#ifndef RUBATO_COORDINATOR_RANK_H
-#define RUBATO_COORDINATOR_RANK_H
+#ifndef RUBATO_LAUNCH_RANK_H
+#define RUBATO_LAUNCH_RANK_H
 
 #include <stdbool.h>
 #include <stdint.h>
