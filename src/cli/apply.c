@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "algo/registry.h"
 #include "base/error.h"
 #include "cli/names.h"
 

@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "algo/rules.h"
+#include "algo/frame/rules.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -8,7 +8,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "algo/algo.h"
+#include "algo/frame/algo.h"
 #include "cli/runlog.h"
 
 /* Everything that `rubato train ALGO` was told. */

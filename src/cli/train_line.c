@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
