@@ -14,7 +14,7 @@
 #include <rubato/rubato.h>
 
 #include "algo/frame/model.h"
-#include "base/option.h"
+#include "algo/frame/train_options.h"
 #include "data/examples.h"
 
 /* Named figures in the order in which they are shown: "logloss", "accuracy", "auc", "rmse", ... */
@@ -25,62 +25,11 @@ struct rbt_metrics {
     size_t count;
 };
 
-/* When a worker that trains a copy of its own fetches a fresh one, with a rule that takes moves. */
-enum rbt_pull {
-    RBT_PULL_CORRECTED, /* as soon as its staleness asks for it */
-    RBT_PULL_PRINTED,   /* one clock later, as Jiang et al. 2017, algorithm 1, print it */
-};
-
 enum {
     RBT_TRAIN_RULE_MAX = 1024,   /* bytes of a rule with all its parameters */
     RBT_TRAIN_FILTER_MAX = 1024, /* bytes of a list of filters */
     RBT_TRAIN_WORKERS_MAX = 1024,
     RBT_TRAIN_WORDS_MAX = 240, /* bytes of a sentence about a training */
-};
-
-/* Headings of options in `rubato train ALGO --help`, in this order (rbt_train_line_help). */
-#define RBT_GROUP_MODEL       "Model and solver"
-#define RBT_GROUP_DATA        "Data"
-#define RBT_GROUP_TRAINING    "Training"
-#define RBT_GROUP_SGD         "Solver sgd"
-#define RBT_GROUP_DBPG        "Solver dbpg"
-#define RBT_GROUP_EMSO        "Solvers emso-gd and emso-cd"
-#define RBT_GROUP_CLUSTER     "Consistency and cluster"
-#define RBT_GROUP_OUTPUT      "Output"
-#define RBT_GROUP_EXPERIMENTS "Experiments (to reproduce comparisons in papers)"
-
-/* The options of every `train` (cli.md); filled in by the command line. */
-struct rbt_train_options {
-    struct rbt_option_list data;
-    struct rbt_option_list eval;
-    int32_t format; /* enum rbt_format */
-    bool is_zero_based;
-    int64_t label_column;
-    const char *label_name;   /* the same as a text, or a name in the header; NULL: the number */
-    int64_t epochs;           /* 0: the algorithm's default */
-    int64_t clocks_per_epoch; /* 0: the algorithm's default */
-    int64_t workers;          /* 0: one per core */
-    int64_t servers;
-    int32_t placement; /* rbt_placement, of the parameters */
-    const char *consistency;
-    bool names_consistency; /* the user has named it, be it the default */
-    const char *rule;       /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
-    int32_t pull;           /* enum rbt_pull */
-    bool is_synchronised;   /* reads take the newest version that all shards have */
-    double tiny;            /* updates smaller than this wait; NaN: as fits the rule */
-    double bandwidth;       /* bytes per second that a node may use to send rows early; 0: none */
-    const char *priority;   /* which go first */
-    const char *filter;     /* of the parameters' messages (rubato/filter.h), or NULL: none */
-    int64_t seed;
-    const char *model;          /* path, or NULL */
-    double target;              /* NaN: none */
-    int64_t patience;           /* 0: none */
-    bool is_exact;              /* events tell the objective of the servers' model, not of copies */
-    double until;               /* seconds of training after which to stop; 0: none */
-    rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
-    rbt_cluster *cluster;       /* the cluster to run on, as one process of several; NULL: run here.
-                                   The process of worker 0 is the one that tells the observer, fills
-                                   in the summary and writes the model */
 };
 
 /* Said about once per epoch, when all workers' figures for it are in. */
@@ -146,10 +95,8 @@ struct rbt_train_summary {
 /* Where predict and evaluate read from and write to. */
 struct rbt_predict_options {
     struct rbt_option_list data;
-    int32_t format;
-    bool is_zero_based;
-    int64_t label_column;
-    const char *label_name; /* as in struct rbt_train_options */
+    RBT_INPUT_OPTIONS(RBT_OPTION_FIELD)
+    int64_t label_column;   /* where label_name is NULL */
     char *note;             /* of RBT_NOTE_SIZE bytes, for a remark on the data; or NULL */
     FILE *out;              /* one value per line */
     bool has_probabilities; /* a line is the probabilities of all classes, where there are some */

@@ -2,7 +2,8 @@
  * examples; and how a model remembers them.
  *
  *     struct rbt_my_config { ...; struct rbt_column_config columns; };
- *     static const struct rbt_option my_options[] = {..., RBT_COLUMN_OPTIONS(AT)};
+ *     #define COLUMN(kind, field, ...) ENTRY(kind, columns.field, __VA_ARGS__)
+ *     static const struct rbt_option my_options[] = {... RBT_COLUMN_OPTIONS(COLUMN, COLUMN)};
  *
  *     rbt_column_options_apply(&config->columns, &plan, &data);     // then the data is read
  *     st = rbt_column_options_store(&data, model);                  // then the model is written
@@ -14,51 +15,25 @@
 #include <stdio.h>
 
 #include "algo/frame/model.h"
+#include "base/option.h"
 #include "data/examples.h"
 #include "data/fields.h"
 
+/* LABELLED is for algorithms that have a label: OPTION, or a macro that leaves its options out. */
+#define RBT_COLUMN_OPTIONS(OPTION, LABELLED)                                                       \
+    OPTION(TEXT, categorical, "categorical", .group = RBT_GROUP_DATA, .unit = "COLUMNS",           \
+           .help = "Columns of tables that hold text, or numbers that are only names: auto, "      \
+                   "column numbers from 0, ranges, or names from the header, as in auto,3,7-9. "   \
+                   "Every text becomes a feature.")                                                \
+    OPTION(TEXT, skip, "skip", .unit = "COLUMNS", .help = "Columns of tables to ignore.")          \
+    LABELLED(TEXT, positive, "positive", .unit = "TEXT",                                           \
+             .help = "Label of the positive class, for tables whose labels are texts.")            \
+    OPTION(INT, hash_bits, "hash", .min = 1, .max = 62, .unit = "bits",                            \
+           .help = "Hash features to N bits, which gives at most 2^N features.")
+
 struct rbt_column_config {
-    const char *categorical;
-    const char *skip;
-    const char *positive;
-    int64_t hash_bits;
+    RBT_COLUMN_OPTIONS(RBT_OPTION_FIELD, RBT_OPTION_FIELD)
 };
-
-#define RBT_COLUMN_OPTION_CATEGORICAL(AT)                                                          \
-    {                                                                                              \
-        .name = "categorical", .group = RBT_GROUP_DATA, .type = RBT_OPTION_TEXT,                   \
-        .unit = "COLUMNS", .offset = AT(columns.categorical),                                      \
-        .help = "Columns of tables that hold text, or numbers that are only names: auto, column "  \
-                "numbers from 0, ranges, or names from the header, as in auto,3,7-9. Every text "  \
-                "becomes a feature."                                                               \
-    }
-
-#define RBT_COLUMN_OPTION_SKIP(AT)                                                                 \
-    {                                                                                              \
-        .name = "skip", .type = RBT_OPTION_TEXT, .unit = "COLUMNS", .offset = AT(columns.skip),    \
-        .help = "Columns of tables to ignore."                                                     \
-    }
-
-#define RBT_COLUMN_OPTION_POSITIVE(AT)                                                             \
-    {                                                                                              \
-        .name = "positive", .type = RBT_OPTION_TEXT, .unit = "TEXT",                               \
-        .offset = AT(columns.positive),                                                            \
-        .help = "Label of the positive class, for tables whose labels are texts."                  \
-    }
-
-#define RBT_COLUMN_OPTION_HASH(AT)                                                                 \
-    {                                                                                              \
-        .name = "hash", .type = RBT_OPTION_INT, .min = 1, .max = 62, .unit = "bits",               \
-        .offset = AT(columns.hash_bits),                                                           \
-        .help = "Hash features to N bits, which gives at most 2^N features."                       \
-    }
-
-/* For algorithms with a label, and for those without. */
-#define RBT_COLUMN_OPTIONS(AT)                                                                     \
-    RBT_COLUMN_OPTION_CATEGORICAL(AT), RBT_COLUMN_OPTION_SKIP(AT), RBT_COLUMN_OPTION_POSITIVE(AT), \
-        RBT_COLUMN_OPTION_HASH(AT)
-#define RBT_COLUMN_OPTIONS_UNLABELLED(AT)                                                          \
-    RBT_COLUMN_OPTION_CATEGORICAL(AT), RBT_COLUMN_OPTION_SKIP(AT), RBT_COLUMN_OPTION_HASH(AT)
 
 /* Makes the plan, and names it and the rest in `data`. */
 void rbt_column_options_apply(const struct rbt_column_config *config, struct rbt_column_plan *plan,

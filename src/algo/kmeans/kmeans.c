@@ -428,47 +428,11 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
 static const char *const init_names[] = {
     [RBT_KMEANS_PLUS] = "kmeans++", [RBT_KMEANS_RANDOM] = "random", NULL};
 
-#define AT(field) offsetof(struct rbt_kmeans_config, field)
-static const struct rbt_option kmeans_options[] = {
-    {.name = "k",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1e6,
-     .value = "8",
-     .offset = AT(k),
-     .help = "Clusters."},
-    {.name = "init",
-     .type = RBT_OPTION_CHOICE,
-     .choices = init_names,
-     .value = "kmeans++",
-     .offset = AT(init),
-     .help = "Initial centres: points far from each other, or random points."},
-    {.name = "batch",
-     .type = RBT_OPTION_INT,
-     .min = 0,
-     .max = 1e9,
-     .value = "0",
-     .offset = AT(batch),
-     .help = "Points of a minibatch, all workers together; every clock has one. 0 is Lloyd's "
-             "algorithm, which uses all points in every step."},
-    {.name = "tol",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1,
-     .value = "nan",
-     .offset = AT(tolerance),
-     .help =
-         "Stop when a pass lowers the objective by at most this fraction. By default 1e-5, with "
-         "--batch 1e-4, and at most 300 passes; with --epochs 0, which makes exactly N passes."},
-    {.name = "labelled",
-     .type = RBT_OPTION_FLAG,
-     .value = "false",
-     .offset = AT(is_labelled),
-     .help = "Csv files have a label in --label-column, which is ignored; without it every column "
-             "is a coordinate."},
-    RBT_COLUMN_OPTIONS_UNLABELLED(AT),
-};
-#undef AT
+#define ENTRY(kind, ...)         RBT_OPTION_ENTRY(struct rbt_kmeans_config, kind, __VA_ARGS__)
+#define COLUMN(kind, field, ...) ENTRY(kind, columns.field, __VA_ARGS__)
+#define UNLABELLED(...)
+static const struct rbt_option kmeans_options[] = {RBT_KMEANS_OPTIONS(ENTRY)
+                                                       RBT_COLUMN_OPTIONS(COLUMN, UNLABELLED)};
 
 const struct rbt_algo rbt_kmeans = {
     .name = "kmeans",

@@ -317,71 +317,8 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     return st;
 }
 
-#define AT(field) offsetof(struct rbt_lda_config, field)
-static const struct rbt_option lda_options[] = {
-    {.name = "topics",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = TOPICS_MAX,
-     .value = "100",
-     .offset = AT(topics),
-     .help = "Number of topics."},
-    {.name = "alpha",
-     .type = RBT_OPTION_REAL,
-     .min = 1e-6,
-     .max = 1e6,
-     .value = "0.1",
-     .offset = AT(alpha),
-     .help = "Prior count of each topic in a document; small for documents about few topics."},
-    {.name = "beta",
-     .type = RBT_OPTION_REAL,
-     .min = 1e-6,
-     .max = 1e6,
-     .value = "0.1",
-     .offset = AT(beta),
-     .help = "Prior count of each word in a topic; small for topics of few words."},
-    {.name = "sampler",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_lda_kinds,
-     .value = "auto",
-     .offset = AT(sampler),
-     .help = "How topics are drawn. dense considers all topics, sparse those of the word or the "
-             "document, alias a few, which suits thousands of topics. auto takes the fastest for "
-             "the number of topics."},
-    {.name = "rows",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rows_kinds,
-     .value = "auto",
-     .offset = AT(rows),
-     .help = "How servers store the counts of a word: dense, for all topics; sparse, for topics "
-             "that the word has, which needs less memory and traffic but is slower below some "
-             "thousand topics. auto takes sparse from 4000 topics."},
-    {.name = "vocab",
-     .type = RBT_OPTION_TEXT,
-     .unit = "FILE",
-     .offset = AT(vocabulary),
-     .help =
-         "The words behind the numbers in the data, one per line; with text the words to keep."},
-    {.name = "min-count",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1e9,
-     .value = "5",
-     .offset = AT(min_count),
-     .help = "Leave out words of text that occur less often."},
-    {.name = "stop-words",
-     .type = RBT_OPTION_TEXT,
-     .unit = "FILE",
-     .offset = AT(stop_words),
-     .help = "Words of text to leave out, one per line."},
-    {.name = "state",
-     .type = RBT_OPTION_TEXT,
-     .unit = "DIR",
-     .offset = AT(state),
-     .help = "Keep the topics of all tokens in files of this directory instead of in memory. If it "
-             "already has some, training continues from them for --epochs more passes."},
-};
-#undef AT
+#define ENTRY(kind, ...) RBT_OPTION_ENTRY(struct rbt_lda_config, kind, __VA_ARGS__)
+static const struct rbt_option lda_options[] = {RBT_LDA_OPTIONS(ENTRY)};
 
 static const struct rbt_algo_export exports[] = {
     {"counts", "how often each word has each topic: word topic:count ...",

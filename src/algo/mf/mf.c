@@ -502,66 +502,8 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
 /* In the order of enum rbt_schedule and enum rbt_mf_schedule. */
 static const char *const schedules[] = {"constant", "sqrt", "decay", "adaptive", "auto", NULL};
 
-#define AT(field) offsetof(struct rbt_mf_config, field)
-static const struct rbt_option mf_options[] = {
-    {.name = "rank",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 65536,
-     .value = "16",
-     .offset = AT(rank),
-     .help = "Factors per user and item; multiples of 8 are fastest."},
-    {.name = "l2",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "0.1",
-     .offset = AT(l2),
-     .help = "Weight of the squared factors and biases, per rating."},
-    {.name = "lr",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .offset = AT(lr),
-     .help = "Initial step size. By default 0.08. With a rule that takes gradients it sets the "
-             "rule's lr and has the rule's default."},
-    {.name = "schedule",
-     .type = RBT_OPTION_CHOICE,
-     .choices = schedules,
-     .value = "auto",
-     .offset = AT(schedule),
-     .help = "Step size after t passes. constant: lr. sqrt: lr / sqrt(1 + decay t). decay: lr / (1 "
-             "+ decay t). adaptive: smaller for rows with many ratings or large errors, at any "
-             "scale of ratings. auto: adaptive, or decay with --lr, --combine sum, --no-bias or a "
-             "rule other than add."},
-    {.name = "decay",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "0.3",
-     .offset = AT(decay),
-     .help = "Decay of the step size per pass; constant and adaptive ignore it."},
-    {.name = "bias",
-     .type = RBT_OPTION_FLAG,
-     .value = "true",
-     .offset = AT(has_bias),
-     .help = "Learn an offset from the mean rating for every user and every item."},
-    {.name = "non-negative",
-     .type = RBT_OPTION_FLAG,
-     .offset = AT(is_nonnegative),
-     .help = "Keep all factors at or above 0, so that every factor describes one part of a taste; "
-             "there are no biases and no mean. Not for rules that take gradients."},
-    {.name = "combine",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_training_combines,
-     .value = "auto",
-     .offset = AT(combine),
-     .help = "How the updates of several workers to an item become one: their mean, weighted by "
-             "each worker's number of ratings of the item, or their sum. auto is the mean, or the "
-             "sum for rules that weigh moves. Not for rules that take gradients."},
-};
-#undef AT
+#define ENTRY(kind, ...) RBT_OPTION_ENTRY(struct rbt_mf_config, kind, __VA_ARGS__)
+static const struct rbt_option mf_options[] = {RBT_MF_OPTIONS(ENTRY)};
 
 const struct rbt_algo rbt_mf = {
     .name = "mf",

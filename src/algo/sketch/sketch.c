@@ -234,25 +234,8 @@ static rbt_status train(const struct rbt_train_options *options, const void *set
     return st;
 }
 
-#define AT(field) offsetof(struct rbt_sketch_config, field)
-static const struct rbt_option sketch_options[] = {
-    {.name = "depth",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = RBT_SKETCH_DEPTH_MAX,
-     .value = "4",
-     .offset = AT(depth),
-     .help = "Rows; an estimate keeps its error bound with probability 1 - exp(-depth)."},
-    {.name = "width",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1 << 27,
-     .value = "1048576",
-     .offset = AT(width),
-     .help =
-         "Cells per row; the error bound is 2.718 times the sum of all counts divided by width."},
-};
-#undef AT
+#define ENTRY(kind, ...) RBT_OPTION_ENTRY(struct rbt_sketch_config, kind, __VA_ARGS__)
+static const struct rbt_option sketch_options[] = {RBT_SKETCH_OPTIONS(ENTRY)};
 
 const struct rbt_algo rbt_sketch = {
     .name = "sketch",
