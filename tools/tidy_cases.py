@@ -61,6 +61,10 @@ def gate(body="", includes=ASSERT):
     return {GATE: module("core", "gate", TWO + body, includes)}
 
 
+def algorithm(name, includes):
+    return {f"src/algo/{name}/{name}.c": module(f"algo/{name}", name, "", includes)}
+
+
 SIX = "int a, int b, int c, int d, int e, int f"
 
 CASES = [
@@ -93,6 +97,10 @@ CASES = [
     ("include", plain(includes='#include "core/gate.h"\n')),
     ("include", plain(includes='#include "assert.h"\n')),
     ("include", {"examples/hello.c": "/* hello.c - an example. */\n#include \"base/plain.h\"\n"}),
+    ("include", algorithm("mf", '#include "algo/fm/fm.h"\n')),
+    ("include", {"src/algo/frame/plain.c": module("algo/frame", "plain", "",
+                                                  '#include "algo/mf/mf.h"\n')}),
+    ("no include", algorithm("mf", '#include "algo/frame/model.h"\n#include "base/plain.h"\n')),
     ("banned", plain(includes="#include <assert.h>\n")),
     ("banned", plain("    strcpy(a, b);\n")),
     ("banned", plain("    x = atoi(b);\n")),

@@ -19,8 +19,8 @@ ASSERTIONS_PER_FUNCTION = 2.0
 def read_layers():
     """Which folder may include which, from the table in docs/architecture.md; None: all."""
     table = (Path(__file__).parent.parent / "docs/architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `src/(\w+)` \|.*\| ([\w, -]+) \|$", table, re.M)
-    return {folder: None if names == "all" else set(re.findall(r"\w+", names))
+    rows = re.findall(r"^\| `src/([\w/]+)` \|.*\| ([\w/, -]+) \|$", table, re.M)
+    return {folder: None if names == "all" else set(re.findall(r"[\w/]+", names))
             for folder, names in rows}
 
 
@@ -116,7 +116,9 @@ class Source:
         self.is_public = name.startswith("include/") and self.is_header
         self.is_test = name.endswith("_test.c") or name.startswith("test/")
         parts = name.split("/")
-        self.folder = parts[1] if parts[0] == "src" and len(parts) == 3 else ""
+        is_source = parts[0] == "src" and len(parts) in (3, 4)
+        self.folder = parts[1] if is_source else ""
+        self.layer = "/".join(parts[1:-1]) if is_source else ""
         self.stem = parts[-1].rsplit(".", 1)[0]
         self.code = ""
         if self.is_c:
@@ -295,6 +297,11 @@ def check_parameters(source):
 # --- Includes and calls ---------------------------------------------------------------------------
 
 
+def in_table(layer):
+    """What stands for a folder in the table of layers: itself, or its parent's NAME."""
+    return layer if layer in MAY_INCLUDE else re.sub(r"/\w+$", "/NAME", layer)
+
+
 def check_includes(source):
     if not source.is_c:
         return
@@ -309,19 +316,19 @@ def check_includes(source):
                            "leave it to a driver")
         if not is_quoted:
             continue
-        folder = header.split("/")[0]
+        layer = header.rpartition("/")[0]
         if source.name.startswith(("examples/", "include/")):
             yield complain(source.name, i, "include",
                            f'"{header}" is private; users have <rubato/...> only')
         elif "/" not in header:
             yield complain(source.name, i, "include",
-                           f'name the folder: #include "{source.folder or "folder"}/{header}"')
-        elif source.folder and folder != source.folder:
-            allowed = MAY_INCLUDE.get(source.folder, set())
-            if allowed is not None and folder not in allowed:
+                           f'name the folder: #include "{source.layer or "folder"}/{header}"')
+        elif source.layer and layer != source.layer:
+            allowed = MAY_INCLUDE.get(in_table(source.layer), set())
+            if allowed is not None and in_table(layer) not in allowed:
                 yield complain(source.name, i, "include",
-                               f"{source.folder}/ may include "
-                               f"{', '.join(sorted(allowed)) or 'no other folder'}, not {folder}/; "
+                               f"{source.layer}/ may include "
+                               f"{', '.join(sorted(allowed)) or 'no other folder'}, not {layer}/; "
                                "move the code, or pass in what it needs")
 
 
@@ -363,7 +370,7 @@ def check_prefix(sources):
                                f"rbt_{s.stem}_...")
             elif f.name not in declared:
                 yield complain(s.name, f.line, "undeclared",
-                               f"{f.name} is in no header; declare it in {s.folder}/{s.stem}.h, or "
+                               f"{f.name} is in no header; declare it in {s.layer}/{s.stem}.h, or "
                                "make it static")
 
 
@@ -421,15 +428,15 @@ def check_readmes(sources):
     """A folder has a README, with a row for each module (`name.c`, or `name.h` if that is all)."""
     names = {s.name for s in sources}
     for name in sorted(names):
-        found = re.fullmatch(r"src/(\w+)/meson\.build", name)
+        found = re.fullmatch(r"src/([\w/]+)/meson\.build", name)
         if found and f"src/{found[1]}/README.md" not in names:
             yield complain(name, 1, "readme", "the folder has no README.md; say what lives there")
     for readme in sources:
-        found = re.fullmatch(r"src/(\w+)/README\.md", readme.name)
+        found = re.fullmatch(r"src/([\w/]+)/README\.md", readme.name)
         if not found:
             continue
         files = {s.name.split("/")[-1] for s in sources
-                 if s.folder == found[1] and s.is_c and not s.is_test}
+                 if s.layer == found[1] and s.is_c and not s.is_test}
         modules = {f for f in files if f.endswith(".c") or f[:-1] + "c" not in files}
         rows = {m[1]: i for i, line in enumerate(readme.lines, 1)
                 if (m := re.match(r"\| `(\w+\.[ch])`", line))}

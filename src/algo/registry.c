@@ -1,11 +1,12 @@
 /* algo/registry.c - all algorithms, in the order in which they are listed. */
-#include "algo/algo.h"
-#include "algo/fm.h"
-#include "algo/kmeans.h"
-#include "algo/lda.h"
-#include "algo/linear.h"
-#include "algo/mf.h"
-#include "algo/sketch.h"
+#include "algo/registry.h"
+
+#include "algo/fm/fm.h"
+#include "algo/kmeans/kmeans.h"
+#include "algo/lda/lda.h"
+#include "algo/linear/linear.h"
+#include "algo/mf/mf.h"
+#include "algo/sketch/sketch.h"
 
 const struct rbt_algo *const *rbt_algo_all(void)
 {

@@ -9,6 +9,15 @@
  *         {.name = "epochs", .type = RBT_OPTION_INT, .min = 1, .max = 1000000, .value = "10",
  *          .help = "Passes over the data.", .offset = offsetof(struct config, epochs)},
  *     };
+ *
+ * Or both at once, from a list that says all about an option in one place:
+ *
+ *     #define MY_OPTIONS(OPTION)
+ *         OPTION(INT, epochs, "epochs", .min = 1, .value = "10", .help = "Passes over the data.")
+ *         OPTION(REAL, l2, "l2", .help = "Weight of the penalty.")
+ *     struct config { MY_OPTIONS(RBT_OPTION_FIELD) };
+ *     #define ENTRY(kind, ...) RBT_OPTION_ENTRY(struct config, kind, __VA_ARGS__)
+ *     static const struct rbt_option options[] = {MY_OPTIONS(ENTRY)};
  */
 #ifndef RUBATO_BASE_OPTION_H
 #define RUBATO_BASE_OPTION_H
@@ -51,6 +60,19 @@ struct rbt_option {
     const char *group;          /* heading in a help by groups; NULL: as the option in front */
     size_t offset;              /* in the configuration */
 };
+
+/* The field of an option of a list, by its type; and its entry in the table of a struct. */
+#define RBT_OPTION_FIELD_INT(field)        int64_t field;
+#define RBT_OPTION_FIELD_REAL(field)       double field;
+#define RBT_OPTION_FIELD_TIME(field)       double field;
+#define RBT_OPTION_FIELD_RATE(field)       double field;
+#define RBT_OPTION_FIELD_TEXT(field)       const char *field;
+#define RBT_OPTION_FIELD_FLAG(field)       bool field;
+#define RBT_OPTION_FIELD_CHOICE(field)     int32_t field;
+#define RBT_OPTION_FIELD_LIST(field)       struct rbt_option_list field;
+#define RBT_OPTION_FIELD(kind, field, ...) RBT_OPTION_FIELD_##kind(field)
+#define RBT_OPTION_ENTRY(config, kind, field, title, ...)                                          \
+    {.name = title, .type = RBT_OPTION_##kind, .offset = offsetof(config, field), __VA_ARGS__},
 
 /* One or more tables that write into one or more configurations. */
 struct rbt_option_table {

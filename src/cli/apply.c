@@ -5,19 +5,18 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "algo/registry.h"
 #include "base/error.h"
-#include "cli/names.h"
 
-#define AT(field) offsetof(struct rbt_apply, field)
+#define ENTRY(kind, field, ...) RBT_OPTION_ENTRY(struct rbt_apply, kind, options.field, __VA_ARGS__)
 
 static const struct rbt_option apply_options[] = {
     {.name = "data",
      .type = RBT_OPTION_LIST,
      .help = "Examples: files, directories, globs, \"-\" for standard input; may be compressed "
              "(.zst, .gz, .xz).",
-     .offset = AT(options.data)},
-    RBT_NAMES_INPUT_OPTIONS(AT),
-};
+     .offset = offsetof(struct rbt_apply, options.data)},
+    RBT_INPUT_OPTIONS(ENTRY)};
 
 static struct rbt_option_table own_table(struct rbt_apply *apply)
 {

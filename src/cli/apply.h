@@ -6,7 +6,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "algo/algo.h"
+#include "algo/frame/algo.h"
 #include "base/option.h"
 
 /* What the command was told, and the model it names. */

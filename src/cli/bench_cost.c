@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "algo/linear.h"
-#include "algo/mf.h"
+#include "algo/linear/linear.h"
+#include "algo/mf/mf.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "cli/train_line.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algo/registry.h"
 #include "base/error.h"
 #include "cli/apply.h"
 #include "cli/command.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/option.h"

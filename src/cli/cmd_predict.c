@@ -2,8 +2,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "algo/fm_model.h"
-#include "algo/linear_model.h"
+#include "algo/fm/fm_model.h"
+#include "algo/linear/linear_model.h"
 #include "base/error.h"
 #include "cli/apply.h"
 #include "cli/command.h"

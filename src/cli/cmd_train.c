@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/complain.h"

@@ -3,27 +3,8 @@
 
 #include <stddef.h>
 
-#include <rubato/table.h>
-
 #include "cli/progress.h"
 #include "cli/summary.h"
-#include "data/examples.h"
-
-const char *const rbt_names_format[] = {
-    [RBT_FORMAT_AUTO] = "auto",   [RBT_FORMAT_LIBSVM] = "libsvm",
-    [RBT_FORMAT_CSV] = "csv",     [RBT_FORMAT_RATINGS] = "ratings",
-    [RBT_FORMAT_TSV] = "tsv",     [RBT_FORMAT_CRITEO] = "criteo",
-    [RBT_FORMAT_AVAZU] = "avazu", [RBT_FORMAT_BOW] = "bow",
-    [RBT_FORMAT_TEXT] = "text",   NULL,
-};
-
-const char *const rbt_names_placement[] = {
-    [RBT_PLACE_HASH] = "hash",
-    [RBT_PLACE_RANGE] = "range",
-    [RBT_PLACE_RANGE_HASH] = "range-hash",
-    [RBT_PLACE_ROUND_ROBIN] = "round-robin",
-    NULL,
-};
 
 const char *const rbt_names_summary[] = {
     [RBT_SUMMARY_TEXT] = "text",

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "algo/algo.h"
+#include "algo/frame/algo.h"
 
 /* The values of --progress, in the order of its choices. */
 enum rbt_progress_mode {

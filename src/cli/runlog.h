@@ -14,7 +14,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "algo/algo.h"
+#include "algo/frame/algo.h"
 #include "base/option.h"
 #include "cli/json.h"
 #include "cli/summary.h"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "algo/algo.h"
+#include "algo/frame/algo.h"
 #include "cli/json.h"
 
 /* The values of --summary, in the order of its choices; only training has FULL. */

@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "algo/rules.h"
+#include "algo/frame/rules.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -91,7 +91,7 @@ static rbt_status check_inputs(const struct rbt_train_request *request)
         options->format != RBT_FORMAT_LIBSVM) {
         return rbt_fail(RBT_E_INVALID,
                         "option \"--zero-based\" works with --format libsvm only, not with %s",
-                        rbt_names_format[options->format]);
+                        rbt_train_options_formats[options->format]);
     }
     return RBT_OK;
 }

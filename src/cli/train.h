@@ -8,16 +8,24 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "algo/algo.h"
+#include "algo/frame/algo.h"
 #include "cli/runlog.h"
+
+/* Options of the command alone; names of choices are those of cli/names.h. */
+#define RBT_TRAIN_REQUEST_OPTIONS(OPTION)                                                          \
+    OPTION(TEXT, log, "log", .unit = "FILE",                                                       \
+           .help = "File to write a log to, one JSON object per line; \"rubato plot\" draws it.")  \
+    OPTION(CHOICE, summary, "summary", .choices = rbt_names_train_summary, .value = "text",        \
+           .help = "How results are printed: text has the result, the time and where the model "   \
+                   "is; full has all figures; json has all figures for programs.")                 \
+    OPTION(CHOICE, progress, "progress", .choices = rbt_names_progress, .value = "auto",           \
+           .unit = "WHEN", .help = "Whether to show progress on standard error.")
 
 /* Everything that `rubato train ALGO` was told. */
 struct rbt_train_request {
     struct rbt_train_options options;
-    const char *log;  /* path, or NULL */
-    int32_t summary;  /* enum rbt_summary_format */
-    int32_t progress; /* enum rbt_progress_mode */
-    bool wants_list;  /* --list: no run at all */
+    RBT_TRAIN_REQUEST_OPTIONS(RBT_OPTION_FIELD)
+    bool wants_list; /* --list: no run at all */
 
     const struct rbt_simulation_options *cluster; /* to pretend to run on; NULL: run here */
     const struct rbt_cluster_options *join;       /* a cluster to be a part of; NULL: none */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -17,171 +17,11 @@
 
 enum { ALGO_COUNT_MAX = 64 };
 
-#define AT(field) offsetof(struct rbt_train_request, field)
-
-static const char *const pulls[] = {
-    [RBT_PULL_CORRECTED] = "corrected", [RBT_PULL_PRINTED] = "printed", NULL};
-
-static const char consistency_default[] = "essp:2";
-
+#define OWN(kind, field, ...)   RBT_OPTION_ENTRY(struct rbt_train_request, kind, field, __VA_ARGS__)
+#define ENTRY(kind, field, ...) OWN(kind, options.field, __VA_ARGS__)
 static const struct rbt_option train_options[] = {
-    {.name = "data",
-     .group = RBT_GROUP_DATA,
-     .type = RBT_OPTION_LIST,
-     .offset = AT(options.data),
-     .help = "Training data: files, directories, globs, or \"-\" for standard input; may be "
-             "compressed (.zst, .gz, .xz)."},
-    {.name = "eval",
-     .type = RBT_OPTION_LIST,
-     .offset = AT(options.eval),
-     .help = "Data to evaluate the model on after every epoch."},
-    RBT_NAMES_INPUT_OPTIONS(AT),
-    {.name = "epochs",
-     .group = RBT_GROUP_TRAINING,
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1000000,
-     .offset = AT(options.epochs),
-     .help = "Passes over the data. The default depends on the algorithm."},
-    {.name = "seed",
-     .type = RBT_OPTION_INT,
-     .min = 0,
-     .max = 9.3e18,
-     .value = "1",
-     .offset = AT(options.seed),
-     .help = "Seed of all random numbers."},
-    {.name = "target",
-     .type = RBT_OPTION_REAL,
-     .value = "nan",
-     .offset = AT(options.target),
-     .help = "Stop when the objective of a pass reaches X."},
-    {.name = "patience",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1000000,
-     .offset = AT(options.patience),
-     .help = "Stop when the objective has not improved for N evaluations."},
-    {.name = "until",
-     .type = RBT_OPTION_TIME,
-     .min = 0,
-     .max = 1e6,
-     .offset = AT(options.until),
-     .help = "Stop after this time: 500ms, 90s, 10m."},
-    {.name = "workers",
-     .group = RBT_GROUP_CLUSTER,
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1024,
-     .offset = AT(options.workers),
-     .help = "Worker threads; by default one per core."},
-    {.name = "servers",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 256,
-     .value = "1",
-     .offset = AT(options.servers),
-     .help = "Shards that hold the parameters."},
-    {.name = "placement",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_names_placement,
-     .value = "hash",
-     .offset = AT(options.placement),
-     .help = "How parameters are assigned to shards: by the hash of the key, by equal ranges of "
-             "keys, by the hash of small ranges, or in turn. Affects traffic, not results."},
-    {.name = "consistency",
-     .type = RBT_OPTION_TEXT,
-     .unit = "C",
-     .value = consistency_default,
-     .offset = AT(options.consistency),
-     .help = "Bound on the staleness of reads: bsp (none is stale), ssp:S or essp:S (at most S "
-             "clocks), asp (no bound), auto or auto:S (chosen and adjusted while training, "
-             "starting at S)."},
-    {.name = "clocks-per-epoch",
-     .type = RBT_OPTION_INT,
-     .min = 1,
-     .max = 1000000,
-     .offset = AT(options.clocks_per_epoch),
-     .help = "Clocks per pass; workers exchange updates at every clock. The default depends on "
-             "the algorithm: usually 1; 2 in linear, 4 in lda and fm, up to 8 in mf with several "
-             "workers, 32 with a rule that takes gradients."},
-    {.name = "rule",
-     .type = RBT_OPTION_TEXT,
-     .unit = "R[:k=v,...]",
-     .offset = AT(options.rule),
-     .help = "How servers apply updates: add, dynsgd, adarev, ..., or ./yours.so; \"--rule "
-             "help\" explains the rules."},
-    {.name = "filter",
-     .type = RBT_OPTION_TEXT,
-     .unit = "F[:x],...",
-     .offset = AT(options.filter),
-     .help = "Filters that make messages smaller: keys, significant:0.001, fixed:8, lz4, ..., or "
-             "./yours.so; \"--filter help\" explains them."},
-    {.name = "bandwidth",
-     .type = RBT_OPTION_RATE,
-     .offset = AT(options.bandwidth),
-     .help = "Managed communication: send rows before a clock ends, the most important first, at "
-             "this rate per node and direction: 200Mbit, 25MB; a plain number is bytes per "
-             "second. Without it rows are sent when a clock ends. For lda, and for linear and mf "
-             "with a rule that takes gradients."},
-    {.name = "priority",
-     .type = RBT_OPTION_TEXT,
-     .unit = "NAME",
-     .offset = AT(options.priority),
-     .help = "With --bandwidth, which rows are sent first: relative (the default), magnitude, "
-             "random, oldest, walk, sweep, or ./yours.so; \"--priority help\" explains them."},
-    {.name = "model",
-     .group = RBT_GROUP_OUTPUT,
-     .type = RBT_OPTION_TEXT,
-     .unit = "FILE",
-     .offset = AT(options.model),
-     .help = "File to write the model to."},
-    {.name = "log",
-     .type = RBT_OPTION_TEXT,
-     .unit = "FILE",
-     .offset = AT(log),
-     .help = "File to write a log to, one JSON object per line; \"rubato plot\" draws it."},
-    {.name = "summary",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_names_train_summary,
-     .value = "text",
-     .offset = AT(summary),
-     .help = "How results are printed: text has the result, the time and where the model is; full "
-             "has all figures; json has all figures for programs."},
-    {.name = "progress",
-     .type = RBT_OPTION_CHOICE,
-     .choices = rbt_names_progress,
-     .value = "auto",
-     .unit = "WHEN",
-     .offset = AT(progress),
-     .help = "Whether to show progress on standard error."},
-    {.name = "exact",
-     .group = RBT_GROUP_EXPERIMENTS,
-     .type = RBT_OPTION_FLAG,
-     .offset = AT(options.is_exact),
-     .help = "Report the exact objective of the servers' parameters after every clock of worker "
-             "0, and compare it with --target. Otherwise the objective is the loss on the "
-             "workers' copies, once per epoch. Slow, but costs no simulated time."},
-    {.name = "pull",
-     .type = RBT_OPTION_CHOICE,
-     .choices = pulls,
-     .value = "corrected",
-     .offset = AT(options.pull),
-     .help = "With rules that weigh moves, when a worker fetches a fresh copy: corrected, as "
-             "soon as its staleness requires it; printed, one clock later, as the paper prints "
-             "it."},
-    {.name = "synchronise",
-     .type = RBT_OPTION_FLAG,
-     .offset = AT(options.is_synchronised),
-     .help = "With dynsgd and several servers: read the newest version that all servers have."},
-    {.name = "tiny",
-     .type = RBT_OPTION_REAL,
-     .min = 0,
-     .max = 1e6,
-     .value = "nan",
-     .offset = AT(options.tiny),
-     .help = "With a rule: hold back updates below X until they have grown. By default 0; 1e-6 "
-             "for dynsgd."},
-};
+    RBT_TRAIN_DATA_OPTIONS(ENTRY) RBT_INPUT_OPTIONS(ENTRY) RBT_TRAIN_OPTIONS(ENTRY)
+        RBT_TRAIN_REQUEST_OPTIONS(OWN) RBT_TRAIN_EXPERIMENT_OPTIONS(ENTRY)};
 
 struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
 {
@@ -329,7 +169,8 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
         return st;
     }
     struct rbt_train_options *options = &line->request.options;
-    options->names_consistency = options->consistency != consistency_default; /* the very text */
+    options->names_consistency =
+        options->consistency != rbt_train_options_consistency; /* the very text */
     if (!arguments.wants_help) {
         line->explain = is_help(options->rule)       ? rbt_rule_line_help
                         : is_help(options->filter)   ? rbt_filter_line_help

@@ -4,7 +4,7 @@
  * and is read without waiting. A worker pushes to its own row what it has finished and what it
  * wants next, and finds the answer in it: the order in which the shard applies updates is the order
  * in which parts are dealt, so that no two get the same one. That works wherever tables do: in one
- * process, in several, and simulated. Who asks is in algo/assign.c; core/dealer.h decides.
+ * process, in several, and simulated. Who asks is in algo/frame/assign.c; core/dealer.h decides.
  *
  * An update has a place for each of the RBT_ASSIGN_* numbers of rubato's own header below, and so
  * has the answer. `turn` counts a worker's questions and is repeated in the answer, so that an
@@ -19,7 +19,7 @@
 #include "core/dealer.h"
 #include "rule/builtin.h"
 
-/* As in algo/assign.c. */
+/* As in algo/frame/assign.c. */
 enum { TURN, PASS, LIMIT, FINISHED, FINISHED_PASS, SECONDS, SECONDS_REST, WIDTH };
 enum { ANSWER = 1, ANSWER_PASS, ANSWER_PART, IS_FIRST, COUNT, RETURNED }; /* as many */
 

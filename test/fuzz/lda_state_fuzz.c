@@ -3,7 +3,7 @@
  * What is accepted holds topics that exist: training writes through them. */
 #include <string.h>
 
-#include "algo/lda_state.h"
+#include "algo/lda/lda_state.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/hash.h"

@@ -4,9 +4,9 @@
  * `predict` does. */
 #include <string.h>
 
-#include "algo/column_options.h"
-#include "algo/column_words.h"
-#include "algo/model.h"
+#include "algo/frame/column_options.h"
+#include "algo/frame/column_words.h"
+#include "algo/frame/model.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/hash.h"

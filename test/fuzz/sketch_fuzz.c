@@ -1,7 +1,7 @@
 /* fuzz/sketch_fuzz.c - any bytes as a stream of keys. */
 #include <string.h>
 
-#include "algo/sketch_stream.h"
+#include "algo/sketch/sketch_stream.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "fuzz/text_fuzz.h"

@@ -1,0 +1,90 @@
+/* algo/frame/model.h - model files: what training leaves behind.
+ *
+ * A model is a kind, a list of named settings, named arrays of rows (keys and values), and named
+ * lists of texts. The file
+ * is written to a temporary name and renamed when it is complete and on disk, so there is never
+ * half a model; it carries a checksum. The reader survives any bytes (it is fuzzed). */
+#ifndef RUBATO_ALGO_FRAME_MODEL_H
+#define RUBATO_ALGO_FRAME_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rubato/rubato.h>
+
+enum rbt_model_kind {
+    RBT_MODEL_LINEAR = 1,
+    RBT_MODEL_MF = 2,
+    RBT_MODEL_LDA = 3,
+    RBT_MODEL_FM = 4,
+    RBT_MODEL_KMEANS = 5,
+    RBT_MODEL_SKETCH = 6,
+};
+
+enum {
+    RBT_MODEL_SETTINGS_MAX = 32,
+    RBT_MODEL_ARRAYS_MAX = 8,
+    RBT_MODEL_TEXTS_MAX = 4,
+    RBT_MODEL_NAME_MAX = 32,
+};
+
+struct rbt_model_setting {
+    char name[RBT_MODEL_NAME_MAX];
+    double value;
+};
+
+struct rbt_model_array {
+    char name[RBT_MODEL_NAME_MAX];
+    uint32_t width;
+    size_t count;
+    uint64_t *keys; /* increasing */
+    float *values;  /* count * width */
+};
+
+/* A list of texts, such as the words that numbers stand for. */
+struct rbt_model_texts {
+    char name[RBT_MODEL_NAME_MAX];
+    size_t count;
+    size_t size; /* of all texts, each with a zero behind it */
+    char *bytes; /* the texts, one behind the other */
+};
+
+struct rbt_model {
+    enum rbt_model_kind kind;
+    struct rbt_model_setting settings[RBT_MODEL_SETTINGS_MAX];
+    size_t setting_count;
+    struct rbt_model_array arrays[RBT_MODEL_ARRAYS_MAX];
+    size_t array_count;
+    struct rbt_model_texts texts[RBT_MODEL_TEXTS_MAX];
+    size_t text_count; /* lists */
+};
+
+/* The name of a kind as users know it: "linear", "mf". */
+const char *rbt_model_kind_name(enum rbt_model_kind kind);
+
+RBT_MUST_USE rbt_status rbt_model_write(const struct rbt_model *model, const char *path);
+RBT_MUST_USE rbt_status rbt_model_read(const char *path, struct rbt_model *model);
+
+/* Decodes a file that is in memory; what rbt_model_read() does after reading. */
+RBT_MUST_USE rbt_status rbt_model_decode(const uint8_t *bytes, size_t size,
+                                         struct rbt_model *model);
+void rbt_model_free(struct rbt_model *model);
+
+/* The file as bytes, which the caller frees with rbt_free(). */
+RBT_MUST_USE rbt_status rbt_model_encode(const struct rbt_model *model, uint8_t **bytes,
+                                         size_t *size);
+
+/* Value of a setting, or `fallback`; adds a setting. */
+double rbt_model_setting(const struct rbt_model *model, const char *name, double fallback);
+void rbt_model_set(struct rbt_model *model, const char *name, double value);
+
+/* The array of that name, or NULL. */
+const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model, const char *name);
+
+/* The list of texts of that name, or NULL. */
+const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name);
+
+/* Hash of all keys and values, array by array. */
+uint64_t rbt_model_digest(const struct rbt_model *model);
+
+#endif
