@@ -116,7 +116,7 @@ class Source:
         self.is_public = name.startswith("include/") and self.is_header
         self.is_test = name.endswith("_test.c") or name.startswith("test/")
         parts = name.split("/")
-        self.folder = parts[1] if parts[0] == "src" and len(parts) == 3 else ""
+        self.folder = parts[1] if parts[0] == "src" and len(parts) > 2 else ""
         self.stem = parts[-1].rsplit(".", 1)[0]
         self.code = ""
         if self.is_c:
@@ -421,15 +421,15 @@ def check_readmes(sources):
     """A folder has a README, with a row for each module (`name.c`, or `name.h` if that is all)."""
     names = {s.name for s in sources}
     for name in sorted(names):
-        found = re.fullmatch(r"src/(\w+)/meson\.build", name)
-        if found and f"src/{found[1]}/README.md" not in names:
+        found = re.fullmatch(r"(src/[\w/]+)/meson\.build", name)
+        if found and f"{found[1]}/README.md" not in names:
             yield complain(name, 1, "readme", "the folder has no README.md; say what lives there")
     for readme in sources:
-        found = re.fullmatch(r"src/(\w+)/README\.md", readme.name)
+        found = re.fullmatch(r"(src/[\w/]+)/README\.md", readme.name)
         if not found:
             continue
         files = {s.name.split("/")[-1] for s in sources
-                 if s.folder == found[1] and s.is_c and not s.is_test}
+                 if s.name.rsplit("/", 1)[0] == found[1] and s.is_c and not s.is_test}
         modules = {f for f in files if f.endswith(".c") or f[:-1] + "c" not in files}
         rows = {m[1]: i for i, line in enumerate(readme.lines, 1)
                 if (m := re.match(r"\| `(\w+\.[ch])`", line))}
