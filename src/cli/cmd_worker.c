@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/option.h"
-#include "base/plugin.h"
 #include "base/thread.h"
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -26,6 +25,7 @@
 #include "launch/child.h"
 #include "net/address.h"
 #include "net/member.h"
+#include "policy/plugin.h"
 #include "server/server.h"
 
 struct config {
