@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <uv.h>
@@ -295,8 +296,18 @@ static bool all_are_silent(const struct launch *launch)
     return true;
 }
 
-/* Coordinator and servers leave when everybody has said goodbye. Who is stopped after that is
- * missed by nobody; it has nothing left to do but to end, and so it may as well go on. */
+/* Whether the child stands still after SIGSTOP or the like. */
+static bool is_stopped(const struct child *child)
+{
+    siginfo_t info = {0};
+    const id_t pid = (id_t)child->handle.pid;
+    return waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
+/* Coordinator and servers leave when every process has said goodbye. No other process misses a
+ * worker process that was stopped after that; all that is left to it is to end, and so it may go
+ * on. One that is not stopped must not get the signal: it would undo the stop by which a debugger,
+ * or a sanitizer at the end of a process, holds it. */
 static void wake_the_last(struct launch *launch)
 {
     for (size_t i = 0; i < launch->options->count; i++) {
@@ -307,7 +318,8 @@ static void wake_the_last(struct launch *launch)
     }
     for (size_t i = 0; i < launch->options->count; i++) {
         const struct child *child = &launch->children[i];
-        if (child->is_started && !child->has_exited && !child->process->is_remote) {
+        if (child->is_started && !child->has_exited && !child->process->is_remote &&
+            is_stopped(child)) {
             (void)kill(-child->handle.pid, SIGCONT); /* gone is as good */
         }
     }

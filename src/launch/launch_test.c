@@ -84,6 +84,15 @@ static void who_is_stopped_when_all_is_done_goes_on(void **state)
     forget(&o);
 }
 
+/* Several looks of the launcher long, whichever of them comes late. */
+static void who_still_runs_when_all_is_done_gets_no_signal(void **state)
+{
+    (void)state;
+    struct outcome o = LAUNCH("exit 0", "trap 'exit 3' CONT; for i in 1 2 3 4; do sleep 0.1; done");
+    assert_int_equal(o.status, RBT_OK);
+    forget(&o);
+}
+
 static void a_killed_process_ends_all(void **state)
 {
     (void)state;
@@ -244,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_done_when_its_workers_are),
         cmocka_unit_test(who_is_stopped_when_all_is_done_goes_on),
+        cmocka_unit_test(who_still_runs_when_all_is_done_gets_no_signal),
         cmocka_unit_test(a_killed_process_ends_all),
         cmocka_unit_test(a_complaint_is_repeated_once),
         cmocka_unit_test(who_only_reports_a_loss_is_not_to_blame),
