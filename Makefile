@@ -52,7 +52,7 @@ quality: ## measures default options and solvers beside peers, on real data sets
 	@tools/bench_solvers
 
 experiments: ## repeats the papers' experiments on simulated clusters, and draws them
-	@tools/deps build
+	@tools/deps build experiments
 	@tools/build
 	@tools/experiments
 

@@ -12,8 +12,8 @@ docs/experiments/adaptive.md says what the figures mean.
 import sys
 from dataclasses import dataclass
 
-import charts
-from common import OUT, SHARED, Claims, draw_curves, generate, parse, print_table, write_table
+import pictures
+from common import SHARED, Claims, draw_curves, generate, parse, print_table, write_table
 
 CLUSTER = "--workers 8 --servers 2"
 PASSES = 60
@@ -26,7 +26,6 @@ NAMES = {"adarev": "AdaRevision", "trust": f"AdaRevision, trust={TRUST}", "adagr
          "fixed": "fixed, best decay"}
 DECAYS = (1, 0.97, 0.9)  # of the step, per pass
 NEVER = float("inf")
-COLOURS = {1: "#7b8794", 2: "#2a78b5", 4: "#1b9e77", 8: "#d9822b", 16: "#c0392b"}
 
 
 @dataclass(frozen=True)
@@ -146,22 +145,11 @@ def check(claims, found, job, syncs):
 
 
 def draw(found, jobs, syncs):
-    rows = []
-    for job in jobs:
-        row = []
-        for kind, name in NAMES.items():
-            curves = [charts.Curve(f"{count} per pass", COLOURS[count],
-                                   [(step, passes)
-                                    for step, passes in found[job, kind, count].items()
-                                    if passes < NEVER])
-                      for count in syncs]
-            row.append(charts.Curves(f"{job.name}: {name}", "initial step (log)",
-                                     "passes to the target",
-                                     [curve for curve in curves if curve.points], 40.0, True))
-        rows.append(row)
-    charts.write(OUT / "adaptive-steps.svg",
-                 "Matrix factorisation, 8 workers: passes to the target, by the step; "
-                 "no point: never", rows)
+    pictures.write("adaptive-steps", {
+        f"{job.name}: {'adarev:trust' if kind == 'trust' else kind}": {
+            f"{count} per pass": [(step, passes) for step, passes in found[job, kind, count].items()
+                                  if passes < NEVER] for count in syncs}
+        for job in jobs for kind in NAMES})
 
 
 def main():

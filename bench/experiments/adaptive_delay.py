@@ -17,8 +17,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-import charts
-from common import (OUT, ROOT, RUBATO, SHARED, Claims, draw_curves, generate, parse, print_table,
+import pictures
+from common import (ROOT, RUBATO, SHARED, Claims, draw_curves, generate, parse, print_table,
                     prior, write_table)
 
 LINKS = "--bandwidth 100Gbit --latency 2us"
@@ -29,7 +29,6 @@ STEPS = {"adagrad": (0.03, 0.05, 0.07, 0.1, 0.15), "adadelay": (0.05, 0.07, 0.1,
 REVIEW_STEPS = {"adagrad": (0.01, 0.015, 0.02, 0.03, 0.05),
                 "adadelay": (0.02, 0.03, 0.04, 0.05, 0.07), "adarev": (0.03, 0.05, 0.07, 0.1, 0.15)}
 NAMES = {"adagrad": "AdaGrad", "adadelay": "AdaDelay", "adarev": "AdaRevision"}
-COLOURS = {"adagrad": "#2a78b5", "adadelay": "#c0392b", "adarev": "#1b9e77"}
 # By exponent: the further steps fall with time, the larger they must begin.
 GAMMA_STEPS = {0.25: (0.02, 0.03, 0.04, 0.05, 0.07), 0.5: STEPS["adadelay"],
                0.75: (0.2, 0.3, 0.4, 0.5, 0.7)}
@@ -48,7 +47,6 @@ class Job:
     clocks: int
     passes: int
     target: float
-    shown: float  # height of the pictures' y axis
     steps: dict  # by rule
     is_steady: bool = True  # else the objective jumps, and when it gets to the target is luck
 
@@ -65,10 +63,10 @@ class Job:
 def jobs_of(options):
     data = generate("adaptive-sparse.data", "sparse --examples 40000 --features 20000 --nonzeros "
                                             "20")
-    jobs = [Job("generated", data, 40000, 32, 16, 6, 0.56, 0.06, STEPS)]
+    jobs = [Job("generated", data, 40000, 32, 16, 6, 0.56, STEPS)]
     reviews = SHARED / "imdb/imdb.train.libsvm.zst"
     if reviews.exists() and not options.quick:
-        jobs.append(Job("reviews", reviews, 25000, 16, 16, 4, 0.3, 0.3, REVIEW_STEPS, False))
+        jobs.append(Job("reviews", reviews, 25000, 16, 16, 4, 0.3, REVIEW_STEPS, False))
     return jobs
 
 
@@ -209,22 +207,18 @@ def middle_of(counts):
 
 
 def check_delays(claims, job):
-    rows, panels = [], []
+    rows, delays = [], {}
     for name, cluster in CLUSTERS.items():
         slope, counts = delays_of(100, cluster, job.data)
         middle = middle_of(counts)
         rows.append([name, slope, middle, len(counts) - 1])
         width = 10
         bins = [sum(counts[i:i + width]) for i in range(0, len(counts), width)]
-        panels.append(charts.Curves(f"100 workers, {name}", "delay in messages", "messages",
-                                    [charts.Curve("messages", "#2a78b5",
-                                                  [(width * i + width / 2, count)
-                                                   for i, count in enumerate(bins)])],
-                                    1.1 * max(bins)))
+        delays[name] = [(width * i + width / 2, count) for i, count in enumerate(bins)]
     print_table(["100 workers", "slope at first", "median delay", "largest"], rows)
     write_table("adaptive-delays.csv", ["cluster", "slope", "median", "largest"], rows)
-    charts.write(OUT / "adaptive-delays.svg", "How late gradients are, after the first 100",
-                 [panels])
+    pictures.write("adaptive-delays", {
+        "delays": delays, "medians": {row[0]: [(row[2], 0)] for row in rows}})
     claims("100 workers, even: the median delay is 40% to 60% of the workers",
            40 <= rows[0][2] <= 60, str(rows[0][2]))
     claims("100 workers: delays grow with the messages at first, by 0.2 to 1 each",
@@ -232,24 +226,21 @@ def check_delays(claims, job):
     return rows
 
 
-def draw(job, found):
-    panels = []
+def curves_of(job, found):
+    """By cluster and rule: the objective over milliseconds, with the best step."""
+    drawn = {}
     for name in CLUSTERS:
-        curves = []
-        for rule, by_step in found[name].items():
-            curve = by_step[best_of(job, by_step)[0]]
-            curves.append(charts.Curve(NAMES[rule], COLOURS[rule],
-                                       [(1e3 * time, objective)
-                                        for time, _, objective in curve.points]))
-        panels.append(charts.Curves(f"{job.name}: {name}", "virtual milliseconds", "objective",
-                                    curves, job.shown))
-    return panels
+        best = {rule: by_step[best_of(job, by_step)[0]] for rule, by_step in found[name].items()}
+        drawn[f"{job.name}: {name}"] = {
+            NAMES[rule]: [(1e3 * time, objective) for time, _, objective in curve.points]
+            for rule, curve in best.items()}
+    return drawn
 
 
 def main():
     options = parse(__doc__)
     claims = Claims()
-    table, rows = [], []
+    table, drawn = [], {}
     jobs = jobs_of(options)
     for job in jobs:
         found = {}
@@ -264,13 +255,12 @@ def main():
             check_seeds(claims, options, job, best)
         elif not options.quick:
             check_draws(claims, options, job)
-        rows.append(draw(job, found))
+        drawn |= curves_of(job, found)
     if not options.quick:
         check_exponent(claims, options, jobs[0])
         check_delays(claims, jobs[0])
     write_table("adaptive-delay.csv", ["data", "cluster", "rule", "step", "ms"], table)
-    charts.write(OUT / "adaptive-stragglers.svg",
-                 "Logistic regression, nobody waits: each rule with its best step", rows)
+    pictures.write("adaptive-stragglers", drawn)
     return claims.finish("adaptive_delay")
 
 

@@ -1,16 +1,43 @@
-"""bench/experiments/charts.py - pictures with several panels: curves and stacked bars, as SVG.
+"""bench/experiments/charts.py - pictures with several panels, drawn with matplotlib as SVG.
 
-"rubato plot" draws the curves of runs in one panel; this draws what it does not. The look is the
-same. A picture is a grid of panels with one legend on the right.
+"rubato plot" draws the curves of runs in one panel; this draws what it does not. A picture has a
+title that says what to see, a line that says what is shown, a grid of panels, and one legend below.
+
+Texts stay texts in the file, so that they can be read aloud and searched for. A reader's browser
+takes the first font of the list that it has; places are measured with DejaVu Sans, which is wider
+than the others. A picture in which a text is cut, or covers another text, is refused. Equal
+pictures give equal bytes.
 """
 
+import io
 import math
+import re
 from dataclasses import dataclass, field
-from xml.sax.saxutils import escape
+from itertools import combinations
+
+from matplotlib import rc_context, ticker
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 GREY, LIGHT, DARK = "#52606d", "#e4e7eb", "#1f2933"
-LEFT, RIGHT, TOP, BOTTOM = 62, 16, 50, 52  # around the drawing area of a panel
-HEAD, LEGEND_LINE = 44, 22
+WIDTH = 9.0  # inches, of 72 points; 864 pixels, about what a page of a repository shows
+GAP = 7.0  # points between title, panels and legend, and around all
+MEASURED = "DejaVu Sans"
+FONTS = f"'{MEASURED}', 'Helvetica Neue', Arial, sans-serif"
+STYLE = {
+    "svg.fonttype": "none", "svg.hashsalt": "rubato",
+    "font.family": MEASURED,
+    "font.size": 9.0, "text.color": DARK, "axes.labelcolor": GREY, "axes.labelsize": 9.0,
+    "axes.titlesize": 9.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
+    "axes.titlepad": 6.0, "axes.edgecolor": "#7b8794", "axes.spines.top": False,
+    "axes.spines.right": False, "axes.axisbelow": True, "grid.color": LIGHT, "grid.linewidth": 0.8,
+    "xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
+    "xtick.major.size": 3.0, "ytick.major.size": 0.0, "lines.linewidth": 1.6,
+    "lines.markersize": 3.6, "lines.markeredgewidth": 0.0,
+    "legend.frameon": False, "legend.fontsize": 9.0, "legend.handlelength": 2.6,
+    "legend.borderaxespad": 0.0, "legend.borderpad": 0.0, "legend.columnspacing": 1.6,
+}
 
 
 @dataclass
@@ -18,178 +45,231 @@ class Curve:
     name: str
     colour: str
     points: list  # of (x, y)
-    dash: str = ""
+    marker: str = "o"
+    dash: str = "-"
 
 
 @dataclass
 class Curves:
-    """A panel with curves. What lies more than `reach` above the lowest point is not shown."""
+    """A panel with curves. What lies outside of `y_range` is not shown."""
     title: str
     x_label: str
     y_label: str
     curves: list
-    reach: float
+    x_range: tuple | None = None
+    y_range: tuple | None = None
     has_log_x: bool = False
+    has_log_y: bool = False
+    has_steps: bool = False  # a value holds until the next point, instead of a straight line
+    target: tuple | None = None  # a level to reach, and its name
+    marks: list = field(default_factory=list)  # of (x, colour): vertical lines
 
-    def keys(self):
-        return [(curve.name, curve.colour, curve.dash) for curve in self.curves]
+    def is_seen(self, curve):
+        """A curve with all points outside of the panel is left out, of the legend, too."""
+        low, high = self.y_range or (-math.inf, math.inf)
+        return any(low <= y <= high for _, y in curve.points)
 
-    def ranges(self):
-        xs = [x for curve in self.curves for x, _ in curve.points]
-        low = min(y for curve in self.curves for _, y in curve.points)
-        x_low = 0.94 * min(xs) if self.has_log_x else 0.0
-        return (x_low, 1.02 * max(xs)), (low - 0.06 * self.reach, low + self.reach)
-
-    def draw(self, frame):
-        parts = []
-        for curve in self.curves:
-            places = [(frame.x(x), frame.y(y)) for x, y in curve.points]
-            dash = f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
-            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-            parts.append(f'<polyline fill="none" stroke="{curve.colour}" stroke-width="2" '
-                         f'stroke-linejoin="round"{dash} points="{points}"/>')
-            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="{curve.colour}"/>'
-                      for x, y in places]
-        return parts
-
-    def x_ticks(self, frame):
-        choose = log_ticks if self.has_log_x else ticks
-        return [(frame.x(value), words) for value, words in choose(*frame.x_range, 5)]
+    def draw(self, axes):
+        for axis, is_log in ((axes.xaxis, self.has_log_x), (axes.yaxis, self.has_log_y)):
+            if is_log:
+                use_log(axis)
+            else:
+                use_round(axis)
+        for curve in filter(self.is_seen, self.curves):
+            axes.plot(*zip(*curve.points), label=curve.name, color=curve.colour,
+                      marker=curve.marker, linestyle=curve.dash,
+                      drawstyle="steps-post" if self.has_steps else "default")
+        if self.target is not None:
+            axes.axhline(self.target[0], color=DARK, linewidth=0.9, linestyle=":",
+                         label=self.target[1])
+        for x, colour in self.marks:
+            axes.axvline(x, color=colour, linewidth=1.2, linestyle=":")
+        axes.grid(True)
+        if self.x_range is not None:
+            axes.set_xlim(*self.x_range)
+        if self.y_range is not None:
+            axes.set_ylim(*self.y_range)
 
 
 @dataclass
 class Bars:
-    """A panel with stacked bars: `stacks` holds, per name on the x axis, one value per part."""
+    """A panel with stacked bars, one for each name on the x axis."""
     title: str
     x_label: str
     y_label: str
     names: list
-    stacks: list
-    parts: list  # of (name, colour), from the bottom up
-    top: float | None = None
-    notes: list = field(default_factory=list)  # above the bars
+    parts: list  # of (name, colour, a value for each bar), from the bottom up
+    notes: list  # above the bars
     shows_keys: bool = True
-    has_log_x = False
 
-    def keys(self):
-        return [(name, colour, "") for name, colour in reversed(self.parts)] * self.shows_keys
-
-    def ranges(self):
-        highest = max(sum(stack) for stack in self.stacks) * 1.1
-        return (0.0, float(len(self.names))), (0.0, self.top or highest)
-
-    def draw(self, frame):
-        parts = []
-        for i, stack in enumerate(self.stacks):
-            below = 0.0
-            for value, (_, colour) in zip(stack, self.parts):
-                x, width = frame.x(i + 0.17), frame.x(i + 0.83) - frame.x(i + 0.17)
-                y, height = frame.y(below + value), frame.y(below) - frame.y(below + value)
-                parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-                             f'height="{height:.1f}" fill="{colour}"/>')
-                below += value
-            if self.notes:
-                parts.append(text(frame.x(i + 0.5), frame.y(below) - 5, self.notes[i], size=11))
-        return parts
-
-    def x_ticks(self, frame):
-        return [(frame.x(i + 0.5), name) for i, name in enumerate(self.names)]
+    def draw(self, axes):
+        bottom = [0.0] * len(self.names)
+        for name, colour, values in self.parts:
+            axes.bar(self.names, values, 0.7, bottom, color=colour,
+                     label=name if self.shows_keys else None)
+            bottom = [below + value for below, value in zip(bottom, values)]
+        for i, note in enumerate(self.notes):
+            axes.annotate(note, (i, bottom[i]), (0, 2), textcoords="offset points", ha="center",
+                          color=DARK, fontsize=8.5)
+        axes.set_ylim(0, 1.13 * max(bottom))
+        use_round(axes.yaxis)
+        axes.tick_params(axis="x", length=0)
+        axes.grid(True, axis="y")
 
 
-class Frame:
-    """Where a panel's drawing area is, and where values lie in it."""
-
-    def __init__(self, left, top, width, height, panel):
-        self.left, self.top, self.width, self.height = left, top, width, height
-        self.x_range, self.y_range = panel.ranges()
-        self.x_scale = math.log if panel.has_log_x else float
-
-    def x(self, value):
-        low, high, value = (self.x_scale(number) for number in (*self.x_range, value))
-        return self.left + (value - low) / (high - low) * self.width
-
-    def y(self, value):
-        low, high = self.y_range
-        return self.top + (1 - (value - low) / (high - low)) * self.height
+@dataclass
+class Layout:
+    rows: list  # of lists of panels
+    panel_height: float  # inches
+    shares_y: bool = False  # within a row
 
 
-def text(x, y, words, size=12, anchor="middle", colour=GREY, weight="400"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" '
-            f'text-anchor="{anchor}" font-weight="{weight}">{escape(str(words))}</text>')
+class Unreadable(ValueError):
+    """A text in a picture is cut, or covers another one."""
 
 
-def line(x1, y1, x2, y2, colour, width=1.0, dash=""):
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return (f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
-            f'stroke-width="{width}"{dashes}/>')
+def use_round(axis):
+    """Round numbers with as many decimals as their distance needs."""
+    class Formatter(ticker.Formatter):
+        def __call__(self, x, pos=None):
+            step = self.locs[1] - self.locs[0] if len(self.locs) > 1 else 1.0
+            return f"{x:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
+
+    axis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(Formatter())
 
 
-def ticks(low, high, count):
-    """Round values within the range, with their texts."""
-    raw = (high - low) / count
-    power = 10 ** math.floor(math.log10(raw))
-    step = next(f * power for f in (1, 2, 5, 10) if f * power >= raw * 0.999)
-    digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [(i * step, f"{i * step:,.{digits}f}") for i in range(first, last + 1)]
+def use_log(axis):
+    """1, 2 and 5 times powers of ten; only the powers if the labels of all have no room."""
+    is_x = axis.axis_name == "x"
+
+    class Locator(ticker.LogLocator):
+        def tick_values(self, vmin, vmax):
+            low, high = sorted((vmin, vmax))
+            box = axis.axes.bbox
+            room = box.width / 32 if is_x else box.height / 14
+            self.subs((1.0, 2.0, 5.0) if 3 * math.log10(high / low) <= room else (1.0,))
+            return super().tick_values(vmin, vmax)
+
+    axis.axes.set(**{"xscale" if is_x else "yscale": "log"})
+    axis.set_major_locator(Locator(numticks=15))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_locator(ticker.NullLocator())
 
 
-def log_ticks(low, high, _):
-    """1, 2 and 5 times powers of ten within the range, with their texts."""
-    values = [factor * 10.0 ** power for power in range(-9, 10) for factor in (1, 2, 5)]
-    return [(value, f"{value:g}") for value in values if low <= value <= high]
-
-
-def draw_axes(panel, frame):
-    bottom, right = frame.top + frame.height, frame.left + frame.width
-    parts = []
-    if panel.has_log_x:
-        parts += [line(x, frame.top, x, bottom, LIGHT) for x, _ in panel.x_ticks(frame)]
-    for value, words in ticks(*frame.y_range, 5):
-        y = frame.y(value)
-        parts.append(line(frame.left, y, right, y, LIGHT))
-        parts.append(text(frame.left - 7, y + 4, words, anchor="end"))
-    parts += [text(x, bottom + 18, words) for x, words in panel.x_ticks(frame)]
-    parts.append(f'<path d="M{frame.left:.1f} {frame.top:.1f}V{bottom:.1f}H{right:.1f}" '
-                 f'fill="none" stroke="#7b8794" stroke-width="1.2"/>')
-    parts.append(text(frame.left + frame.width / 2, bottom + 38, panel.x_label))
-    parts.append(text(frame.left - LEFT + 8, frame.top - 10, panel.y_label, anchor="start"))
-    parts.append(text(frame.left - LEFT + 8, frame.top - 29, panel.title, size=14, anchor="start",
-                      colour=DARK, weight="600"))
-    return parts
-
-
-def draw_legend(keys, left, top):
-    parts = []
-    for i, (name, colour, dash) in enumerate(keys):
-        y = top + i * LEGEND_LINE
-        parts.append(line(left, y, left + 22, y, colour, 4, dash))
-        parts.append(text(left + 30, y + 4.5, name, size=13, anchor="start", colour=DARK))
-    return parts
-
-
-def draw_panel(panel, frame, index):
-    clip = (f'<clipPath id="p{index}"><rect x="{frame.left:.1f}" y="{frame.top:.1f}" '
-            f'width="{frame.width + 4:.1f}" height="{frame.height:.1f}"/></clipPath>')
-    return [*draw_axes(panel, frame), clip, f'<g clip-path="url(#p{index})">', *panel.draw(frame),
-            "</g>"]
-
-
-def write(path, title, rows, panel_size=(300, 290), legend_width=150):
-    """Writes a picture; `rows` are lists of panels."""
-    width = max(len(row) for row in rows) * panel_size[0] + legend_width
-    height = HEAD + len(rows) * panel_size[1]
-    parts = [text(8, 29, title, size=17, anchor="start", colour=DARK, weight="600")]
-    keys = []
+def draw_panels(figure, layout):
+    """Axis labels stand once where they are equal: below the last row, left of the first column."""
+    rows = layout.rows
+    grid = figure.subplots(len(rows), max(len(row) for row in rows), squeeze=False)
     for i, row in enumerate(rows):
         for j, panel in enumerate(row):
-            frame = Frame(j * panel_size[0] + LEFT, HEAD + i * panel_size[1] + TOP,
-                          panel_size[0] - LEFT - RIGHT, panel_size[1] - TOP - BOTTOM, panel)
-            parts += draw_panel(panel, frame, i * len(row) + j)
-            keys += [key for key in panel.keys() if key not in keys]
-    parts += draw_legend(keys, width - legend_width + 12, HEAD + TOP + 8)
-    path.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="Inter, \'Helvetica Neue\', '
-        f'\'DejaVu Sans\', Arial, sans-serif">\n<rect width="100%" height="100%" fill="#ffffff"/>\n'
-        + "\n".join(parts) + "\n</svg>\n", encoding="utf-8")
+            axes = grid[i][j]
+            panel.draw(axes)
+            axes.set_title(panel.title)
+            if i + 1 == len(rows) or rows[i + 1][j].x_label != panel.x_label:
+                axes.set_xlabel(panel.x_label)
+            if j == 0 or row[j - 1].y_label != panel.y_label:
+                axes.set_ylabel(panel.y_label)
+        if layout.shares_y:
+            share_y(grid[i][:len(row)])
+    for axes in (axes for row in grid for axes in row if not axes.has_data()):
+        axes.remove()
+
+
+def share_y(row):
+    """One range for all panels of a row, and its numbers at the first."""
+    ranges = [axes.get_ylim() for axes in row]
+    for axes in row:
+        axes.set_ylim(min(low for low, _ in ranges), max(high for _, high in ranges))
+        axes.tick_params(labelleft=axes is row[0])
+
+
+def draw_legend(figure):
+    """All names once, line by line, in as many columns as there is room for."""
+    found = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels()):
+            found.setdefault(name, handle)
+    if not found:
+        return None
+    room = (WIDTH - 2 * GAP / 72) * figure.dpi
+    for columns in range(len(found), 0, -1):
+        names = [name for i in range(columns) for name in list(found)[i::columns]]
+        legend = figure.legend([found[name] for name in names], names, loc="lower center",
+                               ncol=columns, bbox_to_anchor=(0.5, 0))
+        if legend.get_window_extent().width <= room:
+            return legend
+        legend.remove()
+    raise Unreadable("a name in the legend is wider than the picture")
+
+
+def lay_out(figure, title, note, panels_height):
+    """The picture is as high as its parts are; panels get what is between title and legend."""
+    texts = [figure.text(0, 1, title, fontsize=12.5, fontweight="bold", va="top"),
+             figure.text(0, 1, note, fontsize=9.5, color=GREY, va="top")]
+    legend = draw_legend(figure)
+    inches = [part.get_window_extent().height / figure.dpi if part else 0.0
+              for part in (*texts, legend)]
+    gap = GAP / 72
+    head, foot = inches[0] + inches[1] + 3 * gap, inches[2] + 2 * gap
+    height = head + panels_height + foot
+    figure.set_size_inches(WIDTH, height)
+    texts[0].set_position((gap / WIDTH, 1 - gap / height))
+    texts[1].set_position((gap / WIDTH, 1 - (inches[0] + 1.7 * gap) / height))
+    if legend is not None:
+        legend.set_bbox_to_anchor((0.5, gap / height))
+    figure.set_layout_engine("constrained", rect=(
+        gap / WIDTH, foot / height, 1 - 2 * gap / WIDTH, 1 - (head + foot) / height),
+        w_pad=0.05, h_pad=0.05, wspace=0.02, hspace=0.03)
+    figure.canvas.draw()
+
+
+def texts_of(figure):
+    """All texts that are drawn. Labels of ticks outside of a panel are there, but are not."""
+    labels, drawn = set(), []
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        drawn += [label for place, label in zip(axis.get_majorticklocs(), axis.get_ticklabels())
+                  if low <= place <= high]
+        labels.update(label for tick in axis.majorTicks + axis.minorTicks
+                      for label in (tick.label1, tick.label2))
+    drawn += [text for text in figure.findobj(Text) if text not in labels]
+    return [text for text in drawn if text.get_visible() and text.get_text()]
+
+
+def check(figure):
+    """No text is cut, and none covers another one."""
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts_of(figure)]
+    whole = figure.bbox
+    for words, box in boxes:
+        if box.x0 < 0 or box.y0 < 0 or box.x1 > whole.x1 or box.y1 > whole.y1:
+            raise Unreadable(f'the text "{words}" is cut')
+    for (words, box), (others, other) in combinations(boxes, 2):
+        if box.overlaps(other):
+            raise Unreadable(f'the texts "{words}" and "{others}" cover each other')
+
+
+def shorten(svg):
+    """Places have two decimals of a point, which also rounds off what differs from run to run in
+    the last of a double's digits; names that are made of such digits are numbered instead."""
+    def rounded(tag):
+        return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag[0])
+
+    svg = re.sub(r"<[^>]*>", rounded, svg).replace(f"'{MEASURED}'", FONTS)
+    for i, name in enumerate(dict.fromkeys(re.findall(r"\b[pm][0-9a-f]{10}\b", svg))):
+        svg = svg.replace(name, f"{name[0]}{i}")
+    return "".join(line.rstrip() + "\n" for line in svg.splitlines())
+
+
+def write(path, title, note, layout):
+    """Writes a picture: a title that says what to see, a note that says what is shown, panels."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 4), dpi=72)
+        FigureCanvasAgg(figure)  # it measures texts; the picture itself is drawn as SVG
+        draw_panels(figure, layout)
+        lay_out(figure, title, note, len(layout.rows) * layout.panel_height)
+        check(figure)
+        file = io.StringIO()
+        figure.savefig(file, format="svg",
+                       metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    path.write_text(shorten(file.getvalue()), encoding="utf-8")

@@ -17,7 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import charts
+import pictures
 from common import OUT, RUBATO, SHARED, Claims, generate, parse, print_table, write_table
 
 CLUSTER = "--workers 8 --servers 4"
@@ -30,11 +30,8 @@ ROUNDED = ("f16", "bf16", "fixed:8", "keys,fixed:8,lz4", "keys,kkt,changed,fixed
 BITS = (4, 8, 16, 24)
 DELAYS = (0, 1, 4, 8)
 LATE = "push.skip:0.5,pull.significant:0.001:1"
-CURVES = {"keys": "#7b8794", "keys,zstd": "#2a78b5", "keys,kkt": "#8e6bb0",
-          "keys,kkt,zstd": "#1b9e77", "keys,kkt,changed,zstd": "#d9822b",
-          "keys,kkt,changed,fixed:8,zstd": "#c0392b"}
-NAMES = {"keys,kkt,changed,zstd": "with changed",
-         "keys,kkt,changed,fixed:8,zstd": "and fixed:8"}
+CURVES = ("keys", "keys,zstd", "keys,kkt", "keys,kkt,zstd", "keys,kkt,changed,zstd",
+          "keys,kkt,changed,fixed:8,zstd")
 
 
 @dataclass(frozen=True)
@@ -258,37 +255,26 @@ def show_bits(runs, job):
 
 
 def draw(runs, jobs):
-    """What is far above the others, without a filter of values, is not shown."""
-    rows = {}
+    data = {}
     for job in jobs:
-        for title, classes, most in (("to servers", ("keys", "push"), 26.0),
-                                     ("to workers", ("pull",), 5.0)):
-            curves = [charts.Curve(NAMES.get(chain, chain), colour,
-                                   [((part + 1) * job.passes / PARTS,
-                                     100 * runs[job, chain].share(classes, part, part + 1))
-                                    for part in range(PARTS)])
-                      for chain, colour in CURVES.items()]
-            shown = [curve for curve in curves if curve.points[-1][1] <= most]
-            rows.setdefault(job.data, []).append(
-                charts.Curves(f"{job.name}: {title}", "pass", "% of the bytes without filter",
-                              shown, most))
-    charts.write(OUT / "filters-bytes.svg",
-                 "L1 logistic regression, 8 workers, 4 servers: what filters leave of keys and "
-                 "values", list(rows.values()))
+        for title, classes in (("to servers", ("keys", "push")), ("to workers", ("pull",))):
+            data[f"{job.name}: {title}"] = {
+                chain: [((part + 1) * job.passes / PARTS,
+                         100 * runs[job, chain].share(classes, part, part + 1))
+                        for part in range(PARTS)] for chain in CURVES}
+    pictures.write("filters-bytes", data)
 
 
 def draw_bits(runs, jobs):
-    row = []
+    data = {}
     for job in jobs:
         plain = runs[job, "32 bits"]
-        found = [runs[job, f"{bits} bits"] for bits in (*BITS, 32)]
-        row.append(charts.Bars(f"{job.name}: bytes and objective", "bits per value", "MB",
-                               [str(bits) for bits in (*BITS, 32)],
-                               [[run.sent / 1e6, run.received / 1e6] for run in found],
-                               [("workers send", "#2a78b5"), ("servers send", "#d9822b")],
-                               notes=[f"{run.loss(plain):+.3f}%" for run in found]))
-    charts.write(OUT / "filters-bits.svg",
-                 "keys,fixed:N,lz4: all that travels, and how much worse the objective is", [row])
+        found = {bits: runs[job, f"{bits} bits"] for bits in (*BITS, 32)}
+        data[job.name] = {
+            "workers send": [(bits, run.sent / 1e6) for bits, run in found.items()],
+            "servers send": [(bits, run.received / 1e6) for bits, run in found.items()],
+            "objective worse by %": [(bits, run.loss(plain)) for bits, run in found.items()]}
+    pictures.write("filters-bits", data)
 
 
 def main():

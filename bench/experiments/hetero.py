@@ -10,8 +10,8 @@ import math
 import sys
 from dataclasses import replace
 
-import charts
-from common import OUT, Claims, parse, print_table, write_table
+import pictures
+from common import Claims, parse, print_table, write_table
 from hetero_runs import (CLICKS, CONSGD, DYNSGD, EVEN, SSPSGD, UNEVEN, Problem, find_target,
                          in_parallel, search, with_bound)
 
@@ -27,10 +27,6 @@ METHODS = {"BSP": replace(SSPSGD, consistency="bsp"),
 QUICK = ("BSP mean", "SSPSGD 10", "ConSGD 10", "DynSGD 10")
 CLUSTERS = {1: EVEN, 2: UNEVEN}  # by heterogeneity level
 
-LOOKS = {"BSP": ("#111111", ""), "BSP mean": ("#111111", "5 6"), "ASP": ("#2fbf8f", ""),
-         "SSPSGD 3": ("#e69f00", "5 6"), "ConSGD 3": ("#0072b2", "5 6"),
-         "DynSGD 3": ("#d55e00", "5 6"), "SSPSGD 10": ("#e69f00", ""),
-         "ConSGD 10": ("#0072b2", ""), "DynSGD 10": ("#d55e00", "")}
 
 
 def measure(options, problems, names):
@@ -97,20 +93,24 @@ def check(claims, curves, problem):
            "slow", 1.25 <= growth <= 2, f"{growth:.2f}; the time to the target {whole:.2f}")
 
 
+def lowest_so_far(events):
+    """When an objective was the lowest so far, in milliseconds, and what it was."""
+    points = []
+    for event in events:
+        if event.seconds > 0 and (not points or event.objective < points[-1][1]):
+            points.append((1e3 * event.seconds, event.objective))
+    return points
+
+
 def draw(targets, curves, names):
-    rows = []
+    data = {}
     for problem, target in targets.items():
-        row = []
         for level in CLUSTERS:
-            shown = [charts.Curve(name, LOOKS[name][0],
-                                  [(1e3 * e.seconds, e.objective)
-                                   for e in curves[problem, level, name].events if e.seconds > 0],
-                                  LOOKS[name][1]) for name in names]
             slow = "all alike" if level == 1 else "20% twice as slow"
-            row.append(charts.Curves(f"{problem.name}: {slow}", "virtual milliseconds (log)",
-                                     "objective", shown, 0.5 * target, True))
-        rows.append(row)
-    charts.write(OUT / "hetero-table3.svg", "Objective against time, each with its best step", rows)
+            data[f"{problem.name}: {slow}"] = {
+                "target": [(0, target)],
+                **{name: lowest_so_far(curves[problem, level, name].events) for name in names}}
+    pictures.write("hetero-table3", data)
 
 
 def main():

@@ -10,8 +10,8 @@ import math
 import sys
 from dataclasses import replace
 
-import charts
-from common import OUT, Claims, parse, print_table, write_table
+import pictures
+from common import Claims, parse, print_table, write_table
 from hetero_runs import (CONSGD, DYNSGD, SSPSGD, UNEVEN, Problem, in_parallel, train,
                          with_bound)
 
@@ -25,7 +25,6 @@ WORKERS = (5, 30, 100)
 FACTORS = (1.0, 0.5, 0.2, 0.1, 0.05, 1 / 30, 0.01)
 CLOCKS = 50
 ABOVE = 1.03  # the target lies 3% above the lowest objective of all
-COLOURS = {"SSPSGD": "#e69f00", "ConSGD": "#0072b2", "DynSGD": "#d55e00"}
 
 
 def fixed(options, cluster, method, step):
@@ -80,26 +79,14 @@ def spread(curves, method):
 
 
 def draw(curves, best, bounds, workers):
-    def lines(of, points):
-        return [charts.Curve(name, COLOURS[name], points(name)) for name in of]
+    def lowest(found):
+        return {method.name: [(x, min(c.lowest(), 1.0)) for (name, x), c in found.items()
+                              if name == method.name] for method in METHODS}
 
-    def reach(panel):
-        found = [y for curve in panel for _, y in curve.points]
-        return min(0.25, 1.1 * (max(found) - min(found)))
-
-    first = lines(COLOURS, lambda name: [(e.clock, e.objective) for e in best[name].events[1:]])
-    second = lines(COLOURS, lambda name: [(step, min(c.lowest(), 1.0))
-                                          for (n, step), c in curves.items() if n == name])
-    panels = [charts.Curves("best step of each", "clock of worker 0", "objective", first, 0.12),
-              charts.Curves("steps", "step size (log)", "lowest objective", second, reach(second),
-                            True)]
-    for title, found in (("staleness (log)", bounds), ("workers (log)", workers)):
-        third = lines(COLOURS, lambda name, found=found: [
-            (float(x), min(c.lowest(), 1.0)) for (n, x), c in found.items() if n == name])
-        panels.append(charts.Curves(title.split(" ", maxsplit=1)[0], title, "lowest objective",
-                                    third, reach(third), True))
-    charts.write(OUT / "hetero-robust.svg", "Logistic regression on clicks, 50 clocks, 20% slow",
-                 [panels[:2], panels[2:]])
+    pictures.write("hetero-robust", {
+        "best step of each": {name: [(e.clock, e.objective) for e in curve.events[1:]]
+                              for name, curve in best.items()},
+        "step size": lowest(curves), "staleness": lowest(bounds), "workers": lowest(workers)})
 
 
 def main():

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-import charts
+import pictures
 from common import (OUT, SHARED, Claims, draw_curves, generate, parse, print_table, prior,
                     write_table)
 
@@ -25,10 +25,7 @@ CLUSTER = f"--workers {WORKERS} --servers 8 --stragglers 100%x10000 --bandwidth 
 TICKS = (1, 2, 4, 8)
 BUDGETS = (1, 2, 6, 23)  # times the traffic of bounded staleness; the paper: 33, 200 and 770 Mbps
 PRIORITIES = ("sweep", "oldest", "walk", "random", "magnitude", "relative")
-COLOURS = {"BS": "#7b8794", "oldest": "#2a78b5", "walk": "#1b9e77", "random": "#d9822b",
-           "magnitude": "#8e5ea2", "relative": "#c0392b", "sweep": "#5a4b2f"}
-SHOWN = {("BS", 1): "#1f2933", ("BS", 8): "#12a5b8", ("best", 2): "#e58fb4",
-         ("best", 6): "#9aa51c", ("best", 23): "#4b3fb5"}  # none of the colours above
+SHOWN = (("BS", 1), ("BS", 8), ("best", 2), ("best", 6), ("best", 23))
 PASSES = 60
 
 
@@ -224,43 +221,31 @@ def cdf_of(pairs):
     return points
 
 
-def draw(all_found, name):
-    """Two pictures of the jobs of one kind: NAME-passes.svg and NAME-rows.svg."""
-    rows = []
+def draw_passes(all_found, name):
+    data = {}
     for job, found in all_found.items():
+        def passes(mode, counts, found=found):
+            return [(found[mode, count].traffic, found[mode, count].passes) for count in counts]
+
         priorities = [priority for priority in PRIORITIES if (priority, 6) in found]
-        curves = [charts.Curve("BS, 1 to 8 clocks", COLOURS["BS"],
-                               [(found["BS", count].traffic, found["BS", count].passes)
-                                for count in TICKS])]
-        curves += [charts.Curve(priority if priority == "sweep" else f"MC, {priority}",
-                                COLOURS[priority],
-                                [(found[priority, times].traffic, found[priority, times].passes)
-                                 for times in BUDGETS]) for priority in priorities]
-        passes = charts.Curves(f"{job.name}: passes", "traffic per pass, BS = 1 (log)",
-                               "passes to the target", curves, found["BS", 1].passes * 1.05, True)
-        shown = {(job.best if mode == "best" else mode, times): colour
-                 for (mode, times), colour in SHOWN.items()}
-        progress = charts.Curves(
-            f"{job.name}: progress", "passes", "objective",
-            [charts.Curve(name_of(key), colour, [point[1:] for point in found[key].curve.points
-                                                 if point[1] <= 20])
-             for key, colour in shown.items()], found["BS", 1].curve.points[0][2] * 1.1)
-        rows.append([passes, progress])
-    charts.write(OUT / f"{name}-passes.svg",
-                 "AdaRevision, 8 workers: smaller clocks (BS) and early rows (MC)", rows)
-    rows = []
-    for job, found in all_found.items():
-        row = []
+        data[f"{job.name}: passes"] = {
+            "BS, 1 to 8 clocks": passes("BS", TICKS),
+            **{priority if priority == "sweep" else f"MC, {priority}": passes(priority, BUDGETS)
+               for priority in priorities}}
+        shown = [(job.best if mode == "best" else mode, times) for mode, times in SHOWN]
+        data[f"{job.name}: progress"] = {
+            name_of(key): [point[1:] for point in found[key].curve.points if point[1] <= 20]
+            for key in shown}
+    pictures.write(name, data)
+
+
+def draw_rows(all_found):
+    pictures.write("managed-rows", {
+        f"{job.name}: {title}": {priority: cdf_of(found[priority, 2].curve.summary[field])
+                                 for priority in PRIORITIES if (priority, 2) in found}
+        for job, found in all_found.items()
         for field, title in (("row_sends", "updates sent early"),
-                             ("row_receipts", "rows received")):
-            curves = [charts.Curve(priority, COLOURS[priority],
-                                   cdf_of(found[priority, 2].curve.summary[field]))
-                      for priority in PRIORITIES if (priority, 2) in found]
-            row.append(charts.Curves(f"{job.name}: {title}", "times (log)", "part of the rows",
-                                     curves, 1.0, True))
-        rows.append(row)
-    charts.write(OUT / f"{name}-rows.svg", "How often rows travel early, at twice the traffic of "
-                 "bounded staleness", rows)
+                             ("row_receipts", "rows received"))})
 
 
 def main():
@@ -274,8 +259,11 @@ def main():
     write_table("managed.csv", ["data", "mode", "passes", "seconds", "traffic"],
                 [[job.name, name_of(key), result.passes, result.seconds, result.traffic]
                  for job, found in all_found.items() for key, result in found.items()])
-    for name, kind in (("managed", "mf"), ("managed-classes", "linear")):
-        draw({job: found for job, found in all_found.items() if job.words.startswith(kind)}, name)
+    of_kind = {kind: {job: found for job, found in all_found.items() if job.words.startswith(kind)}
+               for kind in ("mf", "linear")}
+    draw_passes(of_kind["mf"], "managed-passes")
+    draw_passes(of_kind["linear"], "managed-classes-passes")
+    draw_rows(of_kind["mf"])
     return claims.finish("managed")
 
 

@@ -15,13 +15,12 @@ import statistics
 import sys
 from dataclasses import dataclass
 
-import charts
+import pictures
 from common import OUT, Claims, Simulator, generate, parse, print_table, prior, write_table
 
 WORKERS, SERVERS, CLOCKS = 30, 10, 10  # clocks per pass
 SEEDS = tuple(range(1, 21))
 KINDS = {"as it is": "", "synchronised": "--synchronise"}
-LOOKS = {"as it is": ("#d55e00", ""), "synchronised": ("#0072b2", "")}
 CLUSTER = (f"--workers {WORKERS} --bandwidth 100Gbit --latency 100us --jitter 1ms --spikes 5%@5ms "
            "--stragglers 100%x40")
 
@@ -32,17 +31,16 @@ class Data:
     words: str
     examples: int
     target: float
-    reach: float  # how far above the lowest objective pictures go
     rates: tuple
 
     def file(self):
         return generate(f"partition-{self.name}.data", self.words)
 
 
-DATA = (Data("dense", "sparse --examples 20000 --features 2000 --nonzeros 20", 20000, 0.551, 0.04,
+DATA = (Data("dense", "sparse --examples 20000 --features 2000 --nonzeros 20", 20000, 0.551,
              (2, 4, 8)),
         Data("sparse", "sparse --examples 20000 --features 20000 --nonzeros 30", 20000, 0.585,
-             0.06, (4, 8, 16)))
+             (4, 8, 16)))
 
 
 @dataclass(frozen=True)
@@ -132,16 +130,15 @@ def gain(results, data, servers):
 
 
 def draw(results, chosen):
-    rows = []
-    for data in chosen:
-        rows.append([])
+    data = {}
+    for of in chosen:
         for servers in (SERVERS, 1):
-            curves = [charts.Curve(kind, LOOKS[kind][0],
-                                   list(results[best(results, data, servers, kind)].points),
-                                   LOOKS[kind][1]) for kind in KINDS]
-            name = f"{data.name}, {servers} server{'s' if servers > 1 else ''}"
-            rows[-1].append(charts.Curves(name, "updates", "objective", curves, data.reach))
-    charts.write(OUT / "partition.svg", "DynSGD, s = 3: the versions that all servers have", rows)
+            found = {kind: results[best(results, of, servers, kind)] for kind in KINDS}
+            data[f"{of.name}, {servers} server{'s' if servers > 1 else ''}"] = {
+                "target": [(0, of.target)],
+                **{f"mean, {kind}": [(found[kind].updates, of.target)] for kind in KINDS},
+                **{kind: found[kind].points for kind in KINDS}}
+    pictures.write("partition", data)
 
 
 def main():

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-import charts
-from common import (OUT, SHARED, Claims, Simulator, draw_curves, generate, parse, print_table,
+import pictures
+from common import (SHARED, Claims, Simulator, draw_curves, generate, parse, print_table,
                     write_table)
 
 DELAYS = (0, 1, 2, 4, 8)
@@ -24,9 +24,6 @@ FOUR = "--workers 4 --servers 2"
 TWELVE = "--workers 12 --servers 4"
 L1 = 1e-4
 MINIBATCH = 100_000
-PARTS = {"computing": "#1b9e77", "on the way": "#7b8794", "waiting for others": "#c0392b"}
-COLOURS = {"emso-cd": "#1b9e77", "emso-gd": "#8e6bb0", "sgd 100,000": "#2a78b5",
-           "sgd 10,000": "#d9822b", "lbfgs": "#7b8794"}
 
 
 def dbpg(data, epochs, l1, more):
@@ -66,9 +63,8 @@ def measure_delays(claims, simulate, data, options):
     claims("a delay of 8 is faster by half or more, and after the same passes the objective is "
            "less than 1% worse", rows[0][4] >= 1.5 * rows[-1][4] and loss < 1,
            f"{rows[0][4] / rows[-1][4]:.2f} times, {loss:+.3f}%")
-    return charts.Bars("dbpg: where the time of 16 workers goes", "delay", "% of the time",
-                       [str(delay) for delay in delays], [row[1:4] for row in rows],
-                       list(PARTS.items()), notes=[f"{row[4]:.0f} ms" for row in rows])
+    names = ("computing", "on the way", "waiting for others", "virtual ms")
+    return {name: [(row[0], row[i]) for row in rows] for i, name in enumerate(names, 1)}
 
 
 def liblinear(data, l1, examples):
@@ -89,9 +85,9 @@ def liblinear(data, l1, examples):
 
 def measure_inactive(claims, simulate, jobs, options):
     """Figure 6.4, and the objective against liblinear's."""
-    curves, table = [], []
+    curves, table = {}, []
     passes = (1, 4, 20) if options.quick else (1, 2, 5, 10, 20, 50)
-    for (name, data, l1, examples), colour in zip(jobs, ("#2a78b5", "#d9822b")):
+    for name, data, l1, examples in jobs:
         found = run_all(simulate, [(FOUR, dbpg(data, epochs, l1, "--blocks 64"))
                                    for epochs in passes])
         plain = simulate(FOUR, dbpg(data, passes[-1], l1, "--blocks 64 --kkt 1"))
@@ -109,11 +105,9 @@ def measure_inactive(claims, simulate, jobs, options):
                    f"{last:.6f} and {best:.6f}, {100 * (last / best - 1):+.4f}%")
         table += [[name, epochs, share, summary["objective"]]
                   for epochs, share, summary in zip(passes, inactive, found)]
-        curves.append(charts.Curve(name, colour, list(zip(passes, inactive))))
+        curves[name] = list(zip(passes, inactive))
     write_table("solvers-inactive.csv", ["data", "passes", "inactive", "objective"], table)
-    low = min(share for curve in curves for _, share in curve.points)
-    return charts.Curves("dbpg: weights that are left alone", "pass", "% of the weights", curves,
-                         102 - low)
+    return curves
 
 
 def measure_emso(claims, data, examples, options):
@@ -147,13 +141,9 @@ def measure_emso(claims, data, examples, options):
     claims("emso-cd with minibatches of 100,000 needs at most a third of the time of minibatch "
            "SGD, at its best, to the same objective", mine <= theirs / 3,
            f"{1000 * mine:.1f} ms and {1000 * theirs:.1f} ms, {theirs / mine:.1f} times less")
-    drawn = [charts.Curve(name, COLOURS[name],
-                          [(1000 * time, objective) for time, _, objective
-                           in curve.points[::max(1, len(curve.points) // 20)]])
-             for name, curve in best.items()]
-    low = min(y for curve in drawn for _, y in curve.points)
-    return charts.Curves("12 workers: objective over time", "virtual ms", "objective", drawn,
-                         0.7 - low, has_log_x=True)
+    return {name: [(1000 * time, objective) for time, _, objective
+                   in curve.points[::max(1, len(curve.points) // 20)]]
+            for name, curve in best.items()}
 
 
 def main():
@@ -167,11 +157,11 @@ def main():
     imdb = SHARED / "imdb/imdb.train.libsvm.zst"
     if imdb.exists() and not options.quick:
         jobs.append(("imdb", imdb, 1e-3, 25_000))
-    panels = [measure_delays(claims, simulate, clicks, options),
-              measure_inactive(claims, simulate, jobs, options)]
+    data = {"delay": measure_delays(claims, simulate, clicks, options),
+            "inactive": measure_inactive(claims, simulate, jobs, options)}
     if not options.quick:
-        panels.append(measure_emso(claims, clicks, count, options))
-    charts.write(OUT / "solvers.svg", "Solvers of linear models", [panels])
+        data["objective"] = measure_emso(claims, clicks, count, options)
+    pictures.write("solvers", data)
     return claims.finish("solvers")
 
 

@@ -13,8 +13,8 @@ clock are differences of two such runs, so that loading and starting up are not 
 import sys
 from dataclasses import dataclass, replace
 
-import charts
-from common import OUT, Claims, Simulator, generate, parse, print_table, prior, write_table
+import pictures
+from common import Claims, Simulator, generate, parse, print_table, prior, write_table
 
 WORKERS = (8, 16, 32)
 CONSISTENCIES = ("bsp", "ssp:1", "ssp:3", "ssp:7", "ssp:15", "ssp:31", "essp:7", "asp")
@@ -24,11 +24,8 @@ PASSES = (1, 2, 3, 4, 6, 8)
 STEADY = (3, 8)  # passes between which figures per clock are taken
 TARGET = 4  # the objective that BSP has after so many passes is what all should reach
 
-LOOKS = {"bsp": ("#111111", "", "BSP"), "ssp:1": ("#a6cee3", "", "SSP, s = 1"),
-         "ssp:3": ("#56b4e9", "", "SSP, s = 3"), "ssp:7": ("#0072b2", "", "SSP, s = 7"),
-         "ssp:15": ("#08306b", "", "SSP, s = 15"), "ssp:31": ("#7f3c8d", "", "SSP, s = 31"),
-         "essp:7": ("#d55e00", "", "eager, s = 7"), "asp": ("#2fbf8f", "5 6", "asynchronous")}
-PARTS = [("computing", "#0072b2"), ("on the way", "#e69f00"), ("waiting for others", "#b0413e")]
+NAMES = {"bsp": "BSP", "asp": "asynchronous", "essp:7": "eager, s = 7",
+         **{f"ssp:{bound}": f"SSP, s = {bound}" for bound in (1, 3, 7, 15, 31)}}
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,6 @@ class Job:
     data: str
     slower: int
     options: str
-    shown: float  # how far above the lowest objective pictures reach
     balance: float  # waiting to computing at the best bound of 32 workers, at most
 
     def file(self):
@@ -53,9 +49,9 @@ class Job:
 
 
 JOBS = (Job("linear", "sparse --examples 24000 --features 3000 --nonzeros 20", 6,
-            f"{prior(24000)} --combine mean", 0.018, 1.0),
+            f"{prior(24000)} --combine mean", 1.0),
         Job("mf", "ratings --users 1600 --items 200 --ratings 80000 --rank 8", 16,
-            "--rank 8 --lr 0.08", 0.035, 1.5))
+            "--rank 8 --lr 0.08", 1.5))
 
 
 @dataclass(frozen=True)
@@ -271,18 +267,21 @@ def check_limit(claims, simulate, job):
 
 
 def curves_of(lines, of):
-    return [charts.Curve(LOOKS[line.consistency][2], LOOKS[line.consistency][0],
-                         [of(point) for point in line.points], LOOKS[line.consistency][1])
-            for line in lines]
+    return {NAMES[line.consistency]: [of(point) for point in line.points] for line in lines}
+
+
+def parts_of(names, clocks, unit):
+    """Stacked bars: what a clock's time was."""
+    return {"computing": [(name, c.computing / unit) for name, c in zip(names, clocks)],
+            "on the way": [(name, c.on_the_way / unit) for name, c in zip(names, clocks)],
+            "waiting for others": [(name, c.waiting / unit) for name, c in zip(names, clocks)]}
 
 
 def draw_convergence(lines, job, workers):
-    panels = [charts.Curves(f"{count} workers", "virtual milliseconds (log)", "objective",
-                            curves_of(lines_of(lines, job, count),
-                                      lambda p: (1e3 * p.seconds, p.objective)), job.shown, True)
-              for count in workers]
-    charts.write(OUT / f"ssp-convergence-{job.name}.svg",
-                 f"{job.name}: objective against time, 1 Gbit/s", [panels])
+    pictures.write(f"ssp-convergence-{job.name}", {
+        f"{count} workers": curves_of(lines_of(lines, job, count),
+                                      lambda p: (1e3 * p.seconds, p.objective))
+        for count in workers})
 
 
 def short_name(consistency):
@@ -291,42 +290,27 @@ def short_name(consistency):
 
 
 def draw_breakdown(lines, jobs, workers):
-    rows = []
+    data = {}
     for job in jobs:
-        row = []
         for count in workers:
             found = [line for line in lines_of(lines, job, count) if line.clock is not None]
-            clocks = [line.clock for line in found]
-            row.append(charts.Bars(
-                f"{job.name}, {count} workers", "staleness (e: eager)", "microseconds per clock",
-                [short_name(line.consistency) for line in found],
-                [(c.computing, c.on_the_way, c.waiting) for c in clocks], PARTS,
-                notes=[f"{c.ratio():.1f}" for c in clocks]))
-        rows.append(row)
-    charts.write(OUT / "ssp-breakdown.svg",
-                 "Where the time goes; above the bars: waiting divided by computing", rows,
-                 panel_size=(320, 290), legend_width=180)
+            data[f"{job.name}, {count} workers"] = parts_of(
+                [short_name(line.consistency) for line in found], [line.clock for line in found],
+                1.0)
+    pictures.write("ssp-breakdown", data)
 
 
 def draw_quantity(lines, jobs):
-    rows = []
+    data = {}
     for job in jobs:
         found = lines_of(lines, job, 32, BOUNDS)
-        lasting = [line for line in found if line.clock is not None]
-        rate = charts.Bars(f"{job.name}: quantity", "staleness", "clocks per second and worker",
-                           [str(BOUNDS[line.consistency]) for line in lasting],
-                           [(1e6 / line.clock.time,) for line in lasting], [("", "#8aa4b8")],
-                           notes=[f"{1e6 / line.clock.time:.0f}" for line in lasting],
-                           shows_keys=False)
-        rows.append([rate,
-                     charts.Curves(f"{job.name}: quality", "clocks", "objective",
-                                   curves_of(found, lambda p: (p.clocks, p.objective)), job.shown),
-                     charts.Curves(f"{job.name}: both together", "virtual milliseconds (log)",
-                                   "objective",
-                                   curves_of(found, lambda p: (1e3 * p.seconds, p.objective)),
-                                   job.shown, True)])
-    charts.write(OUT / "ssp-quantity.svg", "How many clocks, and how good they are: 32 workers",
-                 rows)
+        data[f"{job.name}: quantity"] = {"clocks per second": [
+            (BOUNDS[line.consistency], 1e6 / line.clock.time) for line in found
+            if line.clock is not None]}
+        data[f"{job.name}: quality"] = curves_of(found, lambda p: (p.clocks, p.objective))
+        data[f"{job.name}: both together"] = curves_of(found,
+                                                       lambda p: (1e3 * p.seconds, p.objective))
+    pictures.write("ssp-quantity", data)
 
 
 # Stragglers: a pass per clock of much data for a small model, so that computing dominates.
@@ -381,22 +365,17 @@ def check_stragglers(claims, simulate, slowdowns):
 
 
 def draw_stragglers(lasting, found, slowdowns):
-    def bars(title, x_label, names, clocks):
-        return charts.Bars(title, x_label, "milliseconds per clock", names,
-                           [(c.computing / 1e3, c.on_the_way / 1e3, c.waiting / 1e3)
-                            for c in clocks], PARTS, top=17.0,
-                           notes=[f"{c.time / 1e3:.1f}" for c in clocks])
+    def bars(names, clocks):
+        return {**parts_of(names, clocks, 1e3),
+                "a clock": [(name, c.time / 1e3) for name, c in zip(names, clocks)]}
 
-    panels = [bars("20% twice as slow all the time", "left: BSP, none slow",
-                   ["BSP", "BSP", "7"], lasting)]
+    data = {"20% twice as slow all the time": bars(["none slow", "BSP", "7"], lasting)}
     for slowdown in slowdowns:
         chance, factor = slowdown.split("x")
-        panels.append(bars(f"{chance} of the clocks {factor} times slower", "staleness (e: eager)",
-                           [short_name(consistency) for consistency in SLOW_CONSISTENCIES],
-                           [found[slowdown, consistency] for consistency in SLOW_CONSISTENCIES]))
-    charts.write(OUT / "ssp-stragglers.svg",
-                 "30 workers, some slow; above the bars: how long a clock takes", [panels],
-                 panel_size=(300, 290), legend_width=180)
+        data[f"{chance} of the clocks {factor} times slower"] = bars(
+            [short_name(consistency) for consistency in SLOW_CONSISTENCIES],
+            [found[slowdown, consistency] for consistency in SLOW_CONSISTENCIES])
+    pictures.write("ssp-stragglers", data)
 
 
 def main():
