@@ -65,6 +65,7 @@ struct rbt_train_options {
     const char *consistency;
     bool names_consistency; /* the user has named it, be it the default */
     const char *rule;       /* "NAME[:k=v,...]" (rubato/rule.h), or NULL: "add" */
+    double rule_lr;         /* the rule's own step size; 0: it has none, or only the rule knows */
     int32_t pull;           /* enum rbt_pull */
     bool is_synchronised;   /* reads take the newest version that all shards have */
     double tiny;            /* updates smaller than this wait; NaN: as fits the rule */

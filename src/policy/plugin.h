@@ -1,13 +1,7 @@
 /* policy/plugin.h - what users add in shared objects of their own: rules, filters, priorities.
  *
  * Such an object has one symbol with external linkage, a constant struct that begins with the
- * version of the interface that it was made for and its own size:
- *
- *     struct rbt_rule {
- *         uint32_t abi;
- *         uint32_t struct_size;
- *         ...
- *     };
+ * version of the interface that it was made for and its own size (struct rbt_policy_head).
  *
  * Threads: any. */
 #ifndef RUBATO_POLICY_PLUGIN_H
@@ -21,6 +15,14 @@
 
 enum { RBT_PLUGIN_PATH_MAX = PATH_MAX }; /* bytes of a path, with its end */
 
+/* What struct rbt_rule, struct rbt_filter and struct rbt_priority begin with, in every version. */
+struct rbt_policy_head {
+    uint32_t abi;
+    uint32_t struct_size;
+    const char *name;
+    const char *summary; /* one sentence */
+};
+
 /* What the caller looks for; constant, and kept by the caller. */
 struct rbt_plugin_kind {
     const char *what;       /* for sentences: "rule" */
@@ -30,8 +32,8 @@ struct rbt_plugin_kind {
     const char *manual;     /* where it is explained: "docs/rules.md"; NULL: in the header */
     uint32_t abi;           /* the version that fits */
     uint32_t struct_size;   /* at least so many bytes */
-    /* What the struct lacks ("apply function"), or NULL. Called if version and size fit. NULL:
-     * nothing is looked at. */
+    /* What the struct lacks ("apply function"), or NULL. Called if version and size fit, and the
+     * struct has a name. */
     const char *(*missing)(const void *found);
 };
 
