@@ -8,6 +8,7 @@
 #define RUBATO_POLICY_PLUGIN_H
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rubato/export.h>
@@ -22,6 +23,12 @@ struct rbt_policy_head {
     const char *name;
     const char *summary; /* one sentence */
 };
+
+#define RBT_POLICY_BEGINS(type)                                                                    \
+    _Static_assert(offsetof(type, struct_size) == offsetof(struct rbt_policy_head, struct_size) && \
+                       offsetof(type, name) == offsetof(struct rbt_policy_head, name) &&           \
+                       offsetof(type, summary) == offsetof(struct rbt_policy_head, summary),       \
+                   "it begins as every policy does")
 
 /* What the caller looks for; constant, and kept by the caller. */
 struct rbt_plugin_kind {

@@ -45,6 +45,8 @@ enum rbt_filter_trait rbt_filter_trait(const struct rbt_policy *policy)
 
 /* --- The kind -------------------------------------------------------------------------------- */
 
+RBT_POLICY_BEGINS(struct rbt_filter);
+
 static const struct rbt_policy *const all[] = {&none, &keys, &zeros,
 #define ENTRY(name, file) &rbt_filter_##name,
                                                RBT_FILTER_LIST(ENTRY)

@@ -115,6 +115,8 @@ static rbt_priority_score best_of(rbt_priority_score score)
     return score;
 }
 
+RBT_POLICY_BEGINS(struct rbt_priority);
+
 /* A priority that comes with Rubato; without a score its order looks at no row. */
 struct own {
     struct rbt_priority head;

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "policy/rule/builtin.h"
 
+RBT_POLICY_BEGINS(struct rbt_rule);
+
 static const struct rbt_policy *const all[] = {
 #define ENTRY(name) &rbt_rule_##name,
     RBT_RULE_LIST(ENTRY)
