@@ -18,12 +18,7 @@
 #include "policy/rule/rule.h"
 #include "store/shard.h"
 
-enum { ROUNDS = 7, CLOCKS = 12, WORKERS_MAX = 64 };
-
-static const char *const all[] = {"",         "add",     "consgd", "dynsgd",
-                                  "sgd",      "adagrad", "adarev", "adarev:trust=1",
-                                  "adadelay", "ftrl",    "adam",   "prox"};
-enum { RULES_MAX = sizeof all / sizeof all[0] };
+enum { ROUNDS = 7, CLOCKS = 12, WORKERS_MAX = 64, RULES_MAX = 64 };
 
 struct setting {
     uint32_t width;
@@ -193,9 +188,11 @@ static void measure(const struct setting *setting, const char *rule, struct figu
 
 int main(int argc, char **argv)
 {
-    const char *const chosen[] = {"", argc > 4 ? argv[4] : NULL};
-    const char *const *rules = argc > 4 ? chosen : all;
-    const int count = argc > 4 ? 2 : RULES_MAX;
+    const char *rules[RULES_MAX] = {"", argc > 4 ? argv[4] : "adarev:trust=1"};
+    int count = 2;
+    for (size_t i = 0; argc <= 4 && rbt_policy_rules.all[i] != NULL && count < RULES_MAX; i++) {
+        rules[count++] = rbt_policy_name(rbt_policy_rules.all[i]);
+    }
     const struct setting setting = {.width = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 32,
                                     .rows = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 20000,
                                     .workers = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 4};

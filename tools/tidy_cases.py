@@ -65,6 +65,12 @@ def algorithm(name, includes):
     return {f"src/algo/{name}/{name}.c": module(f"algo/{name}", name, "", includes)}
 
 
+LIST = ("/* core/list.h - an example. */\n#ifndef RUBATO_CORE_LIST_H\n"
+        "#define RUBATO_CORE_LIST_H\n\n#define RBT_LIST(X) \\\n    X({})\n\n#endif\n")
+LISTED = {"src/core/meson.build": "modules = []\n", "src/core/README.md": "| `list.h` | all |\n",
+          "src/core/gate.c": module("core", "gate", TWO, ASSERT + '#include "core/list.h"\n')}
+
+
 SIX = "int a, int b, int c, int d, int e, int f"
 
 CASES = [
@@ -128,6 +134,10 @@ CASES = [
     ("readme", {"src/net/inner/meson.build": "modules = []\n"}),
     ("include", {"src/base/inner/x.c": '/* base/inner/x.c - an example. */\n'
                                        '#include "core/gate.h"\n'}),
+    ("no readme", {**LISTED, "src/core/list.h": LIST.format("gate")}),
+    ("readme", {**LISTED, "src/core/list.h": LIST.format("other")}),
+    ("no unused", {**LISTED, "src/core/list.h": LIST.format("one, gate")}),
+    ("unused", {**LISTED, "src/core/list.h": LIST.format("gate, one")}),
     ("no readme", {"src/core/README.md": "| `gate.c` | waits |\n"}),
     ("unused", {"src/base/extra.c": module("base", "extra").replace("extra.h", "plain.h")}),
     ("unused", {"src/base/extra.h": header("base", "extra")}),

@@ -401,8 +401,18 @@ def check_assertions(sources):
                        f"{count[worst.name]} in {len(worst.functions)}")
 
 
+def read_lists(sources):
+    """Modules that are named by the list.h of their folder, which the build reads: {folder: stems}.
+
+    An entry is X(NAME), or X(NAME, FILE) where one file has several."""
+    return {s.name.rsplit("/", 1)[0]: {found.split(",")[-1].strip() for found in
+                                       re.findall(r"^ +X\(([\w, ]+)\)", s.text, re.M)}
+            for s in sources if s.name.endswith("/list.h")}
+
+
 def check_unused(sources):
     """Every .c file is built, every header is included or installed."""
+    lists = read_lists(sources)
     build = {s.name.rsplit("/", 1)[0] if "/" in s.name else "": s.text for s in sources
              if s.name.endswith("meson.build")}
     everything = "\n".join(build.values())
@@ -426,6 +436,8 @@ def check_unused(sources):
             if s.folder and s.is_test and tested:
                 text = tested[1]
             short = re.sub(r"^fuzz_|_(test|fuzz)$", "", s.stem)  # as in: name + '_test.c'
+            if short in lists.get(folder, ()):
+                continue
             is_built = f"'{s.stem}'" in text or (short != s.stem and f"'{short}'" in text)
             if not is_built and not re.search(r"['/]" + re.escape(s.stem) + r"\.c'", everything):
                 yield complain(s.name, 1, "unused",
@@ -433,7 +445,10 @@ def check_unused(sources):
 
 
 def check_readmes(sources):
-    """A folder has a README, with a row for each module (`name.c`, or `name.h` if that is all)."""
+    """A folder has a README, with a row for each module (`name.c`, or `name.h` if that is all).
+
+    Modules that are in the folder's list.h need no row."""
+    lists = read_lists(sources)
     names = {s.name for s in sources}
     for name in sorted(names):
         found = re.fullmatch(r"src/([\w/]+)/meson\.build", name)
@@ -448,7 +463,8 @@ def check_readmes(sources):
         modules = {f for f in files if f.endswith(".c") or f[:-1] + "c" not in files}
         rows = {m[1]: i for i, line in enumerate(readme.lines, 1)
                 if (m := re.match(r"\| `(\w+\.[ch])`", line))}
-        for name in sorted(modules - rows.keys()):
+        listed = {stem + ".c" for stem in lists.get(found[1], ())}
+        for name in sorted(modules - listed - rows.keys()):
             yield complain(readme.name, 1, "readme", f"nothing about {name}; add a row for it")
         for name in sorted(rows.keys() - modules):
             yield complain(readme.name, rows[name], "readme",

@@ -9,10 +9,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "cli/filter_line.h"
 #include "cli/names.h"
-#include "cli/priority_line.h"
-#include "cli/rule_line.h"
+#include "policy/help.h"
 #include "policy/priority/priority.h"
 
 enum { ALGO_COUNT_MAX = 64 };
@@ -50,7 +48,7 @@ void rbt_train_line_help(const struct rbt_train_line *line)
 {
     const struct rbt_algo *algo = line->request.algo;
     if (line->explain != NULL) {
-        line->explain(stdout);
+        rbt_policy_help(stdout, line->explain);
         return;
     }
     char own[64];
@@ -89,11 +87,12 @@ static rbt_status resolve(struct rbt_train_line *line)
     struct rbt_train_options *options = &line->request.options;
     rbt_status st = RBT_OK;
     if (options->rule != NULL) {
-        st = rbt_rule_resolve(options->rule, line->rule);
+        st = rbt_policy_resolve(&rbt_policy_rules, options->rule, line->rule);
         options->rule = line->rule;
+        options->rule_lr = rbt_rule_default(line->rule, "lr");
     }
     if (st == RBT_OK && options->filter != NULL) {
-        st = rbt_filter_resolve(options->filter, line->filter);
+        st = rbt_policy_resolve(&rbt_policy_filters, options->filter, line->filter);
         options->filter = line->filter;
     }
     if (st == RBT_OK && options->priority != NULL && options->bandwidth == 0) {
@@ -103,8 +102,9 @@ static rbt_status resolve(struct rbt_train_line *line)
         return rbt_fail_hint(st, "See \"rubato train mf --priority help\".");
     }
     if (st == RBT_OK) {
-        st = rbt_priority_resolve(options->priority == NULL ? "relative" : options->priority,
-                                  line->priority);
+        st = rbt_policy_resolve(&rbt_policy_priorities,
+                                options->priority == NULL ? "relative" : options->priority,
+                                line->priority);
         options->priority = line->priority;
     }
     return st;
@@ -172,9 +172,9 @@ rbt_status rbt_train_line_parse(int argc, char *const *argv, struct rbt_train_li
     options->names_consistency =
         options->consistency != rbt_train_options_consistency; /* the very text */
     if (!arguments.wants_help) {
-        line->explain = is_help(options->rule)       ? rbt_rule_line_help
-                        : is_help(options->filter)   ? rbt_filter_line_help
-                        : is_help(options->priority) ? rbt_priority_line_help
+        line->explain = is_help(options->rule)       ? &rbt_policy_rules
+                        : is_help(options->filter)   ? &rbt_policy_filters
+                        : is_help(options->priority) ? &rbt_policy_priorities
                                                      : NULL;
     }
     line->wants_help = arguments.wants_help || line->explain != NULL;
@@ -202,18 +202,17 @@ void rbt_train_line_plugins(const struct rbt_train_line *line,
     char path[RBT_PLUGIN_PATH_MAX];
     _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_RULE_TEXT_MAX, "a path fits");
     _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_FILTER_TEXT_MAX, "a path fits");
-    const size_t size = rbt_rule_name_size(line->rule);
-    if (memchr(line->rule, '/', size) != NULL) {
-        memcpy(path, line->rule, size);
-        path[size] = '\0';
-        visit(context, path);
-    }
-    const char *filters = line->filter;
-    while (rbt_filter_next_path(&filters, path)) {
-        visit(context, path);
-    }
-    if (strchr(line->priority, '/') != NULL) {
-        visit(context, line->priority);
+    const struct {
+        const struct rbt_policy_kind *kind;
+        const char *text;
+    } all[] = {{&rbt_policy_rules, line->rule},
+               {&rbt_policy_filters, line->filter},
+               {&rbt_policy_priorities, line->priority}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const char *at = all[i].text;
+        while (rbt_policy_next_path(all[i].kind, &at, path)) {
+            visit(context, path);
+        }
     }
 }
 

@@ -30,10 +30,10 @@ struct rbt_train_line {
     struct rbt_option *options; /* owned; what there is, with the defaults of the algorithm */
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
-    void (*explain)(FILE *out); /* what the help is to be about: --rule help; NULL: the algorithm */
-    char rule[RBT_RULE_TEXT_MAX];       /* with an absolute path */
-    char filter[RBT_FILTER_TEXT_MAX];   /* the same */
-    char priority[RBT_PLUGIN_PATH_MAX]; /* the same */
+    const struct rbt_policy_kind *explain; /* what the help is about: --rule help; NULL: `algo` */
+    char rule[RBT_RULE_TEXT_MAX];          /* with an absolute path */
+    char filter[RBT_FILTER_TEXT_MAX];      /* the same */
+    char priority[RBT_PLUGIN_PATH_MAX];    /* the same */
 };
 
 /* Reads the algorithm and its options. On success the caller frees the line. The request prints to

@@ -491,7 +491,7 @@ static rbt_status resolve_filter(const struct rbt_table_options *options, char *
                           options->merge == RBT_MERGE_ADD;
     const int used = has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", tiny) : 0;
     char resolved[RBT_FILTER_TEXT_MAX];
-    const rbt_status st = rbt_filter_resolve(options->filter, resolved);
+    const rbt_status st = rbt_policy_resolve(&rbt_policy_filters, options->filter, resolved);
     if (st != RBT_OK) {
         return st;
     }
@@ -515,7 +515,7 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
     rbt_status st = full_name(job, name, full);
     st = st != RBT_OK ? st : complete_options(full, options, &complete, &experiments);
     if (st == RBT_OK && complete.rule != NULL) {
-        st = rbt_rule_resolve(complete.rule, rule);
+        st = rbt_policy_resolve(&rbt_policy_rules, complete.rule, rule);
         complete.rule = rule;
     }
     if (st == RBT_OK && complete.filter != NULL && strcmp(complete.filter, filter_none) != 0) {

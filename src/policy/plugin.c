@@ -25,12 +25,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* What every version of every such struct begins with. */
-struct head {
-    uint32_t abi;
-    uint32_t struct_size;
-};
-
 struct plugin {
     struct plugin *next;
     const void *found;
@@ -67,7 +61,7 @@ rbt_status rbt_plugin_resolve(const struct rbt_plugin_kind *kind, const char *pa
 /* Whether what the shared object has under the name fits. */
 static rbt_status check(const struct rbt_plugin_kind *kind, const char *path, const void *found)
 {
-    const struct head *head = found;
+    const struct rbt_policy_head *head = found;
     if (head->abi != kind->abi && kind->manual != NULL) {
         return rbt_fail(RBT_E_INVALID,
                         "the %s \"%s\" is built for version %u of the interface, but this program "
@@ -88,7 +82,7 @@ static rbt_status check(const struct rbt_plugin_kind *kind, const char *path, co
             "Set .struct_size = sizeof %s, and rebuild it with this version's %s.", kind->symbol,
             kind->header);
     }
-    const char *missing = kind->missing == NULL ? NULL : kind->missing(found);
+    const char *missing = head->name == NULL ? "name" : kind->missing(found);
     if (missing != NULL) {
         return rbt_fail(RBT_E_INVALID, "the %s \"%s\" has no %s", kind->what, path, missing);
     }

@@ -1,25 +1,34 @@
 /* policy/plugin.h - what users add in shared objects of their own: rules, filters, priorities.
  *
  * Such an object has one symbol with external linkage, a constant struct that begins with the
- * version of the interface that it was made for and its own size:
- *
- *     struct rbt_rule {
- *         uint32_t abi;
- *         uint32_t struct_size;
- *         ...
- *     };
+ * version of the interface that it was made for and its own size (struct rbt_policy_head).
  *
  * Threads: any. */
 #ifndef RUBATO_POLICY_PLUGIN_H
 #define RUBATO_POLICY_PLUGIN_H
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rubato/export.h>
 #include <rubato/status.h>
 
 enum { RBT_PLUGIN_PATH_MAX = PATH_MAX }; /* bytes of a path, with its end */
+
+/* What struct rbt_rule, struct rbt_filter and struct rbt_priority begin with, in every version. */
+struct rbt_policy_head {
+    uint32_t abi;
+    uint32_t struct_size;
+    const char *name;
+    const char *summary; /* one sentence */
+};
+
+#define RBT_POLICY_BEGINS(type)                                                                    \
+    _Static_assert(offsetof(type, struct_size) == offsetof(struct rbt_policy_head, struct_size) && \
+                       offsetof(type, name) == offsetof(struct rbt_policy_head, name) &&           \
+                       offsetof(type, summary) == offsetof(struct rbt_policy_head, summary),       \
+                   "it begins as every policy does")
 
 /* What the caller looks for; constant, and kept by the caller. */
 struct rbt_plugin_kind {
@@ -30,8 +39,8 @@ struct rbt_plugin_kind {
     const char *manual;     /* where it is explained: "docs/rules.md"; NULL: in the header */
     uint32_t abi;           /* the version that fits */
     uint32_t struct_size;   /* at least so many bytes */
-    /* What the struct lacks ("apply function"), or NULL. Called if version and size fit. NULL:
-     * nothing is looked at. */
+    /* What the struct lacks ("apply function"), or NULL. Called if version and size fit, and the
+     * struct has a name. */
     const char *(*missing)(const void *found);
 };
 

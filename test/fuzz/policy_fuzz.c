@@ -21,7 +21,7 @@ static void check_rule(const char *text)
     const struct rbt_rule *rule = NULL;
     const struct rbt_rule_table table = {.name = "t", .width = 4, .worker_count = 3};
     struct rbt_rule_instance instance = {0};
-    const size_t size = rbt_rule_name_size(text);
+    const size_t size = rbt_policy_piece(&rbt_policy_rules, text).name_size;
     RBT_ASSERT(size <= strlen(text) && (text[size] == '\0' || text[size] == ':'));
     if (strchr(text, '/') != NULL) {
         return;
@@ -42,7 +42,7 @@ static void check_filters(const char *text, bool is_sparse)
     static char path[RBT_FILTER_TEXT_MAX];
     const char *at = text;
     if (strlen(text) < RBT_FILTER_TEXT_MAX) {
-        while (rbt_filter_next_path(&at, path)) {
+        while (rbt_policy_next_path(&rbt_policy_filters, &at, path)) {
             RBT_ASSERT(at > text && at <= text + strlen(text) && strchr(path, '/') != NULL);
         }
     }

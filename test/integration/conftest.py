@@ -5,6 +5,7 @@ RUBATO_* variables and in the C locale, so that what it prints depends on nothin
 """
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = os.path.abspath(os.environ.get("RUBATO") or ROOT / "build/rubato")
 GOLDEN = ROOT / "test/golden"
 TIMEOUT_S = 300  # only what hangs takes so long, on a machine that is busy, too
+
+
+def policies(kind):
+    """The names of the rules or filters that come with Rubato, as the source lists them."""
+    return re.findall(r"^ +X\((\w+)", (ROOT / f"src/policy/{kind}/list.h").read_text(), re.M)
 
 
 def slowness():

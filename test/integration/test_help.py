@@ -3,7 +3,8 @@
 An option is written once, in its table. A page is stored without the options, so that a new option
 changes no stored page; what the options must be is checked by their properties. Those of `train`
 are compared with the configuration that a run writes into its log, and every one must be named in
-docs/. `GOLDEN=write pytest` writes the stored pages anew.
+docs/. Rules and filters are written once, too: their pages are stored without them, and each must
+be on its page of docs/. `GOLDEN=write pytest` writes the stored pages anew.
 """
 
 import json
@@ -146,13 +147,45 @@ def test_options_are_in_docs(rubato, algo):
     assert not missing
 
 
+def policies_of(text, title):
+    """What a page says of each policy, by name: lines; and the page without them."""
+    policies, page, name = {}, [], None
+    for line in text.splitlines():
+        found = re.fullmatch(title, line)
+        if found:
+            name = found[1]
+            assert name not in policies
+            policies[name] = []
+            if page[-2:] != ["...", ""]:
+                page.append("...")
+        elif name and line:
+            policies[name].append(line)
+        else:
+            if name is None or page[-1] != "":
+                page.append(line)
+            name = None
+    return policies, "\n".join(page) + "\n"
+
+
+def check_policies(policies, page):
+    """Whether each has its words, and its place in docs/; a policy's parameters come last."""
+    docs = (ROOT / "docs" / page).read_text()
+    assert len(policies) >= 10
+    for name, lines in policies.items():
+        assert len(lines) >= 2 and all(line.startswith("    ") for line in lines), name
+        assert re.match(r"    [A-Z].*\w", lines[0]), (name, lines)
+        assert re.search(rf"(\*\*|`){name}(\*\*|[`:\[])", docs), name
+
+
 def test_help_about_rules(rubato):
     text = rubato.ok("train", "linear", "--rule", "help")
     assert rubato.ok("train", "mf", "--rule", "help") == text
     assert rubato.ok("simulate", "--workers", "2", "--", "train", "mf", "--rule", "help") == text
     assert rubato.ok("run", "--workers", "2", "--", "train", "mf", "--rule", "help") == text
     assert max(map(len, text.splitlines())) <= 80
-    compare("rule", text)
+    policies, page = policies_of(text, r"(\w+), takes (?:moves|gradients)")
+    check_policies(policies, "rules.md")
+    compare("rule", page)
 
 
 def test_help_about_filters(rubato):
@@ -160,7 +193,10 @@ def test_help_about_filters(rubato):
     assert rubato.ok("train", "mf", "--filter", "help") == text
     assert rubato.ok("simulate", "--workers", "2", "--", "train", "mf", "--filter", "help") == text
     assert max(map(len, text.splitlines())) <= 80
-    compare("filter", text)
+    policies, page = policies_of(text, r"(\w+)\S*, (?:push|pull|push and pull)"
+                                       r"(?:, (?:select|round|pack))?")
+    check_policies(policies, "filters.md")
+    compare("filter", page)
 
 
 def test_help_about_priorities(rubato):

@@ -4,8 +4,15 @@ import json
 
 import pytest
 
-MOVES = ["add", "consgd", "dynsgd"]
-GRADIENTS = ["sgd", "adagrad", "adarev", "adadelay", "ftrl", "adam", "prox"]
+from conftest import ROOT, policies
+
+
+def takes_gradients(rule):
+    return "RBT_RULE_GRADIENTS" in (ROOT / f"src/policy/rule/{rule}.c").read_text()
+
+
+GRADIENTS = [rule for rule in policies("rule") if takes_gradients(rule)]
+MOVES = [rule for rule in policies("rule") if not takes_gradients(rule)]
 QUIET = ["--progress", "never", "--summary", "json"]
 DATA = {"linear": "train.svm", "mf": "ratings.csv"}
 START = {"linear": 0.6931, "mf": 1.2}  # objective of a model that knows nothing, or more

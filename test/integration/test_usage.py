@@ -5,9 +5,11 @@ A row is (name, arguments, error, hint); the hint may be None.
 
 import pytest
 
+from conftest import policies
+
 LINEAR = ["train", "linear", "--data", "train.svm"]
 HELP = 'See "rubato train linear --help".'
-RULES = ("The rules are add, consgd, dynsgd, sgd, adagrad, adarev, adadelay, ftrl, adam, prox. "
+RULES = (f"The rules are {', '.join(policies('rule'))}. "
          "A rule of your own is named by its path: ./mine.so.")
 CONSISTENCY = ("S is the largest staleness of a read in clocks, from 0 to 1000000; for example "
                "essp:2.")
@@ -90,6 +92,12 @@ CASES = [
     ("bound negative", train("--consistency", "essp:-1"),
      'option "--consistency" needs bsp, ssp:S, essp:S, asp or auto, got "essp:-1"', CONSISTENCY),
     ("rule that is not there", train("--rule", "quux"), 'there is no rule "quux"', RULES),
+    ("misspelt rule", train("--rule", "adagard:lr=1"), 'there is no rule "adagard"',
+     'Did you mean "adagrad"?'),
+    ("misspelt filter", train("--filter", "keys,push.fixd:8"), 'there is no filter "fixd"',
+     'Did you mean "fixed"?'),
+    ("misspelt priority", train("--bandwidth", "1MB", "--rule", "adarev", "--priority", "relatve"),
+     'there is no priority "relatve"', 'Did you mean "relative"?'),
     ("rule's parameter that is not there", train("--rule", "adagrad:lt=1"),
      'rule "adagrad" has no parameter "lt"', None),
     ("rule that weighs, and the mean", train("--rule", "dynsgd", "--combine", "mean"),

@@ -372,10 +372,8 @@ static void free_data(struct rbt_fm_job *fm)
     rbt_fm_scale_free(&fm->scales);
 }
 
-/* Step sizes for rules that take gradients, when nobody gives one. */
-static const struct rbt_rules_rate gradient_rates[] = {
-    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
-    {"adam", 0.005},  {"sgd", 0.0003}, {NULL, 0}};
+/* Step sizes, when nobody gives one, for rules whose own does not fit. */
+static const struct rbt_rules_rate gradient_rates[] = {{"adam", 0.005}, {"sgd", 0.0003}, {NULL, 0}};
 
 /* The step size of AdaGrad for embeddings. Gradients of all workers, each from the same stale
  * values, come at once, and those of embeddings grow with the embeddings: with many workers long

@@ -177,7 +177,8 @@ rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr, const struct rb
         while (rates->rule != NULL && !rbt_rules_is(rules, rates->rule)) {
             rates++;
         }
-        return rates->rule == NULL ? RBT_OK : rbt_rules_give(rules, "lr", rates->lr);
+        const double fitting = rates->rule == NULL ? rules->options->rule_lr : rates->lr;
+        return fitting > 0 ? rbt_rules_give(rules, "lr", fitting) : RBT_OK;
     }
     if (rbt_rules_has(rules, "lr")) {
         return rbt_fail(RBT_E_INVALID, "the step size is given twice, by \"--lr\" and by \"%s\"",

@@ -51,15 +51,15 @@ bool rbt_rules_has(const struct rbt_rules *rules, const char *parameter);
 RBT_MUST_USE rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter,
                                        double value);
 
-/* The step size of a rule for an algorithm. */
+/* The step size of a rule for an algorithm, which the rule's own does not fit. */
 struct rbt_rules_rate {
     const char *rule;
     double lr;
 };
 
 /* Adds the step size: what the user said, `lr`, or if that is not a number what `rates` has, which
- * ends with a rule of NULL. A user's rule is left to its own default. Fails with RBT_E_INVALID if
- * both --lr and the rule's own are given. */
+ * ends with a rule of NULL, or else the rule's own. A user's rule is left to its own default. Fails
+ * with RBT_E_INVALID if both --lr and the rule's own are given. */
 RBT_MUST_USE rbt_status rbt_rules_give_lr(struct rbt_rules *rules, double lr,
                                           const struct rbt_rules_rate *rates);
 

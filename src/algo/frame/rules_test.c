@@ -101,6 +101,18 @@ static void step_sizes_come_from_one_place(void **state)
     assert_ok(rbt_rules_read(&options, &rules));
     assert_ok(rbt_rules_give_lr(&rules, (double)NAN, rates));
     assert_string_equal(rules.text, "adagrad:lr=4");
+    options.rule = "ftrl:l1=1";
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_give_lr(&rules, (double)NAN, rates));
+    assert_string_equal(rules.text, "ftrl:l1=1"); /* nothing is known of its own */
+    options.rule_lr = 0.125;
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_give_lr(&rules, (double)NAN, rates));
+    assert_string_equal(rules.text, "ftrl:l1=1,lr=0.125");
+    options.rule = "adagrad";
+    assert_ok(rbt_rules_read(&options, &rules));
+    assert_ok(rbt_rules_give_lr(&rules, (double)NAN, rates));
+    assert_string_equal(rules.text, "adagrad:lr=4");
     assert_ok(rbt_rules_read(&options, &rules));
     assert_ok(rbt_rules_give_lr(&rules, 0.5, rates));
     assert_string_equal(rules.text, "adagrad:lr=0.5");

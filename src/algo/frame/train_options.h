@@ -121,8 +121,9 @@ struct rbt_train_options {
     RBT_INPUT_OPTIONS(RBT_OPTION_FIELD)
     RBT_TRAIN_OPTIONS(RBT_OPTION_FIELD)
     RBT_TRAIN_EXPERIMENT_OPTIONS(RBT_OPTION_FIELD)
-    int64_t label_column;       /* where label_name is NULL */
-    bool names_consistency;     /* the user has named it, be it the default */
+    int64_t label_column;   /* where label_name is NULL */
+    bool names_consistency; /* the user has named it, be it the default */
+    double rule_lr;         /* the rule's own step size; 0: it has none, or only the rule knows */
     rbt_simulation *simulation; /* the cluster to pretend to run on; NULL: run here */
     rbt_cluster *cluster;       /* the cluster to run on, as one process of several; NULL: run here.
                                    The process of worker 0 is the one that tells the observer, fills

@@ -13,10 +13,8 @@ enum { PROMPT_MAX = 100000 };                       /* examples: see is_prompt()
 enum { SHARED_CLOCKS = 64, CLOCKS_PER_WORKER = 8 }; /* of an epoch, with more than two workers */
 enum { CHUNK_MIN = 8 }; /* examples of a worker and clock, where there may be more clocks */
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
-static const struct rbt_rules_rate gradient_rates[] = {
-    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
-    {"adam", 0.005},  {"prox", 0.1},   {"sgd", 10},       {NULL, 0}};
+/* Step sizes, when nobody gives one, for rules whose own does not fit (docs/choosing-rules.md). */
+static const struct rbt_rules_rate gradient_rates[] = {{"adam", 0.005}, {"sgd", 10}, {NULL, 0}};
 
 /* For plain gradient descent long steps at first are worth much, if they become shorter. */
 static const double sgd_lr = 30;

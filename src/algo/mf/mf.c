@@ -391,10 +391,8 @@ static void free_data(struct rbt_mf_job *mf)
     rbt_ratings_free(&mf->ratings);
 }
 
-/* Step sizes for rules that take gradients, when nobody gives one; see docs/choosing-rules.md. */
-static const struct rbt_rules_rate gradient_rates[] = {
-    {"adagrad", 0.1}, {"adarev", 0.1}, {"adadelay", 0.1}, {"ftrl", 0.1},
-    {"adam", 0.01},   {"prox", 0.1},   {"sgd", 0.03},     {NULL, 0}};
+/* Step sizes, when nobody gives one, for rules whose own does not fit (docs/choosing-rules.md). */
+static const struct rbt_rules_rate gradient_rates[] = {{"adam", 0.01}, {"sgd", 0.03}, {NULL, 0}};
 
 /* What the options say about the rule, before data is read. */
 static rbt_status settle_rule(struct rbt_mf_job *mf)

@@ -12,39 +12,19 @@
 #include <rubato/filter.h>
 #include <rubato/status.h>
 
-extern const struct rbt_filter rbt_filter_tiny;
-extern const struct rbt_filter rbt_filter_significant;
-extern const struct rbt_filter rbt_filter_changed;
-extern const struct rbt_filter rbt_filter_skip;
-extern const struct rbt_filter rbt_filter_sample;
-extern const struct rbt_filter rbt_filter_kkt;
-extern const struct rbt_filter rbt_filter_f16;
-extern const struct rbt_filter rbt_filter_bf16;
-extern const struct rbt_filter rbt_filter_fixed;
-extern const struct rbt_filter rbt_filter_lz4;
-extern const struct rbt_filter rbt_filter_zstd;
+#include "policy/create.h"
+#include "policy/filter/list.h"
+#include "policy/registry.h"
 
-/* An argument and the numbers that it may be. */
-struct rbt_filter_range {
-    const char *name;
-    double fallback; /* when it is not given */
-    double min;
-    double max;
-    bool is_required;
-    bool is_open;  /* `min` itself is not allowed */
-    bool is_whole; /* nothing between whole numbers is allowed */
-};
+#define DECLARE(name, file) extern const struct rbt_policy rbt_filter_##name;
+RBT_FILTER_LIST(DECLARE)
+#undef DECLARE
 
-/* Reads all arguments, until one is refused with a sentence; more than `count` are refused as well.
- * `values` is (count). */
+/* Reads all arguments, which `parameters` describes up to a name of NULL, until one is refused with
+ * a sentence; more arguments are refused as well. */
 RBT_MUST_USE rbt_status rbt_filter_numbers(const struct rbt_filter_setup *setup,
-                                           const struct rbt_filter_range *ranges, size_t count,
+                                           const struct rbt_policy_parameter *parameters,
                                            double *values);
-
-/* Zeroed memory for an instance. */
-RBT_MUST_USE rbt_status rbt_filter_new(const struct rbt_filter_setup *setup, size_t size,
-                                       void **self);
-void rbt_filter_free(void *self);
 
 /* How many elements there are. */
 static inline size_t rbt_filter_count(const struct rbt_filter_rows *rows)
@@ -100,13 +80,5 @@ static inline float rbt_filter_pick_float(uint32_t is_first, float first, float 
     memcpy(&picked, &a, sizeof picked);
     return picked;
 }
-
-/* In front of a loop over arrays that do not overlap. */
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers stand in its way, as they may */
-#define RBT_FILTER_APART _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define RBT_FILTER_APART _Pragma("GCC ivdep")
-#endif
 
 #endif

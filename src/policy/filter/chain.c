@@ -9,8 +9,6 @@
  * its rest stands before one that does not; otherwise none after creation. */
 #include "policy/filter/chain.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -48,16 +46,6 @@ struct rbt_chain {
 
 /* --- Creation -------------------------------------------------------------------------------- */
 
-static rbt_status fail(const char *format, ...)
-{
-    char text[RBT_ERROR_MAX / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rbt_fail(RBT_E_INVALID, "%s", text);
-}
-
 static void destroy_instance(struct instance *instance)
 {
     if (instance->filter != NULL && instance->filter->destroy != NULL) {
@@ -66,7 +54,7 @@ static void destroy_instance(struct instance *instance)
     *instance = (struct instance){0};
 }
 
-/* Calls create(). If it fails and says nothing, nobody else's words are taken for its own. */
+/* Calls create(). */
 static rbt_status create_instance(const struct rbt_chain_options *options,
                                   const struct rbt_filter_item *item, struct instance *instance)
 {
@@ -77,7 +65,7 @@ static rbt_status create_instance(const struct rbt_chain_options *options,
                                      .width = options->width,
                                      .worker_count = options->worker_count,
                                      .argument_count = item->argument_count,
-                                     .fail = fail};
+                                     .fail = rbt_policy_fail};
     void *self = NULL;
     rbt_status st = RBT_OK;
     memcpy(setup.arguments, item->arguments, sizeof setup.arguments);
@@ -87,13 +75,8 @@ static rbt_status create_instance(const struct rbt_chain_options *options,
     }
     if (st == RBT_OK) {
         *instance = (struct instance){.filter = item->filter, .self = self};
-        return RBT_OK;
     }
-    if (rbt_last_error()[0] == '\0') {
-        (void)rbt_fail(RBT_E_INVALID, "%s", rbt_status_text(st));
-    }
-    st = st == RBT_E_NOMEM ? st : RBT_E_INVALID;
-    return rbt_fail_in(st, "filter \"%s\"", item->name);
+    return rbt_policy_created(st, "filter", item->name);
 }
 
 /* Where an instance of the filter goes, or NULL with a sentence. */
@@ -271,13 +254,13 @@ static void forget(const struct rbt_filter_rows *rows, const bool *before)
     const uint8_t *restrict kept = (const uint8_t *)before;
     float *restrict values = rows->values;
     if (kept == NULL) {
-        RBT_FILTER_APART
+        RBT_POLICY_APART
         for (size_t i = 0; i < count; i++) {
             values[i] = rbt_filter_pick_float(keep[i], values[i], 0);
         }
         return;
     }
-    RBT_FILTER_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < count; i++) {
         values[i] = rbt_filter_pick_float(keep[i] | (kept[i] ^ 1), values[i], 0);
     }

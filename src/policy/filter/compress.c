@@ -36,13 +36,17 @@ static rbt_status unpack_lz4(void *self, const void *from, size_t bytes, void *t
     return unpacked >= 0 && (size_t)unpacked == count ? RBT_OK : wrong("lz4");
 }
 
-const struct rbt_filter rbt_filter_lz4 = {.abi = RBT_FILTER_ABI,
-                                          .struct_size = sizeof rbt_filter_lz4,
-                                          .name = "lz4",
-                                          .summary = "Compression that costs little time.",
-                                          .kind = RBT_FILTER_PACK,
-                                          .pack = pack_lz4,
-                                          .unpack = unpack_lz4};
+static const struct rbt_filter lz4_filter = {.abi = RBT_FILTER_ABI,
+                                             .struct_size = sizeof lz4_filter,
+                                             .name = "lz4",
+                                             .summary =
+                                                 "Compression that costs little time. Exact.",
+                                             .kind = RBT_FILTER_PACK,
+                                             .pack = pack_lz4,
+                                             .unpack = unpack_lz4};
+
+const struct rbt_policy rbt_filter_lz4 = {
+    .code = &lz4_filter, .choose = "After other filters, whose results have many equal bytes."};
 
 struct zstd {
     ZSTD_CCtx *packer;
@@ -55,17 +59,20 @@ static void destroy_zstd(void *self)
     struct zstd *zstd = self;
     (void)ZSTD_freeCCtx(zstd->packer); /* accept NULL, cannot fail */
     (void)ZSTD_freeDCtx(zstd->unpacker);
-    rbt_filter_free(zstd);
+    rbt_policy_free(zstd);
 }
+
+static const struct rbt_policy_parameter zstd_parameters[] = {
+    {"LEVEL", "1 to 19; slower and smaller", "the level", .fallback = 1, .is_whole = true, .min = 1,
+     .max = 19},
+    {.name = NULL}};
 
 static rbt_status create_zstd(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range range = {
-        .name = "the level", .fallback = 1, .is_whole = true, .min = 1, .max = 19};
     double level;
-    rbt_status st = rbt_filter_numbers(setup, &range, 1, &level);
+    rbt_status st = rbt_filter_numbers(setup, zstd_parameters, &level);
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct zstd), self);
+        st = rbt_policy_new(sizeof(struct zstd), "filter", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
@@ -98,12 +105,18 @@ static rbt_status unpack_zstd(void *self, const void *from, size_t bytes, void *
     return !ZSTD_isError(unpacked) && unpacked == count ? RBT_OK : wrong("zstd");
 }
 
-const struct rbt_filter rbt_filter_zstd = {.abi = RBT_FILTER_ABI,
-                                           .struct_size = sizeof rbt_filter_zstd,
-                                           .name = "zstd",
-                                           .summary = "Compression that saves more, for more time.",
-                                           .kind = RBT_FILTER_PACK,
-                                           .create = create_zstd,
-                                           .destroy = destroy_zstd,
-                                           .pack = pack_zstd,
-                                           .unpack = unpack_zstd};
+static const struct rbt_filter zstd_filter = {
+    .abi = RBT_FILTER_ABI,
+    .struct_size = sizeof zstd_filter,
+    .name = "zstd",
+    .summary = "Compression that saves more, for more time. Exact.",
+    .kind = RBT_FILTER_PACK,
+    .create = create_zstd,
+    .destroy = destroy_zstd,
+    .pack = pack_zstd,
+    .unpack = unpack_zstd};
+
+const struct rbt_policy rbt_filter_zstd = {
+    .code = &zstd_filter,
+    .choose = "Like lz4, on networks that are slow next to the processors.",
+    .parameters = zstd_parameters};

@@ -56,12 +56,12 @@ static void what_does_not_pay_is_left_out(void **state)
 static void other_sizes_are_refused(void **state)
 {
     (void)state;
-    static const struct rbt_filter *const filters[] = {&rbt_filter_lz4, &rbt_filter_zstd};
+    static const struct rbt_policy *const filters[] = {&rbt_filter_lz4, &rbt_filter_zstd};
     static const char zeros[10000];
     static char packed[10000];
     static char back[10001];
     for (size_t i = 0; i < 2; i++) {
-        const struct rbt_filter *filter = filters[i];
+        const struct rbt_filter *filter = filters[i]->code;
         const struct rbt_filter_setup setup = {.struct_size = sizeof setup, .table = "t"};
         void *self = NULL;
         if (filter->create != NULL) {

@@ -1,26 +1,116 @@
-/* policy/filter/filter.c - filters by their text: those that come with Rubato, and shared objects.
+/* policy/filter/filter.c - the kind of policy that filters are: where they come from, what help
+ * says of them, and how a list of them is read.
  *
  * Threads: any. Memory: none. */
+#include "policy/filter/filter.h"
+
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/option.h"
 #include "base/text.h"
-#include "policy/filter/filter.h"
-#include "policy/plugin.h"
+#include "policy/filter/builtin.h"
 
-enum { NAMES_MAX = 32 };
+/* --- Names without a filter: others do what they ask for ------------------------------------- */
+
+static const struct rbt_policy_parameter zeros_parameters[] = {
+    {"ON", "0: zeros are sent as well", .fallback = 1}, {.name = NULL}};
+
+static const struct rbt_filter none_filter = {.name = "none",
+                                              .summary = "No filter; stands alone."};
+static const struct rbt_filter keys_filter = {
+    .name = "keys", .summary = "A list of keys is sent once; later messages name it by its hash."};
+static const struct rbt_filter zeros_filter = {
+    .name = "zeros", .summary = "Elements that are zero are not sent.", .use = RBT_FILTER_FOR_PUSH};
+
+static const struct rbt_policy none = {.code = &none_filter,
+                                       .choose = "To turn off the filters of a table or a job."};
+static const struct rbt_policy keys = {
+    .code = &keys_filter,
+    .choose = "Workers that read and push one set of rows again and again: nearly always."};
+static const struct rbt_policy zeros = {
+    .code = &zeros_filter,
+    .choose = "It need not be named: every list of filters has it, unless it says zeros:0.",
+    .formula = "push: x is sent if x != 0",
+    .parameters = zeros_parameters};
+
+enum rbt_filter_trait rbt_filter_trait(const struct rbt_policy *policy)
+{
+    return policy == &none    ? RBT_TRAIT_OFF
+           : policy == &keys  ? RBT_TRAIT_KEYS
+           : policy == &zeros ? RBT_TRAIT_ZEROS
+                              : RBT_TRAIT_NONE;
+}
+
+/* --- The kind -------------------------------------------------------------------------------- */
+
+RBT_POLICY_BEGINS(struct rbt_filter);
+
+static const struct rbt_policy *const all[] = {&none, &keys, &zeros,
+#define ENTRY(name, file) &rbt_filter_##name,
+                                               RBT_FILTER_LIST(ENTRY)
+#undef ENTRY
+                                                   NULL};
+
+static const char before[] =
+    "Usage: rubato train ALGO --filter [push.|pull.]NAME[:NUMBER...],... ...\n\n"
+    "Filters make messages smaller: updates on their way to the servers (push), and\n"
+    "parameters on their way back (pull). A list is applied to both directions; with\n"
+    "\"push.\" or \"pull.\" in front a filter works in one direction. First the select\n"
+    "filters choose what is sent, then one filter may round, then pack filters\n"
+    "compress.\n\n"
+    "Which ones?\n"
+    "  results must not change           keys,changed,zeros,lz4\n"
+    "  a slow network                    keys,significant:1e-4,fixed:8,zstd\n"
+    "  most weights exactly zero         keys,kkt,changed,lz4; --rule ftrl --l1 1e-4\n";
+
+static const char after[] =
+    "\n"
+    "Yours: --filter ./mine.so:0.5 names a shared object that is written in C against\n"
+    "rubato/filter.h and linked with nothing; see docs/filters.md and\n"
+    "examples/filter.c.\n"
+    "\n"
+    "Examples:\n"
+    "  rubato train linear --data train.svm --filter keys,fixed:8,lz4\n"
+    "  rubato train mf --data ratings.csv --filter push.significant:1e-4,pull.f16\n"
+    "  rubato simulate -- train linear --data train.svm --filter keys,changed,lz4\n";
+
+/* Its numbers, its directions, and its kind of filter. */
+static void print_title(FILE *out, const struct rbt_policy *policy)
+{
+    static const char *const uses[] = {[RBT_FILTER_FOR_BOTH] = "push and pull",
+                                       [RBT_FILTER_FOR_PUSH] = "push",
+                                       [RBT_FILTER_FOR_PULL] = "pull"};
+    static const char *const kinds[] = {[RBT_FILTER_SELECT] = ", select",
+                                        [RBT_FILTER_ROUND] = ", round",
+                                        [RBT_FILTER_PACK] = ", pack"};
+    const struct rbt_filter *filter = policy->code;
+    const struct rbt_policy_parameter *parameter = policy->parameters;
+    for (; parameter != NULL && parameter->name != NULL; parameter++) {
+        fprintf(out, parameter->is_required ? ":%s" : "[:%s]", parameter->name);
+    }
+    fprintf(out, ", %s%s", uses[filter->use],
+            rbt_filter_trait(policy) == RBT_TRAIT_NONE ? kinds[filter->kind] : "");
+}
+
+/* What a text says of the direction. */
+static rbt_filter_use direction_of(const char *piece)
+{
+    return strncmp(piece, "push.", 5) == 0   ? RBT_FILTER_FOR_PUSH
+           : strncmp(piece, "pull.", 5) == 0 ? RBT_FILTER_FOR_PULL
+                                             : RBT_FILTER_FOR_BOTH;
+}
+
+static size_t prefix_size(const char *piece)
+{
+    return direction_of(piece) == RBT_FILTER_FOR_BOTH ? 0 : strlen("push.");
+}
 
 /* What a user's filter lacks. */
 static const char *missing(const void *found)
 {
     const struct rbt_filter *filter = found;
-    if (filter->name == NULL) {
-        return "name";
-    }
     switch (filter->kind) {
     case RBT_FILTER_SELECT:
         return filter->select == NULL ? "select function" : NULL;
@@ -38,128 +128,54 @@ static const char *missing(const void *found)
     }
 }
 
-static const struct rbt_plugin_kind plugin_kind = {
-    .what = "filter",
-    .symbol = "rbt_filter",
-    .definition = "RBT_FILTER_EXPORT const struct rbt_filter rbt_filter",
-    .header = "rubato/filter.h",
-    .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof(struct rbt_filter),
-    .missing = missing};
+const struct rbt_policy_kind rbt_policy_filters = {
+    .plugin = {.what = "filter",
+               .symbol = "rbt_filter",
+               .definition = "RBT_FILTER_EXPORT const struct rbt_filter rbt_filter",
+               .header = "rubato/filter.h",
+               .abi = RBT_FILTER_ABI,
+               .struct_size = sizeof(struct rbt_filter),
+               .missing = missing},
+    .plural = "filters",
+    .text = "a list of filters",
+    .text_max = RBT_FILTER_TEXT_MAX,
+    .is_list = true,
+    .has_parameters = true,
+    .prefix_size = prefix_size,
+    .all = all,
+    .before = before,
+    .after = after,
+    .print_title = print_title};
 
-/* --- Pieces of a text ------------------------------------------------------------------------ */
+/* --- One filter of a list -------------------------------------------------------------------- */
 
-struct piece {
-    const char *text; /* with its direction */
-    size_t size;
-    const char *name; /* or the path */
-    size_t name_size;
-    rbt_filter_use use; /* what its direction says */
-};
-
-/* A path has a '/' before any argument, and ends with the name behind its last one. */
-static struct piece first_piece(const char *text)
+/* Which filter it is, and its direction. */
+static rbt_status find(const struct rbt_policy_piece *piece, struct rbt_filter_item *item)
 {
-    struct piece piece = {.text = text, .size = strcspn(text, ",")};
-    const char *at = text;
-    if (strncmp(at, "push.", 5) == 0) {
-        piece.use = RBT_FILTER_FOR_PUSH;
-        at += 5;
-    } else if (strncmp(at, "pull.", 5) == 0) {
-        piece.use = RBT_FILTER_FOR_PULL;
-        at += 5;
-    }
-    const char *end = text + piece.size;
-    const char *last = at;
-    if (at[strcspn(at, "/:,")] == '/') {
-        for (const char *c = at; c < end; c++) {
-            last = *c == '/' ? c : last;
-        }
-    }
-    piece.name = at;
-    piece.name_size = (size_t)(last - at) + strcspn(last, ":,");
-    RBT_ASSERT(piece.name + piece.name_size <= end);
-    return piece;
-}
-
-static bool is_path(const struct piece *piece)
-{
-    return memchr(piece->name, '/', piece->name_size) != NULL;
-}
-
-static rbt_status check_size(const char *text)
-{
-    if (strlen(text) >= RBT_FILTER_TEXT_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a list of filters has at most %d bytes, not %zu",
-                        RBT_FILTER_TEXT_MAX - 1, strlen(text));
-    }
-    return RBT_OK;
-}
-
-/* --- Finding --------------------------------------------------------------------------------- */
-
-/* There is no such filter: says which one may be meant, or which there are. */
-static rbt_status refuse(const char *name)
-{
-    const char *names[NAMES_MAX];
-    char list[RBT_ERROR_MAX / 2] = "";
-    size_t count = 0;
-    size_t used = 0;
-    for (; rbt_filter_all[count].name != NULL; count++) {
-        RBT_ASSERT(count < NAMES_MAX);
-        names[count] = rbt_filter_all[count].name;
-        const int added =
-            snprintf(list + used, sizeof list - used, "%s%s", count == 0 ? "" : ", ", names[count]);
-        used += (size_t)added;
-        RBT_ASSERT(used < sizeof list);
-    }
-    const rbt_status st = rbt_fail(RBT_E_INVALID, "there is no filter \"%s\"", name);
-    const char *guess = rbt_option_guess(name, names, count);
-    return guess != NULL
-               ? rbt_fail_hint(st, "Did you mean \"%s\"?", guess)
-               : rbt_fail_hint(
-                     st, "The filters are %s. One of your own is named by its path: ./mine.so.",
-                     list);
-}
-
-static rbt_status find(const struct piece *piece, struct rbt_filter_item *item, rbt_filter_use *use)
-{
-    if (is_path(piece)) {
-        const void *found = NULL;
-        const rbt_status st = rbt_plugin_find(&plugin_kind, item->name, &found);
-        if (st == RBT_OK) {
-            item->filter = found;
-            *use = item->filter->use;
-        }
+    const void *code = NULL;
+    const rbt_status st = rbt_policy_find(&rbt_policy_filters, piece->text, &code);
+    if (st != RBT_OK) {
         return st;
     }
-    for (const struct rbt_filter_entry *entry = rbt_filter_all; entry->name != NULL; entry++) {
-        if (strcmp(entry->name, item->name) == 0) {
-            item->filter = entry->filter;
-            item->trait = entry->trait;
-            *use = rbt_filter_use_of(entry);
-            return RBT_OK;
-        }
-    }
-    return refuse(item->name);
-}
-
-static rbt_status set_direction(const struct piece *piece, rbt_filter_use use,
-                                struct rbt_filter_item *item)
-{
-    if (piece->use != RBT_FILTER_FOR_BOTH && use != RBT_FILTER_FOR_BOTH && piece->use != use) {
+    const struct rbt_filter *filter = code;
+    memcpy(item->name, piece->name, piece->name_size);
+    item->trait = rbt_filter_trait(rbt_policy_named(&rbt_policy_filters, piece));
+    item->filter = item->trait == RBT_TRAIT_NONE ? filter : NULL;
+    const rbt_filter_use own = filter->use;
+    const rbt_filter_use asked = direction_of(piece->text);
+    if (asked != RBT_FILTER_FOR_BOTH && own != RBT_FILTER_FOR_BOTH && asked != own) {
         return rbt_fail(RBT_E_INVALID, "\"%.*s\": the filter \"%s\" is for %s only",
                         (int)piece->size, piece->text, item->name,
-                        use == RBT_FILTER_FOR_PUSH ? "updates (push)" : "reads (pull)");
+                        own == RBT_FILTER_FOR_PUSH ? "updates (push)" : "reads (pull)");
     }
-    const rbt_filter_use both = piece->use != RBT_FILTER_FOR_BOTH ? piece->use : use;
+    const rbt_filter_use both = asked != RBT_FILTER_FOR_BOTH ? asked : own;
     item->is_for_push = both != RBT_FILTER_FOR_PULL;
     item->is_for_pull = both != RBT_FILTER_FOR_PUSH;
     return RBT_OK;
 }
 
 /* The numbers behind the name, each after a ':'. */
-static rbt_status read_arguments(const struct piece *piece, struct rbt_filter_item *item)
+static rbt_status read_arguments(const struct rbt_policy_piece *piece, struct rbt_filter_item *item)
 {
     const char *at = piece->name + piece->name_size;
     const char *end = piece->text + piece->size;
@@ -187,22 +203,13 @@ static rbt_status read_arguments(const struct piece *piece, struct rbt_filter_it
 
 rbt_status rbt_filter_parse(const char **text, struct rbt_filter_item *item)
 {
-    const struct piece piece = first_piece(*text);
-    rbt_filter_use use = RBT_FILTER_FOR_BOTH;
-    rbt_status st = check_size(*text);
-    if (st != RBT_OK) {
-        return st;
-    }
+    const struct rbt_policy_piece piece = rbt_policy_piece(&rbt_policy_filters, *text);
     *item = (struct rbt_filter_item){.trait = RBT_TRAIT_NONE};
     if (piece.name_size == 0) {
         return rbt_fail(RBT_E_INVALID, "\"%.*s\" has no name of a filter; write NAME:NUMBER,...",
                         (int)piece.size, piece.text);
     }
-    memcpy(item->name, piece.name, piece.name_size);
-    st = find(&piece, item, &use);
-    if (st == RBT_OK) {
-        st = set_direction(&piece, use, item);
-    }
+    rbt_status st = find(&piece, item);
     if (st == RBT_OK) {
         st = read_arguments(&piece, item);
     }
@@ -231,62 +238,4 @@ rbt_status rbt_filter_parse(const char **text, struct rbt_filter_item *item)
         }
     }
     return RBT_OK;
-}
-
-/* Adds bytes to a text of RBT_FILTER_TEXT_MAX. */
-static rbt_status append(char *to, size_t *used, const char *bytes, size_t size)
-{
-    if (*used + size >= RBT_FILTER_TEXT_MAX) {
-        return rbt_fail(RBT_E_INVALID, "the filters have paths that are too long: \"%s\"", bytes);
-    }
-    memcpy(to + *used, bytes, size);
-    *used += size;
-    to[*used] = '\0';
-    return RBT_OK;
-}
-
-rbt_status rbt_filter_resolve(const char *text, char *to)
-{
-    size_t used = 0;
-    rbt_status st = check_size(text);
-    to[0] = '\0';
-    while (st == RBT_OK && *text != '\0') {
-        const struct piece piece = first_piece(text);
-        char path[RBT_FILTER_TEXT_MAX] = "";
-        char whole[RBT_PLUGIN_PATH_MAX];
-        const char *rest = text;
-        if (is_path(&piece)) {
-            memcpy(path, piece.name, piece.name_size);
-            st = append(to, &used, text, (size_t)(piece.name - text));
-            if (st == RBT_OK) {
-                st = rbt_plugin_resolve(&plugin_kind, path, whole);
-            }
-            if (st == RBT_OK) {
-                st = append(to, &used, whole, strlen(whole));
-            }
-            rest = piece.name + piece.name_size;
-        }
-        text += piece.size;
-        text += *text == ',';
-        if (st == RBT_OK) {
-            st = append(to, &used, rest, (size_t)(text - rest));
-        }
-    }
-    return st;
-}
-
-bool rbt_filter_next_path(const char **text, char *path)
-{
-    bool has_path = false;
-    while (!has_path && **text != '\0') {
-        const struct piece piece = first_piece(*text);
-        has_path = is_path(&piece) && piece.name_size < RBT_FILTER_TEXT_MAX;
-        if (has_path) {
-            memcpy(path, piece.name, piece.name_size);
-            path[piece.name_size] = '\0';
-        }
-        *text += piece.size;
-        *text += **text == ',';
-    }
-    return has_path;
 }

@@ -33,19 +33,78 @@ static void pieces_are_read_one_after_the_other(void **state)
 static void all_names_are_found_and_whole(void **state)
 {
     (void)state;
-    for (const struct rbt_filter_entry *entry = rbt_filter_all; entry->name != NULL; entry++) {
-        const struct rbt_filter *filter = entry->filter;
+    for (const struct rbt_policy *const *at = rbt_policy_filters.all; *at != NULL; at++) {
+        const struct rbt_filter *filter = (*at)->code;
         struct rbt_filter_item item;
-        const char *text = entry->name;
+        const char *text = filter->name;
         assert_ok(rbt_filter_parse(&text, &item));
-        assert_ptr_equal(item.filter, filter);
-        assert_int_equal(item.trait, entry->trait);
-        assert_int_equal(filter == NULL, entry->trait != RBT_TRAIT_NONE);
-        if (filter != NULL) {
+        assert_int_equal(item.trait, rbt_filter_trait(*at));
+        assert_int_equal(item.filter == NULL, item.trait != RBT_TRAIT_NONE);
+        assert_int_equal(filter->summary[strlen(filter->summary) - 1], '.');
+        if (item.filter != NULL) {
+            assert_ptr_equal(item.filter, filter);
             assert_int_equal(filter->abi, RBT_FILTER_ABI);
             assert_int_equal(filter->struct_size, sizeof *filter);
-            assert_string_equal(filter->name, entry->name);
-            assert_int_equal(filter->summary[strlen(filter->summary) - 1], '.');
+        }
+    }
+}
+
+/* A text with the first `count` arguments, which have values that all filters take. */
+static rbt_status try_with(const struct rbt_policy *policy, size_t count)
+{
+    char text[64];
+    int used = snprintf(text, sizeof text, "%s", rbt_policy_name(policy));
+    for (size_t i = 0; i < count; i++) {
+        const struct rbt_policy_parameter *parameter = &policy->parameters[i];
+        const bool is_count = strcmp(parameter->name, "N") == 0;
+        const double value = !parameter->is_required ? parameter->fallback : is_count ? 8 : 0.5;
+        used += snprintf(text + used, sizeof text - (size_t)used, ":%g", value);
+    }
+    const struct rbt_chain_options options = rig_options(text, RBT_FILTER_PUSH);
+    return rbt_chain_check(&options, NULL);
+}
+
+static void help_knows_the_arguments_of_every_filter(void **state)
+{
+    (void)state;
+    for (const struct rbt_policy *const *at = rbt_policy_filters.all; *at != NULL; at++) {
+        const struct rbt_policy_parameter *own = (*at)->parameters;
+        struct rbt_policy one_more = **at;
+        struct rbt_policy_parameter parameters[8] = {{.name = NULL}};
+        size_t count = 0;
+        size_t required = 0;
+        for (; own != NULL && own[count].name != NULL; count++) {
+            parameters[count] = own[count];
+            required += own[count].is_required;
+        }
+        for (size_t given = 0; given <= count; given++) {
+            assert_int_equal(try_with(*at, given), given < required ? RBT_E_INVALID : RBT_OK);
+        }
+        parameters[count] = (struct rbt_policy_parameter){.name = "one more", .fallback = 1};
+        one_more.parameters = parameters;
+        assert_int_equal(try_with(&one_more, count + 1), RBT_E_INVALID);
+        assert_non_null(strstr(rbt_last_error(), "number"));
+    }
+}
+
+static void traits_and_directions_are_known(void **state)
+{
+    (void)state;
+    for (const struct rbt_policy *const *at = rbt_policy_filters.all; *at != NULL; at++) {
+        const struct rbt_filter *filter = (*at)->code;
+        const char *name = rbt_policy_name(*at);
+        const bool is_trait =
+            strcmp(name, "none") == 0 || strcmp(name, "keys") == 0 || strcmp(name, "zeros") == 0;
+        assert_int_equal(is_trait, rbt_filter_trait(*at) != RBT_TRAIT_NONE);
+        if (strcmp(name, "zeros") == 0 || strcmp(name, "kkt") == 0) {
+            assert_int_equal(filter->use, RBT_FILTER_FOR_PUSH);
+        }
+        if (strcmp(name, "changed") == 0) {
+            assert_int_equal(filter->use, RBT_FILTER_FOR_PULL);
+        }
+        if (strcmp(name, "lz4") == 0) {
+            assert_int_equal(filter->kind, RBT_FILTER_PACK);
+            assert_int_equal(filter->use, RBT_FILTER_FOR_BOTH);
         }
     }
 }
@@ -145,9 +204,9 @@ static void paths_become_absolute(void **state)
     char file[] = "filter-XXXXXX";
     char text[RBT_FILTER_TEXT_MAX];
     char expected[2 * PATH_MAX + 64];
-    assert_ok(rbt_filter_resolve("keys,push.fixed:8,lz4", to));
+    assert_ok(rbt_policy_resolve(&rbt_policy_filters, "keys,push.fixed:8,lz4", to));
     assert_string_equal(to, "keys,push.fixed:8,lz4");
-    assert_ok(rbt_filter_resolve("", to));
+    assert_ok(rbt_policy_resolve(&rbt_policy_filters, "", to));
     assert_string_equal(to, "");
     const int fd = mkstemp(file);
     assert_true(fd >= 0);
@@ -156,11 +215,12 @@ static void paths_become_absolute(void **state)
     (void)snprintf(text, sizeof text, "keys,push../%s:1:2,./%s,lz4", file, file);
     (void)snprintf(expected, sizeof expected, "keys,push.%s/%s:1:2,%s/%s,lz4", here, file, here,
                    file);
-    const rbt_status st = rbt_filter_resolve(text, to);
+    const rbt_status st = rbt_policy_resolve(&rbt_policy_filters, text, to);
     unlink(file);
     assert_ok(st);
     assert_string_equal(to, expected);
-    assert_fails(rbt_filter_resolve(text, to), RBT_E_INVALID, "cannot find the filter \"./filter-");
+    assert_fails(rbt_policy_resolve(&rbt_policy_filters, text, to), RBT_E_INVALID,
+                 "cannot find the filter \"./filter-");
 }
 
 static void texts_that_are_too_long_are_refused(void **state)
@@ -170,7 +230,8 @@ static void texts_that_are_too_long_are_refused(void **state)
     char to[RBT_FILTER_TEXT_MAX];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
-    assert_fails(rbt_filter_resolve(text, to), RBT_E_INVALID, "at most 1023 bytes, not 1024");
+    assert_fails(rbt_policy_resolve(&rbt_policy_filters, text, to), RBT_E_INVALID,
+                 "at most 1023 bytes, not 1024");
     assert_fails(find(text), RBT_E_INVALID, "at most 1023 bytes, not 1024");
 }
 
@@ -179,6 +240,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_read_one_after_the_other),
         cmocka_unit_test(all_names_are_found_and_whole),
+        cmocka_unit_test(help_knows_the_arguments_of_every_filter),
+        cmocka_unit_test(traits_and_directions_are_known),
         cmocka_unit_test(what_does_not_fit_is_refused_with_one_sentence),
         cmocka_unit_test(users_filters_work_in_chains),
         cmocka_unit_test(codes_that_are_too_wide_are_refused),

@@ -37,17 +37,17 @@ struct fixed {
 
 enum { BITS_MIN = 2, BITS_MAX = 24, FLOAT_INFINITY = 0x7f800000 };
 
+static const struct rbt_policy_parameter parameters[] = {
+    {"N", "bits of an element, 2 to 24", "the number of bits", .is_required = true,
+     .is_whole = true, .min = BITS_MIN, .max = BITS_MAX},
+    {.name = NULL}};
+
 static rbt_status create(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range range = {.name = "the number of bits",
-                                                  .is_required = true,
-                                                  .is_whole = true,
-                                                  .min = BITS_MIN,
-                                                  .max = BITS_MAX};
     double bits;
-    rbt_status st = rbt_filter_numbers(setup, &range, 1, &bits);
+    rbt_status st = rbt_filter_numbers(setup, parameters, &bits);
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct fixed), self);
+        st = rbt_policy_new(sizeof(struct fixed), "filter", setup->table, self);
     }
     if (st == RBT_OK) {
         *(struct fixed *)*self = (struct fixed){.bits = (uint32_t)bits};
@@ -113,7 +113,7 @@ static rbt_status round_all(void *self, const struct rbt_filter_rows *rows,
         float *restrict values = rows->values + first;
         const uint8_t *restrict keep = rbt_filter_keep(rows) + first;
         rbt_filter_randoms(rows->seed, first, random);
-        RBT_FILTER_APART
+        RBT_POLICY_APART
         for (size_t i = 0; i < now; i++) {
             /* What is not kept may be anything. */
             const double x = (double)rbt_filter_pick_float(keep[i], values[i], 0);
@@ -133,7 +133,7 @@ static void encode(const struct rbt_filter_code *code, const float *restrict val
     const int32_t levels = levels_of(code->bits);
     const uint32_t spare = spare_of(code->bits);
     const double inverse = code->scale == 0 ? 0 : (double)levels / (double)code->scale;
-    RBT_FILTER_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < count; i++) {
         const uint32_t number = (uint32_t)(int32_t)((double)values[i] * inverse + levels + 0.5);
         codes[i] = values[i] == FLT_MIN ? spare : number;
@@ -146,21 +146,27 @@ static void decode(const struct rbt_filter_code *code, const uint32_t *restrict 
     const int32_t levels = levels_of(code->bits);
     const uint32_t spare = spare_of(code->bits);
     const double step = step_of(code->scale, levels);
-    RBT_FILTER_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < count; i++) {
         const float value = (float)(((int32_t)codes[i] - levels) * step);
         values[i] = codes[i] == spare ? FLT_MIN : value;
     }
 }
 
-const struct rbt_filter rbt_filter_fixed = {
+static const struct rbt_filter filter = {
     .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof rbt_filter_fixed,
+    .struct_size = sizeof filter,
     .name = "fixed",
     .summary = "Fixed point of N bits, rounded at random so that the mean is right.",
     .kind = RBT_FILTER_ROUND,
     .create = create,
-    .destroy = rbt_filter_free,
+    .destroy = rbt_policy_free,
     .round = round_all,
     .encode = encode,
     .decode = decode};
+
+const struct rbt_policy rbt_filter_fixed = {
+    .code = &filter,
+    .choose = "Updates of similar size, with few bits: 8 is a quarter of the bytes.",
+    .formula = "z = floor(x/b L + u), b = max |x|, L = 2^(N-1) - 1, u in [0, 1)",
+    .parameters = parameters};

@@ -78,7 +78,7 @@ static inline float float_of_bf16(uint32_t code)
 }
 
 /* The same three loops for both. */
-#define HALF(form, text)                                                                           \
+#define HALF(form, text, when)                                                                     \
     static rbt_status round_##form(void *self, const struct rbt_filter_rows *rows,                 \
                                    struct rbt_filter_code *code)                                   \
     {                                                                                              \
@@ -87,7 +87,7 @@ static inline float float_of_bf16(uint32_t code)
         float *restrict values = rows->values;                                                     \
         const uint8_t *restrict keep = rbt_filter_keep(rows);                                      \
         *code = (struct rbt_filter_code){.bits = 16};                                              \
-        RBT_FILTER_APART                                                                           \
+        RBT_POLICY_APART                                                                           \
         for (size_t i = 0; i < count; i++) {                                                       \
             const float rounded = float_of_##form(form##_of(values[i]));                           \
             values[i] = rbt_filter_pick_float(keep[i], rounded, values[i]);                        \
@@ -98,7 +98,7 @@ static inline float float_of_bf16(uint32_t code)
                               size_t count, uint32_t *restrict codes)                              \
     {                                                                                              \
         (void)code;                                                                                \
-        RBT_FILTER_APART                                                                           \
+        RBT_POLICY_APART                                                                           \
         for (size_t i = 0; i < count; i++) {                                                       \
             codes[i] = form##_of(values[i]);                                                       \
         }                                                                                          \
@@ -107,19 +107,23 @@ static inline float float_of_bf16(uint32_t code)
                               size_t count, float *restrict values)                                \
     {                                                                                              \
         (void)code;                                                                                \
-        RBT_FILTER_APART                                                                           \
+        RBT_POLICY_APART                                                                           \
         for (size_t i = 0; i < count; i++) {                                                       \
             values[i] = float_of_##form(codes[i]);                                                 \
         }                                                                                          \
     }                                                                                              \
-    const struct rbt_filter rbt_filter_##form = {.abi = RBT_FILTER_ABI,                            \
-                                                 .struct_size = sizeof rbt_filter_##form,          \
-                                                 .name = #form,                                    \
-                                                 .summary = text,                                  \
-                                                 .kind = RBT_FILTER_ROUND,                         \
-                                                 .round = round_##form,                            \
-                                                 .encode = encode_##form,                          \
-                                                 .decode = decode_##form}
+    static const struct rbt_filter form##_filter = {.abi = RBT_FILTER_ABI,                         \
+                                                    .struct_size = sizeof form##_filter,           \
+                                                    .name = #form,                                 \
+                                                    .summary = text,                               \
+                                                    .kind = RBT_FILTER_ROUND,                      \
+                                                    .round = round_##form,                         \
+                                                    .encode = encode_##form,                       \
+                                                    .decode = decode_##form};                      \
+    const struct rbt_policy rbt_filter_##form = {                                                  \
+        .code = &form##_filter, .choose = when, .formula = "the nearest value, ties to even"}
 
-HALF(f16, "Half precision: 11 bits of precision, up to 65504.");
-HALF(bf16, "The upper half of a float: 8 bits of precision, its full range.");
+HALF(f16, "Half precision: 11 bits of precision, up to 65504.",
+     "Half of the bytes, for values of the usual size of weights.");
+HALF(bf16, "The upper half of a float: 8 bits of precision, its full range.",
+     "Half of the bytes, for values that may be very large or small.");

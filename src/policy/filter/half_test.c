@@ -25,7 +25,7 @@ static double value_of_bf16(uint32_t code)
 }
 
 struct format {
-    const struct rbt_filter *filter;
+    const struct rbt_policy *policy;
     double (*value_of)(uint32_t code);
     uint32_t infinity;
     uint32_t quiet; /* the bit that makes a NaN quiet */
@@ -39,7 +39,8 @@ static uint32_t code_of(const struct format *format, float value)
 {
     static const struct rbt_filter_code code = {.bits = 16};
     uint32_t result;
-    format->filter->encode(&code, &value, 1, &result);
+    const struct rbt_filter *filter = format->policy->code;
+    filter->encode(&code, &value, 1, &result);
     return result;
 }
 
@@ -47,7 +48,8 @@ static float float_of(const struct format *format, uint32_t code)
 {
     static const struct rbt_filter_code how = {.bits = 16};
     float result;
-    format->filter->decode(&how, &code, 1, &result);
+    const struct rbt_filter *filter = format->policy->code;
+    filter->decode(&how, &code, 1, &result);
     return result;
 }
 

@@ -23,20 +23,24 @@ struct kkt {
     uint64_t every;
 };
 
+static const struct rbt_policy_parameter parameters[] = {
+    {"L", "the L1 penalty, in the units of what is pushed", "the penalty", .is_required = true,
+     .is_open = true, .max = 1e30},
+    {"D", "how much smaller than L a gradient must be; at most L", "the margin", .max = 1e30},
+    {"R", "every R-th turn sends everything", "the number of turns", .fallback = 8,
+     .is_whole = true, .min = 1, .max = 1e9},
+    {.name = NULL}};
+
 static rbt_status create(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range ranges[] = {
-        {.name = "the penalty", .is_required = true, .is_open = true, .min = 0, .max = 1e30},
-        {.name = "the margin", .fallback = 0, .min = 0, .max = 1e30},
-        {.name = "the number of turns", .fallback = 8, .is_whole = true, .min = 1, .max = 1e9}};
     double values[3];
-    rbt_status st = rbt_filter_numbers(setup, ranges, 3, values);
+    rbt_status st = rbt_filter_numbers(setup, parameters, values);
     if (st == RBT_OK && values[1] > values[0]) {
         st =
             setup->fail("the margin must be at most the penalty, %g, not %g", values[0], values[1]);
     }
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct kkt), self);
+        st = rbt_policy_new(sizeof(struct kkt), "filter", setup->table, self);
     }
     if (st == RBT_OK) {
         const uint32_t workers = setup->worker_count == 0 ? 1 : setup->worker_count;
@@ -57,7 +61,7 @@ static rbt_status choose(void *self, const struct rbt_filter_rows *rows)
     if (known == NULL || rows->turn % kkt->every == 0) {
         return RBT_OK;
     }
-    RBT_FILTER_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < count; i++) {
         const bool is_inactive = (known[i] == 0) & (fabs((double)values[i]) <= most);
         keep[i] &= !is_inactive;
@@ -65,13 +69,19 @@ static rbt_status choose(void *self, const struct rbt_filter_rows *rows)
     return RBT_OK;
 }
 
-const struct rbt_filter rbt_filter_kkt = {
+static const struct rbt_filter filter = {
     .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof rbt_filter_kkt,
+    .struct_size = sizeof filter,
     .name = "kkt",
     .summary = "Gradients that would leave a weight at zero are not sent.",
     .kind = RBT_FILTER_SELECT,
     .use = RBT_FILTER_FOR_PUSH,
     .create = create,
-    .destroy = rbt_filter_free,
+    .destroy = rbt_policy_free,
     .select = choose};
+
+const struct rbt_policy rbt_filter_kkt = {
+    .code = &filter,
+    .choose = "L1 penalties, with a rule that takes gradients: most weights of a sparse model.",
+    .formula = "push: g is not sent if w = 0 and |g| <= (L-D)/workers",
+    .parameters = parameters};

@@ -16,18 +16,21 @@ struct skip {
     float factor;   /* 1 / the probability that they are */
 };
 
+static const struct rbt_policy_parameter skip_parameters[] = {
+    {"Q", "the probability of sending an update, at most 1", "the probability", .is_required = true,
+     .is_open = true, .max = 1},
+    {.name = NULL}};
+
 static rbt_status create_skip(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range range = {
-        .name = "the probability", .is_required = true, .is_open = true, .min = 0, .max = 1};
     static const double ALL = 4294967296.0;
     double q;
-    rbt_status st = rbt_filter_numbers(setup, &range, 1, &q);
+    rbt_status st = rbt_filter_numbers(setup, skip_parameters, &q);
     if (st == RBT_OK && q * ALL < 1) {
         st = setup->fail("the probability must be at least 2^-32, not %g", q);
     }
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct skip), self);
+        st = rbt_policy_new(sizeof(struct skip), "filter", setup->table, self);
     }
     if (st == RBT_OK) {
         const uint64_t below = (uint64_t)(q * ALL);
@@ -50,7 +53,7 @@ static rbt_status select_skip(void *self, const struct rbt_filter_rows *rows)
         float *restrict values = rows->values + first;
         uint8_t *restrict keep = rbt_filter_keep(rows) + first;
         rbt_filter_randoms(rows->seed, first, random);
-        RBT_FILTER_APART
+        RBT_POLICY_APART
         for (size_t i = 0; i < now; i++) {
             const float scaled = values[i] * factor;
             values[i] = rbt_filter_pick_float(keep[i], scaled, values[i]);
@@ -60,29 +63,38 @@ static rbt_status select_skip(void *self, const struct rbt_filter_rows *rows)
     return RBT_OK;
 }
 
-const struct rbt_filter rbt_filter_skip = {
+static const struct rbt_filter skip_filter = {
     .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof rbt_filter_skip,
+    .struct_size = sizeof skip_filter,
     .name = "skip",
     .summary = "Each update is sent with a probability and scaled up for those left out.",
     .kind = RBT_FILTER_SELECT,
     .use = RBT_FILTER_FOR_PUSH,
     .create = create_skip,
-    .destroy = rbt_filter_free,
+    .destroy = rbt_policy_free,
     .select = select_skip};
+
+const struct rbt_policy rbt_filter_skip = {
+    .code = &skip_filter,
+    .choose = "Noise is no concern, and bytes are. The mean is right, the variance grows.",
+    .formula = "push: x/Q is sent with probability Q; variance (1-Q)/Q x^2",
+    .parameters = skip_parameters};
 
 struct sample {
     size_t size;
 };
 
+static const struct rbt_policy_parameter sample_parameters[] = {
+    {"N", "largest number of updates per message", "the size", .is_required = true,
+     .is_whole = true, .min = 1, .max = 4294967295.0},
+    {.name = NULL}};
+
 static rbt_status create_sample(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range range = {
-        .name = "the size", .is_required = true, .is_whole = true, .min = 1, .max = 4294967295.0};
     double size;
-    rbt_status st = rbt_filter_numbers(setup, &range, 1, &size);
+    rbt_status st = rbt_filter_numbers(setup, sample_parameters, &size);
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct sample), self);
+        st = rbt_policy_new(sizeof(struct sample), "filter", setup->table, self);
     }
     if (st == RBT_OK) {
         *(struct sample *)*self = (struct sample){.size = (size_t)size};
@@ -127,13 +139,19 @@ static rbt_status select_sample(void *self, const struct rbt_filter_rows *rows)
     return RBT_OK;
 }
 
-const struct rbt_filter rbt_filter_sample = {
+static const struct rbt_filter sample_filter = {
     .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof rbt_filter_sample,
+    .struct_size = sizeof sample_filter,
     .name = "sample",
-    .summary = "A sample of N updates is sent and scaled up for the others.",
+    .summary = "A random sample of N updates is sent and scaled up for the others.",
     .kind = RBT_FILTER_SELECT,
     .use = RBT_FILTER_FOR_PUSH,
     .create = create_sample,
-    .destroy = rbt_filter_free,
+    .destroy = rbt_policy_free,
     .select = select_sample};
+
+const struct rbt_policy rbt_filter_sample = {
+    .code = &sample_filter,
+    .choose = "Like skip, when a message must not hold more than N updates.",
+    .formula = "push: N of M nonzero updates are sent, as x M/N",
+    .parameters = sample_parameters};

@@ -22,14 +22,16 @@ struct threshold {
     bool is_push;
 };
 
+static const struct rbt_policy_parameter tiny_parameters[] = {
+    {"T", "updates smaller than this wait", "the threshold", .is_required = true, .max = 1e30},
+    {.name = NULL}};
+
 static rbt_status create_tiny(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range range = {
-        .name = "the threshold", .is_required = true, .min = 0, .max = 1e30};
     double least;
-    rbt_status st = rbt_filter_numbers(setup, &range, 1, &least);
+    rbt_status st = rbt_filter_numbers(setup, tiny_parameters, &least);
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct threshold), self);
+        st = rbt_policy_new(sizeof(struct threshold), "filter", setup->table, self);
     }
     if (st == RBT_OK) {
         *(struct threshold *)*self = (struct threshold){.least = least};
@@ -44,33 +46,44 @@ static rbt_status select_tiny(void *self, const struct rbt_filter_rows *rows)
     const size_t count = rbt_filter_count(rows);
     const float *restrict values = rows->values;
     uint8_t *restrict keep = rbt_filter_keep(rows);
-    RBT_FILTER_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < count; i++) {
         keep[i] &= !(fabs((double)values[i]) < least);
     }
     return RBT_OK;
 }
 
-const struct rbt_filter rbt_filter_tiny = {.abi = RBT_FILTER_ABI,
-                                           .struct_size = sizeof rbt_filter_tiny,
-                                           .name = "tiny",
-                                           .summary = "Tiny updates wait until they have grown.",
-                                           .kind = RBT_FILTER_SELECT,
-                                           .use = RBT_FILTER_FOR_PUSH,
-                                           .keeps_rest = true,
-                                           .create = create_tiny,
-                                           .destroy = rbt_filter_free,
-                                           .select = select_tiny};
+static const struct rbt_filter tiny_filter = {
+    .abi = RBT_FILTER_ABI,
+    .struct_size = sizeof tiny_filter,
+    .name = "tiny",
+    .summary = "Tiny updates wait at the worker until they have grown.",
+    .kind = RBT_FILTER_SELECT,
+    .use = RBT_FILTER_FOR_PUSH,
+    .keeps_rest = true,
+    .create = create_tiny,
+    .destroy = rbt_policy_free,
+    .select = select_tiny};
+
+const struct rbt_policy rbt_filter_tiny = {
+    .code = &tiny_filter,
+    .choose = "Updates many of which are far below what matters. Nothing is lost.",
+    .formula = "push: x is sent if |x| >= T",
+    .parameters = tiny_parameters};
+
+static const struct rbt_policy_parameter significant_parameters[] = {
+    {"T", "what has changed by this or less waits", "the threshold", .is_required = true,
+     .max = 1e30},
+    {"P", "1: the threshold is T/(turn + 1), which shrinks to nothing", "the power", .max = 1,
+     .is_whole = true},
+    {.name = NULL}};
 
 static rbt_status create_significant(const struct rbt_filter_setup *setup, void **self)
 {
-    static const struct rbt_filter_range ranges[] = {
-        {.name = "the threshold", .is_required = true, .min = 0, .max = 1e30},
-        {.name = "the power", .fallback = 0, .min = 0, .max = 1, .is_whole = true}};
     double values[2];
-    rbt_status st = rbt_filter_numbers(setup, ranges, 2, values);
+    rbt_status st = rbt_filter_numbers(setup, significant_parameters, values);
     if (st == RBT_OK) {
-        st = rbt_filter_new(setup, sizeof(struct threshold), self);
+        st = rbt_policy_new(sizeof(struct threshold), "filter", setup->table, self);
     }
     if (st == RBT_OK) {
         *(struct threshold *)*self =
@@ -90,12 +103,12 @@ static rbt_status select_significant(void *self, const struct rbt_filter_rows *r
     const float *restrict known = rows->known;
     uint8_t *restrict keep = rbt_filter_keep(rows);
     if (threshold->is_push) {
-        RBT_FILTER_APART
+        RBT_POLICY_APART
         for (size_t i = 0; i < count; i++) {
             keep[i] &= !(fabs((double)values[i]) <= least);
         }
     } else if (known != NULL) {
-        RBT_FILTER_APART
+        RBT_POLICY_APART
         for (size_t i = 0; i < count; i++) {
             keep[i] &= !(fabs((double)values[i] - (double)known[i]) <= least);
         }
@@ -103,16 +116,22 @@ static rbt_status select_significant(void *self, const struct rbt_filter_rows *r
     return RBT_OK;
 }
 
-const struct rbt_filter rbt_filter_significant = {
+static const struct rbt_filter significant_filter = {
     .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof rbt_filter_significant,
+    .struct_size = sizeof significant_filter,
     .name = "significant",
     .summary = "Only elements that have changed by more than a threshold are sent.",
     .kind = RBT_FILTER_SELECT,
     .keeps_rest = true,
     .create = create_significant,
-    .destroy = rbt_filter_free,
+    .destroy = rbt_policy_free,
     .select = select_significant};
+
+const struct rbt_policy rbt_filter_significant = {
+    .code = &significant_filter,
+    .choose = "Models most of which have settled. Receivers are never off by more than T.",
+    .formula = "push: x is sent if |x| > T; pull: if |x - known| > T",
+    .parameters = significant_parameters};
 
 static rbt_status select_changed(void *self, const struct rbt_filter_rows *rows)
 {
@@ -124,7 +143,7 @@ static rbt_status select_changed(void *self, const struct rbt_filter_rows *rows)
     if (known == NULL) {
         return RBT_OK;
     }
-    RBT_FILTER_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < count; i++) {
         uint32_t here;
         uint32_t there;
@@ -135,11 +154,16 @@ static rbt_status select_changed(void *self, const struct rbt_filter_rows *rows)
     return RBT_OK;
 }
 
-const struct rbt_filter rbt_filter_changed = {
+static const struct rbt_filter changed_filter = {
     .abi = RBT_FILTER_ABI,
-    .struct_size = sizeof rbt_filter_changed,
+    .struct_size = sizeof changed_filter,
     .name = "changed",
-    .summary = "Only elements that the receiver does not have go.",
+    .summary = "Only elements that the worker does not have yet are sent.",
     .kind = RBT_FILTER_SELECT,
     .use = RBT_FILTER_FOR_PULL,
     .select = select_changed};
+
+const struct rbt_policy rbt_filter_changed = {
+    .code = &changed_filter,
+    .choose = "Models of which few weights change between two reads. Exact.",
+    .formula = "pull: x is sent if x != known, bit by bit"};

@@ -1,4 +1,5 @@
-/* policy/priority/priority.c - which of the rows that have changed matter most.
+/* policy/priority/priority.c - the kind of policy that priorities are: which of the rows that have
+ * changed matter most.
  *
  * Sums run in eight lanes which are added in a fixed order, so that a row costs an eighth of the
  * operations and every processor gets the same bits: the order of messages follows from the scores.
@@ -114,82 +115,107 @@ static rbt_priority_score best_of(rbt_priority_score score)
     return score;
 }
 
-static const struct rbt_priority_policy policies[] = {
-    {"oldest", RBT_ORDER_OLDEST, NULL, false},
-    {"walk", RBT_ORDER_WALK, NULL, false},
-    {"sweep", RBT_ORDER_WALK, NULL, true},
-    {"random", RBT_ORDER_RANDOM, NULL, false},
-    {"magnitude", RBT_ORDER_SCORE, score_magnitude, false},
-    {"relative", RBT_ORDER_SCORE, score_relative, false},
+RBT_POLICY_BEGINS(struct rbt_priority);
+
+/* A priority that comes with Rubato; without a score its order looks at no row. */
+struct own {
+    struct rbt_priority head;
+    rbt_queue_order order;
+    bool is_sweep;
 };
+
+static const struct own owns[] = {
+    {{.name = "relative",
+      .summary = "The largest changes relative to the values; for a zero value the change itself.",
+      .score = score_relative},
+     .order = RBT_ORDER_SCORE},
+    {{.name = "magnitude", .summary = "The largest changes.", .score = score_magnitude},
+     .order = RBT_ORDER_SCORE},
+    {{.name = "random", .summary = "Changed rows at random, with equal probability."},
+     .order = RBT_ORDER_RANDOM},
+    {{.name = "oldest", .summary = "Round-robin: in the order of their first change."},
+     .order = RBT_ORDER_OLDEST},
+    {{.name = "walk", .summary = "Round-robin: in the order of their keys."},
+     .order = RBT_ORDER_WALK},
+    {{.name = "sweep",
+      .summary = "All rows in turn, changed or not, as in Yahoo!LDA; for comparisons."},
+     .order = RBT_ORDER_WALK,
+     .is_sweep = true}};
+
+static const struct rbt_policy policies[] = {
+    {.code = &owns[0],
+     .formula = "sum_i |d_i / a_i|, d the change since the row was last sent, a its values"},
+    {.code = &owns[1], .formula = "sum_i |d_i|"},
+    {.code = &owns[2]},
+    {.code = &owns[3]},
+    {.code = &owns[4]},
+    {.code = &owns[5]}};
+
+static const struct rbt_policy *const all[] = {
+    &policies[0], &policies[1], &policies[2], &policies[3], &policies[4], &policies[5], NULL};
+
+static const char before[] =
+    "Usage: rubato train mf --rule adarev --bandwidth RATE --priority NAME ...\n\n"
+    "With --bandwidth rows are sent before a clock ends, within the budget: updates\n"
+    "of workers to the servers, and changed rows from the servers to the workers.\n"
+    "The priority decides which rows are sent first. It leaves nothing out: at the\n"
+    "end of a clock everything is sent.\n\n"
+    "Which one?\n"
+    "  in general                        relative, which is the default\n"
+    "  values that start near zero       magnitude\n"
+    "  to see what priorities gain       random\n"
+    "  the processor is the bottleneck   random or oldest: no row is looked at\n";
+
+static const char after[] =
+    "\n"
+    "Yours: --priority ./mine.so names a shared object that is written in C against\n"
+    "rubato/priority.h and linked with nothing; see docs/communication.md and\n"
+    "examples/priority.c.\n\n"
+    "Examples:\n"
+    "  rubato train mf --data r.csv --rule adarev --clocks-per-epoch 2 \\\n"
+    "      --bandwidth 25MB\n"
+    "  rubato run --workers 8 -- train mf --data r.csv --rule adarev \\\n"
+    "      --clocks-per-epoch 1 --bandwidth 200Mbit --priority magnitude\n";
 
 static const char *missing(const void *found)
 {
-    const struct rbt_priority *priority = found;
-    RBT_ASSERT(priority->abi == RBT_PRIORITY_ABI);
-    return priority->name == NULL ? "name" : priority->score == NULL ? "score function" : NULL;
+    return ((const struct rbt_priority *)found)->score == NULL ? "score function" : NULL;
 }
 
-static const struct rbt_plugin_kind kind = {
-    .what = "priority",
-    .symbol = "rbt_priority",
-    .definition = "RBT_PRIORITY_EXPORT const struct rbt_priority rbt_priority",
-    .header = "rubato/priority.h",
-    .abi = RBT_PRIORITY_ABI,
-    .struct_size = sizeof(struct rbt_priority),
-    .missing = missing,
-};
-
-/* One that comes with Rubato, or NULL. */
-static const struct rbt_priority_policy *find_named(const char *text)
-{
-    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
-        RBT_ASSERT((policies[i].order == RBT_ORDER_SCORE) == (policies[i].score != NULL));
-        if (strcmp(policies[i].name, text) == 0) {
-            return &policies[i];
-        }
-    }
-    return NULL;
-}
-
-static rbt_status fail_unknown(const char *text)
-{
-    RBT_ASSERT(text != NULL);
-    return rbt_fail_hint(rbt_fail(RBT_E_INVALID, "there is no priority \"%s\"", text),
-                         "The priorities are oldest, walk, sweep, random, magnitude, relative. One "
-                         "of your own is named by its path: ./mine.so.");
-}
+const struct rbt_policy_kind rbt_policy_priorities = {
+    .plugin = {.what = "priority",
+               .symbol = "rbt_priority",
+               .definition = "RBT_PRIORITY_EXPORT const struct rbt_priority rbt_priority",
+               .header = "rubato/priority.h",
+               .abi = RBT_PRIORITY_ABI,
+               .struct_size = sizeof(struct rbt_priority),
+               .missing = missing},
+    .plural = "priorities",
+    .text = "the name of a priority",
+    .text_max = RBT_PLUGIN_PATH_MAX,
+    .all = all,
+    .before = before,
+    .after = after};
 
 rbt_status rbt_priority_find(const char *text, struct rbt_priority_policy *policy)
 {
-    const struct rbt_priority_policy *named = find_named(text);
-    const void *found = NULL;
-    if (named != NULL) {
-        *policy = *named;
-        policy->score = best_of(named->score);
-        return RBT_OK;
-    }
-    if (strchr(text, '/') == NULL) {
-        return fail_unknown(text);
-    }
-    const rbt_status st = rbt_plugin_find(&kind, text, &found);
+    const void *code = NULL;
+    const rbt_status st = rbt_policy_find(&rbt_policy_priorities, text, &code);
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_priority *priority = found;
-    RBT_ASSERT(priority->score != NULL);
-    *policy = (struct rbt_priority_policy){
-        .name = priority->name, .order = RBT_ORDER_SCORE, .score = priority->score};
-    return RBT_OK;
-}
-
-rbt_status rbt_priority_resolve(const char *text, char resolved[RBT_PLUGIN_PATH_MAX])
-{
-    if (find_named(text) != NULL) {
-        RBT_ASSERT(strlen(text) < RBT_PLUGIN_PATH_MAX);
-        memcpy(resolved, text, strlen(text) + 1);
+    const struct rbt_policy_piece piece = rbt_policy_piece(&rbt_policy_priorities, text);
+    if (piece.is_path) {
+        const struct rbt_priority *priority = code;
+        *policy = (struct rbt_priority_policy){
+            .name = priority->name, .order = RBT_ORDER_SCORE, .score = priority->score};
         return RBT_OK;
     }
-    return strchr(text, '/') == NULL ? fail_unknown(text)
-                                     : rbt_plugin_resolve(&kind, text, resolved);
+    const struct own *own = code;
+    RBT_ASSERT((own->order == RBT_ORDER_SCORE) == (own->head.score != NULL));
+    *policy = (struct rbt_priority_policy){.name = own->head.name,
+                                           .order = own->order,
+                                           .score = best_of(own->head.score),
+                                           .is_sweep = own->is_sweep};
+    return RBT_OK;
 }

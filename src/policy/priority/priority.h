@@ -22,7 +22,7 @@
 #include <rubato/status.h>
 
 #include "comm/queue.h"
-#include "policy/plugin.h"
+#include "policy/registry.h"
 
 typedef float (*rbt_priority_score)(const struct rbt_priority_row *row);
 
@@ -34,11 +34,10 @@ struct rbt_priority_policy {
     bool is_sweep;            /* rows that have not changed go as well, when it is their turn */
 };
 
+extern const struct rbt_policy_kind rbt_policy_priorities;
+
 /* By its name, or the path of a shared object (it has a '/'), which stays for as long as the
  * process. Fails with RBT_E_INVALID, or RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_priority_find(const char *text, struct rbt_priority_policy *policy);
-
-/* The text with an absolute path, for processes that run elsewhere. Fails with RBT_E_INVALID. */
-RBT_MUST_USE rbt_status rbt_priority_resolve(const char *text, char resolved[RBT_PLUGIN_PATH_MAX]);
 
 #endif

@@ -156,8 +156,10 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
          "It should define"},
     };
     rig_refuses(find, cases, sizeof cases / sizeof cases[0]);
+    assert_fails(find("quux"), RBT_E_INVALID, "there is no priority \"quux\"");
+    assert_non_null(strstr(rbt_last_hint(), "relative, magnitude, random, oldest, walk, sweep"));
     assert_fails(find("relation"), RBT_E_INVALID, "there is no priority \"relation\"");
-    assert_non_null(strstr(rbt_last_hint(), "oldest, walk, sweep, random, magnitude, relative"));
+    assert_string_equal(rbt_last_hint(), "Did you mean \"relative\"?");
     assert_fails(find(""), RBT_E_INVALID, "there is no priority \"\"");
     assert_fails(find("./none.so"), RBT_E_INVALID,
                  "cannot find the priority \"./none.so\": No such file");
@@ -168,13 +170,15 @@ static void a_path_is_made_absolute_and_a_name_stays(void **state)
     (void)state;
     char resolved[RBT_PLUGIN_PATH_MAX];
     char expected[RBT_PLUGIN_PATH_MAX];
-    assert_ok(rbt_priority_resolve("walk", resolved));
+    assert_ok(rbt_policy_resolve(&rbt_policy_priorities, "walk", resolved));
     assert_string_equal(resolved, "walk");
     (void)snprintf(expected, sizeof expected, "%s", rig_path("case_abi.so"));
-    assert_ok(rbt_priority_resolve(rig_path("./case_abi.so"), resolved));
+    assert_ok(rbt_policy_resolve(&rbt_policy_priorities, rig_path("./case_abi.so"), resolved));
     assert_string_equal(resolved, expected);
-    assert_fails(rbt_priority_resolve("wal", resolved), RBT_E_INVALID, "there is no priority");
-    assert_fails(rbt_priority_resolve("./wal", resolved), RBT_E_INVALID, "cannot find");
+    assert_fails(rbt_policy_resolve(&rbt_policy_priorities, "wal", resolved), RBT_E_INVALID,
+                 "there is no priority");
+    assert_fails(rbt_policy_resolve(&rbt_policy_priorities, "./wal", resolved), RBT_E_INVALID,
+                 "cannot find");
 }
 
 int main(int argc, char **argv)

@@ -27,20 +27,24 @@ struct adadelay {
     float growth; /* (t + tau)^gamma / sqrt(t) of the same */
 };
 
+enum { LR, OFFSET, GAMMA, RADIUS, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.1, .max = 1e6, .is_open = true},
+    [OFFSET] = {"L", "how steep the gradient may be; bounds the first steps by lr/L", .fallback = 1,
+                .max = 1e6, .is_open = true},
+    [GAMMA] = {"gamma", "the power with which steps shrink with time and delay", .fallback = 0.5,
+               .max = 1, .is_open = true},
+    [RADIUS] = {"radius", "keep every weight between -radius and radius; 0: no limit", .max = 1e30},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    enum { LR, OFFSET, GAMMA, RADIUS, PARAMETERS };
-    static const struct rbt_builtin_range ranges[PARAMETERS] = {
-        [LR] = {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        [OFFSET] = {.name = "L", .fallback = 1, .max = 1e6, .is_open = true},
-        [GAMMA] = {.name = "gamma", .fallback = 0.5, .max = 1, .is_open = true},
-        [RADIUS] = {.name = "radius", .max = 1e30},
-    };
     double v[PARAMETERS];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, PARAMETERS, v);
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct adadelay), self);
+        st = rbt_policy_new(sizeof(struct adadelay), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
@@ -72,7 +76,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict w = row->values;
     float *restrict s = row->state;
     const float *restrict g = row->delta;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         s[i] += a.weight * (g[i] * g[i]);
         const float moved = w[i] - a.lr / (a.offset + a.growth * sqrtf(s[i])) * g[i];
@@ -82,12 +86,19 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_adadelay = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_adadelay,
+    .struct_size = sizeof rule,
     .name = "adadelay",
     .summary = "A step per coordinate that shrinks with the measured delay of the gradient.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .begin = begin,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_adadelay = {
+    .code = &rule,
+    .choose = "Stragglers, when memory is scarce: late gradients take smaller steps, and the "
+              "server needs no more memory than with adagrad.",
+    .formula = "w -= lr/(L + c (t + delay)^gamma) g, c^2 = mean of t/(t + delay) g^2",
+    .parameters = parameters};

@@ -34,7 +34,7 @@ __attribute__((always_inline)) static inline void descend(const struct adagrad *
     float *restrict w = row->values;
     float *restrict n = row->state;
     const float *restrict g = row->delta;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < width; i++) {
         n[i] += g[i] * g[i];
         w[i] -= lr / (beta + sqrtf(n[i])) * (g[i] + mu * w[i]);
@@ -66,37 +66,41 @@ static void choose(struct adagrad *a)
     rbt_trust_choose(&a->trust, false);
 }
 
+enum { LR, BETA, MU, TRUST, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.1, .max = 1e6, .is_open = true},
+    [BETA] = {"beta", "added to the root of the sum of squares; 1 if mu is given",
+              .fallback = 1e-12, .min = 1e-30, .max = 1e6},
+    [MU] = {"mu", "weight decay", .max = 1e6},
+    [TRUST] = {"trust", "initial step of a row, relative to its size; 0: off", .max = 1e6},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    static const struct rbt_builtin_range ranges[] = {
-        {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        {.name = "mu", .max = 1e6},
-        {.name = "trust", .max = 1e6},
-    };
-    struct rbt_builtin_range range = {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6};
-    double values[3];
-    double beta = 0;
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 3, values);
-    if (st == RBT_OK) {
-        range.fallback = values[1] == 0 ? range.fallback : 1;
-        st = rbt_builtin_number(setup, &range, &beta);
+    double v[PARAMETERS];
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
+    if (st == RBT_OK && v[MU] != 0) {
+        struct rbt_policy_parameter with_decay = parameters[BETA];
+        with_decay.fallback = 1;
+        st = rbt_builtin_number(setup, &with_decay, &v[BETA]);
     }
-    if (st == RBT_OK && values[1] > 0 && values[2] > 0) {
+    if (st == RBT_OK && v[MU] > 0 && v[TRUST] > 0) {
         st = rbt_fail(RBT_E_INVALID, "mu does not go with trust");
     }
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct adagrad), self);
+        st = rbt_policy_new(sizeof(struct adagrad), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
     }
     *(struct adagrad *)*self = (struct adagrad){
-        .trust = {.lr = (float)values[0], .beta = (float)beta, .trust = (float)values[2]},
-        .mu = (float)values[1]};
+        .trust = {.lr = (float)v[LR], .beta = (float)v[BETA], .trust = (float)v[TRUST]},
+        .mu = (float)v[MU]};
     choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
-    needs->state_width = values[2] > 0 ? rbt_trust_state_width(setup->width, false) : setup->width;
+    needs->state_width = v[TRUST] > 0 ? rbt_trust_state_width(setup->width, false) : setup->width;
     return RBT_OK;
 }
 
@@ -112,11 +116,17 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_adagrad = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_adagrad,
+    .struct_size = sizeof rule,
     .name = "adagrad",
     .summary = "A step per coordinate that shrinks with the gradients it has seen.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_adagrad = {
+    .code = &rule,
+    .choose = "Sparse data, as a first choice: rare features take larger steps.",
+    .formula = "n += g^2; w -= lr/(beta + sqrt(n)) (g + mu w)",
+    .parameters = parameters};

@@ -34,25 +34,29 @@ static void correct(struct adam *a, uint64_t k)
     }
 }
 
+enum { LR, BETA1, BETA2, EPS, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.001, .max = 1e6, .is_open = true},
+    [BETA1] = {"beta1", "how much of the mean gradient is kept", .fallback = 0.9, .max = 0.9999999},
+    [BETA2] = {"beta2", "how much of the mean square is kept", .fallback = 0.999, .max = 0.9999999},
+    [EPS] = {"eps", "added to the root of the mean square", .fallback = 1e-8, .min = 1e-30,
+             .max = 1e6},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    static const struct rbt_builtin_range ranges[] = {
-        {.name = "lr", .fallback = 0.001, .max = 1e6, .is_open = true},
-        {.name = "beta1", .fallback = 0.9, .max = 0.9999999},
-        {.name = "beta2", .fallback = 0.999, .max = 0.9999999},
-        {.name = "eps", .fallback = 1e-8, .min = 1e-30, .max = 1e6},
-    };
-    double v[4];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 4, v);
+    double v[PARAMETERS];
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct adam), self);
+        st = rbt_policy_new(sizeof(struct adam), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
     }
-    *(struct adam *)*self =
-        (struct adam){.lr = (float)v[0], .beta1 = v[1], .beta2 = v[2], .eps = (float)v[3]};
+    *(struct adam *)*self = (struct adam){
+        .lr = (float)v[LR], .beta1 = v[BETA1], .beta2 = v[BETA2], .eps = (float)v[EPS]};
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width = 2 * setup->width + RBT_BUILTIN_COUNT_WIDTH;
     return RBT_OK;
@@ -79,7 +83,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const float take2 = (float)(1 - a->beta2);
     const float lr = a->lr;
     const float eps = a->eps;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < width; i++) {
         m[i] = keep1 * m[i] + take1 * g[i];
         v[i] = keep2 * v[i] + take2 * (g[i] * g[i]);
@@ -88,11 +92,17 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_adam = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_adam,
+    .struct_size = sizeof rule,
     .name = "adam",
     .summary = "Adam: steps of about equal size for all coordinates, with momentum.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_adam = {
+    .code = &rule,
+    .choose = "Networks and embeddings, whose gradients differ widely in size.",
+    .formula = "w -= lr m/(sqrt(v) + eps), means of g and g^2 corrected by the row's updates",
+    .parameters = parameters};

@@ -43,7 +43,7 @@ revise(const struct adarev *a, const struct rbt_rule_row *row, size_t width)
     float *restrict eta = row->state + 2 * width;
     const float *restrict g = row->delta;
     const float *restrict before = row->before;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < width; i++) {
         const float b = gbar[i] - before[i];
         const float sum = z[i] + (g[i] * g[i] + 2 * g[i] * b);
@@ -83,31 +83,36 @@ static void choose(struct adarev *a)
     rbt_trust_choose(&a->trust, true);
 }
 
+enum { LR, BETA, MAX, TRUST, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.1, .max = 1e6, .is_open = true},
+    [BETA] = {"beta", "added to the root of the sum of squares", .fallback = 1e-12, .min = 1e-30,
+              .max = 1e6},
+    [MAX] = {"max", "copies of rows that a shard keeps; 0: about 256 per row",
+             .max = UINT32_MAX - 1, .is_whole = true},
+    [TRUST] = {"trust", "initial step of a row, relative to its size; 0: off", .max = 1e6},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    static const struct rbt_builtin_range ranges[] = {
-        {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        {.name = "beta", .fallback = 1e-12, .min = 1e-30, .max = 1e6},
-        {.name = "max", .max = UINT32_MAX - 1, .is_whole = true},
-        {.name = "trust", .max = 1e6},
-    };
-    double values[4];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 4, values);
+    double v[PARAMETERS];
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct adarev), self);
+        st = rbt_policy_new(sizeof(struct adarev), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
     }
     *(struct adarev *)*self = (struct adarev){
-        .trust = {.lr = (float)values[0], .beta = (float)values[1], .trust = (float)values[3]}};
+        .trust = {.lr = (float)v[LR], .beta = (float)v[BETA], .trust = (float)v[TRUST]}};
     choose(*self);
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width =
-        values[3] > 0 ? rbt_trust_state_width(setup->width, true) : 3 * setup->width;
+        v[TRUST] > 0 ? rbt_trust_state_width(setup->width, true) : 3 * setup->width;
     needs->snapshot_width = setup->width;
-    needs->snapshot_max = (uint64_t)values[2];
+    needs->snapshot_max = (uint64_t)v[MAX];
     return RBT_OK;
 }
 
@@ -125,11 +130,18 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_adarev = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_adarev,
+    .struct_size = sizeof rule,
     .name = "adarev",
     .summary = "AdaGrad that corrects earlier steps when a late gradient arrives.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_adarev = {
+    .code = &rule,
+    .choose = "Many workers or long delays, without tuning of the step size. Keeps three more "
+              "values per weight, and copies for reads under way.",
+    .formula = "as adagrad, and steps since the gradient's read are revised",
+    .parameters = parameters};

@@ -26,16 +26,21 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     (void)message;
     float *restrict w = row->values;
     const float *restrict u = row->delta;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += u[i];
     }
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_add = {.abi = RBT_RULE_ABI,
-                                      .struct_size = sizeof rbt_rule_add,
-                                      .name = "add",
-                                      .summary = "Adds every update unchanged.",
-                                      .create = create,
-                                      .apply = apply};
+static const struct rbt_rule rule = {.abi = RBT_RULE_ABI,
+                                     .struct_size = sizeof rule,
+                                     .name = "add",
+                                     .summary = "Adds every update unchanged.",
+                                     .create = create,
+                                     .apply = apply};
+
+const struct rbt_policy rbt_rule_add = {
+    .code = &rule,
+    .choose = "Workers of about equal speed and a tuned step size. The baseline.",
+    .formula = "w += u"};

@@ -1,64 +1,31 @@
-/* policy/rule/builtin.c - what the rules that come with Rubato share: parameters in ranges, and
- * memory.
+/* policy/rule/builtin.c - what the rules that come with Rubato share: how they read parameters, and
+ * counts.
  *
  * Nothing here knows more than a user's rule does. Threads: none. */
 #include "policy/rule/builtin.h"
 
-#include <math.h>
 #include <rubato/status.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-
 rbt_status rbt_builtin_number(const struct rbt_rule_setup *setup,
-                              const struct rbt_builtin_range *range, double *value)
+                              const struct rbt_policy_parameter *parameter, double *value)
 {
-    const double number = setup->number(setup, range->name, range->fallback);
-    if (isnan(number)) {
-        return setup->fail("%s must be a number", range->name);
+    const double number = setup->number(setup, parameter->name, parameter->fallback);
+    const rbt_status st = rbt_policy_check_number(parameter, number);
+    if (st == RBT_OK) {
+        *value = number;
     }
-    if (number > range->max) {
-        return setup->fail("%s must be at most %g, not %g", range->name, range->max, number);
-    }
-    if (range->is_open && number <= range->min) {
-        return setup->fail("%s must be above %g, not %g", range->name, range->min, number);
-    }
-    if (number < range->min) {
-        return setup->fail("%s must be at least %g, not %g", range->name, range->min, number);
-    }
-    if (range->is_whole && number != floor(number)) {
-        return setup->fail("%s must be a whole number, not %g", range->name, number);
-    }
-    *value = number;
-    return RBT_OK;
+    return st;
 }
 
 rbt_status rbt_builtin_numbers(const struct rbt_rule_setup *setup,
-                               const struct rbt_builtin_range *ranges, size_t count, double *values)
+                               const struct rbt_policy_parameter *parameters, double *values)
 {
-    for (size_t i = 0; i < count; i++) {
-        const rbt_status st = rbt_builtin_number(setup, &ranges[i], &values[i]);
-        if (st != RBT_OK) {
-            return st;
-        }
+    rbt_status st = RBT_OK;
+    for (; st == RBT_OK && parameters->name != NULL; parameters++) {
+        st = rbt_builtin_number(setup, parameters, values++);
     }
-    return RBT_OK;
-}
-
-rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size_t size, void **self)
-{
-    void *made = rbt_calloc(1, size);
-    if (made == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "no memory for the rule of table \"%s\"", setup->table);
-    }
-    *self = made;
-    return RBT_OK;
-}
-
-void rbt_builtin_free(void *self)
-{
-    rbt_free(self);
+    return st;
 }
 
 rbt_status rbt_builtin_load_count(const struct rbt_rule_source *source, uint64_t *count)

@@ -10,50 +10,25 @@
 #include <rubato/rule.h>
 #include <rubato/status.h>
 
-extern const struct rbt_rule rbt_rule_add;
-extern const struct rbt_rule rbt_rule_consgd;
-extern const struct rbt_rule rbt_rule_dynsgd;
-extern const struct rbt_rule rbt_rule_sgd;
-extern const struct rbt_rule rbt_rule_adagrad;
-extern const struct rbt_rule rbt_rule_adarev;
-extern const struct rbt_rule rbt_rule_adadelay;
-extern const struct rbt_rule rbt_rule_ftrl;
-extern const struct rbt_rule rbt_rule_adam;
-extern const struct rbt_rule rbt_rule_prox;
-extern const struct rbt_rule rbt_rule_dealing; /* Rubato's own */
+#include "policy/create.h"
+#include "policy/registry.h"
+#include "policy/rule/list.h"
 
-/* In front of a loop over arrays that do not overlap: compilers that do not see it from `restrict`
- * would test all pairs before every row, or give up on the vector units. */
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers stand in its way, as they may */
-#define RBT_BUILTIN_APART _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define RBT_BUILTIN_APART _Pragma("GCC ivdep")
-#endif
+#define DECLARE(name) extern const struct rbt_policy rbt_rule_##name;
+RBT_RULE_LIST(DECLARE)
+#undef DECLARE
 
-/* A parameter and the values that it may have. */
-struct rbt_builtin_range {
-    const char *name;
-    double fallback;
-    double min;
-    double max;
-    bool is_open;  /* `min` itself is not allowed */
-    bool is_whole; /* nothing between whole numbers is allowed */
-};
+extern const struct rbt_policy rbt_rule_dealing; /* Rubato's own */
 
 /* Reads a parameter, and refuses it with a sentence if it is out of its range or not a number. */
 RBT_MUST_USE rbt_status rbt_builtin_number(const struct rbt_rule_setup *setup,
-                                           const struct rbt_builtin_range *range, double *value);
+                                           const struct rbt_policy_parameter *parameter,
+                                           double *value);
 
-/* Reads `count` parameters, until one is refused. `values` is (count). */
+/* Reads all parameters, which end with a name of NULL, until one is refused. */
 RBT_MUST_USE rbt_status rbt_builtin_numbers(const struct rbt_rule_setup *setup,
-                                            const struct rbt_builtin_range *ranges, size_t count,
+                                            const struct rbt_policy_parameter *parameters,
                                             double *values);
-
-/* Zeroed memory for an instance. */
-RBT_MUST_USE rbt_status rbt_builtin_new(const struct rbt_rule_setup *setup, size_t size,
-                                        void **self);
-void rbt_builtin_free(void *self);
 
 /* Reads a state that is one count, as it lies in memory. */
 RBT_MUST_USE rbt_status rbt_builtin_load_count(const struct rbt_rule_source *source,

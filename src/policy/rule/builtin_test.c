@@ -1,10 +1,6 @@
-/* policy/rule/builtin_test.c - parameters in ranges, and counts in the state of rows. */
+/* policy/rule/builtin_test.c - how rules read their parameters, and counts in the state of rows. */
 #include "base/test.h"
 
-#include <math.h>
-#include <stdbool.h>
-
-#include "base/alloc.h"
 #include "base/error.h"
 #include "policy/rule/builtin.h"
 
@@ -18,47 +14,21 @@ static double number(const struct rbt_rule_setup *setup, const char *name, doubl
     return given;
 }
 
-static rbt_status refuse(const char *format, ...)
-{
-    (void)format;
-    return rbt_fail(RBT_E_INVALID, "refused");
-}
+static const struct rbt_rule_setup setup = {.table = "t", .number = number};
 
-static const struct rbt_rule_setup setup = {.table = "t", .number = number, .fail = refuse};
-
-static bool is_accepted(const struct rbt_builtin_range *range, double value)
-{
-    double out = -77;
-    given = value;
-    const rbt_status st = rbt_builtin_number(&setup, range, &out);
-    assert_true(st == RBT_OK ? out == value : out == -77); /* written only on success */
-    return st == RBT_OK;
-}
-
-static void ranges_include_their_ends_unless_open(void **state)
+static void parameters_are_read_until_one_is_refused(void **state)
 {
     (void)state;
-    const struct rbt_builtin_range closed = {.name = "x", .min = 1, .max = 2};
-    const struct rbt_builtin_range open = {.name = "x", .min = 1, .max = 2, .is_open = true};
-    const struct rbt_builtin_range whole = {.name = "x", .min = 1, .max = 3, .is_whole = true};
-    assert_true(is_accepted(&closed, 1));
-    assert_true(is_accepted(&closed, 2));
-    assert_false(is_accepted(&closed, 0.999));
-    assert_false(is_accepted(&closed, 2.001));
-    assert_false(is_accepted(&open, 1));
-    assert_true(is_accepted(&open, 1.001));
-    assert_true(is_accepted(&open, 2));
-    assert_true(is_accepted(&whole, 2));
-    assert_false(is_accepted(&whole, 2.5));
-}
-
-static void what_is_not_a_number_is_in_no_range(void **state)
-{
-    (void)state;
-    const struct rbt_builtin_range wide = {.name = "x", .min = -1e300, .max = 1e300};
-    assert_false(is_accepted(&wide, (double)NAN));
-    assert_false(is_accepted(&wide, (double)INFINITY));
-    assert_false(is_accepted(&wide, -(double)INFINITY));
+    static const struct rbt_policy_parameter parameters[] = {
+        {"a", "", .max = 5}, {"b", "", .max = 2}, {"c", "", .max = 5}, {.name = NULL}};
+    double values[3] = {-77, -77, -77};
+    given = 2;
+    assert_ok(rbt_builtin_numbers(&setup, parameters, values));
+    assert_true(values[0] == 2 && values[1] == 2 && values[2] == 2);
+    given = 3;
+    assert_fails(rbt_builtin_numbers(&setup, parameters, values), RBT_E_INVALID,
+                 "b must be at most 2, not 3");
+    assert_true(values[0] == 3 && values[1] == 2 && values[2] == 2); /* written only on success */
 }
 
 static void counts_survive_the_state_of_a_row(void **state)
@@ -80,27 +50,11 @@ static void counts_survive_the_state_of_a_row(void **state)
     }
 }
 
-static void an_instance_without_memory_is_refused(void **state)
-{
-    (void)state;
-    void *self = NULL;
-    const size_t live = rbt_alloc_live();
-    rbt_alloc_fail_nth(1);
-    assert_fails(rbt_builtin_new(&setup, 8, &self), RBT_E_NOMEM, "table \"t\"");
-    rbt_alloc_fail_nth(0);
-    assert_null(self);
-    assert_ok(rbt_builtin_new(&setup, 8, &self));
-    rbt_builtin_free(self);
-    assert_int_equal(rbt_alloc_live(), live);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_include_their_ends_unless_open),
-        cmocka_unit_test(what_is_not_a_number_is_in_no_range),
+        cmocka_unit_test(parameters_are_read_until_one_is_refused),
         cmocka_unit_test(counts_survive_the_state_of_a_row),
-        cmocka_unit_test(an_instance_without_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

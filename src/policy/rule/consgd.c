@@ -14,16 +14,20 @@ struct consgd {
     float factor;
 };
 
+static const struct rbt_policy_parameter parameters[] = {
+    {"factor", "the weight of every update, above 0 and at most 1", .usual = "1/workers", .max = 1,
+     .is_open = true},
+    {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    const double workers = setup->worker_count == 0 ? 1 : setup->worker_count;
-    const struct rbt_builtin_range range = {
-        .name = "factor", .fallback = 1 / workers, .max = 1, .is_open = true};
+    struct rbt_policy_parameter parameter = parameters[0];
     double factor = 0;
-    rbt_status st = rbt_builtin_number(setup, &range, &factor);
+    parameter.fallback = setup->worker_count == 0 ? 1 : 1.0 / setup->worker_count;
+    rbt_status st = rbt_builtin_number(setup, &parameter, &factor);
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct consgd), self);
+        st = rbt_policy_new(sizeof(struct consgd), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
@@ -40,18 +44,24 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     const float factor = ((const struct consgd *)self)->factor;
     float *restrict w = row->values;
     const float *restrict u = row->delta;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += factor * u[i];
     }
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_consgd = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_consgd,
+    .struct_size = sizeof rule,
     .name = "consgd",
     .summary = "Adds every update with one weight, 1/workers unless given.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_consgd = {
+    .code = &rule,
+    .choose = "Machines of different speed and scarce memory: steadier than add, equally cheap.",
+    .formula = "w += factor u",
+    .parameters = parameters};

@@ -23,15 +23,18 @@ struct dynsgd {
     uint64_t max;         /* versions that are kept */
 };
 
+static const struct rbt_policy_parameter parameters[] = {
+    {"max", "versions to keep; later updates join the oldest", .fallback = 64, .min = 1,
+     .max = UINT32_MAX - 1, .is_whole = true},
+    {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    static const struct rbt_builtin_range range = {
-        .name = "max", .fallback = 64, .min = 1, .max = UINT32_MAX - 1, .is_whole = true};
     double max;
-    rbt_status st = rbt_builtin_numbers(setup, &range, 1, &max);
+    rbt_status st = rbt_builtin_numbers(setup, parameters, &max);
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct dynsgd), self);
+        st = rbt_policy_new(sizeof(struct dynsgd), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
@@ -73,7 +76,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     (void)message;
     float *restrict sum = row->part;
     const float *restrict u = row->delta;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         sum[i] += u[i];
     }
@@ -86,7 +89,7 @@ static void fold(void *self, const struct rbt_rule_version *version, const struc
     const float count = (float)version->messages;
     float *restrict w = row->values;
     const float *restrict sum = row->part;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] += sum[i] / count;
     }
@@ -117,18 +120,25 @@ static rbt_status load(void *self, const struct rbt_rule_source *source)
     return rbt_builtin_load_count(source, &((struct dynsgd *)self)->version_max);
 }
 
-const struct rbt_rule rbt_rule_dynsgd = {
-    .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_dynsgd,
-    .name = "dynsgd",
-    .summary = "Adds the mean of all updates computed from one version.",
-    .create = create,
-    .destroy = rbt_builtin_free,
-    .send = on_send,
-    .map = map,
-    .begin = begin,
-    .apply = apply,
-    .fold = fold,
-    .expire = expire,
-    .save = save,
-    .load = load};
+static const struct rbt_rule rule = {.abi = RBT_RULE_ABI,
+                                     .struct_size = sizeof rule,
+                                     .name = "dynsgd",
+                                     .summary =
+                                         "Adds the mean of all updates computed from one version.",
+                                     .create = create,
+                                     .destroy = rbt_policy_free,
+                                     .send = on_send,
+                                     .map = map,
+                                     .begin = begin,
+                                     .apply = apply,
+                                     .fold = fold,
+                                     .expire = expire,
+                                     .save = save,
+                                     .load = load};
+
+const struct rbt_policy rbt_rule_dynsgd = {
+    .code = &rule,
+    .choose = "Machines of different speed, some much slower. Late updates count little, others "
+              "fully; the server keeps some copies of changed rows.",
+    .formula = "w += sum over versions of the mean of the version's updates",
+    .parameters = parameters};

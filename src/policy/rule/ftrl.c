@@ -23,25 +23,28 @@ struct ftrl {
     float l2;
 };
 
+enum { LR, BETA, L1, L2, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.1, .max = 1e6, .is_open = true},
+    [BETA] = {"beta", "smooths the first steps", .fallback = 1, .max = 1e6, .is_open = true},
+    [L1] = {"l1", "the larger, the more weights are exactly zero", .max = 1e6},
+    [L2] = {"l2", "pulls weights towards zero", .max = 1e6},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    static const struct rbt_builtin_range ranges[] = {
-        {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        {.name = "beta", .fallback = 1, .max = 1e6, .is_open = true},
-        {.name = "l1", .max = 1e6},
-        {.name = "l2", .max = 1e6},
-    };
-    double v[4];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, 4, v);
+    double v[PARAMETERS];
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st == RBT_OK) {
-        st = rbt_builtin_new(setup, sizeof(struct ftrl), self);
+        st = rbt_policy_new(sizeof(struct ftrl), "rule", setup->table, self);
     }
     if (st != RBT_OK) {
         return st;
     }
-    *(struct ftrl *)*self =
-        (struct ftrl){.lr = (float)v[0], .beta = (float)v[1], .l1 = (float)v[2], .l2 = (float)v[3]};
+    *(struct ftrl *)*self = (struct ftrl){
+        .lr = (float)v[LR], .beta = (float)v[BETA], .l1 = (float)v[L1], .l2 = (float)v[L2]};
     needs->input = RBT_RULE_GRADIENTS;
     needs->state_width = 2 * setup->width;
     return RBT_OK;
@@ -57,7 +60,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict z = row->state;
     float *restrict n = row->state + width;
     const float *restrict g = row->delta;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < width; i++) {
         const float root = sqrtf(n[i] + g[i] * g[i]);
         const float sigma = (root - sqrtf(n[i])) / f.lr;
@@ -70,11 +73,18 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_ftrl = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_ftrl,
+    .struct_size = sizeof rule,
     .name = "ftrl",
     .summary = "FTRL-proximal: like adagrad, with weights that l1 makes exactly zero.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_ftrl = {
+    .code = &rule,
+    .choose = "Sparse models for click data: most weights become exactly zero. The rows should "
+              "start at zero.",
+    .formula = "w = (z - sign(z) l1)/((beta + sqrt(n))/lr + l2), or 0 if |z| <= l1",
+    .parameters = parameters};

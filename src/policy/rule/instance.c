@@ -2,14 +2,13 @@
  *
  * Threads: none of its own. Memory: an instance is what its rule makes of it. */
 #include <rubato/status.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "policy/create.h"
 #include "policy/rule/rule.h"
 
 enum { PARAMETERS_MAX = 32, NAME_MAX_BYTES = 64 };
@@ -28,7 +27,8 @@ struct parameters {
 /* Where the parameters start: behind the name and its ':'. */
 static const char *parameters_of(const char *text)
 {
-    const char *end = text + rbt_rule_name_size(text);
+    const struct rbt_policy_piece piece = rbt_policy_piece(&rbt_policy_rules, text);
+    const char *end = piece.name + piece.name_size;
     return *end == '\0' ? end : end + 1;
 }
 
@@ -96,16 +96,6 @@ static double number(const struct rbt_rule_setup *setup, const char *name, doubl
     return fallback;
 }
 
-static rbt_status fail(const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rbt_fail(RBT_E_INVALID, "%s", text);
-}
-
 /* What does not depend on the rule: whether what it asks for can be. */
 static rbt_status check_needs(const struct rbt_rule *rule, const struct rbt_rule_needs *needs,
                               bool is_aggregated)
@@ -139,23 +129,15 @@ static rbt_status check_needs(const struct rbt_rule *rule, const struct rbt_rule
     return RBT_OK;
 }
 
-/* Calls create(). If it fails and says nothing, nobody else's words are taken for its own; and
- * whatever it calls its failure, drivers have nothing to see to. */
+/* Calls create(). */
 static rbt_status create_self(const struct rbt_rule_setup *setup,
                               struct rbt_rule_instance *instance)
 {
     static const struct rbt_error_record none = {.message = ""};
     RBT_ASSERT(setup->number != NULL && setup->fail != NULL);
     rbt_error_restore(&none);
-    rbt_status st = instance->rule->create(setup, &instance->needs, &instance->self);
-    if (st == RBT_OK) {
-        return RBT_OK;
-    }
-    if (rbt_last_error()[0] == '\0') {
-        (void)rbt_fail(RBT_E_INVALID, "%s", rbt_status_text(st));
-    }
-    st = st == RBT_E_NOMEM ? st : RBT_E_INVALID;
-    return rbt_fail_in(st, "rule \"%s\"", instance->rule->name);
+    const rbt_status st = instance->rule->create(setup, &instance->needs, &instance->self);
+    return rbt_policy_created(st, "rule", instance->rule->name);
 }
 
 rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
@@ -175,7 +157,7 @@ rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
                                          .worker_count = table->worker_count,
                                          .host = &parameters,
                                          .number = number,
-                                         .fail = fail};
+                                         .fail = rbt_policy_fail};
     st = create_self(&setup, instance);
     if (st != RBT_OK) {
         *instance = (struct rbt_rule_instance){0};
@@ -251,7 +233,7 @@ void rbt_rule_load(struct rbt_rule_instance *instance, struct rbt_source *source
     const struct rbt_rule *rule = instance->rule;
     RBT_ASSERT(rule != NULL);
     const bool has_state = rbt_source_get_bool(source);
-    struct rbt_rule_source from = {.version = rbt_source_get_u32(source), .fail = fail};
+    struct rbt_rule_source from = {.version = rbt_source_get_u32(source), .fail = rbt_policy_fail};
     from.count = (size_t)rbt_source_get_count(source, 1);
     from.bytes = rbt_source_take(source, from.count);
     if (!rbt_source_is_good(source)) {

@@ -33,26 +33,28 @@ struct parts {
     rbt_status (*fail)(const char *format, ...);
 };
 
+enum { PARTS, PATIENCE, LEAST, FIRST, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [PARTS] = {.name = "parts", .fallback = 1, .min = 1, .max = 1e6, .is_whole = true},
+    [PATIENCE] = {.name = "patience", .fallback = 4, .min = 1, .max = 1e6, .is_whole = true},
+    [LEAST] = {.name = "least", .max = 1e6},
+    [FIRST] = {.name = "first", .fallback = 60, .max = 1e6},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    enum { PARTS, PATIENCE, LEAST, FIRST, PARAMETERS };
-    static const struct rbt_builtin_range ranges[PARAMETERS] = {
-        [PARTS] = {.name = "parts", .fallback = 1, .min = 1, .max = 1e6, .is_whole = true},
-        [PATIENCE] = {.name = "patience", .fallback = 4, .min = 1, .max = 1e6, .is_whole = true},
-        [LEAST] = {.name = "least", .max = 1e6},
-        [FIRST] = {.name = "first", .fallback = 60, .max = 1e6},
-    };
     double v[PARAMETERS];
     (void)needs; /* nothing besides the rows */
-    rbt_status st = rbt_builtin_numbers(setup, ranges, PARAMETERS, v);
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st != RBT_OK) {
         return st;
     }
     if (setup->width != WIDTH) {
         return setup->fail("it is for Rubato's own use, and not for parameters");
     }
-    st = rbt_builtin_new(setup, sizeof(struct parts), self);
+    st = rbt_policy_new(sizeof(struct parts), "rule", setup->table, self);
     if (st != RBT_OK) {
         return st;
     }
@@ -66,7 +68,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
                                                .first = (uint64_t)(v[FIRST] * 1e9)};
     st = rbt_dealer_create(&options, &parts->dealer);
     if (st != RBT_OK) {
-        rbt_builtin_free(parts);
+        rbt_policy_free(parts);
     }
     return st;
 }
@@ -75,7 +77,7 @@ static void destroy(void *self)
 {
     struct parts *parts = self;
     rbt_dealer_destroy(parts->dealer);
-    rbt_builtin_free(parts);
+    rbt_policy_free(parts);
 }
 
 /* Whether all places of a question hold whole numbers that can be. */
@@ -147,12 +149,14 @@ static rbt_status load(void *self, const struct rbt_rule_source *source)
     return own.status;
 }
 
-const struct rbt_rule rbt_rule_dealing = {.abi = RBT_RULE_ABI,
-                                          .struct_size = sizeof rbt_rule_dealing,
-                                          .name = "parts",
-                                          .summary = "Deals parts of the data out to workers.",
-                                          .create = create,
-                                          .destroy = destroy,
-                                          .apply = apply,
-                                          .save = save,
-                                          .load = load};
+static const struct rbt_rule rule = {.abi = RBT_RULE_ABI,
+                                     .struct_size = sizeof rule,
+                                     .name = "parts",
+                                     .summary = "Deals parts of the data out to workers.",
+                                     .create = create,
+                                     .destroy = destroy,
+                                     .apply = apply,
+                                     .save = save,
+                                     .load = load};
+
+const struct rbt_policy rbt_rule_dealing = {.code = &rule};

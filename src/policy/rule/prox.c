@@ -35,20 +35,25 @@ struct prox {
     rbt_status (*fail)(const char *format, ...);
 };
 
+enum { LR, L1, L2, BETA, SCALE, PAIRS, PARAMETERS };
+
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.1, .max = 1e6, .is_open = true},
+    [L1] = {"l1", "the larger, the more weights are exactly zero", .max = 1e6},
+    [L2] = {"l2", "pulls weights towards zero", .max = 1e6},
+    [BETA] = {"beta", "added to the root of the sum of squares, with scale", .fallback = 1,
+              .max = 1e6, .is_open = true},
+    [SCALE] = {"scale", "1: divide the step by the root of the sum of squares", .max = 1,
+               .is_whole = true},
+    [PAIRS] = {"pairs", "1: workers send the scale of every weight behind the gradients", .max = 1,
+               .is_whole = true},
+    [PARAMETERS] = {.name = NULL}};
+
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
-    enum { LR, L1, L2, BETA, SCALE, PAIRS, PARAMETERS };
-    static const struct rbt_builtin_range ranges[PARAMETERS] = {
-        [LR] = {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-        [L1] = {.name = "l1", .max = 1e6},
-        [L2] = {.name = "l2", .max = 1e6},
-        [BETA] = {.name = "beta", .fallback = 1, .max = 1e6, .is_open = true},
-        [SCALE] = {.name = "scale", .max = 1, .is_whole = true},
-        [PAIRS] = {.name = "pairs", .max = 1, .is_whole = true},
-    };
     double v[PARAMETERS];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, PARAMETERS, v);
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st != RBT_OK) {
         return st;
     }
@@ -58,7 +63,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
     if (v[PAIRS] != 0 && setup->width % 2 != 0) {
         return setup->fail("pairs needs rows of an even width, not %u", setup->width);
     }
-    st = rbt_builtin_new(setup, sizeof(struct prox), self);
+    st = rbt_policy_new(sizeof(struct prox), "rule", setup->table, self);
     if (st != RBT_OK) {
         return st;
     }
@@ -111,14 +116,14 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     float *restrict w = row->values;
     const float *restrict g = row->delta;
     if (!p.has_scale) {
-        RBT_BUILTIN_APART
+        RBT_POLICY_APART
         for (size_t i = 0; i < row->width; i++) {
             w[i] = step(&p, w[i], g[i], p.lr);
         }
         return RBT_OK;
     }
     float *restrict n = row->state;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         n[i] += g[i] * g[i];
         w[i] = step(&p, w[i], g[i], p.lr / (p.beta + sqrtf(n[i])));
@@ -126,11 +131,18 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
     return RBT_OK;
 }
 
-const struct rbt_rule rbt_rule_prox = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_prox,
+    .struct_size = sizeof rule,
     .name = "prox",
     .summary = "A proximal step: exact zeros by l1, shrinkage by l2, scaled per coordinate.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .apply = apply};
+
+const struct rbt_policy rbt_rule_prox = {
+    .code = &rule,
+    .choose = "L1 or L2 penalties that the server should apply, and block proximal methods whose "
+              "workers know the curvature.",
+    .formula = "w = soft(w - lr g/u, lr l1/u)/(1 + lr l2/u)",
+    .parameters = parameters};

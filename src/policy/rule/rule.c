@@ -1,138 +1,114 @@
-/* policy/rule/rule.c - rules by their text: those that come with Rubato, and shared objects.
+/* policy/rule/rule.c - the kind of policy that rules are: where they come from, and what help says
+ * of them.
  *
  * Threads: any. Memory: none. */
-#include <rubato/rule.h>
-#include <rubato/status.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/assert.h"
-#include "base/error.h"
-#include "policy/rule/builtin.h"
-#include "policy/rule/plugin.h"
 #include "policy/rule/rule.h"
 
-const struct rbt_rule *const rbt_rule_all[] = {&rbt_rule_add,
-                                               &rbt_rule_consgd,
-                                               &rbt_rule_dynsgd,
-                                               &rbt_rule_sgd,
-                                               &rbt_rule_adagrad,
-                                               &rbt_rule_adarev,
-                                               &rbt_rule_adadelay,
-                                               &rbt_rule_ftrl,
-                                               &rbt_rule_adam,
-                                               &rbt_rule_prox,
-                                               NULL};
+#include <rubato/rule.h>
+#include <rubato/status.h>
+#include <string.h>
 
-/* What Rubato itself uses, and nobody chooses. */
-static const struct rbt_rule *const internal[] = {&rbt_rule_dealing, NULL};
+#include "base/error.h"
+#include "policy/rule/builtin.h"
 
-/* A path has a '/' before any parameter. */
-static bool is_path(const char *text)
+RBT_POLICY_BEGINS(struct rbt_rule);
+
+static const struct rbt_policy *const all[] = {
+#define ENTRY(name) &rbt_rule_##name,
+    RBT_RULE_LIST(ENTRY)
+#undef ENTRY
+        NULL};
+
+static const struct rbt_policy_parameter common[] = {
+    {.name = "aggregate",
+     .help = "1: sum the updates of all workers of a clock, then apply them as one"},
+    {.name = NULL}};
+
+static const char before[] =
+    "Usage: rubato train ALGO --rule NAME[:parameter=value,...] ...\n\n"
+    "A rule is what a server does with an update. Some rules take moves: every worker\n"
+    "trains a copy of its own with step size --lr and sends the change; the rule\n"
+    "weighs the changes. Other rules take gradients: a clock is a minibatch, and the\n"
+    "server makes the step; --lr then sets the rule's parameter lr.\n\n"
+    "Which one?\n"
+    "  equally fast machines             add, which is the default\n"
+    "  some machines slower than others  dynsgd; consgd if memory is scarce\n"
+    "  no wish to tune the step size     adarev:trust; adagrad with few workers\n"
+    "  gradients that arrive very late   adarev; adadelay if memory is scarce\n"
+    "  most weights exactly zero         ftrl or prox, with --l1\n";
+
+static const char after[] =
+    "\n"
+    "Without lr, training uses a default that fits the algorithm instead of the one\n"
+    "above; the full summary reports it.\n"
+    "\n"
+    "Yours: --rule ./mine.so:k=v names a shared object that is written in C against\n"
+    "rubato/rule.h and linked with nothing; see docs/rules.md and examples/rule.c.\n"
+    "\n"
+    "Examples:\n"
+    "  rubato train linear --data train.svm --rule dynsgd --consistency ssp:3\n"
+    "  rubato train mf --data ratings.csv --rule adarev:lr=0.2\n"
+    "  rubato train linear --data train.svm --rule ftrl --l1 1e-5\n";
+
+static void print_title(FILE *out, const struct rbt_policy *policy)
 {
-    return text[strcspn(text, "/:")] == '/';
+    struct rbt_rule_needs needs = {0};
+    const bool has_gradients = rbt_rule_check(rbt_policy_name(policy), 1, &needs) == RBT_OK &&
+                               needs.input == RBT_RULE_GRADIENTS;
+    fprintf(out, ", takes %s", has_gradients ? "gradients" : "moves");
 }
 
-size_t rbt_rule_name_size(const char *text)
+static const char *missing(const void *found)
 {
-    const char *last = is_path(text) ? strrchr(text, '/') : text;
-    return (size_t)(last - text) + strcspn(last, ":");
+    const struct rbt_rule *rule = found;
+    return rule->create == NULL                       ? "create function"
+           : rule->apply == NULL                      ? "apply function"
+           : rule->save == NULL && rule->load != NULL ? "save function, but a load function"
+           : rule->save != NULL && rule->load == NULL ? "load function, but a save function"
+                                                      : NULL;
 }
 
-/* The names of all rules, separated by commas. */
-static void list_names(char *to, size_t size)
-{
-    size_t used = 0;
-    to[0] = '\0';
-    for (size_t i = 0; rbt_rule_all[i] != NULL && used < size; i++) {
-        const int added =
-            snprintf(to + used, size - used, "%s%s", i == 0 ? "" : ", ", rbt_rule_all[i]->name);
-        RBT_ASSERT(added > 0);
-        used += (size_t)added;
-    }
-}
+const struct rbt_policy_kind rbt_policy_rules = {
+    .plugin = {.what = "rule",
+               .symbol = "rbt_rule",
+               .definition = "RBT_RULE_EXPORT const struct rbt_rule rbt_rule",
+               .header = "rubato/rule.h",
+               .manual = "docs/rules.md",
+               .abi = RBT_RULE_ABI,
+               .struct_size = sizeof(struct rbt_rule),
+               .missing = missing},
+    .plural = "rules",
+    .text = "a rule's text",
+    .text_max = RBT_RULE_TEXT_MAX,
+    .has_parameters = true,
+    .all = all,
+    .internal = &rbt_rule_dealing,
+    .before = before,
+    .after = after,
+    .print_title = print_title,
+    .common = common};
 
-static rbt_status check_size(const char *text)
+rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule)
 {
-    if (strlen(text) >= RBT_RULE_TEXT_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a rule's text has at most %d bytes, not %zu",
-                        RBT_RULE_TEXT_MAX - 1, strlen(text));
-    }
-    return RBT_OK;
-}
-
-/* The path in `text`, without its parameters. `path` has room for RBT_RULE_TEXT_MAX. */
-static rbt_status copy_path(const char *text, char *path)
-{
-    const rbt_status st = check_size(text);
+    const void *code = NULL;
+    const rbt_status st = rbt_policy_find(&rbt_policy_rules, text, &code);
     if (st == RBT_OK) {
-        const size_t size = rbt_rule_name_size(text);
-        memcpy(path, text, size);
-        path[size] = '\0';
+        *rule = code;
     }
     return st;
 }
 
-/* The one of a list with this name, or NULL. */
-static const struct rbt_rule *find_in(const struct rbt_rule *const *list, const char *name,
-                                      size_t size)
+double rbt_rule_default(const char *text, const char *parameter)
 {
-    for (; *list != NULL; list++) {
-        if (strlen((*list)->name) == size && memcmp((*list)->name, name, size) == 0) {
-            return *list;
+    const struct rbt_policy_piece piece = rbt_policy_piece(&rbt_policy_rules, text);
+    const struct rbt_policy *policy = rbt_policy_named(&rbt_policy_rules, &piece);
+    const struct rbt_policy_parameter *at = policy == NULL ? NULL : policy->parameters;
+    for (; at != NULL && at->name != NULL; at++) {
+        if (strcmp(at->name, parameter) == 0) {
+            return at->fallback;
         }
     }
-    return NULL;
-}
-
-rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule)
-{
-    const size_t size = rbt_rule_name_size(text);
-    if (is_path(text)) {
-        char path[RBT_RULE_TEXT_MAX];
-        const rbt_status st = copy_path(text, path);
-        return st == RBT_OK ? rbt_rule_plugin_find(path, rule) : st;
-    }
-    *rule = find_in(rbt_rule_all, text, size);
-    *rule = *rule != NULL ? *rule : find_in(internal, text, size);
-    if (*rule != NULL) {
-        return RBT_OK;
-    }
-    char names[RBT_ERROR_MAX / 2];
-    list_names(names, sizeof names);
-    return rbt_fail_hint(rbt_fail(RBT_E_INVALID, "there is no rule \"%.*s\"", (int)size, text),
-                         "The rules are %s. A rule of your own is named by its path: ./mine.so.",
-                         names);
-}
-
-rbt_status rbt_rule_resolve(const char *text, char *to)
-{
-    rbt_status st = check_size(text);
-    if (st != RBT_OK) {
-        return st;
-    }
-    if (!is_path(text)) {
-        memcpy(to, text, strlen(text) + 1);
-        return RBT_OK;
-    }
-    char path[RBT_RULE_TEXT_MAX];
-    char whole[RBT_PLUGIN_PATH_MAX];
-    st = copy_path(text, path);
-    if (st == RBT_OK) {
-        st = rbt_rule_plugin_resolve(path, whole);
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
-    const char *parameters = text + rbt_rule_name_size(text);
-    if (strlen(whole) + strlen(parameters) >= RBT_RULE_TEXT_MAX) {
-        return rbt_fail(RBT_E_INVALID, "the rule \"%s\" has a path that is too long: \"%s\"", path,
-                        whole);
-    }
-    char *end = stpcpy(to, whole);
-    memcpy(end, parameters, strlen(parameters) + 1);
-    return RBT_OK;
+    return 0;
 }
 
 rbt_status rbt_rule_check(const char *text, uint32_t width, struct rbt_rule_needs *needs)

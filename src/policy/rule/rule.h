@@ -14,40 +14,19 @@
 #include <rubato/status.h>
 
 #include "base/source.h"
+#include "policy/registry.h"
 
 enum { RBT_RULE_TEXT_MAX = 1024 }; /* bytes of a text, with its end */
 
-/* The rules that come with Rubato, in the order in which help lists them; ends with NULL. */
-extern const struct rbt_rule *const rbt_rule_all[];
+extern const struct rbt_policy_kind rbt_policy_rules;
 
 /* The rule that the text names; it stays for as long as the process. Shared objects are opened, and
  * refused with a sentence if they do not fit: RBT_E_INVALID. Threads: any. */
 RBT_MUST_USE rbt_status rbt_rule_find(const char *text, const struct rbt_rule **rule);
 
-/* For help: a rule's parameters, and when to choose it. */
-struct rbt_rule_parameter {
-    const char *name;
-    const char *value; /* when it is not given */
-    const char *help;  /* a sentence without a full stop */
-};
-struct rbt_rule_help {
-    const char *choose;                          /* one or two sentences */
-    const char *formula;                         /* what it does to a row, on one line */
-    const struct rbt_rule_parameter *parameters; /* ends with a name of NULL */
-};
-
-/* Of a rule that comes with Rubato; NULL for a user's. */
-const struct rbt_rule_help *rbt_rule_help_of(const struct rbt_rule *rule);
-
-/* The parameters that every rule has; ends with a name of NULL. */
-extern const struct rbt_rule_parameter rbt_rule_common[];
-
-/* How many bytes of a text are NAME; then comes ':' or the end. */
-size_t rbt_rule_name_size(const char *text);
-
-/* The text as other processes of this host can use it: with an absolute path. `to` has room for
- * RBT_RULE_TEXT_MAX. */
-RBT_MUST_USE rbt_status rbt_rule_resolve(const char *text, char *to);
+/* What a parameter of the rule is unless the text gives it; 0 if the rule has no such parameter, or
+ * is a user's, whose own defaults only the rule knows. */
+double rbt_rule_default(const char *text, const char *parameter);
 
 /* An instance: what its functions get as `self`, and what it needs. */
 struct rbt_rule_instance {

@@ -39,22 +39,25 @@ struct sgd {
 
 enum { LR, DECAY, A, SQRT, ALPHA, DROP, EVERY, AVERAGE, PARAMETERS };
 
-static const struct rbt_builtin_range ranges[PARAMETERS] = {
-    [LR] = {.name = "lr", .fallback = 0.1, .max = 1e6, .is_open = true},
-    [DECAY] = {.name = "decay", .fallback = 1, .max = 1, .is_open = true},
-    [A] = {.name = "a", .max = 1e12},
-    [SQRT] = {.name = "sqrt", .max = 1, .is_whole = true},
-    [ALPHA] = {.name = "alpha", .max = 1e6},
-    [DROP] = {.name = "drop", .fallback = 10, .min = 1, .max = 1e6, .is_open = true},
-    [EVERY] = {.name = "every", .max = 1e12, .is_whole = true},
-    [AVERAGE] = {.name = "average", .max = 1, .is_whole = true},
-};
+static const struct rbt_policy_parameter parameters[] = {
+    [LR] = {"lr", "the step size", .fallback = 0.1, .max = 1e6, .is_open = true},
+    [DECAY] = {"decay", "multiply the step by this with every clock", .fallback = 1, .max = 1,
+               .is_open = true},
+    [A] = {"a", "steps of lr sqrt(a/(t+a)) after t messages; 0: off", .max = 1e12},
+    [SQRT] = {"sqrt", "1: steps of lr/sqrt(t+1) after t messages", .max = 1, .is_whole = true},
+    [ALPHA] = {"alpha", "steps of lr/sqrt(alpha c+1) at clock c; 0: off", .max = 1e6},
+    [DROP] = {"drop", "divide the step by this every `every` clocks", .fallback = 10, .min = 1,
+              .max = 1e6, .is_open = true},
+    [EVERY] = {"every", "clocks between drops; 0: no drops", .max = 1e12, .is_whole = true},
+    [AVERAGE] = {"average", "1: the result is the average of the model over all messages", .max = 1,
+                 .is_whole = true},
+    [PARAMETERS] = {.name = NULL}};
 
 static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_needs *needs,
                          void **self)
 {
     double v[PARAMETERS];
-    rbt_status st = rbt_builtin_numbers(setup, ranges, PARAMETERS, v);
+    rbt_status st = rbt_builtin_numbers(setup, parameters, v);
     if (st != RBT_OK) {
         return st;
     }
@@ -64,7 +67,7 @@ static rbt_status create(const struct rbt_rule_setup *setup, struct rbt_rule_nee
         return setup->fail("only one of decay, a, sqrt, alpha and every may be given, not %d",
                            schedules);
     }
-    st = rbt_builtin_new(setup, sizeof(struct sgd), self);
+    st = rbt_policy_new(sizeof(struct sgd), "rule", setup->table, self);
     if (st != RBT_OK) {
         return st;
     }
@@ -117,7 +120,7 @@ static float catch_up(uint64_t then, uint64_t now)
 
 static void move(float *restrict average, const float *restrict w, float by, size_t width)
 {
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < width; i++) {
         average[i] += by * (w[i] - average[i]);
     }
@@ -133,7 +136,7 @@ static rbt_status apply(void *self, const struct rbt_rule_message *message,
         const uint64_t then = rbt_builtin_count(row->state + row->width);
         move(row->state, w, catch_up(then, message->count), row->width);
     }
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; i < row->width; i++) {
         w[i] -= s->rate * g[i];
     }
@@ -170,15 +173,21 @@ static rbt_status load(void *self, const struct rbt_rule_source *source)
     return rbt_builtin_load_count(source, &((struct sgd *)self)->count);
 }
 
-const struct rbt_rule rbt_rule_sgd = {
+static const struct rbt_rule rule = {
     .abi = RBT_RULE_ABI,
-    .struct_size = sizeof rbt_rule_sgd,
+    .struct_size = sizeof rule,
     .name = "sgd",
     .summary = "Gradient steps that are constant or shrink by a schedule.",
     .create = create,
-    .destroy = rbt_builtin_free,
+    .destroy = rbt_policy_free,
     .begin = begin,
     .apply = apply,
     .read = read,
     .save = save,
     .load = load};
+
+const struct rbt_policy rbt_rule_sgd = {
+    .code = &rule,
+    .choose = "A known schedule, or a comparison with one from a paper.",
+    .formula = "w -= eta(t) g",
+    .parameters = parameters};

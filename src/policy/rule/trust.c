@@ -165,7 +165,7 @@ ALWAYS_INLINE void descend(const struct rbt_trust *t, const struct rbt_rule_mess
     const float scale =
         settle_step(t, message, sums.weights / (float)width, own) * growth(sums.agreed, own[SEEN]);
     own[SCALE] = scale;
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; is_revised && i < width; i++) {
         const float g = factor * delta[i];
         const float b = gbar[i] - before[i];
@@ -178,7 +178,7 @@ ALWAYS_INLINE void descend(const struct rbt_trust *t, const struct rbt_rule_mess
         z[i] = sum;
         rate[i] = now;
     }
-    RBT_BUILTIN_APART
+    RBT_POLICY_APART
     for (size_t i = 0; !is_revised && i < width; i++) {
         const float g = factor * delta[i];
         z[i] += g * g;
