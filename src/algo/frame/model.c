@@ -46,25 +46,6 @@ enum {
 };
 static const char magic[MAGIC_SIZE] = {'R', 'B', 'T', 'M', 'O', 'D', 'E', 'L'};
 
-const char *rbt_model_kind_name(enum rbt_model_kind kind)
-{
-    switch (kind) {
-    case RBT_MODEL_LINEAR:
-        return "linear";
-    case RBT_MODEL_MF:
-        return "mf";
-    case RBT_MODEL_LDA:
-        return "lda";
-    case RBT_MODEL_FM:
-        return "fm";
-    case RBT_MODEL_KMEANS:
-        return "kmeans";
-    case RBT_MODEL_SKETCH:
-        return "sketch";
-    }
-    return "unknown";
-}
-
 double rbt_model_setting(const struct rbt_model *model, const char *name, double fallback)
 {
     for (size_t i = 0; i < model->setting_count; i++) {
@@ -162,7 +143,7 @@ rbt_status rbt_model_encode(const struct rbt_model *model, uint8_t **bytes, size
         return rbt_fail(RBT_E_NOMEM, "no memory for a model of %zu bytes", total);
     }
     const bool has_texts = model->text_count > 0;
-    const uint32_t head[] = {has_texts ? FORMAT_TEXTS : FORMAT_PLAIN, (uint32_t)model->kind,
+    const uint32_t head[] = {has_texts ? FORMAT_TEXTS : FORMAT_PLAIN, model->kind,
                              (uint32_t)model->setting_count, (uint32_t)model->array_count,
                              (uint32_t)model->text_count};
     uint8_t *at = put(buffer, magic, MAGIC_SIZE);
@@ -401,12 +382,11 @@ static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, st
     }
     const bool has_impossible_texts =
         head[0] == FORMAT_TEXTS && (counts->texts == 0 || counts->texts > RBT_MODEL_TEXTS_MAX);
-    if (head[0] == 0 || has_impossible_texts || head[1] < RBT_MODEL_LINEAR ||
-        head[1] > RBT_MODEL_SKETCH || head[2] > RBT_MODEL_SETTINGS_MAX ||
-        head[3] > RBT_MODEL_ARRAYS_MAX) {
+    if (head[0] == 0 || has_impossible_texts || head[1] == 0 || head[1] > RBT_MODEL_KIND_MAX ||
+        head[2] > RBT_MODEL_SETTINGS_MAX || head[3] > RBT_MODEL_ARRAYS_MAX) {
         return damaged("its head is impossible");
     }
-    model->kind = (enum rbt_model_kind)head[1];
+    model->kind = head[1];
     for (uint32_t i = 0; i < head[2]; i++) {
         struct rbt_model_setting *setting = &model->settings[i];
         if (!take(cursor, setting->name, RBT_MODEL_NAME_MAX) ||

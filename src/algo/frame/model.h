@@ -12,16 +12,8 @@
 
 #include <rubato/rubato.h>
 
-enum rbt_model_kind {
-    RBT_MODEL_LINEAR = 1,
-    RBT_MODEL_MF = 2,
-    RBT_MODEL_LDA = 3,
-    RBT_MODEL_FM = 4,
-    RBT_MODEL_KMEANS = 5,
-    RBT_MODEL_SKETCH = 6,
-};
-
 enum {
+    RBT_MODEL_KIND_MAX = 255,
     RBT_MODEL_SETTINGS_MAX = 32,
     RBT_MODEL_ARRAYS_MAX = 8,
     RBT_MODEL_TEXTS_MAX = 4,
@@ -50,7 +42,7 @@ struct rbt_model_texts {
 };
 
 struct rbt_model {
-    enum rbt_model_kind kind;
+    uint32_t kind; /* from 1: which algorithm's model it is (algo.h) */
     struct rbt_model_setting settings[RBT_MODEL_SETTINGS_MAX];
     size_t setting_count;
     struct rbt_model_array arrays[RBT_MODEL_ARRAYS_MAX];
@@ -58,9 +50,6 @@ struct rbt_model {
     struct rbt_model_texts texts[RBT_MODEL_TEXTS_MAX];
     size_t text_count; /* lists */
 };
-
-/* The name of a kind as users know it: "linear", "mf". */
-const char *rbt_model_kind_name(enum rbt_model_kind kind);
 
 RBT_MUST_USE rbt_status rbt_model_write(const struct rbt_model *model, const char *path);
 RBT_MUST_USE rbt_status rbt_model_read(const char *path, struct rbt_model *model);

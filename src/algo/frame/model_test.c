@@ -20,7 +20,7 @@ static float bias_values[] = {0.5F};
 
 static struct rbt_model example(void)
 {
-    struct rbt_model model = {.kind = RBT_MODEL_MF, .array_count = 2};
+    struct rbt_model model = {.kind = 2, .array_count = 2};
     rbt_model_set(&model, "rank", 2.0);
     rbt_model_set(&model, "mean", 3.25);
     model.arrays[0] = (struct rbt_model_array){"users", 2, 3, keys, values};
@@ -40,7 +40,7 @@ static void written_models_are_read_again(void **state)
     assert_ok(rbt_model_write(&model, path));
     assert_ok(rbt_model_write(&model, path)); /* over the first one */
     assert_ok(rbt_model_read(path, &read));
-    assert_int_equal(read.kind, RBT_MODEL_MF);
+    assert_int_equal(read.kind, 2);
     assert_true(rbt_model_setting(&read, "mean", 0.0) == 3.25);
     assert_true(rbt_model_setting(&read, "none", -1.0) == -1.0);
     assert_int_equal(read.array_count, 2);

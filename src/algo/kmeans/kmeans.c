@@ -27,6 +27,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/frame/inputs.h"
 #include "algo/frame/training.h"
 #include "algo/kmeans/kmeans_init.h"
 #include "algo/kmeans/kmeans_job.h"
@@ -246,15 +247,6 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 /* --- Before the job -------------------------------------------------------------------------- */
 
-static rbt_status read_file(struct rbt_kmeans_job *job, const struct rbt_option_list *list,
-                            struct rbt_examples *examples)
-{
-    job->data.paths = list->values;
-    job->data.path_count = list->count;
-    job->data.column_count = job->column_count;
-    return rbt_examples_read(&job->data, examples);
-}
-
 /* The points in random order. */
 static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examples *examples,
                               double addends)
@@ -287,13 +279,9 @@ static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examp
 /* Numbers keep their size, unless there are categories that they must go with. */
 static void describe_files(struct rbt_kmeans_job *job)
 {
-    const struct rbt_train_options *options = job->options;
-    job->data = (struct rbt_data_options){.format = (enum rbt_format)options->format,
-                                          .is_zero_based = options->is_zero_based,
-                                          .label_column = options->label_column,
-                                          .label_name = options->label_name,
-                                          .is_unlabelled = !job->config.is_labelled,
-                                          .ignores_label = true};
+    job->data = rbt_inputs_training(job->options);
+    job->data.is_unlabelled = !job->config.is_labelled;
+    job->data.ignores_label = true;
     rbt_column_options_apply(&job->config.columns, &job->plan, &job->data);
     job->plan.is_raw = job->config.columns.categorical == NULL;
 }
@@ -302,7 +290,7 @@ static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
 {
     struct rbt_examples examples = {0};
     describe_files(job);
-    rbt_status st = read_file(job, &job->options->data, &examples);
+    rbt_status st = rbt_examples_read(&job->data, &examples);
     if (st != RBT_OK) {
         return st;
     }
@@ -310,9 +298,10 @@ static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
     const double times = job->config.batch > 0 ? (double)epochs : 1.0;
     job->column_count = examples.column_count;
     st = take_points(job, &examples, times * (double)examples.count);
+    rbt_inputs_name_eval(job->options, &examples, &job->data);
     rbt_examples_free(&examples);
     if (st == RBT_OK && job->options->eval.count > 0) {
-        st = read_file(job, &job->options->eval, &job->eval);
+        st = rbt_examples_read(&job->data, &job->eval);
     }
     st = st != RBT_OK ? st : rbt_kmeans_centres_make(&job->space, job->k, &job->initial);
     if (st != RBT_OK) {

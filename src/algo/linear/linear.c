@@ -43,6 +43,7 @@
 #include <string.h>
 
 #include "algo/frame/column_words.h"
+#include "algo/frame/inputs.h"
 #include "algo/linear/linear_gap.h"
 #include "algo/linear/linear_job.h"
 #include "algo/linear/linear_model.h"
@@ -370,16 +371,10 @@ static rbt_status close_dictionary(struct rbt_linear_job *linear)
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
     const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
-    const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
     struct rbt_data_options *data = &linear->data;
-    *data = (struct rbt_data_options){.paths = options->data.values,
-                                      .path_count = options->data.count,
-                                      .format = (enum rbt_format)options->format,
-                                      .is_zero_based = options->is_zero_based,
-                                      .label_column = options->label_column,
-                                      .label_name = options->label_name,
-                                      .has_binary_label = is_binary,
-                                      .has_classes = loss == RBT_LOSS_SOFTMAX};
+    *data = rbt_inputs_training(options);
+    data->has_binary_label = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
+    data->has_classes = loss == RBT_LOSS_SOFTMAX;
     rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
     linear->plan.dictionary = linear->config.has_dictionary ? &linear->dictionary : NULL;
     const bool is_streamed = rbt_linear_is_streamed(linear);
@@ -397,13 +392,10 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
     }
     st = st != RBT_OK ? st : rbt_linear_auto_look(linear);
     if (st == RBT_OK && options->eval.count > 0) {
-        data->paths = options->eval.values;
-        data->path_count = options->eval.count;
-        data->label_positive = linear->examples.label_positive;
-        data->column_count = linear->examples.column_count;
+        rbt_inputs_name_eval(options, &linear->examples, data);
         st = rbt_examples_read(data, &linear->eval);
         if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
-            st = rbt_linear_model_place(linear->classes, linear->width, &linear->eval);
+            st = rbt_scores_place(linear->classes, linear->width, &linear->eval);
         }
         if (st == RBT_OK) {
             st = rbt_share_take(&linear->eval, linear->seed, 0, 1, &linear->eval_share);

@@ -8,6 +8,8 @@
 
 extern const struct rbt_algo rbt_linear;
 
+enum { RBT_MODEL_LINEAR = 1 }; /* the kind of its models */
+
 /* The same with other defaults. */
 extern const struct rbt_algo rbt_svm;
 extern const struct rbt_algo rbt_lasso;

@@ -73,7 +73,8 @@ static void describe(const struct rbt_model *model, FILE *out)
     .config_size = sizeof(struct rbt_linear_config), .costs = rbt_linear_costs,                    \
     .cost_count = RBT_LINEAR_COSTS, .epochs_default = RBT_LINEAR_EPOCHS,                           \
     .epochs_of = rbt_linear_epochs, .train = rbt_linear_train,                                     \
-    .predict = rbt_linear_model_predict, .evaluate = rbt_linear_model_evaluate
+    .predict = rbt_linear_model_predict, .evaluate = rbt_linear_model_evaluate,                    \
+    .why_uncertain = rbt_linear_model_why_uncertain
 
 const struct rbt_algo rbt_linear = {
     .name = "linear",

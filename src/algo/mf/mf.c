@@ -28,6 +28,7 @@
 
 #include <math.h>
 
+#include "algo/frame/inputs.h"
 #include "algo/frame/replica.h"
 #include "algo/frame/training.h"
 #include "algo/mf/mf_adaptation.h"
@@ -340,11 +341,8 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 static rbt_status read_data(struct rbt_mf_job *mf, const struct rbt_train_options *options)
 {
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = options->format == RBT_FORMAT_AUTO
-                                                  ? RBT_FORMAT_RATINGS
-                                                  : (enum rbt_format)options->format};
+    struct rbt_data_options data = rbt_inputs_training(options);
+    data.format = data.format == RBT_FORMAT_AUTO ? RBT_FORMAT_RATINGS : data.format;
     rbt_status st = rbt_ratings_read(&data, &mf->ratings);
     if (st == RBT_OK && mf->ratings.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no ratings");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "algo/frame/metrics.h"
+#include "algo/sketch/sketch.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
