@@ -152,12 +152,8 @@ static rbt_status have_row(struct rbt_model_array *bias)
     if (bias->count > 0) {
         return RBT_OK;
     }
-    rbt_free(bias->keys);
-    rbt_free(bias->values);
-    bias->keys = rbt_calloc(1, sizeof *bias->keys);
-    bias->values = rbt_calloc(1, sizeof *bias->values);
-    bias->count = bias->keys != NULL && bias->values != NULL ? 1 : 0;
-    return bias->count > 0 ? RBT_OK : no_memory();
+    rbt_model_array_free(bias);
+    return rbt_model_array_make(bias, "bias", 1, 1) ? RBT_OK : no_memory();
 }
 
 /* The penalties that were found. */

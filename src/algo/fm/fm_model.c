@@ -114,7 +114,7 @@ rbt_status rbt_fm_model_margins(const struct rbt_model *model, const struct rbt_
     } else {
         const struct matrix x = {share->count,  share->offsets, share->indices,
                                  share->values, weights,        rows};
-        rbt_scores_rows(parts.weights, share->keys, share->key_count, weights);
+        rbt_model_array_rows(parts.weights, share->keys, share->key_count, weights);
         match(parts.embeddings, share->keys, share->key_count, rows);
         st = run_margins(&parts, &x, margins);
     }

@@ -75,6 +75,56 @@ const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model
     return NULL;
 }
 
+bool rbt_model_array_make(struct rbt_model_array *array, const char *name, size_t count,
+                          size_t width)
+{
+    RBT_ASSERT(strlen(name) < sizeof array->name);
+    *array = (struct rbt_model_array){.width = (uint32_t)width, .count = count};
+    memcpy(array->name, name, strlen(name));
+    array->keys = rbt_calloc(count, sizeof *array->keys);
+    array->values = rbt_calloc(count * width, sizeof *array->values);
+    if (array->keys == NULL || array->values == NULL) {
+        rbt_model_array_free(array);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        array->keys[i] = i;
+    }
+    return true;
+}
+
+bool rbt_model_array_copy(const struct rbt_model_array *from, struct rbt_model_array *to)
+{
+    if (!rbt_model_array_make(to, from->name, from->count, from->width)) {
+        return false;
+    }
+    memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
+    memcpy(to->values, from->values, from->count * from->width * sizeof *to->values);
+    return true;
+}
+
+void rbt_model_array_free(struct rbt_model_array *array)
+{
+    rbt_free(array->values);
+    rbt_free(array->keys);
+    *array = (struct rbt_model_array){0};
+}
+
+void rbt_model_array_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
+                          float *rows)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        while (at < array->count && array->keys[at] < keys[i]) {
+            at++;
+        }
+        const bool is_there = at < array->count && array->keys[at] == keys[i];
+        for (size_t c = 0; c < array->width; c++) {
+            rows[i * array->width + c] = is_there ? array->values[at * array->width + c] : 0.0F;
+        }
+    }
+}
+
 const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name)
 {
     for (size_t i = 0; i < model->text_count; i++) {

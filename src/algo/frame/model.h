@@ -7,6 +7,7 @@
 #ifndef RUBATO_ALGO_FRAME_MODEL_H
 #define RUBATO_ALGO_FRAME_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,6 +70,21 @@ void rbt_model_set(struct rbt_model *model, const char *name, double value);
 
 /* The array of that name, or NULL. */
 const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model, const char *name);
+
+/* Makes an array of `count` rows of zeros with the keys 0, 1, ...; or a copy. False: there is no
+ * memory, and the array has no rows. What an array had before is not freed. */
+RBT_MUST_USE bool rbt_model_array_make(struct rbt_model_array *array, const char *name,
+                                       size_t count, size_t width);
+RBT_MUST_USE bool rbt_model_array_copy(const struct rbt_model_array *from,
+                                       struct rbt_model_array *to);
+
+/* Frees what the array has and leaves it empty. */
+void rbt_model_array_free(struct rbt_model_array *array);
+
+/* Row i of `rows`, (count, array->width), becomes that of keys[i], zero if the array has none; keys
+ * increase. */
+void rbt_model_array_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
+                          float *rows);
 
 /* The list of texts of that name, or NULL. */
 const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name);

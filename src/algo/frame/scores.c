@@ -9,21 +9,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-void rbt_scores_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
-                     float *rows)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        while (at < array->count && array->keys[at] < keys[i]) {
-            at++;
-        }
-        const bool is_there = at < array->count && array->keys[at] == keys[i];
-        for (size_t c = 0; c < array->width; c++) {
-            rows[i * array->width + c] = is_there ? array->values[at * array->width + c] : 0.0F;
-        }
-    }
-}
-
 double rbt_scores_losses(const struct rbt_scores *scores)
 {
     double sum = 0.0;

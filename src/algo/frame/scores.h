@@ -9,11 +9,6 @@
 #include "data/examples.h"
 #include "math/loss.h"
 
-/* Row i of `rows`, (count, array->width), becomes that of keys[i], zero if the array has none; keys
- * increase. */
-void rbt_scores_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
-                     float *rows);
-
 /* What was said about examples, and what is right. */
 struct rbt_scores {
     enum rbt_loss loss;

@@ -112,30 +112,13 @@ static rbt_status no_memory(void)
 
 static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options *options)
 {
-    struct rbt_linear_config *config = &linear->config;
-    rbt_status st = rbt_linear_refuse(linear, false);
-    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
-    if (st == RBT_OK && config->loss == RBT_LOSS_HINGE) {
-        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
-    }
-    if (st == RBT_OK && config->l1 > 0) {
-        st = rbt_fail(RBT_E_INVALID, "solver \"lbfgs\" does not support \"--l1\"");
-        st = rbt_fail_hint(st, "Use --solver dbpg.");
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
     struct tables *tables = rbt_calloc(1, sizeof *tables);
+    linear->own = tables;
     if (tables == NULL) {
         return no_memory();
     }
     tables->options = options;
-    linear->own = tables;
-    linear->consistency = "bsp";
-    config->scale = RBT_SCALE_NONE;
-    st = rbt_rules_read(options, &linear->rules);
-    linear->bias_rules = linear->rules;
-    return st;
+    return rbt_linear_check_smooth(linear, options);
 }
 
 static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *training)

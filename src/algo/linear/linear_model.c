@@ -96,8 +96,8 @@ rbt_status rbt_linear_model_measure_share(const struct rbt_model *model,
     if (weights == NULL || margins == NULL) {
         st = rbt_fail(RBT_E_NOMEM, "no memory to evaluate %zu examples", share->count);
     } else {
-        rbt_scores_rows(rbt_model_array_find(model, "weights"), share->keys, share->key_count,
-                        weights);
+        rbt_model_array_rows(rbt_model_array_find(model, "weights"), share->keys, share->key_count,
+                             weights);
         rbt_linear_model_margins(model, share, weights, margins);
         const struct rbt_scores scores = {.loss = rbt_linear_model_loss(model),
                                           .width = width,
