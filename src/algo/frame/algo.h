@@ -131,6 +131,7 @@ struct rbt_algo {
     uint32_t model_kind;  /* of its models, in their files; another number than all others have */
     const struct rbt_option *options;
     size_t option_count;
+    const char *const *groups; /* its own headings of options, ends with NULL; NULL: none */
     const struct rbt_algo_default *defaults; /* ends with a name of NULL; NULL: none */
     size_t config_size;                      /* of the struct that options write into */
     const struct rbt_algo_cost *costs;

@@ -20,6 +20,11 @@ enum rbt_linear_schedule {
     RBT_LINEAR_SCHEDULE_AUTO, /* cool; decay with a rule or where the end is not known */
 };
 
+/* Headings of options. */
+#define RBT_GROUP_SGD  "Solver sgd"
+#define RBT_GROUP_DBPG "Solver dbpg"
+#define RBT_GROUP_EMSO "Solvers emso-gd and emso-cd"
+
 /* The options of `train linear`, and what they write into. */
 #define RBT_LINEAR_OPTIONS(OPTION)                                                                 \
     OPTION(CHOICE, loss, "loss", .group = RBT_GROUP_MODEL, .choices = losses, .value = "logistic", \
