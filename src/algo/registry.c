@@ -15,3 +15,12 @@ const struct rbt_algo *const *rbt_algo_all(void)
                                                  &rbt_kmeans, &rbt_sketch, NULL};
     return all;
 }
+
+const struct rbt_algo *rbt_algo_of_kind(uint32_t kind)
+{
+    const struct rbt_algo *const *algo = rbt_algo_all();
+    while (*algo != NULL && (*algo)->model_kind != kind) {
+        algo++;
+    }
+    return *algo;
+}

@@ -9,4 +9,7 @@
 /* All algorithms, in the order in which they are listed; ends with NULL. */
 const struct rbt_algo *const *rbt_algo_all(void);
 
+/* The first of them whose models are of this kind, or NULL. */
+const struct rbt_algo *rbt_algo_of_kind(uint32_t kind);
+
 #endif

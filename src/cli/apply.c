@@ -66,13 +66,11 @@ rbt_status rbt_apply_open(struct rbt_apply *apply)
     if (st != RBT_OK) {
         return st == RBT_E_INVALID ? RBT_E_DATA : st; /* the file is wrong, not the command line */
     }
-    for (const struct rbt_algo *const *algo = rbt_algo_all(); *algo != NULL; algo++) {
-        if ((*algo)->model_kind == apply->model.kind) {
-            apply->algo = *algo;
-            return RBT_OK;
-        }
+    apply->algo = rbt_algo_of_kind(apply->model.kind);
+    if (apply->algo != NULL) {
+        return RBT_OK;
     }
-    const unsigned kind = (unsigned)apply->model.kind;
+    const uint32_t kind = apply->model.kind;
     rbt_model_free(&apply->model);
     return rbt_fail(RBT_E_DATA, "cannot read \"%s\": no algorithm has models of kind %u",
                     apply->path, kind);

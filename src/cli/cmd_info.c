@@ -42,13 +42,19 @@ static rbt_status finish_json(struct rbt_json *json)
     return st == RBT_OK ? st : rbt_fail_in(st, "could not print");
 }
 
+static const char *algo_name(const struct rbt_model *model)
+{
+    const struct rbt_algo *algo = rbt_algo_of_kind(model->kind);
+    return algo == NULL ? "unknown" : algo->name;
+}
+
 static rbt_status model_json(const char *path, const struct rbt_model *model)
 {
     struct rbt_json json = {0};
     rbt_json_begin(&json, NULL, '{');
     rbt_json_text(&json, "file", path);
     rbt_json_text(&json, "kind", "model");
-    rbt_json_text(&json, "model", rbt_model_kind_name(model->kind));
+    rbt_json_text(&json, "model", algo_name(model));
     rbt_json_begin(&json, "settings", '{');
     for (size_t i = 0; i < model->setting_count; i++) {
         rbt_json_real(&json, model->settings[i].name, model->settings[i].value);
@@ -92,7 +98,7 @@ static rbt_status info_model(const char *path, bool is_json)
         st = model_json(path, &model);
     } else {
         rbt_text_print(stdout, path);
-        printf(": a model of \"rubato train %s\"\n", rbt_model_kind_name(model.kind));
+        printf(": a model of \"rubato train %s\"\n", algo_name(&model));
         for (size_t i = 0; i < model.setting_count; i++) {
             printf("  %-12s %.10g\n", model.settings[i].name, model.settings[i].value);
         }
@@ -101,10 +107,9 @@ static rbt_status info_model(const char *path, bool is_json)
             printf("  %-12s %zu rows of %u", array->name, array->count, array->width);
             describe_values(array);
         }
-        for (const struct rbt_algo *const *algo = rbt_algo_all(); *algo != NULL; algo++) {
-            if ((*algo)->model_kind == model.kind && (*algo)->describe != NULL) {
-                (*algo)->describe(&model, stdout);
-            }
+        const struct rbt_algo *algo = rbt_algo_of_kind(model.kind);
+        if (algo != NULL && algo->describe != NULL) {
+            algo->describe(&model, stdout);
         }
     }
     rbt_model_free(&model);

@@ -2,8 +2,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "algo/fm/fm_model.h"
-#include "algo/linear/linear_model.h"
 #include "base/error.h"
 #include "cli/apply.h"
 #include "cli/command.h"
@@ -37,20 +35,12 @@ static void print_help(struct rbt_apply *apply, const struct rbt_option_table *o
 /* Refuses --probabilities where a model has none, so that nobody takes margins for them. */
 static rbt_status check_probabilities(const struct rbt_apply *apply)
 {
-    const struct rbt_model *model = &apply->model;
-    const char *what = NULL;
-    if (model->kind == RBT_MODEL_LINEAR) {
-        const enum rbt_loss loss = rbt_linear_model_loss(model);
-        what = loss == RBT_LOSS_HINGE     ? "a model with the hinge loss"
-               : loss == RBT_LOSS_SQUARED ? "a model with the squared loss"
-                                          : NULL;
-    } else if (model->kind == RBT_MODEL_FM) {
-        what =
-            rbt_fm_model_loss(model) == RBT_LOSS_SQUARED ? "a model with the squared loss" : NULL;
-    } else if (model->kind != RBT_MODEL_LDA) {
+    const struct rbt_algo *algo = apply->algo;
+    if (algo->why_uncertain == NULL) {
         return rbt_fail(RBT_E_INVALID, "\"%s\" has no probabilities: it is a model of \"%s\"",
-                        apply->path, rbt_model_kind_name(model->kind));
+                        apply->path, algo->name);
     }
+    const char *what = algo->why_uncertain(&apply->model);
     return what == NULL ? RBT_OK
                         : rbt_fail(RBT_E_INVALID, "\"%s\" has no probabilities: it is %s",
                                    apply->path, what);

@@ -30,7 +30,7 @@ static void print_general_help(const struct rbt_option_table *tables, size_t cou
          "Trains a model. The algorithms are:\n");
     print_algos(stdout);
     puts("\nEvery algorithm has the options below; \"rubato train ALGO --help\" adds its own.");
-    rbt_train_line_print(stdout, "List of algorithms", tables, count);
+    rbt_train_line_print(stdout, "List of algorithms", NULL, tables, count);
     puts("\nEvery option may also come from the environment (RUBATO_EPOCHS=20); the command\n"
          "line wins. Numbers accept units: 64k, 10M, 4Ki.\n\n"
          "Examples:\n"

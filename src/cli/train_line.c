@@ -13,7 +13,7 @@
 #include "policy/help.h"
 #include "policy/priority/priority.h"
 
-enum { ALGO_COUNT_MAX = 64 };
+enum { ALGO_COUNT_MAX = 64, GROUPS_MAX = 16 };
 
 #define OWN(kind, field, ...)   RBT_OPTION_ENTRY(struct rbt_train_request, kind, field, __VA_ARGS__)
 #define ENTRY(kind, field, ...) OWN(kind, options.field, __VA_ARGS__)
@@ -27,20 +27,18 @@ struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request)
                                      request};
 }
 
-void rbt_train_line_print(FILE *out, const char *own, const struct rbt_option_table *tables,
-                          size_t count)
+void rbt_train_line_print(FILE *out, const char *own, const struct rbt_algo *algo,
+                          const struct rbt_option_table *tables, size_t count)
 {
-    const char *const groups[] = {own,
-                                  RBT_GROUP_MODEL,
-                                  RBT_GROUP_DATA,
-                                  RBT_GROUP_TRAINING,
-                                  RBT_GROUP_SGD,
-                                  RBT_GROUP_DBPG,
-                                  RBT_GROUP_EMSO,
-                                  RBT_GROUP_CLUSTER,
-                                  RBT_GROUP_OUTPUT,
-                                  RBT_GROUP_EXPERIMENTS,
-                                  NULL};
+    const char *groups[GROUPS_MAX + 1] = {own, RBT_GROUP_MODEL, RBT_GROUP_DATA, RBT_GROUP_TRAINING};
+    const char *const last[] = {RBT_GROUP_CLUSTER, RBT_GROUP_OUTPUT, RBT_GROUP_EXPERIMENTS};
+    const size_t last_count = sizeof last / sizeof last[0];
+    size_t at = 4;
+    for (size_t i = 0; algo != NULL && algo->groups != NULL && algo->groups[i] != NULL; i++) {
+        RBT_ASSERT(at + last_count < GROUPS_MAX);
+        groups[at++] = algo->groups[i];
+    }
+    memcpy(groups + at, last, sizeof last);
     rbt_option_help_by_group(out, tables, count, groups);
 }
 
@@ -54,7 +52,7 @@ void rbt_train_line_help(const struct rbt_train_line *line)
     char own[64];
     snprintf(own, sizeof own, "Options of %s", algo->name);
     printf("Usage: rubato train %s --data FILE... [options]\n\n%s\n", algo->name, algo->summary);
-    rbt_train_line_print(stdout, own, line->tables, RBT_TRAIN_LINE_TABLES);
+    rbt_train_line_print(stdout, own, algo, line->tables, RBT_TRAIN_LINE_TABLES);
     printf("\nExamples:\n%s%s", algo->examples,
            algo->examples[strlen(algo->examples) - 1] == '\n' ? "" : "\n");
 }

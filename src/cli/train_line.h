@@ -51,9 +51,10 @@ void rbt_train_line_plugins(const struct rbt_train_line *line,
 /* The options that every algorithm has, writing into the request. */
 struct rbt_option_table rbt_train_line_common(struct rbt_train_request *request);
 
-/* Prints options of training by group; `own` is the heading of those without a group. */
-void rbt_train_line_print(FILE *out, const char *own, const struct rbt_option_table *tables,
-                          size_t count);
+/* Prints options of training by group; `own` is the heading of those without a group, and `algo`,
+ * which may be NULL, has groups of its own. */
+void rbt_train_line_print(FILE *out, const char *own, const struct rbt_algo *algo,
+                          const struct rbt_option_table *tables, size_t count);
 
 /* Prints the help of the line's algorithm. */
 void rbt_train_line_help(const struct rbt_train_line *line);

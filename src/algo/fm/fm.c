@@ -36,6 +36,7 @@
 
 #include "algo/fm/fm_job.h"
 #include "algo/fm/fm_model.h"
+#include "algo/frame/inputs.h"
 #include "algo/frame/sample.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -151,12 +152,8 @@ static rbt_status have_row(struct rbt_model_array *bias)
     if (bias->count > 0) {
         return RBT_OK;
     }
-    rbt_free(bias->keys);
-    rbt_free(bias->values);
-    bias->keys = rbt_calloc(1, sizeof *bias->keys);
-    bias->values = rbt_calloc(1, sizeof *bias->values);
-    bias->count = bias->keys != NULL && bias->values != NULL ? 1 : 0;
-    return bias->count > 0 ? RBT_OK : no_memory();
+    rbt_model_array_free(bias);
+    return rbt_model_array_make(bias, "bias", 1, 1) ? RBT_OK : no_memory();
 }
 
 /* The penalties that were found. */
@@ -324,14 +321,9 @@ static rbt_status read_data(struct rbt_fm_job *fm)
 {
     const struct rbt_train_options *options = &fm->options;
     struct rbt_data_options *data = &fm->data;
-    *data = (struct rbt_data_options){.paths = options->data.values,
-                                      .path_count = options->data.count,
-                                      .format = (enum rbt_format)options->format,
-                                      .is_zero_based = options->is_zero_based,
-                                      .label_column = options->label_column,
-                                      .label_name = options->label_name,
-                                      .has_binary_label = fm->loss != RBT_LOSS_SQUARED,
-                                      .is_binary_only = true};
+    *data = rbt_inputs_training(options);
+    data->has_binary_label = fm->loss != RBT_LOSS_SQUARED;
+    data->is_binary_only = true;
     rbt_column_options_apply(&fm->config.columns, &fm->plan, data);
     rbt_status st = rbt_examples_read(data, &fm->examples);
     if (st == RBT_OK && fm->examples.count == 0) {
@@ -339,10 +331,7 @@ static rbt_status read_data(struct rbt_fm_job *fm)
     }
     st = st != RBT_OK ? st : hold_out(fm);
     if (st == RBT_OK && options->eval.count > 0) {
-        data->paths = options->eval.values;
-        data->path_count = options->eval.count;
-        data->label_positive = fm->examples.label_positive;
-        data->column_count = fm->examples.column_count;
+        rbt_inputs_name_eval(options, &fm->examples, data);
         st = rbt_examples_read(data, &fm->eval);
         if (st == RBT_OK) {
             st = rbt_share_take(&fm->eval, fm->seed, 0, 1, &fm->eval_share);
@@ -620,6 +609,7 @@ const struct rbt_algo rbt_fm = {
     .train = train,
     .predict = rbt_fm_model_predict,
     .evaluate = rbt_fm_model_evaluate,
+    .why_uncertain = rbt_fm_model_why_uncertain,
     .exports = exports,
     .describe = rbt_fm_model_describe,
 };

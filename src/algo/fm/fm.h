@@ -7,6 +7,8 @@
 
 extern const struct rbt_algo rbt_fm;
 
+enum { RBT_MODEL_FM = 4 }; /* the kind of its models */
+
 /* The options of `train fm`, and what they write into. */
 #define RBT_FM_OPTIONS(OPTION)                                                                     \
     OPTION(CHOICE, loss, "loss", .choices = loss_names, .value = "logistic",                       \

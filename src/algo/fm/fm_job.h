@@ -11,6 +11,7 @@
 #include "algo/fm/fm.h"
 #include "algo/fm/fm_linear.h"
 #include "algo/frame/replica.h"
+#include "algo/frame/room.h"
 #include "algo/frame/rules.h"
 #include "algo/frame/standard.h"
 #include "algo/frame/training.h"
@@ -56,6 +57,7 @@ struct rbt_fm_paid {
 };
 
 struct rbt_fm_worker {
+    struct rbt_room room; /* of all arrays that are its own */
     struct rbt_share share;
     size_t held_out;    /* examples of it, at the ends of the chunks */
     uint32_t *rows;     /* (key_count): which embedding a feature has, or RBT_FM_NONE */
@@ -170,8 +172,7 @@ double rbt_fm_chance(double occurrences, double examples, double batch);
 enum { RBT_FM_BATCHES = 100 };
 double rbt_fm_shrinks(const struct rbt_fm_job *fm, double occurrences);
 
-/* --- fm_part.c: the callbacks begin, ready and end of training.h, and ---------------------------
- */
+/* --- fm_part.c: the callbacks begin, ready and end of training.h, and ------------------------- */
 
 rbt_status rbt_fm_begin(void *context, rbt_worker *worker);
 rbt_status rbt_fm_ready(void *context, rbt_worker *worker, uint64_t *parameters);
@@ -196,8 +197,7 @@ RBT_MUST_USE rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index);
 /* Accepts an empty part and leaves one. */
 void rbt_fm_part_free(struct rbt_fm_worker *w);
 
-/* --- fm_scale.c ---------------------------------------------------------------------------------
- */
+/* --- fm_scale.c ------------------------------------------------------------------------------- */
 
 /* Finds units for the examples, and puts these into them. Fails with RBT_E_NOMEM; what there is is
  * to be freed all the same. */
@@ -216,16 +216,14 @@ RBT_MUST_USE rbt_status rbt_fm_scale_model(const struct rbt_fm_scales *scales,
 RBT_MUST_USE rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales,
                                           const struct rbt_model *model, struct rbt_model *inner);
 
-/* --- fm_measure.c: the callbacks objective and evaluate -----------------------------------------
- */
+/* --- fm_measure.c: the callbacks objective and evaluate --------------------------------------- */
 
 /* The final model must be of use: fails with RBT_E_DATA if training has diverged. */
 rbt_status rbt_fm_objective(void *context, const struct rbt_model *model, double *objective);
 rbt_status rbt_fm_evaluate(void *context, const struct rbt_model *model,
                            struct rbt_metrics *metrics);
 
-/* --- fm_combine.c -------------------------------------------------------------------------------
- */
+/* --- fm_combine.c ----------------------------------------------------------------------------- */
 
 RBT_MUST_USE rbt_status rbt_fm_combine_open(const struct rbt_fm_job *fm, struct rbt_fm_worker *w);
 void rbt_fm_combine_free(struct rbt_fm_combine *combine);
@@ -243,8 +241,7 @@ void rbt_fm_combine_end(const struct rbt_fm_job *fm, struct rbt_fm_worker *w, in
  * is `step` and the worker has one of `times` parts of them. */
 float rbt_fm_combine_factor(float step, float times, float staleness);
 
-/* --- fm_tune.c ----------------------------------------------------------------------------------
- */
+/* --- fm_tune.c -------------------------------------------------------------------------------- */
 
 /* So many of so many examples are to be held out. */
 size_t rbt_fm_tune_held_out(size_t count);
@@ -261,8 +258,7 @@ double rbt_fm_tune_l2_v(const struct rbt_fm_job *fm, const float *row);
 RBT_MUST_USE rbt_status rbt_fm_tune_measure(const struct rbt_fm_job *fm, struct rbt_fm_worker *w,
                                             const struct rbt_fm_run *run, double *loss);
 
-/* --- fm_watch.c: the callbacks watch and settle -------------------------------------------------
- */
+/* --- fm_watch.c: the callbacks watch and settle ----------------------------------------------- */
 
 /* Whether options ask for it. */
 bool rbt_fm_watch_is_wanted(const struct rbt_fm_job *fm);
@@ -286,8 +282,7 @@ bool rbt_fm_watch_is_better(const float *losses, const float *others, size_t cou
 /* What became of it after so many passes, for the summary; nothing if nothing did. */
 void rbt_fm_watch_say(const struct rbt_fm_job *fm, double passes, char *text, size_t size);
 
-/* --- fm_step.c: the callbacks work, push and penalty --------------------------------------------
- */
+/* --- fm_step.c: the callbacks work, push and penalty ------------------------------------------ */
 
 rbt_status rbt_fm_work(void *context, rbt_worker *worker, const struct rbt_training_chunk *chunk,
                        struct rbt_training_figures *figures);

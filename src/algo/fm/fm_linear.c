@@ -239,13 +239,9 @@ static rbt_status make_model(const struct rbt_fm_job *fm, const struct rbt_share
     rbt_model_set(model, "loss", fm->loss);
     rbt_model_set(model, "rank", (double)fm->config.rank);
     for (size_t a = 0; a < (fm->config.has_bias ? 3 : 2); a++) {
-        struct rbt_model_array *array = &model->arrays[model->array_count++];
-        memcpy(array->name, names[a], strlen(names[a]) + 1);
-        array->width = a == RBT_FM_EMBEDDINGS ? (uint32_t)fm->config.rank : 1;
-        array->count = counts[a];
-        array->keys = rbt_calloc(counts[a], sizeof *array->keys);
-        array->values = rbt_calloc(counts[a], sizeof *array->values);
-        if (array->keys == NULL || array->values == NULL) {
+        const size_t width = a == RBT_FM_EMBEDDINGS ? (size_t)fm->config.rank : 1;
+        if (!rbt_model_array_make(&model->arrays[model->array_count++], names[a], counts[a],
+                                  width)) {
             rbt_model_free(model);
             return no_memory();
         }

@@ -2,7 +2,6 @@
 #include "algo/fm/fm_model.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "algo/frame/column_options.h"
 #include "algo/frame/lookup.h"
@@ -115,7 +114,7 @@ rbt_status rbt_fm_model_margins(const struct rbt_model *model, const struct rbt_
     } else {
         const struct matrix x = {share->count,  share->offsets, share->indices,
                                  share->values, weights,        rows};
-        rbt_scores_rows(parts.weights, share->keys, share->key_count, weights);
+        rbt_model_array_rows(parts.weights, share->keys, share->key_count, weights);
         match(parts.embeddings, share->keys, share->key_count, rows);
         st = run_margins(&parts, &x, margins);
     }
@@ -133,21 +132,11 @@ static double nonzeros(const struct rbt_model_array *array)
     return (double)count;
 }
 
-/* The figures of margins, and the model's size. */
-static rbt_status add_figures(const struct rbt_model *model, const float *margins,
-                              const float *labels, size_t count, struct rbt_metrics *metrics)
+/* The figures of the model's size. */
+static void add_sizes(const struct rbt_model *model, struct rbt_metrics *metrics)
 {
-    const struct rbt_scores scores = {.loss = rbt_fm_model_loss(model),
-                                      .width = 1,
-                                      .margins = margins,
-                                      .labels = labels,
-                                      .count = count};
-    const rbt_status st = rbt_scores_measure(&scores, metrics);
-    if (st == RBT_OK) {
-        rbt_metrics_add(metrics, "w_nonzeros", nonzeros(rbt_model_array_find(model, "weights")));
-        rbt_metrics_add(metrics, "v_nonzeros", nonzeros(rbt_model_array_find(model, "embeddings")));
-    }
-    return st;
+    rbt_metrics_add(metrics, "w_nonzeros", nonzeros(rbt_model_array_find(model, "weights")));
+    rbt_metrics_add(metrics, "v_nonzeros", nonzeros(rbt_model_array_find(model, "embeddings")));
 }
 
 rbt_status rbt_fm_model_measure(const struct rbt_model *model, const struct rbt_share *share,
@@ -159,7 +148,15 @@ rbt_status rbt_fm_model_measure(const struct rbt_model *model, const struct rbt_
     }
     rbt_status st = rbt_fm_model_margins(model, share, margins);
     if (st == RBT_OK) {
-        st = add_figures(model, margins, share->labels, share->count, metrics);
+        const struct rbt_scores scores = {.loss = rbt_fm_model_loss(model),
+                                          .width = 1,
+                                          .margins = margins,
+                                          .labels = share->labels,
+                                          .count = share->count};
+        st = rbt_scores_measure(&scores, metrics);
+    }
+    if (st == RBT_OK) {
+        add_sizes(model, metrics);
     }
     rbt_free(margins);
     return st;
@@ -218,74 +215,28 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
     return st;
 }
 
-/* Reads the data and computes margins; the caller frees both. */
-static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
-                        bool has_labels, struct rbt_examples *examples, float **margins)
-{
-    const bool is_binary = rbt_fm_model_loss(model) != RBT_LOSS_SQUARED;
-    struct rbt_column_plan plan;
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .label_name = options->label_name,
-                                    .note = options->note,
-                                    .ignores_label = !has_labels,
-                                    .has_binary_label = has_labels && is_binary,
-                                    .label_positive =
-                                        (float)rbt_model_setting(model, "label_positive", 0.0)};
-    rbt_status st = rbt_column_options_load(model, &plan, &data);
-    st = st != RBT_OK ? st : rbt_examples_read(&data, examples);
-    if (st != RBT_OK) {
-        return st;
-    }
-    float *scores = rbt_calloc(examples->count, sizeof *scores);
-    st = scores == NULL ? rbt_fail(RBT_E_NOMEM, "no memory to score %zu examples", examples->count)
-                        : margins_of(model, examples, scores);
-    if (st != RBT_OK) {
-        rbt_free(scores);
-        rbt_examples_free(examples);
-        return st;
-    }
-    *margins = scores;
-    return RBT_OK;
-}
-
 rbt_status rbt_fm_model_predict(const struct rbt_model *model,
                                 const struct rbt_predict_options *options)
 {
-    struct rbt_examples examples;
-    float *margins = NULL;
-    const rbt_status st = score(model, options, false, &examples, &margins);
-    if (st != RBT_OK) {
-        return st;
-    }
-    const bool is_logistic = rbt_fm_model_loss(model) == RBT_LOSS_LOGISTIC;
-    for (size_t i = 0; i < examples.count; i++) {
-        const double m = (double)margins[i];
-        fprintf(options->out, "%.9g\n", is_logistic ? 1.0 / (1.0 + exp(-m)) : m);
-    }
-    rbt_free(margins);
-    rbt_examples_free(&examples);
-    return RBT_OK;
+    const struct rbt_scorer scorer = {rbt_fm_model_loss(model), 1, margins_of};
+    return rbt_scores_predict(&scorer, model, options);
 }
 
 rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,
                                  const struct rbt_predict_options *options,
                                  struct rbt_metrics *metrics)
 {
-    struct rbt_examples examples;
-    float *margins = NULL;
-    rbt_status st = score(model, options, true, &examples, &margins);
-    if (st != RBT_OK) {
-        return st;
+    const struct rbt_scorer scorer = {rbt_fm_model_loss(model), 1, margins_of};
+    const rbt_status st = rbt_scores_evaluate(&scorer, model, options, metrics);
+    if (st == RBT_OK) {
+        add_sizes(model, metrics);
     }
-    *metrics = (struct rbt_metrics){0};
-    st = add_figures(model, margins, examples.labels, examples.count, metrics);
-    rbt_free(margins);
-    rbt_examples_free(&examples);
     return st;
+}
+
+const char *rbt_fm_model_why_uncertain(const struct rbt_model *model)
+{
+    return rbt_scores_why_uncertain(rbt_fm_model_loss(model));
 }
 
 void rbt_fm_model_describe(const struct rbt_model *model, FILE *out)

@@ -29,6 +29,7 @@ rbt_status rbt_fm_model_predict(const struct rbt_model *model,
 rbt_status rbt_fm_model_evaluate(const struct rbt_model *model,
                                  const struct rbt_predict_options *options,
                                  struct rbt_metrics *metrics);
+const char *rbt_fm_model_why_uncertain(const struct rbt_model *model);
 void rbt_fm_model_describe(const struct rbt_model *model, FILE *out);
 rbt_status rbt_fm_model_write_libfm(const struct rbt_model *model, FILE *out);
 

@@ -110,19 +110,7 @@ rbt_status rbt_fm_part_take(struct rbt_fm_job *fm, uint32_t index)
 void rbt_fm_part_free(struct rbt_fm_worker *w)
 {
     rbt_fm_combine_free(&w->combine);
-    rbt_free(w->paid);
-    rbt_free(w->shrinks);
-    rbt_free(w->l2_v);
-    rbt_free(w->steps.squares);
-    rbt_free(w->steps.root);
-    rbt_free(w->steps.z);
-    rbt_free(w->sum_room);
-    rbt_free(w->value_room);
-    rbt_free(w->row_room);
-    rbt_free(w->occurrences);
-    rbt_free(w->shares);
-    rbt_free(w->embedded);
-    rbt_free(w->rows);
+    rbt_room_free(&w->room);
     rbt_share_free(&w->share);
     *w = (struct rbt_fm_worker){0};
 }
@@ -180,17 +168,14 @@ static rbt_status make_room(const struct rbt_fm_job *fm, struct rbt_fm_worker *w
         const size_t entries = (size_t)(share->offsets[i + 1] - share->offsets[i]);
         w->entries_max = entries > w->entries_max ? entries : w->entries_max;
     }
-    w->rows = rbt_calloc(share->key_count, sizeof *w->rows);
-    w->embedded = rbt_calloc(share->key_count, sizeof *w->embedded);
-    w->shares = rbt_calloc(share->key_count, sizeof *w->shares);
-    w->occurrences = rbt_calloc(share->key_count, sizeof *w->occurrences);
-    w->row_room = rbt_calloc(w->entries_max, sizeof *w->row_room);
-    w->value_room = rbt_calloc(w->entries_max, sizeof *w->value_room);
-    w->sum_room = rbt_calloc((size_t)fm->config.rank, sizeof *w->sum_room);
-    return w->rows == NULL || w->embedded == NULL || w->shares == NULL || w->occurrences == NULL ||
-                   w->row_room == NULL || w->value_room == NULL || w->sum_room == NULL
-               ? no_memory()
-               : RBT_OK;
+    w->rows = rbt_room_take(&w->room, share->key_count, sizeof *w->rows);
+    w->embedded = rbt_room_take(&w->room, share->key_count, sizeof *w->embedded);
+    w->shares = rbt_room_take(&w->room, share->key_count, sizeof *w->shares);
+    w->occurrences = rbt_room_take(&w->room, share->key_count, sizeof *w->occurrences);
+    w->row_room = rbt_room_take(&w->room, w->entries_max, sizeof *w->row_room);
+    w->value_room = rbt_room_take(&w->room, w->entries_max, sizeof *w->value_room);
+    w->sum_room = rbt_room_take(&w->room, (size_t)fm->config.rank, sizeof *w->sum_room);
+    return w->room.is_short ? no_memory() : RBT_OK;
 }
 
 /* Memory-adaptive embeddings: who occurs often enough gets one. */
@@ -219,21 +204,20 @@ static rbt_status make_steps(const struct rbt_fm_job *fm, struct rbt_fm_worker *
 {
     const struct rbt_fm_config *config = &fm->config;
     const size_t rank = (size_t)config->rank;
-    w->paid = rbt_calloc(w->share.key_count, sizeof *w->paid);
-    w->l2_v = rbt_calloc(w->embedded_count, sizeof *w->l2_v);
-    w->shrinks = rbt_calloc(w->embedded_count, sizeof *w->shrinks);
+    w->paid = rbt_room_take(&w->room, w->share.key_count, sizeof *w->paid);
+    w->l2_v = rbt_room_take(&w->room, w->embedded_count, sizeof *w->l2_v);
+    w->shrinks = rbt_room_take(&w->room, w->embedded_count, sizeof *w->shrinks);
     w->steps = (struct rbt_fm_steps){
         .lr = (float)config->lr,
         .lr_v = (float)config->lr_v,
         .beta = 1.0F,
         .shares = w->shares,
         .l2_v = w->l2_v,
-        .z = rbt_calloc(w->share.key_count, sizeof *w->steps.z),
-        .root = rbt_calloc(w->share.key_count, sizeof *w->steps.root),
-        .squares = rbt_calloc(w->embedded_count * rank, sizeof *w->steps.squares),
+        .z = rbt_room_take(&w->room, w->share.key_count, sizeof *w->steps.z),
+        .root = rbt_room_take(&w->room, w->share.key_count, sizeof *w->steps.root),
+        .squares = rbt_room_take(&w->room, w->embedded_count * rank, sizeof *w->steps.squares),
         .has_bias = config->has_bias};
-    if (w->paid == NULL || w->l2_v == NULL || w->shrinks == NULL || w->steps.z == NULL ||
-        w->steps.root == NULL || w->steps.squares == NULL) {
+    if (w->room.is_short) {
         return no_memory();
     }
     const double n = (double)fm->examples.count;

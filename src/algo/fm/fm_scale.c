@@ -358,18 +358,10 @@ rbt_status rbt_fm_scale_copy(const struct rbt_fm_scales *scales, const struct rb
     memcpy(inner->settings, model->settings, sizeof inner->settings);
     inner->setting_count = model->setting_count;
     for (size_t a = 0; a < model->array_count && a <= RBT_FM_BIAS; a++) {
-        const struct rbt_model_array *from = &model->arrays[a];
-        struct rbt_model_array *to = &inner->arrays[inner->array_count++];
-        const size_t values = from->count * from->width;
-        *to = *from;
-        to->keys = rbt_calloc(from->count, sizeof *to->keys);
-        to->values = rbt_calloc(values, sizeof *to->values);
-        if (to->keys == NULL || to->values == NULL) {
+        if (!rbt_model_array_copy(&model->arrays[a], &inner->arrays[inner->array_count++])) {
             rbt_model_free(inner);
             return rbt_fail(RBT_E_NOMEM, "no memory for a copy of the model");
         }
-        memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
-        memcpy(to->values, from->values, values * sizeof *to->values);
     }
     const rbt_status st = rbt_fm_scale_model(scales, inner, false);
     if (st != RBT_OK) {

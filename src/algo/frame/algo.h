@@ -128,9 +128,10 @@ struct rbt_algo {
     const char *name;     /* "linear" */
     const char *summary;  /* one line for `rubato train --list` */
     const char *examples; /* two command lines for --help */
-    enum rbt_model_kind model_kind;
+    uint32_t model_kind;  /* of its models, in their files; another number than all others have */
     const struct rbt_option *options;
     size_t option_count;
+    const char *const *groups; /* its own headings of options, ends with NULL; NULL: none */
     const struct rbt_algo_default *defaults; /* ends with a name of NULL; NULL: none */
     size_t config_size;                      /* of the struct that options write into */
     const struct rbt_algo_cost *costs;
@@ -145,6 +146,9 @@ struct rbt_algo {
     rbt_status (*predict)(const struct rbt_model *model, const struct rbt_predict_options *options);
     rbt_status (*evaluate)(const struct rbt_model *model, const struct rbt_predict_options *options,
                            struct rbt_metrics *metrics);
+    /* For `predict --probabilities`: what this model is, if what it predicts is no probabilities,
+     * else NULL. No function: no model has any. */
+    const char *(*why_uncertain)(const struct rbt_model *model);
     const struct rbt_algo_export *exports; /* ends with a name of NULL; NULL: none */
     /* What `rubato info` tells of a model besides its arrays; NULL: nothing. */
     void (*describe)(const struct rbt_model *model, FILE *out);

@@ -86,19 +86,10 @@ rbt_status rbt_column_options_store(const struct rbt_data_options *data, struct 
         return RBT_OK;
     }
     struct rbt_model_array *array = &model->arrays[model->array_count];
-    array->keys = rbt_calloc(plan->count, sizeof *array->keys);
-    array->values = rbt_calloc(plan->count * WIDTH, sizeof *array->values);
-    if (array->keys == NULL || array->values == NULL) {
-        rbt_free(array->keys);
-        rbt_free(array->values);
-        *array = (struct rbt_model_array){0};
+    if (!rbt_model_array_make(array, array_name, plan->count, WIDTH)) {
         return rbt_fail(RBT_E_NOMEM, "no memory for the columns of a model");
     }
-    (void)snprintf(array->name, sizeof array->name, "%s", array_name);
-    array->width = WIDTH;
-    array->count = plan->count;
     for (size_t i = 0; i < plan->count; i++) {
-        array->keys[i] = i;
         array->values[i * WIDTH + KIND] = (float)plan->kinds[i];
         array->values[i * WIDTH + SCALE] = plan->scales[i];
     }

@@ -14,17 +14,15 @@ static const double tolerance = 1e-10;
 rbt_status rbt_descent_init(struct rbt_descent *descent, size_t n, size_t memory)
 {
     *descent = (struct rbt_descent){.n = n, .memory = memory, .tolerance = tolerance, .first = 1};
-    descent->at = rbt_calloc(n, sizeof *descent->at);
-    descent->best = rbt_calloc(n, sizeof *descent->best);
-    descent->slope = rbt_calloc(n, sizeof *descent->slope);
-    descent->direction = rbt_calloc(n, sizeof *descent->direction);
-    descent->moves = rbt_calloc(memory * n, sizeof *descent->moves);
-    descent->changes = rbt_calloc(memory * n, sizeof *descent->changes);
-    descent->inverses = rbt_calloc(memory, sizeof *descent->inverses);
-    descent->factors = rbt_calloc(memory, sizeof *descent->factors);
-    if (descent->at == NULL || descent->best == NULL || descent->slope == NULL ||
-        descent->direction == NULL || descent->moves == NULL || descent->changes == NULL ||
-        descent->inverses == NULL || descent->factors == NULL) {
+    descent->at = rbt_room_take(&descent->room, n, sizeof *descent->at);
+    descent->best = rbt_room_take(&descent->room, n, sizeof *descent->best);
+    descent->slope = rbt_room_take(&descent->room, n, sizeof *descent->slope);
+    descent->direction = rbt_room_take(&descent->room, n, sizeof *descent->direction);
+    descent->moves = rbt_room_take(&descent->room, memory * n, sizeof *descent->moves);
+    descent->changes = rbt_room_take(&descent->room, memory * n, sizeof *descent->changes);
+    descent->inverses = rbt_room_take(&descent->room, memory, sizeof *descent->inverses);
+    descent->factors = rbt_room_take(&descent->room, memory, sizeof *descent->factors);
+    if (descent->room.is_short) {
         rbt_descent_free(descent);
         return rbt_fail(RBT_E_NOMEM, "no memory for %zu weights", n);
     }
@@ -33,14 +31,7 @@ rbt_status rbt_descent_init(struct rbt_descent *descent, size_t n, size_t memory
 
 void rbt_descent_free(struct rbt_descent *descent)
 {
-    rbt_free(descent->factors);
-    rbt_free(descent->inverses);
-    rbt_free(descent->changes);
-    rbt_free(descent->moves);
-    rbt_free(descent->direction);
-    rbt_free(descent->slope);
-    rbt_free(descent->best);
-    rbt_free(descent->at);
+    rbt_room_free(&descent->room);
     *descent = (struct rbt_descent){0};
 }
 

@@ -24,6 +24,8 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "algo/frame/room.h"
+
 enum rbt_descent_state {
     RBT_DESCENT_ON,
     RBT_DESCENT_DONE,  /* another step would gain less than the tolerance */
@@ -31,6 +33,7 @@ enum rbt_descent_state {
 };
 
 struct rbt_descent {
+    struct rbt_room room; /* of all arrays */
     size_t n;
     size_t memory;    /* steps that are remembered at most */
     double tolerance; /* what a step must promise to gain, as a part of the value,

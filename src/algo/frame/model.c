@@ -46,25 +46,6 @@ enum {
 };
 static const char magic[MAGIC_SIZE] = {'R', 'B', 'T', 'M', 'O', 'D', 'E', 'L'};
 
-const char *rbt_model_kind_name(enum rbt_model_kind kind)
-{
-    switch (kind) {
-    case RBT_MODEL_LINEAR:
-        return "linear";
-    case RBT_MODEL_MF:
-        return "mf";
-    case RBT_MODEL_LDA:
-        return "lda";
-    case RBT_MODEL_FM:
-        return "fm";
-    case RBT_MODEL_KMEANS:
-        return "kmeans";
-    case RBT_MODEL_SKETCH:
-        return "sketch";
-    }
-    return "unknown";
-}
-
 double rbt_model_setting(const struct rbt_model *model, const char *name, double fallback)
 {
     for (size_t i = 0; i < model->setting_count; i++) {
@@ -92,6 +73,56 @@ const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model
         }
     }
     return NULL;
+}
+
+bool rbt_model_array_make(struct rbt_model_array *array, const char *name, size_t count,
+                          size_t width)
+{
+    RBT_ASSERT(strlen(name) < sizeof array->name);
+    *array = (struct rbt_model_array){.width = (uint32_t)width, .count = count};
+    memcpy(array->name, name, strlen(name));
+    array->keys = rbt_calloc(count, sizeof *array->keys);
+    array->values = rbt_calloc(count * width, sizeof *array->values);
+    if (array->keys == NULL || array->values == NULL) {
+        rbt_model_array_free(array);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        array->keys[i] = i;
+    }
+    return true;
+}
+
+bool rbt_model_array_copy(const struct rbt_model_array *from, struct rbt_model_array *to)
+{
+    if (!rbt_model_array_make(to, from->name, from->count, from->width)) {
+        return false;
+    }
+    memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
+    memcpy(to->values, from->values, from->count * from->width * sizeof *to->values);
+    return true;
+}
+
+void rbt_model_array_free(struct rbt_model_array *array)
+{
+    rbt_free(array->values);
+    rbt_free(array->keys);
+    *array = (struct rbt_model_array){0};
+}
+
+void rbt_model_array_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
+                          float *rows)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        while (at < array->count && array->keys[at] < keys[i]) {
+            at++;
+        }
+        const bool is_there = at < array->count && array->keys[at] == keys[i];
+        for (size_t c = 0; c < array->width; c++) {
+            rows[i * array->width + c] = is_there ? array->values[at * array->width + c] : 0.0F;
+        }
+    }
 }
 
 const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name)
@@ -162,7 +193,7 @@ rbt_status rbt_model_encode(const struct rbt_model *model, uint8_t **bytes, size
         return rbt_fail(RBT_E_NOMEM, "no memory for a model of %zu bytes", total);
     }
     const bool has_texts = model->text_count > 0;
-    const uint32_t head[] = {has_texts ? FORMAT_TEXTS : FORMAT_PLAIN, (uint32_t)model->kind,
+    const uint32_t head[] = {has_texts ? FORMAT_TEXTS : FORMAT_PLAIN, model->kind,
                              (uint32_t)model->setting_count, (uint32_t)model->array_count,
                              (uint32_t)model->text_count};
     uint8_t *at = put(buffer, magic, MAGIC_SIZE);
@@ -401,12 +432,11 @@ static rbt_status decode_head(struct cursor *cursor, struct rbt_model *model, st
     }
     const bool has_impossible_texts =
         head[0] == FORMAT_TEXTS && (counts->texts == 0 || counts->texts > RBT_MODEL_TEXTS_MAX);
-    if (head[0] == 0 || has_impossible_texts || head[1] < RBT_MODEL_LINEAR ||
-        head[1] > RBT_MODEL_SKETCH || head[2] > RBT_MODEL_SETTINGS_MAX ||
-        head[3] > RBT_MODEL_ARRAYS_MAX) {
+    if (head[0] == 0 || has_impossible_texts || head[1] == 0 || head[1] > RBT_MODEL_KIND_MAX ||
+        head[2] > RBT_MODEL_SETTINGS_MAX || head[3] > RBT_MODEL_ARRAYS_MAX) {
         return damaged("its head is impossible");
     }
-    model->kind = (enum rbt_model_kind)head[1];
+    model->kind = head[1];
     for (uint32_t i = 0; i < head[2]; i++) {
         struct rbt_model_setting *setting = &model->settings[i];
         if (!take(cursor, setting->name, RBT_MODEL_NAME_MAX) ||

@@ -7,21 +7,14 @@
 #ifndef RUBATO_ALGO_FRAME_MODEL_H
 #define RUBATO_ALGO_FRAME_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <rubato/rubato.h>
 
-enum rbt_model_kind {
-    RBT_MODEL_LINEAR = 1,
-    RBT_MODEL_MF = 2,
-    RBT_MODEL_LDA = 3,
-    RBT_MODEL_FM = 4,
-    RBT_MODEL_KMEANS = 5,
-    RBT_MODEL_SKETCH = 6,
-};
-
 enum {
+    RBT_MODEL_KIND_MAX = 255,
     RBT_MODEL_SETTINGS_MAX = 32,
     RBT_MODEL_ARRAYS_MAX = 8,
     RBT_MODEL_TEXTS_MAX = 4,
@@ -50,7 +43,7 @@ struct rbt_model_texts {
 };
 
 struct rbt_model {
-    enum rbt_model_kind kind;
+    uint32_t kind; /* from 1: which algorithm's model it is (algo.h) */
     struct rbt_model_setting settings[RBT_MODEL_SETTINGS_MAX];
     size_t setting_count;
     struct rbt_model_array arrays[RBT_MODEL_ARRAYS_MAX];
@@ -58,9 +51,6 @@ struct rbt_model {
     struct rbt_model_texts texts[RBT_MODEL_TEXTS_MAX];
     size_t text_count; /* lists */
 };
-
-/* The name of a kind as users know it: "linear", "mf". */
-const char *rbt_model_kind_name(enum rbt_model_kind kind);
 
 RBT_MUST_USE rbt_status rbt_model_write(const struct rbt_model *model, const char *path);
 RBT_MUST_USE rbt_status rbt_model_read(const char *path, struct rbt_model *model);
@@ -80,6 +70,21 @@ void rbt_model_set(struct rbt_model *model, const char *name, double value);
 
 /* The array of that name, or NULL. */
 const struct rbt_model_array *rbt_model_array_find(const struct rbt_model *model, const char *name);
+
+/* Makes an array of `count` rows of zeros with the keys 0, 1, ...; or a copy. False: there is no
+ * memory, and the array has no rows. What an array had before is not freed. */
+RBT_MUST_USE bool rbt_model_array_make(struct rbt_model_array *array, const char *name,
+                                       size_t count, size_t width);
+RBT_MUST_USE bool rbt_model_array_copy(const struct rbt_model_array *from,
+                                       struct rbt_model_array *to);
+
+/* Frees what the array has and leaves it empty. */
+void rbt_model_array_free(struct rbt_model_array *array);
+
+/* Row i of `rows`, (count, array->width), becomes that of keys[i], zero if the array has none; keys
+ * increase. */
+void rbt_model_array_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
+                          float *rows);
 
 /* The list of texts of that name, or NULL. */
 const struct rbt_model_texts *rbt_model_texts_find(const struct rbt_model *model, const char *name);

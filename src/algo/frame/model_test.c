@@ -20,7 +20,7 @@ static float bias_values[] = {0.5F};
 
 static struct rbt_model example(void)
 {
-    struct rbt_model model = {.kind = RBT_MODEL_MF, .array_count = 2};
+    struct rbt_model model = {.kind = 2, .array_count = 2};
     rbt_model_set(&model, "rank", 2.0);
     rbt_model_set(&model, "mean", 3.25);
     model.arrays[0] = (struct rbt_model_array){"users", 2, 3, keys, values};
@@ -40,7 +40,7 @@ static void written_models_are_read_again(void **state)
     assert_ok(rbt_model_write(&model, path));
     assert_ok(rbt_model_write(&model, path)); /* over the first one */
     assert_ok(rbt_model_read(path, &read));
-    assert_int_equal(read.kind, RBT_MODEL_MF);
+    assert_int_equal(read.kind, 2);
     assert_true(rbt_model_setting(&read, "mean", 0.0) == 3.25);
     assert_true(rbt_model_setting(&read, "none", -1.0) == -1.0);
     assert_int_equal(read.array_count, 2);
@@ -245,11 +245,42 @@ static void every_failed_system_call_leaves_the_old_file(void **state)
     assert_int_equal(rmdir(directory), 0); /* which is empty: no temporary file was left */
 }
 
+/* Rows of keys that an array does not have are zero. */
+static void arrays_are_made_and_copied(void **state)
+{
+    (void)state;
+    const struct rbt_model model = example();
+    const uint64_t wanted[] = {0, 5, 6, UINT64_MAX};
+    const float expected[] = {0, 0, 0.25F, 1e-30F, 0, 0, 3e38F, 7.0F};
+    float rows[8];
+    rbt_model_array_rows(&model.arrays[0], wanted, 4, rows);
+    assert_memory_equal(rows, expected, sizeof expected);
+    struct rbt_model_array array;
+    assert_true(rbt_model_array_make(&array, "sizes", 3, 2));
+    assert_string_equal(array.name, "sizes");
+    assert_int_equal(array.keys[2], 2);
+    assert_true(array.values[5] == 0.0F);
+    rbt_model_array_free(&array);
+    assert_true(rbt_model_array_copy(&model.arrays[0], &array));
+    assert_string_equal(array.name, "users");
+    assert_memory_equal(array.keys, keys, sizeof keys);
+    assert_memory_equal(array.values, values, sizeof values);
+    rbt_model_array_free(&array);
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        rbt_alloc_fail_nth(nth);
+        assert_false(rbt_model_array_copy(&model.arrays[0], &array));
+        rbt_alloc_fail_nth(0);
+        assert_int_equal(array.count, 0);
+        assert_int_equal(rbt_alloc_live(), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_models_are_read_again),
         cmocka_unit_test(texts_are_read_again),
+        cmocka_unit_test(arrays_are_made_and_copied),
         cmocka_unit_test(a_failed_write_leaves_nothing),
         cmocka_unit_test(every_shorter_file_is_refused),
         cmocka_unit_test(every_changed_byte_is_noticed),

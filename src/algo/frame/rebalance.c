@@ -53,17 +53,16 @@ rbt_status rbt_rebalance_begin(const struct rbt_rebalance *rebalance, rbt_worker
 {
     const size_t gifts = (size_t)rebalance->workers * GIFTS_MAX;
     *hand = (struct rbt_hand){.piece_count = 1, .piece_capacity = gifts + 1};
-    hand->pieces = rbt_calloc(hand->piece_capacity, sizeof *hand->pieces);
-    hand->given = rbt_calloc(rebalance->workers, sizeof *hand->given);
-    hand->is_taken = rbt_calloc(gifts, sizeof *hand->is_taken);
-    hand->order = rbt_calloc(rebalance->workers, sizeof *hand->order);
-    hand->indices = rbt_calloc(gifts, sizeof *hand->indices);
-    hand->values = rbt_calloc(gifts, sizeof *hand->values);
-    const bool has_all = hand->pieces != NULL && hand->given != NULL && hand->is_taken != NULL &&
-                         hand->order != NULL && hand->indices != NULL && hand->values != NULL;
+    hand->pieces = rbt_room_take(&hand->room, hand->piece_capacity, sizeof *hand->pieces);
+    hand->given = rbt_room_take(&hand->room, rebalance->workers, sizeof *hand->given);
+    hand->is_taken = rbt_room_take(&hand->room, gifts, sizeof *hand->is_taken);
+    hand->order = rbt_room_take(&hand->room, rebalance->workers, sizeof *hand->order);
+    hand->indices = rbt_room_take(&hand->room, gifts, sizeof *hand->indices);
+    hand->values = rbt_room_take(&hand->room, gifts, sizeof *hand->values);
     const rbt_status st =
-        has_all ? open_times(rebalance, worker, hand)
-                : rbt_fail(RBT_E_NOMEM, "no memory to remember %u workers", rebalance->workers);
+        hand->room.is_short
+            ? rbt_fail(RBT_E_NOMEM, "no memory to remember %u workers", rebalance->workers)
+            : open_times(rebalance, worker, hand);
     if (st != RBT_OK) {
         rbt_rebalance_end(hand);
         return st;
@@ -75,12 +74,7 @@ rbt_status rbt_rebalance_begin(const struct rbt_rebalance *rebalance, rbt_worker
 void rbt_rebalance_end(struct rbt_hand *hand)
 {
     rbt_set_destroy(hand->times);
-    rbt_free(hand->values);
-    rbt_free(hand->indices);
-    rbt_free(hand->order);
-    rbt_free(hand->is_taken);
-    rbt_free(hand->given);
-    rbt_free(hand->pieces);
+    rbt_room_free(&hand->room);
     *hand = (struct rbt_hand){0};
 }
 

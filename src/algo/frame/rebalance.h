@@ -24,6 +24,8 @@
 
 #include <rubato/rubato.h>
 
+#include "algo/frame/room.h"
+
 struct rbt_rebalance {
     rbt_table *times; /* row p: seconds that worker p computes in a clock */
     rbt_table *gifts; /* row p, sparse: what worker p has been given, see rebalance.c */
@@ -38,6 +40,7 @@ struct rbt_piece {
 
 /* What a worker has. */
 struct rbt_hand {
+    struct rbt_room room;     /* of all arrays */
     struct rbt_piece *pieces; /* (piece_count): its own, then what it has been given */
     size_t piece_count;
     size_t piece_capacity;

@@ -152,22 +152,14 @@ rbt_status rbt_replica_collect(rbt_worker *worker, rbt_table *table, int64_t sta
     const char *name = rbt_table_name(table);
     const char *slash = strrchr(name, '/');
     name = slash == NULL ? name : slash + 1;
-    RBT_ASSERT(strlen(name) < sizeof array->name);
-    uint64_t *keys = rbt_calloc(rows.count, sizeof *keys);
-    float *values = rbt_calloc(rows.count * width, sizeof *values);
-    if (keys == NULL || values == NULL) {
-        rbt_free(keys);
-        rbt_free(values);
+    if (!rbt_model_array_make(array, name, rows.count, width)) {
         rbt_rows_free(&rows);
         return no_memory(rows.count);
     }
     if (rows.count > 0) {
-        memcpy(keys, rows.keys, rows.count * sizeof *keys);
-        memcpy(values, rows.values, rows.count * width * sizeof *values);
+        memcpy(array->keys, rows.keys, rows.count * sizeof *array->keys);
+        memcpy(array->values, rows.values, rows.count * width * sizeof *array->values);
     }
-    *array = (struct rbt_model_array){
-        .width = width, .count = rows.count, .keys = keys, .values = values};
-    memcpy(array->name, name, strlen(name));
     rbt_rows_free(&rows);
     return RBT_OK;
 }

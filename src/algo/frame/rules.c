@@ -155,6 +155,24 @@ rbt_status rbt_rules_complete(const char *text, const char *filter, double value
     return RBT_OK;
 }
 
+rbt_status rbt_rules_read_sums(const struct rbt_train_options *options, const char *who,
+                               const char *filter, struct rbt_rules *rules)
+{
+    const rbt_status st = rbt_rules_read(options, rules);
+    if (st != RBT_OK) {
+        return st;
+    }
+    if (!rules->is_plain) {
+        return rbt_fail(RBT_E_INVALID, "option \"--rule %s\" does not apply to %s", options->rule,
+                        who);
+    }
+    if (options->filter == NULL) {
+        RBT_ASSERT(strlen(filter) < sizeof rules->filter);
+        memcpy(rules->filter, filter, strlen(filter) + 1);
+    }
+    return options->bandwidth > 0 ? rbt_rules_refuse_bandwidth("lda, linear or mf") : RBT_OK;
+}
+
 rbt_status rbt_rules_give(struct rbt_rules *rules, const char *parameter, double value)
 {
     if (rbt_rules_has(rules, parameter)) {

@@ -40,6 +40,13 @@ rbt_status rbt_rules_refuse_schedule(const struct rbt_rules *rules);
 RBT_MUST_USE rbt_status rbt_rules_read(const struct rbt_train_options *options,
                                        struct rbt_rules *rules);
 
+/* The same for algorithms that add up and leave it at that: fails with RBT_E_INVALID if there is a
+ * rule, and for --bandwidth. `who` is the algorithm and what it adds up, for the message; `filter`
+ * is what it has as filters if the options name none. */
+RBT_MUST_USE rbt_status rbt_rules_read_sums(const struct rbt_train_options *options,
+                                            const char *who, const char *filter,
+                                            struct rbt_rules *rules);
+
 /* Whether it is one of the rules that come with Rubato, by its name. */
 bool rbt_rules_is(const struct rbt_rules *rules, const char *name);
 

@@ -6,12 +6,8 @@
 #define RUBATO_ALGO_FRAME_SCORES_H
 
 #include "algo/frame/algo.h"
+#include "data/examples.h"
 #include "math/loss.h"
-
-/* Row i of `rows`, (count, array->width), becomes that of keys[i], zero if the array has none; keys
- * increase. */
-void rbt_scores_rows(const struct rbt_model_array *array, const uint64_t *keys, size_t count,
-                     float *rows);
 
 /* What was said about examples, and what is right. */
 struct rbt_scores {
@@ -29,5 +25,32 @@ double rbt_scores_losses(const struct rbt_scores *scores);
  * RBT_E_NOMEM. */
 RBT_MUST_USE rbt_status rbt_scores_measure(const struct rbt_scores *scores,
                                            struct rbt_metrics *metrics);
+
+/* Replaces labels by their places in the list of `class_count` that increase. Fails with RBT_E_DATA
+ * if it does not have one. */
+RBT_MUST_USE rbt_status rbt_scores_place(const float *classes, size_t class_count,
+                                         struct rbt_examples *examples);
+
+/* How a model makes margins of examples in their own order, (count, width); those of softmax have
+ * an array "classes" with the labels. Features that the model does not know count nothing. */
+struct rbt_scorer {
+    enum rbt_loss loss;
+    size_t width;
+    rbt_status (*margins)(const struct rbt_model *model, const struct rbt_examples *examples,
+                          float *margins);
+};
+
+/* What algorithms have as `predict` and `evaluate` (algo.h): one value per line, which is a
+ * probability, a class, a margin or a number; figures. */
+RBT_MUST_USE rbt_status rbt_scores_predict(const struct rbt_scorer *scorer,
+                                           const struct rbt_model *model,
+                                           const struct rbt_predict_options *options);
+RBT_MUST_USE rbt_status rbt_scores_evaluate(const struct rbt_scorer *scorer,
+                                            const struct rbt_model *model,
+                                            const struct rbt_predict_options *options,
+                                            struct rbt_metrics *metrics);
+
+/* Why models with this loss have no probabilities: what they are; NULL: they have some. */
+const char *rbt_scores_why_uncertain(enum rbt_loss loss);
 
 #endif

@@ -356,19 +356,12 @@ static rbt_status need_bias(struct rbt_model_array *bias, size_t width)
     if (bias->count > 0) {
         return RBT_OK;
     }
-    uint64_t *keys = rbt_calloc(1, sizeof *keys);
-    float *values = rbt_calloc(width, sizeof *values);
-    if (keys == NULL || values == NULL) {
-        rbt_free(keys);
-        rbt_free(values);
+    struct rbt_model_array made;
+    if (!rbt_model_array_make(&made, bias->name, 1, width)) {
         return no_memory();
     }
-    rbt_free(bias->keys);
-    rbt_free(bias->values);
-    bias->keys = keys;
-    bias->values = values;
-    bias->count = 1;
-    bias->width = (uint32_t)width;
+    rbt_model_array_free(bias);
+    *bias = made;
     return RBT_OK;
 }
 

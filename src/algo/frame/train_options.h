@@ -26,13 +26,11 @@ extern const char *const rbt_train_options_pulls[];      /* enum rbt_pull */
 /* The default of --consistency: this very text, if the user has named none. */
 extern const char rbt_train_options_consistency[];
 
-/* Headings of options in `rubato train ALGO --help`, in this order (rbt_train_line_help). */
+/* Headings of options in `rubato train ALGO --help`, in this order (rbt_train_line_help); those of
+ * an algorithm (algo.h) come behind "Training". */
 #define RBT_GROUP_MODEL       "Model and solver"
 #define RBT_GROUP_DATA        "Data"
 #define RBT_GROUP_TRAINING    "Training"
-#define RBT_GROUP_SGD         "Solver sgd"
-#define RBT_GROUP_DBPG        "Solver dbpg"
-#define RBT_GROUP_EMSO        "Solvers emso-gd and emso-cd"
 #define RBT_GROUP_CLUSTER     "Consistency and cluster"
 #define RBT_GROUP_OUTPUT      "Output"
 #define RBT_GROUP_EXPERIMENTS "Experiments (to reproduce comparisons in papers)"

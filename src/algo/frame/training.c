@@ -376,7 +376,8 @@ static rbt_status prepare(struct run *run, rbt_worker *worker)
 {
     const struct rbt_training *training = run->training;
     uint64_t parameters = 0;
-    rbt_status st = training->task->begin(training->context, worker);
+    rbt_status st =
+        training->task->begin == NULL ? RBT_OK : training->task->begin(training->context, worker);
     if (st == RBT_OK) {
         st = rbt_clock(worker);
     }

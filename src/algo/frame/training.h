@@ -34,7 +34,8 @@ struct rbt_training_figures {
 struct rbt_training_task {
     /* Opens the algorithm's tables. */
     rbt_status (*open)(void *context, rbt_job *job);
-    /* Takes the worker's share and adds its usage of rows; must not wait for others. */
+    /* Takes the worker's share and adds its usage of rows; must not wait for others. May be NULL:
+     * there is nothing to tell. */
     rbt_status (*begin)(void *context, rbt_worker *worker);
     /* Gets everybody's usage; worker 0 also stores how many parameters there are. */
     rbt_status (*ready)(void *context, rbt_worker *worker, uint64_t *parameters);

@@ -27,6 +27,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/frame/inputs.h"
 #include "algo/frame/training.h"
 #include "algo/kmeans/kmeans_init.h"
 #include "algo/kmeans/kmeans_job.h"
@@ -68,14 +69,6 @@ static rbt_status open_tables(void *context, rbt_job *tables)
                                      .keys_max = job->k > 1 ? job->k - 1 : 1,
                                      .filter = rbt_rules_filter(&job->rules)};
     return rbt_table_open(tables, "sums", &sums, &job->sums);
-}
-
-/* Nothing is told to the others: they have the same data. */
-static rbt_status begin(void *context, rbt_worker *worker)
-{
-    (void)context;
-    (void)worker;
-    return RBT_OK;
 }
 
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
@@ -149,31 +142,18 @@ static rbt_status push(void *context, rbt_worker *worker)
 
 /* --- The model ------------------------------------------------------------------------------- */
 
-/* Adds an array; NULL if there is no memory. */
-static struct rbt_model_array *add_array(struct rbt_model *model, const char *name, size_t count,
-                                         size_t width)
-{
-    struct rbt_model_array *array = &model->arrays[model->array_count];
-    *array = (struct rbt_model_array){.width = (uint32_t)width, .count = count};
-    array->keys = rbt_calloc(count, sizeof *array->keys);
-    array->values = rbt_calloc(count * width, sizeof *array->values);
-    memcpy(array->name, name, strlen(name) + 1);
-    model->array_count++; /* also if it is half made: the model is freed as a whole */
-    for (size_t i = 0; array->keys != NULL && i < count; i++) {
-        array->keys[i] = i;
-    }
-    return array->keys == NULL || array->values == NULL ? NULL : array;
-}
-
 /* Writes the centres of the rows into the model. */
 static rbt_status describe(const struct rbt_kmeans_job *job, const double *rows,
                            struct rbt_model *model)
 {
     const size_t dims = job->space.dims;
-    struct rbt_model_array *centres = add_array(model, "centres", job->k, dims);
-    struct rbt_model_array *features = add_array(model, "features", dims, 1);
-    struct rbt_model_array *sizes = add_array(model, "sizes", job->k, 1);
-    if (centres == NULL || features == NULL || sizes == NULL) {
+    struct rbt_model_array *centres = &model->arrays[0];
+    struct rbt_model_array *features = &model->arrays[1];
+    struct rbt_model_array *sizes = &model->arrays[2];
+    model->array_count = 3; /* also if they are half made: the model is freed as a whole */
+    if (!rbt_model_array_make(centres, "centres", job->k, dims) ||
+        !rbt_model_array_make(features, "features", dims, 1) ||
+        !rbt_model_array_make(sizes, "sizes", job->k, 1)) {
         return no_memory();
     }
     const rbt_status st = rbt_kmeans_step_settle(job, rows, centres->values);
@@ -235,7 +215,6 @@ static rbt_status evaluate(void *context, const struct rbt_model *model,
 }
 
 static const struct rbt_training_task task = {.open = open_tables,
-                                              .begin = begin,
                                               .ready = ready,
                                               .work = work,
                                               .push = push,
@@ -245,15 +224,6 @@ static const struct rbt_training_task task = {.open = open_tables,
                                               .evaluate = evaluate};
 
 /* --- Before the job -------------------------------------------------------------------------- */
-
-static rbt_status read_file(struct rbt_kmeans_job *job, const struct rbt_option_list *list,
-                            struct rbt_examples *examples)
-{
-    job->data.paths = list->values;
-    job->data.path_count = list->count;
-    job->data.column_count = job->column_count;
-    return rbt_examples_read(&job->data, examples);
-}
 
 /* The points in random order. */
 static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examples *examples,
@@ -287,13 +257,9 @@ static rbt_status take_points(struct rbt_kmeans_job *job, const struct rbt_examp
 /* Numbers keep their size, unless there are categories that they must go with. */
 static void describe_files(struct rbt_kmeans_job *job)
 {
-    const struct rbt_train_options *options = job->options;
-    job->data = (struct rbt_data_options){.format = (enum rbt_format)options->format,
-                                          .is_zero_based = options->is_zero_based,
-                                          .label_column = options->label_column,
-                                          .label_name = options->label_name,
-                                          .is_unlabelled = !job->config.is_labelled,
-                                          .ignores_label = true};
+    job->data = rbt_inputs_training(job->options);
+    job->data.is_unlabelled = !job->config.is_labelled;
+    job->data.ignores_label = true;
     rbt_column_options_apply(&job->config.columns, &job->plan, &job->data);
     job->plan.is_raw = job->config.columns.categorical == NULL;
 }
@@ -302,7 +268,7 @@ static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
 {
     struct rbt_examples examples = {0};
     describe_files(job);
-    rbt_status st = read_file(job, &job->options->data, &examples);
+    rbt_status st = rbt_examples_read(&job->data, &examples);
     if (st != RBT_OK) {
         return st;
     }
@@ -310,9 +276,10 @@ static rbt_status prepare(struct rbt_kmeans_job *job, int64_t epochs)
     const double times = job->config.batch > 0 ? (double)epochs : 1.0;
     job->column_count = examples.column_count;
     st = take_points(job, &examples, times * (double)examples.count);
+    rbt_inputs_name_eval(job->options, &examples, &job->data);
     rbt_examples_free(&examples);
     if (st == RBT_OK && job->options->eval.count > 0) {
-        st = read_file(job, &job->options->eval, &job->eval);
+        st = rbt_examples_read(&job->data, &job->eval);
     }
     st = st != RBT_OK ? st : rbt_kmeans_centres_make(&job->space, job->k, &job->initial);
     if (st != RBT_OK) {
@@ -374,18 +341,8 @@ static double tolerance_of(const struct rbt_kmeans_job *job)
 /* What the options say, before data is read. */
 static rbt_status check(struct rbt_kmeans_job *job)
 {
-    const rbt_status st = rbt_rules_read(job->options, &job->rules);
-    if (job->options->filter == NULL) {
-        memcpy(job->rules.filter, default_filter, sizeof default_filter);
-    }
-    if (st == RBT_OK && !job->rules.is_plain) {
-        return rbt_fail(RBT_E_INVALID,
-                        "option \"--rule %s\" does not apply to kmeans, which adds up points",
-                        job->options->rule);
-    }
-    if (st == RBT_OK && job->options->bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("lda, linear or mf");
-    }
+    const rbt_status st = rbt_rules_read_sums(job->options, "kmeans, which adds up points",
+                                              default_filter, &job->rules);
     if (st == RBT_OK && job->config.batch > 0 && job->options->clocks_per_epoch > 0) {
         return rbt_fail(RBT_E_INVALID,
                         "options \"--batch\" and \"--clocks-per-epoch\" exclude each other");

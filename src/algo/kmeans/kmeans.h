@@ -7,6 +7,8 @@
 
 extern const struct rbt_algo rbt_kmeans;
 
+enum { RBT_MODEL_KMEANS = 5 }; /* the kind of its models */
+
 enum rbt_kmeans_init {
     RBT_KMEANS_PLUS,
     RBT_KMEANS_RANDOM,

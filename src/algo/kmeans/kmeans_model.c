@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/frame/column_options.h"
+#include "algo/frame/inputs.h"
 #include "algo/frame/metrics.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -16,18 +17,10 @@ static rbt_status read_examples(const struct rbt_model *model,
                                 const struct rbt_predict_options *options,
                                 struct rbt_examples *examples)
 {
-    struct rbt_column_plan plan;
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .label_name = options->label_name,
-                                    .note = options->note,
-                                    .is_unlabelled = !(rbt_model_setting(model, "labelled", 0) > 0),
-                                    .ignores_label = true};
-    const rbt_status st = rbt_column_options_load(model, &plan, &data);
-    return st != RBT_OK ? st : rbt_examples_read(&data, examples);
+    struct rbt_data_options data = rbt_inputs_prediction(options);
+    data.is_unlabelled = !(rbt_model_setting(model, "labelled", 0) > 0);
+    data.ignores_label = true;
+    return rbt_inputs_read(model, &data, examples, NULL);
 }
 
 /* What the threads of rbt_kmeans_model_assign() share. */

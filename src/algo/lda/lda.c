@@ -326,6 +326,13 @@ static const struct rbt_algo_export exports[] = {
     {"topics", "the words of each topic: topic share word ...", rbt_lda_words_write_topics},
     {0}};
 
+/* Shares of topics are probabilities. */
+static const char *why_uncertain(const struct rbt_model *model)
+{
+    (void)model;
+    return NULL;
+}
+
 const struct rbt_algo rbt_lda = {
     .name = "lda",
     .summary = "Topics of documents: latent Dirichlet allocation by Gibbs sampling.",
@@ -341,6 +348,7 @@ const struct rbt_algo rbt_lda = {
     .train = train,
     .predict = rbt_lda_model_predict,
     .evaluate = rbt_lda_model_evaluate,
+    .why_uncertain = why_uncertain,
     .exports = exports,
     .describe = rbt_lda_words_describe,
 };

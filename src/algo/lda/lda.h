@@ -6,6 +6,8 @@
 
 extern const struct rbt_algo rbt_lda;
 
+enum { RBT_MODEL_LDA = 3 }; /* the kind of its models */
+
 /* How the servers hold the counts of a word. */
 enum rbt_lda_rows_kind {
     RBT_LDA_ROWS_AUTO, /* what fits so many topics */

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "algo/frame/room.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -42,6 +43,7 @@ struct table {
 };
 
 struct rbt_lda_alias {
+    struct rbt_room room; /* of all arrays but the entries */
     size_t topic_count;
     size_t word_count;
     float beta;
@@ -63,15 +65,14 @@ rbt_status rbt_lda_alias_create(size_t topic_count, size_t word_count, struct rb
     if (made != NULL) {
         made->topic_count = topic_count;
         made->word_count = word_count;
-        made->all = rbt_calloc(topic_count, sizeof *made->all);
-        made->words = rbt_calloc(word_count, sizeof *made->words);
-        made->is_made = rbt_calloc(word_count, 1);
-        made->small = rbt_calloc(topic_count, sizeof *made->small);
-        made->large = rbt_calloc(topic_count, sizeof *made->large);
-        made->scaled = rbt_calloc(topic_count, sizeof *made->scaled);
+        made->all = rbt_room_take(&made->room, topic_count, sizeof *made->all);
+        made->words = rbt_room_take(&made->room, word_count, sizeof *made->words);
+        made->is_made = rbt_room_take(&made->room, word_count, 1);
+        made->small = rbt_room_take(&made->room, topic_count, sizeof *made->small);
+        made->large = rbt_room_take(&made->room, topic_count, sizeof *made->large);
+        made->scaled = rbt_room_take(&made->room, topic_count, sizeof *made->scaled);
     }
-    if (made == NULL || made->all == NULL || made->words == NULL || made->is_made == NULL ||
-        made->small == NULL || made->large == NULL || made->scaled == NULL) {
+    if (made == NULL || made->room.is_short) {
         rbt_lda_alias_destroy(made);
         return rbt_fail(RBT_E_NOMEM, "no memory for tables of %zu topics", topic_count);
     }
@@ -82,13 +83,8 @@ rbt_status rbt_lda_alias_create(size_t topic_count, size_t word_count, struct rb
 void rbt_lda_alias_destroy(struct rbt_lda_alias *alias)
 {
     if (alias != NULL) {
-        rbt_free(alias->scaled);
-        rbt_free(alias->large);
-        rbt_free(alias->small);
         rbt_free(alias->entries);
-        rbt_free(alias->is_made);
-        rbt_free(alias->words);
-        rbt_free(alias->all);
+        rbt_room_free(&alias->room);
         rbt_free(alias);
     }
 }

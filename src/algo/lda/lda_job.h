@@ -4,6 +4,7 @@
 #ifndef RUBATO_ALGO_LDA_LDA_JOB_H
 #define RUBATO_ALGO_LDA_LDA_JOB_H
 
+#include "algo/frame/room.h"
 #include "algo/frame/training.h"
 #include "algo/lda/lda.h"
 #include "algo/lda/lda_model.h"
@@ -24,6 +25,7 @@ struct rbt_lda_counts {
 };
 
 struct rbt_lda_worker {
+    struct rbt_room room; /* of all arrays that are its own */
     struct rbt_document_share share;
     rbt_lda_state *state;   /* the topics on disk; NULL: they are in memory */
     bool is_resumed;        /* there was a state to go on with, */

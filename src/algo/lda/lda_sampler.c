@@ -44,22 +44,20 @@ rbt_status rbt_lda_sampler_open(struct rbt_lda_sampler *sampler, enum rbt_lda_ki
     sampler->kind = kind;
     sampler->word_count = word_count;
     topics->topic_count = topic_count;
-    topics->sum_moves = rbt_calloc(topic_count, sizeof *topics->sum_moves);
-    topics->document = rbt_calloc(topic_count, sizeof *topics->document);
-    topics->inverses = rbt_calloc(topic_count, sizeof *topics->inverses);
-    topics->weights = rbt_calloc(topic_count, sizeof *topics->weights);
-    topics->scratch = rbt_calloc(topic_count + 16, sizeof *topics->scratch);
-    bool is_well = topics->sum_moves != NULL && topics->document != NULL &&
-                   topics->inverses != NULL && topics->weights != NULL && topics->scratch != NULL;
+    topics->sum_moves = rbt_room_take(&sampler->room, topic_count, sizeof *topics->sum_moves);
+    topics->document = rbt_room_take(&sampler->room, topic_count, sizeof *topics->document);
+    topics->inverses = rbt_room_take(&sampler->room, topic_count, sizeof *topics->inverses);
+    topics->weights = rbt_room_take(&sampler->room, topic_count, sizeof *topics->weights);
+    topics->scratch = rbt_room_take(&sampler->room, topic_count + 16, sizeof *topics->scratch);
     if (kind == RBT_LDA_SPARSE) {
         sampler->bit_count = (topic_count + 63) / 64;
-        sampler->word_bits = rbt_calloc(word_count, sampler->bit_count * sizeof(uint64_t));
-        sampler->document_bits = rbt_calloc(sampler->bit_count, sizeof(uint64_t));
-        sampler->found = rbt_calloc(topic_count, sizeof *sampler->found);
-        is_well = is_well && sampler->word_bits != NULL && sampler->document_bits != NULL &&
-                  sampler->found != NULL;
+        sampler->word_bits =
+            rbt_room_take(&sampler->room, word_count, sampler->bit_count * sizeof(uint64_t));
+        sampler->document_bits =
+            rbt_room_take(&sampler->room, sampler->bit_count, sizeof(uint64_t));
+        sampler->found = rbt_room_take(&sampler->room, topic_count, sizeof *sampler->found);
     }
-    if (!is_well) {
+    if (sampler->room.is_short) {
         return rbt_fail(RBT_E_NOMEM, "no memory to draw %zu topics of %zu words", topic_count,
                         word_count);
     }
@@ -69,16 +67,8 @@ rbt_status rbt_lda_sampler_open(struct rbt_lda_sampler *sampler, enum rbt_lda_ki
 
 void rbt_lda_sampler_close(struct rbt_lda_sampler *sampler)
 {
-    struct rbt_topics *topics = &sampler->topics;
     rbt_lda_alias_destroy(sampler->alias);
-    rbt_free(sampler->found);
-    rbt_free(sampler->document_bits);
-    rbt_free(sampler->word_bits);
-    rbt_free(topics->scratch);
-    rbt_free(topics->weights);
-    rbt_free(topics->inverses);
-    rbt_free(topics->document);
-    rbt_free(topics->sum_moves);
+    rbt_room_free(&sampler->room);
     *sampler = (struct rbt_lda_sampler){0};
 }
 

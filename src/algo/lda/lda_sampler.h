@@ -11,6 +11,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "algo/frame/room.h"
 #include "math/topics.h"
 
 enum rbt_lda_kind {
@@ -25,6 +26,7 @@ extern const char *const rbt_lda_kinds[]; /* their names, ended by NULL */
 struct rbt_lda_alias; /* lda_alias.c */
 
 struct rbt_lda_sampler {
+    struct rbt_room room;   /* of all arrays that are its own */
     enum rbt_lda_kind kind; /* not AUTO */
     size_t word_count;
     struct rbt_topics topics; /* the caller fills in what it points to from word_topics to sums, and

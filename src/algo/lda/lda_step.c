@@ -59,16 +59,15 @@ static rbt_status make_room(const struct rbt_lda_job *lda, struct rbt_lda_worker
     w->view_max = longest > VIEW_TOKENS ? (size_t)longest : VIEW_TOKENS;
     if (w->state != NULL) {
         viewed = w->view_max;
-        w->view_offsets = rbt_calloc(VIEW_TOKENS + 1, sizeof *w->view_offsets);
+        w->view_offsets = rbt_room_take(&w->room, VIEW_TOKENS + 1, sizeof *w->view_offsets);
     }
-    w->topics = rbt_calloc(viewed, sizeof *w->topics);
-    w->word_counts = rbt_calloc(share->key_count, sizeof *w->word_counts);
-    w->logs = rbt_calloc(longest + 1, sizeof *w->logs);
-    w->constants = rbt_calloc(share->count + 1, sizeof *w->constants);
-    w->parts = rbt_calloc((size_t)lda->clocks_per_epoch, sizeof *w->parts);
-    w->sums = rbt_calloc((size_t)lda->config.topics, sizeof *w->sums);
-    if (w->topics == NULL || w->word_counts == NULL || w->logs == NULL || w->constants == NULL ||
-        w->parts == NULL || w->sums == NULL || (w->state != NULL && w->view_offsets == NULL)) {
+    w->topics = rbt_room_take(&w->room, viewed, sizeof *w->topics);
+    w->word_counts = rbt_room_take(&w->room, share->key_count, sizeof *w->word_counts);
+    w->logs = rbt_room_take(&w->room, longest + 1, sizeof *w->logs);
+    w->constants = rbt_room_take(&w->room, share->count + 1, sizeof *w->constants);
+    w->parts = rbt_room_take(&w->room, (size_t)lda->clocks_per_epoch, sizeof *w->parts);
+    w->sums = rbt_room_take(&w->room, (size_t)lda->config.topics, sizeof *w->sums);
+    if (w->room.is_short) {
         return no_memory();
     }
     const double alpha_sum = lda->config.alpha * (double)lda->config.topics;
@@ -596,12 +595,6 @@ void rbt_lda_step_free(struct rbt_lda_worker *w)
 {
     rbt_lda_state_close(w->state); /* of a worker that never began */
     rbt_lda_sampler_close(&w->sampler);
-    rbt_free(w->view_offsets);
-    rbt_free(w->sums);
-    rbt_free(w->parts);
-    rbt_free(w->constants);
-    rbt_free(w->logs);
-    rbt_free(w->word_counts);
-    rbt_free(w->topics);
+    rbt_room_free(&w->room);
     rbt_document_share_free(&w->share);
 }

@@ -43,6 +43,7 @@
 #include <string.h>
 
 #include "algo/frame/column_words.h"
+#include "algo/frame/inputs.h"
 #include "algo/linear/linear_gap.h"
 #include "algo/linear/linear_job.h"
 #include "algo/linear/linear_model.h"
@@ -138,20 +139,12 @@ static void drop_zeros(struct rbt_model_array *array)
 /* The labels of softmax. */
 static rbt_status add_classes(const struct rbt_linear_job *linear, struct rbt_model *model)
 {
-    const size_t count = linear->width;
-    uint64_t *keys = rbt_calloc(count, sizeof *keys);
-    float *values = rbt_calloc(count, sizeof *values);
-    if (keys == NULL || values == NULL) {
-        rbt_free(keys);
-        rbt_free(values);
+    struct rbt_model_array *array = &model->arrays[model->array_count];
+    if (!rbt_model_array_make(array, "classes", linear->width, 1)) {
         return no_memory();
     }
-    for (size_t c = 0; c < count; c++) {
-        keys[c] = c;
-        values[c] = linear->classes[c];
-    }
-    model->arrays[model->array_count++] = (struct rbt_model_array){
-        .name = "classes", .width = 1, .count = count, .keys = keys, .values = values};
+    memcpy(array->values, linear->classes, linear->width * sizeof *array->values);
+    model->array_count++;
     return RBT_OK;
 }
 
@@ -199,8 +192,8 @@ static rbt_status measure_share(const struct rbt_linear_job *linear, const struc
     if (weights == NULL || margins == NULL) {
         st = no_memory();
     } else {
-        rbt_scores_rows(rbt_model_array_find(linear->model, "weights"), share->keys,
-                        share->key_count, weights);
+        rbt_model_array_rows(rbt_model_array_find(linear->model, "weights"), share->keys,
+                             share->key_count, weights);
         for (size_t k = 0; w != NULL && k < share->key_count * width; k++) {
             weights[k] /= w->scales[k / width];
         }
@@ -248,20 +241,6 @@ static rbt_status measure(void *argument, uint32_t index)
     return st != RBT_OK ? st : measure_share(linear, &w->share, w, &w->loss);
 }
 
-/* A copy of an array. */
-static rbt_status copy_array(const struct rbt_model_array *from, struct rbt_model_array *to)
-{
-    *to = *from;
-    to->keys = rbt_calloc(from->count, sizeof *to->keys);
-    to->values = rbt_calloc(from->count * from->width, sizeof *to->values);
-    if (to->keys == NULL || to->values == NULL) {
-        return no_memory();
-    }
-    memcpy(to->keys, from->keys, from->count * sizeof *to->keys);
-    memcpy(to->values, from->values, from->count * from->width * sizeof *to->values);
-    return RBT_OK;
-}
-
 /* Weights and bias of the model in the units of the examples in memory. The caller frees it, also
  * after a failure. */
 static rbt_status unfold(const struct rbt_linear_job *linear, const struct rbt_model *model,
@@ -269,21 +248,23 @@ static rbt_status unfold(const struct rbt_linear_job *linear, const struct rbt_m
 {
     const bool has_bias = linear->config.has_bias;
     const size_t count = has_bias ? 2 : 1; /* as collect has put them */
-    rbt_status st = RBT_OK;
-    *other = (struct rbt_model){.kind = model->kind};
-    for (size_t i = 0; st == RBT_OK && i < count; i++) {
-        other->array_count = i + 1;
-        st = copy_array(&model->arrays[i], &other->arrays[i]);
+    bool has_room = true;
+    *other = (struct rbt_model){.kind = model->kind, .array_count = count};
+    for (size_t i = 0; i < count; i++) {
+        has_room = rbt_model_array_copy(&model->arrays[i], &other->arrays[i]) && has_room;
     }
     memcpy(other->settings, model->settings, sizeof other->settings);
     other->setting_count = model->setting_count;
-    if (st == RBT_OK && linear->classes != NULL) { /* the margins' width is theirs */
-        st = copy_array(rbt_model_array_find(model, "classes"),
-                        &other->arrays[other->array_count++]);
+    if (linear->classes != NULL) { /* the margins' width is theirs */
+        has_room = rbt_model_array_copy(rbt_model_array_find(model, "classes"),
+                                        &other->arrays[other->array_count++]) &&
+                   has_room;
     }
-    return st != RBT_OK ? st
-                        : rbt_standard_unfold(&linear->standard, &other->arrays[0],
-                                              has_bias ? &other->arrays[1] : NULL);
+    if (!has_room) {
+        return no_memory();
+    }
+    return rbt_standard_unfold(&linear->standard, &other->arrays[0],
+                               has_bias ? &other->arrays[1] : NULL);
 }
 
 /* What is minimised, of a model in the units of the examples. */
@@ -370,16 +351,10 @@ static rbt_status close_dictionary(struct rbt_linear_job *linear)
 static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_train_options *options)
 {
     const enum rbt_loss loss = (enum rbt_loss)linear->config.loss;
-    const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
     struct rbt_data_options *data = &linear->data;
-    *data = (struct rbt_data_options){.paths = options->data.values,
-                                      .path_count = options->data.count,
-                                      .format = (enum rbt_format)options->format,
-                                      .is_zero_based = options->is_zero_based,
-                                      .label_column = options->label_column,
-                                      .label_name = options->label_name,
-                                      .has_binary_label = is_binary,
-                                      .has_classes = loss == RBT_LOSS_SOFTMAX};
+    *data = rbt_inputs_training(options);
+    data->has_binary_label = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
+    data->has_classes = loss == RBT_LOSS_SOFTMAX;
     rbt_column_options_apply(&linear->config.columns, &linear->plan, data);
     linear->plan.dictionary = linear->config.has_dictionary ? &linear->dictionary : NULL;
     const bool is_streamed = rbt_linear_is_streamed(linear);
@@ -397,13 +372,10 @@ static rbt_status read_data(struct rbt_linear_job *linear, const struct rbt_trai
     }
     st = st != RBT_OK ? st : rbt_linear_auto_look(linear);
     if (st == RBT_OK && options->eval.count > 0) {
-        data->paths = options->eval.values;
-        data->path_count = options->eval.count;
-        data->label_positive = linear->examples.label_positive;
-        data->column_count = linear->examples.column_count;
+        rbt_inputs_name_eval(options, &linear->examples, data);
         st = rbt_examples_read(data, &linear->eval);
         if (st == RBT_OK && loss == RBT_LOSS_SOFTMAX) {
-            st = rbt_linear_model_place(linear->classes, linear->width, &linear->eval);
+            st = rbt_scores_place(linear->classes, linear->width, &linear->eval);
         }
         if (st == RBT_OK) {
             st = rbt_share_take(&linear->eval, linear->seed, 0, 1, &linear->eval_share);

@@ -8,6 +8,8 @@
 
 extern const struct rbt_algo rbt_linear;
 
+enum { RBT_MODEL_LINEAR = 1 }; /* the kind of its models */
+
 /* The same with other defaults. */
 extern const struct rbt_algo rbt_svm;
 extern const struct rbt_algo rbt_lasso;
@@ -17,6 +19,11 @@ enum rbt_linear_schedule {
     RBT_LINEAR_COOL = RBT_SCHEDULE_DECAY + 1, /* ends at nothing with the last pass */
     RBT_LINEAR_SCHEDULE_AUTO, /* cool; decay with a rule or where the end is not known */
 };
+
+/* Headings of options. */
+#define RBT_GROUP_SGD  "Solver sgd"
+#define RBT_GROUP_DBPG "Solver dbpg"
+#define RBT_GROUP_EMSO "Solvers emso-gd and emso-cd"
 
 /* The options of `train linear`, and what they write into. */
 #define RBT_LINEAR_OPTIONS(OPTION)                                                                 \

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "algo/frame/columns.h"
+#include "algo/frame/room.h"
 #include "algo/linear/linear_gap.h"
 #include "algo/linear/linear_job.h"
 #include "algo/linear/linear_solvers.h"
@@ -39,6 +40,7 @@ static const double ns_per_row = 16.0;
 static const uint64_t bias_key = 0;
 
 struct part {
+    struct rbt_room room;
     struct rbt_share share; /* all examples, with the worker's features only */
     struct rbt_columns columns;
     double *squares; /* sum of x^2 of each column: (columns.count) */
@@ -162,12 +164,11 @@ static rbt_status take_part(const struct rbt_linear_job *linear, uint32_t index,
         return st;
     }
     const struct rbt_columns *columns = &part->columns;
-    part->squares = rbt_calloc(columns->count, sizeof *part->squares);
-    part->weights = rbt_calloc(columns->count, sizeof *part->weights);
-    part->order = rbt_calloc(columns->count, sizeof *part->order);
-    part->residuals = rbt_calloc(part->share.count, sizeof *part->residuals);
-    if (part->squares == NULL || part->weights == NULL || part->order == NULL ||
-        part->residuals == NULL) {
+    part->squares = rbt_room_take(&part->room, columns->count, sizeof *part->squares);
+    part->weights = rbt_room_take(&part->room, columns->count, sizeof *part->weights);
+    part->order = rbt_room_take(&part->room, columns->count, sizeof *part->order);
+    part->residuals = rbt_room_take(&part->room, part->share.count, sizeof *part->residuals);
+    if (part->room.is_short) {
         return no_memory();
     }
     for (size_t c = 0; c < columns->count; c++) {
@@ -240,10 +241,7 @@ static void end(void *context, rbt_worker *worker)
         rbt_linear_gap_end(&part->gap);
         rbt_set_destroy(part->rows);
         rbt_set_destroy(part->fit);
-        rbt_free(part->residuals);
-        rbt_free(part->order);
-        rbt_free(part->weights);
-        rbt_free(part->squares);
+        rbt_room_free(&part->room);
         rbt_columns_free(&part->columns);
         rbt_share_free(&part->share);
     }

@@ -62,7 +62,7 @@ rbt_status rbt_linear_class_take(struct rbt_linear_job *linear)
         return rbt_fail(RBT_E_DATA, "the loss \"softmax\" needs two different labels or more");
     }
     linear->width = count;
-    return rbt_linear_model_place(classes, count, &linear->examples);
+    return rbt_scores_place(classes, count, &linear->examples);
 }
 
 void rbt_linear_class_note(void *context, rbt_worker *worker, char *text, size_t size)

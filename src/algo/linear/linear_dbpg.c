@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "algo/frame/columns.h"
+#include "algo/frame/room.h"
 #include "algo/linear/linear_gap.h"
 #include "algo/linear/linear_job.h"
 #include "algo/linear/linear_solvers.h"
@@ -61,6 +62,7 @@ struct dbpg {
 };
 
 struct part {
+    struct rbt_room room;       /* of all arrays but the columns */
     struct rbt_columns columns; /* of all features of the share */
     uint32_t *members;          /* features by block: (key_count) */
     size_t *firsts;             /* of each block in members: (blocks + 1) */
@@ -245,25 +247,20 @@ static rbt_status make_room(const struct rbt_linear_job *linear, const struct rb
                             struct part *part)
 {
     const struct dbpg *dbpg = linear->own;
-    part->members = rbt_calloc(share->key_count, sizeof *part->members);
-    part->firsts = rbt_calloc((size_t)dbpg->blocks + 1, sizeof *part->firsts);
-    part->sets = rbt_calloc(dbpg->turns, sizeof *part->sets);
-    part->order = rbt_calloc(dbpg->turns, sizeof *part->order);
-    part->weights = rbt_calloc(share->key_count, sizeof *part->weights);
-    part->gradients = rbt_calloc(share->key_count, sizeof *part->gradients);
-    part->is_idle = rbt_calloc(share->key_count, sizeof *part->is_idle);
-    part->margins = rbt_calloc(share->count, sizeof *part->margins);
-    part->slopes = rbt_calloc(share->count, sizeof *part->slopes);
-    part->curvatures = rbt_calloc(share->count, sizeof *part->curvatures);
-    part->reach = rbt_calloc(share->count, sizeof *part->reach);
-    part->moved = rbt_calloc(share->count, sizeof *part->moved);
-    part->has_moved = rbt_calloc(share->count, sizeof *part->has_moved);
-    const bool has_all = part->members != NULL && part->firsts != NULL && part->sets != NULL &&
-                         part->order != NULL && part->weights != NULL && part->gradients != NULL &&
-                         part->is_idle != NULL && part->margins != NULL && part->slopes != NULL &&
-                         part->curvatures != NULL && part->reach != NULL && part->moved != NULL &&
-                         part->has_moved != NULL;
-    return has_all ? RBT_OK : no_memory();
+    part->members = rbt_room_take(&part->room, share->key_count, sizeof *part->members);
+    part->firsts = rbt_room_take(&part->room, (size_t)dbpg->blocks + 1, sizeof *part->firsts);
+    part->sets = rbt_room_take(&part->room, dbpg->turns, sizeof *part->sets);
+    part->order = rbt_room_take(&part->room, dbpg->turns, sizeof *part->order);
+    part->weights = rbt_room_take(&part->room, share->key_count, sizeof *part->weights);
+    part->gradients = rbt_room_take(&part->room, share->key_count, sizeof *part->gradients);
+    part->is_idle = rbt_room_take(&part->room, share->key_count, sizeof *part->is_idle);
+    part->margins = rbt_room_take(&part->room, share->count, sizeof *part->margins);
+    part->slopes = rbt_room_take(&part->room, share->count, sizeof *part->slopes);
+    part->curvatures = rbt_room_take(&part->room, share->count, sizeof *part->curvatures);
+    part->reach = rbt_room_take(&part->room, share->count, sizeof *part->reach);
+    part->moved = rbt_room_take(&part->room, share->count, sizeof *part->moved);
+    part->has_moved = rbt_room_take(&part->room, share->count, sizeof *part->has_moved);
+    return part->room.is_short ? no_memory() : RBT_OK;
 }
 
 static void free_part(struct part *part, uint32_t turns)
@@ -272,19 +269,7 @@ static void free_part(struct part *part, uint32_t turns)
         rbt_set_destroy(part->sets[b]);
     }
     rbt_linear_gap_end(&part->gap);
-    rbt_free(part->has_moved);
-    rbt_free(part->moved);
-    rbt_free(part->reach);
-    rbt_free(part->curvatures);
-    rbt_free(part->slopes);
-    rbt_free(part->margins);
-    rbt_free(part->is_idle);
-    rbt_free(part->gradients);
-    rbt_free(part->weights);
-    rbt_free(part->order);
-    rbt_free(part->sets);
-    rbt_free(part->firsts);
-    rbt_free(part->members);
+    rbt_room_free(&part->room);
     rbt_columns_free(&part->columns);
     rbt_free(part);
 }

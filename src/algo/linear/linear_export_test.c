@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "algo/linear/linear.h"
 #include "algo/linear/linear_model.h"
 
 enum { TEXT_MAX = 1024 };

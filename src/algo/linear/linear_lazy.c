@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "algo/frame/room.h"
 #include "algo/linear/linear_stream.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -16,10 +17,11 @@ enum { LIST_EXAMPLES = 256 }; /* whose features are listed before the place is t
 enum { APART_COST = 4 };
 
 struct rbt_linear_lazy {
-    double due;      /* sum of the sizes of all steps before this clock */
-    double amount;   /* of those of this clock */
-    double *settled; /* what `due` was when a feature's penalty was seen to: (key_count) */
-    uint32_t *marks; /* the list that a feature was last put on: (key_count) */
+    struct rbt_room room; /* of all arrays but the lists */
+    double due;           /* sum of the sizes of all steps before this clock */
+    double amount;        /* of those of this clock */
+    double *settled;      /* what `due` was when a feature's penalty was seen to: (key_count) */
+    uint32_t *marks;      /* the list that a feature was last put on: (key_count) */
     uint32_t mark;
     uint32_t *lists;  /* features of the clocks of an epoch, one after the other; NULL: on disk */
     size_t *firsts;   /* where each begins: (clocks + 1) */
@@ -80,17 +82,15 @@ rbt_status rbt_linear_lazy_open(const struct rbt_linear_job *linear, struct rbt_
     struct rbt_linear_lazy *lazy = rbt_calloc(1, sizeof *lazy);
     w->lazy = lazy;
     if (lazy != NULL) {
-        lazy->settled = rbt_calloc(count, sizeof *lazy->settled);
-        lazy->marks = rbt_calloc(count, sizeof *lazy->marks);
-        lazy->buffer = rbt_calloc(count + 1, sizeof *lazy->buffer);
-        lazy->scales = rbt_calloc(count, sizeof *lazy->scales);
-        lazy->pulls = rbt_calloc(count, sizeof *lazy->pulls);
-        lazy->decays = rbt_calloc(count, sizeof *lazy->decays);
-        lazy->values = rbt_calloc(count, sizeof *lazy->values);
+        lazy->settled = rbt_room_take(&lazy->room, count, sizeof *lazy->settled);
+        lazy->marks = rbt_room_take(&lazy->room, count, sizeof *lazy->marks);
+        lazy->buffer = rbt_room_take(&lazy->room, count + 1, sizeof *lazy->buffer);
+        lazy->scales = rbt_room_take(&lazy->room, count, sizeof *lazy->scales);
+        lazy->pulls = rbt_room_take(&lazy->room, count, sizeof *lazy->pulls);
+        lazy->decays = rbt_room_take(&lazy->room, count, sizeof *lazy->decays);
+        lazy->values = rbt_room_take(&lazy->room, count, sizeof *lazy->values);
     }
-    if (lazy == NULL || lazy->settled == NULL || lazy->marks == NULL || lazy->buffer == NULL ||
-        lazy->scales == NULL || lazy->pulls == NULL || lazy->decays == NULL ||
-        lazy->values == NULL) {
+    if (lazy == NULL || lazy->room.is_short) {
         return rbt_fail(RBT_E_NOMEM, "no memory for the features of each clock");
     }
     return w->source == NULL ? list_all(linear, w) : RBT_OK;
@@ -102,15 +102,9 @@ void rbt_linear_lazy_close(struct rbt_linear_worker *w)
     if (lazy == NULL) {
         return;
     }
-    rbt_free(lazy->values);
-    rbt_free(lazy->decays);
-    rbt_free(lazy->pulls);
-    rbt_free(lazy->scales);
-    rbt_free(lazy->buffer);
     rbt_free(lazy->lists);
     rbt_free(lazy->firsts);
-    rbt_free(lazy->marks);
-    rbt_free(lazy->settled);
+    rbt_room_free(&lazy->room);
     rbt_free(lazy);
     w->lazy = NULL;
 }

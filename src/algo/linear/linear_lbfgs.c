@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "algo/frame/lbfgs.h"
+#include "algo/frame/room.h"
 #include "algo/linear/linear_job.h"
 #include "algo/linear/linear_solvers.h"
 #include "base/alloc.h"
@@ -66,6 +67,7 @@ struct tables {
 
 /* What only the root has; vectors are of all weights, row by row, then the bias. */
 struct root {
+    struct rbt_room room;
     size_t n;
     size_t count; /* weights: rows times classes */
     size_t rows;  /* features */
@@ -96,6 +98,7 @@ struct root {
 };
 
 struct part {
+    struct rbt_room room;
     rbt_set *point;
     rbt_set *gradient;
     float *weights; /* of the point: (key_count, classes) */
@@ -112,30 +115,13 @@ static rbt_status no_memory(void)
 
 static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options *options)
 {
-    struct rbt_linear_config *config = &linear->config;
-    rbt_status st = rbt_linear_refuse(linear, false);
-    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
-    if (st == RBT_OK && config->loss == RBT_LOSS_HINGE) {
-        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
-    }
-    if (st == RBT_OK && config->l1 > 0) {
-        st = rbt_fail(RBT_E_INVALID, "solver \"lbfgs\" does not support \"--l1\"");
-        st = rbt_fail_hint(st, "Use --solver dbpg.");
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
     struct tables *tables = rbt_calloc(1, sizeof *tables);
+    linear->own = tables;
     if (tables == NULL) {
         return no_memory();
     }
     tables->options = options;
-    linear->own = tables;
-    linear->consistency = "bsp";
-    config->scale = RBT_SCALE_NONE;
-    st = rbt_rules_read(options, &linear->rules);
-    linear->bias_rules = linear->rules;
-    return st;
+    return rbt_linear_check_smooth(linear, options);
 }
 
 static rbt_status settle(struct rbt_linear_job *linear, struct rbt_training *training)
@@ -176,23 +162,19 @@ static rbt_status open_tables(void *context, rbt_job *job)
 
 static rbt_status make_room(struct root *root)
 {
-    root->at = rbt_calloc(root->n, sizeof *root->at);
-    root->best = rbt_calloc(root->n, sizeof *root->best);
-    root->slope = rbt_calloc(root->n, sizeof *root->slope);
-    root->direction = rbt_calloc(root->n, sizeof *root->direction);
-    root->new_slope = rbt_calloc(root->n, sizeof *root->new_slope);
-    root->move = rbt_calloc(root->n, sizeof *root->move);
-    root->units = rbt_calloc(root->n, sizeof *root->units);
-    root->means = rbt_calloc(root->n, sizeof *root->means);
-    root->scratch = rbt_calloc(2 * root->n, sizeof *root->scratch);
-    root->sums = rbt_calloc(BIAS_GRADIENT + root->classes, sizeof *root->sums);
-    root->bias = rbt_calloc(root->classes, sizeof *root->bias);
-    const bool has_all = root->sums != NULL && root->bias != NULL && root->at != NULL &&
-                         root->best != NULL && root->slope != NULL && root->direction != NULL &&
-                         root->new_slope != NULL && root->move != NULL && root->units != NULL &&
-                         root->means != NULL && root->scratch != NULL;
+    root->at = rbt_room_take(&root->room, root->n, sizeof *root->at);
+    root->best = rbt_room_take(&root->room, root->n, sizeof *root->best);
+    root->slope = rbt_room_take(&root->room, root->n, sizeof *root->slope);
+    root->direction = rbt_room_take(&root->room, root->n, sizeof *root->direction);
+    root->new_slope = rbt_room_take(&root->room, root->n, sizeof *root->new_slope);
+    root->move = rbt_room_take(&root->room, root->n, sizeof *root->move);
+    root->units = rbt_room_take(&root->room, root->n, sizeof *root->units);
+    root->means = rbt_room_take(&root->room, root->n, sizeof *root->means);
+    root->scratch = rbt_room_take(&root->room, 2 * root->n, sizeof *root->scratch);
+    root->sums = rbt_room_take(&root->room, BIAS_GRADIENT + root->classes, sizeof *root->sums);
+    root->bias = rbt_room_take(&root->room, root->classes, sizeof *root->bias);
     const size_t memory = root->n < LARGE ? MEMORY : MEMORY_LARGE;
-    return has_all ? rbt_lbfgs_init(&root->lbfgs, root->n, memory) : no_memory();
+    return root->room.is_short ? no_memory() : rbt_lbfgs_init(&root->lbfgs, root->n, memory);
 }
 
 /* Mean squares of all features, from everybody's usage; set_units() makes r of them. */
@@ -262,13 +244,12 @@ static rbt_status open_root(const struct rbt_linear_job *linear, rbt_worker *wor
 static rbt_status make_part(const struct rbt_linear_job *linear, const struct rbt_share *share,
                             struct part *part)
 {
-    part->weights = rbt_calloc(share->key_count * linear->width, sizeof *part->weights);
-    part->bias = rbt_calloc(linear->width, sizeof *part->bias);
-    part->slopes = rbt_calloc(linear->width, sizeof *part->slopes);
-    part->sums = rbt_calloc(BIAS_GRADIENT + linear->width, sizeof *part->sums);
-    const bool has_all =
-        part->weights != NULL && part->bias != NULL && part->slopes != NULL && part->sums != NULL;
-    return has_all ? RBT_OK : no_memory();
+    part->weights =
+        rbt_room_take(&part->room, share->key_count * linear->width, sizeof *part->weights);
+    part->bias = rbt_room_take(&part->room, linear->width, sizeof *part->bias);
+    part->slopes = rbt_room_take(&part->room, linear->width, sizeof *part->slopes);
+    part->sums = rbt_room_take(&part->room, BIAS_GRADIENT + linear->width, sizeof *part->sums);
+    return part->room.is_short ? no_memory() : RBT_OK;
 }
 
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
@@ -303,18 +284,8 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 static void free_root(struct root *root)
 {
     rbt_lbfgs_deinit(&root->lbfgs);
-    rbt_free(root->bias);
-    rbt_free(root->sums);
-    rbt_free(root->scratch);
-    rbt_free(root->means);
-    rbt_free(root->units);
     rbt_set_destroy(root->columns);
-    rbt_free(root->move);
-    rbt_free(root->new_slope);
-    rbt_free(root->direction);
-    rbt_free(root->slope);
-    rbt_free(root->best);
-    rbt_free(root->at);
+    rbt_room_free(&root->room);
     rbt_set_destroy(root->weights);
     rbt_set_destroy(root->gradient);
     rbt_set_destroy(root->point);
@@ -332,10 +303,7 @@ static void end(void *context, rbt_worker *worker)
         }
         rbt_set_destroy(part->gradient);
         rbt_set_destroy(part->point);
-        rbt_free(part->sums);
-        rbt_free(part->slopes);
-        rbt_free(part->bias);
-        rbt_free(part->weights);
+        rbt_room_free(&part->room);
     }
     rbt_free(part);
     w->own = NULL;

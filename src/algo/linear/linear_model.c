@@ -1,13 +1,7 @@
 /* algo/linear/linear_model.c - what a linear model says about examples. */
 #include "algo/linear/linear_model.h"
 
-#include <math.h>
-#include <stdio.h>
-
-#include "algo/frame/column_options.h"
-#include "algo/frame/column_words.h"
 #include "algo/frame/lookup.h"
-#include "algo/frame/metrics.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "math/choose.h"
@@ -102,8 +96,8 @@ rbt_status rbt_linear_model_measure_share(const struct rbt_model *model,
     if (weights == NULL || margins == NULL) {
         st = rbt_fail(RBT_E_NOMEM, "no memory to evaluate %zu examples", share->count);
     } else {
-        rbt_scores_rows(rbt_model_array_find(model, "weights"), share->keys, share->key_count,
-                        weights);
+        rbt_model_array_rows(rbt_model_array_find(model, "weights"), share->keys, share->key_count,
+                             weights);
         rbt_linear_model_margins(model, share, weights, margins);
         const struct rbt_scores scores = {.loss = rbt_linear_model_loss(model),
                                           .width = width,
@@ -115,30 +109,6 @@ rbt_status rbt_linear_model_measure_share(const struct rbt_model *model,
     rbt_free(margins);
     rbt_free(weights);
     return st;
-}
-
-rbt_status rbt_linear_model_place(const float *classes, size_t class_count,
-                                  struct rbt_examples *examples)
-{
-    for (size_t i = 0; i < examples->count; i++) {
-        size_t first = 0;
-        size_t end = class_count;
-        while (end - first > 1) {
-            const size_t middle = first + (end - first) / 2;
-            if (classes[middle] <= examples->labels[i]) {
-                first = middle;
-            } else {
-                end = middle;
-            }
-        }
-        if (class_count == 0 || classes[first] != examples->labels[i]) {
-            return rbt_fail(RBT_E_DATA,
-                            "label %.9g of example %zu does not occur in the training data",
-                            (double)examples->labels[i], i + 1);
-        }
-        examples->labels[i] = (float)first;
-    }
-    return RBT_OK;
 }
 
 /* Margins of examples in their own order; features that the model does not know count nothing. */
@@ -170,136 +140,33 @@ static rbt_status margins_of(const struct rbt_model *model, const struct rbt_exa
     return st;
 }
 
-/* Reads the data and computes margins; the caller frees both. With `unknown`, which counts values
- * that the model's dictionary does not have, labels are made what the loss asks for; NULL: nobody
- * looks at them. */
-static rbt_status score(const struct rbt_model *model, const struct rbt_predict_options *options,
-                        uint64_t *unknown, struct rbt_examples *examples, float **margins)
+/* What frame/scores.h has to know. */
+static rbt_status open_scorer(const struct rbt_model *model, struct rbt_scorer *scorer)
 {
-    uint64_t none = 0;
-    const bool has_labels = unknown != NULL;
-    unknown = has_labels ? unknown : &none;
-    const enum rbt_loss loss = rbt_linear_model_loss(model);
-    const bool is_binary = loss == RBT_LOSS_LOGISTIC || loss == RBT_LOSS_HINGE;
-    struct rbt_column_plan plan;
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = (enum rbt_format)options->format,
-                                    .is_zero_based = options->is_zero_based,
-                                    .label_column = options->label_column,
-                                    .label_name = options->label_name,
-                                    .note = options->note,
-                                    .ignores_label = !has_labels,
-                                    .has_binary_label = has_labels && is_binary,
-                                    .has_classes = has_labels && loss == RBT_LOSS_SOFTMAX,
-                                    .label_positive =
-                                        (float)rbt_model_setting(model, "label_positive", 0.0)};
-    struct rbt_dictionary dictionary = {0};
-    rbt_status st = rbt_linear_model_check(model);
-    st = st != RBT_OK ? st : rbt_column_options_load(model, &plan, &data);
-    st = st != RBT_OK ? st : rbt_column_words_load(model, &dictionary, &plan);
-    st = st != RBT_OK ? st : rbt_examples_read(&data, examples);
-    *unknown = dictionary.unknown;
-    rbt_dictionary_free(&dictionary);
-    if (st != RBT_OK) {
-        return st;
-    }
-    if (has_labels && loss == RBT_LOSS_SOFTMAX) {
-        const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
-        st = rbt_linear_model_place(classes->values, classes->count, examples);
-    }
-    float *scores = NULL;
-    if (st == RBT_OK) {
-        scores = rbt_calloc(examples->count * rbt_linear_model_width(model), sizeof *scores);
-        st = scores == NULL
-                 ? rbt_fail(RBT_E_NOMEM, "no memory to score %zu examples", examples->count)
-                 : margins_of(model, examples, scores);
-    }
-    if (st != RBT_OK) {
-        rbt_free(scores);
-        rbt_examples_free(examples);
-        return st;
-    }
-    *margins = scores;
-    return RBT_OK;
-}
-
-/* One line for an example with margins of several classes: the likeliest, or all probabilities. */
-static void print_classes(FILE *out, const struct rbt_model *model, const float *margins,
-                          bool has_probabilities)
-{
-    const struct rbt_model_array *classes = rbt_model_array_find(model, "classes");
-    const struct rbt_model_texts *names = rbt_model_texts_find(model, "classes");
-    size_t best = 0;
-    double sum = 0.0;
-    for (size_t c = 1; c < classes->count; c++) {
-        best = margins[c] > margins[best] ? c : best;
-    }
-    if (!has_probabilities && names != NULL && names->count == classes->count) {
-        const struct rbt_titles titles = {
-            .count = names->count, .size = names->size, .bytes = names->bytes};
-        fprintf(out, "%s\n", rbt_titles_at(&titles, best));
-        return;
-    }
-    if (!has_probabilities) {
-        fprintf(out, "%.9g\n", (double)classes->values[best]);
-        return;
-    }
-    for (size_t c = 0; c < classes->count; c++) {
-        sum += exp((double)margins[c] - (double)margins[best]);
-    }
-    for (size_t c = 0; c < classes->count; c++) {
-        const double p = exp((double)margins[c] - (double)margins[best]) / sum;
-        fprintf(out, "%.9g%c", p, c + 1 < classes->count ? ' ' : '\n');
-    }
+    *scorer = (struct rbt_scorer){.loss = rbt_linear_model_loss(model),
+                                  .width = rbt_linear_model_width(model),
+                                  .margins = margins_of};
+    return rbt_linear_model_check(model);
 }
 
 rbt_status rbt_linear_model_predict(const struct rbt_model *model,
                                     const struct rbt_predict_options *options)
 {
-    struct rbt_examples examples;
-    float *margins = NULL;
-    const rbt_status st = score(model, options, NULL, &examples, &margins);
-    if (st != RBT_OK) {
-        return st;
-    }
-    const enum rbt_loss loss = rbt_linear_model_loss(model);
-    const size_t width = rbt_linear_model_width(model);
-    for (size_t i = 0; i < examples.count; i++) {
-        const double m = (double)margins[i * width];
-        if (loss == RBT_LOSS_SOFTMAX) {
-            print_classes(options->out, model, margins + i * width, options->has_probabilities);
-        } else {
-            fprintf(options->out, "%.9g\n", loss == RBT_LOSS_LOGISTIC ? 1.0 / (1.0 + exp(-m)) : m);
-        }
-    }
-    rbt_free(margins);
-    rbt_examples_free(&examples);
-    return RBT_OK;
+    struct rbt_scorer scorer;
+    const rbt_status st = open_scorer(model, &scorer);
+    return st != RBT_OK ? st : rbt_scores_predict(&scorer, model, options);
 }
 
 rbt_status rbt_linear_model_evaluate(const struct rbt_model *model,
                                      const struct rbt_predict_options *options,
                                      struct rbt_metrics *metrics)
 {
-    struct rbt_examples examples;
-    float *margins = NULL;
-    uint64_t unknown = 0;
-    rbt_status st = score(model, options, &unknown, &examples, &margins);
-    if (st != RBT_OK) {
-        return st;
-    }
-    *metrics = (struct rbt_metrics){0};
-    const struct rbt_scores scores = {.loss = rbt_linear_model_loss(model),
-                                      .width = rbt_linear_model_width(model),
-                                      .margins = margins,
-                                      .labels = examples.labels,
-                                      .count = examples.count};
-    st = rbt_scores_measure(&scores, metrics);
-    if (st == RBT_OK && rbt_model_texts_find(model, "dictionary") != NULL) {
-        rbt_metrics_add(metrics, "unknown_values", (double)unknown);
-    }
-    rbt_free(margins);
-    rbt_examples_free(&examples);
-    return st;
+    struct rbt_scorer scorer;
+    const rbt_status st = open_scorer(model, &scorer);
+    return st != RBT_OK ? st : rbt_scores_evaluate(&scorer, model, options, metrics);
+}
+
+const char *rbt_linear_model_why_uncertain(const struct rbt_model *model)
+{
+    return rbt_scores_why_uncertain(rbt_linear_model_loss(model));
 }

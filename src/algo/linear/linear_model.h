@@ -30,14 +30,12 @@ RBT_MUST_USE rbt_status rbt_linear_model_measure_share(const struct rbt_model *m
                                                        const struct rbt_share *share,
                                                        struct rbt_metrics *metrics);
 
-/* Replaces labels by their places in the list of `class_count` that increase. Fails with RBT_E_DATA
- * if it does not have one. */
-RBT_MUST_USE rbt_status rbt_linear_model_place(const float *classes, size_t class_count,
-                                               struct rbt_examples *examples);
-
 /* liblinear's model file; and a table of features, by their names, and their weights. */
 rbt_status rbt_linear_model_export(const struct rbt_model *model, FILE *out);
 rbt_status rbt_linear_model_export_csv(const struct rbt_model *model, FILE *out);
+
+/* What algo.h asks for: why a model has no probabilities. */
+const char *rbt_linear_model_why_uncertain(const struct rbt_model *model);
 
 /* For the registry: one value per line (a probability, a margin, or a prediction); figures. */
 rbt_status rbt_linear_model_predict(const struct rbt_model *model,

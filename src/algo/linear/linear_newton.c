@@ -14,6 +14,7 @@
 
 #include "algo/frame/curvature.h"
 #include "algo/frame/descent.h"
+#include "algo/frame/room.h"
 #include "algo/linear/linear_job.h"
 #include "algo/linear/linear_solvers.h"
 #include "algo/linear/linear_stream.h"
@@ -64,6 +65,7 @@ struct newton {
 
 /* What only worker 0 has. */
 struct root {
+    struct rbt_room room;
     struct newton *newton;
     size_t classes;
     size_t free_row; /* this row is not penalised; newton->size: there is none */
@@ -80,6 +82,7 @@ struct root {
 };
 
 struct part {
+    struct rbt_room room;
     uint32_t *places; /* (key_count) */
     double *point;    /* (POINT + numbers) */
     double *sums;     /* (GRADIENT + numbers) */
@@ -96,30 +99,13 @@ static rbt_status no_memory(void)
 
 static rbt_status check(struct rbt_linear_job *linear, struct rbt_train_options *options)
 {
-    struct rbt_linear_config *config = &linear->config;
-    rbt_status st = rbt_linear_refuse(linear, false);
-    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
-    if (st == RBT_OK && config->loss == RBT_LOSS_HINGE) {
-        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
-    }
-    if (st == RBT_OK && config->l1 > 0) {
-        st = rbt_fail(RBT_E_INVALID, "solver \"newton\" does not support \"--l1\"");
-        st = rbt_fail_hint(st, "Use --solver dbpg.");
-    }
-    if (st != RBT_OK) {
-        return st;
-    }
     struct newton *newton = rbt_calloc(1, sizeof *newton);
     linear->own = newton;
-    linear->consistency = "bsp";
-    config->scale = RBT_SCALE_NONE;
-    st = rbt_rules_read(options, &linear->rules);
-    linear->bias_rules = linear->rules;
     if (newton == NULL) {
         return no_memory();
     }
     newton->options = options;
-    return st;
+    return rbt_linear_check_smooth(linear, options);
 }
 
 /* The list of all features. */
@@ -196,18 +182,16 @@ static rbt_status open_root(const struct rbt_linear_job *linear, struct root *ro
     root->l2 = linear->config.l2;
     root->wants_second = true;
     root->examples = (double)linear->examples.count;
-    root->slope = rbt_calloc(newton->numbers, sizeof *root->slope);
-    root->second = rbt_calloc(newton->second_rows * newton->size, sizeof *root->second);
-    root->factors = rbt_calloc(newton->numbers * newton->numbers, sizeof *root->factors);
-    root->column = rbt_calloc(newton->numbers, sizeof *root->column);
-    root->held = rbt_calloc(newton->numbers, sizeof *root->held);
+    root->slope = rbt_room_take(&root->room, newton->numbers, sizeof *root->slope);
+    root->second =
+        rbt_room_take(&root->room, newton->second_rows * newton->size, sizeof *root->second);
+    root->factors =
+        rbt_room_take(&root->room, newton->numbers * newton->numbers, sizeof *root->factors);
+    root->column = rbt_room_take(&root->room, newton->numbers, sizeof *root->column);
+    root->held = rbt_room_take(&root->room, newton->numbers, sizeof *root->held);
     const rbt_status st = rbt_descent_init(&root->descent, newton->numbers, 0);
     root->descent.tolerance = tolerance;
-    if (st == RBT_OK && (root->slope == NULL || root->second == NULL || root->factors == NULL ||
-                         root->column == NULL || root->held == NULL)) {
-        return no_memory();
-    }
-    return st;
+    return st == RBT_OK && root->room.is_short ? no_memory() : st;
 }
 
 static rbt_status open_part(const struct rbt_linear_job *linear, const struct rbt_share *share,
@@ -215,13 +199,12 @@ static rbt_status open_part(const struct rbt_linear_job *linear, const struct rb
 {
     const struct newton *newton = linear->own;
     const size_t rows = newton->second_rows;
-    part->places = rbt_calloc(share->key_count, sizeof *part->places);
-    part->point = rbt_calloc(POINT + newton->numbers, sizeof *part->point);
-    part->sums = rbt_calloc(GRADIENT + newton->numbers, sizeof *part->sums);
-    part->second = rbt_calloc(rows * newton->size, sizeof *part->second);
-    part->rows = rbt_calloc(rows, sizeof *part->rows);
-    if (part->places == NULL || part->point == NULL || part->sums == NULL || part->second == NULL ||
-        part->rows == NULL) {
+    part->places = rbt_room_take(&part->room, share->key_count, sizeof *part->places);
+    part->point = rbt_room_take(&part->room, POINT + newton->numbers, sizeof *part->point);
+    part->sums = rbt_room_take(&part->room, GRADIENT + newton->numbers, sizeof *part->sums);
+    part->second = rbt_room_take(&part->room, rows * newton->size, sizeof *part->second);
+    part->rows = rbt_room_take(&part->room, rows, sizeof *part->rows);
+    if (part->room.is_short) {
         return no_memory();
     }
     for (size_t r = 0; r < rows; r++) {
@@ -256,11 +239,7 @@ static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 static void free_root(struct root *root)
 {
     rbt_descent_free(&root->descent);
-    rbt_free(root->held);
-    rbt_free(root->column);
-    rbt_free(root->factors);
-    rbt_free(root->second);
-    rbt_free(root->slope);
+    rbt_room_free(&root->room);
     rbt_free(root);
 }
 
@@ -273,11 +252,7 @@ static void end(void *context, rbt_worker *worker)
         if (part->root != NULL) {
             free_root(part->root);
         }
-        rbt_free(part->rows);
-        rbt_free(part->second);
-        rbt_free(part->sums);
-        rbt_free(part->point);
-        rbt_free(part->places);
+        rbt_room_free(&part->room);
     }
     rbt_free(part);
     w->own = NULL;

@@ -36,6 +36,8 @@ static const char *const storages[] = {[RBT_STORAGE_AUTO] = "auto",
 
 #define ENTRY(kind, ...)         RBT_OPTION_ENTRY(struct rbt_linear_config, kind, __VA_ARGS__)
 #define COLUMN(kind, field, ...) ENTRY(kind, columns.field, __VA_ARGS__)
+static const char *const groups[] = {RBT_GROUP_SGD, RBT_GROUP_DBPG, RBT_GROUP_EMSO, NULL};
+
 static const struct rbt_option linear_options[] = {
     RBT_LINEAR_OPTIONS(ENTRY) RBT_COLUMN_OPTIONS(COLUMN, COLUMN) RBT_LINEAR_MORE_OPTIONS(ENTRY)};
 
@@ -68,12 +70,13 @@ static void describe(const struct rbt_model *model, FILE *out)
 
 /* What "linear" has under every name. */
 #define COMMON                                                                                     \
-    .model_kind = RBT_MODEL_LINEAR, .options = linear_options,                                     \
+    .model_kind = RBT_MODEL_LINEAR, .groups = groups, .options = linear_options,                   \
     .option_count = sizeof linear_options / sizeof linear_options[0],                              \
     .config_size = sizeof(struct rbt_linear_config), .costs = rbt_linear_costs,                    \
     .cost_count = RBT_LINEAR_COSTS, .epochs_default = RBT_LINEAR_EPOCHS,                           \
     .epochs_of = rbt_linear_epochs, .train = rbt_linear_train,                                     \
-    .predict = rbt_linear_model_predict, .evaluate = rbt_linear_model_evaluate
+    .predict = rbt_linear_model_predict, .evaluate = rbt_linear_model_evaluate,                    \
+    .why_uncertain = rbt_linear_model_why_uncertain
 
 const struct rbt_algo rbt_linear = {
     .name = "linear",

@@ -32,7 +32,7 @@ static bool has_own_penalty(const struct rbt_rules *rules)
 static bool wants_sums(const struct rbt_rules *rules)
 {
     const bool is_prox_unscaled =
-        rbt_rules_is(rules, "prox") && strstr(rules->text, "scale=1") == NULL;
+        rbt_rules_is(rules, "prox") && rbt_rules_number(rules, "scale", 0) == 0;
     return !rules->is_own && !rbt_rules_is(rules, "sgd") && !is_prox_unscaled;
 }
 

@@ -8,6 +8,7 @@
 #include "algo/linear/linear_gap.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "math/loss.h"
 
 /* A training is over when the last passes have made the objective smaller by less than this part.
  * What is missing is then some ten times that. */
@@ -82,6 +83,30 @@ rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear)
                           "solver \"%s\" excludes \"--clocks-per-epoch\": it sets the number of "
                           "clocks itself",
                           linear->solver->name);
+}
+
+rbt_status rbt_linear_check_smooth(struct rbt_linear_job *linear,
+                                   const struct rbt_train_options *options)
+{
+    struct rbt_linear_config *config = &linear->config;
+    rbt_status st = rbt_linear_refuse(linear, false);
+    st = st != RBT_OK ? st : rbt_linear_refuse_clocks(linear);
+    if (st == RBT_OK && config->loss == RBT_LOSS_HINGE) {
+        st = rbt_linear_refuse_loss(linear, "It needs a loss that is smooth, which hinge is not.");
+    }
+    if (st == RBT_OK && config->l1 > 0) {
+        st = rbt_fail(RBT_E_INVALID, "solver \"%s\" does not support \"--l1\"",
+                      linear->solver->name);
+        st = rbt_fail_hint(st, "Use --solver dbpg.");
+    }
+    if (st != RBT_OK) {
+        return st;
+    }
+    linear->consistency = "bsp";
+    config->scale = RBT_SCALE_NONE;
+    st = rbt_rules_read(options, &linear->rules);
+    linear->bias_rules = linear->rules;
+    return st;
 }
 
 rbt_status rbt_linear_count(const struct rbt_linear_job *linear, rbt_worker *worker,

@@ -58,6 +58,10 @@ RBT_MUST_USE rbt_status rbt_linear_refuse_loss(const struct rbt_linear_job *line
 /* Refuses --clocks-per-epoch, where a clock is something of the solver's own. */
 RBT_MUST_USE rbt_status rbt_linear_refuse_clocks(const struct rbt_linear_job *linear);
 
+/* All that `check` is for solvers that need a smooth objective and BSP. */
+RBT_MUST_USE rbt_status rbt_linear_check_smooth(struct rbt_linear_job *linear,
+                                                const struct rbt_train_options *options);
+
 /* Fills in a worker's `shares` n_pj / n_j from everybody's usage of the features of `columns`,
  * which are all that its share has; worker 0 also stores how many parameters there are. */
 RBT_MUST_USE rbt_status rbt_linear_shares(struct rbt_linear_job *linear, rbt_worker *worker,

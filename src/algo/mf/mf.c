@@ -27,7 +27,9 @@
 #include "algo/mf/mf.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "algo/frame/inputs.h"
 #include "algo/frame/replica.h"
 #include "algo/frame/training.h"
 #include "algo/mf/mf_adaptation.h"
@@ -238,28 +240,14 @@ static void end(void *context, rbt_worker *worker)
 static rbt_status match_biases(const struct rbt_model_array *factors,
                                struct rbt_model_array *biases)
 {
-    uint64_t *keys = rbt_calloc(factors->count, sizeof *keys);
-    float *values = rbt_calloc(factors->count, sizeof *values);
-    if (keys == NULL || values == NULL) {
-        rbt_free(keys);
-        rbt_free(values);
+    struct rbt_model_array matched;
+    if (!rbt_model_array_make(&matched, biases->name, factors->count, 1)) {
         return rbt_fail(RBT_E_NOMEM, "no memory for %zu biases", factors->count);
     }
-    size_t at = 0;
-    for (size_t i = 0; i < factors->count; i++) {
-        keys[i] = factors->keys[i];
-        while (at < biases->count && biases->keys[at] < keys[i]) {
-            at++;
-        }
-        if (at < biases->count && biases->keys[at] == keys[i]) {
-            values[i] = biases->values[at];
-        }
-    }
-    rbt_free(biases->keys);
-    rbt_free(biases->values);
-    biases->keys = keys;
-    biases->values = values;
-    biases->count = factors->count;
+    memcpy(matched.keys, factors->keys, factors->count * sizeof *matched.keys);
+    rbt_model_array_rows(biases, factors->keys, factors->count, matched.values);
+    rbt_model_array_free(biases);
+    *biases = matched;
     return RBT_OK;
 }
 
@@ -340,11 +328,8 @@ static const struct rbt_training_task task = {.open = open_tables,
 
 static rbt_status read_data(struct rbt_mf_job *mf, const struct rbt_train_options *options)
 {
-    struct rbt_data_options data = {.paths = options->data.values,
-                                    .path_count = options->data.count,
-                                    .format = options->format == RBT_FORMAT_AUTO
-                                                  ? RBT_FORMAT_RATINGS
-                                                  : (enum rbt_format)options->format};
+    struct rbt_data_options data = rbt_inputs_training(options);
+    data.format = data.format == RBT_FORMAT_AUTO ? RBT_FORMAT_RATINGS : data.format;
     rbt_status st = rbt_ratings_read(&data, &mf->ratings);
     if (st == RBT_OK && mf->ratings.count == 0) {
         st = rbt_fail(RBT_E_DATA, "the training data has no ratings");

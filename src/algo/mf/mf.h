@@ -6,6 +6,8 @@
 
 extern const struct rbt_algo rbt_mf;
 
+enum { RBT_MODEL_MF = 2 }; /* the kind of its models */
+
 /* Schedules that other algorithms do not have. */
 enum rbt_mf_schedule {
     RBT_MF_SCHEDULE_ADAPTIVE = RBT_SCHEDULE_DECAY + 1, /* steps by row: mf_adaptation.h */

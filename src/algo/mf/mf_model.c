@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/frame/inputs.h"
 #include "algo/frame/lookup.h"
 #include "algo/frame/metrics.h"
 #include "base/alloc.h"
@@ -140,12 +141,9 @@ rbt_status rbt_mf_model_measure(const struct rbt_model *model, const struct rbt_
 static rbt_status read_ratings(const struct rbt_predict_options *options, bool has_ratings,
                                struct rbt_ratings *ratings)
 {
-    const struct rbt_data_options data = {.paths = options->data.values,
-                                          .path_count = options->data.count,
-                                          .format = options->format == RBT_FORMAT_AUTO
-                                                        ? RBT_FORMAT_RATINGS
-                                                        : (enum rbt_format)options->format,
-                                          .ignores_label = !has_ratings};
+    struct rbt_data_options data = rbt_inputs_prediction(options);
+    data.format = data.format == RBT_FORMAT_AUTO ? RBT_FORMAT_RATINGS : data.format;
+    data.ignores_label = !has_ratings;
     return rbt_ratings_read(&data, ratings);
 }
 

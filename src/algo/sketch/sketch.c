@@ -63,13 +63,6 @@ static rbt_status open_tables(void *context, rbt_job *job)
     return rbt_table_open(job, "cells", &cells, &sketch->cells);
 }
 
-static rbt_status begin(void *context, rbt_worker *worker)
-{
-    (void)context;
-    (void)worker;
-    return RBT_OK;
-}
-
 static rbt_status ready(void *context, rbt_worker *worker, uint64_t *parameters)
 {
     struct sketch *sketch = context;
@@ -163,7 +156,6 @@ static rbt_status evaluate(void *context, const struct rbt_model *model,
 }
 
 static const struct rbt_training_task task = {.open = open_tables,
-                                              .begin = begin,
                                               .ready = ready,
                                               .work = work,
                                               .push = push,
@@ -176,18 +168,8 @@ static const struct rbt_training_task task = {.open = open_tables,
 static rbt_status check(struct sketch *sketch)
 {
     const struct rbt_train_options *options = sketch->options;
-    const rbt_status st = rbt_rules_read(options, &sketch->rules);
-    if (options->filter == NULL) {
-        memcpy(sketch->rules.filter, default_filter, sizeof default_filter);
-    }
-    if (st == RBT_OK && !sketch->rules.is_plain) {
-        return rbt_fail(RBT_E_INVALID,
-                        "option \"--rule %s\" does not apply to sketch, which adds up counts",
-                        options->rule);
-    }
-    if (st == RBT_OK && options->bandwidth > 0) {
-        return rbt_rules_refuse_bandwidth("lda, linear or mf");
-    }
+    const rbt_status st = rbt_rules_read_sums(options, "sketch, which adds up counts",
+                                              default_filter, &sketch->rules);
     if (st == RBT_OK && options->epochs > 1) {
         return rbt_fail(
             RBT_E_INVALID,

@@ -6,6 +6,8 @@
 
 extern const struct rbt_algo rbt_sketch;
 
+enum { RBT_MODEL_SKETCH = 6 }; /* the kind of its models */
+
 /* The options of `train sketch`, and what they write into. */
 #define RBT_SKETCH_OPTIONS(OPTION)                                                                 \
     OPTION(INT, depth, "depth", .min = 1, .max = RBT_SKETCH_DEPTH_MAX, .value = "4",               \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "algo/frame/metrics.h"
+#include "algo/sketch/sketch.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
@@ -139,11 +140,7 @@ static rbt_status add_array(const struct rbt_sketch_shape *shape, const int64_t 
         return RBT_OK;
     }
     struct rbt_model_array *array = &model->arrays[model->array_count++];
-    *array = (struct rbt_model_array){.width = RBT_SKETCH_ROW, .count = count};
-    (void)snprintf(array->name, sizeof array->name, "%s", shift > 0 ? "upper" : "cells");
-    array->keys = rbt_calloc(count, sizeof *array->keys);
-    array->values = rbt_calloc(count * RBT_SKETCH_ROW, sizeof *array->values);
-    if (array->keys == NULL || array->values == NULL) {
+    if (!rbt_model_array_make(array, shift > 0 ? "upper" : "cells", count, RBT_SKETCH_ROW)) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a sketch of %zu rows", count);
     }
     size_t at = 0;
