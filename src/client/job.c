@@ -98,8 +98,6 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
         .worker_count = job->worker_count,
         .shard_count = job->shard_count,
         .table_max = RBT_CLIENT_TABLES_MAX,
-        .bandwidth = job->bandwidth,
-        .priority = job->priority,
         .context = job,
         .on_staleness = options->simulation != NULL ? on_simulated_staleness : on_staleness};
     if (options->cluster != NULL) {

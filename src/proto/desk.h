@@ -28,7 +28,7 @@ struct rbt_desk_table {
     uint32_t element_size;
     uint32_t width;
     struct rbt_priority_policy priority; /* if it has one */
-    struct rbt_wire_table as_told;       /* by whoever opened it */
+    struct rbt_spec as_told;             /* by whoever opened it */
     rbt_chain *push; /* that updates were filtered with; NULL: with none that makes bytes of them */
     rbt_chain *pull; /* the same of rows that are read */
 };

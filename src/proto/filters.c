@@ -12,11 +12,11 @@
 #include "filter/chain.h"
 #include "proto/desk.h"
 
-_Static_assert((int)RBT_WIRE_FILTER_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
+_Static_assert((int)RBT_TEXT_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
 
 rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *table)
 {
-    const struct rbt_wire_table *told = &table->as_told;
+    const struct rbt_spec *told = &table->as_told;
     if (told->filter[0] == '\0' || table->is_open) { /* then they are there */
         return RBT_OK;
     }
@@ -25,9 +25,9 @@ rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *ta
                                         .direction = RBT_FILTER_PUSH,
                                         .table = told->name,
                                         .width = told->width,
-                                        .type = (rbt_type)told->type,
-                                        .layout = (rbt_layout)told->layout,
-                                        .merge = (rbt_merge)told->merge,
+                                        .type = told->type,
+                                        .layout = told->layout,
+                                        .merge = told->merge,
                                         .worker_count = host->options.worker_count};
     rbt_status st = rbt_chain_create(&options, &table->push);
     options.direction = RBT_FILTER_PULL;

@@ -142,11 +142,11 @@ static void ask(struct peer *peer)
     struct rbt_frame header = {.kind = RBT_FRAME_TABLE, .worker = peer->caller.worker};
     assert_non_null(block);
     if (peer->step == OPENING) {
-        const struct rbt_wire_table table = {.name = "t",
-                                             .type = RBT_I64,
-                                             .layout = RBT_DENSE,
-                                             .width = 1,
-                                             .must_exist = peer->is_reader};
+        const struct rbt_spec table = {.name = "t",
+                                       .type = RBT_I64,
+                                       .layout = RBT_DENSE,
+                                       .width = 1,
+                                       .must_exist = peer->is_reader};
         block->bytes = rbt_wire_put_table(block->data, &table);
     } else {
         block->bytes = RBT_WIRE_RESET_BYTES;

@@ -22,22 +22,22 @@ struct rbt_packing_chains {
 
 /* --- Tables ---------------------------------------------------------------------------------- */
 
-rbt_status rbt_packing_table_create(const struct rbt_shard_table *schema, uint32_t worker_count,
+rbt_status rbt_packing_table_create(const struct rbt_spec *spec, uint32_t worker_count,
                                     struct rbt_packing_table **table)
 {
     struct rbt_packing_table *t = rbt_calloc(1, sizeof *t);
     if (t == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the filters of a table");
     }
-    snprintf(t->name, sizeof t->name, "%s", schema->name);
-    snprintf(t->text, sizeof t->text, "%s", schema->filter);
+    snprintf(t->name, sizeof t->name, "%s", spec->name);
+    snprintf(t->text, sizeof t->text, "%s", spec->filter);
     t->options = (struct rbt_chain_options){.text = t->text,
                                             .direction = RBT_FILTER_PUSH,
                                             .table = t->name,
-                                            .width = schema->width,
-                                            .type = schema->type,
-                                            .layout = schema->layout,
-                                            .merge = schema->merge,
+                                            .width = spec->width,
+                                            .type = spec->type,
+                                            .layout = spec->layout,
+                                            .merge = spec->merge,
                                             .worker_count = worker_count};
     rbt_status st = rbt_chain_check(&t->options, &t->push);
     t->options.direction = RBT_FILTER_PULL;

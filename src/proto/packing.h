@@ -28,13 +28,12 @@ struct rbt_packing_table {
     struct rbt_chain_traits pull;
     bool has_push; /* updates become bytes */
     bool has_pull; /* rows that are read do */
-    char name[RBT_WIRE_NAME_MAX];
+    char name[RBT_NAME_MAX];
     char text[RBT_FILTER_TEXT_MAX];
 };
 
-/* `schema` has filters. Fails with RBT_E_INVALID and RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_packing_table_create(const struct rbt_shard_table *schema,
-                                                 uint32_t worker_count,
+/* `spec` has filters. Fails with RBT_E_INVALID and RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_packing_table_create(const struct rbt_spec *spec, uint32_t worker_count,
                                                  struct rbt_packing_table **table);
 void rbt_packing_table_destroy(struct rbt_packing_table *table); /* accepts NULL */
 

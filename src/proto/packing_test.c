@@ -20,11 +20,11 @@ struct fixture {
 static int set_up(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
-    const struct rbt_shard_table schema = {.type = RBT_F32,
-                                           .width = 1,
-                                           .name = "t",
-                                           .filter = "keys,push.significant:0.5,pull.changed,lz4"};
-    assert_ok(rbt_packing_table_create(&schema, 2, &f->filters));
+    const struct rbt_spec spec = {.type = RBT_F32,
+                                  .width = 1,
+                                  .name = "t",
+                                  .filter = "keys,push.significant:0.5,pull.changed,lz4"};
+    assert_ok(rbt_packing_table_create(&spec, 2, &f->filters));
     assert_true(f->filters->has_push && f->filters->has_pull);
     assert_true(f->filters->pull.has_select && f->filters->push.names_keys);
     struct rbt_chain_options options = f->filters->options;

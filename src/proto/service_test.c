@@ -173,7 +173,7 @@ static void peers_come_in_when_the_shard_knows_the_job(void **state)
 static bool is_shown_at_once(struct fixture *f, uint32_t port)
 {
     const struct rbt_frame header = {.worker = 0, .id = 1};
-    struct rbt_wire_table table = {.type = RBT_I64, .width = 1, .name = "main/counts"};
+    struct rbt_spec table = {.type = RBT_I64, .width = 1, .name = "main/counts"};
     const struct rbt_wire_push push = {
         .clock = 0, .marker = 1, .range_last = UINT64_MAX, .batch_count = 1};
     const struct rbt_wire_rows rows = {.count = 1,

@@ -618,7 +618,7 @@ static void play(struct talk *talk, uint64_t what)
 
 static void open_tables(struct talk *talk)
 {
-    const struct rbt_shard_table filtered = {
+    const struct rbt_spec filtered = {
         .type = RBT_F32, .width = width_of(FILTERED), .name = "t", .filter = "changed,f16"};
     for (uint32_t i = 0; i < TABLES; i++) {
         talk->tables[i] = (struct rbt_caller_table){.element_size = sizeof(float),
