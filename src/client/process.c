@@ -30,7 +30,7 @@ void rbt_process_deinit(struct rbt_process *process)
 {
     for (uint32_t i = 0; process->shared.tables != NULL && i < process->options.table_max; i++) {
         if (process->shared.tables[i] != NULL) {
-            rbt_packing_table_destroy(process->shared.tables[i]->filters);
+            rbt_packing_filters_destroy(process->shared.tables[i]->filters);
             rbt_free(process->shared.tables[i]);
         }
     }
@@ -103,30 +103,24 @@ static rbt_status check_read(const struct rbt_spec *mine, const struct rbt_spec 
 static rbt_status note_table(struct rbt_process *process, const struct rbt_shard_event *event,
                              const struct rbt_spec *theirs)
 {
-    const struct rbt_spec *spec = event->spec;
     const bool is_reader = process->options.is_reader;
-    const bool has_filter = spec->filter[0] != '\0' && !is_reader;
-    struct rbt_packing_table *filters = NULL;
+    rbt_status st = RBT_OK;
     if (process->shared.tables[event->table] != NULL) {
         return RBT_OK;
     }
-    struct rbt_caller_table *table = rbt_calloc(1, sizeof *table);
+    struct rbt_caller_entry *table = rbt_calloc(1, sizeof *table);
     if (table == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for table \"%s\"", theirs->name);
     }
-    const rbt_status st =
-        has_filter ? rbt_packing_table_create(spec, process->options.plan->worker_count, &filters)
-                   : RBT_OK;
+    table->spec = is_reader ? *theirs : *event->spec;
+    if (table->spec.filter[0] != '\0' && !is_reader) {
+        st = rbt_packing_filters_create(&table->spec, process->options.plan->worker_count,
+                                        &table->filters);
+    }
     if (st != RBT_OK) {
         rbt_free(table);
         return st;
     }
-    *table = (struct rbt_caller_table){.element_size = rbt_spec_element_size(spec),
-                                       .width = spec->width,
-                                       .is_sparse = rbt_spec_is_sparse(spec),
-                                       .has_rule = rbt_spec_has_rule(theirs),
-                                       .number = is_reader ? theirs->number : event->table,
-                                       .filters = filters};
     process->shared.tables[event->table] = table;
     return RBT_OK;
 }

@@ -30,8 +30,8 @@ static rbt_status check_table(const rbt_host *host, const struct rbt_spec *told)
  * parameters: it matters at which server. */
 static rbt_status step_table(rbt_host *host, uint32_t number)
 {
-    struct rbt_desk_table *table = host->tables[number];
-    struct rbt_spec spec = table->as_told;
+    struct rbt_desk_entry *table = host->tables[number];
+    struct rbt_spec spec = table->spec;
     const bool has_rule = rbt_spec_has_rule(&spec);
     const bool has_priority = spec.priority[0] != '\0';
     spec.staleness = rbt_bounds_find(&host->bounds, number, spec.follows_job, spec.staleness);
@@ -71,7 +71,7 @@ static void take_budget(rbt_host *host, uint64_t bandwidth)
 /* Opens a table. How stale it may be counts until the coordinator has said something else. */
 static rbt_status set_table(rbt_host *host, const struct rbt_spec *told)
 {
-    struct rbt_desk_table *table = host->tables[told->number];
+    struct rbt_desk_entry *table = host->tables[told->number];
     if (table == NULL) {
         table = rbt_calloc(1, sizeof *table);
         if (table == NULL) {
@@ -79,26 +79,21 @@ static rbt_status set_table(rbt_host *host, const struct rbt_spec *told)
         }
         host->tables[told->number] = table;
     }
-    if (table->is_open && !rbt_spec_is_same(told, &table->as_told)) {
+    if (table->is_open && !rbt_spec_is_same(told, &table->spec)) {
         return rbt_fail(
             RBT_E_INVALID,
             "table %u is \"%s\" in one process and \"%s\" in another, or its options differ; all "
             "processes must open their tables in one order with equal options",
-            told->number, table->as_told.name, told->name);
+            told->number, table->spec.name, told->name);
     }
-    table->as_told = *told;
+    table->spec = *told;
     const rbt_status st = step_table(host, told->number);
     if (st != RBT_OK) {
         return st;
     }
     take_budget(host, told->priority[0] != '\0' ? told->bandwidth : 0);
     table->is_open = true;
-    table->is_sparse = told->layout == RBT_SPARSE;
-    table->has_rule = told->rule[0] != '\0';
-    table->is_synchronised = told->is_synchronised;
     host->has_synchronised = host->has_synchronised || told->is_synchronised;
-    table->element_size = rbt_spec_element_size(told);
-    table->width = told->width;
     host->table_count = told->number >= host->table_count ? told->number + 1 : host->table_count;
     return RBT_OK;
 }
@@ -107,8 +102,8 @@ static rbt_status set_table(rbt_host *host, const struct rbt_spec *told)
 static rbt_status find_table(const rbt_host *host, const char *name, struct rbt_spec *found)
 {
     for (uint32_t i = 0; i < host->table_count; i++) {
-        if (host->tables[i]->is_open && strcmp(host->tables[i]->as_told.name, name) == 0) {
-            *found = host->tables[i]->as_told;
+        if (host->tables[i]->is_open && strcmp(host->tables[i]->spec.name, name) == 0) {
+            *found = host->tables[i]->spec;
             return RBT_OK;
         }
     }
@@ -144,9 +139,9 @@ static rbt_status change(rbt_host *host, const struct rbt_bound *bound)
 {
     rbt_status st = rbt_bounds_note(&host->bounds, bound);
     for (uint32_t i = 0; st == RBT_OK && i < host->table_count; i++) {
-        const struct rbt_desk_table *table = host->tables[i];
+        const struct rbt_desk_entry *table = host->tables[i];
         const bool is_meant =
-            bound->table == i || (bound->table == RBT_CONTROL_ALL && table->as_told.follows_job);
+            bound->table == i || (bound->table == RBT_CONTROL_ALL && table->spec.follows_job);
         if (table->is_open && is_meant) {
             st = step_table(host, i);
         }

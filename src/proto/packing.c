@@ -6,7 +6,6 @@
  * select what is read, a copy of each set. */
 #include "proto/packing.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,18 +21,16 @@ struct rbt_packing_chains {
 
 /* --- Tables ---------------------------------------------------------------------------------- */
 
-rbt_status rbt_packing_table_create(const struct rbt_spec *spec, uint32_t worker_count,
-                                    struct rbt_packing_table **table)
+rbt_status rbt_packing_filters_create(const struct rbt_spec *spec, uint32_t worker_count,
+                                      struct rbt_packing_filters **table)
 {
-    struct rbt_packing_table *t = rbt_calloc(1, sizeof *t);
+    struct rbt_packing_filters *t = rbt_calloc(1, sizeof *t);
     if (t == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the filters of a table");
     }
-    snprintf(t->name, sizeof t->name, "%s", spec->name);
-    snprintf(t->text, sizeof t->text, "%s", spec->filter);
-    t->options = (struct rbt_chain_options){.text = t->text,
+    t->options = (struct rbt_chain_options){.text = spec->filter,
                                             .direction = RBT_FILTER_PUSH,
-                                            .table = t->name,
+                                            .table = spec->name,
                                             .width = spec->width,
                                             .type = spec->type,
                                             .layout = spec->layout,
@@ -54,7 +51,7 @@ rbt_status rbt_packing_table_create(const struct rbt_spec *spec, uint32_t worker
     return RBT_OK;
 }
 
-void rbt_packing_table_destroy(struct rbt_packing_table *table)
+void rbt_packing_filters_destroy(struct rbt_packing_filters *table)
 {
     rbt_free(table);
 }

@@ -59,7 +59,7 @@ enum rbt_roster_job_state {
 };
 
 /* A table whose versions the servers tell. */
-struct rbt_roster_table {
+struct rbt_roster_versions {
     uint32_t table;
     uint64_t stable;    /* the lowest of them */
     uint64_t *versions; /* by server */
@@ -80,8 +80,8 @@ struct rbt_roster_job {
     uint64_t round;                /* the last complete one */
     struct rbt_roster_part *parts; /* its parts, by process: somebody may have missed them */
     struct rbt_bounds bounds;
-    struct rbt_roster_taking *servers; /* by server; NULL until there are bounds */
-    struct rbt_roster_table *tables;   /* that are synchronised */
+    struct rbt_roster_taking *servers;  /* by server; NULL until there are bounds */
+    struct rbt_roster_versions *tables; /* that are synchronised */
     uint32_t table_count;
     rbt_status status;
     char text[RBT_WIRE_TEXT_MAX];
