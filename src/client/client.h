@@ -10,6 +10,7 @@
 
 #include <rubato/rubato.h>
 
+#include "base/limits.h"
 #include "client/buffer.h"
 #include "client/driver.h"
 #include "client/rowcache.h"
@@ -21,16 +22,6 @@
 #include "core/spec.h"
 #include "core/task.h"
 #include "core/tuner.h"
-
-#define RBT_CLIENT_ROWS_MAX (UINT64_C(1) << 40) /* in all shards; memory ends long before */
-
-enum {
-    RBT_CLIENT_WORKERS_MAX = 1024,
-    RBT_CLIENT_SHARDS_MAX = 256,
-    RBT_CLIENT_TABLES_MAX = 4096,
-    RBT_CLIENT_NAME_MAX = 256,
-    RBT_CLIENT_STALENESS_MAX = 1000000,
-};
 
 /* "essp:2", taken apart. */
 struct rbt_consistency {
@@ -149,7 +140,7 @@ struct rbt_job {
     uint32_t worker_count;
     uint32_t process_count;
     uint32_t shard_count;
-    char name_space[RBT_CLIENT_NAME_MAX];
+    char name_space[RBT_NAME_MAX];
     bool is_in_cluster; /* of processes: other namespaces are jobs of others */
     uint64_t bandwidth; /* bytes per second, node and direction; 0: nothing travels early */
     char priority[RBT_TEXT_MAX];
@@ -164,7 +155,7 @@ struct rbt_job {
     bool is_shared;                 /* those of other processes are there, too */
 
     pthread_mutex_t mutex; /* rank JOB; guards tables and changes of their staleness */
-    rbt_table **tables;    /* RBT_CLIENT_TABLES_MAX */
+    rbt_table **tables;    /* RBT_JOB_TABLES_MAX */
     uint32_t table_count;
 };
 

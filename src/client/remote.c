@@ -135,7 +135,7 @@ static uint64_t version_of(rbt_driver *driver, uint32_t shard)
 static uint64_t stable_of(rbt_driver *driver, uint32_t worker, uint32_t table)
 {
     (void)worker;
-    RBT_ASSERT(table < RBT_CONTROL_TABLES_MAX);
+    RBT_ASSERT(table < RBT_JOB_TABLES_MAX);
     return atomic_load_explicit(&remote_of(driver)->cluster->stable[table], memory_order_relaxed);
 }
 

@@ -709,7 +709,7 @@ static rbt_status collect(rbt_worker *worker, struct rbt_shard_event *event, str
     const rbt_table *table = worker->job->tables[event->table];
     size_t capacity = 0;
     rbt_status st = RBT_OK;
-    bool holds[RBT_CLIENT_SHARDS_MAX]; /* rows of the range, perhaps */
+    bool holds[RBT_JOB_SHARDS_MAX]; /* rows of the range, perhaps */
     (void)rbt_placement_shards(table->placement, event->scan->range, holds);
     for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count;) {
         if (!holds[shard]) {

@@ -47,9 +47,9 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
     char *end = NULL;
     errno = 0;
     const long long staleness = strtoll(rest + 4, &end, 10);
-    if (errno != 0 || *end != '\0' || staleness > RBT_CLIENT_STALENESS_MAX) {
+    if (errno != 0 || *end != '\0' || staleness > RBT_STALENESS_MAX) {
         return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to %d", text,
-                        RBT_CLIENT_STALENESS_MAX);
+                        RBT_STALENESS_MAX);
     }
     *out = (struct rbt_consistency){
         .staleness = staleness, .is_eager = is_eager, .is_tuned = is_tuned};
@@ -65,13 +65,13 @@ static rbt_status check_options(const char *name, const struct rbt_table_options
     if (o->overlay > RBT_OVERLAY_REPLICA || o->cache > RBT_CACHE_NONE ||
         o->placement > RBT_PLACE_ROUND_ROBIN) {
         wrong = "overlay, cache or placement is not in its list";
-    } else if (o->rows_expected > RBT_CLIENT_ROWS_MAX) {
+    } else if (o->rows_expected > RBT_TABLE_ROWS_MAX) {
         wrong = "rows_expected must be at most 2^40";
     } else if (!isfinite(o->experiments->tiny) || o->experiments->tiny < 0) {
         wrong = "tiny must be a number that is not negative";
     } else if (o->experiments->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
         wrong = "tiny needs real numbers that are added";
-    } else if (o->experiments->slack > RBT_CLIENT_STALENESS_MAX) {
+    } else if (o->experiments->slack > RBT_STALENESS_MAX) {
         wrong = "slack must be at most 1000000 clocks";
     } else if (has_rule && o->overlay == RBT_OVERLAY_PROCESS) {
         wrong = "only the shards know what a rule makes of an update: overlay must be "
@@ -152,12 +152,11 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
 static rbt_status full_name(const rbt_job *job, const char *name, char *full)
 {
     const bool has_space = strchr(name, '/') != NULL;
-    const int length = has_space
-                           ? snprintf(full, RBT_CLIENT_NAME_MAX, "%s", name)
-                           : snprintf(full, RBT_CLIENT_NAME_MAX, "%s/%s", job->name_space, name);
-    if (name[0] == '\0' || length < 0 || length >= RBT_CLIENT_NAME_MAX) {
+    const int length = has_space ? snprintf(full, RBT_NAME_MAX, "%s", name)
+                                 : snprintf(full, RBT_NAME_MAX, "%s/%s", job->name_space, name);
+    if (name[0] == '\0' || length < 0 || length >= RBT_NAME_MAX) {
         return rbt_fail(RBT_E_INVALID, "a table's name has 1 to %d characters with its namespace",
-                        RBT_CLIENT_NAME_MAX - 1);
+                        RBT_NAME_MAX - 1);
     }
     const size_t space = strlen(job->name_space);
     if (job->is_in_cluster && (strncmp(full, job->name_space, space) != 0 || full[space] != '/')) {
@@ -419,8 +418,8 @@ static rbt_status find_or_make(rbt_job *job, const struct rbt_spec *spec,
         *table = job->tables[i];
         return RBT_OK;
     }
-    if (job->table_count == RBT_CLIENT_TABLES_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
+    if (job->table_count == RBT_JOB_TABLES_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d tables", RBT_JOB_TABLES_MAX);
     }
     const rbt_status st = make_table(job, spec, options, table);
     if (st == RBT_OK) {
@@ -473,7 +472,7 @@ static rbt_status resolve_filter(const struct rbt_table_options *options, char *
 rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table_options *options,
                           rbt_table **table)
 {
-    char full[RBT_CLIENT_NAME_MAX];
+    char full[RBT_NAME_MAX];
     char rule[RBT_RULE_TEXT_MAX];
     char filter[RBT_FILTER_TEXT_MAX];
     struct rbt_table_options complete;

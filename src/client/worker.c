@@ -217,10 +217,10 @@ int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
 {
-    if (staleness < RBT_STALENESS_ANY || staleness > RBT_CLIENT_STALENESS_MAX) {
+    if (staleness < RBT_STALENESS_ANY || staleness > RBT_STALENESS_MAX) {
         return rbt_fail(RBT_E_INVALID,
                         "staleness is a number of clocks up to %d or RBT_STALENESS_ANY, not %lld",
-                        RBT_CLIENT_STALENESS_MAX, (long long)staleness);
+                        RBT_STALENESS_MAX, (long long)staleness);
     }
     return RBT_OK;
 }

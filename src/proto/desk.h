@@ -48,7 +48,7 @@ struct rbt_desk_request {
 struct rbt_host {
     struct rbt_host_options options;
     rbt_time now; /* of the message at hand, for the budget */
-    char name[RBT_WIRE_NAME_MAX + 32];
+    char name[RBT_NAME_MAX + 32];
     rbt_shard *shard;
     struct rbt_shard_effect *effects; /* slot_room + 1 */
     uint32_t *ready;                  /* the same; slots to be answered */

@@ -10,12 +10,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/mutant.h"
 #include "proto/desk.h"
 
 enum {
-    LISTS_MAX = 1 << 16,   /* that a connection may name */
-    KEYS_MAX = 1 << 28,    /* in all of them */
     SCRATCH_MAX = 1 << 22, /* keys that there is room for from one message to the next */
 };
 
@@ -272,10 +271,11 @@ static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
     struct rbt_list *list = NULL;
     rbt_status st = rbt_wire_rows_get(&body->at, body->end, &view);
     st = st != RBT_OK ? st : rbt_wire_get_end(body);
-    if (st == RBT_OK && (guest->list_count >= LISTS_MAX || view.count > KEYS_MAX ||
-                         guest->list_keys > KEYS_MAX - view.count)) {
+    if (st == RBT_OK &&
+        (guest->list_count >= RBT_LISTS_TAKEN_MAX || view.count > RBT_LIST_KEYS_TAKEN_MAX ||
+         guest->list_keys > RBT_LIST_KEYS_TAKEN_MAX - view.count)) {
         st = rbt_fail(RBT_E_PROTOCOL, "a connection names at most %d lists with %d keys in all",
-                      LISTS_MAX, KEYS_MAX);
+                      RBT_LISTS_TAKEN_MAX, RBT_LIST_KEYS_TAKEN_MAX);
     }
     st = st != RBT_OK ? st : rbt_list_create(view.count, &list);
     if (st != RBT_OK) {

@@ -34,8 +34,8 @@ struct rbt_roster_peer {
     uint32_t index;
     uint32_t pid;
     uint32_t thread_count;
-    char host[RBT_WIRE_NAME_MAX];
-    char space[RBT_WIRE_NAME_MAX];
+    char host[RBT_NAME_MAX];
+    char space[RBT_NAME_MAX];
     struct rbt_wire_secret permit; /* of a reader */
     uint32_t job;      /* its place in `jobs`, or RBT_ROSTER_NOBODY: a server, a waiting reader */
     rbt_time deadline; /* of a reader that waits for its job */
@@ -68,7 +68,7 @@ struct rbt_roster_versions {
 struct rbt_roster_job {
     enum rbt_roster_job_state state;
     uint64_t number;
-    char space[RBT_WIRE_NAME_MAX];
+    char space[RBT_NAME_MAX];
     uint32_t worker_count;
     struct rbt_wire_secret permit; /* that its processes must show to join, and its readers */
     struct rbt_wire_secret read_permit;

@@ -57,7 +57,7 @@ void rbt_shard_versions_note(struct rbt_shard_versions *versions, uint64_t job, 
                              const struct rbt_control_version *version)
 {
     RBT_ASSERT(shard < versions->shard_count);
-    RBT_ASSERT(version->table < RBT_CONTROL_TABLES_MAX);
+    RBT_ASSERT(version->table < RBT_JOB_TABLES_MAX);
     struct rbt_shard_versions_entry *table = table_at(versions, job, version->table);
     if (table != NULL && version->version > table->versions[shard]) {
         table->versions[shard] = version->version;

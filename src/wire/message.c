@@ -44,7 +44,7 @@ enum {
 
 _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the flags of a PULL");
 
-_Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_WIRE_NAME_MAX <= RBT_WIRE_SHORT_MAX,
+_Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_NAME_MAX <= RBT_WIRE_SHORT_MAX,
                "HELLO is short");
 _Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_NAME_MAX + 3 * RBT_TEXT_MAX +
                        RBT_WIRE_TEXT_MAX <=
@@ -107,8 +107,8 @@ size_t rbt_wire_put_hello(char *to, const struct rbt_wire_hello *hello)
     memcpy(at, hello->secret.bytes, sizeof hello->secret.bytes);
     at += sizeof hello->secret.bytes;
     RBT_ASSERT(at == to + RBT_FRAME_HEADER + HELLO_BYTES);
-    put_text(&at, hello->space, RBT_WIRE_NAME_MAX);
-    put_text(&at, hello->node, RBT_WIRE_NAME_MAX);
+    put_text(&at, hello->space, RBT_NAME_MAX);
+    put_text(&at, hello->node, RBT_NAME_MAX);
     return written(to, at);
 }
 

@@ -20,11 +20,10 @@
 #include "wire/rows.h"
 
 enum {
-    RBT_WIRE_NAME_MAX = 256, /* bytes of a name, with its terminating zero */
     RBT_WIRE_TEXT_MAX = 1024,
     RBT_WIRE_BATCHES_MAX = 1 << 16,
-    RBT_WIRE_WORKERS_MAX = 1 << 16,
-    RBT_WIRE_SECRET = 16, /* bytes */
+    RBT_WIRE_WORKERS_MAX = 1 << 16, /* that messages can name; jobs have fewer (base/limits.h) */
+    RBT_WIRE_SECRET = 16,           /* bytes */
 };
 
 /* What shows that its sender belongs to a job: random bytes that the coordinator has drawn. */
@@ -46,8 +45,8 @@ struct rbt_wire_hello {
     bool is_reader;
     enum rbt_compression compression; /* that the sender wants answers to have, when it pays */
     struct rbt_wire_secret secret;    /* the job's, or that of its readers */
-    char space[RBT_WIRE_NAME_MAX];    /* namespace */
-    char node[RBT_WIRE_NAME_MAX];     /* for people: "worker/3" */
+    char space[RBT_NAME_MAX];         /* namespace */
+    char node[RBT_NAME_MAX];          /* for people: "worker/3" */
 };
 
 /* What a shard says with everything that it sends. */
