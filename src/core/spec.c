@@ -11,57 +11,43 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define AT(field) offsetof(struct rbt_spec, field)
+#define FIELD(name) #name, offsetof(struct rbt_spec, name), sizeof((struct rbt_spec *)0)->name
 
 const struct rbt_spec_field rbt_spec_fields[RBT_SPEC_FIELDS] = {
-    {"number", RBT_SPEC_NUMBER, AT(number), 0, false, 0},
-    {"type", RBT_SPEC_CHOICE, AT(type), RBT_I64, true, 1},
-    {"layout", RBT_SPEC_CHOICE, AT(layout), RBT_SPARSE, true, 3},
-    {"width", RBT_SPEC_NUMBER, AT(width), 0, true, 7},
-    {"state_width", RBT_SPEC_NUMBER, AT(state_width), 0, true, 8},
-    {"merge", RBT_SPEC_CHOICE, AT(merge), RBT_MERGE_OR, true, 2},
-    {"init", RBT_SPEC_CHOICE, AT(init), RBT_INIT_NORMAL, true, 4},
-    {"partial", RBT_SPEC_CHOICE, AT(partial), RBT_PARTIAL_SHOW, true, 5},
-    {"a", RBT_SPEC_REAL, AT(a), 0, true, 9},
-    {"b", RBT_SPEC_REAL, AT(b), 0, true, 10},
-    {"seed", RBT_SPEC_LONG, AT(seed), 0, true, 11},
-    {"staleness", RBT_SPEC_BOUND, AT(staleness), 0, false, 0},
-    {"rows_expected", RBT_SPEC_LONG, AT(rows_expected), 0, false, 0},
-    {"must_exist", RBT_SPEC_FLAG, AT(must_exist), 0, false, 0},
-    {"is_synchronised", RBT_SPEC_FLAG, AT(is_synchronised), 0, true, 6},
-    {"follows_job", RBT_SPEC_FLAG, AT(follows_job), 0, false, 0},
-    {"", RBT_SPEC_NOTHING, 0, 0, false, 0}, /* the next flag's */
-    {"bandwidth", RBT_SPEC_LONG, AT(bandwidth), 0, false, 0},
-    {"name", RBT_SPEC_TEXT, AT(name), RBT_NAME_MAX, true, 13},
-    {"rule", RBT_SPEC_TEXT, AT(rule), RBT_TEXT_MAX, true, 12},
-    {"priority", RBT_SPEC_TEXT, AT(priority), RBT_TEXT_MAX, true, 14},
-    {"filter", RBT_SPEC_TEXT, AT(filter), RBT_TEXT_MAX, true, 15},
+    {FIELD(number), RBT_SPEC_NUMBER, 0, false, 0},
+    {FIELD(type), RBT_SPEC_CHOICE, RBT_I64, true, 1},
+    {FIELD(layout), RBT_SPEC_CHOICE, RBT_SPARSE, true, 3},
+    {FIELD(width), RBT_SPEC_NUMBER, 0, true, 7},
+    {FIELD(state_width), RBT_SPEC_NUMBER, 0, true, 8},
+    {FIELD(merge), RBT_SPEC_CHOICE, RBT_MERGE_OR, true, 2},
+    {FIELD(init), RBT_SPEC_CHOICE, RBT_INIT_NORMAL, true, 4},
+    {FIELD(partial), RBT_SPEC_CHOICE, RBT_PARTIAL_SHOW, true, 5},
+    {FIELD(a), RBT_SPEC_REAL, 0, true, 9},
+    {FIELD(b), RBT_SPEC_REAL, 0, true, 10},
+    {FIELD(seed), RBT_SPEC_NUMBER, 0, true, 11},
+    {FIELD(staleness), RBT_SPEC_BOUND, 0, false, 0},
+    {FIELD(rows_expected), RBT_SPEC_NUMBER, 0, false, 0},
+    {FIELD(must_exist), RBT_SPEC_FLAG, 0, false, 0},
+    {FIELD(is_synchronised), RBT_SPEC_FLAG, 0, true, 6},
+    {FIELD(follows_job), RBT_SPEC_FLAG, 0, false, 0},
+    {"", 0, 0, RBT_SPEC_NOTHING, 0, false, 0}, /* the next flag's */
+    {FIELD(bandwidth), RBT_SPEC_NUMBER, 0, false, 0},
+    {FIELD(name), RBT_SPEC_TEXT, 0, true, 13},
+    {FIELD(rule), RBT_SPEC_TEXT, 0, true, 12},
+    {FIELD(priority), RBT_SPEC_TEXT, 0, true, 14},
+    {FIELD(filter), RBT_SPEC_TEXT, 0, true, 15},
 };
 
-_Static_assert(sizeof(rbt_type) == sizeof(uint32_t), "choices are numbers");
-_Static_assert(sizeof(double) == sizeof(uint64_t), "reals travel as they are");
+_Static_assert(sizeof(rbt_type) == sizeof(uint32_t), "choices are numbers of 4 bytes");
 
 /* --- Comparing and checking ------------------------------------------------------------------- */
 
-static bool has_equal(const struct rbt_spec_field *field, const void *a, const void *b)
+static bool has_equal(const struct rbt_spec_field *field, const char *a, const char *b)
 {
-    switch (field->sort) {
-    case RBT_SPEC_NUMBER:
-    case RBT_SPEC_CHOICE:
-        return memcmp(a, b, sizeof(uint32_t)) == 0;
-    case RBT_SPEC_LONG:
-    case RBT_SPEC_BOUND:
-        return memcmp(a, b, sizeof(uint64_t)) == 0;
-    case RBT_SPEC_FLAG:
-        return *(const bool *)a == *(const bool *)b;
-    case RBT_SPEC_REAL:
-        return *(const double *)a == *(const double *)b; /* either zero is zero */
-    case RBT_SPEC_TEXT:
-        return strcmp(a, b) == 0;
-    case RBT_SPEC_NOTHING:
-        break;
+    if (field->sort == RBT_SPEC_REAL) { /* either zero is zero */
+        return *(const double *)(const void *)a == *(const double *)(const void *)b;
     }
-    return true;
+    return field->sort == RBT_SPEC_TEXT ? strcmp(a, b) == 0 : memcmp(a, b, field->size) == 0;
 }
 
 bool rbt_spec_is_same(const struct rbt_spec *a, const struct rbt_spec *b)
@@ -177,74 +163,39 @@ static const struct rbt_spec_field *find_saved(uint32_t place)
     return NULL;
 }
 
-static void save_field(const struct rbt_spec_field *field, const char *at, struct rbt_sink *sink)
-{
-    uint32_t number = 0;
-    uint64_t wide = 0;
-    RBT_ASSERT(field->saved > 0);
-    switch (field->sort) {
-    case RBT_SPEC_NUMBER:
-    case RBT_SPEC_CHOICE:
-        memcpy(&number, at, sizeof number);
-        rbt_sink_put_u32(sink, number);
-        break;
-    case RBT_SPEC_FLAG:
-        rbt_sink_put_u8(sink, *(const bool *)at ? 1 : 0);
-        break;
-    case RBT_SPEC_LONG:
-    case RBT_SPEC_REAL:
-        memcpy(&wide, at, sizeof wide);
-        rbt_sink_put_u64(sink, wide);
-        break;
-    case RBT_SPEC_TEXT:
-        RBT_ASSERT(memchr(at, 0, field->limit) != NULL);
-        rbt_sink_put_text(sink, at);
-        break;
-    case RBT_SPEC_BOUND:
-    case RBT_SPEC_NOTHING:
-        RBT_UNREACHABLE();
-    }
-}
-
 void rbt_spec_save(const struct rbt_spec *spec, struct rbt_sink *sink)
 {
     const struct rbt_spec_field *field = NULL;
     RBT_ASSERT(spec->width > 0);
     for (uint32_t place = 1; (field = find_saved(place)) != NULL; place++) {
-        save_field(field, (const char *)spec + field->at, sink);
+        const char *at = (const char *)spec + field->at;
+        if (field->sort == RBT_SPEC_TEXT) {
+            rbt_sink_put_text(sink, at);
+        } else {
+            rbt_sink_put(sink, at, field->size);
+        }
     }
     RBT_ASSERT(sink->status != RBT_OK || sink->count > 0);
 }
 
 static void load_field(const struct rbt_spec_field *field, char *at, struct rbt_source *source)
 {
-    uint32_t number = 0;
-    uint64_t wide = 0;
+    uint32_t choice = 0;
     RBT_ASSERT(field->saved > 0);
-    switch (field->sort) {
-    case RBT_SPEC_NUMBER:
-    case RBT_SPEC_CHOICE:
-        number = rbt_source_get_u32(source);
-        if (field->sort == RBT_SPEC_CHOICE && number > field->limit) {
-            rbt_source_refuse(source, "a table is of a kind that there is not");
-            number = 0;
-        }
-        memcpy(at, &number, sizeof number);
-        break;
-    case RBT_SPEC_FLAG:
+    RBT_ASSERT(field->sort != RBT_SPEC_NOTHING);
+    if (field->sort == RBT_SPEC_TEXT) {
+        rbt_source_get_text(source, at, field->size);
+    } else if (field->sort == RBT_SPEC_FLAG) {
         *(bool *)at = rbt_source_get_bool(source);
-        break;
-    case RBT_SPEC_LONG:
-    case RBT_SPEC_REAL:
-        wide = rbt_source_get_u64(source);
-        memcpy(at, &wide, sizeof wide);
-        break;
-    case RBT_SPEC_TEXT:
-        rbt_source_get_text(source, at, field->limit);
-        break;
-    case RBT_SPEC_BOUND:
-    case RBT_SPEC_NOTHING:
-        RBT_UNREACHABLE();
+    } else if (field->sort == RBT_SPEC_CHOICE) {
+        choice = rbt_source_get_u32(source);
+        if (choice > field->limit) {
+            rbt_source_refuse(source, "a table is of a kind that there is not");
+            choice = 0;
+        }
+        memcpy(at, &choice, sizeof choice);
+    } else {
+        rbt_source_get(source, at, field->size);
     }
 }
 

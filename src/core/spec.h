@@ -54,22 +54,22 @@ struct rbt_spec {
 };
 
 enum rbt_spec_sort {
-    RBT_SPEC_NUMBER,  /* uint32_t */
-    RBT_SPEC_CHOICE,  /* an enumeration up to `limit` */
-    RBT_SPEC_FLAG,    /* bool */
-    RBT_SPEC_LONG,    /* uint64_t */
-    RBT_SPEC_BOUND,   /* int64_t from RBT_STALENESS_ANY */
-    RBT_SPEC_REAL,    /* double */
-    RBT_SPEC_TEXT,    /* of at most `limit` bytes with its zero */
+    RBT_SPEC_NUMBER,
+    RBT_SPEC_CHOICE, /* an enumeration up to `limit` */
+    RBT_SPEC_FLAG,
+    RBT_SPEC_BOUND, /* from RBT_STALENESS_ANY */
+    RBT_SPEC_REAL,
+    RBT_SPEC_TEXT,    /* of at most `size` bytes with its zero */
     RBT_SPEC_NOTHING, /* no field: room in messages, as much as a flag */
 };
 
 /* A field, for those who write specs and read them. */
 struct rbt_spec_field {
     const char *name;
+    size_t at; /* in struct rbt_spec */
+    size_t size;
     enum rbt_spec_sort sort;
-    size_t at;      /* in struct rbt_spec */
-    uint32_t limit; /* as the sort says */
+    uint32_t limit;
     bool is_own;    /* tables that differ in it are different ones */
     uint32_t saved; /* its place in a saved shard, from 1; 0: it is not saved */
 };

@@ -14,44 +14,23 @@ static const struct rbt_spec plain = {.width = 2, .name = "main/t"};
 static void change(struct rbt_spec *spec, const struct rbt_spec_field *field)
 {
     char *at = (char *)spec + field->at;
-    const uint32_t one = 1;
-    const uint64_t wide = 1;
     const double real = 1;
-    switch (field->sort) {
-    case RBT_SPEC_NUMBER:
-    case RBT_SPEC_CHOICE:
-        memcpy(at, &one, sizeof one);
-        break;
-    case RBT_SPEC_FLAG:
-        *(bool *)at = true;
-        break;
-    case RBT_SPEC_LONG:
-    case RBT_SPEC_BOUND:
-        memcpy(at, &wide, sizeof wide);
-        break;
-    case RBT_SPEC_REAL:
+    if (field->sort == RBT_SPEC_REAL) {
         memcpy(at, &real, sizeof real);
-        break;
-    case RBT_SPEC_TEXT:
-        (void)snprintf(at, field->limit, "x");
-        break;
-    case RBT_SPEC_NOTHING:
-        break;
+    } else if (field->size > 0) {
+        *at = 1; /* the low byte, and a text, too */
     }
 }
 
 static void tables_differ_in_what_is_their_own(void **state)
 {
     (void)state;
-    size_t own = 0;
     for (size_t i = 0; i < RBT_SPEC_FIELDS; i++) {
         const struct rbt_spec_field *field = &rbt_spec_fields[i];
         struct rbt_spec other = plain;
         change(&other, field);
         assert_int_equal(rbt_spec_is_same(&plain, &other), !field->is_own);
-        own += field->is_own;
     }
-    assert_int_equal(own, 15);
     struct rbt_spec other = plain;
     other.a = -0.0;
     assert_true(rbt_spec_is_same(&plain, &other));
@@ -61,18 +40,11 @@ static void tables_differ_in_what_is_their_own(void **state)
 static void every_field_is_listed(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {
-        [RBT_SPEC_NUMBER] = 4, [RBT_SPEC_CHOICE] = 4, [RBT_SPEC_FLAG] = 1,
-        [RBT_SPEC_LONG] = 8,   [RBT_SPEC_BOUND] = 8,  [RBT_SPEC_REAL] = 8};
     static char seen[sizeof(struct rbt_spec)];
     size_t left = 0;
     for (size_t i = 0; i < RBT_SPEC_FIELDS; i++) {
         const struct rbt_spec_field *field = &rbt_spec_fields[i];
-        const bool is_text = field->sort == RBT_SPEC_TEXT;
-        const size_t size = is_text                           ? field->limit
-                            : field->sort == RBT_SPEC_NOTHING ? 0
-                                                              : sizes[field->sort];
-        for (size_t k = 0; k < size; k++) {
+        for (size_t k = 0; k < field->size; k++) {
             assert_int_equal(seen[field->at + k]++, 0);
         }
         assert_int_equal(field->saved > 0, field->is_own);

@@ -230,30 +230,17 @@ size_t rbt_wire_put_ack(char *to, const struct rbt_wire_news *news)
 
 static void put_field(char **to, const struct rbt_spec_field *field, const char *at)
 {
-    uint32_t number = 0;
+    const bool is_flag = field->sort == RBT_SPEC_FLAG;
+    RBT_ASSERT(field->sort != RBT_SPEC_CHOICE ||
+               *(const uint32_t *)(const void *)at <= field->limit);
     RBT_ASSERT(field->sort != RBT_SPEC_BOUND || *(const int64_t *)(const void *)at >= -1);
-    RBT_ASSERT(field->sort != RBT_SPEC_TEXT || memchr(at, 0, field->limit) != NULL);
-    switch (field->sort) {
-    case RBT_SPEC_NUMBER:
-    case RBT_SPEC_CHOICE:
-        memcpy(&number, at, sizeof number);
-        RBT_ASSERT(field->sort == RBT_SPEC_NUMBER || number <= field->limit);
-        rbt_bytes_put_u32(to, number);
-        break;
-    case RBT_SPEC_FLAG:
-        rbt_bytes_put_u32(to, *(const bool *)at);
-        break;
-    case RBT_SPEC_NOTHING:
-        rbt_bytes_put_u32(to, 0);
-        break;
-    case RBT_SPEC_LONG:
-    case RBT_SPEC_BOUND:
-    case RBT_SPEC_REAL:
-        rbt_bytes_put(to, at, sizeof(uint64_t));
-        break;
-    case RBT_SPEC_TEXT:
-        put_text(to, at, field->limit);
-        break;
+    RBT_ASSERT(field->sort != RBT_SPEC_TEXT || memchr(at, 0, field->size) != NULL);
+    if (field->sort == RBT_SPEC_TEXT) {
+        put_text(to, at, field->size);
+    } else if (is_flag || field->sort == RBT_SPEC_NOTHING) {
+        rbt_bytes_put_u32(to, is_flag && *(const bool *)at);
+    } else {
+        rbt_bytes_put(to, at, field->size);
     }
 }
 
@@ -575,49 +562,31 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     return RBT_OK;
 }
 
-/* A number of 4 bytes. */
-static rbt_status get_number(struct rbt_wire_cursor *from, const struct rbt_spec_field *field,
-                             char *to)
-{
-    const uint32_t number = rbt_bytes_get_u32(&from->at);
-    RBT_ASSERT(from->at <= from->end);
-    if (field->sort == RBT_SPEC_CHOICE && number > field->limit) {
-        return wrong("TABLE", "a kind that does not exist");
-    }
-    if ((field->sort == RBT_SPEC_FLAG && number > 1) ||
-        (field->sort == RBT_SPEC_NOTHING && number != 0)) {
-        return wrong("TABLE", "bytes that mean nothing");
-    }
-    if (field->sort == RBT_SPEC_FLAG) {
-        *(bool *)to = number != 0;
-    } else if (field->sort != RBT_SPEC_NOTHING) {
-        memcpy(to, &number, sizeof number);
-    }
-    return RBT_OK;
-}
-
 static rbt_status get_field(struct rbt_wire_cursor *from, const struct rbt_spec_field *field,
                             char *to)
 {
-    int64_t bound = 0;
-    switch (field->sort) {
-    case RBT_SPEC_NUMBER:
-    case RBT_SPEC_CHOICE:
-    case RBT_SPEC_FLAG:
-    case RBT_SPEC_NOTHING:
-        return get_number(from, field, to);
-    case RBT_SPEC_BOUND:
-        bound = (int64_t)rbt_bytes_get_u64(&from->at);
-        memcpy(to, &bound, sizeof bound);
-        return bound < RBT_STALENESS_ANY ? wrong("TABLE", "a staleness below 0") : RBT_OK;
-    case RBT_SPEC_LONG:
-    case RBT_SPEC_REAL:
-        rbt_bytes_get(&from->at, to, sizeof(uint64_t));
-        return RBT_OK;
-    case RBT_SPEC_TEXT:
-        return get_text(from, to, field->limit);
+    RBT_ASSERT(from->at <= from->end);
+    if (field->sort == RBT_SPEC_TEXT) {
+        return get_text(from, to, field->size);
     }
-    RBT_UNREACHABLE();
+    if (field->size == sizeof(int64_t)) {
+        int64_t bound = 0;
+        memcpy(&bound, from->at, sizeof bound);
+        rbt_bytes_get(&from->at, to, sizeof bound);
+        const bool is_below = field->sort == RBT_SPEC_BOUND && bound < RBT_STALENESS_ANY;
+        return is_below ? wrong("TABLE", "a staleness below 0") : RBT_OK;
+    }
+    const uint32_t number = rbt_bytes_get_u32(&from->at);
+    if (field->sort == RBT_SPEC_CHOICE && number > field->limit) {
+        return wrong("TABLE", "a kind that does not exist");
+    }
+    if (field->sort == RBT_SPEC_FLAG || field->sort == RBT_SPEC_NOTHING) {
+        if (number > (field->sort == RBT_SPEC_FLAG ? 1 : 0)) {
+            return wrong("TABLE", "bytes that mean nothing");
+        }
+    }
+    memcpy(to, &number, field->size); /* of a flag, the low byte */
+    return RBT_OK;
 }
 
 /* A reader's TABLE, and the DONE of another message, leave most fields zero: that is in range. */
