@@ -139,19 +139,17 @@ static void measure(const struct setting *setting, const char *rule, struct figu
     struct rbt_shard_effect effects[WORKERS_MAX + 1];
     struct rbt_shard_outbox out = {.effects = effects};
     struct worker workers[WORKERS_MAX];
-    struct rbt_shard_table schema = {.type = RBT_F32,
-                                     .width = setting->width,
-                                     .staleness = RBT_STALENESS_ANY,
-                                     .rule = rule,
-                                     .name = "rows"};
+    struct rbt_spec spec = {
+        .type = RBT_F32, .width = setting->width, .staleness = RBT_STALENESS_ANY, .name = "rows"};
+    snprintf(spec.rule, sizeof spec.rule, "%s", rule);
     if (rule[0] != '\0') {
-        must(rbt_rule_find(rule, &schema.code));
+        must(rbt_rule_find(rule, &spec.code));
     }
     const struct rbt_shard_options options = {
         .worker_count = setting->workers, .table_max = 1, .parked_max = WORKERS_MAX};
     rbt_shard *shard = NULL;
     must(rbt_shard_create(&options, &shard));
-    step(shard, &(struct rbt_shard_event){.kind = RBT_SHARD_TABLE, .schema = &schema}, &out);
+    step(shard, &(struct rbt_shard_event){.kind = RBT_SHARD_TABLE, .spec = &spec}, &out);
     double rows = 0;
     for (uint32_t i = 0; i < setting->workers; i++) {
         prepare(setting, &workers[i], i);

@@ -131,8 +131,7 @@ int main(int argc, char **argv)
 {
     const uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
     const uint64_t expected = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-    const struct rbt_schema schema = {
-        .kind = {RBT_F32, RBT_MERGE_ADD}, .width = 1, .initial = {.type = RBT_F32, .width = 1}};
+    const struct rbt_spec spec = {.type = RBT_F32, .width = 1, .rows_expected = expected};
     struct lists lists = {.keys = rbt_calloc((size_t)LISTS * BATCH, sizeof(uint64_t)),
                           .values = rbt_calloc(BATCH, sizeof(float)),
                           .slots = rbt_calloc((size_t)LISTS * BATCH, sizeof(uint32_t))};
@@ -146,7 +145,7 @@ int main(int argc, char **argv)
         lists.values[i] = 1;
     }
     const double before = resident();
-    must(rbt_rows_create(&schema, expected, &rows));
+    must(rbt_rows_create(&spec, 0, &rows));
     const double filled = fill(rows, &lists, count);
     printf("{\"keys\": %llu, \"rows_expected\": %llu, \"bytes_per_key\": %.2f, "
            "\"peak_bytes_per_key\": %.2f, \"fill_mkeys_s\": %.2f",

@@ -69,7 +69,8 @@ LIST = ("/* core/list.h - an example. */\n#ifndef RUBATO_CORE_LIST_H\n"
         "#define RUBATO_CORE_LIST_H\n\n#define RBT_LIST(X) \\\n    X({})\n\n#endif\n")
 LISTED = {"src/core/meson.build": "modules = []\n", "src/core/README.md": "| `list.h` | all |\n",
           "src/core/gate.c": module("core", "gate", TWO, ASSERT + '#include "core/list.h"\n')}
-
+LIMITS = ("/* base/limits.h - an example. */\n#ifndef RUBATO_BASE_LIMITS_H\n"
+          "#define RUBATO_BASE_LIMITS_H\n\nenum { RBT_NAME_MAX = 8 };\n\n#endif\n")
 
 SIX = "int a, int b, int c, int d, int e, int f"
 
@@ -123,6 +124,13 @@ CASES = [
     ("no prefix", {PLAIN: module("base", "plain").replace(
         "int rbt_plain_one", "#define INLINE static inline\nINLINE int one")}),
     ("assertions", {GATE: module("core", "gate")}),
+    ("limit", {"src/base/limits.h": LIMITS} | plain("    enum { RBT_NAME_MAX = 9 };\n")),
+    ("limit", {"src/base/limits.h": LIMITS} | plain("    enum { A = 1, NAME_MAX = 9 };\n")),
+    ("limit", plain("    enum { PART_MAX = 9 };\n") | gate("    enum { PART_MAX = 9 };\n")),
+    ("limit", plain(includes="#define PART_MAX (1 << 9)\n") |
+     gate("    enum { PART_MAX = (1 << 9) };\n")),
+    ("no limit", plain("    enum { PART_MAX = 9 };\n") | gate("    enum { PART_MAX = 8 };\n")),
+    ("no limit", {"src/base/limits.h": LIMITS} | plain("    enum { PART_MAX = 9 };\n")),
     ("snippet", {"docs/a.md": "<!-- src/core/gate.c -->\n```c\nint x;\n```\n"}),
     ("no snippet", {"docs/a.md": f"<!-- {PLAIN} -->\n```c\n{GOOD[PLAIN]}```\n"}),
     ("link", {"docs/a.md": "See [b](b.md).\n"}),

@@ -499,7 +499,44 @@ def check_snippets(sources):
                                    f"the text is not that of {found[1]}; copy the file again")
 
 
+# Algorithms have constants of their own that look like limits.
+WITHOUT_LIMITS = {"algo"}
+
+
+def find_maxima(source):
+    """(line, name, value) of every constant ..._MAX that the file defines."""
+    for found in re.finditer(r"^#define (\w+_MAX)[ \t]+(\S.*)$", source.code, re.M):
+        yield source.code.count("\n", 0, found.start()) + 1, found[1], "".join(found[2].split())
+    for enum in re.finditer(r"\benum\b[^{;]*\{(.*?)\}", source.code, re.S):
+        for found in re.finditer(r"\b(\w+_MAX)\s*=\s*([^,}]+)", enum[1]):
+            place = enum.start(1) + found.start()
+            yield (source.code.count("\n", 0, place) + 1, found[1], "".join(found[2].split()))
+
+
+def check_limits(sources):
+    """A limit is defined once: nothing else is called as in base/limits.h, with its first words or
+    without, and no two files define one name with one value."""
+    files = [s for s in sources if s.is_c and not s.is_test and s.folder not in WITHOUT_LIMITS
+             and s.name.startswith(("src/", "include/"))
+             and not s.stem.endswith(("_rig", "_fixture"))]
+    limits = {name for s in files if s.name == "src/base/limits.h"
+              for _, name, _ in find_maxima(s)}
+    limits |= {name.removeprefix("RBT_") for name in limits}
+    first = {}
+    for s in sorted(files, key=lambda s: s.name):
+        for line, name, value in find_maxima(s) if s.name != "src/base/limits.h" else ():
+            other = first.setdefault((name, value), s.name)
+            if name in limits:
+                yield complain(s.name, line, "limit",
+                               f"{name} is in base/limits.h; include that")
+            elif other != s.name:
+                yield complain(s.name, line, "limit",
+                               f"{name} is {value} in {other}, too; define it once, in "
+                               "base/limits.h, or allow it if the two have nothing to do with "
+                               "each other")
+
+
 FILE_RULES = [check_layout, check_length, check_words, check_litter, check_head, check_guard,
               check_parameters, check_includes, check_calls]
 TREE_RULES = [check_prefix, check_assertions, check_unused, check_readmes,
-              check_links, check_snippets]
+              check_links, check_snippets, check_limits]

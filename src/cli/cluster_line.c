@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text.h"
 
 enum { PART_MAX = 64, NODE_MAX = 32 };
@@ -23,19 +24,19 @@ const struct rbt_option rbt_cluster_line_options[] = {
     {.name = "workers",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 1024,
+     .max = RBT_JOB_WORKERS_MAX,
      .help = "Workers of the job; 8 if \"train\" has no --workers either.",
      .offset = AT(workers)},
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 256,
+     .max = RBT_JOB_SHARDS_MAX,
      .help = "Servers, each with a part of the parameters; 1 if \"train\" has no --servers either.",
      .offset = AT(servers)},
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 1024,
+     .max = RBT_JOB_WORKERS_MAX,
      .value = "1",
      .help = "Workers per process; they share the links of the process.",
      .offset = AT(threads)},

@@ -14,6 +14,7 @@
 #include <rubato/cluster.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/option.h"
 #include "base/thread.h"
 #include "cli/command.h"
@@ -53,14 +54,14 @@ static const struct rbt_option options[] = {
     {.name = "workers",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 1024,
+     .max = RBT_JOB_WORKERS_MAX,
      .value = "1",
      .help = "Workers of the whole job.",
      .offset = offsetof(struct config, workers)},
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 1024,
+     .max = RBT_JOB_WORKERS_MAX,
      .value = "1",
      .help = "Workers in this process.",
      .offset = offsetof(struct config, threads)},

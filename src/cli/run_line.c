@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/limits.h"
+
 #define AT(field) offsetof(struct rbt_run_line, field)
 
 static const char *const transports[] = {
@@ -12,19 +14,19 @@ static const struct rbt_option options[] = {
     {.name = "workers",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 1024,
+     .max = RBT_JOB_WORKERS_MAX,
      .help = "Workers of the job; by default one per core, or per slot of the hosts.",
      .offset = AT(workers)},
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 256,
+     .max = RBT_JOB_SHARDS_MAX,
      .help = "Server processes; by default 1.",
      .offset = AT(servers)},
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 1024,
+     .max = RBT_JOB_WORKERS_MAX,
      .value = "1",
      .help = "Workers per process.",
      .offset = AT(threads)},

@@ -19,14 +19,13 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "policy/filter/chain.h"
-
-enum { STALENESS_MAX = 1000000 };
 
 struct run {
     const struct rbt_train_request *request;
@@ -51,10 +50,10 @@ static rbt_status check_consistency(const char *text)
     int64_t bound = 0;
     const bool has_bound = strncmp(text, "ssp:", 4) == 0 || strncmp(text, "essp:", 5) == 0 ||
                            strncmp(text, "auto:", 5) == 0;
-    const bool is_right =
-        has_bound
-            ? rbt_text_to_int(strchr(text, ':') + 1, &bound) && bound >= 0 && bound <= STALENESS_MAX
-            : strcmp(text, "bsp") == 0 || strcmp(text, "asp") == 0 || strcmp(text, "auto") == 0;
+    const bool is_right = has_bound ? rbt_text_to_int(strchr(text, ':') + 1, &bound) &&
+                                          bound >= 0 && bound <= RBT_STALENESS_MAX
+                                    : strcmp(text, "bsp") == 0 || strcmp(text, "asp") == 0 ||
+                                          strcmp(text, "auto") == 0;
     if (is_right) {
         return RBT_OK;
     }
@@ -63,7 +62,7 @@ static rbt_status check_consistency(const char *text)
         text);
     return rbt_fail_hint(
         st, "S is the largest staleness of a read in clocks, from 0 to %d; for example essp:2.",
-        STALENESS_MAX);
+        RBT_STALENESS_MAX);
 }
 
 /* How often standard input is among the files. */

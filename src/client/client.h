@@ -10,6 +10,7 @@
 
 #include <rubato/rubato.h>
 
+#include "base/limits.h"
 #include "client/buffer.h"
 #include "client/driver.h"
 #include "client/rowcache.h"
@@ -17,22 +18,10 @@
 #include "client/stats.h"
 #include "comm/manager.h"
 #include "core/placement.h"
+#include "core/spec.h"
 #include "core/task.h"
 #include "core/tuner.h"
-#include "math/initial.h"
-#include "math/merge.h"
 #include "policy/priority/priority.h"
-
-#define RBT_CLIENT_ROWS_MAX (UINT64_C(1) << 40) /* in all shards; memory ends long before */
-
-enum {
-    RBT_CLIENT_WORKERS_MAX = 1024,
-    RBT_CLIENT_SHARDS_MAX = 256,
-    RBT_CLIENT_TABLES_MAX = 4096,
-    RBT_CLIENT_NAME_MAX = 256,
-    RBT_CLIENT_PATH_MAX = 1024,
-    RBT_CLIENT_STALENESS_MAX = 1000000,
-};
 
 /* "essp:2", taken apart. */
 struct rbt_consistency {
@@ -44,26 +33,21 @@ RBT_MUST_USE rbt_status rbt_consistency_parse(const char *text, struct rbt_consi
 
 struct rbt_table {
     rbt_job *job;
-    char name[RBT_CLIENT_NAME_MAX]; /* with its namespace */
-    uint32_t id;
-    struct rbt_table_options options; /* strings and experiments are NULL; defaults filled in */
+    struct rbt_spec spec;             /* what shards are told */
+    struct rbt_table_options options; /* the rest counts here; strings and experiments are NULL */
     struct rbt_table_experiments experiments;
     struct rbt_merge_kind kind;
     struct rbt_initial initial;
     size_t element_size;
     size_t row_size; /* of a dense row */
     struct rbt_placement_map *placement;
-    char *rule;                          /* its text, with absolute path; NULL: there is none */
-    const struct rbt_rule *code;         /* what it names */
-    rbt_rule_input input;                /* what it takes */
-    char *filter;                        /* its text, with absolute paths; NULL: there is none */
-    bool is_unfiltered;                  /* it says "none": not even keys are left out */
+    rbt_rule_input input;                /* what its rule takes */
+    bool has_filter;                     /* else it has none, or it says "none": */
+    bool is_unfiltered;                  /* not even keys are left out */
     bool has_copies;                     /* filters select what is read: sets keep copies */
     struct rbt_priority_policy priority; /* of rows that travel early, if it is managed */
     bool is_managed;
-    rbt_partial partial; /* what shards are told: managed tables show partial clocks */
     bool is_eager;
-    bool follows_job; /* it named no consistency of its own */
     /* By place (client/driver.h). Relaxed: a read that starts while the bound changes may obey
      * either. */
     atomic_int_least64_t *staleness;
@@ -156,10 +140,10 @@ struct rbt_job {
     uint32_t worker_count;
     uint32_t process_count;
     uint32_t shard_count;
-    char name_space[RBT_CLIENT_NAME_MAX];
+    char name_space[RBT_NAME_MAX];
     bool is_in_cluster; /* of processes: other namespaces are jobs of others */
     uint64_t bandwidth; /* bytes per second, node and direction; 0: nothing travels early */
-    char priority[RBT_CLIENT_PATH_MAX];
+    char priority[RBT_TEXT_MAX];
     struct rbt_consistency consistency; /* its staleness is guarded by the mutex while it runs */
     atomic_int_least64_t *staleness;    /* the same by place, for whoever asks; relaxed */
     rbt_driver *driver;
@@ -171,7 +155,7 @@ struct rbt_job {
     bool is_shared;                 /* those of other processes are there, too */
 
     pthread_mutex_t mutex; /* rank JOB; guards tables and changes of their staleness */
-    rbt_table **tables;    /* RBT_CLIENT_TABLES_MAX */
+    rbt_table **tables;    /* RBT_JOB_TABLES_MAX */
     uint32_t table_count;
 };
 

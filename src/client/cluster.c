@@ -11,12 +11,12 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "net/address.h"
 
 enum {
-    WORKERS_MAX = 1024,
     START_SECONDS = 30,
     TIMEOUT_SECONDS = 10,
 };
@@ -58,9 +58,9 @@ static rbt_status complete(struct rbt_cluster_options *options)
 {
     uint32_t index = options->index > 0 ? (uint32_t)options->index : 0;
     const bool has_index = index != 0;
-    rbt_status st = number_from("RUBATO_WORKERS", WORKERS_MAX, &options->workers);
-    st = st != RBT_OK ? st : number_from("RUBATO_THREADS", WORKERS_MAX, &options->threads);
-    st = st != RBT_OK ? st : number_from("RUBATO_INDEX", WORKERS_MAX, &index);
+    rbt_status st = number_from("RUBATO_WORKERS", RBT_JOB_WORKERS_MAX, &options->workers);
+    st = st != RBT_OK ? st : number_from("RUBATO_THREADS", RBT_JOB_WORKERS_MAX, &options->threads);
+    st = st != RBT_OK ? st : number_from("RUBATO_INDEX", RBT_JOB_WORKERS_MAX, &index);
     st = st != RBT_OK
              ? st
              : seconds_from("RUBATO_START_TIMEOUT", START_SECONDS, &options->start_timeout);
@@ -130,7 +130,7 @@ static rbt_status on_bound(void *context, uint64_t number, const struct rbt_cont
 static void on_stable(void *context, uint32_t table, uint64_t version)
 {
     rbt_cluster *cluster = context;
-    RBT_ASSERT(table < RBT_CONTROL_TABLES_MAX);
+    RBT_ASSERT(table < RBT_JOB_TABLES_MAX);
     if (version > atomic_load_explicit(&cluster->stable[table], memory_order_relaxed)) {
         atomic_store_explicit(&cluster->stable[table], version, memory_order_relaxed);
     }

@@ -24,7 +24,7 @@ struct rbt_cluster {
     uint64_t runs;       /* of the jobs that were open before: shards take each number once */
 
     /* By table: all shards have the versions below. Relaxed: shards check what they are asked. */
-    atomic_uint_least64_t stable[RBT_CONTROL_TABLES_MAX];
+    atomic_uint_least64_t stable[RBT_JOB_TABLES_MAX];
 
     pthread_mutex_t bounds_mutex; /* rank LEAF; guards how stale reads may be, as all were told */
     struct rbt_bounds bounds;

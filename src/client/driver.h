@@ -19,8 +19,6 @@ struct rbt_driver_options {
     uint32_t worker_count;
     uint32_t shard_count;
     uint32_t table_max;
-    uint64_t bandwidth;   /* of a node, bytes per second in each direction; 0: no limit is set */
-    const char *priority; /* of tables that have one: its text; stays as long as the driver */
     /* A process, perhaps this one, has changed the staleness of a table or of all that follow the
      * job, and `place` acts on it from now on. Over processes it is called on another thread; in a
      * simulation on the job's, whatever that is doing. Embedded, never. */

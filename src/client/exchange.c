@@ -69,7 +69,7 @@ static void queue_touched(struct rbt_managed *m, size_t room)
     const bool is_enough = changed_count(m) <= room;
     const rbt_set *set = m->set;
     const rbt_table *table = set->portion->table;
-    const uint32_t width = table->options.width;
+    const uint32_t width = table->spec.width;
     const float *deltas = (const float *)set->deltas;
     const float *values = (const float *)(set->base != NULL ? set->base : set->values);
     for (size_t i = 0; room > 0 && i < limit; i++) {
@@ -111,10 +111,10 @@ static void put_row(const struct rbt_managed *m, size_t row)
         memcpy(set->base + at, m->kept + at, table->row_size);
     }
     if (table->options.overlay != RBT_OVERLAY_NONE) {
-        rbt_merge_apply(table->kind, set->values + at, set->deltas + at, table->options.width);
+        rbt_merge_apply(table->kind, set->values + at, set->deltas + at, table->spec.width);
     }
     if (table->options.overlay != RBT_OVERLAY_NONE && set->rest != NULL) {
-        rbt_merge_apply(table->kind, set->values + at, set->rest + at, table->options.width);
+        rbt_merge_apply(table->kind, set->values + at, set->rest + at, table->spec.width);
     }
 }
 
@@ -133,10 +133,10 @@ static void settle_row(const rbt_set *set, uint32_t row)
     char *delta = set->deltas + (size_t)row * table->row_size;
     if (set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE) {
         rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size, delta,
-                        table->options.width);
+                        table->spec.width);
     }
     if (!RBT_MUTANT(EARLY_TWICE)) {
-        rbt_merge_clear(table->kind, delta, table->options.width);
+        rbt_merge_clear(table->kind, delta, table->spec.width);
     }
 }
 

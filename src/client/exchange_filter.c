@@ -53,7 +53,7 @@ void rbt_managed_settle(const struct rbt_managed *m, uint32_t row, size_t i)
         rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size,
                         filtering->values + i * filtering->width, filtering->width);
     }
-    rbt_merge_clear(table->kind, set->deltas + (size_t)row * table->row_size, table->options.width);
+    rbt_merge_clear(table->kind, set->deltas + (size_t)row * table->row_size, table->spec.width);
     if (set->rest != NULL) {
         memcpy(set->rest + (size_t)row * table->row_size, filtering->known + i * filtering->width,
                table->row_size);

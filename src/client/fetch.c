@@ -60,7 +60,7 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
     rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < worker->process_size; i++) {
         const rbt_worker *colleague = &job->workers[worker->process_first + i];
-        struct rbt_portion *other = colleague->portions[portion->table->id];
+        struct rbt_portion *other = colleague->portions[portion->table->spec.number];
         if (other != NULL) {
             st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
             st = st != RBT_OK ? st : overlay_open(&other->rows, shard, target);
@@ -97,7 +97,8 @@ static void list_dropped(const rbt_worker *worker, const struct rbt_portion *por
         const rbt_worker *other = &worker->job->workers[worker->process_first + i];
         const bool is_laid =
             overlay == RBT_OVERLAY_PROCESS || (overlay == RBT_OVERLAY_OWN && other == worker);
-        const struct rbt_portion *dropping = is_laid ? other->portions[portion->table->id] : NULL;
+        const struct rbt_portion *dropping =
+            is_laid ? other->portions[portion->table->spec.number] : NULL;
         least[i] = dropping == NULL ? 0 : dropping->buffer.dropped;
     }
     rbt_worker_unlock(portion);
@@ -183,7 +184,8 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
      * it may see in every shard anyway. A reader's tables are not told of versions. */
     const bool is_limited = table->experiments.is_synchronised && !driver->is_reader &&
                             want->need < rbt_client_clock(worker);
-    const uint64_t stable = is_limited ? driver->ops->stable(driver, worker->index, table->id) : 0;
+    const uint64_t stable =
+        is_limited ? driver->ops->stable(driver, worker->index, table->spec.number) : 0;
     size_t count = 0;
     for (uint32_t turn = 0; turn < worker->job->shard_count; turn++) {
         const uint32_t shard = (worker->shard_first + turn) % worker->job->shard_count;
@@ -191,14 +193,14 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
         if (batch.count == 0) {
             continue;
         }
-        batch.table = table->id;
+        batch.table = table->spec.number;
         batch.values = want->target.values;
         worker->pulls[count] = batch;
         worker->calls[count] = (struct rbt_driver_call){
             .shard = shard,
             .event = {.kind = RBT_SHARD_PULL,
                       .worker = worker->index,
-                      .table = table->id,
+                      .table = table->spec.number,
                       .batches = &worker->pulls[count],
                       .batch_count = 1,
                       .need = want->need,
@@ -303,7 +305,7 @@ bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *port
     const rbt_job *job = worker->job;
     for (uint32_t i = 0; i < worker->process_size; i++) {
         const rbt_worker *colleague = &job->workers[worker->process_first + i];
-        const struct rbt_portion *other = colleague->portions[portion->table->id];
+        const struct rbt_portion *other = colleague->portions[portion->table->spec.number];
         for (size_t k = 0; other != NULL && k < worker->call_count; k++) {
             if (worker->calls[k].event.applied[i] < other->buffer.dropped) {
                 return false;

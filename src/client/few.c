@@ -13,7 +13,7 @@ static bool has_delta(const rbt_set *set, size_t row)
 {
     const rbt_table *table = set->portion->table;
     const char *delta = set->deltas + row * table->row_size;
-    if (table->kind.type == RBT_F32 && table->options.width == 1) {
+    if (table->kind.type == RBT_F32 && table->spec.width == 1) {
         return *(const float *)(const void *)delta != 0.0F;
     }
     for (size_t i = 0; i < table->row_size; i++) {
@@ -45,9 +45,9 @@ static void move_deltas(rbt_set *set, struct rbt_update *update, size_t count)
         const size_t at = set->changed[i] * table->row_size;
         memcpy(update->values + i * table->row_size, set->deltas + at, table->row_size);
         if (is_shown) {
-            rbt_merge_apply(table->kind, set->base + at, set->deltas + at, table->options.width);
+            rbt_merge_apply(table->kind, set->base + at, set->deltas + at, table->spec.width);
         }
-        rbt_merge_clear(table->kind, set->deltas + at, table->options.width);
+        rbt_merge_clear(table->kind, set->deltas + at, table->spec.width);
     }
 }
 

@@ -17,14 +17,14 @@
 
 struct rbt_chain_options rbt_table_chain(const rbt_table *table, rbt_filter_direction direction)
 {
-    const struct rbt_table_options *o = &table->options;
-    return (struct rbt_chain_options){.text = table->filter,
+    const struct rbt_spec *spec = &table->spec;
+    return (struct rbt_chain_options){.text = spec->filter,
                                       .direction = direction,
-                                      .table = table->name,
-                                      .width = o->width,
-                                      .type = o->type,
-                                      .layout = o->layout,
-                                      .merge = o->merge,
+                                      .table = spec->name,
+                                      .width = spec->width,
+                                      .type = spec->type,
+                                      .layout = spec->layout,
+                                      .merge = spec->merge,
                                       .worker_count = table->job->worker_count};
 }
 
@@ -43,13 +43,14 @@ rbt_status rbt_filtering_create(const rbt_table *table, uint32_t worker,
     struct rbt_filtering *f = rbt_calloc(1, sizeof *f);
     if (f == NULL) {
         rbt_chain_destroy(chain);
-        return rbt_fail(RBT_E_NOMEM, "could not allocate the filters of table \"%s\"", table->name);
+        return rbt_fail(RBT_E_NOMEM, "could not allocate the filters of table \"%s\"",
+                        table->spec.name);
     }
-    const uint64_t seed = rbt_hash_key(table->options.seed) ^ table->id;
+    const uint64_t seed = rbt_hash_key(table->spec.seed) ^ table->spec.number;
     *f = (struct rbt_filtering){.chain = chain,
                                 .keeps_rest = traits.keeps_rest,
                                 .has_round = traits.has_round,
-                                .width = table->options.width,
+                                .width = table->spec.width,
                                 .worker = worker,
                                 .seed = rbt_hash_key(rbt_hash_key(seed) ^ worker)};
     *filtering = f;
@@ -217,7 +218,7 @@ rbt_status rbt_filtering_take(rbt_set *set, struct rbt_update *update, bool is_n
 
 bool rbt_filtering_has_rest(const rbt_set *set, size_t first, size_t count)
 {
-    const size_t width = set->portion->table->options.width;
+    const size_t width = set->portion->table->spec.width;
     const float *rest = (const float *)set->rest + first * width;
     size_t i = 0;
     while (i < count * width && rest[i] == 0) {

@@ -121,8 +121,8 @@ static bool is_sorted(const struct rbt_tagged *list, size_t count)
 /* Whether all rows of a shard name the same read: mostly, at the end of a clock. */
 static bool has_one_rank(const struct rbt_tagged *list, size_t count)
 {
-    uint64_t stamps[RBT_CLIENT_SHARDS_MAX];
-    bool is_known[RBT_CLIENT_SHARDS_MAX] = {false};
+    uint64_t stamps[RBT_JOB_SHARDS_MAX];
+    bool is_known[RBT_JOB_SHARDS_MAX] = {false};
     for (size_t i = 0; i < count; i++) {
         const uint32_t shard = list[i].shard;
         if (is_known[shard] && stamps[shard] != list[i].stamp) {
@@ -154,7 +154,7 @@ static void move_rows(struct rbt_tagged *list, uint64_t *numbers, size_t count)
  * as close as they mostly are. Returns whether there is more than one shard. */
 static bool sort_by_stamp(struct rbt_tagged *list, uint64_t *numbers, size_t count)
 {
-    _Static_assert(RBT_CLIENT_SHARDS_MAX <= 1 << (32 - STAMP_BITS), "shards fit besides stamps");
+    _Static_assert(RBT_JOB_SHARDS_MAX <= 1 << (32 - STAMP_BITS), "shards fit besides stamps");
     uint64_t least = UINT64_MAX;
     uint64_t most = 0;
     bool is_one = true;

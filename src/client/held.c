@@ -17,7 +17,7 @@
 /* Copies the rows of which something waits. */
 static void list_rows(const rbt_set *set, struct rbt_rows *rows)
 {
-    const uint32_t width = set->portion->table->options.width;
+    const uint32_t width = set->portion->table->spec.width;
     const float *rest = (const float *)set->rest;
     float *values = rows->values;
     rows->count = 0;

@@ -17,17 +17,17 @@ static const char default_priority[] = "relative";
 
 static rbt_status check_counts(const struct rbt_job_options *options)
 {
-    if (options->workers > RBT_CLIENT_WORKERS_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a job has at most %d workers, not %u",
-                        RBT_CLIENT_WORKERS_MAX, options->workers);
+    if (options->workers > RBT_JOB_WORKERS_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d workers, not %u", RBT_JOB_WORKERS_MAX,
+                        options->workers);
     }
-    if (options->shards > RBT_CLIENT_SHARDS_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a job has at most %d shards, not %u", RBT_CLIENT_SHARDS_MAX,
+    if (options->shards > RBT_JOB_SHARDS_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d shards, not %u", RBT_JOB_SHARDS_MAX,
                         options->shards);
     }
     if (options->name_space != NULL &&
         (options->name_space[0] == '\0' || strchr(options->name_space, '/') != NULL ||
-         strlen(options->name_space) >= RBT_CLIENT_NAME_MAX / 2)) {
+         strlen(options->name_space) >= RBT_NAME_MAX / 2)) {
         return rbt_fail(RBT_E_INVALID, "\"%s\" cannot be a namespace", options->name_space);
     }
     return RBT_OK;
@@ -38,6 +38,11 @@ static rbt_status check_against(const struct rbt_job_options *options,
                                 const struct rbt_member_plan *plan)
 {
     const char *space = options->cluster->name_space;
+    if (plan->worker_count > RBT_JOB_WORKERS_MAX || plan->shard_count > RBT_JOB_SHARDS_MAX) {
+        return rbt_fail(
+            RBT_E_INVALID, "a job has at most %d workers and %d shards; the cluster has %u and %u",
+            RBT_JOB_WORKERS_MAX, RBT_JOB_SHARDS_MAX, plan->worker_count, plan->shard_count);
+    }
     if (options->workers != 0 && options->workers != plan->worker_count) {
         return rbt_fail(RBT_E_INVALID, "the cluster has %u workers for this job, not %u",
                         plan->worker_count, options->workers);
@@ -97,9 +102,7 @@ static rbt_status open_driver(rbt_job *job, const struct rbt_job_options *option
     const struct rbt_driver_options driver = {
         .worker_count = job->worker_count,
         .shard_count = job->shard_count,
-        .table_max = RBT_CLIENT_TABLES_MAX,
-        .bandwidth = job->bandwidth,
-        .priority = job->priority,
+        .table_max = RBT_JOB_TABLES_MAX,
         .context = job,
         .on_staleness = options->simulation != NULL ? on_simulated_staleness : on_staleness};
     if (options->cluster != NULL) {
@@ -159,7 +162,7 @@ static rbt_status fill_job(rbt_job *job, const struct rbt_job_options *options)
     }
     rbt_tuner_init(&job->tuner, 0);
     job->stats = rbt_calloc(job->worker_count, sizeof *job->stats);
-    job->tables = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(rbt_table *));
+    job->tables = rbt_calloc(RBT_JOB_TABLES_MAX, sizeof(rbt_table *));
     if (job->stats == NULL || job->tables == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a job of %u workers", job->worker_count);
     }
@@ -260,7 +263,7 @@ static rbt_status make_workers(rbt_job *job)
             continue; /* it runs elsewhere */
         }
         rbt_task_init(&worker->tasks);
-        worker->portions = rbt_calloc(RBT_CLIENT_TABLES_MAX, sizeof(struct rbt_portion *));
+        worker->portions = rbt_calloc(RBT_JOB_TABLES_MAX, sizeof(struct rbt_portion *));
         worker->work = rbt_calloc(RBT_TASK_OPEN_MAX, sizeof *worker->work);
         worker->calls = rbt_calloc(job->shard_count, sizeof *worker->calls);
         worker->pulls = rbt_calloc(job->shard_count, sizeof *worker->pulls);

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "math/merge.h"
 
 enum { FLOOR_LOOKS = 64 }; /* at a floor that does not move, before it is asked for */
 
@@ -31,7 +30,7 @@ void rbt_process_deinit(struct rbt_process *process)
 {
     for (uint32_t i = 0; process->shared.tables != NULL && i < process->options.table_max; i++) {
         if (process->shared.tables[i] != NULL) {
-            rbt_packing_table_destroy(process->shared.tables[i]->filters);
+            rbt_packing_filters_destroy(process->shared.tables[i]->filters);
             rbt_free(process->shared.tables[i]);
         }
     }
@@ -89,7 +88,7 @@ static struct rbt_block *make_question(void)
 }
 
 /* Whether a table at the servers is what a reader takes it for. */
-static rbt_status check_read(const struct rbt_wire_table *mine, const struct rbt_wire_table *theirs)
+static rbt_status check_read(const struct rbt_spec *mine, const struct rbt_spec *theirs)
 {
     if (mine->type != theirs->type || mine->layout != theirs->layout ||
         mine->width != theirs->width) {
@@ -102,32 +101,26 @@ static rbt_status check_read(const struct rbt_wire_table *mine, const struct rbt
 /* Notes what callers must know of a table. One that is only told of another staleness may be in use
  * by other workers. */
 static rbt_status note_table(struct rbt_process *process, const struct rbt_shard_event *event,
-                             const struct rbt_wire_table *theirs)
+                             const struct rbt_spec *theirs)
 {
-    const struct rbt_shard_table *schema = event->schema;
     const bool is_reader = process->options.is_reader;
-    const bool has_filter = schema->filter != NULL && !is_reader;
-    struct rbt_packing_table *filters = NULL;
+    rbt_status st = RBT_OK;
     if (process->shared.tables[event->table] != NULL) {
         return RBT_OK;
     }
-    struct rbt_caller_table *table = rbt_calloc(1, sizeof *table);
+    struct rbt_caller_entry *table = rbt_calloc(1, sizeof *table);
     if (table == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for table \"%s\"", theirs->name);
     }
-    const rbt_status st =
-        has_filter ? rbt_packing_table_create(schema, process->options.plan->worker_count, &filters)
-                   : RBT_OK;
+    table->spec = is_reader ? *theirs : *event->spec;
+    if (table->spec.filter[0] != '\0' && !is_reader) {
+        st = rbt_packing_filters_create(&table->spec, process->options.plan->worker_count,
+                                        &table->filters);
+    }
     if (st != RBT_OK) {
         rbt_free(table);
         return st;
     }
-    *table = (struct rbt_caller_table){.element_size = (uint32_t)rbt_merge_size(schema->type),
-                                       .width = schema->width,
-                                       .is_sparse = schema->layout == RBT_SPARSE,
-                                       .has_rule = theirs->rule[0] != '\0',
-                                       .number = is_reader ? theirs->table : event->table,
-                                       .filters = filters};
     process->shared.tables[event->table] = table;
     return RBT_OK;
 }
@@ -135,31 +128,10 @@ static rbt_status note_table(struct rbt_process *process, const struct rbt_shard
 rbt_status rbt_process_set_table(struct rbt_process *process, const struct rbt_driver_call *call)
 {
     const struct rbt_process_options *options = &process->options;
-    const struct rbt_shard_table *schema = call->event.schema;
-    struct rbt_wire_table told = {.table = call->event.table,
-                                  .type = schema->type,
-                                  .layout = schema->layout,
-                                  .width = schema->width,
-                                  .state_width = schema->state_width,
-                                  .merge = schema->merge,
-                                  .init = schema->init,
-                                  .partial = schema->partial,
-                                  .a = schema->a,
-                                  .b = schema->b,
-                                  .seed = schema->seed,
-                                  .staleness = schema->staleness,
-                                  .follows_job = schema->follows_job,
-                                  .rows_expected = schema->rows_expected,
-                                  .is_synchronised = schema->is_synchronised,
-                                  .bandwidth = schema->priority == NULL ? 0 : options->bandwidth,
-                                  .must_exist = options->is_reader};
+    struct rbt_spec told = *call->event.spec;
     struct rbt_wire_done *done = rbt_calloc(1, sizeof *done);
     struct rbt_block *block = done == NULL ? NULL : rbt_block_create(RBT_WIRE_SHORT_MAX);
-    snprintf(told.name, sizeof told.name, "%s", call->event.name);
-    snprintf(told.rule, sizeof told.rule, "%s", schema->rule == NULL ? "" : schema->rule);
-    snprintf(told.priority, sizeof told.priority, "%s",
-             schema->priority == NULL ? "" : options->priority);
-    snprintf(told.filter, sizeof told.filter, "%s", schema->filter == NULL ? "" : schema->filter);
+    told.must_exist = options->is_reader;
     if (block != NULL) {
         block->bytes = rbt_wire_put_table(block->data, &told);
     }

@@ -25,14 +25,12 @@
 struct rbt_process_options {
     const struct rbt_member_plan *plan; /* these stay as long as the process */
     const char *name_space;
-    const char *priority; /* of tables that have one: its text */
     bool is_reader;
     rbt_time silence_max;
     rbt_time cut_max;
     enum rbt_compression compression;
     uint32_t table_max;
-    uint64_t bandwidth; /* of a node, bytes per second in each direction; 0: no limit is set */
-    uint64_t runs;      /* of jobs that this process had in the cluster before this one */
+    uint64_t runs; /* of jobs that this process had in the cluster before this one */
 };
 
 /* All zeros may be deinitialised. */

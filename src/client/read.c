@@ -309,7 +309,7 @@ static uint64_t subscription_of(const rbt_table *table, uint64_t key)
 {
     const uint64_t of_rows = UINT64_C(1) << 63; /* sets count from 1 */
     return table->is_eager && !table->experiments.is_synchronised
-               ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->id)
+               ? of_rows | rbt_hash_key(rbt_hash_key(key) ^ table->spec.number)
                : 0;
 }
 
@@ -399,9 +399,9 @@ static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint
 static rbt_status get_dense(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
                             void *values)
 {
-    if (table->options.layout != RBT_DENSE) {
+    if (table->spec.layout != RBT_DENSE) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows; use rbt_get_sparse()",
-                        table->name);
+                        table->spec.name);
     }
     struct rbt_portion *portion = NULL;
     rbt_status st = rbt_worker_portion(worker, table, &portion);
@@ -461,8 +461,9 @@ static rbt_status copy_elements(const rbt_table *table, const struct rbt_sparse_
 static rbt_status get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key, int64_t staleness,
                              struct rbt_elements *elements)
 {
-    if (table->options.layout != RBT_SPARSE) {
-        return rbt_fail(RBT_E_INVALID, "table \"%s\" has dense rows; use rbt_get()", table->name);
+    if (table->spec.layout != RBT_SPARSE) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has dense rows; use rbt_get()",
+                        table->spec.name);
     }
     struct rbt_portion *portion = NULL;
     rbt_status st = rbt_worker_portion(worker, table, &portion);
@@ -494,7 +495,7 @@ rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t 
 rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
                              struct rbt_freshness *freshness)
 {
-    const struct rbt_portion *portion = worker->portions[table->id];
+    const struct rbt_portion *portion = worker->portions[table->spec.number];
     const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_map_find(&portion->rows.map, key);
     const int64_t clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
     const struct rbt_freshness full = {.clock = clock,
@@ -557,22 +558,22 @@ static rbt_status update(rbt_worker *worker, rbt_table *table, uint64_t key,
 
 rbt_status rbt_add(rbt_worker *worker, rbt_table *table, uint64_t key, const void *deltas)
 {
-    if (table->options.layout != RBT_DENSE) {
+    if (table->spec.layout != RBT_DENSE) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows; use rbt_add_elements()",
-                        table->name);
+                        table->spec.name);
     }
-    const struct rbt_rowcache_change change = {.deltas = deltas, .count = table->options.width};
+    const struct rbt_rowcache_change change = {.deltas = deltas, .count = table->spec.width};
     return update(worker, table, key, &change);
 }
 
 rbt_status rbt_add_at(rbt_worker *worker, rbt_table *table, uint64_t key, uint32_t element,
                       const void *delta)
 {
-    if (element >= table->options.width) {
-        return rbt_fail(RBT_E_INVALID, "table \"%s\" has elements 0 to %u, not %u", table->name,
-                        table->options.width - 1, element);
+    if (element >= table->spec.width) {
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" has elements 0 to %u, not %u",
+                        table->spec.name, table->spec.width - 1, element);
     }
-    const bool is_sparse = table->options.layout == RBT_SPARSE;
+    const bool is_sparse = table->spec.layout == RBT_SPARSE;
     const struct rbt_rowcache_change change = {
         .first = element, .index = is_sparse ? &element : NULL, .deltas = delta, .count = 1};
     return update(worker, table, key, &change);
@@ -582,11 +583,11 @@ rbt_status rbt_add_elements(rbt_worker *worker, rbt_table *table, uint64_t key,
                             const struct rbt_elements *elements)
 {
     for (size_t i = 0; i < elements->count; i++) {
-        if (elements->index[i] >= table->options.width ||
+        if (elements->index[i] >= table->spec.width ||
             (i > 0 && elements->index[i] <= elements->index[i - 1])) {
             return rbt_fail(RBT_E_INVALID,
                             "element %u of table \"%s\" is out of range or out of order",
-                            elements->index[i], table->name);
+                            elements->index[i], table->spec.name);
         }
     }
     const struct rbt_rowcache_change change = {

@@ -135,7 +135,7 @@ static uint64_t version_of(rbt_driver *driver, uint32_t shard)
 static uint64_t stable_of(rbt_driver *driver, uint32_t worker, uint32_t table)
 {
     (void)worker;
-    RBT_ASSERT(table < RBT_CONTROL_TABLES_MAX);
+    RBT_ASSERT(table < RBT_JOB_TABLES_MAX);
     return atomic_load_explicit(&remote_of(driver)->cluster->stable[table], memory_order_relaxed);
 }
 
@@ -353,13 +353,11 @@ static rbt_status fill(struct remote *remote, const struct rbt_driver_options *o
     const rbt_cluster *cluster = remote->cluster;
     const struct rbt_process_options process = {.plan = plan,
                                                 .name_space = cluster->name_space,
-                                                .priority = options->priority,
                                                 .is_reader = cluster->is_reader,
                                                 .silence_max = cluster->silence_max,
                                                 .cut_max = cluster->cut_max,
                                                 .compression = compression_of(remote),
                                                 .table_max = options->table_max,
-                                                .bandwidth = options->bandwidth,
                                                 .runs = cluster->runs};
     rbt_status st = rbt_process_init(&remote->process, &process);
     if (st != RBT_OK) {

@@ -61,9 +61,9 @@ size_t rbt_keys_sort(uint64_t *keys, size_t count)
 
 static rbt_status check_list(const rbt_table *table, const uint64_t *keys, size_t count)
 {
-    if (table->options.layout != RBT_DENSE) {
+    if (table->spec.layout != RBT_DENSE) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows, which are read one by one",
-                        table->name);
+                        table->spec.name);
     }
     for (size_t i = 1; i < count; i++) {
         if (keys[i] <= keys[i - 1]) {
@@ -79,7 +79,7 @@ static bool leaves_zeros(const rbt_table *table)
 {
     const struct rbt_chain_options options = rbt_table_chain(table, RBT_FILTER_PUSH);
     struct rbt_chain_traits traits = {.skips_zeros = true};
-    return table->filter == NULL ||
+    return !table->has_filter ||
            (rbt_chain_check(&options, &traits) == RBT_OK && traits.skips_zeros);
 }
 
@@ -88,13 +88,13 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     const rbt_table *table = set->portion->table;
     rbt_status st = rbt_keylist_create(table->placement, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
-    if (st == RBT_OK && (table->job->driver->counts_bytes || table->filter != NULL)) {
+    if (st == RBT_OK && (table->job->driver->counts_bytes || table->has_filter)) {
         st = rbt_keylist_name(set->keys);
     }
     if (st != RBT_OK) {
         return st;
     }
-    set->elements = count * table->options.width;
+    set->elements = count * table->spec.width;
     set->bytes = count * table->row_size;
     set->values = rbt_calloc(set->bytes, 1);
     const bool has_base = set->is_in_place || !table->is_eager;
@@ -144,16 +144,16 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
         st = rbt_fail(RBT_E_INVALID, "unrecognised flags %d of a working set", (int)flags);
     }
     if (st == RBT_OK && flags == RBT_SET_IN_PLACE && table->kind.merge != RBT_MERGE_ADD) {
-        st =
-            rbt_fail(RBT_E_INVALID,
-                     "table \"%s\" does not add: its sets cannot be changed in place", table->name);
+        st = rbt_fail(RBT_E_INVALID,
+                      "table \"%s\" does not add: its sets cannot be changed in place",
+                      table->spec.name);
     }
-    if (st == RBT_OK && flags == RBT_SET_IN_PLACE && table->rule != NULL &&
+    if (st == RBT_OK && flags == RBT_SET_IN_PLACE && rbt_spec_has_rule(&table->spec) &&
         table->input == RBT_RULE_GRADIENTS) {
         st = rbt_fail(RBT_E_INVALID,
                       "the rule of table \"%s\" takes gradients: its sets cannot be changed in "
                       "place",
-                      table->name);
+                      table->spec.name);
     }
     st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
     if (st != RBT_OK) {
@@ -358,7 +358,7 @@ static void note_push(rbt_worker *worker, struct rbt_portion *portion)
         rbt_rowcache_forget(portion->process);
         rbt_worker_unlock(portion);
     }
-    if (table->partial == RBT_PARTIAL_SHOW && !table->is_managed) {
+    if (table->spec.partial == RBT_PARTIAL_SHOW && !table->is_managed) {
         rbt_worker_send(worker, portion);
     }
 }
@@ -427,7 +427,7 @@ static void take_large(rbt_set *set, char *to)
     for (size_t i = 0; i < set->elements; i++) {
         char *delta = set->deltas + i * table->element_size;
         double value = 0;
-        if (table->options.type == RBT_F32) {
+        if (table->spec.type == RBT_F32) {
             value = ((const float *)set->deltas)[i];
         } else {
             value = ((const double *)set->deltas)[i];
@@ -563,7 +563,7 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
     }
     const size_t begin = first * table->row_size;
     const size_t bytes = (last - first) * table->row_size;
-    const size_t elements = (last - first) * table->options.width;
+    const size_t elements = (last - first) * table->spec.width;
     const struct rbt_rows rows = {.keys = set->keys->keys + first,
                                   .values =
                                       set->is_in_place ? set->values + begin : set->deltas + begin,
@@ -709,7 +709,7 @@ static rbt_status collect(rbt_worker *worker, struct rbt_shard_event *event, str
     const rbt_table *table = worker->job->tables[event->table];
     size_t capacity = 0;
     rbt_status st = RBT_OK;
-    bool holds[RBT_CLIENT_SHARDS_MAX]; /* rows of the range, perhaps */
+    bool holds[RBT_JOB_SHARDS_MAX]; /* rows of the range, perhaps */
     (void)rbt_placement_shards(table->placement, event->scan->range, holds);
     for (uint32_t shard = 0; st == RBT_OK && shard < worker->job->shard_count;) {
         if (!holds[shard]) {
@@ -753,7 +753,7 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
     struct rbt_shard_scan scan = {.range = range};
     struct rbt_shard_event event = {.kind = RBT_SHARD_SCAN,
                                     .worker = worker->index,
-                                    .table = table->id,
+                                    .table = table->spec.number,
                                     .need = rbt_worker_need(worker, staleness),
                                     .request = worker->index,
                                     .is_aside = is_aside,
@@ -789,7 +789,7 @@ rbt_status rbt_worker_record_end(rbt_worker *worker, rbt_table *table, rbt_set_f
     struct rbt_portion *portion = NULL;
     rbt_status st = rbt_worker_portion(worker, table, &portion);
     if (st == RBT_OK && !portion->is_recording) {
-        st = rbt_fail(RBT_E_INVALID, "table \"%s\" is not being recorded", table->name);
+        st = rbt_fail(RBT_E_INVALID, "table \"%s\" is not being recorded", table->spec.name);
     }
     if (st != RBT_OK) {
         return st;

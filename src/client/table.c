@@ -47,68 +47,64 @@ rbt_status rbt_consistency_parse(const char *text, struct rbt_consistency *out)
     char *end = NULL;
     errno = 0;
     const long long staleness = strtoll(rest + 4, &end, 10);
-    if (errno != 0 || *end != '\0' || staleness > RBT_CLIENT_STALENESS_MAX) {
+    if (errno != 0 || *end != '\0' || staleness > RBT_STALENESS_MAX) {
         return rbt_fail(RBT_E_INVALID, "the staleness in \"%s\" must be from 0 to %d", text,
-                        RBT_CLIENT_STALENESS_MAX);
+                        RBT_STALENESS_MAX);
     }
     *out = (struct rbt_consistency){
         .staleness = staleness, .is_eager = is_eager, .is_tuned = is_tuned};
     return RBT_OK;
 }
 
-/* What a rule cannot be combined with. */
-static const char *check_ruled(const struct rbt_table_options *o)
-{
-    if (o->layout != RBT_DENSE || o->type != RBT_F32 || o->merge != RBT_MERGE_ADD) {
-        return "a rule works on dense rows of RBT_F32 that add";
-    }
-    if (o->overlay == RBT_OVERLAY_PROCESS) {
-        return "only the shards know what a rule makes of an update: the overlay must be "
-               "RBT_OVERLAY_NONE or RBT_OVERLAY_REPLICA";
-    }
-    if (o->cache == RBT_CACHE_PROCESS || o->cache == RBT_CACHE_BOTH) {
-        return "with a rule, updates name a read of their own worker: rows cannot be cached for "
-               "the process";
-    }
-    return NULL;
-}
-
-/* What cannot be combined, in the order in which a user would notice. */
+/* What only workers know of a table, and cannot do, in the order in which a user would notice. */
 static rbt_status check_options(const char *name, const struct rbt_table_options *o)
 {
+    const bool has_rule = o->rule != NULL;
     const bool is_real = o->type == RBT_F32 || o->type == RBT_F64;
     const char *wrong = NULL;
-    if (o->type > RBT_I64 || o->layout > RBT_SPARSE || o->merge > RBT_MERGE_OR ||
-        o->init > RBT_INIT_NORMAL || o->overlay > RBT_OVERLAY_REPLICA ||
-        o->cache > RBT_CACHE_NONE || o->partial > RBT_PARTIAL_SHOW ||
+    if (o->overlay > RBT_OVERLAY_REPLICA || o->cache > RBT_CACHE_NONE ||
         o->placement > RBT_PLACE_ROUND_ROBIN) {
-        wrong = "an option has a value that is not in its list";
-    } else if (o->merge == RBT_MERGE_OR && is_real) {
-        wrong = "a bitwise or needs integers";
-    } else if (o->layout == RBT_SPARSE && o->init != RBT_INIT_ZERO) {
-        wrong = "sparse rows start empty";
-    } else if (o->layout == RBT_SPARSE && o->merge != RBT_MERGE_ADD && o->merge != RBT_MERGE_OR) {
-        wrong = "sparse rows can be added to or or-ed: what is not there counts as zero";
-    } else if (!isfinite(o->init_low) || !isfinite(o->init_high)) {
-        wrong = "the parameters of the initial values must be finite";
-    } else if (o->rows_expected > RBT_CLIENT_ROWS_MAX) {
+        wrong = "overlay, cache or placement is not in its list";
+    } else if (o->rows_expected > RBT_TABLE_ROWS_MAX) {
         wrong = "rows_expected must be at most 2^40";
-    } else if (o->layout == RBT_SPARSE && o->state_width > 0) {
-        wrong = "sparse rows have no state";
-    } else if (o->width > UINT32_C(1) << 30 && o->layout == RBT_DENSE) {
-        wrong = "a dense row has at most 2^30 elements";
     } else if (!isfinite(o->experiments->tiny) || o->experiments->tiny < 0) {
-        wrong = "an update is tiny below a number that is not negative";
+        wrong = "tiny must be a number that is not negative";
     } else if (o->experiments->tiny > 0 && (!is_real || o->merge != RBT_MERGE_ADD)) {
-        wrong = "updates can be tiny where real numbers are added";
-    } else if (o->experiments->slack > RBT_CLIENT_STALENESS_MAX) {
+        wrong = "tiny needs real numbers that are added";
+    } else if (o->experiments->slack > RBT_STALENESS_MAX) {
         wrong = "slack must be at most 1000000 clocks";
-    } else if (o->experiments->is_synchronised && o->rule == NULL) {
-        wrong = "shards can be synchronised where a rule has versions, as \"dynsgd\" does";
-    } else if (o->rule != NULL) {
-        wrong = check_ruled(o);
+    } else if (has_rule && o->overlay == RBT_OVERLAY_PROCESS) {
+        wrong = "only the shards know what a rule makes of an update: overlay must be "
+                "RBT_OVERLAY_NONE or RBT_OVERLAY_REPLICA";
+    } else if (has_rule && (o->cache == RBT_CACHE_PROCESS || o->cache == RBT_CACHE_BOTH)) {
+        wrong = "with a rule, updates name a read of their own worker: rows cannot be cached for "
+                "the process";
     }
     return wrong == NULL ? RBT_OK : rbt_fail(RBT_E_INVALID, "table \"%s\": %s", name, wrong);
+}
+
+/* What the caller has asked for, as shards will be told, but for what the job adds to it. */
+static struct rbt_spec take_spec(const char *name, const struct rbt_table_options *o)
+{
+    struct rbt_spec spec = {.type = o->type,
+                            .layout = o->layout,
+                            .width = o->width,
+                            .state_width = o->state_width,
+                            .merge = o->merge,
+                            .init = o->init,
+                            .partial = o->partial,
+                            .a = o->init_low,
+                            .b = o->init_high,
+                            .seed = o->seed,
+                            .is_synchronised = o->experiments->is_synchronised};
+    snprintf(spec.name, sizeof spec.name, "%s", name);
+    if (o->rule != NULL) {
+        snprintf(spec.rule, sizeof spec.rule, "%s", o->rule);
+    }
+    if (o->filter != NULL) {
+        snprintf(spec.filter, sizeof spec.filter, "%s", o->filter);
+    }
+    return spec;
 }
 
 /* The caller's options with defaults filled in, their experiments in a struct of their own, which
@@ -143,7 +139,9 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
     if (options->rule != NULL && options->overlay == RBT_OVERLAY_OWN) {
         options->overlay = RBT_OVERLAY_NONE; /* what the default then is */
     }
-    const rbt_status st = check_options(name, options);
+    const struct rbt_spec spec = take_spec(name, options); /* of texts it matters that they are */
+    rbt_status st = rbt_spec_check(&spec, RBT_E_INVALID);
+    st = st != RBT_OK ? st : check_options(name, options);
     if (options->overlay == RBT_OVERLAY_PROCESS) {
         options->cache = RBT_CACHE_PROCESS; /* where the process's updates are seen */
     }
@@ -154,12 +152,11 @@ static rbt_status complete_options(const char *name, const struct rbt_table_opti
 static rbt_status full_name(const rbt_job *job, const char *name, char *full)
 {
     const bool has_space = strchr(name, '/') != NULL;
-    const int length = has_space
-                           ? snprintf(full, RBT_CLIENT_NAME_MAX, "%s", name)
-                           : snprintf(full, RBT_CLIENT_NAME_MAX, "%s/%s", job->name_space, name);
-    if (name[0] == '\0' || length < 0 || length >= RBT_CLIENT_NAME_MAX) {
+    const int length = has_space ? snprintf(full, RBT_NAME_MAX, "%s", name)
+                                 : snprintf(full, RBT_NAME_MAX, "%s/%s", job->name_space, name);
+    if (name[0] == '\0' || length < 0 || length >= RBT_NAME_MAX) {
         return rbt_fail(RBT_E_INVALID, "a table's name has 1 to %d characters with its namespace",
-                        RBT_CLIENT_NAME_MAX - 1);
+                        RBT_NAME_MAX - 1);
     }
     const size_t space = strlen(job->name_space);
     if (job->is_in_cluster && (strncmp(full, job->name_space, space) != 0 || full[space] != '/')) {
@@ -173,45 +170,14 @@ static rbt_status full_name(const rbt_job *job, const char *name, char *full)
     return RBT_OK;
 }
 
-/* What drivers and shards are told of its filters. */
-static const char *filter_of(const rbt_table *table)
-{
-    return table->is_unfiltered ? filter_none : table->filter;
-}
-
 static rbt_status tell_shards(rbt_table *table, int64_t staleness)
 {
-    const struct rbt_table_options *o = &table->options;
-    /* Shares of hashed keys differ a little: some more room, or half of the shards would grow. */
-    const uint64_t share = o->rows_expected / table->job->shard_count;
-    const uint64_t more =
-        table->job->shard_count == 1 || o->rows_expected == 0 ? 0 : share / 64 + 1;
-    const struct rbt_shard_table schema = {.type = o->type,
-                                           .layout = o->layout,
-                                           .width = o->width,
-                                           .state_width = o->state_width,
-                                           .merge = o->merge,
-                                           .init = o->init,
-                                           .a = o->init_low,
-                                           .b = o->init_high,
-                                           .seed = o->seed,
-                                           .partial = table->partial,
-                                           .staleness = staleness,
-                                           .follows_job = table->follows_job,
-                                           .rows_expected = share + more,
-                                           .rule = table->rule,
-                                           .code = table->code,
-                                           .name = table->name,
-                                           .is_synchronised = table->experiments.is_synchronised,
-                                           .priority = table->is_managed ? &table->priority : NULL,
-                                           .filter = filter_of(table)};
+    table->spec.staleness = staleness;
     rbt_driver *driver = table->job->driver;
     for (uint32_t shard = 0; shard < table->job->shard_count; shard++) {
-        struct rbt_driver_call call = {.shard = shard,
-                                       .event = {.kind = RBT_SHARD_TABLE,
-                                                 .table = table->id,
-                                                 .schema = &schema,
-                                                 .name = table->name}};
+        struct rbt_driver_call call = {
+            .shard = shard,
+            .event = {.kind = RBT_SHARD_TABLE, .table = table->spec.number, .spec = &table->spec}};
         driver->ops->step(driver, &call, 1);
         if (call.reply.status != RBT_OK) {
             return call.reply.status;
@@ -230,8 +196,6 @@ void rbt_table_free(rbt_table *table)
     }
     rbt_free(table->processes);
     rbt_free(table->staleness);
-    rbt_free(table->rule);
-    rbt_free(table->filter);
     rbt_placement_destroy(table->placement);
     (void)pthread_mutex_destroy(&table->mutex); /* nobody holds it: the job is closing */
     rbt_free(table);
@@ -240,8 +204,8 @@ void rbt_table_free(rbt_table *table)
 rbt_status rbt_table_reset(rbt_table *table)
 {
     const struct rbt_rowcache_options process = {.kind = table->kind,
-                                                 .width = table->options.width,
-                                                 .is_sparse = table->options.layout == RBT_SPARSE,
+                                                 .width = table->spec.width,
+                                                 .is_sparse = rbt_spec_is_sparse(&table->spec),
                                                  .worker_count = table->job->driver->process_size};
     rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < table->job->process_count; i++) {
@@ -252,77 +216,69 @@ rbt_status rbt_table_reset(rbt_table *table)
 }
 
 /* Finds the table's rule and tries its parameters, so that shards need not refuse them. */
-static rbt_status take_rule(rbt_table *table, const char *text)
+static rbt_status take_rule(rbt_table *table)
 {
-    const struct rbt_rule_table wanted = {.name = table->name,
-                                          .width = table->options.width,
-                                          .worker_count = table->job->worker_count};
-    const size_t size = strlen(text) + 1;
+    struct rbt_spec *spec = &table->spec;
+    const struct rbt_rule_table wanted = {
+        .name = spec->name, .width = spec->width, .worker_count = table->job->worker_count};
     struct rbt_rule_instance instance = {0};
-    rbt_status st = rbt_rule_find(text, &table->code);
-    st = st != RBT_OK ? st : rbt_rule_create(table->code, text, &wanted, &instance);
+    rbt_status st = rbt_rule_find(spec->rule, &spec->code);
+    st = st != RBT_OK ? st : rbt_rule_create(spec->code, spec->rule, &wanted, &instance);
     if (st != RBT_OK) {
-        return rbt_fail_in(st, "table \"%s\"", table->name);
+        return rbt_fail_in(st, "table \"%s\"", spec->name);
     }
     table->input = instance.needs.input;
     const rbt_rule_parts parts = instance.needs.parts;
     rbt_rule_destroy(&instance);
-    if (table->experiments.is_synchronised && parts != RBT_PARTS_SHOWN) {
+    if (spec->is_synchronised && parts != RBT_PARTS_SHOWN) {
         return rbt_fail(RBT_E_INVALID,
                         "table \"%s\": rule \"%s\" has no versions that shards could be "
                         "synchronised by",
-                        table->name, table->code->name);
+                        spec->name, spec->code->name);
     }
     if (table->input == RBT_RULE_GRADIENTS && table->options.overlay == RBT_OVERLAY_REPLICA) {
         return rbt_fail(RBT_E_INVALID,
                         "table \"%s\": rule \"%s\" takes gradients, which cannot be added to a "
                         "replica",
-                        table->name, table->code->name);
+                        spec->name, spec->code->name);
     }
-    table->rule = rbt_calloc(size, 1);
-    if (table->rule == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", table->name);
-    }
-    memcpy(table->rule, text, size);
     return RBT_OK;
 }
 
 /* Tries the table's filters, so that neither workers nor shards need refuse them. */
-static rbt_status take_filter(rbt_table *table, const char *text)
+static rbt_status take_filter(rbt_table *table)
 {
-    table->is_unfiltered = strcmp(text, filter_none) == 0;
-    if (table->is_unfiltered) {
+    table->is_unfiltered = strcmp(table->spec.filter, filter_none) == 0;
+    table->has_filter = table->spec.filter[0] != '\0' && !table->is_unfiltered;
+    if (!table->has_filter) {
         return RBT_OK;
     }
-    const size_t size = strlen(text) + 1;
-    table->filter = rbt_calloc(size, 1);
-    if (table->filter == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", table->name);
-    }
-    memcpy(table->filter, text, size);
     struct rbt_chain_traits pull = {0};
     const struct rbt_chain_options chain = rbt_table_chain(table, RBT_FILTER_PULL);
     const rbt_status st = rbt_chain_check(&chain, &pull); /* of both directions */
     table->has_copies = pull.has_select;
-    return st != RBT_OK ? rbt_fail_in(st, "table \"%s\"", table->name) : RBT_OK;
+    return st != RBT_OK ? rbt_fail_in(st, "table \"%s\"", table->spec.name) : RBT_OK;
 }
 
 /* Whether rows of the table travel early, and which first. They may then be seen early, unless that
  * is what the consistency excludes. */
 static rbt_status manage(rbt_table *table, int64_t staleness)
 {
-    const struct rbt_table_options *o = &table->options;
+    struct rbt_spec *spec = &table->spec;
     const rbt_job *job = table->job;
-    table->partial = o->partial;
-    table->is_managed = job->bandwidth > 0 && o->layout == RBT_DENSE && o->type == RBT_F32 &&
-                        o->merge == RBT_MERGE_ADD && !table->experiments.is_synchronised &&
-                        o->overlay != RBT_OVERLAY_PROCESS; /* others' updates are not in a row */
+    table->is_managed = job->bandwidth > 0 && spec->layout == RBT_DENSE && spec->type == RBT_F32 &&
+                        spec->merge == RBT_MERGE_ADD && !spec->is_synchronised &&
+                        table->options.overlay != RBT_OVERLAY_PROCESS; /* others' updates are not
+                                                                          in a row */
     if (!table->is_managed) {
         return RBT_OK;
     }
     if (staleness != 0 && !job->consistency.is_tuned) {
-        table->partial = RBT_PARTIAL_SHOW;
+        spec->partial = RBT_PARTIAL_SHOW;
     }
+    snprintf(spec->priority, sizeof spec->priority, "%s", job->priority);
+    spec->bandwidth = job->bandwidth;
+    spec->policy = &table->priority;
     return rbt_priority_find(job->priority, &table->priority);
 }
 
@@ -330,7 +286,7 @@ static rbt_status manage(rbt_table *table, int64_t staleness)
 static void take_staleness(rbt_table *table, int64_t staleness)
 {
     rbt_driver *driver = table->job->driver;
-    const struct rbt_driver_bound wanted = {table->id, table->follows_job, staleness};
+    const struct rbt_driver_bound wanted = {table->spec.number, table->spec.follows_job, staleness};
     for (uint32_t i = 0; i < driver->place_count; i++) {
         const int64_t bound =
             driver->ops->bound == NULL ? staleness : driver->ops->bound(driver, i, &wanted);
@@ -338,7 +294,51 @@ static void take_staleness(rbt_table *table, int64_t staleness)
     }
 }
 
-static rbt_status make_table(rbt_job *job, const char *name,
+/* Of all shards together; shares of hashed keys differ a little: some more room, or half of the
+ * shards would grow. */
+static uint64_t share_rows(const rbt_job *job, uint64_t rows_expected)
+{
+    const uint64_t share = rows_expected / job->shard_count;
+    return share + (job->shard_count == 1 || rows_expected == 0 ? 0 : share / 64 + 1);
+}
+
+/* What the table's spec says besides what the caller has asked for, and what follows from it. */
+static rbt_status complete_table(rbt_table *table, const struct rbt_table_options *options,
+                                 const struct rbt_consistency *consistency)
+{
+    const rbt_job *job = table->job;
+    struct rbt_spec *spec = &table->spec;
+    spec->number = job->table_count;
+    spec->rows_expected = share_rows(job, options->rows_expected);
+    /* A table that shows partial clocks cannot go down to 0 with the others. */
+    spec->follows_job = options->consistency == NULL &&
+                        !(job->consistency.is_tuned && options->partial == RBT_PARTIAL_SHOW);
+    table->options = *options;
+    table->options.consistency = NULL;
+    table->options.rule = NULL;
+    table->options.filter = NULL;
+    table->options.experiments = NULL;
+    table->experiments = *options->experiments;
+    table->kind = rbt_spec_kind(spec);
+    table->initial = rbt_spec_initial(spec);
+    table->element_size = rbt_spec_element_size(spec);
+    table->row_size = rbt_spec_row_size(spec);
+    table->is_eager = consistency->is_eager;
+    table->staleness = rbt_calloc(job->driver->place_count, sizeof *table->staleness);
+    table->processes = rbt_calloc(job->process_count, sizeof *table->processes);
+    rbt_status st = table->processes == NULL || table->staleness == NULL
+                        ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", spec->name)
+                        : rbt_table_reset(table);
+    st = st != RBT_OK || !rbt_spec_has_rule(spec) ? st : take_rule(table);
+    st = st != RBT_OK ? st : take_filter(table);
+    st = st != RBT_OK ? st : manage(table, consistency->staleness);
+    st = st != RBT_OK ? st : rbt_spec_check(spec, RBT_E_INVALID);
+    const struct rbt_placement_options placement = {
+        .shard_count = job->shard_count, .kind = options->placement, .keys_max = options->keys_max};
+    return st != RBT_OK ? st : rbt_placement_create(&placement, &table->placement);
+}
+
+static rbt_status make_table(rbt_job *job, const struct rbt_spec *spec,
                              const struct rbt_table_options *options, rbt_table **table)
 {
     struct rbt_consistency consistency = job->consistency;
@@ -347,47 +347,22 @@ static rbt_status make_table(rbt_job *job, const char *name,
                         : rbt_consistency_parse(options->consistency, &consistency);
     if (st == RBT_OK && options->consistency != NULL && consistency.is_tuned) {
         st = rbt_fail(RBT_E_INVALID, "table \"%s\": \"auto\" is for jobs, not for single tables",
-                      name);
+                      spec->name);
     }
     if (st == RBT_OK && options->partial == RBT_PARTIAL_SHOW && consistency.staleness == 0) {
         st = rbt_fail(RBT_E_INVALID,
-                      "table \"%s\": with staleness 0 partial clocks cannot be shown", name);
+                      "table \"%s\": with staleness 0 partial clocks cannot be shown", spec->name);
     }
     rbt_table *t = st != RBT_OK ? NULL : rbt_calloc(1, sizeof *t);
     if (t == NULL) {
-        return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name);
+        return st != RBT_OK ? st
+                            : rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", spec->name);
     }
     const int error = pthread_mutex_init(&t->mutex, NULL);
     RBT_ASSERT(error == 0);
     t->job = job;
-    memcpy(t->name, name, strlen(name) + 1);
-    t->id = job->table_count;
-    t->options = *options;
-    t->options.consistency = NULL;
-    t->options.rule = NULL;
-    t->options.filter = NULL;
-    t->options.experiments = NULL;
-    t->experiments = *options->experiments;
-    t->kind = (struct rbt_merge_kind){options->type, options->merge};
-    t->initial = (struct rbt_initial){options->type,     options->init,      options->width,
-                                      options->init_low, options->init_high, options->seed};
-    t->element_size = rbt_merge_size(options->type);
-    t->row_size = options->width * t->element_size;
-    t->is_eager = consistency.is_eager;
-    /* A table that shows partial clocks cannot go down to 0 with the others. */
-    t->follows_job = options->consistency == NULL &&
-                     !(job->consistency.is_tuned && options->partial == RBT_PARTIAL_SHOW);
-    t->staleness = rbt_calloc(job->driver->place_count, sizeof *t->staleness);
-    t->processes = rbt_calloc(job->process_count, sizeof *t->processes);
-    st = t->processes == NULL || t->staleness == NULL
-             ? rbt_fail(RBT_E_NOMEM, "could not allocate table \"%s\"", name)
-             : rbt_table_reset(t);
-    st = st != RBT_OK || options->rule == NULL ? st : take_rule(t, options->rule);
-    st = st != RBT_OK || options->filter == NULL ? st : take_filter(t, options->filter);
-    st = st != RBT_OK ? st : manage(t, consistency.staleness);
-    const struct rbt_placement_options placement = {
-        .shard_count = job->shard_count, .kind = options->placement, .keys_max = options->keys_max};
-    st = st != RBT_OK ? st : rbt_placement_create(&placement, &t->placement);
+    t->spec = *spec;
+    st = complete_table(t, options, &consistency);
     st = st != RBT_OK ? st : tell_shards(t, consistency.staleness);
     if (st != RBT_OK) {
         rbt_table_free(t);
@@ -396,32 +371,6 @@ static rbt_status make_table(rbt_job *job, const char *name,
     take_staleness(t, consistency.staleness);
     *table = t;
     return RBT_OK;
-}
-
-/* Whether somebody who asks for `wanted` may have a table made with `present`. */
-static bool is_same(const struct rbt_table_options *wanted, const struct rbt_table_options *present)
-{
-    return wanted->type == present->type && wanted->layout == present->layout &&
-           wanted->width == present->width && wanted->merge == present->merge &&
-           wanted->init == present->init && wanted->init_low == present->init_low &&
-           wanted->init_high == present->init_high && wanted->seed == present->seed &&
-           wanted->overlay == present->overlay && wanted->cache == present->cache &&
-           wanted->partial == present->partial && wanted->state_width == present->state_width &&
-           wanted->cache_rows == present->cache_rows && wanted->placement == present->placement &&
-           wanted->keys_max == present->keys_max;
-}
-
-static bool is_same_experiment(const struct rbt_table_experiments *wanted,
-                               const struct rbt_table_experiments *present)
-{
-    return wanted->tiny == present->tiny && wanted->slack == present->slack &&
-           wanted->is_synchronised == present->is_synchronised;
-}
-
-/* Whether the two texts, of rules or filters, are the same; NULL: there is none. */
-static bool is_same_text(const char *wanted, const char *present)
-{
-    return wanted == NULL ? present == NULL : present != NULL && strcmp(wanted, present) == 0;
 }
 
 /* Whether the table has this consistency; not asking for one is always right. */
@@ -433,30 +382,46 @@ static bool has_consistency(const rbt_table *table, const char *text)
             wanted.staleness == rbt_table_staleness(table));
 }
 
-static rbt_status find_or_make(rbt_job *job, const char *name,
+/* Whether somebody who asks for `wanted` and `options` may have the table. No filters and "none"
+ * are one thing here, and what the job has added does not count. */
+static bool is_same(const rbt_table *table, const struct rbt_spec *wanted,
+                    const struct rbt_table_options *options)
+{
+    const struct rbt_table_options *present = &table->options;
+    struct rbt_spec asked[2] = {*wanted, table->spec};
+    asked[1].partial = present->partial;
+    asked[1].priority[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(asked[i].filter, filter_none) == 0) {
+            asked[i].filter[0] = '\0';
+        }
+    }
+    return rbt_spec_is_same(&asked[0], &asked[1]) && options->overlay == present->overlay &&
+           options->cache == present->cache && options->cache_rows == present->cache_rows &&
+           options->placement == present->placement && options->keys_max == present->keys_max &&
+           options->experiments->tiny == table->experiments.tiny &&
+           options->experiments->slack == table->experiments.slack &&
+           has_consistency(table, options->consistency);
+}
+
+static rbt_status find_or_make(rbt_job *job, const struct rbt_spec *spec,
                                const struct rbt_table_options *options, rbt_table **table)
 {
-    const bool is_none = options->filter != NULL && strcmp(options->filter, filter_none) == 0;
-    const char *wanted = is_none ? NULL : options->filter; /* both are right */
     for (uint32_t i = 0; i < job->table_count; i++) {
-        if (strcmp(job->tables[i]->name, name) != 0) {
+        if (strcmp(job->tables[i]->spec.name, spec->name) != 0) {
             continue;
         }
-        if (!is_same(options, &job->tables[i]->options) ||
-            !is_same_experiment(options->experiments, &job->tables[i]->experiments) ||
-            !is_same_text(options->rule, job->tables[i]->rule) ||
-            !is_same_text(wanted, job->tables[i]->filter) ||
-            !has_consistency(job->tables[i], options->consistency)) {
+        if (!is_same(job->tables[i], spec, options)) {
             return rbt_fail(RBT_E_INVALID, "table \"%s\" is there already, with other options",
-                            name);
+                            spec->name);
         }
         *table = job->tables[i];
         return RBT_OK;
     }
-    if (job->table_count == RBT_CLIENT_TABLES_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a job has at most %d tables", RBT_CLIENT_TABLES_MAX);
+    if (job->table_count == RBT_JOB_TABLES_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a job has at most %d tables", RBT_JOB_TABLES_MAX);
     }
-    const rbt_status st = make_table(job, name, options, table);
+    const rbt_status st = make_table(job, spec, options, table);
     if (st == RBT_OK) {
         job->tables[job->table_count++] = *table;
     }
@@ -507,7 +472,7 @@ static rbt_status resolve_filter(const struct rbt_table_options *options, char *
 rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table_options *options,
                           rbt_table **table)
 {
-    char full[RBT_CLIENT_NAME_MAX];
+    char full[RBT_NAME_MAX];
     char rule[RBT_RULE_TEXT_MAX];
     char filter[RBT_FILTER_TEXT_MAX];
     struct rbt_table_options complete;
@@ -525,25 +490,26 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
     if (st != RBT_OK) {
         return st;
     }
+    const struct rbt_spec spec = take_spec(full, &complete);
     lock(job);
-    st = find_or_make(job, full, &complete, table);
+    st = find_or_make(job, &spec, &complete, table);
     unlock(job);
     return st;
 }
 
 const char *rbt_table_name(const rbt_table *table)
 {
-    return table->name;
+    return table->spec.name;
 }
 
 uint32_t rbt_table_width(const rbt_table *table)
 {
-    return table->options.width;
+    return table->spec.width;
 }
 
 rbt_type rbt_table_type(const rbt_table *table)
 {
-    return table->options.type;
+    return table->spec.type;
 }
 
 int64_t rbt_table_staleness(const rbt_table *table)
@@ -554,10 +520,10 @@ int64_t rbt_table_staleness(const rbt_table *table)
 /* Whether the table may have this bound. */
 static rbt_status check_bound(const rbt_table *table, int64_t staleness)
 {
-    return staleness == 0 && table->partial == RBT_PARTIAL_SHOW
+    return staleness == 0 && table->spec.partial == RBT_PARTIAL_SHOW
                ? rbt_fail(RBT_E_INVALID,
                           "table \"%s\": with staleness 0 partial clocks cannot be shown",
-                          table->name)
+                          table->spec.name)
                : RBT_OK;
 }
 
@@ -589,7 +555,9 @@ rbt_status rbt_table_set_staleness(rbt_table *table, int64_t staleness)
     rbt_status st = rbt_worker_check_staleness(staleness);
     if (st == RBT_OK && driver->ops->tell_staleness != NULL) {
         st = check_bound(table, staleness);
-        return st != RBT_OK ? st : driver->ops->tell_staleness(driver, table->id, staleness, true);
+        return st != RBT_OK
+                   ? st
+                   : driver->ops->tell_staleness(driver, table->spec.number, staleness, true);
     }
     if (st == RBT_OK) {
         lock(table->job);
@@ -619,7 +587,7 @@ static rbt_status set_staleness(rbt_job *job, int64_t staleness, bool is_awaited
     }
     lock(job); /* a table that is opened meanwhile has the old bound and is changed, or the new */
     for (uint32_t i = 0; st == RBT_OK && i < job->table_count; i++) {
-        if (job->tables[i]->follows_job) {
+        if (job->tables[i]->spec.follows_job) {
             st = is_alone ? change_staleness(job->tables[i], staleness)
                           : check_bound(job->tables[i], staleness);
         }
@@ -653,7 +621,7 @@ void rbt_job_follow_staleness(rbt_job *job, uint32_t place, uint32_t table, int6
         return; /* the job is being opened, and will ask */
     }
     for (uint32_t i = 0; i < job->table_count; i++) {
-        if (is_job ? job->tables[i]->follows_job : job->tables[i]->id == table) {
+        if (is_job ? job->tables[i]->spec.follows_job : job->tables[i]->spec.number == table) {
             atomic_store_explicit(&job->tables[i]->staleness[place], staleness,
                                   memory_order_relaxed);
         }

@@ -41,7 +41,7 @@ static rbt_status make_stamps(const rbt_worker *worker, struct rbt_portion *port
     portion->row_stamps = rbt_calloc(shards, sizeof *portion->row_stamps);
     if (portion->bases == NULL || portion->row_stamps == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a worker's part of table \"%s\"",
-                        portion->table->name);
+                        portion->table->spec.name);
     }
     return rbt_stamps_create(shards, &portion->stamps);
 }
@@ -72,18 +72,18 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
     struct rbt_portion *p = rbt_calloc(1, sizeof *p);
     if (p == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a worker's part of table \"%s\"",
-                        table->name);
+                        table->spec.name);
     }
     const struct rbt_rowcache_options rows = {.kind = table->kind,
-                                              .width = table->options.width,
-                                              .is_sparse = table->options.layout == RBT_SPARSE};
+                                              .width = table->spec.width,
+                                              .is_sparse = table->spec.layout == RBT_SPARSE};
     p->table = table;
     p->process = &table->processes[worker->process_first / worker->job->driver->process_size];
     p->buffer = (struct rbt_buffer){.kind = table->kind,
-                                    .width = table->options.width,
+                                    .width = table->spec.width,
                                     .placement = table->placement,
                                     .is_sparse = rows.is_sparse,
-                                    .has_bases = table->rule != NULL};
+                                    .has_bases = rbt_spec_has_rule(&table->spec)};
     if (table->options.cache_rows > 0) {
         p->seen = rbt_calloc(worker->job->shard_count, sizeof *p->seen);
     }
@@ -96,10 +96,10 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
     if (st == RBT_OK) {
         st = fit_applied(worker, table);
     }
-    if (st == RBT_OK && table->rule != NULL) {
+    if (st == RBT_OK && rbt_spec_has_rule(&table->spec)) {
         st = make_stamps(worker, p);
     }
-    if (st == RBT_OK && table->filter != NULL) {
+    if (st == RBT_OK && table->has_filter) {
         st = rbt_filtering_create(table, worker->index, &p->filtering);
     }
     if (st != RBT_OK) {
@@ -107,10 +107,10 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
         return st;
     }
     rbt_worker_lock(p); /* others look at it from now on */
-    worker->portions[table->id] = p;
+    worker->portions[table->spec.number] = p;
     rbt_worker_unlock(p);
-    if (table->id >= worker->portion_count) {
-        worker->portion_count = table->id + 1;
+    if (table->spec.number >= worker->portion_count) {
+        worker->portion_count = table->spec.number + 1;
     }
     *portion = p;
     return RBT_OK;
@@ -136,9 +136,9 @@ void rbt_worker_free_portion(struct rbt_portion *portion)
 rbt_status rbt_worker_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
 {
     if (table->job != worker->job) {
-        return rbt_fail(RBT_E_INVALID, "table \"%s\" belongs to another job", table->name);
+        return rbt_fail(RBT_E_INVALID, "table \"%s\" belongs to another job", table->spec.name);
     }
-    *portion = worker->portions[table->id];
+    *portion = worker->portions[table->spec.number];
     return *portion != NULL ? RBT_OK : make_portion(worker, table, portion);
 }
 
@@ -217,10 +217,10 @@ int64_t rbt_worker_need(const rbt_worker *worker, int64_t staleness)
 
 rbt_status rbt_worker_check_staleness(int64_t staleness)
 {
-    if (staleness < RBT_STALENESS_ANY || staleness > RBT_CLIENT_STALENESS_MAX) {
+    if (staleness < RBT_STALENESS_ANY || staleness > RBT_STALENESS_MAX) {
         return rbt_fail(RBT_E_INVALID,
                         "staleness is a number of clocks up to %d or RBT_STALENESS_ANY, not %lld",
-                        RBT_CLIENT_STALENESS_MAX, (long long)staleness);
+                        RBT_STALENESS_MAX, (long long)staleness);
     }
     return RBT_OK;
 }
@@ -268,7 +268,7 @@ static void count_bytes(rbt_worker *worker, const struct rbt_driver_call *call)
         const struct rbt_batch *batch = &event->batches[i];
         const rbt_table *table = worker->job->tables[batch->table];
         bytes += batch->count * sizeof *batch->keys;
-        if (table->options.layout == RBT_DENSE) {
+        if (table->spec.layout == RBT_DENSE) {
             bytes += batch->count * table->row_size;
         }
         /* What a read of a sparse row brings is counted when it has come. */
@@ -396,7 +396,7 @@ static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, 
     rbt_status st = fit_batches(worker, *count + portion->buffer.unsent_count);
     for (const struct rbt_update *u = portion->buffer.unsent; st == RBT_OK && u != NULL;
          u = u->next) {
-        worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->id, shard);
+        worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->spec.number, shard);
     }
     if (st == RBT_OK && portion->stamps != NULL) {
         sort_by_base(worker->batches + before, *count - before);

@@ -27,7 +27,7 @@
 #include "base/error.h"
 
 enum { CELL_BITS = 16 };
-_Static_assert(RBT_PLACEMENT_SHARDS_MAX <= UINT16_MAX + 1, "owners are 16 bits");
+_Static_assert(RBT_CLUSTER_SHARDS_MAX <= UINT16_MAX + 1, "owners are 16 bits");
 
 /* Where a shard stands. */
 struct place {
@@ -237,10 +237,10 @@ static rbt_status fill_map(struct rbt_placement_map *map,
 rbt_status rbt_placement_create(const struct rbt_placement_options *options,
                                 struct rbt_placement_map **map)
 {
-    if (options->shard_count == 0 || options->shard_count > RBT_PLACEMENT_SHARDS_MAX ||
+    if (options->shard_count == 0 || options->shard_count > RBT_CLUSTER_SHARDS_MAX ||
         options->virtual_nodes > RBT_PLACEMENT_VIRTUAL_MAX) {
         return rbt_fail(RBT_E_INVALID, "a map has 1 to %d shards, each at up to %d places",
-                        (int)RBT_PLACEMENT_SHARDS_MAX, (int)RBT_PLACEMENT_VIRTUAL_MAX);
+                        (int)RBT_CLUSTER_SHARDS_MAX, (int)RBT_PLACEMENT_VIRTUAL_MAX);
     }
     struct rbt_placement_map *m = rbt_calloc(1, sizeof *m);
     if (m == NULL) {
@@ -291,7 +291,7 @@ size_t rbt_placement_search(const struct rbt_placement_map *map, uint64_t key)
 static uint32_t mark(bool *shards, uint32_t shard)
 {
     RBT_ASSERT(shards != NULL);
-    RBT_ASSERT(shard < RBT_PLACEMENT_SHARDS_MAX);
+    RBT_ASSERT(shard < RBT_CLUSTER_SHARDS_MAX);
     const bool is_new = !shards[shard];
     shards[shard] = true;
     return is_new;

@@ -23,9 +23,9 @@
 #include <rubato/table.h>
 
 #include "base/hash.h"
+#include "base/limits.h"
 
 enum {
-    RBT_PLACEMENT_SHARDS_MAX = 4096,
     RBT_PLACEMENT_VIRTUAL_DEFAULT = 64,
     RBT_PLACEMENT_VIRTUAL_MAX = 1024,
     RBT_PLACEMENT_RANGES = 1024, /* of RANGE_HASH; does not depend on the shards, so that a range

@@ -27,7 +27,7 @@ enum { KINDS = sizeof kinds / sizeof kinds[0], KEYS = 100000, SHARDS = 8 };
 /* Largest load of a shard, divided by the mean; key k weighs weight(k). */
 static double largest(const struct rbt_placement_map *map, double (*weight)(uint64_t key))
 {
-    double loads[RBT_PLACEMENT_SHARDS_MAX] = {0};
+    double loads[RBT_CLUSTER_SHARDS_MAX] = {0};
     double total = 0;
     double most = 0;
     for (uint64_t key = 0; key < KEYS; key++) {
@@ -122,7 +122,7 @@ static void the_plain_ring_is_the_more_even_the_more_places_it_has(void **state)
 
 static uint32_t touched(const struct rbt_placement_map *map, uint64_t first, uint64_t last)
 {
-    bool shards[RBT_PLACEMENT_SHARDS_MAX];
+    bool shards[RBT_CLUSTER_SHARDS_MAX];
     return rbt_placement_shards(map, (struct rbt_range){first, last}, shards);
 }
 
@@ -261,7 +261,7 @@ static void options_out_of_bounds_are_refused(void **state)
     struct rbt_placement_map *map = NULL;
     const struct rbt_placement_options wrong[] = {
         {.shard_count = 0},
-        {.shard_count = RBT_PLACEMENT_SHARDS_MAX + 1},
+        {.shard_count = RBT_CLUSTER_SHARDS_MAX + 1},
         {.shard_count = 2, .virtual_nodes = RBT_PLACEMENT_VIRTUAL_MAX + 1},
         {.shard_count = 2, .kind = (rbt_placement)99}};
     for (size_t i = 0; i < 4; i++) {
@@ -269,7 +269,7 @@ static void options_out_of_bounds_are_refused(void **state)
         assert_null(map);
     }
     rbt_placement_destroy(NULL);
-    map = make((struct rbt_placement_options){.shard_count = RBT_PLACEMENT_SHARDS_MAX});
+    map = make((struct rbt_placement_options){.shard_count = RBT_CLUSTER_SHARDS_MAX});
     rbt_placement_destroy(map);
     assert_int_equal(rbt_alloc_live(), 0);
 }

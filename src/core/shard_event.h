@@ -16,6 +16,7 @@
 
 #include "core/batch.h"
 #include "core/gate.h"
+#include "core/spec.h"
 
 enum rbt_shard_kind {
     RBT_SHARD_PUSH,
@@ -49,31 +50,6 @@ struct rbt_shard_early {
 struct rbt_shard_sent {
     bool *keep; /* (rows, width), in the order of the batch; NULL: nobody asks */
     struct rbt_filter_code code;
-};
-
-struct rbt_priority_policy; /* policy/priority/priority.h */
-
-/* How a table behaves at a shard. */
-struct rbt_shard_table {
-    rbt_type type;
-    rbt_layout layout;
-    uint32_t width;
-    uint32_t state_width;
-    rbt_merge merge;
-    rbt_init init;
-    double a;
-    double b;
-    uint64_t seed;
-    rbt_partial partial;
-    int64_t staleness; /* RBT_STALENESS_ANY: no bound */
-    bool follows_job;  /* a new staleness of the job is the table's, too */
-    uint64_t rows_expected;
-    const char *rule;            /* its text; NULL or "": updates are merged */
-    const struct rbt_rule *code; /* the rule that the text names; drivers find it */
-    const char *name;            /* of the table, for the rule */
-    bool is_synchronised;        /* drivers tell workers which versions all shards have */
-    const struct rbt_priority_policy *priority; /* of rows that are sent early; NULL: none are */
-    const char *filter;                         /* its text; NULL or "": none */
 };
 
 struct rbt_shard_event {
@@ -140,8 +116,7 @@ struct rbt_shard_event {
     uint64_t *copy;
     struct rbt_shard_sent *sent; /* may be NULL; written only if the table has filters */
 
-    const struct rbt_shard_table *schema; /* TABLE */
-    const char *name;                     /* TABLE, for drivers that have a way to go */
+    const struct rbt_spec *spec; /* TABLE */
 };
 
 enum rbt_shard_effect_kind {

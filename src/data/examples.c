@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "data/builder.h"
 #include "data/classes.h"
@@ -24,10 +25,8 @@
 #include "data/lines.h"
 #include "data/paths.h"
 
-enum {
-    THREADS_MAX = 256,
-    PART_SIZE = 8 << 20, /* bytes of text: enough for all threads, and the cache has room for it */
-};
+/* Bytes of text: enough for all threads, and the cache has room for it. */
+enum { PART_SIZE = 8 << 20 };
 
 /* One file that is being parsed. */
 struct task {
@@ -54,7 +53,7 @@ void rbt_examples_free(struct rbt_examples *examples)
 static uint32_t count_threads(const struct rbt_data_options *options)
 {
     const uint32_t count = options->threads == 0 ? rbt_thread_cores() : options->threads;
-    return count < THREADS_MAX ? count : THREADS_MAX;
+    return count < RBT_PARSERS_MAX ? count : RBT_PARSERS_MAX;
 }
 
 static rbt_status not_examples(const char *name)
@@ -172,8 +171,8 @@ static rbt_status prepare(struct task *task, struct rbt_builder *builder)
     }
     const struct rbt_chunks *chunks = &task->chunks;
     const bool is_csv = task->function == rbt_csv_line || task->function == rbt_fields_line;
-    size_t nonzero_max[THREADS_MAX];
-    RBT_ASSERT(chunks->count <= THREADS_MAX);
+    size_t nonzero_max[RBT_PARSERS_MAX];
+    RBT_ASSERT(chunks->count <= RBT_PARSERS_MAX);
     for (uint32_t i = 0; i < chunks->count; i++) {
         /* a line of CSV has one cell more than separators */
         nonzero_max[i] = chunks->items[i].mark_count + (is_csv ? chunks->items[i].line_count : 0);

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "data/builder.h"
 #include "data/cells.h"
 #include "data/classes.h"
@@ -22,7 +23,6 @@
 #include "data/scales.h"
 
 enum {
-    LINES_MAX = 1000, /* that are looked at to see which columns hold text */
     CRITEO_COLUMNS = 40,
     CRITEO_COUNTS = 13,
     NAME_SIZE_MAX = 128,
@@ -148,7 +148,7 @@ static void look_ahead(struct rbt_column_plan *plan, const struct rbt_csv *csv,
                        struct rbt_text rest)
 {
     struct rbt_line line;
-    for (int i = 0; i < LINES_MAX && rbt_lines_next(&rest, &line); i++) {
+    for (int i = 0; i < RBT_LOOK_LINES_MAX && rbt_lines_next(&rest, &line); i++) {
         glance_at(plan, csv, &line);
     }
 }

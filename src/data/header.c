@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "data/cells.h"
 
 enum {
-    LINES_MAX = 1000,        /* that are looked at */
     LOOK_SIZE_MAX = 4 << 20, /* bytes of them */
     TEXTS_MAX = 16,          /* of a column that are remembered */
 };
@@ -135,7 +135,7 @@ bool rbt_header_is(const struct rbt_line *line, char separator, size_t column_co
     }
     struct rbt_text left = *rest;
     struct rbt_line next;
-    for (int i = 0; i < LINES_MAX && rest->size - left.size < LOOK_SIZE_MAX; i++) {
+    for (int i = 0; i < RBT_LOOK_LINES_MAX && rest->size - left.size < LOOK_SIZE_MAX; i++) {
         if (!rbt_lines_next(&left, &next)) {
             break;
         }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "data/examples.h"
 #include "data/format.h"
@@ -18,8 +19,6 @@
 #include "data/lines.h"
 #include "data/number.h"
 #include "data/paths.h"
-
-enum { THREADS_MAX = 256 };
 
 /* Where one thread puts its ratings. */
 struct sink {
@@ -217,7 +216,8 @@ static rbt_status add(struct builder *builder, const struct rbt_data_options *op
         task.text.size -= 3;
     }
     const uint32_t wanted = options->threads == 0 ? rbt_thread_cores() : options->threads;
-    const rbt_status st = parse_text(&task, wanted < THREADS_MAX ? wanted : THREADS_MAX, builder);
+    const rbt_status st =
+        parse_text(&task, wanted < RBT_PARSERS_MAX ? wanted : RBT_PARSERS_MAX, builder);
     rbt_lines_free(&task.chunks);
     rbt_free(task.sinks);
     return st;

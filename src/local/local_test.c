@@ -59,9 +59,9 @@ static void open_driver(struct bench *b)
 {
     const struct rbt_driver_options options = {
         .worker_count = WORKERS, .shard_count = 1, .table_max = 1};
-    const struct rbt_shard_table schema = {.type = RBT_I64, .width = 1};
+    const struct rbt_spec spec = {.type = RBT_I64, .width = 1};
     assert_ok(rbt_local_open(&options, &b->driver));
-    step(b->driver, &(struct rbt_shard_event){.kind = RBT_SHARD_TABLE, .schema = &schema});
+    step(b->driver, &(struct rbt_shard_event){.kind = RBT_SHARD_TABLE, .spec = &spec});
 }
 
 /* Worker 0 reads what only the departure of the others can open. */

@@ -23,6 +23,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text.h"
 
 #define MS ((rbt_time)1000000)
@@ -33,9 +34,7 @@ enum {
     CANDIDATES_MAX = 16, /* addresses of a host that are tried */
 };
 
-#define WAIT_MIN    (10 * MS) /* between two attempts to connect */
-#define WAIT_MAX    (500 * MS)
-#define ATTEMPT_MAX (3000 * MS) /* then a new one is better than the kernel's slow repetitions */
+#define WAIT_MIN (10 * MS) /* between two attempts to connect */
 
 static const char UNIX_PREFIX[] = "unix:";
 
@@ -545,7 +544,7 @@ static rbt_status wait_for(int socket, int cancel, rbt_time deadline)
             return RBT_E_TIMEOUT;
         }
         struct pollfd fds[] = {{.fd = socket, .events = POLLOUT}, {.fd = cancel, .events = POLLIN}};
-        const int wait_ms = (int)((left + MS - 1) / MS); /* at most ATTEMPT_MAX */
+        const int wait_ms = (int)((left + MS - 1) / MS); /* at most RBT_ATTEMPT_TIME_MAX */
         (void)poll(fds, 2, wait_ms); /* an error leaves no events: we look at the clock again */
         if (fds[1].revents != 0) {
             return RBT_E_INTERRUPTED;
@@ -570,7 +569,7 @@ static rbt_status attempt(const char *address, size_t number, int cancel, rbt_ti
     if (st != RBT_OK) {
         return st;
     }
-    st = wait_for(fd, cancel, earlier(deadline, rbt_clock_now() + ATTEMPT_MAX));
+    st = wait_for(fd, cancel, earlier(deadline, rbt_clock_now() + RBT_ATTEMPT_TIME_MAX));
     if (st != RBT_E_INTERRUPTED) {
         st = rbt_address_finish(address, fd); /* also says that nobody has answered */
     }
@@ -606,6 +605,6 @@ rbt_status rbt_address_connect(const char *address, rbt_time deadline, int cance
                             seconds < 10 ? "%s (tried for %.2gs)" : "%s (tried for %.0fs)", why,
                             seconds);
         }
-        wait = earlier(2 * wait, WAIT_MAX);
+        wait = earlier(2 * wait, RBT_ATTEMPT_WAIT_MAX);
     }
 }

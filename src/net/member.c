@@ -123,18 +123,18 @@ static rbt_status check_options(const struct rbt_member_options *options)
     RBT_ASSERT(options->silence_max > 0);
     RBT_ASSERT(options->cut_max > 0);
     RBT_ASSERT(options->index >= RBT_INDEX_ANY);
-    if (options->space != NULL && strlen(options->space) >= RBT_WIRE_NAME_MAX) {
+    if (options->space != NULL && strlen(options->space) >= RBT_NAME_MAX) {
         return rbt_fail(RBT_E_INVALID, "the namespace \"%.32s...\" is longer than %d characters",
-                        options->space, RBT_WIRE_NAME_MAX - 1);
+                        options->space, RBT_NAME_MAX - 1);
     }
     if (options->role != RBT_ROLE_SERVER &&
         (options->thread_count == 0 || options->thread_count > options->worker_count ||
-         options->worker_count > RBT_WIRE_WORKERS_MAX)) {
+         options->worker_count > RBT_JOB_WORKERS_MAX)) {
         return rbt_fail(RBT_E_INVALID, "a process cannot have %u of %u workers",
                         options->thread_count, options->worker_count);
     }
     if (options->role == RBT_ROLE_SERVER &&
-        (options->shard_count == 0 || options->shard_count > RBT_CONTROL_SHARDS_MAX)) {
+        (options->shard_count == 0 || options->shard_count > RBT_CLUSTER_SHARDS_MAX)) {
         return rbt_fail(RBT_E_INVALID, "a server cannot have %u shards", options->shard_count);
     }
     return rbt_address_check(options->coordinator);

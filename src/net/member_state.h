@@ -16,7 +16,7 @@ struct rbt_member {
     char **shards;
     uint32_t shard_count;
     uint64_t token;
-    char host[RBT_WIRE_NAME_MAX];
+    char host[RBT_NAME_MAX];
     pthread_t thread;
     bool has_thread;
     int wake;  /* eventfd: there is something to do */

@@ -23,14 +23,14 @@ rbt_status rbt_answer_parse(const struct rbt_body *body, struct rbt_answer *answ
 }
 
 /* Whether rows that were put where they belong are what was asked for, as they are. */
-static rbt_status check_placed(const struct rbt_caller_table *table,
+static rbt_status check_placed(const struct rbt_caller_entry *table,
                                const struct rbt_answer *answer, const struct rbt_batch *batch)
 {
     char expected[RBT_WIRE_ROWS_BYTES];
-    struct rbt_wire_rows rows = {.table = table->number,
+    struct rbt_wire_rows rows = {.table = table->spec.number,
                                  .count = batch->count,
-                                 .element_size = table->element_size,
-                                 .width = table->width};
+                                 .element_size = rbt_spec_element_size(&table->spec),
+                                 .width = table->spec.width};
     memcpy(&rows.list, answer->placed + 2 * sizeof(uint32_t),
            sizeof rows.list); /* either will do */
     rbt_wire_rows_reserve_head(expected, &rows);
@@ -104,23 +104,25 @@ rbt_status rbt_answer_take_rows(const struct rbt_answer_reader *reader,
                                 const struct rbt_answer *answer,
                                 const struct rbt_shard_event *event)
 {
-    const struct rbt_caller_table *table = reader->table;
+    const struct rbt_caller_entry *table = reader->table;
     const struct rbt_batch *batch = &event->batches[0];
     const struct rbt_wire_view *view = &answer->view;
-    const size_t row_size = (size_t)table->width * table->element_size;
+    const size_t row_size = rbt_spec_row_size(&table->spec);
     if (answer->placed != NULL) {
         const size_t whole = batch->count * row_size;
         rbt_packing_count(reader->packing, key_of(reader, event), RBT_FILTERED_PULL,
                           (size_t[2]){whole, whole});
         return check_placed(table, answer, batch);
     }
-    const bool fits =
-        view->count == batch->count && !view->has_base &&
-        (view->offsets != NULL) == table->is_sparse && view->element_size == table->element_size &&
-        (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
+    const bool fits = view->count == batch->count && !view->has_base &&
+                      (view->offsets != NULL) == rbt_spec_is_sparse(&table->spec) &&
+                      view->element_size == rbt_spec_element_size(&table->spec) &&
+                      (rbt_spec_is_sparse(&table->spec) ||
+                       view->element_count == (uint64_t)view->count * table->spec.width);
     bool is_within = fits;
-    for (uint64_t i = 0; is_within && table->is_sparse && i < view->element_count; i++) {
-        is_within = view->elements[i] < table->width;
+    for (uint64_t i = 0; is_within && rbt_spec_is_sparse(&table->spec) && i < view->element_count;
+         i++) {
+        is_within = view->elements[i] < table->spec.width;
     }
     if (!is_within) {
         return rbt_answer_wrong();
@@ -134,7 +136,7 @@ rbt_status rbt_answer_take_rows(const struct rbt_answer_reader *reader,
         rbt_packing_has_copies(key_of(reader, event), event)
             ? update_copy(reader, event, answer, &values)
             : values_of(reader->packing, key_of(reader, event), view, &values, &unpacked);
-    if (st == RBT_OK && table->is_sparse) {
+    if (st == RBT_OK && rbt_spec_is_sparse(&table->spec)) {
         event->on_elements(event->context, view->elements, values, (size_t)view->element_count);
     } else if (st == RBT_OK) {
         spread(batch, values, row_size);
@@ -147,7 +149,7 @@ rbt_status rbt_answer_take_early(const struct rbt_answer_reader *reader,
                                  const struct rbt_answer *answer,
                                  const struct rbt_shard_event *event)
 {
-    const struct rbt_caller_table *table = reader->table;
+    const struct rbt_caller_entry *table = reader->table;
     const struct rbt_wire_view *view = &answer->view;
     struct rbt_shard_early *early = event->early;
     early->count = 0;
@@ -157,8 +159,8 @@ rbt_status rbt_answer_take_early(const struct rbt_answer_reader *reader,
     if (view->count == 0) {
         return RBT_OK;
     }
-    if (view->offsets != NULL || view->element_size != table->element_size ||
-        view->element_count != (uint64_t)view->count * table->width) {
+    if (view->offsets != NULL || view->element_size != rbt_spec_element_size(&table->spec) ||
+        view->element_count != (uint64_t)view->count * table->spec.width) {
         return rbt_answer_wrong();
     }
     const void *values = NULL;
@@ -171,18 +173,18 @@ rbt_status rbt_answer_take_early(const struct rbt_answer_reader *reader,
                       : values_of(reader->packing, key_of(reader, event), view, &values, &unpacked);
     if (st == RBT_OK) {
         memcpy(event->batches[0].values, values,
-               (size_t)view->count * table->width * table->element_size);
+               (size_t)view->count * rbt_spec_row_size(&table->spec));
         early->count = view->count;
     }
     rbt_free(unpacked);
     return st;
 }
 
-rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
+rbt_status rbt_answer_take_scan(const struct rbt_caller_entry *table,
                                 const struct rbt_answer *answer, struct rbt_shard_scan *scan)
 {
     const struct rbt_wire_view *view = &answer->view;
-    const size_t row_size = (size_t)table->width * table->element_size;
+    const size_t row_size = rbt_spec_row_size(&table->spec);
     scan->count = (size_t)answer->head.scan_count;
     if (view->count > scan->capacity || view->count > answer->head.scan_count ||
         answer->head.is_withheld || view->has_base) {
@@ -191,8 +193,8 @@ rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
     if (view->count == 0) {
         return RBT_OK;
     }
-    if (view->element_size != table->element_size ||
-        view->element_count != (uint64_t)view->count * table->width) {
+    if (view->element_size != rbt_spec_element_size(&table->spec) ||
+        view->element_count != (uint64_t)view->count * table->spec.width) {
         return rbt_answer_wrong();
     }
     const void *values = NULL;

@@ -16,14 +16,10 @@
 #include "proto/packing.h"
 #include "wire/message.h"
 
-/* What must be known of a table. */
-struct rbt_caller_table {
-    uint32_t element_size;
-    uint32_t width;
-    bool is_sparse;
-    bool has_rule;
-    uint32_t number;                   /* at the shards: a reader's may differ */
-    struct rbt_packing_table *filters; /* NULL: it has none, or they do not matter to a reader */
+/* What callers have of a table. */
+struct rbt_caller_entry {
+    struct rbt_spec spec; /* its number is the one at the shards: a reader's may differ */
+    struct rbt_packing_filters *filters; /* NULL: it has none, or they do not matter to a reader */
 };
 
 /* An answer as it came: a body, or what came before rows that were put where they belong. */
@@ -48,7 +44,7 @@ RBT_MUST_USE rbt_status rbt_answer_parse(const struct rbt_body *body, struct rbt
 /* What it takes to read it: the caller's filters, the table, and who has answered. */
 struct rbt_answer_reader {
     struct rbt_packing *packing;
-    const struct rbt_caller_table *table;
+    const struct rbt_caller_entry *table;
     uint32_t shard;
 };
 
@@ -63,7 +59,7 @@ RBT_MUST_USE rbt_status rbt_answer_take_early(const struct rbt_answer_reader *re
                                               const struct rbt_shard_event *event);
 
 /* The same for a SCAN. RBT_E_BUSY: the range holds more than a message can. */
-RBT_MUST_USE rbt_status rbt_answer_take_scan(const struct rbt_caller_table *table,
+RBT_MUST_USE rbt_status rbt_answer_take_scan(const struct rbt_caller_entry *table,
                                              const struct rbt_answer *answer,
                                              struct rbt_shard_scan *scan);
 

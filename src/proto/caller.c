@@ -117,15 +117,16 @@ rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call
                                const struct rbt_answer *answer)
 {
     struct rbt_shard_event *event = &call->event;
-    const struct rbt_caller_table *table = caller->shared->tables[event->table];
+    const struct rbt_caller_entry *table = caller->shared->tables[event->table];
     const struct rbt_answer_reader reader = {&caller->packing, table, call->shard};
     rbt_status st = event->kind == RBT_SHARD_SCAN ? rbt_answer_take_scan(table, answer, event->scan)
                     : event->early != NULL        ? rbt_answer_take_early(&reader, answer, event)
                                                   : rbt_answer_take_rows(&reader, answer, event);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL) {
         const uint32_t asked = applied_asked(caller, call->shard, event);
-        const bool lacks_stamp = event->stamp != NULL && table->has_rule && !answer->head.has_stamp;
-        const bool has_limit = event->is_stable && table->has_rule;
+        const bool lacks_stamp =
+            event->stamp != NULL && rbt_spec_has_rule(&table->spec) && !answer->head.has_stamp;
+        const bool has_limit = event->is_stable && rbt_spec_has_rule(&table->spec);
         if (answer->head.applied_count != asked || lacks_stamp ||
             answer->head.has_limit != has_limit ||
             (has_limit && answer->head.limit < event->stable)) {

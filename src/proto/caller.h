@@ -52,7 +52,7 @@
 /* What all callers of a process share. */
 struct rbt_caller_shared {
     uint32_t shard_count;
-    struct rbt_caller_table **tables; /* each written before the table is used; NULL: not yet */
+    struct rbt_caller_entry **tables; /* each written before the table is used; NULL: not yet */
     enum rbt_compression compression;
 };
 

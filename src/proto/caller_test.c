@@ -19,8 +19,8 @@ struct port {
 };
 
 struct fixture {
-    struct rbt_caller_table table;
-    struct rbt_caller_table *tables[1];
+    struct rbt_caller_entry table;
+    struct rbt_caller_entry *tables[1];
     struct rbt_caller_shared shared;
     struct rbt_outbox out;
     struct rbt_caller caller;
@@ -47,7 +47,7 @@ static int setup(void **state)
             f->keys[i][k] = SHARDS * k + i;
         }
     }
-    f->table = (struct rbt_caller_table){.element_size = sizeof(float), .width = 1};
+    f->table = (struct rbt_caller_entry){.spec = {.width = 1}};
     f->tables[0] = &f->table;
     f->shared = (struct rbt_caller_shared){.shard_count = SHARDS, .tables = f->tables};
     const struct rbt_caller_options options = {

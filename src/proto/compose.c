@@ -19,33 +19,33 @@ static struct rbt_wire_rows wire_rows(const struct rbt_caller *caller,
                                       const struct rbt_batch *batch, bool has_values)
 {
     static const uint32_t nothing[2] = {0}; /* the values of no rows; their table must fit, too */
-    const struct rbt_caller_table *table = caller->shared->tables[batch->table];
-    struct rbt_wire_rows rows = {.table = table->number,
+    const struct rbt_caller_entry *table = caller->shared->tables[batch->table];
+    struct rbt_wire_rows rows = {.table = table->spec.number,
                                  .count = batch->count,
                                  .keys = batch->keys,
                                  .positions = batch->positions,
                                  .values = has_values ? batch->values : NULL,
-                                 .element_size = table->element_size,
-                                 .width = table->width,
+                                 .element_size = rbt_spec_element_size(&table->spec),
+                                 .width = table->spec.width,
                                  .offsets = has_values ? batch->offsets : NULL,
                                  .elements = batch->elements,
                                  .compression = has_values && table->filters == NULL
                                                     ? caller->shared->compression
                                                     : RBT_COMPRESSION_NONE};
-    rows.has_base = has_values && table->has_rule;
+    rows.has_base = has_values && rbt_spec_has_rule(&table->spec);
     rows.base = batch->base;
     if (has_values && batch->count == 0) {
         rows.values = nothing;
-        rows.offsets = table->is_sparse ? nothing : NULL;
+        rows.offsets = rbt_spec_is_sparse(&table->spec) ? nothing : NULL;
         rows.elements = nothing;
     }
     return rows;
 }
 
 /* Whether lists of keys of the table are named: unless it has filters, and none that says so. */
-static bool may_name(const struct rbt_caller_table *table, bool is_push)
+static bool may_name(const struct rbt_caller_entry *table, bool is_push)
 {
-    const struct rbt_packing_table *filters = table->filters;
+    const struct rbt_packing_filters *filters = table->filters;
     return filters == NULL || (is_push ? filters->push.names_keys : filters->pull.names_keys);
 }
 
@@ -111,7 +111,7 @@ bool rbt_compose_is_cheap(const struct rbt_caller *caller, const struct rbt_stre
 
 bool rbt_compose_wants_stamp(const struct rbt_caller *caller, const struct rbt_shard_event *event)
 {
-    return caller->shared->tables[event->table]->has_rule &&
+    return rbt_spec_has_rule(&caller->shared->tables[event->table]->spec) &&
            (event->is_base || event->stamp != NULL);
 }
 
@@ -119,18 +119,20 @@ struct rbt_frame_place rbt_compose_place(const struct rbt_caller *caller,
                                          const struct rbt_shard_event *event)
 {
     const struct rbt_batch *batch = &event->batches[0];
-    const struct rbt_caller_table *table = caller->shared->tables[batch->table];
-    const size_t bytes = batch->count * table->width * table->element_size;
+    const struct rbt_caller_entry *table = caller->shared->tables[batch->table];
+    const size_t bytes = batch->count * rbt_spec_row_size(&table->spec);
     const bool is_filtered = table->filters != NULL && table->filters->has_pull;
-    if (table->is_sparse || is_filtered || event->early != NULL || batch->positions != NULL ||
-        bytes < PLACE_MIN || bytes % RBT_FRAME_ALIGN != 0) {
+    if (rbt_spec_is_sparse(&table->spec) || is_filtered || event->early != NULL ||
+        batch->positions != NULL || bytes < PLACE_MIN || bytes % RBT_FRAME_ALIGN != 0) {
         return (struct rbt_frame_place){0};
     }
     return (struct rbt_frame_place){
-        .prefix = RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
-                  (rbt_compose_wants_stamp(caller, event) ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
-                  (event->is_stable && table->has_rule ? (size_t)RBT_WIRE_ANSWER_LIMIT : 0) +
-                  event->applied_count * sizeof(uint64_t) + RBT_WIRE_ROWS_BYTES,
+        .prefix =
+            RBT_WIRE_ANSWER_BYTES - RBT_FRAME_HEADER +
+            (rbt_compose_wants_stamp(caller, event) ? (size_t)RBT_WIRE_ANSWER_STAMP : 0) +
+            (event->is_stable && rbt_spec_has_rule(&table->spec) ? (size_t)RBT_WIRE_ANSWER_LIMIT
+                                                                 : 0) +
+            event->applied_count * sizeof(uint64_t) + RBT_WIRE_ROWS_BYTES,
         .to = batch->values,
         .bytes = bytes};
 }
@@ -146,7 +148,7 @@ rbt_status rbt_compose_scan(const struct rbt_caller *caller, const struct rbt_sh
                                        .range_first = event->scan->range.first,
                                        .range_last = event->scan->range.last,
                                        .capacity = event->scan->capacity,
-                                       .table = caller->shared->tables[event->table]->number};
+                                       .table = caller->shared->tables[event->table]->spec.number};
     b->bytes = rbt_wire_put_scan(b->data, &scan);
     *block = b;
     return RBT_OK;
@@ -167,7 +169,7 @@ rbt_status rbt_compose_pull(struct rbt_caller *caller, struct rbt_stream *stream
         return st != RBT_OK ? st : rbt_fail(RBT_E_NOMEM, "no memory for a request");
     }
     const bool has_applied = event->applied_count > 0;
-    const bool has_rule = caller->shared->tables[event->table]->has_rule;
+    const bool has_rule = rbt_spec_has_rule(&caller->shared->tables[event->table]->spec);
     const bool is_part = event->early != NULL;
     const bool has_copy = rbt_packing_has_copies(key_of(caller, event->table), event);
     const struct rbt_wire_pull pull = {

@@ -19,16 +19,12 @@
 #include "store/shard.h"
 #include "wire/message.h"
 
-struct rbt_desk_table {
+/* What a desk has of a table. */
+struct rbt_desk_entry {
     bool is_open;
-    bool is_sparse;
-    bool has_rule;
-    bool is_synchronised;
-    uint64_t reported; /* version, if it is */
-    uint32_t element_size;
-    uint32_t width;
+    uint64_t reported;                   /* version, if it is synchronised */
     struct rbt_priority_policy priority; /* if it has one */
-    struct rbt_wire_table as_told;       /* by whoever opened it */
+    struct rbt_spec spec;                /* as the first process told it */
     rbt_chain *push; /* that updates were filtered with; NULL: with none that makes bytes of them */
     rbt_chain *pull; /* the same of rows that are read */
 };
@@ -52,7 +48,7 @@ struct rbt_desk_request {
 struct rbt_host {
     struct rbt_host_options options;
     rbt_time now; /* of the message at hand, for the budget */
-    char name[RBT_WIRE_NAME_MAX + 32];
+    char name[RBT_NAME_MAX + 32];
     rbt_shard *shard;
     struct rbt_shard_effect *effects; /* slot_room + 1 */
     uint32_t *ready;                  /* the same; slots to be answered */
@@ -62,7 +58,7 @@ struct rbt_host {
     uint64_t duplicates; /* batches that had come before */
     rbt_status failure;  /* of the job here, and why */
     struct rbt_error_record why;
-    struct rbt_desk_table **tables; /* table_max; NULL: nobody has opened it yet */
+    struct rbt_desk_entry **tables; /* table_max; NULL: nobody has opened it yet */
     uint32_t table_count;
     bool has_synchronised;    /* some of them are */
     struct rbt_bounds bounds; /* how stale they may be, as the coordinator has said */
@@ -116,7 +112,7 @@ RBT_MUST_USE rbt_status rbt_desk_keys(rbt_host *host, const struct rbt_guest *gu
 
 /* The open table with this number. */
 RBT_MUST_USE rbt_status rbt_desk_table(const rbt_host *host, uint32_t table,
-                                       const struct rbt_desk_table **found);
+                                       const struct rbt_desk_entry **found);
 
 /* At least `bytes` of scratch for values. */
 RBT_MUST_USE rbt_status rbt_desk_values(rbt_host *host, size_t bytes);
@@ -135,19 +131,19 @@ RBT_MUST_USE rbt_status rbt_desk_receive_table(rbt_host *host, struct rbt_guest 
 
 /* Makes the filters of a table that is about to be opened, and forgets them. RBT_E_INVALID: this
  * process does not have them. */
-RBT_MUST_USE rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *table);
-void rbt_desk_close_filters(struct rbt_desk_table *table);
+RBT_MUST_USE rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_entry *table);
+void rbt_desk_close_filters(struct rbt_desk_entry *table);
 
 /* Reads updates that were filtered; what was left out is zero. `values` has room for all of them.
  * Fails with RBT_E_PROTOCOL. */
-RBT_MUST_USE rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_table *table,
+RBT_MUST_USE rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_entry *table,
                                           const struct rbt_wire_view *view, void *values);
 
 /* Room for which of so many elements go; NULL if filters do not select among them. */
-bool *rbt_desk_keep(rbt_host *host, const struct rbt_desk_table *table, size_t count);
+bool *rbt_desk_keep(rbt_host *host, const struct rbt_desk_entry *table, size_t count);
 
 /* Makes bytes of rows that are sent, if the table has filters that do, and they become fewer. */
-bool rbt_desk_filter(rbt_host *host, const struct rbt_desk_table *table,
+bool rbt_desk_filter(rbt_host *host, const struct rbt_desk_entry *table,
                      const struct rbt_shard_sent *sent, struct rbt_wire_rows *rows);
 
 /* Which copy the filtered rows are a change of; 0: of none, they are whole. */

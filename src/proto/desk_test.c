@@ -6,11 +6,11 @@ static void test_tables(void **state)
 {
     struct fixture *f = *state;
     begin(f, 0);
-    struct rbt_wire_table told = table_of(0, RBT_DENSE, 5); /* only the staleness is another */
+    struct rbt_spec told = table_of(0, RBT_DENSE, 5); /* only the staleness is another */
     make_table(f, &told);
     assert_ok(deliver(f, 2));
     assert_int_equal(hear_done(&f->ears[2]).status, RBT_OK);
-    struct rbt_wire_table others[10];
+    struct rbt_spec others[10];
     for (int i = 0; i < 10; i++) {
         others[i] = told;
     }
@@ -46,14 +46,14 @@ static void test_impossible_tables(void **state)
 {
     struct fixture *f = *state;
     begin(f, 0);
-    struct rbt_wire_table wrong[11];
+    struct rbt_spec wrong[11];
     int count = 0;
     for (int i = 0; i < 11; i++) {
         wrong[i] = table_of(2, i < 7 ? RBT_DENSE : RBT_SPARSE, 0);
     }
-    wrong[count++].table = 4; /* of 4 */
-    wrong[count++].table = 3; /* 2 is missing */
-    wrong[count++].table = UINT32_MAX;
+    wrong[count++].number = 4; /* of 4 */
+    wrong[count++].number = 3; /* 2 is missing */
+    wrong[count++].number = UINT32_MAX;
     wrong[count++].width = 0;
     wrong[count++].width = UINT32_MAX;
     wrong[count++].rows_expected = UINT32_MAX;
@@ -181,7 +181,7 @@ static void test_truncation(void **state)
     for (int kind = 0; kind < 8; kind++) {
         const struct rbt_wire_rows rows = dense_rows(some_keys(0, 2), values, KEYS);
         const struct rbt_wire_rows asked = dense_rows(some_keys(0, 2), NULL, KEYS);
-        const struct rbt_wire_table told = table_of(2, RBT_DENSE, 0);
+        const struct rbt_spec told = table_of(2, RBT_DENSE, 0);
         switch (kind) {
         case 0:
             make_push(f, 0, 1, (struct rbt_wire_push){.marker = 1, .batch_count = 1}, &rows);

@@ -12,11 +12,11 @@
 #include "policy/filter/chain.h"
 #include "proto/desk.h"
 
-_Static_assert((int)RBT_WIRE_FILTER_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
+_Static_assert((int)RBT_TEXT_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
 
-rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *table)
+rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_entry *table)
 {
-    const struct rbt_wire_table *told = &table->as_told;
+    const struct rbt_spec *told = &table->spec;
     if (told->filter[0] == '\0' || table->is_open) { /* then they are there */
         return RBT_OK;
     }
@@ -25,9 +25,9 @@ rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *ta
                                         .direction = RBT_FILTER_PUSH,
                                         .table = told->name,
                                         .width = told->width,
-                                        .type = (rbt_type)told->type,
-                                        .layout = (rbt_layout)told->layout,
-                                        .merge = (rbt_merge)told->merge,
+                                        .type = told->type,
+                                        .layout = told->layout,
+                                        .merge = told->merge,
                                         .worker_count = host->options.worker_count};
     rbt_status st = rbt_chain_create(&options, &table->push);
     options.direction = RBT_FILTER_PULL;
@@ -35,7 +35,7 @@ rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_table *ta
     return st != RBT_OK ? rbt_fail_in(st, "%s", host->options.name) : RBT_OK;
 }
 
-void rbt_desk_close_filters(struct rbt_desk_table *table)
+void rbt_desk_close_filters(struct rbt_desk_entry *table)
 {
     rbt_chain_destroy(table->push);
     rbt_chain_destroy(table->pull);
@@ -56,14 +56,14 @@ static rbt_status fit(rbt_host *host, size_t bytes)
                                   : rbt_fail(RBT_E_NOMEM, "no memory to filter %zu bytes", bytes);
 }
 
-rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_table *table,
+rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_entry *table,
                              const struct rbt_wire_view *view, void *values)
 {
     if (table->push == NULL) {
         return rbt_fail(
             RBT_E_PROTOCOL,
             "malformed PUSH: updates of table \"%s\" are filtered, but the table has no filters",
-            table->as_told.name);
+            table->spec.name);
     }
     const size_t count = (size_t)view->element_count;
     const rbt_status st = fit(host, 2 * rbt_chain_bound(table->push, count));
@@ -76,7 +76,7 @@ rbt_status rbt_desk_unfilter(rbt_host *host, const struct rbt_desk_table *table,
     return rbt_chain_get(table->push, view->values, view->value_bytes, &elements, host->filtered);
 }
 
-bool *rbt_desk_keep(rbt_host *host, const struct rbt_desk_table *table, size_t count)
+bool *rbt_desk_keep(rbt_host *host, const struct rbt_desk_entry *table, size_t count)
 {
     if (!rbt_chain_traits(table->pull).has_select) {
         return NULL;
@@ -89,7 +89,7 @@ bool *rbt_desk_keep(rbt_host *host, const struct rbt_desk_table *table, size_t c
     return host->keep; /* without memory all of it goes */
 }
 
-bool rbt_desk_filter(rbt_host *host, const struct rbt_desk_table *table,
+bool rbt_desk_filter(rbt_host *host, const struct rbt_desk_entry *table,
                      const struct rbt_shard_sent *sent, struct rbt_wire_rows *rows)
 {
     const size_t count = rbt_wire_rows_elements(rows);

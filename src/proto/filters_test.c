@@ -39,11 +39,11 @@ static void close_chains(struct chains chains)
 /* Opens table 0, of floats, with these filters, and begins a run. */
 static struct rbt_wire_done open_table(struct fixture *f, const char *text)
 {
-    struct rbt_wire_table told = {.type = RBT_F32,
-                                  .width = 1,
-                                  .staleness = RBT_STALENESS_ANY,
-                                  .partial = RBT_PARTIAL_SHOW,
-                                  .name = "t0"};
+    struct rbt_spec told = {.type = RBT_F32,
+                            .width = 1,
+                            .staleness = RBT_STALENESS_ANY,
+                            .partial = RBT_PARTIAL_SHOW,
+                            .name = "t0"};
     (void)snprintf(told.filter, sizeof told.filter, "%s", text); /* it fits */
     make_table(f, &told);
     assert_ok(deliver(f, 2));
@@ -165,11 +165,11 @@ static void test_strangers(void **state)
     const struct rbt_wire_pull pull = {.need = RBT_CLOCK_ANY, .subscription = 7, .has_copy = true};
     make_pull(f, 0, 5, pull, &rows);
     assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "malformed PULL");
-    struct rbt_wire_table other = {.type = RBT_F32,
-                                   .width = 1,
-                                   .staleness = RBT_STALENESS_ANY,
-                                   .partial = RBT_PARTIAL_SHOW,
-                                   .name = "t0"};
+    struct rbt_spec other = {.type = RBT_F32,
+                             .width = 1,
+                             .staleness = RBT_STALENESS_ANY,
+                             .partial = RBT_PARTIAL_SHOW,
+                             .name = "t0"};
     (void)snprintf(other.filter, sizeof other.filter, "lz4"); /* it fits */
     make_table(f, &other);
     assert_ok(deliver(f, 2));

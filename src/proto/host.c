@@ -10,12 +10,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/mutant.h"
 #include "proto/desk.h"
 
 enum {
-    LISTS_MAX = 1 << 16,   /* that a connection may name */
-    KEYS_MAX = 1 << 28,    /* in all of them */
     SCRATCH_MAX = 1 << 22, /* keys that there is room for from one message to the next */
 };
 
@@ -153,7 +152,7 @@ uint16_t rbt_desk_flags(const rbt_host *host, const struct rbt_guest *guest)
     return has_left && !RBT_MUTANT(SILENT_END) ? RBT_FRAME_HAS_LEFT : 0;
 }
 
-rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_table **found)
+rbt_status rbt_desk_table(const rbt_host *host, uint32_t table, const struct rbt_desk_entry **found)
 {
     if (table >= host->table_count || !host->tables[table]->is_open) {
         return rbt_fail(RBT_E_PROTOCOL, "message names table %u, which does not exist", table);
@@ -272,10 +271,11 @@ static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
     struct rbt_list *list = NULL;
     rbt_status st = rbt_wire_rows_get(&body->at, body->end, &view);
     st = st != RBT_OK ? st : rbt_wire_get_end(body);
-    if (st == RBT_OK && (guest->list_count >= LISTS_MAX || view.count > KEYS_MAX ||
-                         guest->list_keys > KEYS_MAX - view.count)) {
+    if (st == RBT_OK &&
+        (guest->list_count >= RBT_LISTS_TAKEN_MAX || view.count > RBT_LIST_KEYS_TAKEN_MAX ||
+         guest->list_keys > RBT_LIST_KEYS_TAKEN_MAX - view.count)) {
         st = rbt_fail(RBT_E_PROTOCOL, "a connection names at most %d lists with %d keys in all",
-                      LISTS_MAX, KEYS_MAX);
+                      RBT_LISTS_TAKEN_MAX, RBT_LIST_KEYS_TAKEN_MAX);
     }
     st = st != RBT_OK ? st : rbt_list_create(view.count, &list);
     if (st != RBT_OK) {
@@ -303,20 +303,21 @@ static rbt_status receive_list(rbt_host *host, struct rbt_guest *guest,
 /* --- Updates --------------------------------------------------------------------------------- */
 
 /* Whether the values of rows have the table's shape. */
-static rbt_status check_shape(const struct rbt_desk_table *table, const struct rbt_wire_view *view)
+static rbt_status check_shape(const struct rbt_desk_entry *table, const struct rbt_wire_view *view)
 {
-    const bool has_shape =
-        view->value_form != RBT_VALUES_NONE && view->element_size == table->element_size &&
-        (view->offsets != NULL) == table->is_sparse &&
-        (table->is_sparse || view->element_count == (uint64_t)view->count * table->width);
+    const bool has_shape = view->value_form != RBT_VALUES_NONE &&
+                           view->element_size == rbt_spec_element_size(&table->spec) &&
+                           (view->offsets != NULL) == rbt_spec_is_sparse(&table->spec) &&
+                           (rbt_spec_is_sparse(&table->spec) ||
+                            view->element_count == (uint64_t)view->count * table->spec.width);
     bool fits = has_shape;
-    for (uint64_t i = 0; fits && table->is_sparse && i < view->element_count; i++) {
-        fits = view->elements[i] < table->width;
+    for (uint64_t i = 0; fits && rbt_spec_is_sparse(&table->spec) && i < view->element_count; i++) {
+        fits = view->elements[i] < table->spec.width;
     }
     return fits ? RBT_OK
                 : rbt_fail(RBT_E_PROTOCOL,
                            "malformed PUSH: rows of table \"%s\" have the wrong type or width",
-                           table->as_told.name);
+                           table->spec.name);
 }
 
 /* Bytes that the values of the message take once they are unpacked. */
@@ -331,23 +332,24 @@ static size_t unpacked_bytes(const struct rbt_wire_view *view)
 static rbt_status make_batch(rbt_host *host, const struct rbt_guest *guest,
                              const struct rbt_wire_view *view, size_t at, char *spare)
 {
-    const struct rbt_desk_table *table = NULL;
+    const struct rbt_desk_entry *table = NULL;
     struct rbt_list *list = NULL;
     rbt_status st = rbt_desk_table(host, view->table, &table);
-    if (st == RBT_OK && view->has_base != table->has_rule) {
+    if (st == RBT_OK && view->has_base != rbt_spec_has_rule(&table->spec)) {
         st = rbt_fail(RBT_E_PROTOCOL, "malformed PUSH: updates of table \"%s\" %s a base",
-                      table->as_told.name, table->has_rule ? "need" : "cannot have");
+                      table->spec.name, rbt_spec_has_rule(&table->spec) ? "need" : "cannot have");
     }
     if (st == RBT_OK && view->count == 0) { /* nothing has any shape */
         static const uint32_t offsets[1] = {0};
         static uint64_t zero;
-        host->batches[at] = (struct rbt_batch){.table = view->table,
-                                               .keys = &zero,
-                                               .values = &zero,
-                                               .base = view->base,
-                                               .least = view->least,
-                                               .offsets = table->is_sparse ? offsets : NULL,
-                                               .elements = offsets};
+        host->batches[at] =
+            (struct rbt_batch){.table = view->table,
+                               .keys = &zero,
+                               .values = &zero,
+                               .base = view->base,
+                               .least = view->least,
+                               .offsets = rbt_spec_is_sparse(&table->spec) ? offsets : NULL,
+                               .elements = offsets};
         return RBT_OK;
     }
     st = st != RBT_OK ? st : check_shape(table, view);
@@ -631,9 +633,10 @@ void rbt_host_report(rbt_host *host,
                      void *context)
 {
     for (uint32_t i = 0; host->has_synchronised && i < host->table_count; i++) {
-        struct rbt_desk_table *table = host->tables[i];
-        const uint64_t version = table->is_synchronised ? rbt_shard_version(host->shard, i) : 0;
-        RBT_ASSERT(!table->is_synchronised || version >= table->reported);
+        struct rbt_desk_entry *table = host->tables[i];
+        const uint64_t version =
+            table->spec.is_synchronised ? rbt_shard_version(host->shard, i) : 0;
+        RBT_ASSERT(!table->spec.is_synchronised || version >= table->reported);
         if (version > table->reported) {
             table->reported = version;
             visit(context, host->options.job, i, version);

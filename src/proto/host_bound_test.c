@@ -33,7 +33,7 @@ static void a_table_shows_by_its_new_bound(void **state)
 static void a_table_that_follows_the_job_does(void **state)
 {
     struct fixture *f = *state;
-    struct rbt_wire_table told = table_of(0, RBT_DENSE, 0);
+    struct rbt_spec told = table_of(0, RBT_DENSE, 0);
     begin(f, 0);
     assert_false(is_shown_after_push(f));
     told.follows_job = true;
@@ -52,7 +52,7 @@ static void whoever_opens_the_table_does_not_change_its_bound(void **state)
     begin(f, 0);
     assert_true(is_shown_after_push(f));
     bound(f, 2, 0, 0);
-    const struct rbt_wire_table told = table_of(0, RBT_DENSE, 3);
+    const struct rbt_spec told = table_of(0, RBT_DENSE, 3);
     make_table(f, &told);
     assert_ok(deliver(f, 2));
     assert_int_equal(hear_done(&f->ears[2]).status, RBT_OK);

@@ -6,20 +6,20 @@ enum { WIDE = 2000, ROW_BYTES = WIDE * 4 + 8, GRANT_ROWS = 8, RATE = 2000000 };
 
 static const rbt_time SECOND = 1000000000;
 
-static struct rbt_wire_table table_with(const char *priority, uint64_t bandwidth)
+static struct rbt_spec table_with(const char *priority, uint64_t bandwidth)
 {
-    struct rbt_wire_table table = {.type = RBT_F32,
-                                   .layout = RBT_DENSE,
-                                   .width = WIDE,
-                                   .partial = RBT_PARTIAL_SHOW,
-                                   .staleness = 5,
-                                   .name = "weights",
-                                   .bandwidth = bandwidth};
+    struct rbt_spec table = {.type = RBT_F32,
+                             .layout = RBT_DENSE,
+                             .width = WIDE,
+                             .partial = RBT_PARTIAL_SHOW,
+                             .staleness = 5,
+                             .name = "weights",
+                             .bandwidth = bandwidth};
     (void)snprintf(table.priority, sizeof table.priority, "%s", priority);
     return table;
 }
 
-static struct rbt_wire_done open_table(struct fixture *f, const struct rbt_wire_table *table)
+static struct rbt_wire_done open_table(struct fixture *f, const struct rbt_spec *table)
 {
     make_table(f, table);
     assert_ok(deliver(f, 2));
@@ -28,7 +28,7 @@ static struct rbt_wire_done open_table(struct fixture *f, const struct rbt_wire_
 
 static void begin_with(struct fixture *f, const char *priority, uint64_t bandwidth)
 {
-    const struct rbt_wire_table table = table_with(priority, bandwidth);
+    const struct rbt_spec table = table_with(priority, bandwidth);
     assert_int_equal(open_table(f, &table).status, RBT_OK);
     make_empty(f, RBT_FRAME_RESET, RBT_FRAME_NOBODY, 1);
     assert_ok(deliver(f, 2));
@@ -185,7 +185,7 @@ static void test_without_a_budget_nothing_goes(void **state)
 static void test_priorities_that_cannot_be_had(void **state)
 {
     struct fixture *f = *state;
-    struct rbt_wire_table table = table_with("loudest", RATE);
+    struct rbt_spec table = table_with("loudest", RATE);
     const struct rbt_wire_done done = open_table(f, &table);
     assert_int_equal(done.status, RBT_E_INVALID);
     assert_string_equal(done.text, "the shard: there is no priority \"loudest\"");

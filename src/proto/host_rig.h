@@ -92,18 +92,18 @@ static inline rbt_status deliver(struct fixture *f, uint32_t from)
                             host_time);
 }
 
-static inline struct rbt_wire_table table_of(uint32_t number, rbt_layout layout, int64_t staleness)
+static inline struct rbt_spec table_of(uint32_t number, rbt_layout layout, int64_t staleness)
 {
-    struct rbt_wire_table table = {.table = number,
-                                   .type = RBT_I64,
-                                   .layout = layout,
-                                   .width = layout == RBT_SPARSE ? 100 : 2,
-                                   .staleness = staleness};
+    struct rbt_spec table = {.number = number,
+                             .type = RBT_I64,
+                             .layout = layout,
+                             .width = layout == RBT_SPARSE ? 100 : 2,
+                             .staleness = staleness};
     (void)snprintf(table.name, sizeof table.name, "t%u", number);
     return table;
 }
 
-static inline void make_table(struct fixture *f, const struct rbt_wire_table *table)
+static inline void make_table(struct fixture *f, const struct rbt_spec *table)
 {
     finish(f, RBT_FRAME_TABLE, RBT_FRAME_NOBODY, 9, rbt_wire_put_table(f->message, table));
 }
@@ -222,16 +222,13 @@ static inline void assert_silent(const struct fixture *f)
 static inline void begin(struct fixture *f, int64_t staleness)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        const struct rbt_wire_table told = table_of(i, i == 0 ? RBT_DENSE : RBT_SPARSE, staleness);
+        const struct rbt_spec told = table_of(i, i == 0 ? RBT_DENSE : RBT_SPARSE, staleness);
         make_table(f, &told);
         assert_ok(deliver(f, 2));
         assert_int_equal(hear_done(&f->ears[2]).status, RBT_OK);
-        const struct rbt_shard_table schema = {.type = RBT_I64,
-                                               .layout = (rbt_layout)told.layout,
-                                               .width = told.width,
-                                               .staleness = staleness};
-        const struct rbt_shard_event event = {
-            .kind = RBT_SHARD_TABLE, .table = i, .schema = &schema};
+        const struct rbt_spec spec = {
+            .type = RBT_I64, .layout = told.layout, .width = told.width, .staleness = staleness};
+        const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .table = i, .spec = &spec};
         struct rbt_shard_outbox out = {.effects = f->effects};
         rbt_shard_step(f->shard, &event, &out);
         assert_ok(out.status);

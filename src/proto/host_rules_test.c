@@ -2,15 +2,15 @@
  * answered, and who is refused. */
 #include "proto/host_rig.h"
 
-static struct rbt_wire_table table_with(const char *rule)
+static struct rbt_spec table_with(const char *rule)
 {
-    struct rbt_wire_table table = {
+    struct rbt_spec table = {
         .type = RBT_F32, .layout = RBT_DENSE, .width = 1, .staleness = 5, .name = "weights"};
     (void)snprintf(table.rule, sizeof table.rule, "%s", rule);
     return table;
 }
 
-static struct rbt_wire_done open_table(struct fixture *f, const struct rbt_wire_table *table)
+static struct rbt_wire_done open_table(struct fixture *f, const struct rbt_spec *table)
 {
     make_table(f, table);
     assert_ok(deliver(f, 2));
@@ -20,7 +20,7 @@ static struct rbt_wire_done open_table(struct fixture *f, const struct rbt_wire_
 /* Table 0 with this rule, and run 1. */
 static void begin_with(struct fixture *f, const char *rule)
 {
-    const struct rbt_wire_table table = table_with(rule);
+    const struct rbt_spec table = table_with(rule);
     assert_int_equal(open_table(f, &table).status, RBT_OK);
     make_empty(f, RBT_FRAME_RESET, RBT_FRAME_NOBODY, 1);
     assert_ok(deliver(f, 2));
@@ -132,8 +132,8 @@ static void test_who_says_too_much_or_too_little(void **state)
     begin_with(f, "adagrad");
     assert_fails(push(f, &(struct update){.id = 1, .has_no_base = true}), RBT_E_PROTOCOL,
                  "need a base");
-    struct rbt_wire_table plain = table_with("");
-    plain.table = 1;
+    struct rbt_spec plain = table_with("");
+    plain.number = 1;
     assert_int_equal(open_table(f, &plain).status, RBT_OK);
     const float value = 1;
     const struct rbt_wire_rows rows = {.table = 1,
@@ -157,7 +157,7 @@ static void test_who_says_too_much_or_too_little(void **state)
 static void test_rules_that_cannot_be_had(void **state)
 {
     struct fixture *f = *state;
-    struct rbt_wire_table table = table_with("nonsense:lr=1");
+    struct rbt_spec table = table_with("nonsense:lr=1");
     struct rbt_wire_done done = open_table(f, &table);
     assert_int_equal(done.status, RBT_E_INVALID);
     assert_non_null(strstr(done.text, "the shard: "));
@@ -180,7 +180,7 @@ static void test_rules_that_cannot_be_had(void **state)
     assert_int_equal(open_table(f, &table).status, RBT_E_INVALID);
     for (int i = 0; i < 3; i++) { /* rules are for dense floats that add */
         table = table_with("adagrad");
-        table.table = 1;
+        table.number = 1;
         table.type = i == 0 ? RBT_F64 : RBT_F32;
         table.layout = i == 1 ? RBT_SPARSE : RBT_DENSE;
         table.merge = i == 2 ? RBT_MERGE_MAX : RBT_MERGE_ADD;
@@ -194,7 +194,7 @@ static void test_readers_know_the_rule(void **state)
 {
     struct fixture *f = *state;
     begin_with(f, "adagrad:lr=0.5");
-    struct rbt_wire_table asked = {.must_exist = true, .name = "weights"};
+    struct rbt_spec asked = {.must_exist = true, .name = "weights"};
     make_table(f, &asked);
     assert_ok(deliver(f, 3));
     assert_string_equal(hear_done(&f->ears[3]).table.rule, "adagrad:lr=0.5");

@@ -401,7 +401,7 @@ static void expect_long(const struct fixture *f, uint32_t worker, int64_t value)
 static void test_long_rows_on_their_way_do_not_change(void **state)
 {
     struct fixture *f = *state;
-    struct rbt_wire_table told = table_of(LONG_TABLE, RBT_DENSE, 0);
+    struct rbt_spec told = table_of(LONG_TABLE, RBT_DENSE, 0);
     told.width = LONG_WIDTH;
     begin(f, 0);
     make_table(f, &told);
@@ -433,7 +433,7 @@ static void test_long_rows_on_their_way_do_not_change(void **state)
 static void test_long_rows_on_their_way_outlive_the_job(void **state)
 {
     struct fixture *f = *state;
-    struct rbt_wire_table told = table_of(LONG_TABLE, RBT_DENSE, 0);
+    struct rbt_spec told = table_of(LONG_TABLE, RBT_DENSE, 0);
     told.width = LONG_WIDTH;
     begin(f, 0);
     make_table(f, &told);

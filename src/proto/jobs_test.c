@@ -47,8 +47,8 @@ struct peer {
     uint32_t job;
     bool is_reader;
     struct rbt_wire_hello hello;
-    struct rbt_caller_table table;
-    struct rbt_caller_table *tables[1];
+    struct rbt_caller_entry table;
+    struct rbt_caller_entry *tables[1];
     struct rbt_caller_shared shared;
     struct rbt_outbox out;
     struct rbt_caller caller;
@@ -142,11 +142,11 @@ static void ask(struct peer *peer)
     struct rbt_frame header = {.kind = RBT_FRAME_TABLE, .worker = peer->caller.worker};
     assert_non_null(block);
     if (peer->step == OPENING) {
-        const struct rbt_wire_table table = {.name = "t",
-                                             .type = RBT_I64,
-                                             .layout = RBT_DENSE,
-                                             .width = 1,
-                                             .must_exist = peer->is_reader};
+        const struct rbt_spec table = {.name = "t",
+                                       .type = RBT_I64,
+                                       .layout = RBT_DENSE,
+                                       .width = 1,
+                                       .must_exist = peer->is_reader};
         block->bytes = rbt_wire_put_table(block->data, &table);
     } else {
         block->bytes = RBT_WIRE_RESET_BYTES;
@@ -402,7 +402,7 @@ static void begin_peer(struct shard *s, uint32_t i)
     const uint32_t worker = i == READER ? RBT_FRAME_NOBODY : i % WORKERS;
     *peer = (struct peer){.job = i == READER ? 0 : i / WORKERS,
                           .is_reader = i == READER,
-                          .table = {.element_size = sizeof(int64_t), .width = 1},
+                          .table = {.spec = {.type = RBT_I64, .width = 1}},
                           .key = 7};
     const struct rbt_control_job *plan = &PLANS[peer->job];
     peer->hello =

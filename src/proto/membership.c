@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/mutant.h"
 #include "proto/membership_bound.h"
 
@@ -31,8 +32,6 @@
 #define BEAT_MAX      (500 * MS) /* between two signs of life */
 #define VERSIONS_TIME MS         /* between two reports of what shards have */
 #define BACKOFF_MIN   (10 * MS)
-#define BACKOFF_MAX   (500 * MS)
-#define ATTEMPT_MAX   (3000 * MS) /* then a new one is better than the kernel's slow repetitions */
 #define START_SLACK   (3000 * MS) /* for the coordinator's own sentence about who is missing */
 #define GOODBYE_TIME  (1000 * MS) /* to be answered */
 
@@ -105,7 +104,7 @@ static void note_down(struct rbt_membership *m, rbt_time now)
     m->has_broken = m->has_broken || (is_up(m) && !m->is_known);
     m->line = RBT_MEMBERSHIP_DOWN;
     m->retry_at = now + m->backoff;
-    m->backoff = m->backoff == 0 ? BACKOFF_MIN : earlier(2 * m->backoff, BACKOFF_MAX);
+    m->backoff = m->backoff == 0 ? BACKOFF_MIN : earlier(2 * m->backoff, RBT_ATTEMPT_WAIT_MAX);
 }
 
 /* The connection, or the attempt to make one, is of no use any more. */
@@ -297,7 +296,7 @@ static rbt_status keep_plan(struct rbt_membership *m, struct rbt_control_plan *p
     char **shards = rbt_calloc(plan->shards.count, sizeof *shards);
     bool is_good = shards != NULL;
     for (uint32_t i = 0; is_good && i < plan->shards.count; i++) {
-        char address[RBT_WIRE_NAME_MAX];
+        char address[RBT_NAME_MAX];
         rbt_control_next_shard(&plan->shards, address);
         shards[i] = rbt_strdup(address);
         is_good = shards[i] != NULL;
@@ -604,7 +603,7 @@ static void beat(struct rbt_membership *m, rbt_time now, struct rbt_membership_o
 /* Makes a connection, or gives up an attempt that takes too long. */
 static void reach(struct rbt_membership *m, rbt_time now, struct rbt_membership_out *out)
 {
-    if (m->line == RBT_MEMBERSHIP_CONNECTING && now >= m->attempted_at + ATTEMPT_MAX) {
+    if (m->line == RBT_MEMBERSHIP_CONNECTING && now >= m->attempted_at + RBT_ATTEMPT_TIME_MAX) {
         note_no_answer(m);
         cut(m, now, out);
     }
@@ -740,7 +739,7 @@ rbt_time rbt_membership_deadline(const struct rbt_membership *m)
     if (m->line == RBT_MEMBERSHIP_DOWN) {
         deadline = earlier(deadline, m->retry_at);
     } else if (m->line == RBT_MEMBERSHIP_CONNECTING) {
-        deadline = earlier(deadline, m->attempted_at + ATTEMPT_MAX);
+        deadline = earlier(deadline, m->attempted_at + RBT_ATTEMPT_TIME_MAX);
     }
     return earlier(deadline, m->looked + m->options.silence_max / 4);
 }

@@ -6,7 +6,6 @@
  * select what is read, a copy of each set. */
 #include "proto/packing.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,22 +21,20 @@ struct rbt_packing_chains {
 
 /* --- Tables ---------------------------------------------------------------------------------- */
 
-rbt_status rbt_packing_table_create(const struct rbt_shard_table *schema, uint32_t worker_count,
-                                    struct rbt_packing_table **table)
+rbt_status rbt_packing_filters_create(const struct rbt_spec *spec, uint32_t worker_count,
+                                      struct rbt_packing_filters **table)
 {
-    struct rbt_packing_table *t = rbt_calloc(1, sizeof *t);
+    struct rbt_packing_filters *t = rbt_calloc(1, sizeof *t);
     if (t == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the filters of a table");
     }
-    snprintf(t->name, sizeof t->name, "%s", schema->name);
-    snprintf(t->text, sizeof t->text, "%s", schema->filter);
-    t->options = (struct rbt_chain_options){.text = t->text,
+    t->options = (struct rbt_chain_options){.text = spec->filter,
                                             .direction = RBT_FILTER_PUSH,
-                                            .table = t->name,
-                                            .width = schema->width,
-                                            .type = schema->type,
-                                            .layout = schema->layout,
-                                            .merge = schema->merge,
+                                            .table = spec->name,
+                                            .width = spec->width,
+                                            .type = spec->type,
+                                            .layout = spec->layout,
+                                            .merge = spec->merge,
                                             .worker_count = worker_count};
     rbt_status st = rbt_chain_check(&t->options, &t->push);
     t->options.direction = RBT_FILTER_PULL;
@@ -54,7 +51,7 @@ rbt_status rbt_packing_table_create(const struct rbt_shard_table *schema, uint32
     return RBT_OK;
 }
 
-void rbt_packing_table_destroy(struct rbt_packing_table *table)
+void rbt_packing_filters_destroy(struct rbt_packing_filters *table)
 {
     rbt_free(table);
 }

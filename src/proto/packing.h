@@ -22,21 +22,19 @@
 #include "wire/message.h"
 
 /* The filters of a table: all callers of a process share it, and nobody changes it. */
-struct rbt_packing_table {
-    struct rbt_chain_options options; /* of either direction */
+struct rbt_packing_filters {
+    struct rbt_chain_options options; /* of either direction; texts are the spec's */
     struct rbt_chain_traits push;
     struct rbt_chain_traits pull;
     bool has_push; /* updates become bytes */
     bool has_pull; /* rows that are read do */
-    char name[RBT_WIRE_NAME_MAX];
-    char text[RBT_FILTER_TEXT_MAX];
 };
 
-/* `schema` has filters. Fails with RBT_E_INVALID and RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_packing_table_create(const struct rbt_shard_table *schema,
-                                                 uint32_t worker_count,
-                                                 struct rbt_packing_table **table);
-void rbt_packing_table_destroy(struct rbt_packing_table *table); /* accepts NULL */
+/* `spec` has filters, and is borrowed. Fails with RBT_E_INVALID and RBT_E_NOMEM. */
+RBT_MUST_USE rbt_status rbt_packing_filters_create(const struct rbt_spec *spec,
+                                                   uint32_t worker_count,
+                                                   struct rbt_packing_filters **table);
+void rbt_packing_filters_destroy(struct rbt_packing_filters *table); /* accepts NULL */
 
 /* What a shard has sent for a set. */
 struct rbt_packing_copy {
@@ -67,7 +65,7 @@ void rbt_packing_forget(struct rbt_packing *packing, uint64_t asked);
 
 /* A table, for what follows: its filters and its number. */
 struct rbt_packing_key {
-    const struct rbt_packing_table *filters; /* NULL: it has none */
+    const struct rbt_packing_filters *filters; /* NULL: it has none */
     uint32_t table;
 };
 

@@ -9,7 +9,7 @@
 enum { ELEMENTS = 64, SET = 7, SHARD = 1 };
 
 struct fixture {
-    struct rbt_packing_table *filters;
+    struct rbt_packing_filters *filters;
     struct rbt_packing packing;
     rbt_chain *shard; /* what the shard writes with */
     char bytes[2048];
@@ -20,11 +20,11 @@ struct fixture {
 static int set_up(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
-    const struct rbt_shard_table schema = {.type = RBT_F32,
-                                           .width = 1,
-                                           .name = "t",
-                                           .filter = "keys,push.significant:0.5,pull.changed,lz4"};
-    assert_ok(rbt_packing_table_create(&schema, 2, &f->filters));
+    static const struct rbt_spec spec = {.type = RBT_F32,
+                                         .width = 1,
+                                         .name = "t",
+                                         .filter = "keys,push.significant:0.5,pull.changed,lz4"};
+    assert_ok(rbt_packing_filters_create(&spec, 2, &f->filters));
     assert_true(f->filters->has_push && f->filters->has_pull);
     assert_true(f->filters->pull.has_select && f->filters->push.names_keys);
     struct rbt_chain_options options = f->filters->options;
@@ -38,7 +38,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     rbt_packing_deinit(&f->packing);
-    rbt_packing_table_destroy(f->filters);
+    rbt_packing_filters_destroy(f->filters);
     rbt_chain_destroy(f->shard);
     test_free(f);
     assert_int_equal(rbt_alloc_live(), 0);

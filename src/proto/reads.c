@@ -229,7 +229,7 @@ static rbt_status no_memory(void)
 static struct rbt_block *filter_rows(rbt_host *host, const struct rbt_desk_request *request,
                                      const struct rbt_shard_sent *sent, struct rbt_wire_rows rows)
 {
-    const struct rbt_desk_table *table = host->tables[request->table];
+    const struct rbt_desk_entry *table = host->tables[request->table];
     const size_t front = front_bytes(request);
     if (request->guest->is_reader || !rbt_desk_filter(host, table, sent, &rows)) {
         return NULL;
@@ -247,7 +247,7 @@ static struct rbt_block *pack(rbt_host *host, const struct rbt_desk_request *req
                               const struct rbt_shard_sent *sent, struct rbt_wire_rows rows)
 {
     const enum rbt_compression compression = request->guest->compression;
-    if (host->tables[request->table]->as_told.filter[0] != '\0') {
+    if (host->tables[request->table]->spec.filter[0] != '\0') {
         return filter_rows(host, request, sent, rows);
     }
     rows.compression = compression;
@@ -272,12 +272,12 @@ static struct rbt_block *pack(rbt_host *host, const struct rbt_desk_request *req
 /* Dense rows: the shard writes them into the answer. */
 static rbt_status answer_dense(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const struct rbt_desk_table *table = host->tables[request->table];
+    const struct rbt_desk_entry *table = host->tables[request->table];
     struct rbt_wire_rows rows = {.table = request->table,
                                  .count = request->list->count,
                                  .list = request->list->name,
-                                 .element_size = table->element_size,
-                                 .width = table->width};
+                                 .element_size = rbt_spec_element_size(&table->spec),
+                                 .width = table->spec.width};
     const size_t front = front_bytes(request);
     struct rbt_block *block = rbt_block_create(front + rbt_wire_rows_reserve_bytes(&rows));
     if (block == NULL) {
@@ -343,15 +343,15 @@ struct sink {
 static void take_elements(void *context, const uint32_t *index, const void *values, size_t count)
 {
     struct sink *sink = context;
-    const struct rbt_desk_table *table = sink->host->tables[sink->request->table];
+    const struct rbt_desk_entry *table = sink->host->tables[sink->request->table];
     const uint32_t offsets[2] = {0, (uint32_t)count};
     static const uint64_t zero = 0;
     struct rbt_wire_rows rows = {.table = sink->request->table,
                                  .count = 1,
                                  .list = sink->request->list->name,
                                  .values = count == 0 ? &zero : values,
-                                 .element_size = table->element_size,
-                                 .width = table->width,
+                                 .element_size = rbt_spec_element_size(&table->spec),
+                                 .width = table->spec.width,
                                  .offsets = offsets,
                                  .elements = index};
     const size_t front = front_bytes(sink->request);
@@ -412,7 +412,7 @@ static void sort_rows(struct found *found, uint64_t *keys, uint32_t *positions, 
 static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *request,
                             struct rbt_shard_scan *scan)
 {
-    const struct rbt_desk_table *table = host->tables[request->table];
+    const struct rbt_desk_entry *table = host->tables[request->table];
     struct rbt_shard_event event = event_of(host, request);
     event.scan = scan;
     const rbt_status st = step_open(host, &event);
@@ -430,8 +430,8 @@ static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *reque
                                            .keys = scan->keys,
                                            .positions = positions,
                                            .values = scan->values,
-                                           .element_size = table->element_size,
-                                           .width = table->width};
+                                           .element_size = rbt_spec_element_size(&table->spec),
+                                           .width = table->spec.width};
         const size_t front = front_bytes(request);
         block = rbt_block_create(front + rbt_wire_rows_bound(&rows));
         if (block != NULL) {
@@ -447,8 +447,8 @@ static rbt_status send_scan(rbt_host *host, const struct rbt_desk_request *reque
 
 static rbt_status answer_scan(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const struct rbt_desk_table *table = host->tables[request->table];
-    const size_t row_size = (size_t)table->width * table->element_size;
+    const struct rbt_desk_entry *table = host->tables[request->table];
+    const size_t row_size = rbt_spec_row_size(&table->spec);
     struct rbt_shard_stats stats;
     rbt_shard_stats(host->shard, &stats);
     uint64_t capacity = request->scan.capacity < stats.rows ? request->scan.capacity : stats.rows;
@@ -485,8 +485,8 @@ static uint32_t early_room(rbt_host *host, const struct rbt_desk_request *reques
 /* An early read: the shard says which rows, and writes them to scratch. */
 static rbt_status answer_early(rbt_host *host, const struct rbt_desk_request *request)
 {
-    const struct rbt_desk_table *table = host->tables[request->table];
-    const size_t row_size = (size_t)table->width * table->element_size;
+    const struct rbt_desk_entry *table = host->tables[request->table];
+    const size_t row_size = rbt_spec_row_size(&table->spec);
     struct rbt_shard_early early = {.room = early_room(host, request, row_size)};
     rbt_status st = rbt_desk_values(host, (early.room + (size_t)1) * (row_size + sizeof(uint64_t)));
     if (st != RBT_OK) {
@@ -509,8 +509,8 @@ static rbt_status answer_early(rbt_host *host, const struct rbt_desk_request *re
                                        .count = early.count,
                                        .keys = early.keys,
                                        .values = batch.values,
-                                       .element_size = table->element_size,
-                                       .width = table->width};
+                                       .element_size = rbt_spec_element_size(&table->spec),
+                                       .width = table->spec.width};
     struct rbt_block *block = pack(host, request, &sent, rows);
     if (block == NULL) {
         const size_t front = front_bytes(request);
@@ -553,8 +553,8 @@ static rbt_status answer(rbt_host *host, const struct rbt_desk_request *request)
     if (request->pull.is_early) {
         return answer_early(host, request);
     }
-    return host->tables[request->table]->is_sparse ? answer_sparse(host, request)
-                                                   : answer_dense(host, request);
+    return rbt_spec_is_sparse(&host->tables[request->table]->spec) ? answer_sparse(host, request)
+                                                                   : answer_dense(host, request);
 }
 
 /* --- Waiting --------------------------------------------------------------------------------- */
@@ -707,28 +707,30 @@ rbt_status rbt_reads_answer_ready(rbt_host *host, size_t count)
 
 /* What is wrong with a PULL, or NULL. */
 static const char *find_mistake(const rbt_host *host, const struct rbt_desk_request *request,
-                                const struct rbt_desk_table *table,
+                                const struct rbt_desk_entry *table,
                                 const struct rbt_wire_view *view)
 {
     const struct rbt_wire_pull *pull = &request->pull;
-    const uint64_t bytes = (uint64_t)view->count * table->width * table->element_size;
+    const bool is_sparse = rbt_spec_is_sparse(&table->spec);
+    const bool has_rule = rbt_spec_has_rule(&table->spec);
+    const uint64_t bytes = (uint64_t)view->count * rbt_spec_row_size(&table->spec);
     const uint64_t room = RBT_FRAME_BODY_MAX - front_bytes(request) - RBT_WIRE_SHORT_MAX;
     const bool has_versions = pull->is_base || pull->wants_stamp || pull->is_stable;
     const bool is_worker = request->guest->worker < host->options.worker_count;
-    const bool may_be_early = !table->is_sparse && !pull->is_stable && is_worker &&
-                              pull->need == RBT_CLOCK_ANY && host->run > 0;
+    const bool may_be_early =
+        !is_sparse && !pull->is_stable && is_worker && pull->need == RBT_CLOCK_ANY && host->run > 0;
     const bool may_have_copy = rbt_chain_traits(table->pull).has_select && !pull->is_early &&
                                pull->subscription != 0 && is_worker;
     const bool is_inside =
         (uint64_t)pull->applied_first + pull->applied_count <= host->options.worker_count;
     return view->value_form != RBT_VALUES_NONE ? "it has values"
-           : has_versions && !table->has_rule  ? "it needs versions: the table has no rule"
+           : has_versions && !has_rule         ? "it needs versions: the table has no rule"
            : pull->is_early && !may_be_early   ? "its rows cannot be sent early"
            : pull->has_copy && !may_have_copy  ? "it names a copy that cannot exist"
            : pull->is_base && !(is_worker && host->run > 0) ? "it names a base outside of a run"
            : !is_inside                                     ? "it names workers beyond the last"
-           : table->is_sparse && view->count != 1           ? "it asks for several sparse rows"
-           : !table->is_sparse && bytes > room              ? "its answer would not fit a message"
+           : is_sparse && view->count != 1                  ? "it asks for several sparse rows"
+           : !is_sparse && bytes > room                     ? "its answer would not fit a message"
            : request->guest->is_reader && pull->need > host->floor
                ? "it comes from a reader and names a clock to wait for"
                : NULL;
@@ -738,7 +740,7 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
                           struct rbt_wire_cursor *body)
 {
     struct rbt_desk_request request = {.guest = guest, .id = frame->id};
-    const struct rbt_desk_table *table = NULL;
+    const struct rbt_desk_entry *table = NULL;
     struct rbt_wire_view view;
     rbt_status st = rbt_wire_get_pull(body, &request.pull);
     st = st != RBT_OK ? st : rbt_wire_rows_get(&body->at, body->end, &view);
@@ -749,7 +751,7 @@ rbt_status rbt_reads_pull(rbt_host *host, struct rbt_guest *guest, const struct 
     }
     const char *wrong = find_mistake(host, &request, table, &view);
     if (wrong != NULL) {
-        return rbt_fail(RBT_E_PROTOCOL, "malformed PULL of table \"%s\": %s", table->as_told.name,
+        return rbt_fail(RBT_E_PROTOCOL, "malformed PULL of table \"%s\": %s", table->spec.name,
                         wrong);
     }
     request.table = view.table;
@@ -761,14 +763,14 @@ rbt_status rbt_reads_scan(rbt_host *host, struct rbt_guest *guest, const struct 
                           struct rbt_wire_cursor *body)
 {
     struct rbt_desk_request request = {.guest = guest, .id = frame->id, .is_scan = true};
-    const struct rbt_desk_table *table = NULL;
+    const struct rbt_desk_entry *table = NULL;
     rbt_status st = rbt_wire_get_scan(body, &request.scan);
     st = st != RBT_OK ? st : rbt_wire_get_end(body);
     st = st != RBT_OK ? st : rbt_desk_table(host, request.scan.table, &table);
     if (st != RBT_OK) {
         return st;
     }
-    if (table->is_sparse) {
+    if (rbt_spec_is_sparse(&table->spec)) {
         return rbt_fail(RBT_E_PROTOCOL, "sparse rows cannot be read by range");
     }
     if (guest->is_reader && request.scan.need > host->floor) {

@@ -80,7 +80,7 @@ rbt_status rbt_roster_create(const struct rbt_roster_options *options, rbt_time 
     r->member_effects = rbt_calloc(RBT_ROSTER_PEERS_MAX, 2 * sizeof *r->member_effects);
     r->entries = rbt_calloc(RBT_ROSTER_PEERS_MAX, sizeof *r->entries);
     r->entry_peers = rbt_calloc(RBT_ROSTER_PEERS_MAX, sizeof *r->entry_peers);
-    r->shards = rbt_calloc(RBT_CONTROL_SHARDS_MAX, sizeof *r->shards);
+    r->shards = rbt_calloc(RBT_CLUSTER_SHARDS_MAX, sizeof *r->shards);
     rbt_status st = RBT_OK;
     if (r->peers == NULL || r->jobs == NULL || r->member_effects == NULL || r->entries == NULL ||
         r->entry_peers == NULL || r->shards == NULL) {
@@ -258,7 +258,7 @@ static rbt_status copy_shards(struct rbt_roster_peer *peer, struct rbt_control_s
         return rbt_fail(RBT_E_NOMEM, "could not allocate a list of %u shards", shards.count);
     }
     for (uint32_t i = 0; i < shards.count; i++) {
-        char address[RBT_WIRE_NAME_MAX];
+        char address[RBT_NAME_MAX];
         rbt_control_next_shard(&shards, address);
         peer->shards[i] = rbt_strdup(address);
         if (peer->shards[i] == NULL) {
@@ -316,7 +316,7 @@ static void complete_servers(rbt_roster *roster, struct rbt_roster_outbox *out)
         for (uint32_t i = 0; i < count; i++) {
             struct rbt_roster_peer *peer = &roster->peers[roster->entry_peers[i]];
             for (uint32_t s = 0; peer->index == index && s < peer->shard_count; s++) {
-                RBT_ASSERT(roster->shard_count < RBT_CONTROL_SHARDS_MAX);
+                RBT_ASSERT(roster->shard_count < RBT_CLUSTER_SHARDS_MAX);
                 roster->shards[roster->shard_count++] = peer->shards[s];
             }
         }
@@ -348,7 +348,7 @@ static rbt_status join_server(rbt_roster *roster, const struct rbt_control_join 
         return rbt_fail(RBT_E_INVALID, "all %u servers have already joined",
                         roster->options.server_count);
     }
-    if (join->shards.count > RBT_CONTROL_SHARDS_MAX - count_shards(roster)) {
+    if (join->shards.count > RBT_CLUSTER_SHARDS_MAX - count_shards(roster)) {
         return rbt_fail(RBT_E_BUSY, "%u more shards are too many for the cluster",
                         join->shards.count);
     }

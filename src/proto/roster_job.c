@@ -428,7 +428,7 @@ uint32_t rbt_roster_parts(const rbt_roster *roster, uint64_t job, struct rbt_con
 
 /* The job's table, made if it is not there. */
 static rbt_status find_table(const rbt_roster *roster, struct rbt_roster_job *job, uint32_t number,
-                             struct rbt_roster_table **table)
+                             struct rbt_roster_versions **table)
 {
     for (uint32_t i = 0; i < job->table_count; i++) {
         if (job->tables[i].table == number) {
@@ -436,11 +436,11 @@ static rbt_status find_table(const rbt_roster *roster, struct rbt_roster_job *jo
             return RBT_OK;
         }
     }
-    struct rbt_roster_table *tables =
+    struct rbt_roster_versions *tables =
         rbt_realloc(job->tables, (size_t)job->table_count + 1, sizeof *tables);
     if (tables != NULL) {
         job->tables = tables;
-        tables[job->table_count] = (struct rbt_roster_table){
+        tables[job->table_count] = (struct rbt_roster_versions){
             .table = number,
             .versions = rbt_calloc(roster->options.server_count, sizeof(uint64_t))};
     }
@@ -462,7 +462,7 @@ struct rbt_roster_job *rbt_roster_running_job(const rbt_roster *roster, uint64_t
     return NULL;
 }
 
-static void emit_stable(const struct rbt_roster_job *job, const struct rbt_roster_table *table,
+static void emit_stable(const struct rbt_roster_job *job, const struct rbt_roster_versions *table,
                         uint32_t peer, struct rbt_roster_outbox *out)
 {
     rbt_roster_emit(out, (struct rbt_roster_effect){.kind = RBT_ROSTER_STABLE,
@@ -487,7 +487,7 @@ rbt_status rbt_roster_version(rbt_roster *roster, uint32_t peer, uint64_t job,
     if (j == NULL) { /* it is over, and the server has not heard it yet */
         return RBT_OK;
     }
-    struct rbt_roster_table *table = NULL;
+    struct rbt_roster_versions *table = NULL;
     const rbt_status st = find_table(roster, j, version->table, &table);
     if (st != RBT_OK || version->version <= table->versions[p->index]) {
         return st;

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "proto/strangers.h"
 
 #define MS           INT64_C(1000000)
@@ -24,9 +25,7 @@
 #define CLOSING_TIME (1000 * MS) /* for the last words to arrive */
 
 enum {
-    STRANGERS_MAX = 256, /* connections that belong to nobody */
-    PER_HOST_MAX = 192,  /* the same, from one host: a cluster may be on one, and come at once */
-    SHED_MAX = 16,       /* strangers that go when there is no room */
+    SHED_MAX = 16, /* strangers that go when there is no room */
 };
 
 struct line {
@@ -34,8 +33,8 @@ struct line {
     uint32_t port;
     uint32_t peer; /* or RBT_ROSTER_NOBODY */
     bool is_closing;
-    rbt_time deadline;           /* of a line without a peer */
-    char who[RBT_WIRE_NAME_MAX]; /* where it came from, for people */
+    rbt_time deadline;      /* of a line without a peer */
+    char who[RBT_NAME_MAX]; /* where it came from, for people */
 };
 
 struct rbt_roster_ports {
@@ -521,8 +520,8 @@ static void turn_away(rbt_roster_ports *ports, struct line *line, rbt_time now,
 static void make_room(rbt_roster_ports *ports, const char *who, rbt_time now,
                       struct rbt_outbox *out)
 {
-    static const struct rbt_strangers_limits limits = {.all = STRANGERS_MAX,
-                                                       .per_host = PER_HOST_MAX};
+    static const struct rbt_strangers_limits limits = {.all = RBT_STRANGERS_MAX,
+                                                       .per_host = RBT_STRANGERS_PER_HOST_MAX};
     struct rbt_stranger *oldest = rbt_strangers_displaced(&ports->strangers, who, &limits);
     if (oldest != NULL) {
         turn_away(ports, (struct line *)oldest, now, out);

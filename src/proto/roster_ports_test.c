@@ -503,7 +503,7 @@ static void nobody_comes(void **state)
     assert_string_equal(f->text, "server/0 and all workers did not join within 30s");
 }
 
-static void a_reader_that_was_told_does_not_keep_time_standing(void **state)
+static void a_reader_that_wspec_does_not_keep_time_standing(void **state)
 {
     struct fixture *f = *state;
     join(f, 0, RBT_ROLE_SERVER, 1);
@@ -598,7 +598,7 @@ int main(void)
         TEST(a_pause_of_our_own_is_forgiven),
         TEST(who_does_not_come_is_missed_in_time),
         TEST(nobody_comes),
-        LAST(a_reader_that_was_told_does_not_keep_time_standing),
+        LAST(a_reader_that_wspec_does_not_keep_time_standing),
         TEST(too_many_strangers_of_a_host_displace_the_first),
         TEST(whoever_belongs_here_is_not_shed),
         LAST(a_coordinator_that_is_told_to_stop_tells_all),

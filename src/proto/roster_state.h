@@ -34,8 +34,8 @@ struct rbt_roster_peer {
     uint32_t index;
     uint32_t pid;
     uint32_t thread_count;
-    char host[RBT_WIRE_NAME_MAX];
-    char space[RBT_WIRE_NAME_MAX];
+    char host[RBT_NAME_MAX];
+    char space[RBT_NAME_MAX];
     struct rbt_wire_secret permit; /* of a reader */
     uint32_t job;      /* its place in `jobs`, or RBT_ROSTER_NOBODY: a server, a waiting reader */
     rbt_time deadline; /* of a reader that waits for its job */
@@ -59,7 +59,7 @@ enum rbt_roster_job_state {
 };
 
 /* A table whose versions the servers tell. */
-struct rbt_roster_table {
+struct rbt_roster_versions {
     uint32_t table;
     uint64_t stable;    /* the lowest of them */
     uint64_t *versions; /* by server */
@@ -68,7 +68,7 @@ struct rbt_roster_table {
 struct rbt_roster_job {
     enum rbt_roster_job_state state;
     uint64_t number;
-    char space[RBT_WIRE_NAME_MAX];
+    char space[RBT_NAME_MAX];
     uint32_t worker_count;
     struct rbt_wire_secret permit; /* that its processes must show to join, and its readers */
     struct rbt_wire_secret read_permit;
@@ -80,8 +80,8 @@ struct rbt_roster_job {
     uint64_t round;                /* the last complete one */
     struct rbt_roster_part *parts; /* its parts, by process: somebody may have missed them */
     struct rbt_bounds bounds;
-    struct rbt_roster_taking *servers; /* by server; NULL until there are bounds */
-    struct rbt_roster_table *tables;   /* that are synchronised */
+    struct rbt_roster_taking *servers;  /* by server; NULL until there are bounds */
+    struct rbt_roster_versions *tables; /* that are synchronised */
     uint32_t table_count;
     rbt_status status;
     char text[RBT_WIRE_TEXT_MAX];

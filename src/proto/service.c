@@ -7,20 +7,18 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/mutant.h"
 #include "proto/admitted.h"
 #include "proto/host.h"
 #include "proto/strangers.h"
 #include "wire/message.h"
 
-_Static_assert((int)RBT_WIRE_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
+_Static_assert((int)RBT_NAME_MAX >= (int)RBT_ADDRESS_MAX, "a peer's name is its address");
 
 enum {
-    TABLE_MAX = 4096,
-    JOBS_MAX = 1024,     /* at a time */
-    DROPPED_MAX = 64,    /* jobs that are remembered to be over */
-    STRANGERS_MAX = 256, /* connections that have not said who they are, beside those of workers */
-    PER_HOST_MAX = 192,  /* of these, from one host */
+    JOBS_MAX = 1024,  /* at a time */
+    DROPPED_MAX = 64, /* jobs that are remembered to be over */
     PORTS_MIN = 16,
 };
 
@@ -34,11 +32,11 @@ struct connection {
     struct rbt_guest guest;
     rbt_host *host; /* NULL: the peer has not said who it is */
     rbt_time since;
-    bool is_over;                 /* it is cut at the end of the step */
-    bool is_down;                 /* its carrier knows that it is over */
-    bool is_stepped;              /* in the list of those that may be owed something */
-    struct connection *next;      /* in that list */
-    char name[RBT_WIRE_NAME_MAX]; /* where it comes from, until it has said who it is */
+    bool is_over;            /* it is cut at the end of the step */
+    bool is_down;            /* its carrier knows that it is over */
+    bool is_stepped;         /* in the list of those that may be owed something */
+    struct connection *next; /* in that list */
+    char name[RBT_NAME_MAX]; /* where it comes from, until it has said who it is */
 };
 
 struct rbt_service {
@@ -148,7 +146,7 @@ static void note(const rbt_service *service, const char *text)
 static void note_refusal(const struct connection *connection, const char *why, rbt_time now)
 {
     rbt_service *service = connection->service;
-    char text[RBT_ERROR_MAX + RBT_WIRE_NAME_MAX + 64];
+    char text[RBT_ERROR_MAX + RBT_NAME_MAX + 64];
     if (rbt_strangers_may_log(&service->strangers, now)) {
         (void)snprintf(text, sizeof text, "refused a connection from %s: %s", connection->name,
                        why);
@@ -226,8 +224,8 @@ static void turn_away(struct connection *connection, rbt_time now)
 static void make_room(rbt_service *service, const char *who, rbt_time now)
 {
     const uint64_t workers = service->admitted.workers; /* all may come at once */
-    const struct rbt_strangers_limits limits = {.all = STRANGERS_MAX + workers,
-                                                .per_host = PER_HOST_MAX + workers};
+    const struct rbt_strangers_limits limits = {.all = RBT_STRANGERS_MAX + workers,
+                                                .per_host = RBT_STRANGERS_PER_HOST_MAX + workers};
     struct rbt_stranger *oldest = rbt_strangers_displaced(&service->strangers, who, &limits);
     if (oldest != NULL) {
         turn_away((struct connection *)oldest, now);
@@ -296,11 +294,11 @@ static rbt_status make_host(rbt_service *service, const struct rbt_wire_hello *h
         return rbt_fail(RBT_E_BUSY, "the server already has %d jobs, the most that it allows",
                         JOBS_MAX);
     }
-    char name[RBT_WIRE_NAME_MAX + 32];
+    char name[RBT_NAME_MAX + 32];
     (void)snprintf(name, sizeof name, "shard %u at %s", hello->shard, service->address);
     const struct rbt_host_options options = {.job = hello->job,
                                              .worker_count = hello->worker_count,
-                                             .table_max = TABLE_MAX,
+                                             .table_max = RBT_JOB_TABLES_MAX,
                                              .name = name,
                                              .shards_here = service->options.shards_here};
     rbt_host **grown =

@@ -173,7 +173,7 @@ static void peers_come_in_when_the_shard_knows_the_job(void **state)
 static bool is_shown_at_once(struct fixture *f, uint32_t port)
 {
     const struct rbt_frame header = {.worker = 0, .id = 1};
-    struct rbt_wire_table table = {.type = RBT_I64, .width = 1, .name = "main/counts"};
+    struct rbt_spec table = {.type = RBT_I64, .width = 1, .name = "main/counts"};
     const struct rbt_wire_push push = {
         .clock = 0, .marker = 1, .range_last = UINT64_MAX, .batch_count = 1};
     const struct rbt_wire_rows rows = {.count = 1,
@@ -200,7 +200,7 @@ static bool is_shown_at_once(struct fixture *f, uint32_t port)
     return news.settled == 1;
 }
 
-static void a_staleness_counts_that_was_told_before_anybody_came(void **state)
+static void a_staleness_counts_that_wspec_before_anybody_came(void **state)
 {
     struct fixture *f = *state;
     const struct rbt_bound bound = {.number = 1, .table = 0, .staleness = 3};
@@ -474,7 +474,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(peers_come_in_when_the_shard_knows_the_job),
-        T(a_staleness_counts_that_was_told_before_anybody_came),
+        T(a_staleness_counts_that_wspec_before_anybody_came),
         T(the_staleness_of_another_job_does_not_count),
         T(who_means_another_shard_or_lacks_the_secret_is_refused),
         T(the_newest_connection_of_a_worker_counts),

@@ -11,7 +11,7 @@
 #include "base/assert.h"
 
 static uint64_t lowest(const struct rbt_shard_versions *versions,
-                       const struct rbt_shard_versions_table *table)
+                       const struct rbt_shard_versions_entry *table)
 {
     uint64_t version = UINT64_MAX;
     for (uint32_t i = 0; i < versions->shard_count; i++) {
@@ -22,7 +22,7 @@ static uint64_t lowest(const struct rbt_shard_versions *versions,
 }
 
 /* The table, made if it is not there; NULL without memory. */
-static struct rbt_shard_versions_table *table_at(struct rbt_shard_versions *versions, uint64_t job,
+static struct rbt_shard_versions_entry *table_at(struct rbt_shard_versions *versions, uint64_t job,
                                                  uint32_t table)
 {
     for (uint32_t i = 0; i < versions->count; i++) {
@@ -32,7 +32,7 @@ static struct rbt_shard_versions_table *table_at(struct rbt_shard_versions *vers
     }
     if (versions->count == versions->max) {
         const uint32_t max = versions->max == 0 ? 4 : 2 * versions->max;
-        struct rbt_shard_versions_table *tables =
+        struct rbt_shard_versions_entry *tables =
             rbt_realloc(versions->tables, max, sizeof *tables);
         if (tables == NULL) {
             return NULL;
@@ -40,8 +40,8 @@ static struct rbt_shard_versions_table *table_at(struct rbt_shard_versions *vers
         versions->tables = tables;
         versions->max = max;
     }
-    struct rbt_shard_versions_table *t = &versions->tables[versions->count];
-    *t = (struct rbt_shard_versions_table){
+    struct rbt_shard_versions_entry *t = &versions->tables[versions->count];
+    *t = (struct rbt_shard_versions_entry){
         .job = job,
         .table = table,
         .versions = rbt_calloc(versions->shard_count, sizeof *t->versions),
@@ -57,8 +57,8 @@ void rbt_shard_versions_note(struct rbt_shard_versions *versions, uint64_t job, 
                              const struct rbt_control_version *version)
 {
     RBT_ASSERT(shard < versions->shard_count);
-    RBT_ASSERT(version->table < RBT_CONTROL_TABLES_MAX);
-    struct rbt_shard_versions_table *table = table_at(versions, job, version->table);
+    RBT_ASSERT(version->table < RBT_JOB_TABLES_MAX);
+    struct rbt_shard_versions_entry *table = table_at(versions, job, version->table);
     if (table != NULL && version->version > table->versions[shard]) {
         table->versions[shard] = version->version;
         versions->is_due = versions->is_due || lowest(versions, table) > table->told;
@@ -69,7 +69,7 @@ bool rbt_shard_versions_next(struct rbt_shard_versions *versions, uint64_t *job,
                              struct rbt_control_version *version)
 {
     for (uint32_t i = 0; versions->is_due && i < versions->count; i++) {
-        struct rbt_shard_versions_table *table = &versions->tables[i];
+        struct rbt_shard_versions_entry *table = &versions->tables[i];
         const uint64_t now = lowest(versions, table);
         if (now > table->told) {
             table->told = now;

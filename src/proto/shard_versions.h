@@ -15,7 +15,7 @@
 
 #include "wire/control.h"
 
-struct rbt_shard_versions_table {
+struct rbt_shard_versions_entry {
     uint64_t job;
     uint32_t table;
     uint64_t told;
@@ -25,7 +25,7 @@ struct rbt_shard_versions_table {
 /* All zeros, but for `shard_count`, is empty. */
 struct rbt_shard_versions {
     uint32_t shard_count;
-    struct rbt_shard_versions_table *tables;
+    struct rbt_shard_versions_entry *tables;
     uint32_t count;
     uint32_t max;
     bool is_due; /* some table has more than was told */

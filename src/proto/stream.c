@@ -8,16 +8,12 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/mutant.h"
 
-enum {
-    LISTS_MAX = 4096,
-    LIST_KEYS_MAX = 1 << 27, /* shards take twice as many, each 8 bytes there, however packed */
-    MILLISECOND = 1000000,
-};
+enum { MILLISECOND = 1000000 };
 
 #define BACKOFF_MIN    (INT64_C(10) * MILLISECOND)
-#define BACKOFF_MAX    (INT64_C(500) * MILLISECOND)
 #define LIST_BYTES_MAX (SIZE_MAX >> 34) /* 1 GiB of lists: what comes later is written out */
 
 /* --- Life ------------------------------------------------------------------------------------ */
@@ -129,7 +125,8 @@ void rbt_stream_deinit(struct rbt_stream *stream)
 static void lose(struct rbt_stream *stream, rbt_time now)
 {
     const bool was_up = stream->state == RBT_STREAM_UP;
-    const bool was_useful = was_up && (stream->was_useful || now - stream->up_at >= BACKOFF_MAX);
+    const bool was_useful =
+        was_up && (stream->was_useful || now - stream->up_at >= RBT_ATTEMPT_WAIT_MAX);
     stream->state = RBT_STREAM_DOWN;
     stream->probe = 0;
     stream->cuts += was_up;
@@ -141,7 +138,8 @@ static void lose(struct rbt_stream *stream, rbt_time now)
         return;
     }
     stream->retry_at = now + stream->backoff;
-    stream->backoff = stream->backoff * 2 < BACKOFF_MAX ? stream->backoff * 2 : BACKOFF_MAX;
+    stream->backoff =
+        stream->backoff * 2 < RBT_ATTEMPT_WAIT_MAX ? stream->backoff * 2 : RBT_ATTEMPT_WAIT_MAX;
 }
 
 /* Fails if it has been tried for long enough; `why` is the last reason. */
@@ -332,8 +330,8 @@ bool rbt_stream_has_list(const struct rbt_stream *stream, uint64_t name)
 
 bool rbt_stream_can_name(const struct rbt_stream *stream, size_t keys)
 {
-    return stream->list_count < LISTS_MAX && stream->list_bytes < LIST_BYTES_MAX &&
-           keys <= LIST_KEYS_MAX && stream->list_keys <= LIST_KEYS_MAX - keys;
+    return stream->list_count < RBT_LISTS_MAX && stream->list_bytes < LIST_BYTES_MAX &&
+           keys <= RBT_LIST_KEYS_MAX && stream->list_keys <= RBT_LIST_KEYS_MAX - keys;
 }
 
 rbt_status rbt_stream_add_list(struct rbt_stream *stream, uint64_t name, struct rbt_block *block,

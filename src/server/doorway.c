@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "server/shard_state.h"
 
-enum { ACCEPT_MAX = 16 }; /* connections before those that were accepted have their turn */
+/* Connections before those that were accepted have their turn. tidy: allow limit, because those of
+ * the coordinator are others. */
+enum { ACCEPT_MAX = 16 };
 
 #define DEAF_TIME INT64_C(10000000000) /* before the log is told again that nobody is accepted */
 

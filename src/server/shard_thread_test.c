@@ -160,7 +160,7 @@ static void post_push(rbt_channel *channel, uint32_t worker, uint64_t id)
 }
 
 /* This table, and the first run. */
-static void begin_with(struct fixture *f, const struct rbt_wire_table *table)
+static void begin_with(struct fixture *f, const struct rbt_spec *table)
 {
     rbt_shard_thread_name(f->thread, CLUSTER, SHARD);
     rbt_shard_thread_admit(f->thread, JOB, &ADMITTED);
@@ -178,7 +178,7 @@ static void begin_with(struct fixture *f, const struct rbt_wire_table *table)
 /* The same with long rows. */
 static void begin(struct fixture *f)
 {
-    begin_with(f, &(struct rbt_wire_table){.width = WIDE, .name = "wide"});
+    begin_with(f, &(struct rbt_spec){.width = WIDE, .name = "wide"});
 }
 
 /* Asks for a row of table 0. */
@@ -355,7 +355,7 @@ static void test_a_job_is_over(void **state)
 static void test_a_rule_fails_while_others_wait(void **state)
 {
     struct fixture *f = *state;
-    const struct rbt_wire_table table = {
+    const struct rbt_spec table = {
         .width = 2, .staleness = RBT_STALENESS_ANY, .name = "weights", .rule = "prox:pairs=1"};
     begin_with(f, &table);
     rbt_channel *pusher = join(f, 0);

@@ -28,7 +28,7 @@ static uint64_t lowest(const struct walk *w)
     uint64_t version = UINT64_MAX;
     for (uint32_t i = 0; i < SERVERS; i++) {
         const rbt_shard *shard = rbt_inspect_shard(w->trial.simulation, i);
-        const uint64_t other = rbt_shard_version(shard, w->weights->id);
+        const uint64_t other = rbt_shard_version(shard, w->weights->spec.number);
         version = other < version ? other : version;
     }
     return version;
@@ -100,7 +100,7 @@ static float final_value(const struct walk *w, uint64_t key)
     struct rbt_shard_effect effects[2];
     struct rbt_shard_outbox out = {.effects = effects};
     const struct rbt_shard_event event = {.kind = RBT_SHARD_PULL,
-                                          .table = w->weights->id,
+                                          .table = w->weights->spec.number,
                                           .batches = &batch,
                                           .batch_count = 1,
                                           .need = RBT_CLOCK_ANY};
@@ -226,7 +226,7 @@ static void only_rules_with_versions_can_be_synchronised(void **state)
 {
     (void)state;
     assert_int_equal(refusal(NULL), RBT_E_INVALID);
-    assert_non_null(strstr(rbt_last_error(), "where a rule has versions"));
+    assert_non_null(strstr(rbt_last_error(), "needs a rule with versions"));
     assert_int_equal(refusal("adagrad:lr=0.1"), RBT_E_INVALID);
     assert_non_null(strstr(rbt_last_error(), "rule \"adagrad\" has no versions"));
     assert_int_equal(refusal("dynsgd"), RBT_OK);

@@ -69,12 +69,10 @@ rbt_status rbt_process_node_connect(struct rbt_process_node *process)
     rbt_engine *engine = process->member.party.engine;
     const struct rbt_process_options options = {.plan = &process->member.machine.plan,
                                                 .name_space = "main",
-                                                .priority = engine->options.priority,
                                                 .silence_max = RBT_SIM_SILENCE_MAX,
                                                 .cut_max = RBT_SIM_CUT_MAX,
                                                 .compression = RBT_COMPRESSION_ZEROS,
-                                                .table_max = engine->options.table_max,
-                                                .bandwidth = engine->options.bandwidth};
+                                                .table_max = engine->options.table_max};
     rbt_status st = rbt_process_init(&process->process, &options);
     struct rbt_stream_options *streams =
         st != RBT_OK ? NULL : rbt_process_streams(&process->process);

@@ -116,11 +116,11 @@ struct measure {
     bool is_packed;
 };
 
-static struct measure measure_batch(const struct rbt_schema *schema, const struct rbt_batch *batch)
+static struct measure measure_batch(const struct rbt_spec *spec, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(schema->width > 0);
-    RBT_ASSERT((batch->offsets != NULL) == (schema->layout == RBT_SPARSE) || batch->count == 0);
-    const size_t size = rbt_merge_size(schema->kind.type);
+    RBT_ASSERT(spec->width > 0);
+    RBT_ASSERT((batch->offsets != NULL) == (spec->layout == RBT_SPARSE) || batch->count == 0);
+    const size_t size = rbt_spec_element_size(spec);
     struct measure m = {0};
     for (size_t i = 0; i < batch->count; i++) {
         const size_t position = rbt_batch_position(batch, i);
@@ -128,24 +128,23 @@ static struct measure measure_batch(const struct rbt_schema *schema, const struc
             m.elements += batch->offsets[position + 1] - batch->offsets[position];
             continue;
         }
-        const char *row = (const char *)batch->values + position * schema->width * size;
-        m.elements += schema->width > 1 ? rbt_merge_count(schema->kind, row, schema->width) : 0;
+        const char *row = (const char *)batch->values + position * spec->width * size;
+        m.elements += spec->width > 1 ? rbt_merge_count(rbt_spec_kind(spec), row, spec->width) : 0;
     }
-    m.is_packed = batch->offsets == NULL && schema->width > 1 &&
-                  2 * m.elements < batch->count * (size_t)schema->width;
-    RBT_ASSERT(!m.is_packed || schema->layout == RBT_DENSE);
+    m.is_packed = batch->offsets == NULL && spec->width > 1 &&
+                  2 * m.elements < batch->count * (size_t)spec->width;
+    RBT_ASSERT(!m.is_packed || spec->layout == RBT_DENSE);
     return m;
 }
 
-static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
+static bool make_room(struct rbt_bin *bin, const struct rbt_spec *spec,
                       const struct rbt_batch *batch, const struct measure *m)
 {
     RBT_ASSERT(!m->is_packed || batch->offsets == NULL);
-    RBT_ASSERT(m->is_packed || batch->offsets != NULL ||
-               m->elements <= batch->count * schema->width);
-    const size_t size = rbt_merge_size(schema->kind.type);
+    RBT_ASSERT(m->is_packed || batch->offsets != NULL || m->elements <= batch->count * spec->width);
+    const size_t size = rbt_spec_element_size(spec);
     const bool has_elements = m->is_packed || batch->offsets != NULL;
-    const size_t values = has_elements ? m->elements * size : batch->count * schema->width * size;
+    const size_t values = has_elements ? m->elements * size : batch->count * spec->width * size;
     return fit((void **)&bin->keys, &bin->keys_max, batch->count, sizeof *bin->keys) &&
            fit((void **)&bin->slots, &bin->slots_max, batch->count, sizeof *bin->slots) &&
            fit((void **)&bin->values, &bin->values_max, values, 1) &&
@@ -156,14 +155,14 @@ static bool make_room(struct rbt_bin *bin, const struct rbt_schema *schema,
 }
 
 /* Copies the elements of one dense row that say something; returns how many there are now. */
-static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, const char *row,
+static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_spec *spec, const char *row,
                          uint32_t count)
 {
     RBT_ASSERT(bin->is_packed);
-    const size_t size = rbt_merge_size(schema->kind.type);
+    const size_t size = rbt_spec_element_size(spec);
     RBT_ASSERT(bin->elements != NULL);
-    for (uint32_t k = 0; k < schema->width; k++) {
-        if (!rbt_merge_is_neutral(schema->kind, row + k * size, 1)) {
+    for (uint32_t k = 0; k < spec->width; k++) {
+        if (!rbt_merge_is_neutral(rbt_spec_kind(spec), row + k * size, 1)) {
             bin->elements[count] = k;
             memcpy(bin->values + count * size, row + k * size, size);
             count++;
@@ -173,11 +172,11 @@ static uint32_t pack_row(struct rbt_bin *bin, const struct rbt_schema *schema, c
     return count;
 }
 
-static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
+static void copy_batch(struct rbt_bin *bin, const struct rbt_spec *spec,
                        const struct rbt_batch *batch)
 {
-    const size_t size = rbt_merge_size(schema->kind.type);
-    const size_t row_size = schema->width * size;
+    const size_t size = rbt_spec_element_size(spec);
+    const size_t row_size = spec->width * size;
     uint32_t count = 0; /* of elements */
     RBT_ASSERT(batch->count <= bin->keys_max);
     for (size_t i = 0; i < batch->count; i++) {
@@ -194,7 +193,7 @@ static void copy_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
             count += n;
         } else if (bin->is_packed) {
             bin->offsets[i] = count;
-            count = pack_row(bin, schema, values + position * row_size, count);
+            count = pack_row(bin, spec, values + position * row_size, count);
         } else {
             memcpy(bin->values + i * row_size, values + position * row_size, row_size);
         }
@@ -241,7 +240,7 @@ static void insert(struct rbt_bins *bins, struct rbt_bin *bin)
     (void)invariants_hold; /* used by debug builds */
 }
 
-rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
+rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_spec *spec,
                          const struct rbt_bin_id *id, const struct rbt_batch *batch, size_t missing)
 {
     RBT_ASSERT(id->clock >= 0);
@@ -249,16 +248,16 @@ rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
     if (st != RBT_OK) {
         return st;
     }
-    const struct measure m = measure_batch(schema, batch);
+    const struct measure m = measure_batch(spec, batch);
     struct rbt_bin *bin = take_spare(bins);
-    if (bin == NULL || !make_room(bin, schema, batch, &m)) {
+    if (bin == NULL || !make_room(bin, spec, batch, &m)) {
         free_bin(bin);
         return rbt_fail(RBT_E_NOMEM, "could not hold an update of %zu rows", batch->count);
     }
     bin->id = *id;
     bin->missing = missing;
     bin->is_packed = m.is_packed;
-    copy_batch(bin, schema, batch);
+    copy_batch(bin, spec, batch);
     insert(bins, bin);
     bins->missing += missing;
     RBT_ASSERT(bin->batch.count == batch->count);
@@ -321,7 +320,7 @@ size_t rbt_bins_remove(struct rbt_bins *bins, const struct rbt_bin_id *id)
     return before - bins->count;
 }
 
-bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema, size_t i,
+bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_spec *spec, size_t i,
                      void *scratch, struct rbt_batch *batch)
 {
     if (!bin->is_packed) {
@@ -331,13 +330,13 @@ bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema,
     if (i == bin->batch.count) {
         return false;
     }
-    const size_t size = rbt_merge_size(schema->kind.type);
+    const size_t size = rbt_spec_element_size(spec);
     RBT_ASSERT(i < bin->batch.count);
     RBT_ASSERT(scratch != NULL);
     RBT_ASSERT(bin->offsets[i] <= bin->offsets[i + 1]);
-    rbt_merge_clear(schema->kind, scratch, schema->width);
+    rbt_merge_clear(rbt_spec_kind(spec), scratch, spec->width);
     for (uint32_t k = bin->offsets[i]; k < bin->offsets[i + 1]; k++) {
-        RBT_DEBUG_ASSERT(bin->elements[k] < schema->width);
+        RBT_DEBUG_ASSERT(bin->elements[k] < spec->width);
         memcpy((char *)scratch + bin->elements[k] * size, bin->values + k * size, size);
     }
     *batch = (struct rbt_batch){.table = bin->batch.table,
@@ -352,10 +351,9 @@ bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema,
 
 /* --- State ------------------------------------------------------------------------------------ */
 
-void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_schema *schema,
-                   struct rbt_sink *sink)
+void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_spec *spec, struct rbt_sink *sink)
 {
-    const size_t size = rbt_merge_size(schema->kind.type);
+    const size_t size = rbt_spec_element_size(spec);
     const size_t count = bin->batch.count;
     RBT_ASSERT(bin->batch.positions == NULL);
     RBT_ASSERT(!bin->is_packed || bin->batch.offsets != NULL);
@@ -367,7 +365,7 @@ void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_schema *schema,
     rbt_sink_put_u64(sink, count);
     rbt_sink_put(sink, bin->keys, count * sizeof *bin->keys);
     if (bin->batch.offsets == NULL) {
-        rbt_sink_put(sink, bin->values, count * schema->width * size);
+        rbt_sink_put(sink, bin->values, count * spec->width * size);
         return;
     }
     const uint64_t elements = bin->offsets[count];
@@ -400,15 +398,14 @@ static bool has_order(const struct rbt_bin *bin, size_t count, uint64_t elements
 }
 
 /* Keys and values; false: no memory. */
-static bool load_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
-                       struct rbt_source *source)
+static bool load_batch(struct rbt_bin *bin, const struct rbt_spec *spec, struct rbt_source *source)
 {
-    const size_t size = rbt_merge_size(schema->kind.type);
-    const bool has_elements = bin->is_packed || schema->layout == RBT_SPARSE;
-    RBT_ASSERT(schema->width > 0);
-    const size_t row = has_elements ? sizeof *bin->offsets : schema->width * size;
+    const size_t size = rbt_spec_element_size(spec);
+    const bool has_elements = bin->is_packed || spec->layout == RBT_SPARSE;
+    RBT_ASSERT(spec->width > 0);
+    const size_t row = has_elements ? sizeof *bin->offsets : spec->width * size;
     const size_t count = (size_t)rbt_source_get_count(source, sizeof *bin->keys + row);
-    RBT_ASSERT(!bin->is_packed || schema->layout == RBT_DENSE);
+    RBT_ASSERT(!bin->is_packed || spec->layout == RBT_DENSE);
     if (!fit((void **)&bin->keys, &bin->keys_max, count, sizeof *bin->keys) ||
         !fit((void **)&bin->slots, &bin->slots_max, count, sizeof *bin->slots)) {
         return false;
@@ -416,7 +413,7 @@ static bool load_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
     rbt_source_get(source, bin->keys, count * sizeof *bin->keys);
     memset(bin->slots, 0xff, count * sizeof *bin->slots); /* RBT_SLOT_NONE */
     uint64_t elements = 0;
-    size_t values = count * schema->width * size;
+    size_t values = count * spec->width * size;
     if (has_elements) {
         elements = rbt_source_get_count(source, sizeof *bin->elements + size);
         values = elements * size;
@@ -426,7 +423,7 @@ static bool load_batch(struct rbt_bin *bin, const struct rbt_schema *schema,
         }
         rbt_source_get(source, bin->offsets, (count + 1) * sizeof *bin->offsets);
         rbt_source_get(source, bin->elements, elements * sizeof *bin->elements);
-        if (rbt_source_is_good(source) && !has_order(bin, count, elements, schema->width)) {
+        if (rbt_source_is_good(source) && !has_order(bin, count, elements, spec->width)) {
             rbt_source_refuse(source, "the elements of an update are in no order");
         }
     }
@@ -470,11 +467,11 @@ static void check_keys(const struct rbt_bin *bin, struct rbt_source *source)
     rbt_free(sorted);
 }
 
-void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_row_store *rows,
+void rbt_bins_load(struct rbt_bins *bins, const struct rbt_spec *spec, rbt_row_store *rows,
                    uint32_t table, struct rbt_source *source)
 {
     RBT_ASSERT(bins->spare_count == 0);
-    RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT(spec->width > 0);
     rbt_status st = grow(bins);
     struct rbt_bin *bin = st == RBT_OK ? take_spare(bins) : NULL;
     bool has_memory = bin != NULL;
@@ -484,11 +481,11 @@ void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_r
         bin->id.sequence = rbt_source_get_number(source);
         bin->batch = (struct rbt_batch){.table = table, .base = rbt_source_get_u64(source)};
         bin->is_packed = rbt_source_get_bool(source);
-        if (bin->is_packed && schema->layout == RBT_SPARSE) {
+        if (bin->is_packed && spec->layout == RBT_SPARSE) {
             rbt_source_refuse(source, "an update of sparse rows is packed");
             bin->is_packed = false;
         }
-        has_memory = load_batch(bin, schema, source);
+        has_memory = load_batch(bin, spec, source);
     }
     if (has_memory && rbt_source_is_good(source) && bins->count > 0 &&
         rbt_bins_compare(&bins->held[bins->count - 1]->id, &bin->id) > 0) {
@@ -500,14 +497,14 @@ void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_r
                                     : rbt_fail(RBT_E_NOMEM, "no memory for an update that waits");
         return;
     }
-    const bool has_elements = bin->is_packed || schema->layout == RBT_SPARSE;
+    const bool has_elements = bin->is_packed || spec->layout == RBT_SPARSE;
     bin->batch.keys = bin->keys;
     bin->batch.values = bin->values;
     bin->batch.slots = bin->slots;
     bin->batch.slots_complete = &bin->slots_complete;
     bin->batch.offsets = has_elements ? bin->offsets : NULL;
     bin->batch.elements = has_elements ? bin->elements : NULL;
-    if (schema->layout == RBT_SPARSE) {
+    if (spec->layout == RBT_SPARSE) {
         source->status = rbt_rows_promise(rows, &bin->batch);
     } else {
         bin->missing = rbt_rows_missing(rows, bin->keys, bin->batch.count);

@@ -57,7 +57,7 @@ void rbt_bins_deinit(struct rbt_bins *bins);
 int rbt_bins_compare(const struct rbt_bin_id *a, const struct rbt_bin_id *b);
 
 /* Keeps a copy of the batch, of whose rows `missing` do not exist. */
-RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_schema *schema,
+RBT_MUST_USE rbt_status rbt_bins_hold(struct rbt_bins *bins, const struct rbt_spec *spec,
                                       const struct rbt_bin_id *id, const struct rbt_batch *batch,
                                       size_t missing);
 
@@ -73,15 +73,14 @@ void rbt_bins_drop(struct rbt_bins *bins, size_t at);
 
 /* The bin as a batch of rows. `scratch` has room for one dense row at a time: a packed bin is
  * handed out row by row, `i` counting from 0 until false is returned. */
-bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_schema *schema, size_t i,
+bool rbt_bins_unpack(const struct rbt_bin *bin, const struct rbt_spec *spec, size_t i,
                      void *scratch, struct rbt_batch *batch);
 
 /* A bin as a part of a saved shard. Loading adds one behind all others, and makes room for its
  * elements in sparse rows; the caller makes room for the rows that all bins will create. `table` is
  * the number of the table. What makes no sense is refused. */
-void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_schema *schema,
-                   struct rbt_sink *sink);
-void rbt_bins_load(struct rbt_bins *bins, const struct rbt_schema *schema, rbt_row_store *rows,
+void rbt_bins_save(const struct rbt_bin *bin, const struct rbt_spec *spec, struct rbt_sink *sink);
+void rbt_bins_load(struct rbt_bins *bins, const struct rbt_spec *spec, rbt_row_store *rows,
                    uint32_t table, struct rbt_source *source);
 
 #endif

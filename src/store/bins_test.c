@@ -9,10 +9,8 @@
 
 enum { WIDTH = 8, ROWS = 6 };
 
-static const struct rbt_schema dense = {
-    .kind = {RBT_F32, RBT_MERGE_ADD}, .layout = RBT_DENSE, .width = WIDTH};
-static const struct rbt_schema sparse = {
-    .kind = {RBT_I64, RBT_MERGE_ADD}, .layout = RBT_SPARSE, .width = 1000};
+static const struct rbt_spec dense = {.type = RBT_F32, .layout = RBT_DENSE, .width = WIDTH};
+static const struct rbt_spec sparse = {.type = RBT_I64, .layout = RBT_SPARSE, .width = 1000};
 
 /* Rows 5, 4, 3, ... of six, the first `filled` values of each not neutral. */
 struct sample {
@@ -40,13 +38,13 @@ static void make_sample(struct sample *s, struct rbt_merge_kind kind, uint32_t f
 }
 
 /* What comes out of the bin is what was put in, row by row. */
-static void assert_unpacks_to(const struct rbt_bin *bin, const struct rbt_schema *schema,
+static void assert_unpacks_to(const struct rbt_bin *bin, const struct rbt_spec *spec,
                               const struct sample *s)
 {
     float scratch[WIDTH];
     struct rbt_batch batch;
     size_t row = 0;
-    for (size_t i = 0; rbt_bins_unpack(bin, schema, i, scratch, &batch); i++) {
+    for (size_t i = 0; rbt_bins_unpack(bin, spec, i, scratch, &batch); i++) {
         assert_int_equal(batch.table, 4);
         assert_null(batch.offsets);
         for (size_t k = 0; k < batch.count; k++, row++) {
@@ -64,7 +62,7 @@ static void bins_come_out_by_clock_worker_and_sequence(void **state)
     (void)state;
     struct rbt_bins bins = {0};
     struct sample s;
-    make_sample(&s, dense.kind, WIDTH);
+    make_sample(&s, rbt_spec_kind(&dense), WIDTH);
     uint32_t order[27];
     struct rbt_rng rng;
     rbt_rng_init(&rng, 1, 0, 0);
@@ -106,16 +104,16 @@ static void rows_that_say_little_are_packed_and_come_back_the_same(void **state)
     const rbt_merge merges[] = {RBT_MERGE_ADD, RBT_MERGE_MAX, RBT_MERGE_MIN};
     const struct rbt_bin_id id = {0, 0, 1};
     for (size_t m = 0; m < 3; m++) {
-        struct rbt_schema schema = dense;
-        schema.kind.merge = merges[m];
+        struct rbt_spec spec = dense;
+        spec.merge = merges[m];
         for (uint32_t filled = 0; filled <= WIDTH; filled++) {
             struct rbt_bins bins = {0};
             struct sample s;
-            make_sample(&s, schema.kind, filled);
-            assert_ok(rbt_bins_hold(&bins, &schema, &id, &s.batch, s.batch.count));
+            make_sample(&s, rbt_spec_kind(&spec), filled);
+            assert_ok(rbt_bins_hold(&bins, &spec, &id, &s.batch, s.batch.count));
             const struct rbt_bin *bin = rbt_bins_at(&bins, 0);
             assert_int_equal(bin->is_packed, 2 * filled < WIDTH); /* exactly half is not */
-            assert_unpacks_to(bin, &schema, &s);
+            assert_unpacks_to(bin, &spec, &s);
             rbt_bins_deinit(&bins);
         }
     }
@@ -126,7 +124,7 @@ static void a_held_update_is_a_copy(void **state)
     (void)state;
     struct rbt_bins bins = {0};
     struct sample s;
-    make_sample(&s, dense.kind, WIDTH);
+    make_sample(&s, rbt_spec_kind(&dense), WIDTH);
     const struct sample before = s;
     assert_ok(rbt_bins_hold(&bins, &dense, &(struct rbt_bin_id){0, 0, 1}, &s.batch, s.batch.count));
     memset(s.values, 0, sizeof s.values);
@@ -174,7 +172,7 @@ static void remove_forgets_all_bins_of_a_message_and_no_others(void **state)
     (void)state;
     struct rbt_bins bins = {0};
     struct sample s;
-    make_sample(&s, dense.kind, WIDTH);
+    make_sample(&s, rbt_spec_kind(&dense), WIDTH);
     for (uint64_t i = 0; i < 9; i++) {
         const struct rbt_bin_id id = {1, 1, i % 3};
         assert_ok(rbt_bins_hold(&bins, &dense, &id, &s.batch, s.batch.count));
@@ -198,7 +196,8 @@ static void a_steady_state_allocates_nothing(void **state)
     struct sample s;
     uint64_t calls = 0;
     for (uint64_t i = 0; i < 200; i++) {
-        make_sample(&s, dense.kind, i % 8 < 4 ? WIDTH : 1); /* dense and packed take turns */
+        make_sample(&s, rbt_spec_kind(&dense),
+                    i % 8 < 4 ? WIDTH : 1); /* dense and packed take turns */
         if (i == 100) {
             calls = rbt_alloc_calls();
         }
@@ -218,7 +217,7 @@ static void a_failed_hold_changes_nothing(void **state)
     for (uint32_t filled = 1; filled <= WIDTH; filled += WIDTH - 1) {
         struct rbt_bins bins = {0};
         struct sample s;
-        make_sample(&s, dense.kind, filled);
+        make_sample(&s, rbt_spec_kind(&dense), filled);
         rbt_status st = RBT_E_NOMEM;
         for (unsigned nth = 1; st != RBT_OK; nth++) {
             rbt_alloc_fail_nth(nth);
@@ -242,7 +241,7 @@ static void bytes_are_those_of_the_arrays(void **state)
     (void)state;
     struct rbt_bins bins = {0};
     struct sample s;
-    make_sample(&s, dense.kind, WIDTH);
+    make_sample(&s, rbt_spec_kind(&dense), WIDTH);
     assert_int_equal(rbt_bins_bytes(&bins), 0);
     size_t before = 0;
     for (int64_t clock = 0; clock < 4; clock++) {
@@ -255,7 +254,7 @@ static void bytes_are_those_of_the_arrays(void **state)
     }
     rbt_bins_drop(&bins, 0);
     assert_int_equal(rbt_bins_bytes(&bins), before);
-    make_sample(&s, dense.kind, 1); /* packed */
+    make_sample(&s, rbt_spec_kind(&dense), 1); /* packed */
     assert_ok(rbt_bins_hold(&bins, &dense, &(struct rbt_bin_id){4, 0, 0}, &s.batch, 0));
     const size_t elements = s.batch.count * sizeof(uint32_t);
     assert_true(rbt_bins_bytes(&bins) >= before + 2 * elements); /* and where rows begin */

@@ -10,6 +10,7 @@
 enum { WIDTH = 2, ROWS = 50 };
 
 struct rig {
+    struct rbt_spec spec;
     rbt_row_store *rows;
     rbt_early *early;
     uint64_t all[ROWS];
@@ -26,12 +27,10 @@ static float magnitude(const struct rbt_priority_row *row)
 
 static void open_rig_with(struct rig *rig, float start, const struct rbt_priority_policy *priority)
 {
-    const struct rbt_initial initial = {
-        .type = RBT_F32, .init = RBT_INIT_CONSTANT, .width = WIDTH, .a = (double)start};
-    const struct rbt_schema schema = {
-        .kind = {RBT_F32, RBT_MERGE_ADD}, .width = WIDTH, .initial = initial};
-    *rig = (struct rig){0};
-    assert_ok(rbt_rows_create(&schema, 0, &rig->rows));
+    *rig = (struct rig){
+        .spec = {.type = RBT_F32, .init = RBT_INIT_CONSTANT, .width = WIDTH, .a = (double)start}};
+    const struct rbt_initial initial = rbt_spec_initial(&rig->spec);
+    assert_ok(rbt_rows_create(&rig->spec, 0, &rig->rows));
     assert_ok(rbt_early_create(priority, &initial, &rig->early));
     for (uint64_t i = 0; i < ROWS; i++) {
         rig->all[i] = i;

@@ -56,16 +56,16 @@ struct rbt_outgoing {
 
 rbt_status rbt_outgoing_create(const struct rbt_outgoing_options *options, rbt_outgoing **outgoing)
 {
-    const struct rbt_shard_table *schema = options->schema;
-    RBT_ASSERT(schema->filter != NULL);
-    RBT_ASSERT(schema->width > 0);
-    const struct rbt_chain_options chain = {.text = schema->filter,
+    const struct rbt_spec *spec = options->spec;
+    RBT_ASSERT(spec->filter[0] != '\0');
+    RBT_ASSERT(spec->width > 0);
+    const struct rbt_chain_options chain = {.text = spec->filter,
                                             .direction = RBT_FILTER_PULL,
-                                            .table = schema->name,
-                                            .width = schema->width,
-                                            .type = schema->type,
-                                            .layout = schema->layout,
-                                            .merge = schema->merge,
+                                            .table = spec->name,
+                                            .width = spec->width,
+                                            .type = spec->type,
+                                            .layout = spec->layout,
+                                            .merge = spec->merge,
                                             .worker_count = options->worker_count};
     rbt_chain *made = NULL;
     *outgoing = NULL;
@@ -82,8 +82,8 @@ rbt_status rbt_outgoing_create(const struct rbt_outgoing_options *options, rbt_o
     }
     o->chain = made;
     o->has_select = traits.has_select;
-    o->width = schema->width;
-    o->seed = rbt_hash_key(schema->seed + 1);
+    o->width = spec->width;
+    o->seed = rbt_hash_key(spec->seed + 1);
     o->bytes_max = options->bytes_max == 0 ? bytes_max_default : options->bytes_max;
     o->worker_count = options->worker_count;
     o->turns = rbt_calloc((size_t)options->worker_count + 1, sizeof *o->turns);

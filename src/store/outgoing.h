@@ -24,7 +24,7 @@
 typedef struct rbt_outgoing rbt_outgoing;
 
 struct rbt_outgoing_options {
-    const struct rbt_shard_table *schema; /* with a filter */
+    const struct rbt_spec *spec; /* with a filter */
     uint32_t worker_count;
     size_t bytes_max; /* of copies; the oldest are forgotten. 0: the default */
 };

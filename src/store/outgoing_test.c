@@ -19,10 +19,10 @@ struct reader {
 
 static rbt_outgoing *make(const char *filter, size_t bytes_max)
 {
-    const struct rbt_shard_table schema = {
-        .type = RBT_F32, .width = WIDTH, .name = "main/t", .filter = filter};
+    struct rbt_spec spec = {.type = RBT_F32, .width = WIDTH, .name = "main/t"};
+    memcpy(spec.filter, filter, strlen(filter) + 1);
     const struct rbt_outgoing_options options = {
-        .schema = &schema, .worker_count = 4, .bytes_max = bytes_max};
+        .spec = &spec, .worker_count = 4, .bytes_max = bytes_max};
     rbt_outgoing *outgoing = NULL;
     assert_ok(rbt_outgoing_create(&options, &outgoing));
     return outgoing;

@@ -31,7 +31,9 @@ enum {
 };
 
 struct rbt_row_store {
-    struct rbt_schema schema;
+    const struct rbt_spec *spec;
+    struct rbt_merge_kind kind;
+    struct rbt_initial initial;
     struct rbt_index index;
     uint64_t *keys; /* by slot */
     char *block;    /* by slot, stride bytes each */
@@ -44,27 +46,27 @@ struct rbt_row_store {
     uint64_t capacity;
 };
 
-rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expected,
-                           rbt_row_store **rows)
+rbt_status rbt_rows_create(const struct rbt_spec *spec, uint32_t state_width, rbt_row_store **rows)
 {
-    RBT_ASSERT(schema->initial.type == schema->kind.type);
-    RBT_ASSERT(schema->initial.width == schema->width);
-    RBT_ASSERT(schema->width > 0);
+    RBT_ASSERT(spec->width > 0);
+    RBT_ASSERT(state_width == 0 || spec->layout == RBT_DENSE);
     rbt_row_store *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
     }
-    const size_t element = rbt_merge_size(schema->kind.type);
-    r->schema = *schema;
-    r->row_size = schema->width * element;
-    r->state_size = schema->layout == RBT_SPARSE ? 0 : schema->state_width * element;
-    r->stride = schema->layout == RBT_SPARSE ? sizeof(struct rbt_sparse_row) : r->row_size;
-    const rbt_status st = rows_expected == 0 ? RBT_OK : rbt_rows_reserve(r, rows_expected);
+    r->spec = spec;
+    r->kind = rbt_spec_kind(spec);
+    r->initial = rbt_spec_initial(spec);
+    r->row_size = rbt_spec_row_size(spec);
+    r->state_size = (size_t)state_width * rbt_spec_element_size(spec);
+    r->stride = rbt_spec_is_sparse(spec) ? sizeof(struct rbt_sparse_row) : r->row_size;
+    const rbt_status st =
+        spec->rows_expected == 0 ? RBT_OK : rbt_rows_reserve(r, spec->rows_expected);
     if (st != RBT_OK) {
         rbt_rows_destroy(r);
         return st;
     }
-    RBT_ASSERT(r->capacity >= rows_expected);
+    RBT_ASSERT(r->capacity >= spec->rows_expected);
     *rows = r;
     return RBT_OK;
 }
@@ -74,7 +76,7 @@ void rbt_rows_destroy(rbt_row_store *rows)
     if (rows == NULL) {
         return;
     }
-    if (rows->schema.layout == RBT_SPARSE) {
+    if (rows->spec->layout == RBT_SPARSE) {
         for (uint64_t slot = 0; slot < rows->count; slot++) {
             rbt_sparse_row_deinit((struct rbt_sparse_row *)(rows->block + slot * rows->stride));
         }
@@ -84,6 +86,18 @@ void rbt_rows_destroy(rbt_row_store *rows)
     rbt_free(rows->keys);
     rbt_index_deinit(&rows->index);
     rbt_free(rows);
+}
+
+const struct rbt_spec *rbt_rows_spec(const rbt_row_store *rows)
+{
+    RBT_ASSERT(rows->spec != NULL);
+    return rows->spec;
+}
+
+size_t rbt_rows_state_size(const rbt_row_store *rows)
+{
+    RBT_ASSERT(rows->state_size == 0 || rows->spec->layout == RBT_DENSE);
+    return rows->state_size;
 }
 
 uint64_t rbt_rows_count(const rbt_row_store *rows)
@@ -260,7 +274,7 @@ static void read_wave_4(const rbt_row_store *rows, const struct rbt_batch *batch
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
         const size_t position = rbt_batch_position(batch, begin + i);
         if (slots[i] == RBT_SLOT_NONE) {
-            rbt_initial_values(&rows->schema.initial, batch->keys[position], &to[position]);
+            rbt_initial_values(&rows->initial, batch->keys[position], &to[position]);
         } else {
             memcpy(&to[position], rows->block + slots[i] * rows->stride, sizeof *to);
         }
@@ -276,7 +290,7 @@ static void copy_row(const rbt_row_store *rows, const struct rbt_batch *batch, s
     RBT_DEBUG_ASSERT(batch->values != NULL);
     char *to = (char *)batch->values + position * rows->row_size;
     if (slot == RBT_SLOT_NONE) {
-        rbt_initial_values(&rows->schema.initial, batch->keys[position], to);
+        rbt_initial_values(&rows->initial, batch->keys[position], to);
     } else {
         memcpy(to, rows->block + slot * rows->stride, rows->row_size);
     }
@@ -311,7 +325,7 @@ static void read_waves(const rbt_row_store *rows, const struct rbt_batch *batch)
 void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
 {
     RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
-    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(rows->spec->layout == RBT_DENSE);
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     const bool is_known = batch->slots != NULL && *batch->slots_complete != 0;
     if (batch->count == 1 && !is_known) { /* nothing would overlap */
@@ -331,7 +345,7 @@ void rbt_rows_read(const rbt_row_store *rows, const struct rbt_batch *batch)
 
 const void *rbt_rows_view(const rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(rows->spec->layout == RBT_DENSE);
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
     uint32_t slots[WAVE];
     if (batch->count == 0 || batch->count > WAVE || batch->positions != NULL) {
@@ -349,11 +363,11 @@ const void *rbt_rows_view(const rbt_row_store *rows, const struct rbt_batch *bat
 /* Whether merging the batch's row at `position` into a row that does not exist creates it. */
 static bool creates(const rbt_row_store *rows, const struct rbt_batch *batch, size_t position)
 {
-    if (rows->schema.layout == RBT_SPARSE) {
+    if (rows->spec->layout == RBT_SPARSE) {
         return true;
     }
     const char *update = (const char *)batch->values + position * rows->row_size;
-    return !rbt_merge_is_neutral(rows->schema.kind, update, rows->schema.width);
+    return !rbt_merge_is_neutral(rows->kind, update, rows->spec->width);
 }
 
 size_t rbt_rows_find(const rbt_row_store *rows, const struct rbt_batch *batch)
@@ -384,8 +398,8 @@ static uint32_t create_row(rbt_row_store *rows, uint64_t key)
     rows->count++;
     char *row = rows->block + slot * rows->stride;
     rows->keys[slot] = key;
-    if (rows->schema.layout == RBT_DENSE) {
-        rbt_initial_values(&rows->schema.initial, key, row);
+    if (rows->spec->layout == RBT_DENSE) {
+        rbt_initial_values(&rows->initial, key, row);
     }
     if (rows->state_size > 0) {
         memset(rows->states + slot * rows->state_size, 0, rows->state_size);
@@ -418,7 +432,7 @@ static void create_missing(rbt_row_store *rows, const struct rbt_batch *batch, s
                            size_t count, uint32_t *slots)
 {
     RBT_ASSERT(begin + count <= batch->count);
-    RBT_DEBUG_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_DEBUG_ASSERT(rows->spec->layout == RBT_DENSE);
     for (size_t i = 0; i < count; i++) {
         if (slots[i] != RBT_SLOT_NONE) {
             continue;
@@ -442,7 +456,7 @@ static void add_wave_f32(rbt_row_store *rows, const struct rbt_batch *batch, siz
     RBT_ASSERT(begin + count <= batch->count);
     RBT_DEBUG_ASSERT(rows->row_size == sizeof(float));
     const float *from = batch->values;
-    RBT_DEBUG_ASSERT(rows->schema.kind.type == RBT_F32);
+    RBT_DEBUG_ASSERT(rows->kind.type == RBT_F32);
     for (size_t i = 0; i < count; i++) {
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
         if (slots[i] != RBT_SLOT_NONE) {
@@ -456,24 +470,24 @@ static void merge_wave(rbt_row_store *rows, const struct rbt_batch *batch, size_
                        size_t count, const uint32_t *slots)
 {
     RBT_ASSERT(begin + count <= batch->count);
-    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(rows->spec->layout == RBT_DENSE);
     for (size_t i = 0; i < count; i++) {
         fetch_row(rows, slots[smaller(i + AHEAD, count - 1)]);
         if (slots[i] != RBT_SLOT_NONE) {
             const size_t position = rbt_batch_position(batch, begin + i);
-            rbt_merge_apply(rows->schema.kind, rows->block + slots[i] * rows->stride,
+            rbt_merge_apply(rows->kind, rows->block + slots[i] * rows->stride,
                             (const char *)batch->values + position * rows->row_size,
-                            rows->schema.width);
+                            rows->spec->width);
         }
     }
 }
 
 static void merge_dense(rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(rows->spec->layout == RBT_DENSE);
     RBT_ASSERT(batch->offsets == NULL);
-    const bool is_f32_add = rows->schema.width == 1 && rows->schema.kind.type == RBT_F32 &&
-                            rows->schema.kind.merge == RBT_MERGE_ADD;
+    const bool is_f32_add =
+        rows->spec->width == 1 && rows->kind.type == RBT_F32 && rows->kind.merge == RBT_MERGE_ADD;
     uint32_t slots[WAVE];
     for (size_t begin = 0; begin < batch->count; begin += WAVE) {
         const size_t count = smaller(batch->count - begin, WAVE);
@@ -520,7 +534,7 @@ static void visit_wave(const rbt_row_store *rows, const struct rbt_batch *batch,
 static void visit_rows(const rbt_row_store *rows, const struct rbt_batch *batch,
                        rbt_row_store *creating, struct visit visit)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_DENSE);
+    RBT_ASSERT(rows->spec->layout == RBT_DENSE);
     RBT_ASSERT(batch->offsets == NULL);
     uint32_t slots[WAVE];
     for (visit.begin = 0; visit.begin < batch->count; visit.begin += WAVE) {
@@ -551,7 +565,7 @@ void rbt_rows_visit(const rbt_row_store *rows, const struct rbt_batch *batch,
 
 static struct rbt_sparse_row *sparse_row(const rbt_row_store *rows, uint32_t slot)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(rows->spec->layout == RBT_SPARSE);
     RBT_ASSERT(slot < rows->count);
     return (struct rbt_sparse_row *)(rows->block + slot * rows->stride);
 }
@@ -561,7 +575,7 @@ static struct rbt_sparse_view elements_at(const rbt_row_store *rows, const struc
 {
     RBT_ASSERT(batch->offsets != NULL);
     const uint32_t first = batch->offsets[position];
-    const size_t size = rbt_merge_size(rows->schema.kind.type);
+    const size_t size = rbt_merge_size(rows->kind.type);
     RBT_ASSERT(first <= batch->offsets[position + 1]);
     return (struct rbt_sparse_view){.index = batch->elements + first,
                                     .values = (const char *)batch->values + first * size,
@@ -571,7 +585,7 @@ static struct rbt_sparse_view elements_at(const rbt_row_store *rows, const struc
 /* Takes back what was promised to the first `count` rows of the batch. */
 static void break_promises(const rbt_row_store *rows, const struct rbt_batch *batch, size_t count)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(rows->spec->layout == RBT_SPARSE);
     for (size_t i = 0; i < count; i++) {
         const size_t position = rbt_batch_position(batch, i);
         const uint32_t slot = rbt_index_find(&rows->index, rows->keys, batch->keys[position]);
@@ -583,7 +597,7 @@ static void break_promises(const rbt_row_store *rows, const struct rbt_batch *ba
 
 rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(rows->spec->layout == RBT_SPARSE);
     RBT_ASSERT(batch->count == 0 || batch->offsets != NULL);
     rbt_status st = rbt_rows_reserve(rows, batch->count);
     for (size_t i = 0; st == RBT_OK && i < batch->count; i++) {
@@ -594,9 +608,9 @@ rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch)
         }
         struct rbt_sparse_row *row = sparse_row(rows, slot);
         const size_t count = elements_at(rows, batch, position).count;
-        const size_t before = rbt_sparse_row_bytes(row, rows->schema.kind.type);
-        st = rbt_sparse_row_reserve(row, rows->schema.kind.type, row->promised + count);
-        rows->element_bytes += rbt_sparse_row_bytes(row, rows->schema.kind.type) - before;
+        const size_t before = rbt_sparse_row_bytes(row, rows->kind.type);
+        st = rbt_sparse_row_reserve(row, rows->kind.type, row->promised + count);
+        rows->element_bytes += rbt_sparse_row_bytes(row, rows->kind.type) - before;
         if (st == RBT_OK) {
             row->promised += (uint32_t)count;
         } else {
@@ -608,7 +622,7 @@ rbt_status rbt_rows_promise(rbt_row_store *rows, const struct rbt_batch *batch)
 
 void rbt_rows_take_back(rbt_row_store *rows, const struct rbt_batch *batch)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(rows->spec->layout == RBT_SPARSE);
     break_promises(rows, batch, batch->count);
 }
 
@@ -623,19 +637,19 @@ static void merge_sparse(rbt_row_store *rows, const struct rbt_batch *batch)
         struct rbt_sparse_row *row = sparse_row(rows, slot);
         RBT_ASSERT(row->promised >= elements.count);
         row->promised -= (uint32_t)elements.count;
-        rbt_sparse_row_merge(row, rows->schema.kind, elements);
-        const size_t before = rbt_sparse_row_bytes(row, rows->schema.kind.type);
-        rbt_sparse_row_compact(row, rows->schema.kind);
-        rows->element_bytes -= before - rbt_sparse_row_bytes(row, rows->schema.kind.type);
+        rbt_sparse_row_merge(row, rows->kind, elements);
+        const size_t before = rbt_sparse_row_bytes(row, rows->kind.type);
+        rbt_sparse_row_compact(row, rows->kind);
+        rows->element_bytes -= before - rbt_sparse_row_bytes(row, rows->kind.type);
     }
 }
 
 void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch)
 {
     RBT_ASSERT(batch->count == 0 || batch->keys != NULL);
-    RBT_ASSERT((batch->offsets != NULL) == (rows->schema.layout == RBT_SPARSE));
+    RBT_ASSERT((batch->offsets != NULL) == (rows->spec->layout == RBT_SPARSE));
     RBT_ASSERT((batch->slots == NULL) == (batch->slots_complete == NULL));
-    if (rows->schema.layout == RBT_SPARSE) {
+    if (rows->spec->layout == RBT_SPARSE) {
         merge_sparse(rows, batch);
     } else {
         merge_dense(rows, batch);
@@ -644,7 +658,7 @@ void rbt_rows_merge(rbt_row_store *rows, const struct rbt_batch *batch)
 
 struct rbt_sparse_view rbt_rows_peek_sparse(const rbt_row_store *rows, uint64_t key)
 {
-    RBT_ASSERT(rows->schema.layout == RBT_SPARSE);
+    RBT_ASSERT(rows->spec->layout == RBT_SPARSE);
     const uint32_t slot = rbt_index_find(&rows->index, rows->keys, key);
     RBT_ASSERT(slot == RBT_SLOT_NONE || rows->keys[slot] == key); /* (1) */
     return slot == RBT_SLOT_NONE ? (struct rbt_sparse_view){0}

@@ -14,22 +14,13 @@
 
 #include "base/source.h"
 #include "core/batch.h"
-#include "math/initial.h"
-#include "math/merge.h"
+#include "core/spec.h"
 #include "math/sparse_row.h"
 
 typedef struct rbt_row_store rbt_row_store;
 
-/* What the rows look like; the same in every shard. */
-struct rbt_schema {
-    struct rbt_merge_kind kind;
-    rbt_layout layout;
-    uint32_t width;
-    uint32_t state_width; /* values per row for rules, besides the row's own */
-    struct rbt_initial initial;
-};
-
-RBT_MUST_USE rbt_status rbt_rows_create(const struct rbt_schema *schema, uint64_t rows_expected,
+/* Rows as `spec` says, which is borrowed, with `state_width` values each for the use of a rule. */
+RBT_MUST_USE rbt_status rbt_rows_create(const struct rbt_spec *spec, uint32_t state_width,
                                         rbt_row_store **rows);
 void rbt_rows_destroy(rbt_row_store *rows);
 
@@ -81,11 +72,14 @@ uint32_t rbt_rows_add(rbt_row_store *rows, uint64_t key);
 size_t rbt_rows_missing(const rbt_row_store *rows, const uint64_t *keys, size_t count);
 
 /* Rows as a part of a saved shard, in rows_save.c: those from slot `from` on, about a megabyte of
- * them. Returns the slot after them. Loading adds rows that are the next ones; `schema` is that of
- * the rows. What makes no sense is refused. */
-uint64_t rbt_rows_save(const rbt_row_store *rows, const struct rbt_schema *schema, uint64_t from,
-                       struct rbt_sink *sink);
-void rbt_rows_load(rbt_row_store *rows, const struct rbt_schema *schema, struct rbt_source *source);
+ * them. Returns the slot after them. Loading adds rows that are the next ones. What
+ * makes no sense is refused. */
+uint64_t rbt_rows_save(const rbt_row_store *rows, uint64_t from, struct rbt_sink *sink);
+void rbt_rows_load(rbt_row_store *rows, struct rbt_source *source);
+
+/* What they were made with; and bytes of a row's state. */
+const struct rbt_spec *rbt_rows_spec(const rbt_row_store *rows);
+size_t rbt_rows_state_size(const rbt_row_store *rows);
 
 /* Row number `slot`: its key, its values, and its state, which is never NULL. */
 uint64_t rbt_rows_key(const rbt_row_store *rows, uint32_t slot);

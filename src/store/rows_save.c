@@ -13,29 +13,14 @@
 
 enum { BLOCK_SIZE = 1 << 20, BLOCK_ROWS_MAX = 1 << 14 };
 
-static size_t row_size(const struct rbt_schema *schema)
-{
-    RBT_ASSERT(schema->width > 0);
-    RBT_ASSERT(schema->layout == RBT_DENSE);
-    return schema->width * rbt_merge_size(schema->kind.type);
-}
-
-static size_t state_size(const struct rbt_schema *schema)
-{
-    RBT_ASSERT(schema->layout == RBT_DENSE || schema->layout == RBT_SPARSE);
-    RBT_ASSERT(schema->width > 0);
-    return schema->layout == RBT_SPARSE ? 0
-                                        : schema->state_width * rbt_merge_size(schema->kind.type);
-}
-
 /* How many rows from slot `from` on go into one record. */
-static uint64_t count_block(const rbt_row_store *rows, const struct rbt_schema *schema,
-                            uint64_t from)
+static uint64_t count_block(const rbt_row_store *rows, uint64_t from)
 {
     const uint64_t left = rbt_rows_count(rows) - from;
+    const struct rbt_spec *spec = rbt_rows_spec(rows);
     uint64_t most = BLOCK_ROWS_MAX;
-    if (schema->layout == RBT_DENSE) {
-        const size_t each = sizeof(uint64_t) + row_size(schema) + state_size(schema);
+    if (spec->layout == RBT_DENSE) {
+        const size_t each = sizeof(uint64_t) + rbt_spec_row_size(spec) + rbt_rows_state_size(rows);
         RBT_ASSERT(each > sizeof(uint64_t));
         most = BLOCK_SIZE / each + 1;
     }
@@ -43,36 +28,35 @@ static uint64_t count_block(const rbt_row_store *rows, const struct rbt_schema *
     return left < most ? left : most;
 }
 
-static void save_elements(const rbt_row_store *rows, const struct rbt_schema *schema, uint64_t key,
-                          struct rbt_sink *sink)
+static void save_elements(const rbt_row_store *rows, uint64_t key, struct rbt_sink *sink)
 {
     const struct rbt_sparse_view row = rbt_rows_peek_sparse(rows, key);
-    RBT_ASSERT(schema->layout == RBT_SPARSE);
+    RBT_ASSERT(rbt_rows_spec(rows)->layout == RBT_SPARSE);
     RBT_ASSERT(row.count == 0 || row.index != NULL);
     rbt_sink_put_u64(sink, row.count);
     rbt_sink_put(sink, row.index, row.count * sizeof *row.index);
-    rbt_sink_put(sink, row.values, row.count * rbt_merge_size(schema->kind.type));
+    rbt_sink_put(sink, row.values, row.count * rbt_spec_element_size(rbt_rows_spec(rows)));
 }
 
-uint64_t rbt_rows_save(const rbt_row_store *rows, const struct rbt_schema *schema, uint64_t from,
-                       struct rbt_sink *sink)
+uint64_t rbt_rows_save(const rbt_row_store *rows, uint64_t from, struct rbt_sink *sink)
 {
+    const struct rbt_spec *spec = rbt_rows_spec(rows);
     RBT_ASSERT(from < rbt_rows_count(rows));
-    const uint64_t count = count_block(rows, schema, from);
+    const uint64_t count = count_block(rows, from);
     RBT_ASSERT(count > 0);
     rbt_sink_put_u64(sink, from);
     rbt_sink_put_u64(sink, count);
     for (uint64_t i = 0; i < count; i++) {
         rbt_sink_put_u64(sink, rbt_rows_key(rows, (uint32_t)(from + i)));
     }
-    if (schema->layout == RBT_DENSE) { /* rows are side by side, and so are their states */
+    if (spec->layout == RBT_DENSE) { /* rows are side by side, and so are their states */
         const uint32_t first = (uint32_t)from;
-        rbt_sink_put(sink, rbt_rows_values(rows, first), count * row_size(schema));
-        rbt_sink_put(sink, rbt_rows_state(rows, first), count * state_size(schema));
+        rbt_sink_put(sink, rbt_rows_values(rows, first), count * rbt_spec_row_size(spec));
+        rbt_sink_put(sink, rbt_rows_state(rows, first), count * rbt_rows_state_size(rows));
         return from + count;
     }
     for (uint64_t i = 0; i < count; i++) {
-        save_elements(rows, schema, rbt_rows_key(rows, (uint32_t)(from + i)), sink);
+        save_elements(rows, rbt_rows_key(rows, (uint32_t)(from + i)), sink);
     }
     return from + count;
 }
@@ -90,12 +74,12 @@ static bool is_increasing(const uint32_t *index, size_t count, uint32_t end)
 }
 
 /* The elements of one row, which has none yet. */
-static rbt_status load_elements(rbt_row_store *rows, const struct rbt_schema *schema, uint64_t key,
-                                struct rbt_source *source)
+static rbt_status load_elements(rbt_row_store *rows, uint64_t key, struct rbt_source *source)
 {
-    const size_t size = rbt_merge_size(schema->kind.type);
+    const struct rbt_spec *spec = rbt_rows_spec(rows);
+    const size_t size = rbt_spec_element_size(spec);
     const uint64_t count = rbt_source_get_count(source, sizeof(uint32_t) + size);
-    RBT_ASSERT(schema->layout == RBT_SPARSE);
+    RBT_ASSERT(spec->layout == RBT_SPARSE);
     RBT_ASSERT(rbt_rows_peek_sparse(rows, key).count == 0);
     if (count == 0 || count > UINT32_MAX / 2) {
         return RBT_OK;
@@ -111,7 +95,7 @@ static rbt_status load_elements(rbt_row_store *rows, const struct rbt_schema *sc
             .count = 1, .keys = &key, .values = values, .offsets = offsets, .elements = index};
         rbt_source_get(source, index, count * sizeof *index);
         rbt_source_get(source, values, count * size);
-        if (!is_increasing(index, count, schema->width)) {
+        if (!is_increasing(index, count, spec->width)) {
             rbt_source_refuse(source, "the elements of a row are in no order");
         } else {
             st = rbt_rows_promise(rows, &batch);
@@ -138,12 +122,15 @@ static rbt_status load_keys(rbt_row_store *rows, uint64_t count, struct rbt_sour
     return st;
 }
 
-void rbt_rows_load(rbt_row_store *rows, const struct rbt_schema *schema, struct rbt_source *source)
+void rbt_rows_load(rbt_row_store *rows, struct rbt_source *source)
 {
-    const bool is_sparse = schema->layout == RBT_SPARSE;
-    const size_t each = is_sparse ? sizeof(uint64_t) : row_size(schema) + state_size(schema);
+    const bool is_sparse = rbt_spec_is_sparse(rbt_rows_spec(rows));
+    const size_t row = rbt_spec_row_size(rbt_rows_spec(rows));
+    const size_t state = rbt_rows_state_size(rows);
+    const size_t each = is_sparse ? sizeof(uint64_t) : row + state;
     const uint64_t first = rbt_rows_count(rows);
     RBT_ASSERT(each > 0);
+    RBT_ASSERT(row > 0);
     if (rbt_source_get_u64(source) != first) {
         rbt_source_refuse(source, "rows are missing");
     }
@@ -151,12 +138,12 @@ void rbt_rows_load(rbt_row_store *rows, const struct rbt_schema *schema, struct 
     rbt_status st = load_keys(rows, count, source);
     for (uint64_t i = 0; is_sparse && st == RBT_OK && rbt_source_is_good(source) && i < count;
          i++) {
-        st = load_elements(rows, schema, rbt_rows_key(rows, (uint32_t)(first + i)), source);
+        st = load_elements(rows, rbt_rows_key(rows, (uint32_t)(first + i)), source);
     }
     if (st == RBT_OK && rbt_source_is_good(source) && !is_sparse && count > 0) {
         RBT_ASSERT(rbt_rows_count(rows) == first + count);
-        rbt_source_get(source, rbt_rows_row(rows, (uint32_t)first), count * row_size(schema));
-        rbt_source_get(source, rbt_rows_state(rows, (uint32_t)first), count * state_size(schema));
+        rbt_source_get(source, rbt_rows_row(rows, (uint32_t)first), count * row);
+        rbt_source_get(source, rbt_rows_state(rows, (uint32_t)first), count * state);
     }
     source->status = rbt_source_is_good(source) ? st : source->status;
 }

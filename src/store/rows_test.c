@@ -9,18 +9,15 @@
 
 enum { LONG = 1300 }; /* rows of a batch: more than two waves */
 
-static struct rbt_schema schema_of(rbt_type type, rbt_merge merge, uint32_t width)
+static struct rbt_spec spec_of(rbt_type type, rbt_merge merge, uint32_t width)
 {
-    return (struct rbt_schema){.kind = {type, merge},
-                               .layout = RBT_DENSE,
-                               .width = width,
-                               .initial = {.type = type, .width = width}};
+    return (struct rbt_spec){.type = type, .merge = merge, .layout = RBT_DENSE, .width = width};
 }
 
-static rbt_row_store *create(const struct rbt_schema *schema)
+static rbt_row_store *create(const struct rbt_spec *spec)
 {
     rbt_row_store *rows = NULL;
-    assert_ok(rbt_rows_create(schema, 0, &rows));
+    assert_ok(rbt_rows_create(spec, spec->state_width, &rows));
     return rows;
 }
 
@@ -36,8 +33,8 @@ static void every_type_and_width_is_stored(void **state)
     for (int type = RBT_F32; type <= RBT_I64; type++) {
         const size_t size = rbt_merge_size((rbt_type)type);
         for (uint32_t width = 1; width <= 3; width++) {
-            const struct rbt_schema schema = schema_of((rbt_type)type, RBT_MERGE_ADD, width);
-            rbt_row_store *rows = create(&schema);
+            const struct rbt_spec spec = spec_of((rbt_type)type, RBT_MERGE_ADD, width);
+            rbt_row_store *rows = create(&spec);
             _Alignas(8) char update[2 * 3 * 8];
             _Alignas(8) char read[2 * 3 * 8];
             _Alignas(8) char expected[2 * 3 * 8];
@@ -64,18 +61,22 @@ static void every_type_and_width_is_stored(void **state)
 static void rows_never_written_read_as_initial_values_and_create_nothing(void **state)
 {
     (void)state;
-    struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 1);
+    struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, 1);
     for (uint32_t width = 1; width <= 2; width++) {
         for (int init = RBT_INIT_ZERO; init <= RBT_INIT_NORMAL; init++) {
-            schema.width = width;
-            schema.initial = (struct rbt_initial){RBT_F32, (rbt_init)init, width, 2, 3, 7};
-            rbt_row_store *rows = create(&schema);
+            spec.width = width;
+            spec.init = (rbt_init)init;
+            spec.a = 2;
+            spec.b = 3;
+            spec.seed = 7;
+            const struct rbt_initial initial = {RBT_F32, (rbt_init)init, width, 2, 3, 7};
+            rbt_row_store *rows = create(&spec);
             const uint64_t keys[] = {0, 5, UINT64_MAX};
             float read[6];
             float expected[6];
             rbt_rows_read(rows, &(struct rbt_batch){.count = 3, .keys = keys, .values = read});
             for (size_t i = 0; i < 3; i++) {
-                rbt_initial_values(&schema.initial, keys[i], expected + i * width);
+                rbt_initial_values(&initial, keys[i], expected + i * width);
             }
             assert_memory_equal(read, expected, 3 * width * sizeof(float));
             assert_int_equal(rbt_rows_count(rows), 0);
@@ -87,10 +88,10 @@ static void rows_never_written_read_as_initial_values_and_create_nothing(void **
 static void a_first_update_is_merged_with_the_initial_values(void **state)
 {
     (void)state;
-    struct rbt_schema schema = schema_of(RBT_F64, RBT_MERGE_MAX, 1);
-    schema.initial.init = RBT_INIT_CONSTANT;
-    schema.initial.a = 10;
-    rbt_row_store *rows = create(&schema);
+    struct rbt_spec spec = spec_of(RBT_F64, RBT_MERGE_MAX, 1);
+    spec.init = RBT_INIT_CONSTANT;
+    spec.a = 10;
+    rbt_row_store *rows = create(&spec);
     const uint64_t keys[] = {3, 4};
     double values[] = {9, 11};
     const struct rbt_batch batch = {.count = 2, .keys = keys, .values = values};
@@ -104,11 +105,11 @@ static void updates_that_change_nothing_create_nothing(void **state)
 {
     (void)state;
     for (int m = RBT_MERGE_ADD; m <= RBT_MERGE_OR; m++) {
-        const struct rbt_schema schema = schema_of(RBT_I32, (rbt_merge)m, 3);
-        rbt_row_store *rows = create(&schema);
+        const struct rbt_spec spec = spec_of(RBT_I32, (rbt_merge)m, 3);
+        rbt_row_store *rows = create(&spec);
         const uint64_t key = 8;
         int32_t values[3];
-        rbt_merge_clear(schema.kind, values, 3);
+        rbt_merge_clear(rbt_spec_kind(&spec), values, 3);
         const struct rbt_batch batch = {.count = 1, .keys = &key, .values = values};
         merge(rows, &batch);
         assert_int_equal(rbt_rows_count(rows), 0);
@@ -122,9 +123,9 @@ static void updates_that_change_nothing_create_nothing(void **state)
 static void state_begins_at_zero(void **state)
 {
     (void)state;
-    struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 2);
-    schema.state_width = 3;
-    rbt_row_store *rows = create(&schema);
+    struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, 2);
+    spec.state_width = 3;
+    rbt_row_store *rows = create(&spec);
     const uint64_t keys[] = {1, 2};
     float values[] = {1, 2, 3, 4};
     merge(rows, &(struct rbt_batch){.count = 2, .keys = keys, .values = values});
@@ -132,8 +133,8 @@ static void state_begins_at_zero(void **state)
     assert_memory_equal(rbt_rows_values(rows, 1), values + 2, 2 * sizeof *values);
     assert_memory_equal(rbt_rows_state(rows, 1), zeros, sizeof zeros);
     rbt_rows_destroy(rows);
-    schema.state_width = 0;
-    rows = create(&schema);
+    spec.state_width = 0;
+    rows = create(&spec);
     merge(rows, &(struct rbt_batch){.count = 2, .keys = keys, .values = values});
     assert_non_null(rbt_rows_state(rows, 1)); /* of no length */
     rbt_rows_destroy(rows);
@@ -144,8 +145,8 @@ static void positions_select_rows_in_batches_longer_than_a_wave(void **state)
 {
     (void)state;
     for (uint32_t width = 1; width <= 2; width++) {
-        const struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, width);
-        rbt_row_store *rows = create(&schema);
+        const struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, width);
+        rbt_row_store *rows = create(&spec);
         static uint64_t keys[3 * LONG];
         static uint32_t positions[LONG];
         static float values[3 * LONG * 2];
@@ -175,8 +176,8 @@ static void positions_select_rows_in_batches_longer_than_a_wave(void **state)
 static void remembered_slots_notice_rows_that_others_create(void **state)
 {
     (void)state;
-    const struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 1);
-    rbt_row_store *rows = create(&schema);
+    const struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, 1);
+    rbt_row_store *rows = create(&spec);
     static uint64_t keys[LONG];
     static uint32_t slots[LONG];
     static float read[LONG];
@@ -210,11 +211,11 @@ static void remembered_slots_notice_rows_that_others_create(void **state)
 static void a_row_by_itself_is_read_like_many(void **state)
 {
     (void)state;
-    const struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 1);
+    const struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, 1);
     static const uint64_t keys[] = {5, 10, 15};
     static const uint32_t position = 1;
     for (int has_slots = 0; has_slots < 2; has_slots++) {
-        rbt_row_store *rows = create(&schema);
+        rbt_row_store *rows = create(&spec);
         uint32_t slots[] = {RBT_SLOT_NONE, RBT_SLOT_NONE, RBT_SLOT_NONE};
         uint64_t complete = 0;
         float read[] = {-1, -1, -1};
@@ -272,7 +273,7 @@ static void use_slots(struct rbt_batch *batch, struct model *m, const uint32_t *
 static void it_agrees_with_an_array(void **state)
 {
     (void)state;
-    const struct rbt_schema schema = schema_of(RBT_I64, RBT_MERGE_ADD, 2);
+    const struct rbt_spec spec = spec_of(RBT_I64, RBT_MERGE_ADD, 2);
     static uint32_t all[SPACE];
     static uint32_t positions[SPACE];
     static int64_t values[SPACE][2];
@@ -286,7 +287,7 @@ static void it_agrees_with_an_array(void **state)
             all[i] = i;
         }
         rbt_rng_init(&rng, seed, 0, 0);
-        rbt_row_store *rows = create(&schema);
+        rbt_row_store *rows = create(&spec);
         for (int step = 0; step < 20; step++) {
             struct rbt_batch batch = draw(&rng, &m, positions);
             if (rbt_rng_below(&rng, 2) == 0) {
@@ -318,8 +319,8 @@ static void it_agrees_with_an_array(void **state)
 static void a_reserve_is_enough_for_all_rows_and_rows_stay_while_it_grows(void **state)
 {
     (void)state;
-    const struct rbt_schema schema = schema_of(RBT_I64, RBT_MERGE_ADD, 4);
-    rbt_row_store *rows = create(&schema);
+    const struct rbt_spec spec = spec_of(RBT_I64, RBT_MERGE_ADD, 4);
+    rbt_row_store *rows = create(&spec);
     for (uint64_t begin = 0; begin < 100000; begin = begin * 3 + 100) {
         const uint64_t end = begin * 3 + 100;
         assert_ok(rbt_rows_reserve(rows, end - begin));
@@ -339,10 +340,7 @@ static void a_reserve_is_enough_for_all_rows_and_rows_stay_while_it_grows(void *
     rbt_rows_destroy(rows);
 }
 
-static const struct rbt_schema sparse = {.kind = {RBT_I64, RBT_MERGE_ADD},
-                                         .layout = RBT_SPARSE,
-                                         .width = 1000000,
-                                         .initial = {.type = RBT_I64, .width = 1000000}};
+static const struct rbt_spec sparse = {.type = RBT_I64, .layout = RBT_SPARSE, .width = 1000000};
 
 /* Elements count, and those that have become zero are given back. */
 static void the_elements_of_sparse_rows_are_memory(void **state)
@@ -407,12 +405,12 @@ static void sparse_rows_gather_elements(void **state)
 static void rows_side_by_side_can_be_viewed(void **state)
 {
     (void)state;
-    struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 2);
+    struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, 2);
     static const uint64_t keys[] = {10, 11, 30, 5, 40}; /* slots in this order; 40 is missing */
     static const uint32_t positions[] = {1, 2};
     float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
     float read[10];
-    rbt_row_store *rows = create(&schema);
+    rbt_row_store *rows = create(&spec);
     struct rbt_batch batch = {.count = 4, .keys = keys, .values = values};
     assert_null(rbt_rows_view(rows, &batch)); /* none exists */
     merge(rows, &batch);
@@ -442,8 +440,8 @@ static void rows_side_by_side_can_be_viewed(void **state)
     assert_null(rbt_rows_view(rows, &batch));
     assert_null(rbt_rows_view(rows, &(struct rbt_batch){.keys = keys}));
     rbt_rows_destroy(rows);
-    schema.state_width = 1; /* nothing lies in between */
-    rows = create(&schema);
+    spec.state_width = 1; /* nothing lies in between */
+    rows = create(&spec);
     merge(rows, &(struct rbt_batch){.count = 4, .keys = keys, .values = values});
     assert_memory_equal(rbt_rows_view(rows, &(struct rbt_batch){.count = 2, .keys = keys}), values,
                         4 * sizeof(float));
@@ -453,14 +451,14 @@ static void rows_side_by_side_can_be_viewed(void **state)
 static void long_batches_are_not_viewed(void **state)
 {
     (void)state;
-    const struct rbt_schema schema = schema_of(RBT_I64, RBT_MERGE_ADD, 1);
+    const struct rbt_spec spec = spec_of(RBT_I64, RBT_MERGE_ADD, 1);
     uint64_t keys[LONG];
     int64_t values[LONG];
     for (size_t i = 0; i < LONG; i++) {
         keys[i] = 3 * i;
         values[i] = (int64_t)i + 1;
     }
-    rbt_row_store *rows = create(&schema);
+    rbt_row_store *rows = create(&spec);
     merge(rows, &(struct rbt_batch){.count = LONG, .keys = keys, .values = values});
     assert_null(rbt_rows_view(rows, &(struct rbt_batch){.count = LONG, .keys = keys}));
     const void *view = rbt_rows_view(rows, &(struct rbt_batch){.count = 512, .keys = keys + 7});
@@ -472,18 +470,20 @@ static void long_batches_are_not_viewed(void **state)
 static void create_and_reserve_survive_every_failed_allocation(void **state)
 {
     (void)state;
-    const struct rbt_schema schema = schema_of(RBT_F32, RBT_MERGE_ADD, 4);
+    struct rbt_spec spec = spec_of(RBT_F32, RBT_MERGE_ADD, 4);
+    spec.rows_expected = 100;
     rbt_status st = RBT_E_NOMEM;
     for (unsigned nth = 1; st != RBT_OK; nth++) {
         rbt_row_store *rows = NULL;
         rbt_alloc_fail_nth(nth);
-        st = rbt_rows_create(&schema, 100, &rows);
+        st = rbt_rows_create(&spec, 0, &rows);
         rbt_alloc_fail_nth(0);
         assert_true(st == RBT_OK || st == RBT_E_NOMEM);
         rbt_rows_destroy(rows);
         assert_int_equal(rbt_alloc_live(), 0);
     }
-    rbt_row_store *rows = create(&schema);
+    spec.rows_expected = 0;
+    rbt_row_store *rows = create(&spec);
     st = RBT_E_NOMEM;
     for (unsigned nth = 1; st != RBT_OK; nth++) {
         rbt_alloc_fail_nth(nth);

@@ -33,34 +33,31 @@ static bool has_snapshots(const rbt_ruling *ruling)
     return ruling->instance.needs.snapshot_width > 0;
 }
 
-rbt_status rbt_ruling_create(const struct rbt_shard_table *table, uint32_t worker_count,
+rbt_status rbt_ruling_create(const struct rbt_spec *spec, uint32_t worker_count,
                              rbt_ruling **ruling)
 {
-    RBT_ASSERT(table->code != NULL && table->rule != NULL);
-    RBT_ASSERT(table->type == RBT_F32 && table->layout == RBT_DENSE);
+    RBT_ASSERT(spec->code != NULL && spec->rule[0] != '\0');
+    RBT_ASSERT(spec->type == RBT_F32 && spec->layout == RBT_DENSE);
     rbt_ruling *r = rbt_calloc(1, sizeof *r);
     if (r == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a rule");
     }
-    const struct rbt_rule_table about = {.name = table->name != NULL ? table->name : "",
-                                         .width = table->width,
-                                         .worker_count = worker_count};
-    rbt_status st = rbt_rule_create(table->code, table->rule, &about, &r->instance);
+    const struct rbt_rule_table about = {
+        .name = spec->name, .width = spec->width, .worker_count = worker_count};
+    rbt_status st = rbt_rule_create(spec->code, spec->rule, &about, &r->instance);
     if (st == RBT_OK) {
         st = rbt_ledger_init(&r->ledger, worker_count);
     }
     if (st == RBT_OK) {
         const struct rbt_rule_needs *needs = &r->instance.needs;
-        r->width = table->width;
-        r->text = rbt_strdup(table->rule);
-        r->table = rbt_strdup(about.name);
+        r->spec = spec;
         r->error = rbt_calloc(1, sizeof *r->error);
-        r->scratch = rbt_calloc((size_t)needs->snapshot_width + table->width, sizeof *r->scratch);
-        rbt_versions_init(&r->versions, table->width);
+        r->scratch = rbt_calloc((size_t)needs->snapshot_width + spec->width, sizeof *r->scratch);
+        rbt_versions_init(&r->versions, spec->width);
         if (has_snapshots(r)) {
             rbt_snapshots_init(&r->snapshots, needs->snapshot_width, needs->snapshot_max);
         }
-        if (r->text == NULL || r->table == NULL || r->error == NULL || r->scratch == NULL) {
+        if (r->error == NULL || r->scratch == NULL) {
             st = rbt_fail(RBT_E_NOMEM, "could not allocate a rule");
         }
     }
@@ -68,7 +65,7 @@ rbt_status rbt_ruling_create(const struct rbt_shard_table *table, uint32_t worke
         rbt_ruling_destroy(r);
         return st;
     }
-    RBT_ASSERT(r->width > 0);
+    RBT_ASSERT(spec->width > 0);
     RBT_ASSERT(r->ledger.worker_count == worker_count);
     *ruling = r;
     return RBT_OK;
@@ -86,8 +83,6 @@ void rbt_ruling_destroy(rbt_ruling *ruling)
     rbt_rule_destroy(&ruling->instance);
     rbt_free(ruling->scratch);
     rbt_free(ruling->error);
-    rbt_free(ruling->table);
-    rbt_free(ruling->text);
     rbt_free(ruling);
 }
 
@@ -96,13 +91,6 @@ uint32_t rbt_ruling_state_width(const rbt_ruling *ruling)
     RBT_ASSERT(ruling->instance.rule != NULL);
     RBT_ASSERT(ruling->instance.needs.snapshot_width <= ruling->instance.needs.state_width);
     return ruling->instance.needs.state_width;
-}
-
-bool rbt_ruling_has_text(const rbt_ruling *ruling, const char *text)
-{
-    RBT_ASSERT(ruling->instance.rule != NULL);
-    RBT_ASSERT(ruling->text != NULL);
-    return text != NULL && strcmp(ruling->text, text) == 0;
 }
 
 /* --- Failure ---------------------------------------------------------------------------------- */
@@ -130,7 +118,7 @@ static void break_down(rbt_ruling *ruling, rbt_status st, uint64_t key)
          * for its own, nor anything that drivers would see to, such as a worker that is gone. */
         ruling->status = rbt_fail_in(
             st == RBT_E_NOMEM ? st : RBT_E_DATA, "rule \"%s\" failed at row %llu of table \"%s\"",
-            ruling->instance.rule->name, (unsigned long long)key, ruling->table);
+            ruling->instance.rule->name, (unsigned long long)key, ruling->spec->name);
         rbt_error_save(ruling->error);
     }
     RBT_ASSERT(ruling->error->message[0] != '\0');
@@ -447,7 +435,7 @@ static void apply_row(void *context, uint32_t slot, void *values, size_t positio
 {
     const struct work *work = context;
     rbt_ruling *ruling = work->ruling;
-    const uint32_t width = ruling->width;
+    const uint32_t width = ruling->spec->width;
     const float *delta = (const float *)work->batch->values + position * width;
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(work->rows));
     RBT_DEBUG_ASSERT((work->version != NULL) == has_parts(ruling));
@@ -530,7 +518,7 @@ static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, u
     RBT_ASSERT(ruling->instance.needs.parts == RBT_PARTS_SHOWN);
     RBT_DEBUG_ASSERT(slot < rbt_rows_count(rows));
     struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
-                               .width = ruling->width,
+                               .width = ruling->spec->width,
                                .values = view->values,
                                .state = rbt_rows_state(rows, slot)};
     for (size_t i = 0; i < ruling->versions.count; i++) {
@@ -539,7 +527,7 @@ static void fold_versions(const rbt_ruling *ruling, const rbt_row_store *rows, u
             break;
         }
         const float *part = rbt_versions_peek(&ruling->versions, live, slot);
-        if (part != NULL && !is_zero(part, ruling->width)) {
+        if (part != NULL && !is_zero(part, ruling->spec->width)) {
             const struct rbt_rule_version version = {live->id, live->messages};
             row.part = (float *)part; /* fold() only reads it */
             ruling->instance.rule->fold(ruling->instance.self, &version, &row);
@@ -557,11 +545,11 @@ static void read_row(const rbt_ruling *ruling, const rbt_row_store *rows, uint32
     if (rule->read != NULL &&
         (view->purpose == RBT_READ_RESULT || !ruling->instance.needs.reads_results_only)) {
         const struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
-                                         .width = ruling->width,
+                                         .width = ruling->spec->width,
                                          .values = ruling->scratch,
                                          .state = rbt_rows_state(rows, slot)};
         /* A copy: the rule may look at the values when it has begun to write. */
-        memcpy(row.values, view->values, ruling->width * sizeof *row.values);
+        memcpy(row.values, view->values, ruling->spec->width * sizeof *row.values);
         rule->read(ruling->instance.self, &row, view->purpose, view->values);
     }
     RBT_DEBUG_ASSERT(rule->fold != NULL || ruling->instance.needs.parts != RBT_PARTS_SHOWN);
@@ -584,7 +572,7 @@ static void read_for_work(void *context, uint32_t slot, void *values, size_t pos
     const struct view view = {.purpose = RBT_READ_WORK,
                               .versions = reading->versions,
                               .values = (float *)reading->batch->values +
-                                        position * reading->ruling->width};
+                                        position * reading->ruling->spec->width};
     read_row(reading->ruling, reading->rows, slot, &view);
 }
 
@@ -605,7 +593,7 @@ void rbt_ruling_read_result(rbt_ruling *ruling, const rbt_row_store *rows, uint3
 {
     RBT_ASSERT(values != NULL);
     RBT_ASSERT(slot < rbt_rows_count(rows));
-    memcpy(values, rbt_rows_values(rows, slot), ruling->width * sizeof *values);
+    memcpy(values, rbt_rows_values(rows, slot), ruling->spec->width * sizeof *values);
     const struct view view = {RBT_READ_RESULT, RBT_RULE_NO_VERSION, values};
     read_row(ruling, rows, slot, &view);
 }
@@ -682,11 +670,11 @@ static void retire(rbt_ruling *ruling, rbt_row_store *rows)
     const float *part = NULL;
     while (ruling->status == RBT_OK &&
            (part = rbt_versions_next(&ruling->versions, first, &place, &slot)) != NULL) {
-        if (is_zero(part, ruling->width)) {
+        if (is_zero(part, ruling->spec->width)) {
             continue;
         }
         struct rbt_rule_row row = {.key = rbt_rows_key(rows, slot),
-                                   .width = ruling->width,
+                                   .width = ruling->spec->width,
                                    .values = rbt_rows_row(rows, slot),
                                    .state = rbt_rows_state(rows, slot)};
         if (!is_hidden) {

@@ -18,14 +18,14 @@
 
 typedef struct rbt_ruling rbt_ruling;
 
-/* Makes an instance of the table's rule. Fails with RBT_E_INVALID if it refuses its parameters. */
-RBT_MUST_USE rbt_status rbt_ruling_create(const struct rbt_shard_table *table,
-                                          uint32_t worker_count, rbt_ruling **ruling);
+/* Makes an instance of the rule of a table; borrows its spec. Fails with RBT_E_INVALID if it
+ * refuses its parameters. */
+RBT_MUST_USE rbt_status rbt_ruling_create(const struct rbt_spec *spec, uint32_t worker_count,
+                                          rbt_ruling **ruling);
 void rbt_ruling_destroy(rbt_ruling *ruling);
 
-/* Values that the rule keeps with each row; and whether this is the rule's text. */
+/* Values that the rule keeps with each row. */
 uint32_t rbt_ruling_state_width(const rbt_ruling *ruling);
-bool rbt_ruling_has_text(const rbt_ruling *ruling, const char *text);
 
 /* The base that an update of the worker is taken to have: its own, if the worker may name it;
  * RBT_STAMP_NONE, if the worker holds nothing: then it counts as computed when it is applied. */
@@ -99,14 +99,6 @@ struct rbt_ruling_stats {
 struct rbt_ruling_stats rbt_ruling_stats(const rbt_ruling *ruling);
 
 /* --- Saved shards (ruling_save.c) ------------------------------------------------------------- */
-
-/* What it was made with. */
-struct rbt_ruling_spec {
-    const char *rule;  /* its text */
-    const char *table; /* name */
-    const struct rbt_rule *code;
-};
-struct rbt_ruling_spec rbt_ruling_spec(const rbt_ruling *ruling);
 
 /* Parts of a saved shard: counters, what the instance has learnt, who holds which reads, versions
  * one by one, and snapshots. They are loaded in this order, into a new ruling with the same spec.

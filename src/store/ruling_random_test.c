@@ -754,20 +754,18 @@ static void start(uint64_t seed)
     const struct rbt_shard_options options = {
         .worker_count = t.workers, .table_max = 1, .parked_max = WORKERS_MAX};
     assert_ok(rbt_shard_create(&options, &t.shard));
-    struct rbt_shard_table schema = {.width = t.width,
-                                     .staleness = t.staleness,
-                                     .partial = t.partial,
-                                     .rule = rules[seed % RULES].text,
-                                     .name = "weights"};
+    struct rbt_spec spec = {
+        .width = t.width, .staleness = t.staleness, .partial = t.partial, .name = "weights"};
+    memcpy(spec.rule, rules[seed % RULES].text, strlen(rules[seed % RULES].text) + 1);
     if (below(2) == 0) {
-        schema.init = RBT_INIT_CONSTANT;
-        schema.a = 0.75;
+        spec.init = RBT_INIT_CONSTANT;
+        spec.a = 0.75;
         for (size_t i = 0; i < ROWS * WIDTH_MAX; i++) {
             t.rows[i / WIDTH_MAX].w[i % WIDTH_MAX] = 0.75F;
         }
     }
-    assert_ok(rbt_rule_find(schema.rule, &schema.code));
-    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .schema = &schema};
+    assert_ok(rbt_rule_find(spec.rule, &spec.code));
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .spec = &spec};
     rbt_shard_step(t.shard, &event, &t.out);
     assert_ok(t.out.status);
 }

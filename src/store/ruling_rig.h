@@ -6,6 +6,7 @@
 #include "base/test.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "policy/rule/rule.h"
@@ -31,12 +32,14 @@ static inline void start(struct fixture *f, uint32_t workers, int64_t staleness,
     const struct rbt_shard_options options = {
         .worker_count = workers, .table_max = 2, .parked_max = WORKERS_MAX};
     assert_ok(rbt_shard_create(&options, &f->shard));
-    struct rbt_shard_table schema = {
-        .width = 1, .staleness = staleness, .rule = text, .code = code, .name = "main/weights"};
+    struct rbt_spec spec = {
+        .width = 1, .staleness = staleness, .code = code, .name = "main/weights"};
+    assert_true(strlen(text) < sizeof spec.rule);
+    memcpy(spec.rule, text, strlen(text) + 1);
     if (code == NULL) {
-        assert_ok(rbt_rule_find(text, &schema.code));
+        assert_ok(rbt_rule_find(text, &spec.code));
     }
-    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .schema = &schema};
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .spec = &spec};
     rbt_shard_step(f->shard, &event, &f->out);
     assert_ok(f->out.status);
 }

@@ -12,16 +12,8 @@
 static bool has_parts(const rbt_ruling *ruling)
 {
     RBT_ASSERT(ruling->instance.rule != NULL);
-    RBT_ASSERT(ruling->width > 0);
+    RBT_ASSERT(ruling->spec->width > 0);
     return ruling->instance.needs.parts != RBT_PARTS_NONE;
-}
-
-struct rbt_ruling_spec rbt_ruling_spec(const rbt_ruling *ruling)
-{
-    RBT_ASSERT(ruling->text != NULL);
-    RBT_ASSERT(ruling->table != NULL);
-    return (struct rbt_ruling_spec){
-        .rule = ruling->text, .table = ruling->table, .code = ruling->instance.rule};
 }
 
 struct rbt_bin_id rbt_ruling_last(const rbt_ruling *ruling)

@@ -14,9 +14,7 @@
 
 struct rbt_ruling {
     struct rbt_rule_instance instance;
-    char *text;
-    char *table; /* name */
-    uint32_t width;
+    const struct rbt_spec *spec; /* the table's */
     struct rbt_ledger ledger;
     struct rbt_snapshots snapshots; /* if the rule has any */
     struct rbt_versions versions;   /* the same */

@@ -616,10 +616,11 @@ static void rules_survive_every_failed_allocation(void **state)
             for (unsigned nth = 1; st != RBT_OK; nth++) {
                 struct fixture f;
                 start(&f, 2, is_held ? 0 : RBT_STALENESS_ANY, "add", NULL);
-                struct rbt_shard_table schema = {.width = 1, .rule = texts[i], .name = "t"};
-                schema.staleness = is_held ? 0 : RBT_STALENESS_ANY;
-                assert_ok(rbt_rule_find(schema.rule, &schema.code));
-                const struct rbt_shard_event open = {.kind = RBT_SHARD_TABLE, .schema = &schema};
+                struct rbt_spec spec = {.width = 1, .name = "t"};
+                memcpy(spec.rule, texts[i], strlen(texts[i]) + 1);
+                spec.staleness = is_held ? 0 : RBT_STALENESS_ANY;
+                assert_ok(rbt_rule_find(spec.rule, &spec.code));
+                const struct rbt_shard_event open = {.kind = RBT_SHARD_TABLE, .spec = &spec};
                 rbt_alloc_fail_nth(nth);
                 rbt_shard_step(f.shard, &open, &f.out);
                 st = f.out.status;

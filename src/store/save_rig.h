@@ -53,7 +53,7 @@ struct rig_box {
     struct rbt_shard_sent sent;
     bool keep[RIG_KEYS * RIG_WIDTH];
     uint64_t seen; /* hash of the elements of a sparse row */
-    struct rbt_shard_table schema;
+    struct rbt_spec spec;
     struct rbt_shard_effect effects[RIG_PARKED + 1];
     struct rbt_shard_outbox out;
     char error[RBT_ERROR_MAX];
@@ -112,7 +112,7 @@ static inline void rig_wire(struct rig_box *box)
     box->event.applied_count = box->event.kind == RBT_SHARD_PULL ? RIG_WORKERS : 0;
     box->event.on_elements = rig_see;
     box->event.context = box;
-    box->event.schema = &box->schema;
+    box->event.spec = &box->spec;
     box->out.effects = box->effects;
 }
 

@@ -58,33 +58,33 @@ static inline uint32_t rig_choose(struct rig *rig, const rbt_shard *shard)
         return RIG_TABLES;
     }
     const uint32_t table = (uint32_t)rig_below(rig, shard->table_count);
-    const struct rbt_schema *schema = &shard->tables[table].schema;
-    return schema->layout == RBT_SPARSE || schema->width <= RIG_WIDTH ? table : RIG_TABLES;
+    const struct rbt_spec *spec = shard->tables[table].spec;
+    return spec->layout == RBT_SPARSE || spec->width <= RIG_WIDTH ? table : RIG_TABLES;
 }
 
 static inline void rig_fill_batch(struct rig *rig, const rbt_shard *shard, struct rig_box *box,
                                   size_t at, uint32_t table)
 {
-    const struct rbt_schema *schema = &shard->tables[table].schema;
-    const size_t size = rbt_merge_size(schema->kind.type);
+    const struct rbt_spec *spec = shard->tables[table].spec;
+    const size_t size = rbt_spec_element_size(spec);
     const size_t count = rig_keys(rig, box->keys[at], RIG_ROWS);
     const uint32_t worker = box->event.worker;
     const uint64_t stamp = rig->stamps[worker][table];
-    box->is_sparse[at] = schema->layout == RBT_SPARSE;
+    box->is_sparse[at] = spec->layout == RBT_SPARSE;
     box->batches[at] =
         (struct rbt_batch){.table = table,
                            .count = count,
                            .base = rig_once_in(rig, 5) ? rig_below(rig, stamp + 2) : stamp,
                            .least = rig_once_in(rig, 3) ? RBT_STAMP_NONE : stamp};
     char *to = (char *)box->values[at];
-    size_t values = count * schema->width;
+    size_t values = count * spec->width;
     if (box->is_sparse[at]) {
         values = 0;
         for (size_t i = 0; i < count; i++) {
-            const size_t n = (size_t)rig_below(rig, schema->width < 8 ? 2 : RIG_ELEMENTS + 1);
+            const size_t n = (size_t)rig_below(rig, spec->width < 8 ? 2 : RIG_ELEMENTS + 1);
             for (uint32_t k = 0; k < n; k++) {
-                box->elements[at][values + k] = k * (schema->width / RIG_ELEMENTS) +
-                                                (uint32_t)rig_below(rig, schema->width < 8 ? 1 : 3);
+                box->elements[at][values + k] = k * (spec->width / RIG_ELEMENTS) +
+                                                (uint32_t)rig_below(rig, spec->width < 8 ? 1 : 3);
             }
             values += n;
             box->offsets[at][i + 1] = (uint32_t)values;
@@ -93,7 +93,7 @@ static inline void rig_fill_batch(struct rig *rig, const rbt_shard *shard, struc
     const bool is_thin = rig_once_in(rig, 2); /* so that bins are packed */
     for (size_t i = 0; i < values; i++) {
         const bool is_zero = is_thin && !rig_once_in(rig, 4);
-        const uint64_t value = is_zero ? 0 : rig_value(rig, schema->kind.type);
+        const uint64_t value = is_zero ? 0 : rig_value(rig, spec->type);
         memcpy(to + i * size, &value, size);
     }
 }
@@ -151,14 +151,14 @@ static inline void rig_pull(struct rig *rig, const rbt_shard *shard, struct rig_
     }
     box->is_sparse[0] = false;
     box->batches[0] = (struct rbt_batch){.table = table, .count = rig_set(set, box->keys[0])};
-    if (from->schema.layout == RBT_SPARSE) {
+    if (from->spec->layout == RBT_SPARSE) {
         box->keys[0][0] = box->keys[0][rig_below(rig, box->batches[0].count)];
         box->batches[0].count = 1;
         return;
     }
     box->event.is_base = rig_below(rig, 3) > 0;
     box->event.sequence += rig_once_in(rig, 6) ? 1 : 0; /* has overtaken the next update */
-    if (from->ruling != NULL && from->is_synchronised && rig_once_in(rig, 2)) {
+    if (from->ruling != NULL && from->spec->is_synchronised && rig_once_in(rig, 2)) {
         const uint64_t version = rbt_shard_version(shard, table);
         const uint64_t less = rig_below(rig, 2);
         const uint64_t stable = version < less ? 0 : version - less;
@@ -195,7 +195,7 @@ static inline void rig_draw(struct rig *rig, const rbt_shard *shard, struct rig_
         rig_push(rig, shard, box);
     } else if (what < 88) {
         rig_pull(rig, shard, box, table);
-    } else if (what < 94 && shard->tables[table].schema.layout == RBT_DENSE) {
+    } else if (what < 94 && shard->tables[table].spec->layout == RBT_DENSE) {
         box->event =
             (struct rbt_shard_event){.kind = RBT_SHARD_SCAN, .table = table, .need = RBT_CLOCK_ANY};
         box->scan =

@@ -120,20 +120,26 @@ static inline int64_t rig_staleness(struct rig *rig)
     return (int64_t)rig_below(rig, 5) - 1; /* RBT_STALENESS_ANY is -1 */
 }
 
+static inline void rig_text(char *to, size_t size, const char *text)
+{
+    RBT_ASSERT(strlen(text) < size);
+    memcpy(to, text, strlen(text) + 1);
+}
+
 /* A random table; `policy` stays for as long as it is used. Nobody's own rules if they cannot be
  * found by their text. */
-static inline struct rbt_shard_table rig_table(struct rig *rig, bool has_own,
-                                               struct rbt_priority_policy *policy)
+static inline struct rbt_spec rig_table(struct rig *rig, bool has_own,
+                                        struct rbt_priority_policy *policy)
 {
-    struct rbt_shard_table t = {.width = 1 + (uint32_t)rig_below(rig, RIG_WIDTH),
-                                .staleness = rig_staleness(rig),
-                                .name = "main/table",
-                                .seed = rig_below(rig, 100)};
+    struct rbt_spec t = {.width = 1 + (uint32_t)rig_below(rig, RIG_WIDTH),
+                         .staleness = rig_staleness(rig),
+                         .name = "main/table",
+                         .seed = rig_below(rig, 100)};
     t.partial = rig_once_in(rig, 3) ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE;
     const uint64_t kind = rig_below(rig, 5);
     if (kind >= 3) { /* with a rule */
         const uint64_t which = rig_below(rig, has_own ? RIG_RULES : RIG_OWN);
-        t.rule = rig_rules[which];
+        rig_text(t.rule, sizeof t.rule, rig_rules[which]);
         t.code = &rig_rule;
         if (which < RIG_OWN && rbt_rule_find(t.rule, &t.code) != RBT_OK) {
             RBT_UNREACHABLE();
@@ -153,13 +159,14 @@ static inline struct rbt_shard_table rig_table(struct rig *rig, bool has_own,
     }
     const bool is_plain = t.type == RBT_F32 && t.layout == RBT_DENSE;
     if (is_plain && rig_once_in(rig, 2)) {
-        if (rbt_priority_find(rig_priorities[rig_below(rig, 6)], policy) != RBT_OK) {
+        rig_text(t.priority, sizeof t.priority, rig_priorities[rig_below(rig, 6)]);
+        if (rbt_priority_find(t.priority, policy) != RBT_OK) {
             RBT_UNREACHABLE();
         }
-        t.priority = policy;
+        t.policy = policy;
     }
     if (is_plain && t.merge == RBT_MERGE_ADD && rig_once_in(rig, 2)) {
-        t.filter = rig_filters[rig_below(rig, 5)];
+        rig_text(t.filter, sizeof t.filter, rig_filters[rig_below(rig, 5)]);
     }
     return t;
 }

@@ -92,7 +92,7 @@ static bool is_beyond(const struct rbt_shard_state *table, int64_t clock, int64_
 {
     RBT_ASSERT(clock >= 0);
     RBT_ASSERT(floor >= 0);
-    return table->staleness != RBT_STALENESS_ANY && clock - table->staleness >= floor &&
+    return table->spec->staleness != RBT_STALENESS_ANY && clock - table->spec->staleness >= floor &&
            !RBT_MUTANT(NO_HOLDING);
 }
 
@@ -102,7 +102,7 @@ static bool may_show(const struct rbt_shard_state *table, const struct rbt_bin_i
 {
     RBT_ASSERT(id->clock >= 0);
     RBT_ASSERT(floor <= worker_clock);
-    const bool is_complete = table->partial == RBT_PARTIAL_SHOW || worker_clock > id->clock;
+    const bool is_complete = table->spec->partial == RBT_PARTIAL_SHOW || worker_clock > id->clock;
     return is_complete && !is_beyond(table, id->clock, floor);
 }
 
@@ -137,7 +137,7 @@ static void apply_bin(struct rbt_shard_state *table, const struct rbt_bin *bin)
 {
     struct rbt_batch batch;
     size_t i = 0;
-    while (rbt_bins_unpack(bin, &table->schema, i, table->scratch, &batch)) {
+    while (rbt_bins_unpack(bin, table->spec, i, table->scratch, &batch)) {
         apply(table, &bin->id, &batch);
         i++;
     }
@@ -265,7 +265,7 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
     const int64_t floor = rbt_gate_floor_if(shard->gate, event->worker, clock);
-    const bool is_sparse = table->schema.layout == RBT_SPARSE;
+    const bool is_sparse = table->spec->layout == RBT_SPARSE;
     RBT_ASSERT((batch->offsets != NULL) == is_sparse);
     RBT_ASSERT(floor <= clock);
     RBT_ASSERT(event->clock >= 0);
@@ -283,7 +283,7 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
         return RBT_OK;
     }
     st = rbt_unshown_reserve(&shard->unshown, event->worker);
-    st = st != RBT_OK ? st : rbt_bins_hold(&table->bins, &table->schema, &id, batch, missing);
+    st = st != RBT_OK ? st : rbt_bins_hold(&table->bins, table->spec, &id, batch, missing);
     if (st == RBT_OK) {
         rbt_unshown_add(&shard->unshown, event->worker, event->sequence);
     } else if (is_sparse) {
@@ -303,7 +303,7 @@ static void undo(rbt_shard *shard, const struct rbt_shard_event *event, size_t c
         for (size_t k = rbt_bins_remove(&table->bins, &id); k > 0; k--) {
             rbt_unshown_remove(&shard->unshown, id.worker, id.sequence);
         }
-        if (table->schema.layout == RBT_SPARSE) {
+        if (table->spec->layout == RBT_SPARSE) {
             rbt_rows_take_back(table->rows, &event->batches[i]);
         }
     }
@@ -463,13 +463,13 @@ static void scan(const struct rbt_shard_state *table, struct rbt_shard_scan *sca
 {
     RBT_ASSERT(scan->capacity == 0 || scan->keys != NULL);
     RBT_ASSERT(scan->capacity == 0 || scan->values != NULL);
-    const size_t row_size = table->schema.width * rbt_merge_size(table->schema.kind.type);
+    const size_t row_size = rbt_spec_row_size(table->spec);
     const uint64_t count = rbt_rows_count(table->rows);
     scan->count = 0;
     if (scan->range.first > scan->range.last) {
         return; /* an empty range: somebody only wants to wait */
     }
-    RBT_ASSERT(table->schema.layout == RBT_DENSE);
+    RBT_ASSERT(table->spec->layout == RBT_DENSE);
     for (uint32_t slot = 0; slot < count; slot++) {
         const uint64_t key = rbt_rows_key(table->rows, slot);
         if (key < scan->range.first || key > scan->range.last) {
@@ -504,7 +504,7 @@ static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *
     RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
     if (event->kind == RBT_SHARD_SCAN) {
         scan(table, event->scan);
-    } else if (table->schema.layout == RBT_SPARSE) {
+    } else if (table->spec->layout == RBT_SPARSE) {
         const struct rbt_sparse_view row =
             rbt_rows_peek_sparse(table->rows, event->batches[0].keys[0]);
         event->on_elements(event->context, row.index, row.values, row.count);
@@ -675,16 +675,16 @@ static void release_gone(const rbt_shard *shard, const struct rbt_shard_state *t
 }
 
 /* Opens the table; if it is open already, takes over the new staleness. A table that is open with
- * another schema was never used: opening it had failed at another shard. */
+ * another spec was never used: opening it had failed at another shard. */
 static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
                       struct rbt_shard_outbox *out)
 {
     RBT_ASSERT(event->table < shard->options.table_max);
-    RBT_ASSERT(event->schema != NULL);
+    RBT_ASSERT(event->spec != NULL);
     struct rbt_shard_state *table = &shard->tables[event->table];
-    if (!table->is_open || !rbt_shard_has_schema(table, event->schema)) {
+    if (!table->is_open || !rbt_spec_is_same(event->spec, table->spec)) {
         struct rbt_shard_state fresh = {0};
-        out->status = rbt_shard_open_table(shard, &fresh, event->schema);
+        out->status = rbt_shard_open_table(shard, &fresh, event->spec);
         if (out->status != RBT_OK) {
             rbt_shard_close_table(&fresh);
             return;
@@ -698,7 +698,7 @@ static void set_table(rbt_shard *shard, const struct rbt_shard_event *event,
         }
     }
     RBT_ASSERT(table->is_open);
-    table->staleness = event->schema->staleness;
+    table->spec->staleness = event->spec->staleness;
     release(shard, table, NULL); /* (1) */
 }
 

@@ -17,9 +17,9 @@ static void start(struct fixture *f, uint32_t workers, int64_t staleness, rbt_pa
 {
     const struct rbt_shard_options options = {
         .worker_count = workers, .table_max = 1, .parked_max = WORKERS};
-    const struct rbt_shard_table schema = {
+    const struct rbt_spec spec = {
         .type = RBT_I64, .width = 1, .staleness = staleness, .partial = partial};
-    const struct rbt_shard_event table = {.kind = RBT_SHARD_TABLE, .schema = &schema};
+    const struct rbt_shard_event table = {.kind = RBT_SHARD_TABLE, .spec = &spec};
     *f = (struct fixture){0};
     f->out.effects = f->effects;
     assert_ok(rbt_shard_create(&options, &f->shard));

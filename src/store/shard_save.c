@@ -45,90 +45,23 @@ enum kind {
 enum {
     RECORD_VERSION = 1,
     WIDTH_MAX = 1 << 16, /* of rows of a table that the loading shard does not have */
-    NAME_MAX_SIZE = 1024,
 };
 
 /* --- What tables are like --------------------------------------------------------------------- */
 
-/* A table as it was opened, with texts that stay where they are. */
-struct spec {
-    struct rbt_shard_table schema;
-    char rule[RBT_RULE_TEXT_MAX];
-    char name[NAME_MAX_SIZE];
-    char priority[NAME_MAX_SIZE];
-    char filter[RBT_FILTER_TEXT_MAX];
-    struct rbt_priority_policy policy;
-};
-
-/* All but the staleness, which may change. */
-static void save_spec(const struct rbt_shard_state *table, struct rbt_sink *sink)
+static void load_spec(struct rbt_spec *spec, struct rbt_source *source)
 {
-    const struct rbt_schema *schema = &table->schema;
-    const struct rbt_ruling_spec rule =
-        table->ruling == NULL ? (struct rbt_ruling_spec){0} : rbt_ruling_spec(table->ruling);
-    RBT_ASSERT(table->is_open);
-    RBT_ASSERT(schema->width > 0);
-    rbt_sink_put_u32(sink, (uint32_t)schema->kind.type);
-    rbt_sink_put_u32(sink, (uint32_t)schema->kind.merge);
-    rbt_sink_put_u32(sink, (uint32_t)schema->layout);
-    rbt_sink_put_u32(sink, (uint32_t)schema->initial.init);
-    rbt_sink_put_u32(sink, (uint32_t)table->partial);
-    rbt_sink_put_u8(sink, table->is_synchronised ? 1 : 0);
-    rbt_sink_put_u32(sink, schema->width);
-    rbt_sink_put_u32(sink, table->ruling == NULL ? schema->state_width : 0);
-    rbt_sink_put_f64(sink, schema->initial.a);
-    rbt_sink_put_f64(sink, schema->initial.b);
-    rbt_sink_put_u64(sink, schema->initial.seed);
-    rbt_sink_put_text(sink, rule.rule);
-    rbt_sink_put_text(sink, rule.table);
-    rbt_sink_put_text(sink, table->early == NULL ? "" : rbt_early_priority(table->early)->name);
-    rbt_sink_put_text(sink, table->filter);
-}
-
-/* One of an enumeration that ends with `last`. */
-static uint32_t get_choice(struct rbt_source *source, uint32_t last)
-{
-    const uint32_t choice = rbt_source_get_u32(source);
-    RBT_ASSERT(last > 0);
-    RBT_ASSERT(last < 32);
-    if (choice > last) {
-        rbt_source_refuse(source, "a table is of a kind that there is not");
-        return 0;
-    }
-    return choice;
-}
-
-static void load_spec(struct spec *spec, struct rbt_source *source)
-{
-    struct rbt_shard_table *schema = &spec->schema;
-    RBT_ASSERT(schema->code == NULL);
-    RBT_ASSERT(schema->priority == NULL);
-    *schema = (struct rbt_shard_table){.name = spec->name};
-    schema->type = (rbt_type)get_choice(source, RBT_I64);
-    schema->merge = (rbt_merge)get_choice(source, RBT_MERGE_OR);
-    schema->layout = (rbt_layout)get_choice(source, RBT_SPARSE);
-    schema->init = (rbt_init)get_choice(source, RBT_INIT_NORMAL);
-    schema->partial = (rbt_partial)get_choice(source, RBT_PARTIAL_SHOW);
-    schema->is_synchronised = rbt_source_get_bool(source);
-    schema->width = rbt_source_get_u32(source);
-    schema->state_width = rbt_source_get_u32(source);
-    schema->a = rbt_source_get_f64(source);
-    schema->b = rbt_source_get_f64(source);
-    schema->seed = rbt_source_get_u64(source);
-    rbt_source_get_text(source, spec->rule, sizeof spec->rule);
-    rbt_source_get_text(source, spec->name, sizeof spec->name);
-    rbt_source_get_text(source, spec->priority, sizeof spec->priority);
-    rbt_source_get_text(source, spec->filter, sizeof spec->filter);
-    schema->rule = spec->rule[0] == '\0' ? NULL : spec->rule;
-    schema->filter = spec->filter[0] == '\0' ? NULL : spec->filter;
-    const bool is_plain = schema->type == RBT_F32 && schema->layout == RBT_DENSE;
-    const bool is_float = schema->type == RBT_F32 || schema->type == RBT_F64;
-    if (schema->width == 0 || !isfinite(schema->a) || !isfinite(schema->b) ||
-        (schema->layout == RBT_SPARSE && schema->init != RBT_INIT_ZERO) ||
-        (schema->merge == RBT_MERGE_OR && is_float) ||
-        ((schema->rule != NULL || spec->priority[0] != '\0') && !is_plain)) {
+    RBT_ASSERT(source != NULL);
+    rbt_spec_load(spec, source);
+    const bool is_plain = spec->type == RBT_F32 && spec->layout == RBT_DENSE;
+    const bool is_float = spec->type == RBT_F32 || spec->type == RBT_F64;
+    if (spec->width == 0 || !isfinite(spec->a) || !isfinite(spec->b) ||
+        (spec->layout == RBT_SPARSE && spec->init != RBT_INIT_ZERO) ||
+        (spec->merge == RBT_MERGE_OR && is_float) ||
+        ((rbt_spec_has_rule(spec) || spec->priority[0] != '\0') && !is_plain)) {
         rbt_source_refuse(source, "a table is of a kind that cannot be");
     }
+    RBT_ASSERT(spec->code == NULL);
 }
 
 /* What all tables are like, as one number. */
@@ -139,7 +72,7 @@ static uint64_t hash_spec(const rbt_shard *shard, rbt_status *status)
     for (uint32_t i = 0; i < shard->table_count; i++) {
         rbt_sink_put_u8(&sink, shard->tables[i].is_open ? 1 : 0);
         if (shard->tables[i].is_open) {
-            save_spec(&shard->tables[i], &sink);
+            rbt_spec_save(shard->tables[i].spec, &sink);
         }
     }
     RBT_ASSERT(sink.status != RBT_OK || sink.count > 0);
@@ -176,7 +109,7 @@ static void save_ruling(const struct rbt_shard_state *table, struct rbt_sink *si
 {
     const rbt_ruling *ruling = table->ruling;
     RBT_ASSERT(ruling != NULL);
-    RBT_ASSERT(table->schema.layout == RBT_DENSE);
+    RBT_ASSERT(table->spec->layout == RBT_DENSE);
     rbt_sink_open(sink, RULING, RECORD_VERSION);
     rbt_ruling_save(ruling, sink);
     rbt_sink_close(sink);
@@ -206,8 +139,8 @@ static void save_table(const rbt_shard *shard, uint32_t index, struct rbt_sink *
     RBT_ASSERT(table->pending_missing == 0); /* between two steps */
     rbt_sink_open(sink, TABLE, RECORD_VERSION);
     rbt_sink_put_u32(sink, index);
-    save_spec(table, sink);
-    rbt_sink_put_i64(sink, table->staleness);
+    rbt_spec_save(table->spec, sink);
+    rbt_sink_put_i64(sink, table->spec->staleness);
     rbt_sink_put_u64(sink, rbt_rows_count(table->rows));
     rbt_sink_put_u64(sink, table->bins.count);
     rbt_sink_put_u64(sink, table->ruling == NULL ? 0 : rbt_ruling_versions(table->ruling));
@@ -215,13 +148,13 @@ static void save_table(const rbt_shard *shard, uint32_t index, struct rbt_sink *
     rbt_sink_close(sink);
     for (uint64_t slot = 0; slot < rbt_rows_count(table->rows);) { /* ends: some each time */
         rbt_sink_open(sink, ROWS, RECORD_VERSION);
-        slot = rbt_rows_save(table->rows, &table->schema, slot, sink);
+        slot = rbt_rows_save(table->rows, slot, sink);
         rbt_sink_close(sink);
     }
     const struct rbt_bin *bin = NULL;
     for (size_t at = 0; (bin = rbt_bins_at(&table->bins, at)) != NULL; at++) {
         rbt_sink_open(sink, BIN, RECORD_VERSION);
-        rbt_bins_save(bin, &table->schema, sink);
+        rbt_bins_save(bin, table->spec, sink);
         rbt_sink_close(sink);
     }
     if (table->ruling != NULL) {
@@ -308,58 +241,60 @@ static const struct rbt_shard_state *table_before(const struct loading *l, uint3
 /* The table's rule: that of the old shard, or one that comes with Rubato. What is read never makes
  * a process load code. */
 static void find_rule(const struct loading *l, const struct rbt_shard_state *before,
-                      struct spec *spec)
+                      struct rbt_spec *spec)
 {
-    RBT_ASSERT(spec->schema.code == NULL);
-    if (spec->schema.rule == NULL) {
+    RBT_ASSERT(spec->code == NULL);
+    if (!rbt_spec_has_rule(spec)) {
         return;
     }
-    if (before != NULL && before->ruling != NULL &&
-        rbt_ruling_has_text(before->ruling, spec->schema.rule)) {
-        spec->schema.code = rbt_ruling_spec(before->ruling).code;
-    } else if (strchr(spec->schema.rule, '/') != NULL) {
+    if (before != NULL && strcmp(before->spec->rule, spec->rule) == 0) {
+        spec->code = before->spec->code;
+    } else if (strchr(spec->rule, '/') != NULL) {
         rbt_source_refuse(l->source, "a table has a rule of a user's: it must be opened before");
-    } else if (rbt_rule_find(spec->schema.rule, &spec->schema.code) != RBT_OK) {
+    } else if (rbt_rule_find(spec->rule, &spec->code) != RBT_OK) {
         rbt_source_refuse(l->source, "a table has a rule that there is not");
     }
-    RBT_ASSERT(spec->schema.code != NULL || !rbt_source_is_good(l->source));
+    RBT_ASSERT(spec->code != NULL || !rbt_source_is_good(l->source));
 }
 
+/* The same of its priority; `room` is for one that the old shard does not have. */
 static void find_priority(const struct loading *l, const struct rbt_shard_state *before,
-                          struct spec *spec)
+                          struct rbt_spec *spec, struct rbt_priority_policy *room)
 {
-    RBT_ASSERT(spec->schema.priority == NULL);
+    RBT_ASSERT(spec->policy == NULL);
     if (spec->priority[0] == '\0') {
         return;
     }
-    if (before != NULL && before->early != NULL &&
-        strcmp(rbt_early_priority(before->early)->name, spec->priority) == 0) {
-        spec->policy = *rbt_early_priority(before->early);
-    } else if (strchr(spec->priority, '/') != NULL ||
-               rbt_priority_find(spec->priority, &spec->policy) != RBT_OK) {
+    if (before != NULL && strcmp(before->spec->priority, spec->priority) == 0) {
+        spec->policy = before->spec->policy;
+        return;
+    }
+    if (strchr(spec->priority, '/') != NULL || rbt_priority_find(spec->priority, room) != RBT_OK) {
         rbt_source_refuse(l->source, "a table has a priority that there is not");
     }
-    spec->schema.priority = &spec->policy;
+    spec->policy = room;
+    RBT_ASSERT(spec->policy != NULL);
 }
 
 /* Opens the table as its spec says. */
-static void open_table(struct loading *l, uint32_t index, struct spec *spec)
+static void open_table(struct loading *l, uint32_t index, struct rbt_spec *spec)
 {
     const struct rbt_shard_state *before = table_before(l, index);
+    struct rbt_priority_policy policy = {0};
     RBT_ASSERT(index == l->shard->table_count);
     find_rule(l, before, spec);
-    find_priority(l, before, spec);
-    const bool is_known = before != NULL && rbt_source_is_good(l->source) &&
-                          rbt_shard_has_schema(before, &spec->schema);
-    if (!is_known && spec->schema.layout == RBT_DENSE &&
-        (spec->schema.width > WIDTH_MAX || spec->schema.state_width > WIDTH_MAX)) {
+    find_priority(l, before, spec, &policy);
+    const bool is_known =
+        before != NULL && rbt_source_is_good(l->source) && rbt_spec_is_same(spec, before->spec);
+    if (!is_known && spec->layout == RBT_DENSE &&
+        (spec->width > WIDTH_MAX || spec->state_width > WIDTH_MAX)) {
         rbt_source_refuse(l->source, "a table has wide rows: it must be opened before");
     }
     if (!rbt_source_is_good(l->source)) {
         return;
     }
     struct rbt_shard_state *table = &l->shard->tables[index];
-    const rbt_status st = rbt_shard_open_table(l->shard, table, &spec->schema);
+    const rbt_status st = rbt_shard_open_table(l->shard, table, spec);
     l->shard->table_count = index + 1;
     if (st == RBT_E_NOMEM) {
         l->source->status = st;
@@ -426,7 +361,7 @@ static void finish_table(struct loading *l)
 
 static void load_table(struct loading *l)
 {
-    struct spec *spec = rbt_calloc(1, sizeof *spec);
+    struct rbt_spec *spec = rbt_calloc(1, sizeof *spec);
     finish_table(l);
     l->table = NULL;
     l->seen = 0;
@@ -449,11 +384,11 @@ static void load_table(struct loading *l)
         return;
     }
     RBT_ASSERT(l->table != NULL);
-    l->table->staleness = rbt_source_get_i64(l->source);
-    if (l->table->staleness != RBT_STALENESS_ANY &&
-        (l->table->staleness < 0 || l->table->staleness > INT64_MAX / 2)) {
+    const int64_t staleness = rbt_source_get_i64(l->source);
+    if (staleness < RBT_STALENESS_ANY || staleness > INT64_MAX / 2) {
         rbt_source_refuse(l->source, "a staleness is out of range");
     }
+    l->table->spec->staleness = staleness;
     l->rows = rbt_source_get_u64(l->source);
     l->bins = rbt_source_get_u64(l->source);
     l->versions = rbt_source_get_u64(l->source);
@@ -464,7 +399,7 @@ static void load_bin(struct loading *l)
 {
     struct rbt_shard_state *table = l->table;
     RBT_ASSERT(table->is_open);
-    rbt_bins_load(&table->bins, &table->schema, table->rows, (uint32_t)(table - l->shard->tables),
+    rbt_bins_load(&table->bins, table->spec, table->rows, (uint32_t)(table - l->shard->tables),
                   l->source);
     if (!rbt_source_is_good(l->source)) {
         return;
@@ -530,7 +465,7 @@ static void load_record(struct loading *l, uint32_t kind)
         load_table(l);
         break;
     case ROWS:
-        rbt_rows_load(table->rows, &table->schema, l->source);
+        rbt_rows_load(table->rows, l->source);
         break;
     case BIN:
         load_bin(l);

@@ -16,7 +16,7 @@ enum { SEEDS = 1500, EVENTS = 120, HOSTILE_SEEDS = 60, HOSTILE_TRIES = 40, HOSTI
 static struct rig rig;
 static struct rig_box boxes[2];
 static struct rbt_priority_policy policies[RIG_TABLES];
-static struct rbt_shard_table tables[RIG_TABLES];
+static struct rbt_spec tables[RIG_TABLES];
 static uint32_t table_count;
 
 static void open_tables(rbt_shard *shard)
@@ -25,7 +25,7 @@ static void open_tables(rbt_shard *shard)
         memset(&boxes[0], 0, sizeof boxes[0]);
         boxes[0].event.kind = RBT_SHARD_TABLE;
         boxes[0].event.table = i;
-        boxes[0].schema = tables[i];
+        boxes[0].spec = tables[i];
         rig_step(shard, &boxes[0]);
         assert_ok(boxes[0].out.status);
     }
@@ -56,7 +56,7 @@ static void draw(rbt_shard *shard)
         tables[table].staleness = rig_staleness(&rig);
         boxes[0].event.kind = RBT_SHARD_TABLE;
         boxes[0].event.table = table;
-        boxes[0].schema = tables[table];
+        boxes[0].spec = tables[table];
     }
 }
 
@@ -204,7 +204,7 @@ static void large_tables_go_in_pieces(void **state)
     struct rbt_source source = {.read = give_piece, .context = &pieces};
     table_count = 1;
     rbt_shard_destroy(first);
-    tables[0] = (struct rbt_shard_table){.width = 1, .staleness = 0};
+    tables[0] = (struct rbt_spec){.width = 1, .staleness = 0};
     assert_ok(rbt_shard_create(&rig_options, &first));
     open_tables(first);
     assert_ok(rbt_rows_reserve(first->tables[0].rows, ROWS));

@@ -17,14 +17,10 @@
 
 struct rbt_shard_state {
     bool is_open;
-    struct rbt_schema schema;
-    rbt_partial partial;
-    int64_t staleness;
-    bool is_synchronised;
+    struct rbt_spec *spec; /* as it was opened, with the staleness that it has now */
     rbt_row_store *rows;
     rbt_ruling *ruling;     /* NULL: updates are merged */
     rbt_early *early;       /* NULL: nothing is sent early */
-    char *filter;           /* its text; NULL: none */
     rbt_outgoing *outgoing; /* NULL: rows go as they are */
     uint64_t *applied;      /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
@@ -48,12 +44,8 @@ struct rbt_shard {
 
 /* Opens a table that is not open. On failure it may be half open and is to be closed. */
 RBT_MUST_USE rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *table,
-                                             const struct rbt_shard_table *schema);
+                                             const struct rbt_spec *spec);
 void rbt_shard_close_table(struct rbt_shard_state *table);
-
-/* Whether the open table was opened with this schema; its staleness does not count. */
-bool rbt_shard_has_schema(const struct rbt_shard_state *table,
-                          const struct rbt_shard_table *schema);
 
 /* Whether no update that the table holds may be shown. */
 bool rbt_shard_is_settled(const rbt_shard *shard, const struct rbt_shard_state *table);

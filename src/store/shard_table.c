@@ -1,8 +1,6 @@
 /* store/shard_table.c - the tables of a shard: opened, compared, counted.
  *
  * Threads: none; one driver owns the shard. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -16,106 +14,55 @@ void rbt_shard_close_table(struct rbt_shard_state *table)
     rbt_bins_deinit(&table->bins);
     rbt_free(table->applied);
     rbt_outgoing_destroy(table->outgoing);
-    rbt_free(table->filter);
     rbt_early_destroy(table->early);
     rbt_ruling_destroy(table->ruling);
     rbt_rows_destroy(table->rows);
+    rbt_free(table->spec);
     *table = (struct rbt_shard_state){0};
 }
 
-/* Puts the table's filters to work, if it has any. */
-static rbt_status open_filter(const rbt_shard *shard, struct rbt_shard_state *table,
-                              const struct rbt_shard_table *schema)
-{
-    RBT_ASSERT(table->is_open);
-    RBT_ASSERT(table->filter == NULL);
-    if (schema->filter == NULL || schema->filter[0] == '\0') {
-        return RBT_OK;
-    }
-    const size_t size = strlen(schema->filter) + 1;
-    table->filter = rbt_calloc(size, 1);
-    if (table->filter == NULL) {
-        return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
-    }
-    memcpy(table->filter, schema->filter, size);
-    const struct rbt_outgoing_options options = {.schema = schema,
-                                                 .worker_count = shard->options.worker_count};
-    return rbt_outgoing_create(&options, &table->outgoing);
-}
-
-/* Whether the table has this text. */
-static bool has_filter(const struct rbt_shard_state *table, const char *text)
-{
-    RBT_ASSERT(table->is_open);
-    RBT_ASSERT(table->filter == NULL || table->filter[0] != '\0');
-    return strcmp(table->filter == NULL ? "" : table->filter, text == NULL ? "" : text) == 0;
-}
-
 rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *table,
-                                const struct rbt_shard_table *schema)
+                                const struct rbt_spec *spec)
 {
+    const uint32_t workers = shard->options.worker_count;
     RBT_ASSERT(!table->is_open);
-    RBT_ASSERT(schema->width > 0);
-    RBT_ASSERT(schema->layout == RBT_DENSE || schema->init == RBT_INIT_ZERO);
+    RBT_ASSERT(spec->width > 0);
+    RBT_ASSERT(spec->layout == RBT_DENSE || spec->init == RBT_INIT_ZERO);
     table->is_open = true;
-    table->partial = schema->partial;
-    table->is_synchronised = schema->is_synchronised;
-    table->schema = (struct rbt_schema){.kind = {schema->type, schema->merge},
-                                        .layout = schema->layout,
-                                        .width = schema->width,
-                                        .state_width = schema->state_width,
-                                        .initial = {.type = schema->type,
-                                                    .init = schema->init,
-                                                    .width = schema->width,
-                                                    .a = schema->a,
-                                                    .b = schema->b,
-                                                    .seed = schema->seed}};
+    table->spec = rbt_spec_copy(spec);
+    if (table->spec == NULL) {
+        return RBT_E_NOMEM;
+    }
+    spec = table->spec;
+    uint32_t state_width = spec->layout == RBT_SPARSE ? 0 : spec->state_width;
+    if (spec->code != NULL) {
+        const rbt_status st = rbt_ruling_create(spec, workers, &table->ruling);
+        if (st != RBT_OK) {
+            return st;
+        }
+        state_width = rbt_ruling_state_width(table->ruling);
+    }
     rbt_status st = RBT_OK;
-    if (schema->code != NULL) {
-        st = rbt_ruling_create(schema, shard->options.worker_count, &table->ruling);
-        if (st != RBT_OK) {
-            return st;
-        }
-        table->schema.state_width = rbt_ruling_state_width(table->ruling);
+    if (spec->policy != NULL) {
+        const struct rbt_initial initial = rbt_spec_initial(spec);
+        st = rbt_early_create(spec->policy, &initial, &table->early);
+        table->spec->policy = st == RBT_OK ? rbt_early_priority(table->early) : NULL;
     }
-    if (schema->priority != NULL) {
-        st = rbt_early_create(schema->priority, &table->schema.initial, &table->early);
-        if (st != RBT_OK) {
-            return st;
-        }
+    if (st == RBT_OK && spec->filter[0] != '\0') {
+        const struct rbt_outgoing_options options = {.spec = spec, .worker_count = workers};
+        st = rbt_outgoing_create(&options, &table->outgoing);
     }
-    st = open_filter(shard, table, schema);
     if (st != RBT_OK) {
         return st;
     }
-    table->applied = rbt_calloc(shard->options.worker_count, sizeof *table->applied);
-    if (schema->layout == RBT_DENSE) {
-        table->scratch = rbt_calloc(schema->width, rbt_merge_size(schema->type));
+    table->applied = rbt_calloc(workers, sizeof *table->applied);
+    if (spec->layout == RBT_DENSE) {
+        table->scratch = rbt_calloc(spec->width, rbt_spec_element_size(spec));
     }
-    if (table->applied == NULL || (schema->layout == RBT_DENSE && table->scratch == NULL)) {
+    if (table->applied == NULL || (spec->layout == RBT_DENSE && table->scratch == NULL)) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a table");
     }
-    return rbt_rows_create(&table->schema, schema->rows_expected, &table->rows);
-}
-
-bool rbt_shard_has_schema(const struct rbt_shard_state *table, const struct rbt_shard_table *schema)
-{
-    const struct rbt_schema *own = &table->schema;
-    const struct rbt_initial *initial = &own->initial;
-    RBT_ASSERT(table->is_open);
-    const bool has_rule = table->ruling != NULL;
-    if (has_rule != (schema->code != NULL) ||
-        (has_rule && !rbt_ruling_has_text(table->ruling, schema->rule)) ||
-        !has_filter(table, schema->filter)) {
-        return false;
-    }
-    return own->kind.type == schema->type && own->kind.merge == schema->merge &&
-           own->layout == schema->layout && own->width == schema->width &&
-           (has_rule || own->state_width == schema->state_width) &&
-           (table->early != NULL) == (schema->priority != NULL) &&
-           table->partial == schema->partial && table->is_synchronised == schema->is_synchronised &&
-           initial->init == schema->init && initial->a == schema->a && initial->b == schema->b &&
-           initial->seed == schema->seed;
+    return rbt_rows_create(spec, state_width, &table->rows);
 }
 
 uint64_t rbt_shard_arrived(const rbt_shard *shard, uint32_t worker)
@@ -149,8 +96,7 @@ void rbt_shard_visit_held(const rbt_shard *shard, uint32_t table,
     const struct rbt_bin *bin = NULL;
     for (size_t at = 0; (bin = rbt_bins_at(&from->bins, at)) != NULL; at++) {
         struct rbt_shard_held held = {.worker = bin->id.worker, .clock = bin->id.clock};
-        for (size_t i = 0; rbt_bins_unpack(bin, &from->schema, i, from->scratch, &held.batch);
-             i++) {
+        for (size_t i = 0; rbt_bins_unpack(bin, from->spec, i, from->scratch, &held.batch); i++) {
             visit(context, &held);
         }
     }
@@ -192,7 +138,7 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
             continue;
         }
         const struct rbt_ruling_stats rule = rbt_ruling_stats(table->ruling);
-        const size_t state = table->schema.state_width * sizeof(float);
+        const size_t state = rbt_rows_state_size(table->rows);
         RBT_ASSERT(rule.snapshots <= rule.snapshots_max);
         RBT_ASSERT(rule.versions <= rule.versions_max);
         stats->bytes += rule.bytes;

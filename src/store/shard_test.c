@@ -17,27 +17,26 @@ struct fixture {
     struct rbt_shard_outbox out;
 };
 
-static void open_table(struct fixture *f, uint32_t table, const struct rbt_shard_table *schema)
+static void open_table(struct fixture *f, uint32_t table, const struct rbt_spec *spec)
 {
-    const struct rbt_shard_event event = {
-        .kind = RBT_SHARD_TABLE, .table = table, .schema = schema};
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .table = table, .spec = spec};
     rbt_shard_step(f->shard, &event, &f->out);
     assert_ok(f->out.status);
 }
 
-static struct rbt_shard_table sums(rbt_type type, int64_t staleness)
+static struct rbt_spec sums(rbt_type type, int64_t staleness)
 {
-    return (struct rbt_shard_table){.type = type, .width = 1, .staleness = staleness};
+    return (struct rbt_spec){.type = type, .width = 1, .staleness = staleness};
 }
 
-static void start(struct fixture *f, uint32_t workers, const struct rbt_shard_table *schema)
+static void start(struct fixture *f, uint32_t workers, const struct rbt_spec *spec)
 {
     *f = (struct fixture){0};
     f->out.effects = f->effects;
     const struct rbt_shard_options options = {
         .worker_count = workers, .table_max = 4, .parked_max = workers};
     assert_ok(rbt_shard_create(&options, &f->shard));
-    open_table(f, 0, schema);
+    open_table(f, 0, spec);
 }
 
 static void stop(struct fixture *f)
@@ -136,8 +135,8 @@ static void a_clock_is_shown_when_the_floor_is_near_enough(void **state)
     } table[] = {{0, 3}, {1, 2}, {2, 1}, {3, 0}, {RBT_STALENESS_ANY, 0}};
     for (size_t i = 0; i < 5; i++) {
         struct fixture f;
-        const struct rbt_shard_table schema = sums(RBT_I64, table[i].staleness);
-        start(&f, 2, &schema);
+        const struct rbt_spec spec = sums(RBT_I64, table[i].staleness);
+        start(&f, 2, &spec);
         push_i64(&f, (struct message){0, 1, 2, 3}, 7);
         for (int64_t floor = 0; floor <= 3; floor++) {
             push_batches(&f, (struct message){1, 0, 0, floor}, NULL, 0);
@@ -153,9 +152,9 @@ static void an_unfinished_clock_is_hidden_unless_partial_clocks_are_shown(void *
     (void)state;
     for (int partial = RBT_PARTIAL_HIDE; partial <= RBT_PARTIAL_SHOW; partial++) {
         struct fixture f;
-        struct rbt_shard_table schema = sums(RBT_I64, 3);
-        schema.partial = (rbt_partial)partial;
-        start(&f, 2, &schema);
+        struct rbt_spec spec = sums(RBT_I64, 3);
+        spec.partial = (rbt_partial)partial;
+        start(&f, 2, &spec);
         push_i64(&f, (struct message){0, 1, 0, NONE}, 7);
         assert_int_equal(look(&f), partial == RBT_PARTIAL_SHOW ? 7 : 0);
         push_batches(&f, (struct message){0, 0, 0, 1}, NULL, 0);
@@ -173,8 +172,8 @@ static void bsp_applies_clocks_in_the_order_of_workers(void **state)
                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t i = 0; i < 6; i++) {
         struct fixture f;
-        const struct rbt_shard_table schema = sums(RBT_F32, 0);
-        start(&f, 3, &schema);
+        const struct rbt_spec spec = sums(RBT_F32, 0);
+        start(&f, 3, &spec);
         for (size_t k = 0; k < 3; k++) {
             const uint32_t worker = orders[i][k];
             push(&f, (struct message){worker, 1, 0, 1}, 1, &values[worker]);
@@ -190,8 +189,8 @@ static void duplicates_are_dropped_and_counted(void **state)
 {
     (void)state;
     struct fixture f;
-    const struct rbt_shard_table schema = sums(RBT_I64, RBT_STALENESS_ANY);
-    start(&f, 2, &schema);
+    const struct rbt_spec spec = sums(RBT_I64, RBT_STALENESS_ANY);
+    start(&f, 2, &spec);
     push_i64(&f, (struct message){0, 1, 0, 1}, 5);
     push_i64(&f, (struct message){0, 1, 0, 1}, 5);
     push_i64(&f, (struct message){0, 2, 1, NONE}, 6); /* held: its clock has not ended */
@@ -211,8 +210,8 @@ static void bytes_count_what_is_held(void **state)
 {
     (void)state;
     struct fixture f;
-    const struct rbt_shard_table schema = sums(RBT_I64, 0);
-    start(&f, 2, &schema);
+    const struct rbt_spec spec = sums(RBT_I64, 0);
+    start(&f, 2, &spec);
     const size_t before = stats_of(&f).bytes;
     push_i64(&f, (struct message){0, 1, 0, NONE}, 5);
     assert_int_equal(stats_of(&f).held, 1);
@@ -224,10 +223,10 @@ static void a_pull_says_which_sequences_its_rows_contain(void **state)
 {
     (void)state;
     struct fixture f;
-    const struct rbt_shard_table schema = sums(RBT_I64, 0);
+    const struct rbt_spec spec = sums(RBT_I64, 0);
     uint64_t applied[2];
     int64_t value = 0;
-    start(&f, 2, &schema);
+    start(&f, 2, &spec);
     push_i64(&f, (struct message){0, 4, 0, 1}, 5);
     assert_true(pull(&f, 0, 0, &value, applied));
     assert_int_equal(applied[0], 0);
@@ -242,9 +241,9 @@ static void parked_pulls_are_ready_exactly_when_the_floor_reaches_them(void **st
 {
     (void)state;
     struct fixture f;
-    const struct rbt_shard_table schema = sums(RBT_I64, 1);
+    const struct rbt_spec spec = sums(RBT_I64, 1);
     int64_t value = 0;
-    start(&f, 2, &schema);
+    start(&f, 2, &spec);
     assert_false(pull(&f, 71, 2, &value, NULL));
     assert_false(pull(&f, 72, 1, &value, NULL));
     assert_false(pull(&f, 73, 1, &value, NULL)); /* one per worker is enough */
@@ -269,17 +268,17 @@ static void raising_the_staleness_shows_what_was_held(void **state)
 {
     (void)state;
     struct fixture f;
-    struct rbt_shard_table schema = sums(RBT_I64, 0);
-    start(&f, 2, &schema);
+    struct rbt_spec spec = sums(RBT_I64, 0);
+    start(&f, 2, &spec);
     push_i64(&f, (struct message){0, 1, 0, 1}, 1);
     push_i64(&f, (struct message){0, 2, 1, 2}, 10);
     push_i64(&f, (struct message){0, 3, 2, 3}, 100);
     assert_int_equal(look(&f), 0);
-    schema.staleness = 2;
-    open_table(&f, 0, &schema);
+    spec.staleness = 2;
+    open_table(&f, 0, &spec);
     assert_int_equal(look(&f), 11);
-    schema.staleness = 0; /* what is visible stays so; what comes obeys */
-    open_table(&f, 0, &schema);
+    spec.staleness = 0; /* what is visible stays so; what comes obeys */
+    open_table(&f, 0, &spec);
     assert_int_equal(look(&f), 11);
     push_batches(&f, (struct message){1, 0, 0, 2}, NULL, 0);
     assert_int_equal(look(&f), 11);
@@ -292,10 +291,10 @@ static void reset_keeps_rows_and_starts_clocks_and_sequences_again(void **state)
 {
     (void)state;
     struct fixture f;
-    const struct rbt_shard_table schema = sums(RBT_I64, 0);
+    const struct rbt_spec spec = sums(RBT_I64, 0);
     uint64_t applied[2];
     int64_t value = 0;
-    start(&f, 2, &schema);
+    start(&f, 2, &spec);
     push_i64(&f, (struct message){0, 1, 0, 1}, 5);
     leave(&f, 0);
     leave(&f, 1);
@@ -315,8 +314,8 @@ static void a_scan_finds_rows_of_a_range_and_says_how_many_there_are(void **stat
 {
     (void)state;
     struct fixture f;
-    const struct rbt_shard_table schema = sums(RBT_I64, RBT_STALENESS_ANY);
-    start(&f, 1, &schema);
+    const struct rbt_spec spec = sums(RBT_I64, RBT_STALENESS_ANY);
+    start(&f, 1, &spec);
     for (uint64_t key = 0; key < 10; key++) {
         int64_t value = (int64_t)key * 3 + 1;
         push(&f, (struct message){0, key + 1, (int64_t)key, (int64_t)key + 1}, key, &value);
@@ -364,10 +363,10 @@ static void sparse_updates_wait_like_dense_ones(void **state)
 {
     (void)state;
     struct fixture f;
-    struct rbt_shard_table schema = sums(RBT_I64, 0);
-    schema.layout = RBT_SPARSE;
-    schema.width = 100;
-    start(&f, 2, &schema);
+    struct rbt_spec spec = sums(RBT_I64, 0);
+    spec.layout = RBT_SPARSE;
+    spec.width = 100;
+    start(&f, 2, &spec);
     for (uint32_t worker = 0; worker < 2; worker++) {
         const uint64_t key = 1;
         const uint32_t offsets[] = {0, 2};
@@ -388,11 +387,11 @@ static void a_table_that_was_never_used_may_get_another_schema(void **state)
 {
     (void)state;
     struct fixture f;
-    struct rbt_shard_table schema = sums(RBT_F32, 0);
-    schema.width = 5;
-    start(&f, 1, &schema);
-    schema = sums(RBT_I64, 0);
-    open_table(&f, 0, &schema);
+    struct rbt_spec spec = sums(RBT_F32, 0);
+    spec.width = 5;
+    start(&f, 1, &spec);
+    spec = sums(RBT_I64, 0);
+    open_table(&f, 0, &spec);
     push_i64(&f, (struct message){0, 1, 0, 1}, 1LL << 40);
     assert_true(look(&f) == 1LL << 40);
     stop(&f);
@@ -410,10 +409,10 @@ static void a_message_may_bring_new_rows_of_one_table_in_several_batches(void **
     for (int variant = 0; variant < 4; variant++) {
         struct fixture f;
         struct rbt_batch batches[4];
-        struct rbt_shard_table schema = sums(RBT_I64, variant % 2 == 0 ? RBT_STALENESS_ANY : 0);
-        schema.layout = variant < 2 ? RBT_DENSE : RBT_SPARSE;
-        schema.width = variant < 2 ? 1 : ROWS;
-        start(&f, 2, &schema);
+        struct rbt_spec spec = sums(RBT_I64, variant % 2 == 0 ? RBT_STALENESS_ANY : 0);
+        spec.layout = variant < 2 ? RBT_DENSE : RBT_SPARSE;
+        spec.width = variant < 2 ? 1 : ROWS;
+        start(&f, 2, &spec);
         for (uint32_t i = 0; i < ROWS; i++) { /* sparse: all elements are of one row */
             keys[i] = i + 1;
             values[i] = 1;
@@ -471,11 +470,11 @@ static void a_push_without_memory_changes_nothing_and_can_be_repeated(void **sta
         const bool is_held = variant % 2 == 1;
         const bool is_sparse = variant >= 2;
         struct fixture f;
-        struct rbt_shard_table schema = sums(RBT_I64, is_held ? 0 : RBT_STALENESS_ANY);
-        start(&f, 2, &schema);
-        schema.layout = is_sparse ? RBT_SPARSE : RBT_DENSE;
-        schema.width = is_sparse ? 300 : 1;
-        open_table(&f, 1, &schema);
+        struct rbt_spec spec = sums(RBT_I64, is_held ? 0 : RBT_STALENESS_ANY);
+        start(&f, 2, &spec);
+        spec.layout = is_sparse ? RBT_SPARSE : RBT_DENSE;
+        spec.width = is_sparse ? 300 : 1;
+        open_table(&f, 1, &spec);
         unsigned nth = 0;
         do {
             rbt_alloc_fail_nth(++nth);
@@ -510,8 +509,8 @@ static void create_and_table_survive_every_failed_allocation(void **state)
         rbt_alloc_fail_nth(nth);
         st = rbt_shard_create(&options, &shard);
         if (st == RBT_OK) {
-            const struct rbt_shard_table schema = sums(RBT_F32, 0);
-            const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .schema = &schema};
+            const struct rbt_spec spec = sums(RBT_F32, 0);
+            const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .spec = &spec};
             rbt_shard_step(shard, &event, &out);
             st = out.status;
         }
@@ -661,9 +660,9 @@ static void begin(struct schedule *s, uint64_t variant)
     s->staleness = bounds[variant % 4];
     s->is_split = variant / 4 % 2 == 1;
     s->partial = variant / 8 % 2 == 1 ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE;
-    struct rbt_shard_table schema = sums(RBT_I64, s->staleness);
-    schema.partial = s->partial;
-    start(&s->f, s->workers, &schema);
+    struct rbt_spec spec = sums(RBT_I64, s->staleness);
+    spec.partial = s->partial;
+    start(&s->f, s->workers, &spec);
 }
 
 static void random_schedules_show_what_the_rule_says(void **state)

@@ -26,14 +26,14 @@ static void start(struct fixture *f)
     f->out.effects = f->effects;
     const struct rbt_shard_options options = {
         .worker_count = WORKERS, .table_max = 1, .parked_max = WORKERS};
-    struct rbt_shard_table schema = {.width = 1,
-                                     .staleness = RBT_STALENESS_ANY,
-                                     .rule = "dynsgd",
-                                     .name = "main/weights",
-                                     .is_synchronised = true};
+    struct rbt_spec spec = {.width = 1,
+                            .staleness = RBT_STALENESS_ANY,
+                            .rule = "dynsgd",
+                            .name = "main/weights",
+                            .is_synchronised = true};
     assert_ok(rbt_shard_create(&options, &f->shard));
-    assert_ok(rbt_rule_find("dynsgd", &schema.code));
-    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .schema = &schema};
+    assert_ok(rbt_rule_find("dynsgd", &spec.code));
+    const struct rbt_shard_event event = {.kind = RBT_SHARD_TABLE, .spec = &spec};
     rbt_shard_step(f->shard, &event, &f->out);
     assert_ok(f->out.status);
 }

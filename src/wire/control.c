@@ -80,12 +80,12 @@ static void put_text(struct writer *w, const char *text, size_t max)
 
 static void put_shards(struct writer *w, const struct rbt_control_shards *shards)
 {
-    RBT_ASSERT(shards->count <= RBT_CONTROL_SHARDS_MAX);
+    RBT_ASSERT(shards->count <= RBT_CLUSTER_SHARDS_MAX);
     RBT_ASSERT(shards->count == 0 || shards->texts != NULL);
     put_u64(w, shards->count);
     for (uint32_t i = 0; i < shards->count; i++) {
         RBT_ASSERT(shards->texts[i][0] != '\0'); /* get_shards() would not take it */
-        put_text(w, shards->texts[i], RBT_WIRE_NAME_MAX);
+        put_text(w, shards->texts[i], RBT_NAME_MAX);
     }
 }
 
@@ -189,7 +189,7 @@ size_t rbt_control_put_bound(char *to, uint64_t number, const struct rbt_control
 {
     RBT_ASSERT(number > 0);
     RBT_ASSERT(bound->job > 0);
-    RBT_ASSERT(bound->table < RBT_CONTROL_TABLES_MAX || bound->table == RBT_CONTROL_ALL);
+    RBT_ASSERT(bound->table < RBT_JOB_TABLES_MAX || bound->table == RBT_CONTROL_ALL);
     RBT_ASSERT(bound->staleness >= -1);
     struct writer w = begin(to);
     put_u64(&w, bound->job);
@@ -225,7 +225,7 @@ size_t rbt_control_put_version(char *to, enum rbt_frame_kind kind, uint64_t job,
 {
     RBT_ASSERT(kind == RBT_FRAME_VERSION || kind == RBT_FRAME_STABLE);
     RBT_ASSERT(job > 0);
-    RBT_ASSERT(version->table < RBT_CONTROL_TABLES_MAX);
+    RBT_ASSERT(version->table < RBT_JOB_TABLES_MAX);
     struct writer w = begin(to);
     put_u32(&w, version->table);
     put_u32(&w, 0);
@@ -361,12 +361,12 @@ static rbt_status get_shards(struct rbt_wire_cursor *from, struct rbt_control_sh
         return st;
     }
     const uint64_t count = take_u64(from);
-    if (count > RBT_CONTROL_SHARDS_MAX) {
+    if (count > RBT_CLUSTER_SHARDS_MAX) {
         return broken("too many shards in it");
     }
     *shards = (struct rbt_control_shards){.count = (uint32_t)count, .list = *from};
     for (uint64_t i = 0; i < count; i++) {
-        char address[RBT_WIRE_NAME_MAX];
+        char address[RBT_NAME_MAX];
         st = get_text(from, address, sizeof address);
         if (st != RBT_OK) {
             return st;
@@ -380,11 +380,10 @@ static rbt_status get_shards(struct rbt_wire_cursor *from, struct rbt_control_sh
     return RBT_OK;
 }
 
-void rbt_control_next_shard(struct rbt_control_shards *shards,
-                            char address[static RBT_WIRE_NAME_MAX])
+void rbt_control_next_shard(struct rbt_control_shards *shards, char address[static RBT_NAME_MAX])
 {
     RBT_ASSERT(left(&shards->list) > 0);
-    const rbt_status st = get_text(&shards->list, address, RBT_WIRE_NAME_MAX);
+    const rbt_status st = get_text(&shards->list, address, RBT_NAME_MAX);
     RBT_ASSERT(st == RBT_OK); /* get_shards() has looked at all of them */
     RBT_ASSERT(address[0] != '\0');
 }
@@ -525,8 +524,7 @@ rbt_status rbt_control_get_bound(struct rbt_wire_cursor body, struct rbt_control
         st = broken("something in it where zeros should be");
     } else if (st == RBT_OK && read.job == 0) {
         st = broken("a job in it that cannot be");
-    } else if (st == RBT_OK && read.table >= RBT_CONTROL_TABLES_MAX &&
-               read.table != RBT_CONTROL_ALL) {
+    } else if (st == RBT_OK && read.table >= RBT_JOB_TABLES_MAX && read.table != RBT_CONTROL_ALL) {
         st = broken("a table in it that cannot be");
     } else if (st == RBT_OK && read.staleness < -1) {
         st = broken("a staleness in it that cannot be");
@@ -586,7 +584,7 @@ rbt_status rbt_control_get_version(struct rbt_wire_cursor body, struct rbt_contr
     if (st == RBT_OK && zero != 0) {
         st = broken("something in it where zeros should be");
     }
-    if (st == RBT_OK && read.table >= RBT_CONTROL_TABLES_MAX) {
+    if (st == RBT_OK && read.table >= RBT_JOB_TABLES_MAX) {
         st = broken("a table in it that cannot be");
     }
     if (st == RBT_OK) {

@@ -29,10 +29,8 @@ enum rbt_role {
 enum { RBT_INDEX_ANY = -1 };
 
 enum {
-    RBT_CONTROL_ROLES = 3, /* of enum rbt_role */
-    RBT_CONTROL_SHARDS_MAX = 1 << 12,
-    RBT_CONTROL_PARTS_MAX = 1 << 12,
-    RBT_CONTROL_TABLES_MAX = 1 << 12,
+    RBT_CONTROL_ROLES = 3,           /* of enum rbt_role */
+    RBT_CONTROL_PARTS_MAX = 1 << 12, /* processes with workers */
 };
 
 #define RBT_CONTROL_ALL UINT32_MAX /* in place of a table: all that follow the job */
@@ -58,8 +56,8 @@ struct rbt_control_join {
      * it for the others, and what readers must show. All zero: whoever is of the cluster may. */
     struct rbt_wire_secret permit;
     struct rbt_wire_secret read_permit; /* zero for a reader, whose own is `permit` */
-    char space[RBT_WIRE_NAME_MAX];      /* namespace; "" for a server */
-    char host[RBT_WIRE_NAME_MAX];
+    char space[RBT_NAME_MAX];           /* namespace; "" for a server */
+    char host[RBT_NAME_MAX];
 };
 
 /* PLAN: see struct rbt_member_plan. */
@@ -104,14 +102,14 @@ struct rbt_control_ending {
  * bound; from the coordinator, that all of them do. */
 struct rbt_control_bound {
     uint64_t job;
-    uint32_t table;    /* below RBT_CONTROL_TABLES_MAX, or RBT_CONTROL_ALL */
+    uint32_t table;    /* below RBT_JOB_TABLES_MAX, or RBT_CONTROL_ALL */
     int64_t staleness; /* -1: no bound */
 };
 
 /* VERSION: all shards of the sender, a server, have the versions of the table below this one.
  * STABLE: the shards of all servers have them. The frame's id is the job's number. */
 struct rbt_control_version {
-    uint32_t table; /* below RBT_CONTROL_TABLES_MAX */
+    uint32_t table; /* below RBT_JOB_TABLES_MAX */
     uint64_t version;
 };
 
@@ -155,7 +153,6 @@ RBT_MUST_USE rbt_status rbt_control_get_gathered(struct rbt_wire_cursor body,
 void rbt_control_next_part(struct rbt_wire_cursor *parts, struct rbt_control_part *part);
 
 /* The next of the addresses that a reader has found, `count` times. */
-void rbt_control_next_shard(struct rbt_control_shards *shards,
-                            char address[static RBT_WIRE_NAME_MAX]);
+void rbt_control_next_shard(struct rbt_control_shards *shards, char address[static RBT_NAME_MAX]);
 
 #endif

@@ -69,7 +69,7 @@ static void join_comes_back(void **state)
     assert_string_equal(read.host, "node7");
     assert_int_equal(read.shards.count, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        char address[RBT_WIRE_NAME_MAX];
+        char address[RBT_NAME_MAX];
         rbt_control_next_shard(&read.shards, address);
         assert_string_equal(address, addresses[i]);
     }
@@ -161,7 +161,7 @@ static void bounds_that_cannot_be_are_refused(void **state)
         uint64_t words[3];
         const char *why;
     } cases[] = {{{0, 1, 2}, "a job in it"},
-                 {{1, RBT_CONTROL_TABLES_MAX, 2}, "a table in it"},
+                 {{1, RBT_JOB_TABLES_MAX, 2}, "a table in it"},
                  {{1, UINT64_C(1) << 32, 2}, "where zeros should be"},
                  {{1, 1, (uint64_t)-2}, "a staleness in it"}};
     (void)state;
@@ -207,7 +207,7 @@ static void short_messages_come_back(void **state)
     frame_bytes[RBT_FRAME_HEADER + 4] = 1;
     assert_fails(rbt_control_get_version(body, &version), RBT_E_PROTOCOL, "where zeros should be");
     frame_bytes[RBT_FRAME_HEADER + 4] = 0;
-    frame_bytes[RBT_FRAME_HEADER + 1] = RBT_CONTROL_TABLES_MAX >> 8;
+    frame_bytes[RBT_FRAME_HEADER + 1] = RBT_JOB_TABLES_MAX >> 8;
     assert_fails(rbt_control_get_version(body, &version), RBT_E_PROTOCOL, "a table in it");
 
     body = body_of(rbt_control_put_plain(frame_bytes, RBT_FRAME_DROP, 12), RBT_FRAME_DROP, 12);
@@ -297,7 +297,7 @@ static void numbers_out_of_range_are_refused(void **state)
         {16, (uint32_t)-2, 0},             /* index */
         {24, RBT_WIRE_WORKERS_MAX + 1, 2}, /* workers */
         {28, 3, 1},                        /* threads */
-        {80, RBT_CONTROL_SHARDS_MAX + 1, 0},
+        {80, RBT_CLUSTER_SHARDS_MAX + 1, 0},
     };
     struct rbt_control_join read;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -44,10 +44,10 @@ enum {
 
 _Static_assert(RBT_WIRE_WORKERS_MAX < 1 << PULL_FLAGS_AT, "there is room for the flags of a PULL");
 
-_Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_WIRE_NAME_MAX <= RBT_WIRE_SHORT_MAX,
+_Static_assert(RBT_FRAME_HEADER + HELLO_BYTES + 2 * RBT_NAME_MAX <= RBT_WIRE_SHORT_MAX,
                "HELLO is short");
-_Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_WIRE_NAME_MAX + RBT_WIRE_RULE_MAX +
-                       RBT_WIRE_PRIORITY_MAX + RBT_WIRE_FILTER_MAX + RBT_WIRE_TEXT_MAX <=
+_Static_assert(RBT_FRAME_HEADER + DONE_BYTES + TABLE_BYTES + RBT_NAME_MAX + 3 * RBT_TEXT_MAX +
+                       RBT_WIRE_TEXT_MAX <=
                    RBT_WIRE_SHORT_MAX,
                "DONE is short");
 
@@ -107,8 +107,8 @@ size_t rbt_wire_put_hello(char *to, const struct rbt_wire_hello *hello)
     memcpy(at, hello->secret.bytes, sizeof hello->secret.bytes);
     at += sizeof hello->secret.bytes;
     RBT_ASSERT(at == to + RBT_FRAME_HEADER + HELLO_BYTES);
-    put_text(&at, hello->space, RBT_WIRE_NAME_MAX);
-    put_text(&at, hello->node, RBT_WIRE_NAME_MAX);
+    put_text(&at, hello->space, RBT_NAME_MAX);
+    put_text(&at, hello->node, RBT_NAME_MAX);
     return written(to, at);
 }
 
@@ -228,46 +228,36 @@ size_t rbt_wire_put_ack(char *to, const struct rbt_wire_news *news)
     return size;
 }
 
-static void put_table(char **to, const struct rbt_wire_table *table)
+static void put_field(char **to, const struct rbt_spec_field *field, const char *at)
 {
-    RBT_ASSERT(table->type <= RBT_I64);
-    RBT_ASSERT(table->layout <= RBT_SPARSE);
-    RBT_ASSERT(table->merge <= RBT_MERGE_OR);
-    RBT_ASSERT(table->init <= RBT_INIT_NORMAL);
-    RBT_ASSERT(table->partial <= RBT_PARTIAL_SHOW);
-    RBT_ASSERT(table->staleness >= RBT_STALENESS_ANY);
-    const char *start = *to;
-    rbt_bytes_put_u32(to, table->table);
-    rbt_bytes_put_u32(to, table->type);
-    rbt_bytes_put_u32(to, table->layout);
-    rbt_bytes_put_u32(to, table->width);
-    rbt_bytes_put_u32(to, table->state_width);
-    rbt_bytes_put_u32(to, table->merge);
-    rbt_bytes_put_u32(to, table->init);
-    rbt_bytes_put_u32(to, table->partial);
-    rbt_bytes_put(to, &table->a, sizeof table->a);
-    rbt_bytes_put(to, &table->b, sizeof table->b);
-    rbt_bytes_put_u64(to, table->seed);
-    rbt_bytes_put_u64(to, (uint64_t)table->staleness);
-    rbt_bytes_put_u64(to, table->rows_expected);
-    rbt_bytes_put_u32(to, table->must_exist);
-    rbt_bytes_put_u32(to, table->is_synchronised);
-    rbt_bytes_put_u32(to, table->follows_job);
-    rbt_bytes_put_u32(to, 0);
-    rbt_bytes_put_u64(to, table->bandwidth);
-    RBT_ASSERT(*to == start + TABLE_BYTES);
-    put_text(to, table->name, RBT_WIRE_NAME_MAX);
-    put_text(to, table->rule, RBT_WIRE_RULE_MAX);
-    put_text(to, table->priority, RBT_WIRE_PRIORITY_MAX);
-    put_text(to, table->filter, RBT_WIRE_FILTER_MAX);
+    const bool is_flag = field->sort == RBT_SPEC_FLAG;
+    RBT_ASSERT(field->sort != RBT_SPEC_CHOICE ||
+               *(const uint32_t *)(const void *)at <= field->limit);
+    RBT_ASSERT(field->sort != RBT_SPEC_BOUND || *(const int64_t *)(const void *)at >= -1);
+    RBT_ASSERT(field->sort != RBT_SPEC_TEXT || memchr(at, 0, field->size) != NULL);
+    if (field->sort == RBT_SPEC_TEXT) {
+        put_text(to, at, field->size);
+    } else if (is_flag || field->sort == RBT_SPEC_NOTHING) {
+        rbt_bytes_put_u32(to, is_flag && *(const bool *)at);
+    } else {
+        rbt_bytes_put(to, at, field->size);
+    }
 }
 
-size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table)
+static void put_table(char **to, const struct rbt_spec *table)
 {
-    RBT_ASSERT(memchr(table->name, 0, sizeof table->name) != NULL);
-    RBT_ASSERT(memchr(table->rule, 0, sizeof table->rule) != NULL);
-    RBT_ASSERT(memchr(table->priority, 0, sizeof table->priority) != NULL);
-    RBT_ASSERT(memchr(table->filter, 0, sizeof table->filter) != NULL);
+    const char *start = *to;
+    for (size_t i = 0; i < RBT_SPEC_FIELDS; i++) {
+        const struct rbt_spec_field *field = &rbt_spec_fields[i];
+        RBT_ASSERT(field->sort != RBT_SPEC_TEXT || *to >= start + TABLE_BYTES);
+        put_field(to, field, (const char *)table + field->at);
+    }
+    RBT_ASSERT(*to > start + TABLE_BYTES);
+}
+
+size_t rbt_wire_put_table(char *to, const struct rbt_spec *table)
+{
+    RBT_ASSERT(table != NULL);
     char *at = to + RBT_FRAME_HEADER;
     put_table(&at, table);
     return written(to, at);
@@ -572,61 +562,54 @@ rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from, struct rbt_wire_ans
     return RBT_OK;
 }
 
-/* A reader's TABLE, and the DONE of another message, leave most fields zero: that is in range. */
-static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_wire_table *table)
+static rbt_status get_field(struct rbt_wire_cursor *from, const struct rbt_spec_field *field,
+                            char *to)
 {
-    const rbt_status st = need(from, TABLE_BYTES, "TABLE");
+    RBT_ASSERT(from->at <= from->end);
+    if (field->sort == RBT_SPEC_TEXT) {
+        return get_text(from, to, field->size);
+    }
+    if (field->size == sizeof(int64_t)) {
+        int64_t bound = 0;
+        memcpy(&bound, from->at, sizeof bound);
+        rbt_bytes_get(&from->at, to, sizeof bound);
+        const bool is_below = field->sort == RBT_SPEC_BOUND && bound < RBT_STALENESS_ANY;
+        return is_below ? wrong("TABLE", "a staleness below 0") : RBT_OK;
+    }
+    const uint32_t number = rbt_bytes_get_u32(&from->at);
+    if (field->sort == RBT_SPEC_CHOICE && number > field->limit) {
+        return wrong("TABLE", "a kind that does not exist");
+    }
+    if (field->sort == RBT_SPEC_FLAG || field->sort == RBT_SPEC_NOTHING) {
+        if (number > (field->sort == RBT_SPEC_FLAG ? 1 : 0)) {
+            return wrong("TABLE", "bytes that mean nothing");
+        }
+    }
+    memcpy(to, &number, field->size); /* of a flag, the low byte */
+    return RBT_OK;
+}
+
+/* A reader's TABLE, and the DONE of another message, leave most fields zero: that is in range. */
+static rbt_status get_table(struct rbt_wire_cursor *from, struct rbt_spec *table)
+{
+    rbt_status st = need(from, TABLE_BYTES, "TABLE"); /* all but the texts */
+    struct rbt_wire_cursor cursor = *from;
+    struct rbt_spec read = {0};
+    for (size_t i = 0; st == RBT_OK && i < RBT_SPEC_FIELDS; i++) {
+        const struct rbt_spec_field *field = &rbt_spec_fields[i];
+        RBT_ASSERT(field->sort != RBT_SPEC_TEXT || cursor.at >= from->at + TABLE_BYTES);
+        st = get_field(&cursor, field, (char *)&read + field->at);
+    }
     if (st != RBT_OK) {
         return st;
     }
-    struct rbt_wire_cursor cursor = *from;
-    struct rbt_wire_table read = {.table = rbt_bytes_get_u32(&cursor.at)};
-    read.type = rbt_bytes_get_u32(&cursor.at);
-    read.layout = rbt_bytes_get_u32(&cursor.at);
-    read.width = rbt_bytes_get_u32(&cursor.at);
-    read.state_width = rbt_bytes_get_u32(&cursor.at);
-    read.merge = rbt_bytes_get_u32(&cursor.at);
-    read.init = rbt_bytes_get_u32(&cursor.at);
-    read.partial = rbt_bytes_get_u32(&cursor.at);
-    rbt_bytes_get(&cursor.at, &read.a, sizeof read.a);
-    rbt_bytes_get(&cursor.at, &read.b, sizeof read.b);
-    read.seed = rbt_bytes_get_u64(&cursor.at);
-    read.staleness = (int64_t)rbt_bytes_get_u64(&cursor.at);
-    read.rows_expected = rbt_bytes_get_u64(&cursor.at);
-    const uint32_t must_exist = rbt_bytes_get_u32(&cursor.at);
-    const uint32_t is_synchronised = rbt_bytes_get_u32(&cursor.at);
-    const uint32_t follows_job = rbt_bytes_get_u32(&cursor.at);
-    const uint32_t zero = rbt_bytes_get_u32(&cursor.at);
-    read.must_exist = must_exist != 0;
-    read.is_synchronised = is_synchronised != 0;
-    read.follows_job = follows_job != 0;
-    read.bandwidth = rbt_bytes_get_u64(&cursor.at);
-    RBT_ASSERT(cursor.at == from->at + TABLE_BYTES);
-    if (read.type > RBT_I64 || read.layout > RBT_SPARSE || read.merge > RBT_MERGE_OR ||
-        read.init > RBT_INIT_NORMAL || read.partial > RBT_PARTIAL_SHOW) {
-        return wrong("TABLE", "a kind that does not exist");
-    }
-    if (read.staleness < RBT_STALENESS_ANY) {
-        return wrong("TABLE", "a staleness below 0");
-    }
-    if (must_exist > 1 || is_synchronised > 1 || follows_job > 1 || zero != 0) {
-        return wrong("TABLE", "bytes that mean nothing");
-    }
-    rbt_status text = get_text(&cursor, read.name, sizeof read.name);
-    text = text != RBT_OK ? text : get_text(&cursor, read.rule, sizeof read.rule);
-    text = text != RBT_OK ? text : get_text(&cursor, read.priority, sizeof read.priority);
-    text = text != RBT_OK ? text : get_text(&cursor, read.filter, sizeof read.filter);
-    if (text != RBT_OK) {
-        return text;
-    }
-    RBT_ASSERT(read.staleness >= RBT_STALENESS_ANY);
     RBT_ASSERT(cursor.at <= from->end);
     *table = read;
     *from = cursor;
     return RBT_OK;
 }
 
-rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from, struct rbt_wire_table *table)
+rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from, struct rbt_spec *table)
 {
     RBT_ASSERT(table != NULL);
     return get_table(from, table);

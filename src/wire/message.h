@@ -15,18 +15,15 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "core/spec.h"
 #include "wire/frame.h"
 #include "wire/rows.h"
 
 enum {
-    RBT_WIRE_NAME_MAX = 256, /* bytes of a name, with its terminating zero */
     RBT_WIRE_TEXT_MAX = 1024,
-    RBT_WIRE_RULE_MAX = 1024, /* bytes of a rule's text, the same */
-    RBT_WIRE_PRIORITY_MAX = 1024,
-    RBT_WIRE_FILTER_MAX = 1024,
     RBT_WIRE_BATCHES_MAX = 1 << 16,
-    RBT_WIRE_WORKERS_MAX = 1 << 16,
-    RBT_WIRE_SECRET = 16, /* bytes */
+    RBT_WIRE_WORKERS_MAX = 1 << 16, /* that messages can name; jobs have fewer (base/limits.h) */
+    RBT_WIRE_SECRET = 16,           /* bytes */
 };
 
 /* What shows that its sender belongs to a job: random bytes that the coordinator has drawn. */
@@ -48,8 +45,8 @@ struct rbt_wire_hello {
     bool is_reader;
     enum rbt_compression compression; /* that the sender wants answers to have, when it pays */
     struct rbt_wire_secret secret;    /* the job's, or that of its readers */
-    char space[RBT_WIRE_NAME_MAX];    /* namespace */
-    char node[RBT_WIRE_NAME_MAX];     /* for people: "worker/3" */
+    char space[RBT_NAME_MAX];         /* namespace */
+    char node[RBT_NAME_MAX];          /* for people: "worker/3" */
 };
 
 /* What a shard says with everything that it sends. */
@@ -114,39 +111,13 @@ struct rbt_wire_answer {
     const uint64_t *applied; /* writing: borrowed; reading: in the message */
 };
 
-struct rbt_wire_table {
-    uint32_t table;
-    uint32_t type; /* and so on: the numbers of struct rbt_shard_table */
-    uint32_t layout;
-    uint32_t width;
-    uint32_t state_width;
-    uint32_t merge;
-    uint32_t init;
-    uint32_t partial;
-    double a;
-    double b;
-    uint64_t seed;
-    int64_t staleness;
-    uint64_t rows_expected;
-    bool is_synchronised; /* the server tells the coordinator of its versions */
-    bool follows_job;     /* BOUND of all tables is for it, too */
-    bool must_exist;      /* a reader's: only asks for it, by name; the answer is in DONE */
-    char name[RBT_WIRE_NAME_MAX];
-    char rule[RBT_WIRE_RULE_MAX]; /* its text, or "" */
-    /* Which rows are sent early first: its text, or "": none are. And the bytes per second that a
-     * node may use for that. */
-    char priority[RBT_WIRE_PRIORITY_MAX];
-    uint64_t bandwidth;
-    char filter[RBT_WIRE_FILTER_MAX]; /* the text of its filters, or "" */
-};
-
 /* DONE. */
 struct rbt_wire_done {
     struct rbt_wire_news news;
     int32_t status;      /* enum rbt_status */
     uint64_t figures[8]; /* STATS: updates, duplicates, rows, held; bytes of rows, how many of them
                             for rules; most versions, most snapshots */
-    struct rbt_wire_table table; /* TABLE: as it is at the shard */
+    struct rbt_spec table; /* TABLE: as it is at the shard */
     char text[RBT_WIRE_TEXT_MAX];
 };
 
@@ -181,7 +152,7 @@ size_t rbt_wire_put_pull(char *to, const struct rbt_wire_pull *pull);
 size_t rbt_wire_put_scan(char *to, const struct rbt_wire_scan *scan);
 size_t rbt_wire_put_answer(char *to, const struct rbt_wire_answer *answer);
 size_t rbt_wire_put_ack(char *to, const struct rbt_wire_news *news);
-size_t rbt_wire_put_table(char *to, const struct rbt_wire_table *table);
+size_t rbt_wire_put_table(char *to, const struct rbt_spec *table);
 size_t rbt_wire_put_done(char *to, const struct rbt_wire_done *done);
 void rbt_wire_close(char *frame, struct rbt_frame header, size_t bytes);
 
@@ -204,8 +175,7 @@ RBT_MUST_USE rbt_status rbt_wire_get_pull(struct rbt_wire_cursor *from, struct r
 RBT_MUST_USE rbt_status rbt_wire_get_scan(struct rbt_wire_cursor *from, struct rbt_wire_scan *scan);
 RBT_MUST_USE rbt_status rbt_wire_get_answer(struct rbt_wire_cursor *from,
                                             struct rbt_wire_answer *answer);
-RBT_MUST_USE rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from,
-                                           struct rbt_wire_table *table);
+RBT_MUST_USE rbt_status rbt_wire_get_table(struct rbt_wire_cursor *from, struct rbt_spec *table);
 RBT_MUST_USE rbt_status rbt_wire_get_done(struct rbt_wire_cursor *from, struct rbt_wire_done *done);
 
 /* Fails with RBT_E_PROTOCOL if something has not been looked at; the last step of every reader. */

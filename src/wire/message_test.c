@@ -27,27 +27,27 @@ static const struct rbt_wire_hello HELLO = {.cluster = 0x0807060504030201,
                                             .secret = {"0123456789abcde"},
                                             .space = "main",
                                             .node = "worker/3"};
-static const struct rbt_wire_table TABLE = {.table = 1,
-                                            .type = RBT_F64,
-                                            .layout = RBT_SPARSE,
-                                            .width = 100,
-                                            .state_width = 2,
-                                            .merge = RBT_MERGE_MAX,
-                                            .init = RBT_INIT_NORMAL,
-                                            .partial = RBT_PARTIAL_SHOW,
-                                            .a = 1.0,
-                                            .b = 0.5,
-                                            .seed = 11,
-                                            .staleness = -1,
-                                            .rows_expected = 1000,
-                                            .must_exist = true,
-                                            .is_synchronised = true,
-                                            .follows_job = true,
-                                            .name = "weights",
-                                            .rule = "ftrl:l1=2",
-                                            .priority = "walk",
-                                            .bandwidth = 4096,
-                                            .filter = "keys,lz4"};
+static const struct rbt_spec TABLE = {.number = 1,
+                                      .type = RBT_F64,
+                                      .layout = RBT_SPARSE,
+                                      .width = 100,
+                                      .state_width = 2,
+                                      .merge = RBT_MERGE_MAX,
+                                      .init = RBT_INIT_NORMAL,
+                                      .partial = RBT_PARTIAL_SHOW,
+                                      .a = 1.0,
+                                      .b = 0.5,
+                                      .seed = 11,
+                                      .staleness = -1,
+                                      .rows_expected = 1000,
+                                      .must_exist = true,
+                                      .is_synchronised = true,
+                                      .follows_job = true,
+                                      .name = "weights",
+                                      .rule = "ftrl:l1=2",
+                                      .priority = "walk",
+                                      .bandwidth = 4096,
+                                      .filter = "keys,lz4"};
 static const uint64_t KEYS[] = {10, 20, 30, 47};
 static const float VALUES[] = {1.0F, -0.0F, 2.0F, 0.5F};
 
@@ -450,9 +450,9 @@ static rbt_status get_copied_answer(struct rbt_wire_cursor *from, bool is_whole)
     return get_any_answer(from, is_whole, false);
 }
 
-static void check_table(const struct rbt_wire_table *table)
+static void check_table(const struct rbt_spec *table)
 {
-    assert_int_equal(table->table, TABLE.table);
+    assert_int_equal(table->number, TABLE.number);
     assert_int_equal(table->type, TABLE.type);
     assert_int_equal(table->layout, TABLE.layout);
     assert_int_equal(table->width, TABLE.width);
@@ -477,7 +477,7 @@ static void check_table(const struct rbt_wire_table *table)
 
 static rbt_status get_table(struct rbt_wire_cursor *from, bool is_whole)
 {
-    struct rbt_wire_table table = {0};
+    struct rbt_spec table = {0};
     const rbt_status st = rbt_wire_get_table(from, &table);
     if (st == RBT_OK && is_whole) {
         check_table(&table);

@@ -53,8 +53,8 @@ struct shard {
 
 struct talk {
     struct script script;
-    struct rbt_caller_table tables[TABLES];
-    struct rbt_caller_table *shared_tables[TABLES]; /* the same, as callers want them */
+    struct rbt_caller_entry tables[TABLES];
+    struct rbt_caller_entry *shared_tables[TABLES]; /* the same, as callers want them */
     struct rbt_caller_shared shared;
     struct rbt_caller caller;
     struct rbt_outbox out;
@@ -207,7 +207,7 @@ static void see_elements(void *context, const uint32_t *index, const void *value
     const struct talk *talk = context;
     for (size_t i = 0; i < count; i++) {
         sum = sum + ((const uint32_t *)values)[i];
-        RBT_ASSERT(index[i] < talk->tables[talk->calls[0].event.table].width);
+        RBT_ASSERT(index[i] < talk->tables[talk->calls[0].event.table].spec.width);
     }
 }
 
@@ -453,7 +453,7 @@ static size_t put_rows(struct talk *talk, const struct asked *asked, size_t byte
                                  .keys = keys,
                                  .values = values,
                                  .element_size = sizeof(float),
-                                 .width = talk->tables[table].width,
+                                 .width = talk->tables[table].spec.width,
                                  .compression =
                                      table == LONG ? RBT_COMPRESSION_NONE : RBT_COMPRESSION_ZEROS};
     if (table == SPARSE) {
@@ -539,15 +539,16 @@ static void ask_for(struct talk *talk, const struct script_frame *frame)
     }
     const uint64_t count = rows.view.count > 0 ? rows.view.count : 1;
     const bool is_sparse = rows.view.offsets != NULL;
-    struct rbt_caller_table *table = &talk->tables[SHAPED];
-    *table = (struct rbt_caller_table){
-        .element_size = rows.view.element_size == 8 ? 8 : 4,
-        .width = is_sparse ? ELEMENTS_MAX : (uint32_t)(rows.view.element_count / count),
-        .is_sparse = is_sparse,
-        .has_rule = rows.head.has_stamp || rows.head.has_limit,
-        .number = SHAPED};
-    table->width += table->width == 0;
-    char *values = rbt_calloc(count * table->width, table->element_size);
+    struct rbt_caller_entry *table = &talk->tables[SHAPED];
+    struct rbt_spec *spec = &table->spec;
+    *table = (struct rbt_caller_entry){0};
+    spec->number = SHAPED;
+    spec->type = rows.view.element_size == 8 ? RBT_F64 : RBT_F32;
+    spec->layout = is_sparse ? RBT_SPARSE : RBT_DENSE;
+    spec->width = is_sparse ? ELEMENTS_MAX : (uint32_t)(rows.view.element_count / count);
+    spec->width += spec->width == 0;
+    spec->rule[0] = rows.head.has_stamp || rows.head.has_limit ? 'x' : '\0';
+    char *values = rbt_calloc(count, rbt_spec_row_size(spec));
     RBT_ASSERT(values != NULL);
     talk->shapes[talk->shape_count++] = values;
     talk->values[SHAPED][talk->current] = values;
@@ -618,21 +619,21 @@ static void play(struct talk *talk, uint64_t what)
 
 static void open_tables(struct talk *talk)
 {
-    const struct rbt_shard_table filtered = {
-        .type = RBT_F32, .width = width_of(FILTERED), .name = "t", .filter = "changed,f16"};
     for (uint32_t i = 0; i < TABLES; i++) {
-        talk->tables[i] = (struct rbt_caller_table){.element_size = sizeof(float),
-                                                    .width = width_of(i),
-                                                    .is_sparse = i == SPARSE,
-                                                    .has_rule = i == RULED,
-                                                    .number = i};
+        talk->tables[i] =
+            (struct rbt_caller_entry){.spec = {.number = i,
+                                               .layout = i == SPARSE ? RBT_SPARSE : RBT_DENSE,
+                                               .width = width_of(i),
+                                               .rule = {i == RULED ? 'x' : '\0'}}};
         for (uint32_t k = 0; i < SHAPED && k < SHARDS; k++) {
             talk->values[i][k] = rbt_calloc(rows_of(i) * width_of(i), sizeof(float));
             RBT_ASSERT(talk->values[i][k] != NULL);
         }
     }
-    RBT_ASSERT(rbt_packing_table_create(&filtered, WORKERS, &talk->tables[FILTERED].filters) ==
-               RBT_OK);
+    struct rbt_caller_entry *filtered = &talk->tables[FILTERED];
+    memcpy(filtered->spec.name, "t", sizeof "t");
+    memcpy(filtered->spec.filter, "changed,f16", sizeof "changed,f16");
+    RBT_ASSERT(rbt_packing_filters_create(&filtered->spec, WORKERS, &filtered->filters) == RBT_OK);
     for (uint64_t i = 0; i < ELEMENTS_MAX; i++) {
         keys[i] = 3 * i;
     }
@@ -648,7 +649,7 @@ static void close_tables(struct talk *talk)
     for (uint32_t i = 0; i < talk->shape_count; i++) {
         rbt_free(talk->shapes[i]);
     }
-    rbt_packing_table_destroy(talk->tables[FILTERED].filters);
+    rbt_packing_filters_destroy(talk->tables[FILTERED].filters);
 }
 
 static void open_caller(struct talk *talk)

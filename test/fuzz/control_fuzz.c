@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { KINDS = 8, SHARDS = 32, PARTS = 32, ROOM = 1 << 16 };
 
 static _Alignas(8) char again[ROOM];
-static char names[SHARDS][RBT_WIRE_NAME_MAX];
+static char names[SHARDS][RBT_NAME_MAX];
 static const char *name_list[SHARDS];
 
 /* What was read becomes what can be written. False if there are too many for this test. */

@@ -91,14 +91,14 @@ static void connect_guest(struct talk *talk, uint32_t who)
 
 /* --- Messages -------------------------------------------------------------------------------- */
 
-static struct rbt_wire_table draw_table(struct talk *talk, uint32_t number)
+static struct rbt_spec draw_table(struct talk *talk, uint32_t number)
 {
-    struct rbt_wire_table table = {.table = number,
-                                   .type = number % 2 == 0 ? RBT_F32 : RBT_I64,
-                                   .layout = number % 2 == 0 ? RBT_DENSE : RBT_SPARSE,
-                                   .width = number % 2 == 0 ? 1 + number : 50,
-                                   .partial = number == 2 ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE,
-                                   .staleness = (int64_t)below(talk, 5) - 1};
+    struct rbt_spec table = {.number = number,
+                             .type = number % 2 == 0 ? RBT_F32 : RBT_I64,
+                             .layout = number % 2 == 0 ? RBT_DENSE : RBT_SPARSE,
+                             .width = number % 2 == 0 ? 1 + number : 50,
+                             .partial = number == 2 ? RBT_PARTIAL_SHOW : RBT_PARTIAL_HIDE,
+                             .staleness = (int64_t)below(talk, 5) - 1};
     (void)snprintf(table.name, sizeof table.name, "t%u", number); /* fits */
     if (number % 2 == 0 && talk->priority[0] != '\0') {
         (void)snprintf(table.priority, sizeof table.priority, "%s", talk->priority); /* the same */
@@ -264,7 +264,7 @@ static struct rbt_frame put_list(struct talk *talk)
 
 static struct rbt_frame put_table(struct talk *talk, uint32_t who)
 {
-    struct rbt_wire_table table = draw_table(talk, (uint32_t)below(talk, TABLES));
+    struct rbt_spec table = draw_table(talk, (uint32_t)below(talk, TABLES));
     table.must_exist = who == GUESTS - 1;
     talk->bytes = rbt_wire_put_table(message, &table);
     return (struct rbt_frame){.kind = RBT_FRAME_TABLE, .worker = RBT_FRAME_NOBODY, .id = 1};
@@ -365,7 +365,7 @@ static void begin(struct talk *talk)
 {
     const uint32_t count = (uint32_t)below(talk, 16) == 0 ? 0 : TABLES - 1;
     for (uint32_t i = 0; i < count; i++) {
-        const struct rbt_wire_table table = draw_table(talk, i);
+        const struct rbt_spec table = draw_table(talk, i);
         talk->bytes = rbt_wire_put_table(message, &table);
         send(talk, WORKERS,
              &(struct rbt_frame){.kind = RBT_FRAME_TABLE, .worker = RBT_FRAME_NOBODY, .id = 1});
@@ -382,14 +382,13 @@ static void open_for(struct talk *talk, const struct rbt_wire_view *view)
 {
     const uint64_t count = view->count > 0 ? view->count : 1;
     const bool is_sparse = view->offsets != NULL;
-    struct rbt_wire_table table = {.table = view->table % TABLES,
-                                   .type = view->element_size == 8 ? RBT_I64 : RBT_F32,
-                                   .layout = is_sparse ? RBT_SPARSE : RBT_DENSE,
-                                   .width =
-                                       is_sparse ? 64 : (uint32_t)(view->element_count / count),
-                                   .staleness = 1};
+    struct rbt_spec table = {.number = view->table % TABLES,
+                             .type = view->element_size == 8 ? RBT_I64 : RBT_F32,
+                             .layout = is_sparse ? RBT_SPARSE : RBT_DENSE,
+                             .width = is_sparse ? 64 : (uint32_t)(view->element_count / count),
+                             .staleness = 1};
     table.width += table.width == 0;
-    (void)snprintf(table.name, sizeof table.name, "t%u", table.table); /* fits */
+    (void)snprintf(table.name, sizeof table.name, "t%u", table.number); /* fits */
     (void)snprintf(table.rule, sizeof table.rule, "%s", view->has_base ? "dynsgd" : "");
     talk->bytes = rbt_wire_put_table(message, &table);
     send(talk, WORKERS,

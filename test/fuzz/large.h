@@ -37,7 +37,7 @@ static inline bool large_push(struct rbt_wire_cursor cursor)
 static inline bool large_message(const struct rbt_frame *frame, struct rbt_wire_cursor cursor)
 {
     struct rbt_wire_pull pull;
-    struct rbt_wire_table table;
+    struct rbt_spec table;
     struct rbt_wire_hello hello;
     switch (frame->kind) {
     case RBT_FRAME_HELLO:

@@ -88,7 +88,7 @@ static void check_news(const struct rbt_membership_news *news)
     RBT_ASSERT(news->kind != RBT_MEMBERSHIP_NEW_BOUND ||
                (news->number > 0 && news->bound.staleness >= -1));
     RBT_ASSERT(news->kind != RBT_MEMBERSHIP_JOB || news->number > 0);
-    RBT_ASSERT(news->kind != RBT_MEMBERSHIP_STABLE || news->stable.table < RBT_CONTROL_TABLES_MAX);
+    RBT_ASSERT(news->kind != RBT_MEMBERSHIP_STABLE || news->stable.table < RBT_JOB_TABLES_MAX);
 }
 
 static void step(struct talk *talk, struct rbt_membership_event event)

@@ -224,13 +224,13 @@ static void receive(struct talk *talk, struct script_frame *frame)
 static size_t put_table(struct talk *talk)
 {
     const uint32_t number = (uint32_t)script_below(&talk->script, TABLES);
-    struct rbt_wire_table table = {.table = number,
-                                   .type = number == 1 ? RBT_I64 : RBT_F32,
-                                   .layout = number == 1 ? RBT_SPARSE : RBT_DENSE,
-                                   .width = number == 1 ? 50 : 1 + number,
-                                   .staleness = (int64_t)script_below(&talk->script, 5) - 1,
-                                   .is_synchronised = number == 2,
-                                   .follows_job = script_once_in(&talk->script, 2)};
+    struct rbt_spec table = {.number = number,
+                             .type = number == 1 ? RBT_I64 : RBT_F32,
+                             .layout = number == 1 ? RBT_SPARSE : RBT_DENSE,
+                             .width = number == 1 ? 50 : 1 + number,
+                             .staleness = (int64_t)script_below(&talk->script, 5) - 1,
+                             .is_synchronised = number == 2,
+                             .follows_job = script_once_in(&talk->script, 2)};
     (void)snprintf(table.name, sizeof table.name, "t%u", number); /* fits */
     (void)snprintf(table.rule, sizeof table.rule, "%s", number == 2 ? "dynsgd" : "");
     (void)snprintf(table.filter, sizeof table.filter, "%s", number == 0 ? "changed,f16" : "");

@@ -52,9 +52,9 @@ static void see_elements(void *context, const uint32_t *index, const void *value
 static rbt_status take(enum asked_for kind, const struct rbt_answer *answer)
 {
     struct rbt_packing packing = {0};
-    const struct rbt_caller_table table = {.element_size = sizeof(float),
-                                           .width = kind == SPARSE ? WIDTH * 100 : WIDTH,
-                                           .is_sparse = kind == SPARSE};
+    const struct rbt_caller_entry table = {
+        .spec = {.layout = kind == SPARSE ? RBT_SPARSE : RBT_DENSE,
+                 .width = kind == SPARSE ? WIDTH * 100 : WIDTH}};
     const struct rbt_answer_reader reader = {.packing = &packing, .table = &table};
     const size_t count = kind == SPARSE ? 1 : KEYS;
     uint64_t *keys = rbt_calloc(KEYS, sizeof *keys);

@@ -162,8 +162,8 @@ static void draw_text(struct recipe *recipe, char *text, size_t size)
 static size_t put_table(struct recipe *recipe, uint16_t kind)
 {
     struct rbt_wire_done done = {.status = -(int32_t)below(recipe, 11)};
-    struct rbt_wire_table *table = &done.table;
-    table->type = (uint32_t)below(recipe, 4);
+    struct rbt_spec *table = &done.table;
+    table->type = (rbt_type)below(recipe, 4);
     table->width = (uint32_t)below(recipe, 100);
     table->staleness = (int64_t)below(recipe, 100) - 1;
     table->must_exist = below(recipe, 2) == 0;
@@ -358,7 +358,7 @@ static bool read_body(struct rbt_wire_cursor cursor, uint16_t kind)
         struct rbt_wire_pull pull;
         struct rbt_wire_scan scan;
         struct rbt_wire_answer answer;
-        struct rbt_wire_table table;
+        struct rbt_spec spec;
         struct rbt_wire_done done;
         char text[RBT_WIRE_TEXT_MAX];
     } got;
@@ -394,7 +394,7 @@ static bool read_body(struct rbt_wire_cursor cursor, uint16_t kind)
         is_well = rbt_wire_get_answer(&cursor, &got.answer) == RBT_OK && read_rows(&cursor);
         break;
     case RBT_FRAME_TABLE:
-        is_well = rbt_wire_get_table(&cursor, &got.table) == RBT_OK;
+        is_well = rbt_wire_get_table(&cursor, &got.spec) == RBT_OK;
         break;
     case RBT_FRAME_DONE:
         is_well = rbt_wire_get_done(&cursor, &got.done) == RBT_OK;

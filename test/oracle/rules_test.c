@@ -626,7 +626,7 @@ static void what_a_rule_cannot_do_is_refused_in_a_sentence(void **state)
 {
     (void)state;
     rbt_job *job = rig_job(1, 1, "bsp");
-    static const char dense[] = "a rule works on dense rows of RBT_F32 that add";
+    static const char dense[] = "a rule needs dense rows of f32 with merge \"add\"";
     refuse(job, (struct rbt_table_options){.rule = "add", .type = RBT_F64}, dense);
     refuse(job, (struct rbt_table_options){.rule = "add", .layout = RBT_SPARSE}, dense);
     refuse(job, (struct rbt_table_options){.rule = "add", .merge = RBT_MERGE_MAX}, dense);

@@ -70,14 +70,14 @@ static void write_down(struct spy *spy, const struct rbt_driver_call *call, bool
 static void step(rbt_driver *driver, struct rbt_driver_call *calls, size_t count)
 {
     struct spy *spy = spy_of(driver);
-    struct rbt_shard_table plain;
+    struct rbt_spec plain;
     for (size_t i = 0; i < count; i++) {
         write_down(spy, &calls[i], false);
         if (calls[i].event.kind == RBT_SHARD_TABLE) { /* its stamps are not ours */
-            plain = *calls[i].event.schema;
-            plain.rule = NULL;
+            plain = *calls[i].event.spec;
+            plain.rule[0] = '\0';
             plain.code = NULL;
-            calls[i].event.schema = &plain;
+            calls[i].event.spec = &plain;
         }
     }
     spy->inner->ops->step(spy->inner, calls, count);
@@ -196,7 +196,7 @@ static void answer_with(struct spy *spy, uint64_t first, uint64_t second)
 
 static size_t unsent_count(const rbt_worker *worker, const rbt_table *table)
 {
-    return worker->portions[table->id]->buffer.unsent_count;
+    return worker->portions[table->spec.number]->buffer.unsent_count;
 }
 
 static rbt_status use_one_set(rbt_worker *worker, void *argument)
@@ -545,7 +545,7 @@ static rbt_status use_no_rule(rbt_worker *worker, void *argument)
     TRY(rbt_clock(worker));
     CHECK(!last(&scene->spy, RBT_SHARD_PULL, 0)->has_stamp);
     CHECK(!last(&scene->spy, RBT_SHARD_PULL, 0)->is_base);
-    CHECK(worker->portions[scene->table->id]->stamps == NULL);
+    CHECK(worker->portions[scene->table->spec.number]->stamps == NULL);
     return RBT_OK;
 }
 
