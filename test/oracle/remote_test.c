@@ -527,6 +527,20 @@ static void test_reader(void **state)
     assert_int_equal(f->results.sums[0], WORKERS * CLOCKS * 20);
 }
 
+/* Whatever else there is, before anybody is asked. */
+static void test_too_many_workers(void **state)
+{
+    const struct rbt_cluster_options options = {.struct_size = sizeof options,
+                                                .coordinator = "unix:/nowhere", /* needs no key */
+                                                .workers = 1025,
+                                                .threads = 1};
+    rbt_cluster *cluster = NULL;
+    (void)state;
+    assert_int_equal(rbt_cluster_join(&options, &cluster), RBT_E_INVALID);
+    assert_non_null(strstr(rbt_last_error(), "1 of 1025 workers"));
+    assert_null(cluster);
+}
+
 int main(void)
 {
     rbt_nearby_hide(true); /* here it is the sockets that are looked at */
@@ -550,6 +564,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_staleness_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_is_everybodys, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader, setup, teardown),
+        cmocka_unit_test(test_too_many_workers),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }
