@@ -16,8 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "comm/priority.h"
 #include "comm/queue.h"
+#include "policy/priority/priority.h"
 
 enum { ROUNDS = 7, MESSAGE = 1000, FEW = 5000, ORDERS = 4, SIZES = 3, WIDTH = 32 };
 

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 
 enum { ROUNDS = 15, TEXTS_MAX = 64 };
 

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "rule/rule.h"
+#include "policy/rule/rule.h"
 #include "store/shard.h"
 
 enum { ROUNDS = 7, CLOCKS = 12, WORKERS_MAX = 64 };

@@ -38,19 +38,19 @@ lr)
     fi
     grep -q missing "$directory/error" || fail "did not name the missing file"
     ;;
-priority.so) # what it does: src/comm/priority_test.c
+priority.so) # what it does: src/policy/priority/priority_test.c
     nm -D "$program" | grep -q ' [DR] rbt_priority$' || fail "does not show rbt_priority"
     if nm -D "$program" | grep -q ' U rbt_'; then
         fail "needs to be linked with the library"
     fi
     ;;
-filter.so) # what it does: src/filter/registry_test.c
+filter.so) # what it does: src/policy/filter/filter_test.c
     nm -D "$program" | grep -q ' [DR] rbt_filter$' || fail "does not show rbt_filter"
     if nm -D "$program" | grep -q ' U rbt_'; then
         fail "needs to be linked with the library"
     fi
     ;;
-rule.so) # what it does: src/rule/plugin_test.c
+rule.so) # what it does: src/policy/rule/plugin_test.c
     nm -D "$program" | grep -q ' [DR] rbt_rule$' || fail "does not show rbt_rule"
     if nm -D "$program" | grep -q ' U rbt_'; then
         fail "needs to be linked with the library"

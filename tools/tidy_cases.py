@@ -125,6 +125,9 @@ CASES = [
     ("readme", {"src/base/README.md": "| `assert.c` | assertions |\n"}),
     ("readme", {"src/core/README.md": "| `gate.c` | waits |\n| `other.c` | is not there |\n"}),
     ("readme", {"src/net/meson.build": "modules = []\n"}),
+    ("readme", {"src/net/inner/meson.build": "modules = []\n"}),
+    ("include", {"src/base/inner/x.c": '/* base/inner/x.c - an example. */\n'
+                                       '#include "core/gate.h"\n'}),
     ("no readme", {"src/core/README.md": "| `gate.c` | waits |\n"}),
     ("unused", {"src/base/extra.c": module("base", "extra").replace("extra.h", "plain.h")}),
     ("unused", {"src/base/extra.h": header("base", "extra")}),

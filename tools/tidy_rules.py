@@ -118,7 +118,7 @@ class Source:
         parts = name.split("/")
         is_source = parts[0] == "src" and len(parts) in (3, 4)
         self.folder = parts[1] if is_source else ""
-        self.layer = "/".join(parts[1:-1]) if is_source else ""
+        self.place = "/".join(parts[1:-1]) if is_source else ""
         self.stem = parts[-1].rsplit(".", 1)[0]
         self.code = ""
         if self.is_c:
@@ -297,9 +297,17 @@ def check_parameters(source):
 # --- Includes and calls ---------------------------------------------------------------------------
 
 
-def in_table(layer):
-    """What stands for a folder in the table of layers: itself, or its parent's NAME."""
-    return layer if layer in MAY_INCLUDE else re.sub(r"/\w+$", "/NAME", layer)
+def is_inside(place, other):
+    """Whether both are one folder of the table of layers, which may have folders of its own."""
+    return place == other or (in_table(place) == in_table(other) and
+                              not in_table(place).endswith("/NAME"))
+
+
+def in_table(place):
+    """What stands for a folder in the table of layers: itself, its parent's NAME, or its parent."""
+    named = re.sub(r"/\w+$", "/NAME", place)
+    parent = place.partition("/")[0]
+    return place if place in MAY_INCLUDE else named if named in MAY_INCLUDE else parent
 
 
 def check_includes(source):
@@ -316,19 +324,19 @@ def check_includes(source):
                            "leave it to a driver")
         if not is_quoted:
             continue
-        layer = header.rpartition("/")[0]
+        other = header.rpartition("/")[0]
         if source.name.startswith(("examples/", "include/")):
             yield complain(source.name, i, "include",
                            f'"{header}" is private; users have <rubato/...> only')
         elif "/" not in header:
             yield complain(source.name, i, "include",
-                           f'name the folder: #include "{source.layer or "folder"}/{header}"')
-        elif source.layer and layer != source.layer:
-            allowed = MAY_INCLUDE.get(in_table(source.layer), set())
-            if allowed is not None and in_table(layer) not in allowed:
+                           f'name the folder: #include "{source.place or "folder"}/{header}"')
+        elif source.place and not is_inside(source.place, other):
+            allowed = MAY_INCLUDE.get(in_table(source.place), set())
+            if allowed is not None and in_table(other) not in allowed:
                 yield complain(source.name, i, "include",
-                               f"{source.layer}/ may include "
-                               f"{', '.join(sorted(allowed)) or 'no other folder'}, not {layer}/; "
+                               f"{source.place}/ may include "
+                               f"{', '.join(sorted(allowed)) or 'no other folder'}, not {other}/; "
                                "move the code, or pass in what it needs")
 
 
@@ -370,7 +378,7 @@ def check_prefix(sources):
                                f"rbt_{s.stem}_...")
             elif f.name not in declared:
                 yield complain(s.name, f.line, "undeclared",
-                               f"{f.name} is in no header; declare it in {s.layer}/{s.stem}.h, or "
+                               f"{f.name} is in no header; declare it in {s.place}/{s.stem}.h, or "
                                "make it static")
 
 
@@ -436,7 +444,7 @@ def check_readmes(sources):
         if not found:
             continue
         files = {s.name.split("/")[-1] for s in sources
-                 if s.layer == found[1] and s.is_c and not s.is_test}
+                 if s.place == found[1] and s.is_c and not s.is_test}
         modules = {f for f in files if f.endswith(".c") or f[:-1] + "c" not in files}
         rows = {m[1]: i for i, line in enumerate(readme.lines, 1)
                 if (m := re.match(r"\| `(\w+\.[ch])`", line))}

@@ -24,9 +24,9 @@
 #include "cli/terminal.h"
 #include "cli/train.h"
 #include "cli/train_line.h"
-#include "coordinator/hosts.h"
-#include "coordinator/launch.h"
-#include "coordinator/words.h"
+#include "launch/argv.h"
+#include "launch/hosts.h"
+#include "launch/launch.h"
 #include "net/address.h"
 #include "net/descriptors.h"
 
@@ -67,7 +67,7 @@ struct scene {
     char folder[PATH_BYTES];
     char key[RBT_KEY_TEXT];
     struct rbt_sockets sockets;
-    struct rbt_words plugins; /* absolute paths */
+    struct rbt_argv plugins; /* absolute paths */
 };
 
 static rbt_status check_halves(const struct rbt_halves *halves)
@@ -119,7 +119,7 @@ static rbt_status check_shared(const struct rbt_train_options *options)
 
 static void add_plugin(void *context, const char *path)
 {
-    rbt_words_add_word(context, path);
+    rbt_argv_add_word(context, path);
 }
 
 /* The plug-ins that the command line names, as other processes can find them. */
@@ -131,7 +131,7 @@ static rbt_status take_plugins(const struct rbt_run_line *line, struct scene *sc
             return rbt_fail(RBT_E_INVALID, "cannot find the plug-in \"%s\": %s",
                             line->plugins.values[i], strerror(errno));
         }
-        rbt_words_add_word(&scene->plugins, path);
+        rbt_argv_add_word(&scene->plugins, path);
     }
     return scene->plugins.has_failed
                ? rbt_fail(RBT_E_NOMEM, "could not allocate the names of plug-ins")
@@ -360,7 +360,7 @@ static rbt_status run(int argc, char *const *argv, int *code)
         st = st != RBT_OK || is_ranked ? st : run_here(&line, &halves, &scene);
     }
     rbt_hosts_deinit(&scene.hosts);
-    rbt_words_deinit(&scene.plugins);
+    rbt_argv_deinit(&scene.plugins);
     return st;
 }
 

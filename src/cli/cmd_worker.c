@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/option.h"
-#include "base/plugin.h"
 #include "base/thread.h"
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -23,9 +22,10 @@
 #include "cli/role_line.h"
 #include "cli/train.h"
 #include "cli/train_line.h"
-#include "coordinator/tether.h"
+#include "launch/child.h"
 #include "net/address.h"
 #include "net/member.h"
+#include "policy/plugin.h"
 #include "server/server.h"
 
 struct config {
@@ -289,7 +289,7 @@ static rbt_status work(const struct config *config, struct rbt_role_line *role,
         st = set("RUBATO_JOB_KEY", "%s", config->job_key);
     }
     if (st == RBT_OK && role->key_text[0] != '\0') {
-        st = rbt_tether_hide(role->key_text, key_path, sizeof key_path);
+        st = rbt_child_hide(role->key_text, key_path, sizeof key_path);
         join.key_file = key_path;
     }
     if (st == RBT_OK && config->serve != NULL) {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "coordinator/tether.h"
+#include "launch/child.h"
 
 static const struct rbt_host nearby = {.name = "localhost", .slots = 1, .is_here = true};
 
@@ -54,81 +54,81 @@ static rbt_status tcp_address(const struct rbt_crew_options *options, const stru
 }
 
 /* What all processes have. */
-static void add_common(const struct rbt_crew_options *options, struct rbt_words *words)
+static void add_common(const struct rbt_crew_options *options, struct rbt_argv *words)
 {
-    rbt_words_add(words, "--start-timeout=%g", options->start_timeout);
-    rbt_words_add(words, "--timeout=%g", options->timeout);
+    rbt_argv_add(words, "--start-timeout=%g", options->start_timeout);
+    rbt_argv_add(words, "--timeout=%g", options->timeout);
     if (options->is_quiet) {
-        rbt_words_add(words, "--quiet");
+        rbt_argv_add(words, "--quiet");
     }
-    rbt_words_add(words, "--die-with-stdin");
+    rbt_argv_add(words, "--die-with-stdin");
 }
 
 /* Where servers and worker processes find the coordinator. */
-static void add_coordinator(const struct rbt_crew_options *options, struct rbt_words *words)
+static void add_coordinator(const struct rbt_crew_options *options, struct rbt_argv *words)
 {
-    rbt_words_add(words, "--coordinator");
+    rbt_argv_add(words, "--coordinator");
     if (options->coordinator != NULL) {
-        rbt_words_add_word(words, options->coordinator);
+        rbt_argv_add_word(words, options->coordinator);
     } else if (options->directory != NULL) {
-        rbt_words_add(words, "unix:%s/coordinator", options->directory);
+        rbt_argv_add(words, "unix:%s/coordinator", options->directory);
     } else {
-        rbt_words_add(words, RBT_LAUNCH_ADDRESS);
+        rbt_argv_add(words, RBT_LAUNCH_ADDRESS);
     }
 }
 
 static rbt_status describe_coordinator(const struct rbt_crew_options *options,
-                                       struct rbt_words *words)
+                                       struct rbt_argv *words)
 {
-    rbt_words_add(words, "coordinator");
-    rbt_words_add(words, "--once");
-    rbt_words_add(words, "--servers=%lld", (long long)options->servers);
-    rbt_words_add(words, "--listen");
+    rbt_argv_add(words, "coordinator");
+    rbt_argv_add(words, "--once");
+    rbt_argv_add(words, "--servers=%lld", (long long)options->servers);
+    rbt_argv_add(words, "--listen");
     rbt_status st = RBT_OK;
     if (options->coordinator != NULL) {
-        rbt_words_add_word(words, options->coordinator);
+        rbt_argv_add_word(words, options->coordinator);
     } else if (options->directory != NULL) {
-        rbt_words_add(words, "unix:%s/coordinator", options->directory);
+        rbt_argv_add(words, "unix:%s/coordinator", options->directory);
     } else {
         char address[RBT_HOST_NAME + 8];
         st = tcp_address(options, host_of_server(options, 0), address, sizeof address);
-        rbt_words_add(words, "%s", st == RBT_OK ? address : "");
+        rbt_argv_add(words, "%s", st == RBT_OK ? address : "");
     }
     add_common(options, words);
     return st;
 }
 
 /* What a server may load. */
-static void add_plugins(const struct rbt_crew_options *options, struct rbt_words *words)
+static void add_plugins(const struct rbt_crew_options *options, struct rbt_argv *words)
 {
     for (size_t i = 0; i < options->plugin_count; i++) {
-        rbt_words_add(words, "--plugin=%s", options->plugins[i]);
+        rbt_argv_add(words, "--plugin=%s", options->plugins[i]);
     }
 }
 
 /* Where a server listens, behind the name of the option that says so. */
 static rbt_status add_listen(const struct rbt_crew_options *options, int64_t index,
-                             const char *option, struct rbt_words *words)
+                             const char *option, struct rbt_argv *words)
 {
     const struct rbt_host *host =
         options->is_colocated ? host_of_worker(options, index) : host_of_server(options, index);
     if (options->directory != NULL) {
-        rbt_words_add(words, "--%s=unix:%s/server-%lld", option, options->directory,
-                      (long long)index);
+        rbt_argv_add(words, "--%s=unix:%s/server-%lld", option, options->directory,
+                     (long long)index);
         return RBT_OK;
     }
     char address[RBT_HOST_NAME + 8];
     const rbt_status st = tcp_address(options, host, address, sizeof address);
-    rbt_words_add(words, "--%s=%s", option, st == RBT_OK ? address : "");
+    rbt_argv_add(words, "--%s=%s", option, st == RBT_OK ? address : "");
     return st;
 }
 
 static rbt_status describe_server(const struct rbt_crew_options *options, int64_t index,
-                                  struct rbt_words *words)
+                                  struct rbt_argv *words)
 {
-    rbt_words_add(words, "server");
-    rbt_words_add(words, "--index=%lld", (long long)index);
-    rbt_words_add(words, "--threads=%lld", (long long)options->server_threads);
+    rbt_argv_add(words, "server");
+    rbt_argv_add(words, "--index=%lld", (long long)index);
+    rbt_argv_add(words, "--threads=%lld", (long long)options->server_threads);
     const rbt_status st = add_listen(options, index, "listen", words);
     add_plugins(options, words);
     add_coordinator(options, words);
@@ -137,27 +137,27 @@ static rbt_status describe_server(const struct rbt_crew_options *options, int64_
 }
 
 static rbt_status describe_worker(const struct rbt_crew_options *options, int64_t index,
-                                  struct rbt_words *words)
+                                  struct rbt_argv *words)
 {
     rbt_status st = RBT_OK;
     const int64_t left = options->workers - index * options->threads;
     RBT_ASSERT(left > 0);
-    rbt_words_add(words, "worker");
-    rbt_words_add(words, "--index=%lld", (long long)index);
-    rbt_words_add(words, "--workers=%lld", (long long)options->workers);
-    rbt_words_add(words, "--threads=%lld",
-                  (long long)(left < options->threads ? left : options->threads));
+    rbt_argv_add(words, "worker");
+    rbt_argv_add(words, "--index=%lld", (long long)index);
+    rbt_argv_add(words, "--workers=%lld", (long long)options->workers);
+    rbt_argv_add(words, "--threads=%lld",
+                 (long long)(left < options->threads ? left : options->threads));
     add_coordinator(options, words);
     add_common(options, words);
     if (options->compress != NULL) {
-        rbt_words_add(words, "--compress=%s", options->compress);
+        rbt_argv_add(words, "--compress=%s", options->compress);
     }
     if (options->is_colocated && index < options->servers) {
         st = add_listen(options, index, "serve", words);
         add_plugins(options, words);
     }
-    rbt_words_add(words, "--");
-    rbt_words_add_all(words, options->job);
+    rbt_argv_add(words, "--");
+    rbt_argv_add_all(words, options->job);
     return st;
 }
 
@@ -167,7 +167,7 @@ static void describe_input(const struct rbt_crew_options *options, const struct 
 {
     char terminal[32];
     snprintf(terminal, sizeof terminal, "RUBATO_TERMINAL=%d", options->columns);
-    struct rbt_tether_message message = {.key = options->key};
+    struct rbt_child_message message = {.key = options->key};
     message.terminal = is_plain && options->columns > 0 ? terminal : NULL;
     if (host->is_here) {
         message.parent = options->parent;
@@ -175,7 +175,7 @@ static void describe_input(const struct rbt_crew_options *options, const struct 
         message.directory = options->folder;
         message.settings = options->environment;
     }
-    rbt_tether_write(&message, text);
+    rbt_child_write(&message, text);
 }
 
 /* Puts the parts of one process together: what to run becomes what runs it there. */
@@ -184,10 +184,10 @@ static rbt_status finish(const struct rbt_crew_options *options, const struct rb
 {
     describe_input(options, host, process->is_plain, &member->input);
     if (!host->is_here) {
-        struct rbt_words far = {0};
+        struct rbt_argv far = {0};
         rbt_host_command(host, options->ssh, member->words.items, &far);
         far.has_failed = far.has_failed || member->words.has_failed;
-        rbt_words_deinit(&member->words);
+        rbt_argv_deinit(&member->words);
         member->words = far;
     }
     process->name = member->name;
@@ -211,7 +211,7 @@ static rbt_status describe(const struct rbt_crew_options *options, size_t i,
         host = host_of_worker(options, worker);
     }
     rbt_status st = RBT_OK;
-    rbt_words_add_word(&member->words, host->is_here ? options->program : options->far_program);
+    rbt_argv_add_word(&member->words, host->is_here ? options->program : options->far_program);
     if (i == 0) {
         snprintf(member->name, sizeof member->name, "coordinator");
         st = describe_coordinator(options, &member->words);
@@ -264,7 +264,7 @@ rbt_status rbt_crew_build(const struct rbt_crew_options *options, struct rbt_cre
 void rbt_crew_deinit(struct rbt_crew *crew)
 {
     for (size_t i = 0; crew->members != NULL && i < crew->count; i++) {
-        rbt_words_deinit(&crew->members[i].words);
+        rbt_argv_deinit(&crew->members[i].words);
         rbt_text_deinit(&crew->members[i].input);
     }
     rbt_free(crew->members);

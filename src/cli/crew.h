@@ -16,9 +16,9 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
-#include "coordinator/hosts.h"
-#include "coordinator/launch.h"
-#include "coordinator/words.h"
+#include "launch/argv.h"
+#include "launch/hosts.h"
+#include "launch/launch.h"
 
 struct rbt_crew_options {
     const char *program;           /* path of rubato here */
@@ -44,7 +44,7 @@ struct rbt_crew_options {
     bool is_beside;           /* servers are processes beside them, on the same hosts */
     char *const *job;         /* what to run; ends with NULL */
     const char *folder;       /* where to run on other hosts; may be NULL */
-    char *const *environment; /* for other hosts, see coordinator/tether.h */
+    char *const *environment; /* for other hosts, see launch/child.h */
     int64_t parent;           /* this process */
     bool is_ordered;          /* results and messages go to one terminal */
     int columns;              /* of the terminal that shows the progress line; 0: none */
@@ -53,7 +53,7 @@ struct rbt_crew_options {
 /* One process; what rbt_launch_process points to. */
 struct rbt_crew_member {
     char name[32];
-    struct rbt_words words;
+    struct rbt_argv words;
     struct rbt_text_buffer input;
 };
 

@@ -3,7 +3,7 @@
 #include "cli/filter_line.h"
 
 #include "cli/wrap.h"
-#include "filter/filter.h"
+#include "policy/filter/filter.h"
 
 enum { INDENT = 4, COLUMN = 14 };
 

@@ -1,4 +1,5 @@
-/* cli/priority_line.c - what `--priority help` says. The priorities are in comm/priority.c. */
+/* cli/priority_line.c - what `--priority help` says. The priorities are in
+ * policy/priority/priority.c. */
 #include "cli/priority_line.h"
 
 static const char text[] =

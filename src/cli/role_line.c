@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "coordinator/tether.h"
+#include "launch/child.h"
 #include "net/address.h"
 #include "net/descriptors.h"
 
@@ -91,14 +91,14 @@ rbt_status rbt_role_line_begin(struct rbt_role_line *role)
     (void)rbt_descriptors_raise(); /* as many as there are */
     rbt_status st = RBT_OK;
     if (role->is_child) {
-        struct rbt_tether tether;
-        st = rbt_tether_read(STDIN_FILENO, &tether);
-        st = st != RBT_OK ? st : rbt_tether_attach(&tether, role->is_program);
+        struct rbt_child child;
+        st = rbt_child_read(STDIN_FILENO, &child);
+        st = st != RBT_OK ? st : rbt_child_attach(&child, role->is_program);
         if (st != RBT_OK) {
             return st;
         }
-        memcpy(role->key_text, tether.key, sizeof tether.key);
-        explicit_bzero(&tether, sizeof tether);
+        memcpy(role->key_text, child.key, sizeof child.key);
+        explicit_bzero(&child, sizeof child);
     }
     if (role->key_text[0] == '\0') {
         st = rbt_role_line_key(role->key, role->key_text);

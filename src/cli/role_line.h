@@ -36,7 +36,7 @@ struct rbt_role_line {
 struct rbt_option_table rbt_role_line_table(struct rbt_role_line *role);
 
 /* Ties a child to its parent and reads the key. Fails with RBT_E_INVALID, RBT_E_IO or what
- * coordinator/tether.h says. */
+ * launch/child.h says. */
 RBT_MUST_USE rbt_status rbt_role_line_begin(struct rbt_role_line *role);
 void rbt_role_line_end(struct rbt_role_line *role);
 

@@ -3,7 +3,7 @@
 #include "cli/rule_line.h"
 
 #include "cli/wrap.h"
-#include "rule/rule.h"
+#include "policy/rule/rule.h"
 
 enum { INDENT = 4, COLUMN = 14 };
 

@@ -6,7 +6,7 @@
 
 #include "base/option.h"
 #include "cli/halves.h"
-#include "coordinator/words.h"
+#include "launch/argv.h"
 
 enum rbt_run_transport { RBT_RUN_AUTO, RBT_RUN_UNIX, RBT_RUN_TCP };
 
@@ -37,6 +37,6 @@ struct rbt_option_table rbt_run_line_table(struct rbt_run_line *line);
  * Servers may load `plugins`. `*is_ranked` says whether that was so. */
 RBT_MUST_USE rbt_status rbt_run_rank(const struct rbt_run_line *line,
                                      const struct rbt_halves *halves,
-                                     const struct rbt_words *plugins, bool *is_ranked, int *code);
+                                     const struct rbt_argv *plugins, bool *is_ranked, int *code);
 
 #endif

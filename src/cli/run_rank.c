@@ -23,8 +23,8 @@
 #include "cli/role_line.h"
 #include "cli/run_line.h"
 #include "cli/sockets.h"
-#include "coordinator/rank.h"
-#include "coordinator/words.h"
+#include "launch/argv.h"
+#include "launch/rank.h"
 
 static const char *look_up(const char *name)
 {
@@ -70,44 +70,43 @@ static rbt_status count_workers(const struct rbt_run_line *line, const struct rb
 }
 
 static void describe_worker(const struct rbt_run_line *line, const struct rbt_rank_plan *plan,
-                            int64_t workers, struct rbt_words *words)
+                            int64_t workers, struct rbt_argv *words)
 {
     const int64_t left = workers - plan->index * line->threads;
-    rbt_words_add(words, "--index=%lld", (long long)plan->index);
-    rbt_words_add(words, "--workers=%lld", (long long)workers);
-    rbt_words_add(words, "--threads=%lld",
-                  (long long)(left < line->threads ? left : line->threads));
+    rbt_argv_add(words, "--index=%lld", (long long)plan->index);
+    rbt_argv_add(words, "--workers=%lld", (long long)workers);
+    rbt_argv_add(words, "--threads=%lld", (long long)(left < line->threads ? left : line->threads));
     if (line->compress != NULL) {
-        rbt_words_add(words, "--compress=%s", line->compress);
+        rbt_argv_add(words, "--compress=%s", line->compress);
     }
 }
 
 /* The words behind the name of the role. */
 static void describe(const struct rbt_run_line *line, const struct rbt_rank *rank,
-                     const struct rbt_rank_plan *plan, int64_t workers, struct rbt_words *words)
+                     const struct rbt_rank_plan *plan, int64_t workers, struct rbt_argv *words)
 {
-    rbt_words_add(words, "--start-timeout=%g", line->start_timeout);
-    rbt_words_add(words, "--timeout=%g", line->timeout);
+    rbt_argv_add(words, "--start-timeout=%g", line->start_timeout);
+    rbt_argv_add(words, "--timeout=%g", line->timeout);
     if (!line->is_verbose) {
-        rbt_words_add(words, "--quiet");
+        rbt_argv_add(words, "--quiet");
     }
     if (line->key != NULL) {
-        rbt_words_add(words, "--key=%s", line->key);
+        rbt_argv_add(words, "--key=%s", line->key);
     }
-    rbt_words_add(words, "--%s", plan->role == RBT_RANK_COORDINATOR ? "listen" : "coordinator");
-    rbt_words_add_word(words, plan->coordinator);
+    rbt_argv_add(words, "--%s", plan->role == RBT_RANK_COORDINATOR ? "listen" : "coordinator");
+    rbt_argv_add_word(words, plan->coordinator);
     switch (plan->role) {
     case RBT_RANK_COORDINATOR:
-        rbt_words_add(words, "--once");
-        rbt_words_add(words, "--servers=%lld", (long long)plan->servers);
+        rbt_argv_add(words, "--once");
+        rbt_argv_add(words, "--servers=%lld", (long long)plan->servers);
         break;
     case RBT_RANK_SERVER:
-        rbt_words_add(words, "--index=%lld", (long long)plan->index);
-        rbt_words_add(words, "--threads=%lld", (long long)line->server_threads);
+        rbt_argv_add(words, "--index=%lld", (long long)plan->index);
+        rbt_argv_add(words, "--threads=%lld", (long long)line->server_threads);
         if (!rank->is_one_host) {
             char own[RBT_RANK_TEXT] = "";
             (void)gethostname(own, sizeof own - 1); /* srun says it; if not, this is as good */
-            rbt_words_add(words, "--listen=%s:0", rank->own_host[0] != '\0' ? rank->own_host : own);
+            rbt_argv_add(words, "--listen=%s:0", rank->own_host[0] != '\0' ? rank->own_host : own);
         }
         break;
     case RBT_RANK_WORKER:
@@ -157,7 +156,7 @@ static rbt_status prepare_directory(const struct rbt_rank_plan *plan)
 
 /* Plays the role. */
 static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves *halves,
-                       struct rbt_words *words, int *code)
+                       struct rbt_argv *words, int *code)
 {
     static int (*const commands[])(int, char *const *) = {
         [RBT_RANK_COORDINATOR] = rbt_cmd_coordinator,
@@ -165,8 +164,8 @@ static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves
         [RBT_RANK_WORKER] = rbt_cmd_worker,
     };
     if (plan->role == RBT_RANK_WORKER) {
-        rbt_words_add(words, "--");
-        rbt_words_add_all(words, halves->behind);
+        rbt_argv_add(words, "--");
+        rbt_argv_add_all(words, halves->behind);
     }
     if (words->has_failed) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate the command line of this rank");
@@ -186,7 +185,7 @@ static rbt_status play(const struct rbt_rank_plan *plan, const struct rbt_halves
 }
 
 rbt_status rbt_run_rank(const struct rbt_run_line *line, const struct rbt_halves *halves,
-                        const struct rbt_words *plugins, bool *is_ranked, int *code)
+                        const struct rbt_argv *plugins, bool *is_ranked, int *code)
 {
     struct rbt_rank rank;
     rbt_status st = line->hosts != NULL ? RBT_OK : rbt_rank_find(look_up, &rank);
@@ -213,12 +212,12 @@ rbt_status rbt_run_rank(const struct rbt_run_line *line, const struct rbt_halves
     if (st != RBT_OK) {
         return st;
     }
-    struct rbt_words words = {0};
+    struct rbt_argv words = {0};
     describe(line, &rank, &plan, workers, &words);
     for (size_t i = 0; plan.role == RBT_RANK_SERVER && i < plugins->count; i++) {
-        rbt_words_add(&words, "--plugin=%s", plugins->items[i]);
+        rbt_argv_add(&words, "--plugin=%s", plugins->items[i]);
     }
     st = play(&plan, halves, &words, code);
-    rbt_words_deinit(&words);
+    rbt_argv_deinit(&words);
     return st;
 }

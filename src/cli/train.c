@@ -24,7 +24,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 
 enum { STALENESS_MAX = 1000000 };
 

@@ -13,7 +13,7 @@
 #include "cli/names.h"
 #include "cli/priority_line.h"
 #include "cli/rule_line.h"
-#include "comm/priority.h"
+#include "policy/priority/priority.h"
 
 enum { ALGO_COUNT_MAX = 64, GROUPS_MAX = 16 };
 

@@ -16,10 +16,10 @@
 #include <rubato/status.h>
 
 #include "base/option.h"
-#include "base/plugin.h"
 #include "cli/train.h"
-#include "filter/filter.h"
-#include "rule/rule.h"
+#include "policy/filter/filter.h"
+#include "policy/plugin.h"
+#include "policy/rule/rule.h"
 
 enum { RBT_TRAIN_LINE_TABLES = 2 };
 

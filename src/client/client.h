@@ -16,12 +16,12 @@
 #include "client/stamps.h"
 #include "client/stats.h"
 #include "comm/manager.h"
-#include "comm/priority.h"
 #include "core/placement.h"
 #include "core/task.h"
 #include "core/tuner.h"
 #include "math/initial.h"
 #include "math/merge.h"
+#include "policy/priority/priority.h"
 
 #define RBT_CLIENT_ROWS_MAX (UINT64_C(1) << 40) /* in all shards; memory ends long before */
 

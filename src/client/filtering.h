@@ -17,7 +17,7 @@
 
 #include "client/buffer.h"
 #include "client/client.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 
 /* What makes the chain of the table; its text is NULL if it has no filters. */
 struct rbt_chain_options rbt_table_chain(const rbt_table *table, rbt_filter_direction direction);

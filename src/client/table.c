@@ -12,8 +12,8 @@
 #include "client/client.h"
 #include "client/filtering.h"
 #include "client/staleness.h"
-#include "filter/filter.h"
-#include "rule/rule.h"
+#include "policy/filter/filter.h"
+#include "policy/rule/rule.h"
 #include "wire/control.h"
 
 static const char filter_none[] = "none"; /* stands alone */

@@ -9,8 +9,8 @@
  *   RANDOM     any marked one, all alike
  *   SCORE      the highest score first: within an eighth of an octave, then the oldest
  *
- * The magnitudes that scores are made of are not known here (comm/priority.h). What is taken
- * follows from the calls and the seed alone. Threads: none. Memory: at most 12 bytes per item
+ * The magnitudes that scores are made of are not known here (policy/priority/priority.h). What is
+ * taken follows from the calls and the seed alone. Threads: none. Memory: at most 12 bytes per item
  * (SCORE and OLDEST 12, RANDOM 8, WALK about an eighth), and 16 KiB for SCORE. */
 #ifndef RUBATO_COMM_QUEUE_H
 #define RUBATO_COMM_QUEUE_H

@@ -1,9 +1,9 @@
 /* comm/touched.h - rows that have changed and have not been looked at since.
  *
- * A row changes far more often than it is sent, and a look at it (its score, comm/priority.h) costs
- * as much as sending it. So a change only puts the row on a list, first come, first served, and
- * whoever sends some rows looks at a few times as many before (rbt_touched_looks()): all rows are
- * looked at in turn, and the cost follows what is sent.
+ * A row changes far more often than it is sent, and a look at it (its score,
+ * policy/priority/priority.h) costs as much as sending it. So a change only puts the row on a list,
+ * first come, first served, and whoever sends some rows looks at a few times as many before
+ * (rbt_touched_looks()): all rows are looked at in turn, and the cost follows what is sent.
  *
  * Items are numbers 0 .. capacity-1, each on the list once at most. Threads: none. Memory: 9 bytes
  * per item. */

@@ -51,7 +51,7 @@ struct rbt_shard_sent {
     struct rbt_filter_code code;
 };
 
-struct rbt_priority_policy; /* comm/priority.h */
+struct rbt_priority_policy; /* policy/priority/priority.h */
 
 /* How a table behaves at a shard. */
 struct rbt_shard_table {

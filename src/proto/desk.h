@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "comm/manager.h"
-#include "comm/priority.h"
 #include "core/shard_event.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
+#include "policy/priority/priority.h"
 #include "proto/bounds.h"
 #include "proto/host.h"
 #include "proto/lists.h"

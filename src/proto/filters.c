@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/mutant.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 #include "proto/desk.h"
 
 _Static_assert((int)RBT_WIRE_FILTER_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");

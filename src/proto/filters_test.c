@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 
 enum { ELEMENTS = KEYS };
 

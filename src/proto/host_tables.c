@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/mutant.h"
 #include "math/merge.h"
+#include "policy/rule/rule.h"
 #include "proto/desk.h"
-#include "rule/rule.h"
 
 _Static_assert((int)RBT_WIRE_RULE_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text travels whole");
 

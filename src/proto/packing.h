@@ -17,7 +17,7 @@
 #include <rubato/status.h>
 
 #include "core/shard_event.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 #include "proto/call.h"
 #include "wire/message.h"
 

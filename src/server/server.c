@@ -9,10 +9,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/plugin.h"
 #include "base/text.h"
 #include "net/address.h"
 #include "net/member.h"
+#include "policy/plugin.h"
 #include "server/shard_thread.h"
 
 #define PATIENCE (INT64_C(2) * 1000000000) /* for a thread that works on something long */

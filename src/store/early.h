@@ -14,10 +14,10 @@
 #include <rubato/status.h>
 
 #include "base/source.h"
-#include "comm/priority.h"
 #include "core/batch.h"
 #include "core/shard_event.h"
 #include "math/initial.h"
+#include "policy/priority/priority.h"
 #include "store/rows.h"
 
 typedef struct rbt_early rbt_early;

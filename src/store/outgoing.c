@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mutant.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 
 static const size_t bytes_max_default = (size_t)1 << 30;
 

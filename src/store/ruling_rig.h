@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "rule/rule.h"
+#include "policy/rule/rule.h"
 #include "store/shard.h"
 
 enum { WORKERS_MAX = 5, KEY = 7 };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "rule/rule.h"
+#include "policy/rule/rule.h"
 #include "store/ledger.h"
 #include "store/ruling.h"
 #include "store/snapshots.h"

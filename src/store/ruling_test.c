@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "rule/rule.h"
+#include "policy/rule/rule.h"
 #include "store/ruling_rig.h"
 #include "store/shard.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "comm/priority.h"
-#include "rule/rule.h"
+#include "policy/priority/priority.h"
+#include "policy/rule/rule.h"
 #include "store/save_rig.h"
 
 /* --- A rule of a user's, which counts --------------------------------------------------------- */

@@ -19,9 +19,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/sort_u64.h"
-#include "comm/priority.h"
-#include "filter/chain.h"
-#include "rule/rule.h"
+#include "policy/filter/chain.h"
+#include "policy/priority/priority.h"
+#include "policy/rule/rule.h"
 #include "store/shard_state.h"
 
 /* Records of a table come in the order of these. */

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "rule/rule.h"
+#include "policy/rule/rule.h"
 #include "store/shard.h"
 
 enum { WORKERS = 4, KEY = 3 };

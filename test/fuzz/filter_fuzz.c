@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/rng.h"
-#include "filter/chain.h"
+#include "policy/filter/chain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

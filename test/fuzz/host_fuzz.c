@@ -15,9 +15,9 @@
 #include "base/assert.h"
 #include "base/rng.h"
 #include "core/shard_event.h"
-#include "filter/chain.h"
 #include "fuzz/large.h"
 #include "fuzz/script.h"
+#include "policy/filter/chain.h"
 #include "proto/host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "coordinator/hosts.h"
+#include "launch/hosts.h"
 
 static void use(const struct rbt_hosts *hosts)
 {
@@ -26,13 +26,13 @@ static void use(const struct rbt_hosts *hosts)
         slots += host->slots;
         if (i < 8) {
             char address[2 * RBT_HOST_NAME];
-            struct rbt_words words = {0};
+            struct rbt_argv words = {0};
             rbt_host_listen(host, address, sizeof address);
             RBT_ASSERT(strlen(address) > 2);
             rbt_host_command(host, "ssh -x", argv, &words);
             RBT_ASSERT(words.count == 4 && !words.has_failed);
             RBT_ASSERT(words.items[2][0] != '-');
-            rbt_words_deinit(&words);
+            rbt_argv_deinit(&words);
         }
     }
     RBT_ASSERT(rbt_hosts_slots(hosts) == slots);

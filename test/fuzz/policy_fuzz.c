@@ -11,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "comm/priority.h"
-#include "filter/chain.h"
-#include "filter/filter.h"
-#include "rule/rule.h"
+#include "policy/filter/chain.h"
+#include "policy/filter/filter.h"
+#include "policy/priority/priority.h"
+#include "policy/rule/rule.h"
 
 static void check_rule(const char *text)
 {

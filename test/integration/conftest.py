@@ -28,6 +28,26 @@ def environment(**more):
     return {**clean, "LC_ALL": "C", **more}
 
 
+def read(path):
+    """The text of a file of /proc, or nothing: the process may be gone, or not ours."""
+    try:
+        return Path(path).read_text(errors="replace").replace("\0", " ").strip()
+    except OSError:
+        return ""
+
+
+def standing(pid):
+    """Where the process and those that it has started wait: a line for each thread."""
+    lines = [f"{pid}: {read(f'/proc/{pid}/cmdline')}"]
+    children = []
+    for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        state = read(task / "stat").rpartition(")")[2].split()[:1]
+        lines.append(f"  {read(task / 'comm')} {state} {read(task / 'wchan')}: "
+                     f"{read(task / 'syscall')}")
+        children += read(task / "children").split()
+    return "\n".join(lines + [standing(child) for child in children])
+
+
 class Rubato:
     """Runs the program in one folder."""
 
@@ -35,11 +55,19 @@ class Rubato:
         self.folder = folder
 
     def __call__(self, *words, env=None, stdin=None, stdout=subprocess.PIPE):
-        return subprocess.run([PROGRAM, *map(str, words)], cwd=self.folder,
-                              env=env or environment(),
-                              input=stdin if stdin is not None else "", stdout=stdout,
-                              stderr=subprocess.PIPE, text=True, errors="replace", check=False,
-                              timeout=TIMEOUT_S)
+        with subprocess.Popen([PROGRAM, *map(str, words)], cwd=self.folder,
+                              env=env or environment(), stdin=subprocess.PIPE, stdout=stdout,
+                              stderr=subprocess.PIPE, text=True, errors="replace") as process:
+            try:
+                out, err = process.communicate(stdin or "", timeout=TIMEOUT_S)
+            except subprocess.TimeoutExpired as late:
+                where = standing(process.pid)
+                process.kill()
+                raise AssertionError(f"{late}\n{where}") from late
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def ok(self, *words, **more):
         """Runs it, expects success, and returns what it printed to standard output."""

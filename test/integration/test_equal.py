@@ -70,6 +70,16 @@ def test_eager_messages_have_nearly_the_same_bytes(rubato, data, name):
     assert per_request[0] == pytest.approx(per_request[1], rel=0.05)
 
 
+@pytest.mark.parametrize("name", FILTERS)
+def test_eager_traffic_is_nearly_the_same_in_all(rubato, data, name):
+    """With few clocks each answer comes before the next question, so that reads are as many."""
+    job = ["linear", "--data", data / "train.svm", "--solver", "sgd", "--consistency", "essp:2",
+           "--epochs", 3, "--clocks-per-epoch", 4, "--filter", name, *MORE.get(name, [])]
+    total = [sum(sent.values()) + sum(received.values())
+             for sent, received in both(rubato, ["--workers", 1, "--servers", 2], job)]
+    assert total[0] == pytest.approx(total[1], rel=0.02)
+
+
 JOBS = {"linear": ["--data", "train.svm"], "mf": ["--data", "ratings.csv", "--rank", "4"],
         "fm": ["--data", "train.svm", "--rank", "2"],
         "lda": ["--data", "corpus.txt", "--topics", "5"],
