@@ -463,7 +463,7 @@ def check_readmes(sources):
         modules = {f for f in files if f.endswith(".c") or f[:-1] + "c" not in files}
         rows = {m[1]: i for i, line in enumerate(readme.lines, 1)
                 if (m := re.match(r"\| `(\w+\.[ch])`", line))}
-        listed = {stem + ".c" for stem in lists.get(found[1], ())}
+        listed = {stem + ".c" for stem in lists.get(f"src/{found[1]}", ())}
         for name in sorted(modules - listed - rows.keys()):
             yield complain(readme.name, 1, "readme", f"nothing about {name}; add a row for it")
         for name in sorted(rows.keys() - modules):
