@@ -341,7 +341,7 @@ def draw(folder, name):
 def write(name, data):
     """Keeps the data of a picture, and draws it from what was kept."""
     def words(value):
-        return value if isinstance(value, str) else f"{value:.6g}"
+        return value if isinstance(value, str) else f"{value:.7g}"
 
     (OUT / "data").mkdir(exist_ok=True)
     with open(OUT / f"data/{name}.csv", "w", encoding="utf-8", newline="") as file:
