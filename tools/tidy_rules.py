@@ -499,10 +499,6 @@ def check_snippets(sources):
                                    f"the text is not that of {found[1]}; copy the file again")
 
 
-# Algorithms have constants of their own that look like limits.
-WITHOUT_LIMITS = {"algo"}
-
-
 def find_maxima(source):
     """(line, name, value) of every constant ..._MAX that the file defines."""
     for found in re.finditer(r"^#define (\w+_MAX)[ \t]+(\S.*)$", source.code, re.M):
@@ -516,7 +512,7 @@ def find_maxima(source):
 def check_limits(sources):
     """A limit is defined once: nothing else is called as in base/limits.h, with its first words or
     without, and no two files define one name with one value."""
-    files = [s for s in sources if s.is_c and not s.is_test and s.folder not in WITHOUT_LIMITS
+    files = [s for s in sources if s.is_c and not s.is_test
              and s.name.startswith(("src/", "include/"))
              and not s.stem.endswith(("_rig", "_fixture"))]
     limits = {name for s in files if s.name == "src/base/limits.h"

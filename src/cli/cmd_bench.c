@@ -11,6 +11,7 @@
 #include <rubato/version.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/option.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -89,7 +90,7 @@ static const struct rbt_option ps_options[] = {
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 0,
-     .max = 256,
+     .max = RBT_JOB_SHARDS_MAX,
      .value = "0",
      .help = "Shards; 0 is one per worker.",
      .offset = AT(servers)},

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -25,7 +26,7 @@ static const struct rbt_option options[] = {
     {.name = "servers",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 256,
+     .max = RBT_JOB_SHARDS_MAX,
      .value = "1",
      .help = "Servers of the cluster; jobs start when all have joined.",
      .offset = offsetof(struct config, servers)},

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -42,7 +43,7 @@ static const struct rbt_option options[] = {
     {.name = "threads",
      .type = RBT_OPTION_INT,
      .min = 1,
-     .max = 256,
+     .max = RBT_JOB_SHARDS_MAX,
      .value = "1",
      .help = "Threads; each has its own shard.",
      .offset = offsetof(struct config, threads)},

@@ -142,7 +142,7 @@ static rbt_status check_rule(const char *rule)
 /* Before data is read. Some algorithms know what "kkt" needs. */
 static rbt_status check_filter(const char *filter)
 {
-    char complete[RBT_TRAIN_FILTER_MAX];
+    char complete[RBT_TEXT_MAX];
     if (filter == NULL) {
         return RBT_OK;
     }

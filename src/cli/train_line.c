@@ -198,8 +198,7 @@ void rbt_train_line_plugins(const struct rbt_train_line *line,
                             void (*visit)(void *context, const char *path), void *context)
 {
     char path[RBT_PLUGIN_PATH_MAX];
-    _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_RULE_TEXT_MAX, "a path fits");
-    _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_FILTER_TEXT_MAX, "a path fits");
+    _Static_assert((int)RBT_PLUGIN_PATH_MAX >= (int)RBT_TEXT_MAX, "a path fits");
     const struct {
         const struct rbt_policy_kind *kind;
         const char *text;

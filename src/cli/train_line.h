@@ -15,6 +15,7 @@
 #include <rubato/export.h>
 #include <rubato/status.h>
 
+#include "base/limits.h"
 #include "base/option.h"
 #include "cli/train.h"
 #include "policy/filter/filter.h"
@@ -31,8 +32,8 @@ struct rbt_train_line {
     struct rbt_option_table tables[RBT_TRAIN_LINE_TABLES]; /* the algorithm's, everybody's */
     bool wants_help;                                       /* nothing else was looked at */
     const struct rbt_policy_kind *explain; /* what the help is about: --rule help; NULL: `algo` */
-    char rule[RBT_RULE_TEXT_MAX];          /* with an absolute path */
-    char filter[RBT_FILTER_TEXT_MAX];      /* the same */
+    char rule[RBT_TEXT_MAX];               /* with an absolute path */
+    char filter[RBT_TEXT_MAX];             /* the same */
     char priority[RBT_PLUGIN_PATH_MAX];    /* the same */
 };
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/sized.h"
 #include "client/client.h"
 #include "client/filtering.h"
@@ -454,16 +455,15 @@ static rbt_status resolve_filter(const struct rbt_table_options *options, char *
     const double tiny = options->experiments->tiny;
     const bool has_tiny = tiny > 0 && options->type == RBT_F32 && options->layout == RBT_DENSE &&
                           options->merge == RBT_MERGE_ADD;
-    const int used = has_tiny ? snprintf(filter, RBT_FILTER_TEXT_MAX, "push.tiny:%.9g,", tiny) : 0;
-    char resolved[RBT_FILTER_TEXT_MAX];
+    const int used = has_tiny ? snprintf(filter, RBT_TEXT_MAX, "push.tiny:%.9g,", tiny) : 0;
+    char resolved[RBT_TEXT_MAX];
     const rbt_status st = rbt_policy_resolve(&rbt_policy_filters, options->filter, resolved);
     if (st != RBT_OK) {
         return st;
     }
     const size_t size = strlen(resolved) + 1;
-    if ((size_t)used + size > RBT_FILTER_TEXT_MAX) {
-        return rbt_fail(RBT_E_INVALID, "a list of filters has at most %d bytes",
-                        RBT_FILTER_TEXT_MAX - 1);
+    if ((size_t)used + size > RBT_TEXT_MAX) {
+        return rbt_fail(RBT_E_INVALID, "a list of filters has at most %d bytes", RBT_TEXT_MAX - 1);
     }
     memcpy(filter + used, resolved, size);
     return RBT_OK;
@@ -473,8 +473,8 @@ rbt_status rbt_table_open(rbt_job *job, const char *name, const struct rbt_table
                           rbt_table **table)
 {
     char full[RBT_NAME_MAX];
-    char rule[RBT_RULE_TEXT_MAX];
-    char filter[RBT_FILTER_TEXT_MAX];
+    char rule[RBT_TEXT_MAX];
+    char filter[RBT_TEXT_MAX];
     struct rbt_table_options complete;
     struct rbt_table_experiments experiments;
     rbt_status st = full_name(job, name, full);

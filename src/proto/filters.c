@@ -12,8 +12,6 @@
 #include "policy/filter/chain.h"
 #include "proto/desk.h"
 
-_Static_assert((int)RBT_TEXT_MAX == (int)RBT_FILTER_TEXT_MAX, "a text travels whole");
-
 rbt_status rbt_desk_open_filters(const rbt_host *host, struct rbt_desk_entry *table)
 {
     const struct rbt_spec *told = &table->spec;

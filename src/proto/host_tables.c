@@ -15,8 +15,6 @@
 #include "policy/rule/rule.h"
 #include "proto/desk.h"
 
-_Static_assert((int)RBT_TEXT_MAX == (int)RBT_RULE_TEXT_MAX, "a rule's text travels whole");
-
 static rbt_status check_table(const rbt_host *host, const struct rbt_spec *told)
 {
     if (told->number >= host->options.table_max || told->number > host->table_count) {

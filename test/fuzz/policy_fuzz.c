@@ -3,6 +3,7 @@
  *
  * Texts with a slash name shared objects, which are not opened here: of those only the functions
  * are called that look at nothing but the text. */
+#include "base/limits.h"
 #include "fuzz/text_fuzz.h"
 
 #include <string.h>
@@ -39,9 +40,9 @@ static void check_rule(const char *text)
 
 static void check_filters(const char *text, bool is_sparse)
 {
-    static char path[RBT_FILTER_TEXT_MAX];
+    static char path[RBT_TEXT_MAX];
     const char *at = text;
-    if (strlen(text) < RBT_FILTER_TEXT_MAX) {
+    if (strlen(text) < RBT_TEXT_MAX) {
         while (rbt_policy_next_path(&rbt_policy_filters, &at, path)) {
             RBT_ASSERT(at > text && at <= text + strlen(text) && strchr(path, '/') != NULL);
         }

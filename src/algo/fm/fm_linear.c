@@ -19,9 +19,8 @@
 
 enum {
     PIECES = 4,
-    LOOKS_MAX = 100,  /* at the objective */
-    MEMORY = 8,       /* of descent */
-    SECOND_MAX = 512, /* rows of second derivatives */
+    LOOKS_MAX = 100, /* at the objective */
+    MEMORY = 8,      /* of descent */
 };
 
 static const double tolerance = 1e-6; /* of descent; a thousandth of it with second derivatives */
@@ -60,8 +59,9 @@ static bool is_small(const struct fit *fit)
         const double length = (double)(share->offsets[i + 1] - share->offsets[i]);
         squares += length * length;
     }
-    return fit->size <= SECOND_MAX && rbt_curvature_cost((double)fit->count, nonzeros, squares,
-                                                         fit->size, 1) <= dear * nonzeros;
+    return fit->size <= RBT_CURVATURE_ROWS_MAX &&
+           rbt_curvature_cost((double)fit->count, nonzeros, squares, fit->size, 1) <=
+               dear * nonzeros;
 }
 
 static void free_room(struct fit *fit)

@@ -15,6 +15,7 @@
 
 #include "algo/frame/model.h"
 #include "algo/frame/train_options.h"
+#include "base/limits.h"
 #include "data/examples.h"
 
 /* Named figures in the order in which they are shown: "logloss", "accuracy", "auc", "rmse", ... */
@@ -25,12 +26,7 @@ struct rbt_metrics {
     size_t count;
 };
 
-enum {
-    RBT_TRAIN_RULE_MAX = 1024,   /* bytes of a rule with all its parameters */
-    RBT_TRAIN_FILTER_MAX = 1024, /* bytes of a list of filters */
-    RBT_TRAIN_WORKERS_MAX = 1024,
-    RBT_TRAIN_WORDS_MAX = 240, /* bytes of a sentence about a training */
-};
+enum { RBT_TRAIN_WORDS_MAX = 240 }; /* bytes of a sentence about a training */
 
 /* Said about once per epoch, when all workers' figures for it are in. */
 struct rbt_train_event {
@@ -77,12 +73,12 @@ struct rbt_train_summary {
     double epochs;
     int64_t clocks;
     struct rbt_job_stats stats;
-    char rule[RBT_TRAIN_RULE_MAX];     /* with the parameters that it was given; "" for none */
-    char filter[RBT_TRAIN_FILTER_MAX]; /* the same */
+    char rule[RBT_TEXT_MAX];   /* with the parameters that it was given; "" for none */
+    char filter[RBT_TEXT_MAX]; /* the same */
     uint64_t digest;
-    uint64_t parts_returned;                      /* with --assign dynamic: parts dealt again */
-    uint32_t worker_count;                        /* the same: whose parts follow; 0: without */
-    uint32_t worker_parts[RBT_TRAIN_WORKERS_MAX]; /* parts that each worker has finished */
+    uint64_t parts_returned;                    /* with --assign dynamic: parts dealt again */
+    uint32_t worker_count;                      /* the same: whose parts follow; 0: without */
+    uint32_t worker_parts[RBT_JOB_WORKERS_MAX]; /* parts that each worker has finished */
     double inactive; /* share of the weights that a solver leaves alone at the end; 0: none */
     char chosen[RBT_TRAIN_WORDS_MAX];      /* what nobody has asked for, and why: "solver newton";
                                               "" for nothing */

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 /* As in rule/parts.c. */
 enum { TURN, PASS, LIMIT, FINISHED, FINISHED_PASS, SECONDS, SECONDS_REST, WIDTH };
@@ -26,7 +27,7 @@ static const double pause_seconds = 1e-3;
 rbt_status rbt_assign_open(struct rbt_assign *assign, const struct rbt_assign_options *options,
                            rbt_job *job)
 {
-    RBT_ASSERT(options->parts > 0 && options->workers <= RBT_ASSIGN_WORKERS_MAX);
+    RBT_ASSERT(options->parts > 0 && options->workers <= RBT_JOB_WORKERS_MAX);
     char rule[128];
     (void)snprintf(rule, sizeof rule, "parts:parts=%u,patience=%d,least=%g", options->parts,
                    PATIENCE, options->is_simulated ? least_simulated : least_real);

@@ -28,7 +28,7 @@
 
 #include <rubato/rubato.h>
 
-enum { RBT_ASSIGN_WORKERS_MAX = 1024 }; /* as many as a job may have */
+#include "base/limits.h"
 
 struct rbt_assign_options {
     uint32_t parts; /* of a pass; at least 1, at most a million */
@@ -38,9 +38,9 @@ struct rbt_assign_options {
 
 struct rbt_assign {
     struct rbt_assign_options options;
-    rbt_table *table;                          /* row p: worker p's last question and its answer */
-    uint64_t returned;                         /* parts that were dealt again */
-    uint32_t finished[RBT_ASSIGN_WORKERS_MAX]; /* by each worker, before others */
+    rbt_table *table;                       /* row p: worker p's last question and its answer */
+    uint64_t returned;                      /* parts that were dealt again */
+    uint32_t finished[RBT_JOB_WORKERS_MAX]; /* by each worker, before others */
 };
 
 /* A worker's place. All zero at first; the caller sets the first three. */

@@ -11,6 +11,8 @@
 #include "data/examples.h"
 #include "math/loss.h"
 
+enum { RBT_CURVATURE_ROWS_MAX = 512 }; /* of more rows, second derivatives cost too much */
+
 struct rbt_curvature {
     enum rbt_loss loss; /* not hinge */
     size_t classes;     /* 1, or of softmax how many */

@@ -36,10 +36,9 @@ enum {
     FEW = 5000,            /* examples that are all held out in turn, in FOLDS_MAX parts */
     SOME = 15000,          /* the same in three */
     TRIED_MAX = 32,        /* penalties */
-    LOOKS_MAX = 30,   /* at the objective, per penalty; with second derivatives twice as many */
-    MEMORY = 4,       /* of descent */
-    FRESH = 5,        /* looks for which second derivatives are used */
-    SECOND_MAX = 512, /* rows of these */
+    LOOKS_MAX = 30, /* at the objective, per penalty; with second derivatives twice as many */
+    MEMORY = 4,     /* of descent */
+    FRESH = 5,      /* looks for which second derivatives are used */
 };
 
 static const double tolerance = 5e-5; /* of descent; a fifth of it with second derivatives */
@@ -462,7 +461,8 @@ static bool is_small(const struct rbt_share *share, const struct rbt_penalty_opt
         const double length = (double)(share->offsets[i + 1] - share->offsets[i]);
         squares += length * length;
     }
-    return options->classes == 1 && options->loss != RBT_LOSS_HINGE && size <= SECOND_MAX &&
+    return options->classes == 1 && options->loss != RBT_LOSS_HINGE &&
+           size <= RBT_CURVATURE_ROWS_MAX &&
            rbt_curvature_cost((double)count, nonzeros, squares, size, 1) <= dear * nonzeros;
 }
 

@@ -145,10 +145,10 @@ rbt_status rbt_rules_complete(const char *text, const char *filter, double value
         if (is_bare(text, filter, &size)) {
             snprintf(number, sizeof number, ":%.9g", value);
         }
-        const int added = snprintf(to + used, RBT_TRAIN_FILTER_MAX - used, "%.*s%s%s", (int)size,
-                                   text, number, text[size] == ',' ? "," : "");
+        const int added = snprintf(to + used, RBT_TEXT_MAX - used, "%.*s%s%s", (int)size, text,
+                                   number, text[size] == ',' ? "," : "");
         used += (size_t)added;
-        if (added < 0 || used >= RBT_TRAIN_FILTER_MAX) {
+        if (added < 0 || used >= RBT_TEXT_MAX) {
             return rbt_fail(RBT_E_INVALID, "the list of filters is too long");
         }
     }

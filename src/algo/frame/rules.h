@@ -16,6 +16,7 @@
 #define RUBATO_ALGO_FRAME_RULES_H
 
 #include "algo/frame/algo.h"
+#include "base/limits.h"
 
 struct rbt_rules {
     bool is_plain;      /* there is none, or "add" */
@@ -23,9 +24,9 @@ struct rbt_rules {
     bool is_own;        /* a user's: nothing is known of its parameters */
     const struct rbt_train_options *options;
     char name[32]; /* of a rule that comes with Rubato, or "" */
-    char text[RBT_TRAIN_RULE_MAX];
-    char alone[RBT_TRAIN_RULE_MAX];           /* see rbt_rules_apply_alone() */
-    char filter[RBT_TRAIN_FILTER_MAX];        /* "": none */
+    char text[RBT_TEXT_MAX];
+    char alone[RBT_TEXT_MAX];                 /* see rbt_rules_apply_alone() */
+    char filter[RBT_TEXT_MAX];                /* "": none */
     bool is_unfiltered;                       /* it was "none" that was asked for */
     struct rbt_table_experiments experiments; /* of tables that it was applied to */
 };
@@ -84,7 +85,7 @@ RBT_MUST_USE rbt_status rbt_rules_check(const struct rbt_rules *rules, uint32_t 
 double rbt_rules_number(const struct rbt_rules *rules, const char *parameter, double fallback);
 
 /* Whether the filters have one with this name and no numbers; and gives each of them one. `text` is
- * a list of filters, `to` has room for RBT_TRAIN_FILTER_MAX. Fails with RBT_E_INVALID if it gets
+ * a list of filters, `to` has room for RBT_TEXT_MAX. Fails with RBT_E_INVALID if it gets
  * too long. */
 bool rbt_rules_has_bare(const char *text, const char *filter);
 RBT_MUST_USE rbt_status rbt_rules_complete(const char *text, const char *filter, double value,

@@ -1,4 +1,5 @@
 /* algo/frame/rules_test.c - what becomes of --rule: its kind, its parameters, and its tables. */
+#include "base/limits.h"
 #include "base/test.h"
 
 #include <math.h>
@@ -159,7 +160,7 @@ static void filters_are_given_their_numbers(void **state)
     struct rbt_train_options options = {.rule = "prox:l1=0.25,lr=2", .filter = "keys,kkt,lz4"};
     struct rbt_table_options table = {0};
     struct rbt_rules rules;
-    char text[RBT_TRAIN_FILTER_MAX];
+    char text[RBT_TEXT_MAX];
     assert_ok(rbt_rules_read(&options, &rules));
     assert_true(rbt_rules_number(&rules, "l1", 9) == 0.25);
     assert_true(rbt_rules_number(&rules, "l2", 9) == 9);

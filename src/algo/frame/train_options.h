@@ -10,6 +10,7 @@
 
 #include <rubato/rubato.h>
 
+#include "base/limits.h"
 #include "base/option.h"
 
 /* When a worker that trains a copy of its own fetches a fresh one, with a rule that takes moves. */
@@ -63,9 +64,9 @@ extern const char rbt_train_options_consistency[];
            .help = "Stop when the objective has not improved for N evaluations.")                  \
     OPTION(TIME, until, "until", .min = 0, .max = 1e6,                                             \
            .help = "Stop after this time: 500ms, 90s, 10m.")                                       \
-    OPTION(INT, workers, "workers", .group = RBT_GROUP_CLUSTER, .min = 1, .max = 1024,             \
-           .help = "Worker threads; by default one per core.")                                     \
-    OPTION(INT, servers, "servers", .min = 1, .max = 256, .value = "1",                            \
+    OPTION(INT, workers, "workers", .group = RBT_GROUP_CLUSTER, .min = 1,                          \
+           .max = RBT_JOB_WORKERS_MAX, .help = "Worker threads; by default one per core.")         \
+    OPTION(INT, servers, "servers", .min = 1, .max = RBT_JOB_SHARDS_MAX, .value = "1",             \
            .help = "Shards that hold the parameters.")                                             \
     OPTION(                                                                                        \
         CHOICE, placement, "placement", .choices = rbt_train_options_placements, .value = "hash",  \

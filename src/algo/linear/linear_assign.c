@@ -302,7 +302,7 @@ void rbt_linear_assign_summarise(const struct rbt_linear_job *linear,
     const struct rbt_assign *assign = &linear->assign->assign;
     summary->parts_returned = assign->returned;
     summary->worker_count = linear->worker_count;
-    for (uint32_t p = 0; p < linear->worker_count && p < RBT_TRAIN_WORKERS_MAX; p++) {
+    for (uint32_t p = 0; p < linear->worker_count && p < RBT_JOB_WORKERS_MAX; p++) {
         summary->worker_parts[p] = assign->finished[p];
     }
 }

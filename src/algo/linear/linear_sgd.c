@@ -81,7 +81,7 @@ static rbt_status settle_kkt(struct rbt_linear_job *linear)
     const double lambda = rbt_rules_is(rules, "prox")
                               ? rbt_rules_number(rules, "l1", 0) * (double)linear->worker_count
                               : all;
-    char filter[RBT_TRAIN_FILTER_MAX];
+    char filter[RBT_TEXT_MAX];
     const rbt_status st = rbt_rules_complete(rules->filter, "kkt", lambda, filter);
     memcpy(rules->filter, filter, sizeof filter);
     return st;

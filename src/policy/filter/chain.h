@@ -35,10 +35,11 @@
 #include <rubato/status.h>
 #include <rubato/table.h>
 
+#include "base/limits.h"
+
 enum {
-    RBT_FILTER_TEXT_MAX = 1024, /* bytes of a text, with its end */
-    RBT_CHAIN_MAX = 8,          /* filters of a chain */
-    RBT_CHAIN_PACK_MAX = 4,     /* PACK filters among them */
+    RBT_CHAIN_MAX = 8,      /* filters of a chain */
+    RBT_CHAIN_PACK_MAX = 4, /* PACK filters among them */
 };
 
 typedef struct rbt_chain rbt_chain;

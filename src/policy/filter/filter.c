@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "policy/filter/builtin.h"
 
@@ -138,7 +139,7 @@ const struct rbt_policy_kind rbt_policy_filters = {
                .missing = missing},
     .plural = "filters",
     .text = "a list of filters",
-    .text_max = RBT_FILTER_TEXT_MAX,
+    .text_max = RBT_TEXT_MAX,
     .is_list = true,
     .has_parameters = true,
     .prefix_size = prefix_size,

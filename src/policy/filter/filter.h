@@ -15,6 +15,7 @@
 #include <rubato/filter.h>
 #include <rubato/status.h>
 
+#include "base/limits.h"
 #include "policy/filter/chain.h"
 #include "policy/registry.h"
 
@@ -33,7 +34,7 @@ enum rbt_filter_trait rbt_filter_trait(const struct rbt_policy *policy);
 
 /* One piece of a text. */
 struct rbt_filter_item {
-    char name[RBT_FILTER_TEXT_MAX]; /* or the path */
+    char name[RBT_TEXT_MAX]; /* or the path */
     enum rbt_filter_trait trait;
     const struct rbt_filter *filter; /* NULL for a trait */
     bool is_for_push;

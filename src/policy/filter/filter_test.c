@@ -1,6 +1,7 @@
 /* policy/filter/filter_test.c - filters by their text, and users' filters from shared objects:
  * those that fit work in chains, and the others are refused with a sentence. Arguments: the folder
  * with the cases (test/filters), and the example. */
+#include "base/limits.h"
 #include "policy/plugin_rig.h"
 
 #include <limits.h>
@@ -143,7 +144,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state)
 static void users_filters_work_in_chains(void **state)
 {
     (void)state;
-    char text[RBT_FILTER_TEXT_MAX];
+    char text[RBT_TEXT_MAX];
     (void)snprintf(text, sizeof text, "%s/case_select.so,push.%s/case_round.so,%s/case_pack.so",
                    rig_folder, rig_folder, rig_folder);
     struct rig *rig = rig_open(text, RBT_FILTER_PUSH, 2000);
@@ -179,7 +180,7 @@ static void codes_that_are_too_wide_are_refused(void **state)
 static void the_example_lets_whole_rows_wait(void **state)
 {
     (void)state;
-    char text[RBT_FILTER_TEXT_MAX];
+    char text[RBT_TEXT_MAX];
     (void)snprintf(text, sizeof text, "%s:0.5,lz4", rig_example);
     struct rig *rig = rig_open(text, RBT_FILTER_PUSH, 6);
     static const float updates[6] = {0.1F, -0.6F, 0, 0.4F, -0.4F, 0.1F};
@@ -199,10 +200,10 @@ static void the_example_lets_whole_rows_wait(void **state)
 static void paths_become_absolute(void **state)
 {
     (void)state;
-    char to[RBT_FILTER_TEXT_MAX];
+    char to[RBT_TEXT_MAX];
     char here[PATH_MAX];
     char file[] = "filter-XXXXXX";
-    char text[RBT_FILTER_TEXT_MAX];
+    char text[RBT_TEXT_MAX];
     char expected[2 * PATH_MAX + 64];
     assert_ok(rbt_policy_resolve(&rbt_policy_filters, "keys,push.fixed:8,lz4", to));
     assert_string_equal(to, "keys,push.fixed:8,lz4");
@@ -226,8 +227,8 @@ static void paths_become_absolute(void **state)
 static void texts_that_are_too_long_are_refused(void **state)
 {
     (void)state;
-    char text[RBT_FILTER_TEXT_MAX + 1];
-    char to[RBT_FILTER_TEXT_MAX];
+    char text[RBT_TEXT_MAX + 1];
+    char to[RBT_TEXT_MAX];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     assert_fails(rbt_policy_resolve(&rbt_policy_filters, text, to), RBT_E_INVALID,

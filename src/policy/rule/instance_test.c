@@ -1,5 +1,6 @@
 /* policy/rule/instance_test.c - instances: parameters are read, refused or used up, and needs are
  * checked. The rule of these tests does what the test says. */
+#include "base/limits.h"
 #include "base/test.h"
 
 #include <stdbool.h>
@@ -132,7 +133,7 @@ static void parameters_are_limited_in_number_and_size(void **state)
 {
     (void)state;
     struct rbt_rule_instance instance;
-    char text[RBT_RULE_TEXT_MAX] = "played:";
+    char text[RBT_TEXT_MAX] = "played:";
     for (size_t i = 0; i <= 32; i++) {
         (void)snprintf(text + 7 + 4 * i, 5, "a%02zu,", i);
     }

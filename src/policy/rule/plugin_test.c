@@ -2,6 +2,7 @@
  * others are refused with a sentence. Arguments: the folder with the cases (test/rules), and the
  * example.
  */
+#include "base/limits.h"
 #include "policy/plugin_rig.h"
 
 #include <math.h>
@@ -162,7 +163,7 @@ static void the_example_is_momentum(void **state)
     struct rbt_rule_instance instance;
     const struct rbt_rule_table table = {.name = "t", .width = 1, .worker_count = 1};
     const struct rbt_rule_message message = {0};
-    char text[RBT_RULE_TEXT_MAX];
+    char text[RBT_TEXT_MAX];
     float w = 100;
     float v = 0;
     float g = 0;

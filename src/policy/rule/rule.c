@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "policy/rule/builtin.h"
 
 RBT_POLICY_BEGINS(struct rbt_rule);
@@ -79,7 +80,7 @@ const struct rbt_policy_kind rbt_policy_rules = {
                .missing = missing},
     .plural = "rules",
     .text = "a rule's text",
-    .text_max = RBT_RULE_TEXT_MAX,
+    .text_max = RBT_TEXT_MAX,
     .has_parameters = true,
     .all = all,
     .internal = &rbt_rule_dealing,

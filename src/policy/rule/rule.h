@@ -16,8 +16,6 @@
 #include "base/source.h"
 #include "policy/registry.h"
 
-enum { RBT_RULE_TEXT_MAX = 1024 }; /* bytes of a text, with its end */
-
 extern const struct rbt_policy_kind rbt_policy_rules;
 
 /* The rule that the text names; it stays for as long as the process. Shared objects are opened, and

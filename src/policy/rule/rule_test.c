@@ -1,4 +1,5 @@
 /* policy/rule/rule_test.c - rules by their text, and that each keeps to what all rules promise. */
+#include "base/limits.h"
 #include "base/test.h"
 
 #include <limits.h>
@@ -174,10 +175,10 @@ static void checks_say_what_is_wrong(void **state)
 static void names_resolve_to_themselves_and_paths_to_absolute_ones(void **state)
 {
     (void)state;
-    char to[RBT_RULE_TEXT_MAX];
+    char to[RBT_TEXT_MAX];
     char here[PATH_MAX];
     char file[] = "rule-XXXXXX";
-    char text[RBT_RULE_TEXT_MAX];
+    char text[RBT_TEXT_MAX];
     char expected[PATH_MAX + 32];
     assert_ok(rbt_policy_resolve(&rbt_policy_rules, "adagrad:lr=0.5", to));
     assert_string_equal(to, "adagrad:lr=0.5");
@@ -198,8 +199,8 @@ static void names_resolve_to_themselves_and_paths_to_absolute_ones(void **state)
 static void texts_that_are_too_long_are_refused(void **state)
 {
     (void)state;
-    char text[RBT_RULE_TEXT_MAX + 1];
-    char to[RBT_RULE_TEXT_MAX];
+    char text[RBT_TEXT_MAX + 1];
+    char to[RBT_TEXT_MAX];
     const struct rbt_rule *found = NULL;
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
